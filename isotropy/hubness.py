@@ -11,7 +11,7 @@ from isotropy.products import unit_roundoff
 from isotropy.score import Score, there_are
 
 TIED = 0.01
-"""Share of points with a tie up to which counts are told: in simulations so many moved the skewness by 5 %."""
+"""Share of points with a tie up to which counts are told: in simulations so many moved the skewness by 5%."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ MANY_TIMES_ITS_SHARE = 5
 """A dimension of at least so many times the average variance stands out (Rudman et al. 2023)."""
 LEAST_CARRIED = 0.1
 """Share of the variance below which dimensions that stand out are not news."""
+MANY_DIMENSIONS = 9.95
+"""Effective dimensions from which they are told as a whole number."""
 LEAST_COSINE = 0.05
 LEAST_BIAS = 0.05
 LISTED_ROWS = 5
@@ -65,7 +67,7 @@ def headline_of(embedding: Embedding) -> Headline:
 
 
 def _title(found: Found, n: int, d: int, outliers: bool) -> Sentence:
-    """How much of the space is used. No share is told that outlier rows have made."""
+    """Return how many dimensions the variance fills. Outlier rows make the number meaningless: it is left out."""
     used = _value(found, "participation_ratio")
     corrected = _value(found, "participation_ratio_unbiased")
     slug = "participation_ratio"
@@ -75,13 +77,14 @@ def _title(found: Found, n: int, d: int, outliers: bool) -> Sentence:
         reason = found["participation_ratio"].reason if "participation_ratio" in found else None
         otherwise = "Isotropy compares dimensions, and there is one only." if d < 2 else "It was not measured."
         why = reason or otherwise
-        return [Part("How the space is used", "participation_ratio"), Part(f" cannot be told. {why}")]
+        return [Part("Isotropy", "participation_ratio"), Part(f" cannot be measured. {why}")]
     if (undetermined := _undetermined(found, n, d)) is not None:
         return undetermined
     carried = _carried_by_dimensions(found) or _carried_by_directions(found, d)
     if outliers:
         return [Part("With them, "), *carried, Part(".")] if carried else []
-    share = Part(f"{percent(used / d)} of the space is used", slug)
+    effective = number(used, 2) if used < MANY_DIMENSIONS else count(round(used))
+    share = Part(f"The variance fills about {effective} of {count(d)} dimensions", slug)
     return [share, Part("; "), *carried, Part(".")] if carried else [share, Part(".")]
 
 

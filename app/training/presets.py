@@ -74,7 +74,7 @@ _SHRINK = {
     "grid": {"entropy_bars": ["prominent", "all"]},
 }
 _SHRINK_DIFFERS = [
-    "Adam with a linear warm-up, as in the text, over 10 % of the steps, as in the code; then a constant rate, since "
+    "Adam with a linear warm-up, as in the text, over 10% of the steps, as in the code; then a constant rate, since "
     "the text names no decay. The code has AdamW and a cosine.",
     "λ = 1 is the code’s weight; the text names none.",
     "Prominent bars are Atienza’s rule, as in the text. The code keeps one bar too many.",
@@ -89,7 +89,7 @@ def _shrink(task: str, rate: float, decay: float) -> Preset:
         f"{task}: prominent bars, all bars, none",
         SHRINK_PAPER,
         f"Persistent entropy of the last layer’s first tokens within each class, on {task}: of the prominent bars, of "
-        "all bars, and without, five seeds each. Its anisotropies are means over the last 30 % of the training.",
+        "all bars, and without, five seeds each. Its anisotropies are means over the last 30% of the training.",
         _SHRINK | {"learning_rate": rate, "weight_decay": decay},
         SHRINK_MODELS,
         _SHRINK_DIFFERS,

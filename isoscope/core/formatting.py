@@ -4,7 +4,6 @@ from datetime import datetime
 from math import floor, log10
 
 MISSING = "–"
-NO_BREAK = "\u00a0"
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 BYTE_UNITS = ("bytes", "kB", "MB", "GB", "TB")
 SECONDS_OF = (("day", 86_400), ("hour", 3_600), ("minute", 60))
@@ -55,14 +54,14 @@ def count(value: int | None) -> str:
 
 
 def percent(share: float) -> str:
-    """A share of 0 to 1 that is not rounded to nothing or to all: 0.4 %, 61 %, 99.7 %, more than 99.9 %."""
+    """A share of 0 to 1 that is not rounded to nothing or to all: 0.4%, 61%, 99.7%, more than 99.9%."""
     hundredths = 100 * share
     if 0 < hundredths < 0.05:
-        return f"less than 0.1{NO_BREAK}%"
+        return "less than 0.1%"
     if 99.95 <= hundredths < 100:
-        return f"more than 99.9{NO_BREAK}%"
+        return "more than 99.9%"
     digits = 1 if 0 < hundredths < 9.95 or 99 < hundredths < 100 else 0
-    return f"{hundredths:.{digits}f}{NO_BREAK}%"
+    return f"{hundredths:.{digits}f}%"
 
 
 def plural(value: int, noun: str, nouns: str | None = None) -> str:

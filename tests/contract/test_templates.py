@@ -41,14 +41,14 @@ def test_every_template_compiles():
 
 def test_every_template_that_python_names_exists():
     sources = [path.read_text(encoding="utf-8") for path in (ROOT / "app").rglob("*.py")]
-    named = {name for source in sources for name in re.findall(r'"([\w/]+\.html)"', source)}
+    named = {name for source in sources for name in re.findall(r'"(\w[\w/]*\.html)"', source)}
     assert named
     assert named <= set(TEMPLATES)
 
 
 def test_every_template_is_used():
     everything = [*SOURCES.values(), *(path.read_text(encoding="utf-8") for path in (ROOT / "app").rglob("*.py"))]
-    used = {name for source in everything for name in re.findall(r'"([\w/]+\.html)"', source)}
+    used = {name for source in everything for name in re.findall(r'"(\w[\w/]*\.html)"', source)}
     assert used == set(TEMPLATES)
 
 

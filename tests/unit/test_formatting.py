@@ -133,4 +133,4 @@ def test_a_limit_is_told_in_the_units_in_which_it_was_set(value, text):
     ],
 )
 def test_a_share_is_rounded_neither_to_nothing_nor_to_all(share, text):
-    assert percent(share) == f"{text}\u00a0%"
+    assert percent(share) == f"{text}%"

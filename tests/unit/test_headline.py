@@ -50,9 +50,9 @@ def gaussian(n: int, d: int) -> np.ndarray:
 
 def test_an_isotropic_cloud_uses_its_space_and_half_of_its_variance_lies_in_about_half_of_the_directions():
     title, sentences = said(gaussian(2000, 6))
-    assert title == "more than 99.9 % of the space is used; half of the variance lies in 3 of 6 directions."
+    assert title == "The variance fills about 6.0 of 6 dimensions; half of the variance lies in 3 of 6 directions."
     assert sentences == [
-        "The mean carries less than 0.1 % of the energy; two random rows have a cosine of 0.00 on average.",
+        "The mean carries less than 0.1% of the energy; two random rows have a cosine of 0.00 on average.",
         "Locally the cloud looks about 6-dimensional.",
     ]
 
@@ -60,16 +60,16 @@ def test_an_isotropic_cloud_uses_its_space_and_half_of_its_variance_lies_in_abou
 def test_of_a_line_one_direction_carries_all():
     x = gaussian(200, 1) @ np.ones((1, 50))
     title, sentences = said(x)
-    assert title == "2.0 % of the space is used; one direction carries 100 % of the variance."
+    assert title == "The variance fills about 1.0 of 50 dimensions; one direction carries 100% of the variance."
     assert sentences[-1] == "Locally the cloud looks about 1-dimensional."
 
 
 def test_a_shift_is_told_as_the_mean_s_share_and_as_the_cosine_it_makes():
     x = gaussian(2000, 20) + np.sqrt(2 / 3)
     title, sentences = said(x)
-    assert title.startswith("100 % of the space is used; half of the variance lies in ")
+    assert title.startswith("The variance fills about 20 of 20 dimensions; half of the variance lies in ")
     assert sentences[0] == (
-        "The mean carries 40 % of the energy, which is why two random rows have a cosine of 0.40 on average."
+        "The mean carries 40% of the energy, which is why two random rows have a cosine of 0.40 on average."
     )
 
 
@@ -78,7 +78,8 @@ def test_one_rogue_dimension_is_counted_named_and_its_part_told():
     x[:, 7] = 30 * x[:, 7] + 60
     title, sentences = said(x)
     share = x[:, 7].var() / x.var(axis=0).sum()
-    assert title == f"1.2 % of the space is used; 1 of 100 dimensions carries {100 * share:.0f} % of the variance."
+    carried = f"1 of 100 dimensions carries {100 * share:.0f}% of the variance"
+    assert title == f"The variance fills about 1.2 of 100 dimensions; {carried}."
     assert "; dimension 7 alone adds 0." in sentences[0]
     assert sentences[0].endswith(" of it.")
 
@@ -88,7 +89,7 @@ def test_several_dimensions_that_carry_most_are_counted():
     x = gaussian(3000, 300) * np.array([12.0] * 3 + [1.0] * 297)
     variances = x.var(axis=0)
     share = variances[:3].sum() / variances.sum()
-    assert f"; 3 of 300 dimensions carry {100 * share:.0f} % of the variance." in said(x)[0]
+    assert f"; 3 of 300 dimensions carry {100 * share:.0f}% of the variance." in said(x)[0]
 
 
 @pytest.mark.slow
@@ -103,7 +104,9 @@ def test_fewer_rows_than_dimensions_are_said_to_read_low_beside_what_corrects_it
     title, sentences = said(x)
     found = {one.measure: one for one in embedding_of(x).measurements}
     plain_score, corrected = found["isoscore"], found["isoscore_unbiased"]
-    assert title.startswith(f"{100 * found['participation_ratio_unbiased'].value / 256:.0f} % of the space is used")
+    assert title.startswith(
+        f"The variance fills about {found['participation_ratio_unbiased'].value:.0f} of 256 dimensions"
+    )
     assert sentences[0] == (
         f"There are fewer rows than dimensions: plain IsoScore, {plain_score.value:.3f}, reads low; "
         f"the bias-corrected score is {corrected.value:.3g} ± {corrected.se:.2g}."
@@ -152,7 +155,7 @@ def test_outlier_rows_let_no_share_of_the_space_be_told():
     x[[57, 203, 404, 511]] *= 15
     title, sentences = said(x)
     assert "rows 57, 203, 404, 511" in title
-    assert not any("of the space is used" in one for one in sentences)
+    assert not any("The variance fills" in one for one in sentences)
     assert sentences[0].startswith("With them, half of the variance lies in ")
 
 
@@ -186,7 +189,7 @@ def test_a_fit_that_the_rows_refute_is_told():
     goodness = {"fit_distance": 0.21, "fit_distance_by_chance": 0.06}
     twonn.detail = twonn.detail | {"parts": goodness}
     told = plain(headline_of(embedding))[1][-1]
-    assert told.endswith(" TwoNN does not fit these rows: its distribution is off by 21 %, by chance 6.0 %.")
+    assert told.endswith(" TwoNN does not fit these rows: its distribution is off by 21%, by chance 6.0%.")
     twonn.detail = twonn.detail | {"parts": goodness | {"fit_distance": 0.05}}
     assert "does not fit" not in plain(headline_of(embedding))[1][-1]
 
@@ -211,23 +214,23 @@ def test_estimates_of_the_dimension_that_differ_are_both_told_and_linked():
 def test_what_is_undefined_claims_nothing_but_why_the_spread_is():
     title, sentences = said(np.ones((30, 4)))
     reason = next(one.reason for one in embedding_of(np.ones((30, 4))).measurements if one.measure == "isoscore")
-    assert title == f"How the space is used cannot be told. {reason}"
+    assert title == f"Isotropy cannot be measured. {reason}"
     assert sentences == [
-        "The mean carries 100 % of the energy, which is why two random rows have a cosine of 1.00 on average."
+        "The mean carries 100% of the energy, which is why two random rows have a cosine of 1.00 on average."
     ]
 
 
 def test_of_one_dimension_no_spread_is_told():
     title, _ = said(gaussian(100, 1))
-    assert title == "How the space is used cannot be told. Isotropy compares dimensions, and there is one only."
+    assert title == "Isotropy cannot be measured. Isotropy compares dimensions, and there is one only."
 
 
 def test_a_report_of_another_version_that_lacks_a_measure_is_read_without_it():
     rows = [Measurement(measure="participation_ratio", value=3.0, n=100)]
     headline = headline_of(Embedding(n=100, d=12, measurements=rows))
-    assert plain(headline) == ("25 % of the space is used.", [])
+    assert plain(headline) == ("The variance fills about 3.0 of 12 dimensions.", [])
     title, _ = plain(headline_of(Embedding(n=100, d=12, measurements=[])))
-    assert title == "How the space is used cannot be told. It was not measured."
+    assert title == "Isotropy cannot be measured. It was not measured."
 
 
 def test_values_too_large_to_be_squared_are_still_shared_out():
@@ -237,7 +240,7 @@ def test_values_too_large_to_be_squared_are_still_shared_out():
         Measurement(measure="activation_profile", value=1.0, n=100, detail=profile),
     ]
     title, _ = plain(headline_of(Embedding(n=100, d=10, measurements=rows)))
-    assert title == "10 % of the space is used; 1 of 10 dimensions carries 100 % of the variance."
+    assert title == "The variance fills about 1.0 of 10 dimensions; 1 of 10 dimensions carries 100% of the variance."
 
 
 def test_every_number_names_a_measure_of_the_catalogue():

@@ -12,7 +12,8 @@ from app.training.sweeps import SweepRequest
 from app.web.templating import FRONTEND, UPLOADS, templates
 from isotropy.catalog import MEASURES, REGULARIZERS, Regularizer
 
-TEMPLATES = {path.name: path.read_text() for path in (FRONTEND / "templates").glob("*.html")}
+FOLDER = FRONTEND / "templates"
+TEMPLATES = {str(path.relative_to(FOLDER)): path.read_text() for path in FOLDER.rglob("*.html")}
 SWEEP, SEARCH, ENCODING = options_of(SweepRequest), options_of(Search), options_of(EncodingConfig)
 ALL = {f"{form}.{name}": one for form, many in {"sweep": SWEEP, "search": SEARCH, "encoding": ENCODING,
        "upload": UPLOADS, "method": REGULARIZERS}.items() for name, one in many.items()}  # fmt: skip

@@ -67,7 +67,7 @@ OF_KUDRIASHOV = {Stage.SHRINK_MRPC, Stage.SHRINK_COLA}
         ("Padding is no data here. The code counts it among the tokens", OF_TOKENS),
         ("Two batches are averaged into one step, as the paper says; the public code has no accumulation.", OF_RUDMAN),
         ("Seeds also order the training rows; the code orders them by a seed that is always 0.", OF_RUDMAN),
-        ("over 10 % of the steps, as in the code; then a constant rate, since the text names no decay.", OF_KUDRIASHOV),
+        ("over 10% of the steps, as in the code; then a constant rate, since the text names no decay.", OF_KUDRIASHOV),
         ("The code has AdamW and a cosine.", OF_KUDRIASHOV),
         ("The code keeps one bar too many.", OF_KUDRIASHOV),
         ("other bars is left alone, as in the text; the code’s notebook makes them longer.", OF_KUDRIASHOV),

@@ -8,7 +8,7 @@ from sqlalchemy.exc import StatementError
 from app.db.models import Experiment, Run
 from app.db.models.base import Base
 from app.db.run_results import RunResults
-from tests.factories import OPTIONS, run_row
+from tests.factories import PLAIN, SHARED, run_row
 
 FORMER = {
     "metrics": {"accuracy": nan}, "loss": 0.5, "tokens": 9, "zeta": 0.0, "layers": [0.25, None],
@@ -42,16 +42,16 @@ def test_what_was_not_said_is_left_out_again():
 def test_wrong_results_are_refused_where_they_are_made(rows, wrong):
     with pytest.raises(ValidationError):
         run_row(results=wrong)
-    columns = {"experiment_id": "e", "position": 0, "config": OPTIONS, "regularizer": "none", "lam": 0, "zeta": 0}
+    columns = {"experiment_id": "e", "position": 0, "config": PLAIN, "regularizer": "none", "lam": 0, "zeta": 0}
     with pytest.raises((StatementError, ValidationError)):
         rows.execute(insert(Run).values(**columns, seed=0, results=wrong))
 
 
 def test_a_row_holds_plain_json_whose_parts_are_found_by_queries(rows):
     results = {"metrics": {"accuracy": 0.5}, "by_layer": {"twonn": {"values": [1.5], "reasons": [None]}}}
-    columns = {"id": "e", "name": "e", "dataset_id": "d", "config": OPTIONS, "grid": {}, "origin": "launched"}
+    columns = {"id": "e", "name": "e", "dataset_id": "d", "config": SHARED, "grid": {}, "origin": "launched"}
     rows.execute(insert(Experiment).values(**columns))
-    columns = {"experiment_id": "e", "position": 0, "config": OPTIONS, "regularizer": "none", "lam": 0, "zeta": 0}
+    columns = {"experiment_id": "e", "position": 0, "config": PLAIN, "regularizer": "none", "lam": 0, "zeta": 0}
     rows.execute(insert(Run).values(**columns, seed=0, results=RunResults(**results)))
     assert rows.execute(text("select json_extract(results, '$.metrics.accuracy') from runs")).scalar() == 0.5
     assert rows.execute(select(Run.results["metrics"])).scalar() == {"accuracy": 0.5}

@@ -94,7 +94,7 @@ class TestRefusals:
             ("bert colour:red", "There is no field 'colour', at character 6 of the search; known are accumulation, "),
             (
                 "acuracy>0.8",
-                "There is no field 'acuracy', at character 1 of the search; did you mean accuracy? Put quotes",
+                "There is no field 'acuracy', at character 1 of the search; did you mean accuracy? Quote words",
             ),
             ("colour:red", "zeta. Quote words that are not fields."),
             ("lam<abc", "Expected a number after lam< at character 5 of the search, got 'abc'."),

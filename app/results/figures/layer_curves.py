@@ -70,7 +70,7 @@ def late_anisotropy(sweep: Sweep, looks: Mapping[str, Looks], sample: str = "") 
     return Figure(
         slug="late-anisotropy",
         title="k-th anisotropy late in training",
-        caption=f"Of the last layer, averaged over the measurements in the last {100 * LAST_PART:.0f} % of training. "
+        caption=f"Of the last layer, averaged over the measurements in the last {100 * LAST_PART:.0f}% of training. "
         f"{averaged(sizes)} Raw: with the mean of the points; centred: without it.{sample}"
         if found
         else "",

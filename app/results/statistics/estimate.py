@@ -101,6 +101,6 @@ LAST_PART = 0.3
 
 
 def tail_mean(values: Iterable[tuple[int, float | None]], last_step: int) -> float | None:
-    """Return the mean of what is known in the last 30 % of the steps of a run; values stand by their steps."""
+    """Return the mean of what is known in the last 30% of the steps of a run; values stand by their steps."""
     late = [value for step, value in values if step >= (1 - LAST_PART) * last_step and value is not None]
     return fmean(late) if late else None

@@ -45,7 +45,7 @@ def test_the_report_begins_with_words_whose_numbers_link_to_their_measures(clien
         for one in client.get(f"/api/embeddings/{measured}").json()["measurements"]
         if one["measure"] == "participation_ratio_unbiased"
     )
-    used = f"{100 * value / 8:.0f}\u00a0% of the space is used"
+    used = f"The variance fills about {value:.1f} of 8 dimensions"
     assert f'<a href="#measure-participation_ratio_unbiased">{used}</a>' in head
     linked = set(re.findall(r'href="#(measure-[a-z_]+)"', head))
     assert {"measure-participation_ratio_unbiased", "measure-mean_share"} <= linked

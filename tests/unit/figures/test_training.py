@@ -77,7 +77,7 @@ def test_late_anisotropy_is_the_mean_of_the_last_three_tenths_and_then_over_seed
     raw, centred = figure.draw().data[:2]
     assert (list(raw.y), list(centred.y)) == (row[1:4], row[4:7])
     assert (centred.xaxis, centred.showlegend) == ("x2", False)
-    assert "the last 30 % of training" in figure.caption
+    assert "the last 30% of training" in figure.caption
 
 
 def test_late_anisotropy_is_of_finished_runs_alone_and_a_share_may_be_missing():

@@ -98,7 +98,7 @@ def test_the_standard_error_is_the_spread_over_draws_of_the_model(measure):
     values = torch.tensor([score.value for score in scores])
     errors = torch.tensor([score.se for score in scores])
     assert float(values.mean()) == pytest.approx(7, abs=0.06)
-    # The spread of 400 draws is itself uncertain by 1 / sqrt(800), which is 4 %.
+    # The spread of 400 draws is itself uncertain by 1 / sqrt(800), which is 4%.
     assert float(errors.mean()) == pytest.approx(float(values.std()), rel=0.12)
 
 

@@ -117,7 +117,7 @@ def test_standard_errors_are_the_spread_of_the_scores_over_clouds():
     found = [dealt(x, kind=FourthMoments, n=1200).scores(measured) for x in clouds]
     for name in ("mean", "spread", "unbiased"):
         over_clouds = statistics.stdev(scores[name].value for scores in found)
-        # Each standard error is off by some 24 %, their mean square by 2 %, the spread of 200 clouds by 5 %.
+        # Each standard error is off by some 24%, their mean square by 2%, the spread of 200 clouds by 5%.
         assert statistics.fmean(scores[name].se ** 2 for scores in found) ** 0.5 == pytest.approx(over_clouds, rel=0.2)
 
 
@@ -135,7 +135,7 @@ def two_classes(gap, length):
     return x
 
 
-# Any one standard error from 10 blocks is off by 24 %.
+# Any one standard error from 10 blocks is off by 24%.
 def test_rows_sorted_by_value_have_about_the_standard_error_of_shuffled_ones():
     assert 0.6 < beside_shuffled(points(4000, 1).sort(dim=0).values) < 1.8
 
