@@ -130,16 +130,17 @@ def advance_searches(sessions: Sessions) -> None:
     A search that cannot be advanced holds up neither the others nor what else is mended here.
     """
     with sessions() as session:
-        found = session.execute(select(Experiment.id, Experiment.study).where(Experiment.study.is_not(None))).all()
-    going_on = [experiment_id for experiment_id, study in found if study is not None and not study.over]
-    if going_on:
-        from workers.training.search import advance  # noqa: PLC0415 - it brings Optuna, which most workers never need
+        searches = session.scalars(select(Experiment.id).where(Experiment.study.is_not(None))).all()
+    for experiment_id in searches:
+        try:
+            with sessions() as session:
+                study = session.scalar(select(Experiment.study).where(Experiment.id == experiment_id))
+            if study is not None and not study.over:
+                from workers.training.search import advance  # noqa: PLC0415 - Optuna, which most workers never need
 
-        for experiment_id in going_on:
-            try:
                 advance(sessions, experiment_id)
-            except Exception:
-                logger.warning("the search %s could not be advanced", experiment_id, exc_info=True)
+        except Exception:
+            logger.warning("the search %s could not be advanced", experiment_id, exc_info=True)
 
 
 JANITOR_SECONDS = 60 * 60

@@ -5,7 +5,7 @@ from functools import partial
 from threading import Barrier
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, text
 
 from app.db import job_kinds
 from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunStatus
@@ -143,7 +143,8 @@ def test_a_search_is_cancelled_before_it_is_deleted_and_asks_for_nothing_afterwa
 def test_a_search_that_cannot_be_read_holds_up_no_other(context, add):
     broken, whole = add(), add()
     with context.sessions.begin() as session:
-        session.get_one(Experiment, broken).study = {"trials": "many"}
+        broken_search = text('update experiments set study = \'{"trials": "many"}\' where id = :id')
+        session.execute(broken_search, {"id": broken})
     advance_searches(context.sessions)
     assert [len(runs_of(context, experiment_id)) for experiment_id in (broken, whole)] == [1, 2]
     assert wanted(context.sessions) == [Job(job_kinds.FINETUNE, runs_of(context, whole)[1].id)]
