@@ -102,13 +102,14 @@ def rogue_dimensions(examined: Examined) -> Defect | None:
     effects = [*score_effects(cloud, rest.cloud), examined.kept_by(examined.sample[:, ~own])]
     effect, severity = judge(effects, cloud.d)
     share, energy = (float(values[own].sum() / values.sum()) for values in (variances, energies))
+    holds, its, stands = ("holds", "its", "It stands") if count == 1 else ("hold", "their", "They stand")
     return Defect(
         slug="rogue_dimensions",
         severity=severity,
-        title=f"{_dimensions(count)} {'holds' if count == 1 else 'hold'} {percent(max(share, energy))} of the energy",
+        title=f"{_dimensions(count)} {holds} {percent(max(share, energy))} of the energy",
         evidence=(
-            f"{count:,} of {cloud.d:,} dimensions hold {percent(share)} of the variance, and with their mean "
-            f"{percent(energy)} of the energy. They stand out from the decay of the other dimensions."
+            f"{count:,} of {cloud.d:,} dimensions {holds} {percent(share)} of the variance, and with {its} mean "
+            f"{percent(energy)} of the energy. {stands} out from the decay of the other dimensions."
         ),
         effect=effect,
         dimensions=examined.dimensions[own.numpy()],
