@@ -179,7 +179,7 @@ def obstacle(context: Context, workers: Sequence[WorkerState], dry_run_id: str |
     if any(worker.slot not in training | at_work for worker in alive):
         return None
     if any(worker.slot not in training for worker in alive):
-        return "Every worker is at a run, an encoding or another dry run, and ends that first. The queue shows which."
+        return "All workers are busy. The queue shows with what."
     return (
         "All workers are busy. See the queue for progress. Pause a run to make room; it resumes later from its last "
         "checkpoint."

@@ -91,7 +91,7 @@ def test_an_experiment_that_is_exported_shows_the_same_on_an_empty_isoscope(fill
     download.value.save_as(tmp_path / download.value.suggested_filename)
 
     page.goto(f"{elsewhere}/experiments")
-    expect(page.get_by_text("No experiment yet")).to_be_visible()
+    expect(page.get_by_text("No experiments yet")).to_be_visible()
     page.get_by_role("button", name="Import").click()
     page.get_by_label("Zip file of an experiment").set_input_files(tmp_path / download.value.suggested_filename)
     page.get_by_role("button", name="Import").click()

@@ -252,4 +252,4 @@ def test_experiments_are_compared_only_when_some_are_ticked(client, two):
     assert none.status_code == 422
     assert "No experiment is selected. Select two or more to compare, or one to read it alone." in none.text
     assert [f'value="{one}" aria-label' in none.text for one in two] == [False, True], "the list is as it was"
-    assert "tick two or more" not in client.get("/experiments").text
+    assert "Select two or more" not in client.get("/experiments").text
