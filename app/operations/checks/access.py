@@ -32,7 +32,7 @@ def sentences(error: ValidationError | SettingsError) -> list[str]:
 def refused(error: ValidationError | SettingsError) -> Iterator[Finding]:
     """One problem for each wrong setting."""
     for sentence in sentences(error):
-        yield problem("settings", sentence, "The README's table says what each setting takes.")
+        yield problem("settings", sentence, "See docs/settings.md for what each setting takes.")
 
 
 def accepted(_: Settings) -> Iterator[Finding]:
@@ -42,7 +42,7 @@ def accepted(_: Settings) -> Iterator[Finding]:
     # As pydantic reads them: in any case.
     given = {name for name in os.environ if name.upper().startswith(PREFIX)}
     for name in sorted(name for name in given if name.upper() not in known):
-        yield warning("settings", f"{name} is set, and is no setting.", "The README's table has their names.")
+        yield warning("settings", f"{name} is set, and is no setting.", "See docs/settings.md for their names.")
     used = sorted(name.upper() for name in given if name.upper() in known)
     yield ok("settings", f"Valid; from the environment: {', '.join(used) or 'none, so all are at their defaults'}.")
 
