@@ -21,6 +21,8 @@ from app.queue import Job
 from isotropy.catalog import Regularizer
 from workers.training.progress import Progress, RunStoppedError
 
+optuna.logging.set_verbosity(optuna.logging.WARNING)
+
 MOST_RANDOM = 10
 """Of the trials those that are drawn before the sampler models anything, a quarter of all at most."""
 MOST_FAILED = 3

@@ -232,7 +232,7 @@ def test_forms_keep_what_the_table_of_runs_is_searched_for(client, two):
 
 def test_a_run_that_a_script_logged_is_not_said_to_be_of_validation_tokens(client, launch):
     run = made(1.0, 0, 0.5)
-    run.config = {**run.config, "logged": True}
+    run.config = reported(run)
     one = launch("script", run)
     caption = client.get(f"/api/experiments/{one}/figures/isotropy").json()["caption"]
     assert caption.startswith("IsoScore★ is as a script logged it. ")
