@@ -9,6 +9,7 @@ import pytest
 
 from app.db.models import Experiment
 from tests.across import made, words
+from tests.factories import reported
 
 
 @pytest.mark.both_databases
