@@ -172,7 +172,7 @@ def test_the_report_takes_as_many_queries_for_six_layers_as_for_one_and_reads_no
 
 def test_while_layers_are_measured_the_page_fills_up_by_itself(client, context, draft):
     client.post(f"{draft}/launch", data=form())
-    assert "It starts when" not in client.get(draft).text
+    assert "No worker is running. It starts when one does." in words(client.get(draft))
     assert 'hx-trigger="every 2s"' in client.get(draft).text
     encode_texts(draft.rsplit("/", 1)[-1], context.settings, "cpu")
     page = client.get(draft)
