@@ -64,6 +64,8 @@ def _shared(matrix: Matrix, earlier: Matrix, seed: int, *, same_rows: bool) -> S
     else:
         now, before = _places(matrix), _places(earlier)
         pairs = {now[name]: before[name] for name in now.keys() & before.keys()}
+    if not pairs:
+        return None
     order = torch.randperm(len(pairs), generator=torch.Generator().manual_seed(seed))[:SHARED_ROWS].tolist()
     in_order = sorted(pairs)
     sides = [in_order[one] for one in order]

@@ -206,7 +206,8 @@ def _column(table: Table, names: Sequence[str], place: int) -> str | None:
     named = next((column for column in table.columns if column.lower() in names), None)
     if named is not None or place >= len(table.columns):
         return named
-    return table.columns[place]
+    taken = {*QUERY_NAMES, *DOCUMENT_NAMES, *SCORE_NAMES} - {*names}
+    return None if table.columns[place].lower() in taken else table.columns[place]
 
 
 def _cells(table: Table, columns: Sequence[str | None]) -> Iterator[list[str]]:

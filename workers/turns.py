@@ -61,19 +61,22 @@ class Turns:
 def hand_in_next(
     sessions: Sessions, queue: JobQueue, slot: str, locks: Locks, left: Collection[str] = frozenset()
 ) -> None:
-    """Hand in the job whose turn it is, if this worker is free for it and the engine does not have it.
+    """Hand in the job whose turn it is, if this worker is free for it; a busy worker only takes back what is too early.
 
     What this worker has ``left`` of late lets others go first, so that one broken row holds up nothing.
     What else waits in the engine is taken back, as its turn comes later: another worker handed it in and was lost, or
     it was moved since. Where a worker takes it at this very moment, it is stopped there and begins again in its turn.
     """
     line = queue.line(Queue.GPU)  # before the rows: a job that ends in between has begun here, and waits for nobody
-    if slot in line.begun.values():
-        return
     first = next_in_turn(sessions, Queue.GPU, line.begun.keys() | left)
-    if first is None or line.waiting == {first.workflow_id}:
+    if first is None:
+        return
+    free = slot not in line.begun.values()
+    later = line.waiting - {first.workflow_id} - set(left)
+    if not later and (not free or first.workflow_id in line.waiting):
         return
     with suppress(ConflictError), locks.held("turns"):  # else another worker is at it
-        if later := line.waiting - {first.workflow_id}:
+        if later:
             queue.cancel(*map(Job.parse, sorted(later)))
-        queue.ensure(first)
+        if free:
+            queue.ensure(first)

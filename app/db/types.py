@@ -1,5 +1,7 @@
 """Column types that mean the same on SQLite and PostgreSQL, and numbers that both can hold."""
 
+import json
+import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -7,13 +9,23 @@ from functools import cache
 from typing import Annotated, Any, Generic, Literal, TypeVar
 from uuid import uuid4
 
-from pydantic import AfterValidator, BaseModel, Field, FiniteFloat, GetCoreSchemaHandler, TypeAdapter
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    Field,
+    FiniteFloat,
+    GetCoreSchemaHandler,
+    TypeAdapter,
+    ValidationError,
+)
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema, to_jsonable_python
 from sqlalchemy import JSON, DateTime, Dialect, Enum, TypeDecorator
 from sqlalchemy.types import TypeEngine
 
 from isoscope.core.number_limits import GREATEST, bounded
+
+logger = logging.getLogger(__name__)
 
 
 def new_id() -> str:
@@ -114,13 +126,33 @@ class Typed(TypeDecorator[T], Generic[T]):
 
     def process_result_value(self, value: Any, dialect: Dialect) -> T | None:
         """Read a record."""
-        return None if value is None else self.read(value)
+        return None if value is None else self._reading(self.read, value)
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any] | None:
         """Read the text where the database gives that; PostgreSQL's driver parses it."""
         if dialect.name != "sqlite":
             return super().result_processor(dialect, coltype)
-        return lambda text: None if text in (None, "null") else self.read_text(text)
+        return lambda text: None if text in (None, "null") else self._reading(self.read_text, text)
+
+    def _reading(self, read: Callable[[Any], T], value: Any) -> T:
+        """Read a record; fields that are invalid as they are stored, as a later version may have written them.
+
+        So one such row breaks no list that it stands in, and can be deleted. Raises ValidationError where the rest is
+        no record.
+        """
+        try:
+            return read(value)
+        except ValidationError as error:
+            held = json.loads(value) if isinstance(value, str) else value
+            unknown = {str(fault["loc"][0]) for fault in error.errors() if fault["loc"]}
+            if not isinstance(held, dict) or not unknown or not unknown <= held.keys():
+                raise
+            rest = self.read({name: one for name, one in held.items() if name not in unknown})
+            if not isinstance(rest, BaseModel):
+                raise
+            logger.warning("a row is read with what this version does not know: %s", ", ".join(sorted(unknown)))
+            found: Any = rest.model_copy(update={name: held[name] for name in unknown})
+            return found  # type: ignore[no-any-return]
 
 
 class _AsStored:

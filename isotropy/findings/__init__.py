@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -19,6 +20,8 @@ from isotropy.findings.outlier_rows import outlier_rows
 from isotropy.findings.spread import collapsed, common_mean, too_few_rows
 from isotropy.findings.suspect_rows import duplicate_rows, not_finite
 from isotropy.projection import NamesOf
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["CHECKS", "Effect", "Finding", "Severity", "findings_of", "ranked", "told"]
 
@@ -53,14 +56,28 @@ def findings_of(
     found = []
     examined = Examined.of(cloud)
     for check in CHECKS:
-        defect = check(examined)
+        try:
+            defect = check(examined)
+        except RuntimeError:  # of an eigenvalue that does not converge; the report is worth more than one finding
+            logger.warning("%s could not be checked", check.__name__, exc_info=True)
+            continue
         if defect is None:
             continue
+        defect = defect._replace(evidence=defect.evidence + _scope(examined.cloud, cloud))
         found.append(told(defect, names_of, dimension_names))
         examined = examined if defect.rest is None else defect.rest
         if defect.severity is not Severity.NOTE:
             examined = replace(examined, blamed=examined.blamed | {defect.slug})
     return ranked(found)
+
+
+def _scope(looked_at: Cloud, cloud: Cloud) -> str:
+    """Return of what part of a cloud a finding tells, as a sentence; empty if of all of it."""
+    rows, dimensions = looked_at.n < cloud.n, looked_at.d < cloud.d
+    if not rows and not dimensions:
+        return ""
+    parts = [f"{looked_at.n:,} rows"] * rows + [f"{looked_at.d:,} dimensions"] * dimensions
+    return f" Measured on the {' and '.join(parts)} that no other finding blames."
 
 
 def ranked(found: Sequence[Finding]) -> list[Finding]:

@@ -70,6 +70,8 @@ def metadata_as_coordinates(examined: Examined) -> Defect | None:
     if not 0 < count <= max(1, MOST_METADATA * cloud.d):
         return None
     rest = examined.without_dimensions(_numbers(own))
+    if not rest.is_spread:
+        return None
     effects = [*score_effects(cloud, rest.cloud), examined.kept_by(examined.sample[:, ~own])]
     effect, severity = judge(effects, cloud.d)
     return Defect(
@@ -99,6 +101,8 @@ def rogue_dimensions(examined: Examined) -> Defect | None:
     if count == 0:
         return None
     rest = examined.without_dimensions(_numbers(own))
+    if not rest.is_spread:
+        return None
     effects = [*score_effects(cloud, rest.cloud), examined.kept_by(examined.sample[:, ~own])]
     effect, severity = judge(effects, cloud.d)
     share, energy = (float(values[own].sum() / values.sum()) for values in (variances, energies))

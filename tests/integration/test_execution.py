@@ -151,7 +151,7 @@ def test_a_run_that_is_given_up_shows_what_its_processes_wrote(context, run_job)
 @pytest.fixture
 def encode_job(context):
     encoding = Encoding(
-        name="e", filename="e.txt", file_sha256="0" * 64, n_texts=1, columns=[], config={}, status=EncodingStatus.QUEUED
+        name="e", filename="e.txt", file_sha256="0" * 64, n_texts=1, columns=[], status=EncodingStatus.QUEUED
     )
     with context.sessions.begin() as session:
         session.add(StoredFile(sha256="0" * 64, size_bytes=1))

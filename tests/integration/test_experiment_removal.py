@@ -1,15 +1,17 @@
 """A deleted experiment is hidden at once, removed in short transactions, and taken up again where that was cut off."""
 
+import json
 from types import SimpleNamespace
 
 import pytest
-from sqlalchemy import func, select, update
+from sqlalchemy import func, select, text, update
 
 from app.db import removal
 from app.db.arriving import SEEING_ARRIVING
 from app.db.models import Experiment, Opening, Run, RunStatus, Step
 from app.training.experiments import delete_experiment
 from isoscope.core.errors import ConflictError
+from tests import factories
 from tests.archives import add_experiment
 from tests.sealed import add_sealed
 from workers.imports.tables import refuse_a_second
@@ -79,3 +81,19 @@ def test_openings_outlive_the_experiment(client, context):
     assert client.post(f"/api/experiments/{experiment_id}/opening", json=body).status_code < 300
     assert client.delete(f"/api/experiments/{experiment_id}").status_code == 204
     assert count(context, Opening) == 1
+
+
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
+def test_an_experiment_whose_row_a_later_version_wrote_breaks_no_list_and_can_be_deleted(client, context):
+    broken, whole = (factories.add_experiment(context, factories.run_row(), name=name) for name in ("broken", "whole"))
+    written = text("update experiments set config = :config where id = :id")
+    with context.sessions.begin() as session:
+        config = session.get_one(Experiment, broken).config.model_dump(mode="json") | {"schedule": "of a later version"}
+        session.execute(written, {"config": json.dumps(config), "id": broken})
+    page = client.get("/experiments")
+    assert page.status_code == 200
+    assert "broken" in page.text
+    assert client.get("/").status_code == 200
+    assert {one["name"] for one in client.get("/api/experiments").json()} == {"broken", "whole"}
+    assert client.delete(f"/api/experiments/{broken}").status_code == 204
+    assert [one["id"] for one in client.get("/api/experiments").json()] == [whole]

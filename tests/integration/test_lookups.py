@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from app.db import job_kinds
+from app.db.job_kinds import Queue
 from app.db.models import FigureData, Lookup
 from app.db.work import wanted
 from app.queue import Job
@@ -107,7 +108,7 @@ def test_it_waits_behind_no_measuring_is_not_forgotten_and_goes_with_its_embeddi
     client.post(f"/api/embeddings/{measured}/neighbors", json={"name": "king"})
     with context.sessions() as session:
         job = Job(job_kinds.LOOKUP, session.query(Lookup).one().id)
-    assert (job.queue, job.priority) == ("lab", Job(job_kinds.POSTPROCESS, "a").priority)
+    assert (job.kind.queue, job.priority) == (Queue.LAB, Job(job_kinds.POSTPROCESS, "a").priority)
     assert wanted(context.sessions) == [job]
     client.delete(f"/api/embeddings/{measured}")
     client.delete("/api/trash")

@@ -218,3 +218,11 @@ def test_shared_rows_are_compared_by_their_neighbors():
 
 def _shared(now, before):
     return Shared(torch.from_numpy(now), torch.from_numpy(before))
+
+
+@pytest.mark.parametrize("kind", ["random", "counting"])
+def test_rows_that_differ_in_one_dimension_alone_are_not_called_equal(kind):
+    x = torch.zeros(300, 8, dtype=torch.float64)
+    x[:, 3] = torch.randn(300, generator=torch.Generator().manual_seed(0)) if kind == "random" else torch.arange(300.0)
+    found = findings_of(read_cloud(Rows(x.numpy())))
+    assert not [one for one in found if "equal" in one.title]
