@@ -1,6 +1,5 @@
 """Embeddings from upload to report over HTTP, with the real jobs."""
 
-import dataclasses
 import io
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ from IsoScore import IsoScore
 
 from app.core.settings import Settings
 from app.db.models import Measurement, MeasurementStatus
+from app.embeddings.api.measures import MeasureOut
 from app.main import create_app
 from isotropy.catalog import MEASURES
 from tests.once import make_once
@@ -379,5 +379,5 @@ def test_what_another_version_measured_is_answered_as_the_description_allows(cli
 def test_the_catalogue_is_answered_in_its_order(client):
     answer = client.get("/api/measures").json()
     assert [one["slug"] for one in answer] == list(MEASURES)
-    texts = [dataclasses.asdict(measure) for measure in MEASURES.values()]
-    assert answer == [{name: text for name, text in measure.items() if name != "bounds"} for measure in texts]
+    told = [{name: getattr(measure, name) for name in MeasureOut.model_fields} for measure in MEASURES.values()]
+    assert answer == json.loads(json.dumps(told))

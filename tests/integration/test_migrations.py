@@ -12,6 +12,7 @@ from app.core.settings import Settings
 from app.db.migration import downgrade, upgrade
 from app.db.models import Base, Run
 from app.db.session import create_database_engine
+from tests.factories import PLAIN, SHARED
 
 pytestmark = pytest.mark.both_databases
 
@@ -199,12 +200,13 @@ def test_a_probe_of_old_becomes_one_measure_of_several_and_back(engine):
             "INSERT INTO datasets (id, name, origin, glue_name, columns, created_at)"
             " VALUES ('d', 'CoLA', 'glue', 'cola', '[]', '2026-01-01')",
             "INSERT INTO experiments (id, name, dataset_id, config, created_at)"
-            " VALUES ('e', 'x', 'd', '{}', '2026-01-01')",
+            " VALUES ('e', 'x', 'd', :shared, '2026-01-01')",
             "INSERT INTO runs (id, experiment_id, position, config, regularizer, lam, zeta, seed, status, phase_done,"
-            " attempts, queued_at) VALUES ('r', 'e', 0, '{}', 'istar', 1, 0.2, 0, 'finished', 0, 0, '2026-01-01')",
+            " attempts, queued_at) VALUES ('r', 'e', 0, :plain, 'istar', 1, 0.2, 0, 'finished', 0, 0, '2026-01-01')",
             "INSERT INTO steps (run_id, step, layers) VALUES ('r', 0, '[0.5, null]'), ('r', 1, NULL)",
         ):
-            connection.execute(text(statement))
+            configs = {"shared": SHARED.model_dump_json(), "plain": PLAIN.model_dump_json()}
+            connection.execute(text(statement), {name: one for name, one in configs.items() if f":{name}" in statement})
     upgrade(engine)
     with Session(engine) as session:
         run = session.get_one(Run, "r")

@@ -92,7 +92,7 @@ def test_the_values_of_settings_are_refused_once_they_are_more_than_pages_can_sh
         .json()["detail"]
         .startswith(
             "Expected all values of the settings that an experiment's runs differ in to take at most 2,097,152 bytes, "
-            "got more. Begin another experiment"
+            "got more. Start another experiment"
         )
     )
 
