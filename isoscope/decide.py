@@ -108,6 +108,7 @@ def _table(task: Task, decision: Decision) -> Iterator[str]:
     yield f"{'':6}{'bytes':>7}{'IsoScore':>10}{'choose':>9}{'report':>9}  {'difference [95%]':26}  variant"
     yield from map("".join, _rows(decision))
     yield "* chosen, + smallest: reported on rows that chose nothing. The others are not corrected for choosing."
+    yield "bytes per vector; IsoScore is bias-corrected, so it can exceed 1."
     yield ""
     yield decision.conclusion
 

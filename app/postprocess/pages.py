@@ -146,7 +146,6 @@ def _page(
         "dials": dials_of(embedding, asked.method, asked.texts),
         "mean_variance": mean_variance(embedding),
         "rows": rows,
-        "fit_rows": fit_rows,
         "trained": asked.method.slug == TRAINED,
         "tautology": asked.method.slug in WHITENING and fit_rows > (embedding.d or 0),
         "problem": problem,

@@ -118,7 +118,7 @@ def test_rows_left_out_are_not_among_those_that_rows_are_drawn_of(client, contex
         row = session.get_one(Embedding, source)
         row.n, row.n_left_out = 30_000, 9_000
     page = " ".join(client.get(f"/embeddings/{source}/lab").text.split())
-    assert "It is fitted on 10,000 of 20,000 rows drawn of 21,000, and judged by the 10,000 others" in page
+    assert "It is fitted on about half of 20,000 rows drawn of 21,000 and judged by the other half" in page
 
 
 def test_a_trial_of_another_version_is_shown_without_what_it_noted_besides(client, context, source, trial):
