@@ -121,7 +121,8 @@ def test_rows_that_are_not_finite_are_left_out_and_counted(scored, score, tmp_pa
 def test_the_table_has_the_groups_and_names_of_the_catalogue(score, npy):
     printed, code = score(npy)
     assert code == 0
-    assert printed.out.startswith("points n = 300, dimensions d = 6\nlabels: none\n")
+    assert printed.out.startswith("points n = 300, dimensions d = 6\nwarning: The mean holds 81% of the energy.\n")
+    assert "\nlabels: none\n" in printed.out
     assert all(heading in printed.out for heading in GROUPS.values())
     assert all(measure.name.replace("*", "★") in printed.out for measure in MEASURES.values())
     assert "Spectrum (greatest eigenvalue)" in printed.out
@@ -160,7 +161,9 @@ def test_what_could_be_the_labels_is_offered(score, tmp_path):
     printed = score(tmp_path / "x.csv")[0].out
     assert "dimensions d = 4\nside is taken as a coordinate; if it is a label: --labels side\n" in printed
     assert "labels: none; for silhouettes choose a column by --labels: 'side'\n" in printed
-    assert "dimensions d = 3\nlabels: side\n" in score(tmp_path / "x.csv", "--labels", "side")[0].out
+    labelled = score(tmp_path / "x.csv", "--labels", "side")[0].out
+    assert labelled.startswith("points n = 3, dimensions d = 3\n")
+    assert "\nlabels: side\n" in labelled
 
 
 def test_a_pipe_that_closes_early_is_no_traceback(npy):

@@ -181,7 +181,7 @@ def _config(texts: Mapping[str, str | None]) -> AnyRunConfig:
     if not said.pop("logged"):
         return RunConfig.model_construct(**said)
     known = {name: value for name, value in said.items() if value not in (None, {})}
-    return ReportedRunConfig.model_construct(logged=True, **known)
+    return ReportedRunConfig.model_construct({"logged", *known}, logged=True, **known)
 
 
 PLACES = 68
