@@ -173,8 +173,7 @@ def show_figure_of_playground(slug: str, query: PlaygroundDep) -> FigureOut:
     return FigureOut.of(find_figure(playground_figures(query), slug))
 
 
-api_router = APIRouter(prefix="/api", responses=RESPONSES)
-for _router in (
+API_ROUTERS = (
     embeddings_api_embeddings.router,
     encodings_api.router,
     embeddings_api_embeddings.tags_router,
@@ -197,11 +196,12 @@ for _router in (
     views_api.router,
     operations_api.router,
     operations_api.health_router,
-):
+)
+api_router = APIRouter(prefix="/api", responses=RESPONSES)
+for _router in API_ROUTERS:
     api_router.include_router(_router)
 
-pages_router = APIRouter(include_in_schema=False)
-for _router in (
+PAGE_ROUTERS = (
     home_router,
     embeddings_pages_library.router,
     embeddings_pages_library.trash_router,
@@ -223,5 +223,7 @@ for _router in (
     playground_pages.router,
     training_pages_queue.router,
     views_pages.router,
-):
+)
+pages_router = APIRouter(include_in_schema=False)
+for _router in PAGE_ROUTERS:
     pages_router.include_router(_router)

@@ -58,8 +58,8 @@ def asked(client, context, experiment_id):
 
 def paths():
     """The path of every route that is read by GET."""
-    for router in (*(one.router for one in routes.MODULES), *routes.ROUTERS):
-        prefix = "/api" if router in routes.ROUTERS else ""
+    for router in (*routes.PAGE_ROUTERS, *routes.API_ROUTERS):
+        prefix = "/api" if router in routes.API_ROUTERS else ""
         yield from (prefix + route.path for route in router.routes if "GET" in route.methods)
 
 
