@@ -13,6 +13,7 @@ from app.context import create_context
 from app.core.settings import Settings
 from app.operations.health import Vitals
 from app.web import error_responses, security
+from app.web.documentation import Documentation
 from app.web.headers import HeadAsGet, SafeHeaders
 from app.web.responses import BINARY
 from app.web.security import BodyLimit, Gate, SignedSessions
@@ -61,6 +62,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.include_router(security.router)
     app.include_router(routes.pages_router)
     app.mount("/static", static_files(), name="static")
+    app.mount("/docs", Documentation(), name="docs")
     # The last one added is the first to see a request.
     app.add_middleware(BaseHTTPMiddleware, dispatch=gate)
     if settings.access_token is not None:

@@ -12,7 +12,7 @@ from app.web.templating import FRONTEND
 from isoscope.cli import parser_of
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TUTORIAL = (ROOT / "docs/tutorial.md").read_text(encoding="utf-8")
 MOST_BYTES = 150_000
 
