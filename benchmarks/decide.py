@@ -1,0 +1,63 @@
+"""`isoscope decide` on 100,000 rows beside one exact search of its queries, and the memory that it takes.
+
+Run: python -m benchmarks.decide
+"""
+
+import resource
+import time
+
+import faiss
+import numpy as np
+import torch
+
+from benchmarks._rounds import machine
+from isotropy.tasks.judge import Task, decide
+from isotropy.tasks.search import Similarity, prepared
+from isotropy.tasks.truth import Queries
+from isotropy.tasks.variants import listed
+
+ROWS, DIMENSIONS, QUERIES, THREADS = 100_000, 384, 1_000, 2
+
+
+def clouds() -> tuple[np.ndarray, np.ndarray, list[dict[int, int]]]:
+    """Return a corpus of decaying variances and a mean, and queries near a document of their own."""
+    random = np.random.default_rng(0)
+    scales = 1 / np.sqrt(np.arange(1, DIMENSIONS + 1))
+    corpus = 0.2 + random.normal(size=(ROWS, DIMENSIONS)) * scales
+    relevant = random.choice(ROWS, QUERIES, replace=False)
+    queries = corpus[relevant] + 0.8 * random.normal(size=(QUERIES, DIMENSIONS)) * scales
+    return corpus.astype(np.float32), queries.astype(np.float32), [{int(row): 1} for row in relevant]
+
+
+def main() -> None:
+    """Print the seconds of both, their ratio, the seconds of the slowest variants, and the peak of memory."""
+    torch.set_num_threads(THREADS)
+    faiss.omp_set_num_threads(THREADS)
+    corpus, queries, relevant = clouds()
+    rows, asked = prepared(corpus, Similarity.COSINE), prepared(queries, Similarity.COSINE)
+    began = time.perf_counter()
+    faiss.knn(asked, rows, 10, metric=faiss.METRIC_INNER_PRODUCT)
+    searched = time.perf_counter() - began
+    del rows, asked
+
+    task = Task(corpus, Queries(queries, relevant, [str(row) for row in range(ROWS)]))
+    variants = listed(task.setting)
+    ends: list[float] = []
+    began = time.perf_counter()
+    decision = decide(task, variants, progress=lambda _: ends.append(time.perf_counter()))
+    seconds = time.perf_counter() - began
+    each = sorted(zip(np.diff([began, *ends]), (one.name for one in variants), strict=True), reverse=True)
+
+    print(machine("torch", "faiss-cpu", "numpy"))
+    print(f"{ROWS:,} x {DIMENSIONS}, {QUERIES:,} queries, {len(variants)} variants, {THREADS} threads\n")
+    print("| | seconds | ratio |\n|---|---|---|")
+    print(f"| one exact search of the queries (faiss) | {searched:.2f} | 1 |")
+    print(f"| decide | {seconds:.1f} | {seconds / searched:.0f} |")
+    for taken, name in each[:5]:
+        print(f"| of it: {name} | {taken:.1f} | {taken / searched:.1f} |")
+    print(f"\npeak memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.2f} GB")
+    print(decision.conclusion)
+
+
+if __name__ == "__main__":
+    main()
