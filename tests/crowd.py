@@ -47,7 +47,7 @@ def import_among_writers(server, elsewhere, tmp_path, *, steps, kill, figures=No
             with path.open("rb") as file:
                 sent = server.post("/api/experiments/import", files={"file": file})
             place = f"/api/imports/{sent['id']}"
-            server.wait_for(lambda: server.get(place)["done"] > steps / 10, "the first rows")
+            server.wait_for(lambda: server.get(place)["done"] > steps / 10, "the first rows", 120 * patience())
             if kill:
                 server.child("multiprocessing.forkserver").send_signal(signal.SIGKILL)
             while (told := server.get(place))["status"] == "running":
