@@ -66,6 +66,8 @@ class JobKind:
     """Where the row has a page: the first part of that page's address."""
     waited_for: bool = False
     """Whether somebody looks at the page until it is done, so that it goes before all that is not."""
+    queued_at: Any = None
+    """The column that says since when a row waits; None for the row's age."""
     order: tuple[Any, ...] = ()
     """Columns in whose order rows wait: priority, since when, and what orders equals; empty for the oldest first."""
 
@@ -148,6 +150,7 @@ ENCODE = JobKind(
     work="workers.encodings.job:encode_texts",
     doing="encodes texts",
     pages="encodings",
+    queued_at=Encoding.queued_at,
 )
 DRY_RUN = JobKind(
     "dry_run",
@@ -158,6 +161,7 @@ DRY_RUN = JobKind(
     work="workers.training.dry_run:dry_run",
     doing="tries eight rows",
     waited_for=True,
+    queued_at=DryRun.queued_at,
 )
 IMPORT = JobKind(
     "import",

@@ -160,6 +160,7 @@ def launch_encoding(context: Context, encoding_id: str, config: EncodingConfig) 
         attempts=0,
         error=None,
         environment=None,
+        queued_at=utcnow(),
         started_at=None,
         finished_at=None,
     )
