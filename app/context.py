@@ -30,7 +30,7 @@ class Context:
     @property
     def spare(self) -> Spare:
         """The file that is freed so that something can be deleted from a full disk."""
-        return Spare.of(self.settings)
+        return Spare.from_settings(self.settings)
 
     def require_room(self, staying: int = 0) -> None:
         """Refuse what makes new data where less than the reserve would be left on a disk."""

@@ -68,7 +68,7 @@ Row = TypeVar("Row", PostProcessing, Lookup, ZetaCurve)
 
 
 @dataclass(frozen=True)
-class Asked(Generic[Row]):
+class ResultJob(Generic[Row]):
     """A row that waits for its results, with the embedding that it asks about."""
 
     row: Row
@@ -88,7 +88,7 @@ class Asked(Generic[Row]):
             raise ConflictError("Other vectors were chosen of this embedding meanwhile. Ask again.")
 
 
-def answer(kind: type[Row], row_id: str, settings: Settings, find: Callable[[Asked[Row]], None]) -> Sequence[Job]:
+def answer(kind: type[Row], row_id: str, settings: Settings, find: Callable[[ResultJob[Row]], None]) -> Sequence[Job]:
     """Have ``find`` fill a row that waits; write into the row why it could not."""
     sessions = job_sessions(settings)
     waiting = update(kind).where(kind.id == row_id, kind.status == ResultStatus.QUEUED)
@@ -98,7 +98,7 @@ def answer(kind: type[Row], row_id: str, settings: Settings, find: Callable[[Ask
             return ()
         embedding = session.get_one(Embedding, row.embedding_id)
     try:
-        find(Asked(row, embedding, settings, sessions, waiting))
+        find(ResultJob(row, embedding, settings, sessions, waiting))
     except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
         record(error, sessions, waiting, status=ResultStatus.FAILED)
     return ()

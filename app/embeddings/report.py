@@ -40,7 +40,7 @@ def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, who
     """What the template of the report shows; the projection only with ``whole``, else whether there is one."""
     stored = get_figure_slugs(context, embedding.id)
     data = get_figure_data(context, embedding.id, *(stored if whole else stored.intersection(READ_AT_ONCE)))
-    figures = figures_of([Subject.of(embedding, data)])
+    figures = figures_of([Subject.from_embedding(embedding, data)])
     later = [] if whole else sorted(stored & HEAVY)
     shown = [figure for figure in figures if figure.slug not in later]
     return {
@@ -66,7 +66,7 @@ def report_figures(context: Context, embedding: Embedding, slug: str, query: Shr
     if slug == "zeta":
         curve = read_shrinkage(context, embedding, query).figure
         return [curve] if curve else []
-    return figures_of([Subject.of(embedding, get_figure_data(context, embedding.id, slug))])
+    return figures_of([Subject.from_embedding(embedding, get_figure_data(context, embedding.id, slug))])
 
 
 class Choice(NamedTuple):
@@ -111,7 +111,7 @@ def table_of(rows: Sequence[Compared], embeddings: Sequence[Embedding]) -> Table
 def compared_figures(context: Context, embeddings: Sequence[Embedding], slug: str) -> list[Figure]:
     """Figures of all of them, under names that tell them apart; of the data that no measure holds, one's is read."""
     subjects = [
-        replace(Subject.of(one, get_figure_data(context, one.id, slug)), name=name)
+        replace(Subject.from_embedding(one, get_figure_data(context, one.id, slug)), name=name)
         for one, name in zip(embeddings, distinct_names(embeddings), strict=True)
     ]
     return figures_of(subjects)

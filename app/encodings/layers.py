@@ -159,7 +159,9 @@ def _likeliest(poolings: Sequence[Pooling]) -> Pooling:
 
 def _heat_map(embeddings: Sequence[Embedding], measures: Sequence[str]) -> Figure:
     ready = [one for one in embeddings if one.status is EmbeddingStatus.READY]
-    return heat_map([Row(one.layer or 0, f"/embeddings/{one.id}", Subject.of(one)) for one in ready], measures)
+    return heat_map(
+        [Row(one.layer or 0, f"/embeddings/{one.id}", Subject.from_embedding(one)) for one in ready], measures
+    )
 
 
 def _by_layer(measure: Measure | None, poolings: Sequence[Pooling], embeddings: Sequence[Embedding]) -> list[Figure]:

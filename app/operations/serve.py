@@ -148,7 +148,7 @@ def prepare(settings: Settings) -> None:
     """Create or upgrade both databases, and queue the sample experiment in an empty one."""
     settings.create_folders()
     # To open a database takes room too, without which nothing could be deleted from a full disk.
-    with Spare.of(settings).freed():
+    with Spare.from_settings(settings).freed():
         migrate(settings)
     if settings.sample:
         context = create_context(settings)

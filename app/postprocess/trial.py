@@ -61,8 +61,8 @@ def _measurements(trial: PostProcessing, part: str) -> dict[str, Measurement]:
     }
 
 
-class Told(NamedTuple):
-    """How a measure is told: its name in a sentence, its numbers, and whether its ups and downs need a judgement."""
+class ComparedMeasure(NamedTuple):
+    """How a measure is measure: its name in a sentence, its numbers, and whether its ups and downs need a judgement."""
 
     noun: str
     say: Callable[[float], str] = number
@@ -70,35 +70,35 @@ class Told(NamedTuple):
 
 
 SHAPE = {
-    "isoscore": Told("IsoScore"),
-    "mean_cosine": Told("the mean cosine", two_decimals),
-    "partition_log": Told("the partition function's logarithm", judged=True),
+    "isoscore": ComparedMeasure("IsoScore"),
+    "mean_cosine": ComparedMeasure("the mean cosine", two_decimals),
+    "partition_log": ComparedMeasure("the partition function's logarithm", judged=True),
 }
-LABELS = {"silhouette": Told("the silhouette of the labels")}
+LABELS = {"silhouette": ComparedMeasure("the silhouette of the labels")}
 
 
 def outcome_of(method: str, comparisons: Sequence[Comparison]) -> str:
     """Say what became of the shape and of the labels; what is undefined before or after is left out."""
     shape = _clauses(SHAPE, comparisons)
-    told = [f"On rows that {method} has not seen, {'; '.join(shape)}."] if shape else []
-    told += [f"{one[0].upper()}{one[1:]}." for one in _clauses(LABELS, comparisons)]
-    return " ".join(told)
+    measure = [f"On rows that {method} has not seen, {'; '.join(shape)}."] if shape else []
+    measure += [f"{one[0].upper()}{one[1:]}." for one in _clauses(LABELS, comparisons)]
+    return " ".join(measure)
 
 
-def _clauses(measures: dict[str, Told], comparisons: Sequence[Comparison]) -> list[str]:
+def _clauses(measures: dict[str, ComparedMeasure], comparisons: Sequence[Comparison]) -> list[str]:
     found = {one.measure.slug: one for one in comparisons if one.change is not None}
-    return [_clause(told, found[slug]) for slug, told in measures.items() if slug in found]
+    return [_clause(measure, found[slug]) for slug, measure in measures.items() if slug in found]
 
 
-def _clause(told: Told, one: Comparison) -> str:
-    before, after = (told.say(found.value or 0.0) for found in (one.before, one.after))
+def _clause(measure: ComparedMeasure, one: Comparison) -> str:
+    before, after = (measure.say(found.value or 0.0) for found in (one.before, one.after))
     if before == after:
-        return f"{told.noun} stays at {after}"
+        return f"{measure.noun} stays at {after}"
     rises = one.change is not None and one.change.value > 0
-    if told.judged:
+    if measure.judged:
         better = rises == (one.measure.higher_means == "more isotropic")
-        return f"{told.noun} gets {'better' if better else 'worse'}, from {before} to {after}"
-    return f"{told.noun} {'rises' if rises else 'falls'} from {before} to {after}"
+        return f"{measure.noun} gets {'better' if better else 'worse'}, from {before} to {after}"
+    return f"{measure.noun} {'rises' if rises else 'falls'} from {before} to {after}"
 
 
 class FittedNote(NamedTuple):

@@ -38,7 +38,7 @@ def fine_tune(run_id: str, settings: Settings, device: str) -> Sequence[Job]:
     slot = slot_name(settings, device)
     row = update(Run).where(Run.id == run_id, Run.status.in_(UNFINISHED), Run.worker == slot)
     with folder.locked():
-        with folder.log.kept(), folder.log.told(lambda tail: _tell(sessions, row, tail)):
+        with folder.log.kept(), folder.log.tail_sent(lambda tail: _tell(sessions, row, tail)):
             try:
                 if (order := _begin(sessions, run_id, slot, folder)) is not None:
                     _work(order, Progress(sessions, run_id, slot), folder, settings, device)

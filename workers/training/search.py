@@ -78,7 +78,7 @@ def _next_runs(search: Search, experiment: Experiment, trials: Sequence[Trial]) 
     runs = []
     for place, baseline in enumerate(first):
         coordinates = {"regularizer": search.regularizer, "lam": lam, "zeta": zeta, "seed": baseline.seed}
-        config = RunConfig.model_validate(experiment.config.told() | coordinates)
+        config = RunConfig.model_validate(experiment.config.dump() | coordinates)
         runs.append(
             Run(
                 experiment_id=experiment.id,
