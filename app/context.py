@@ -6,11 +6,11 @@ from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
 from app.core.settings import Settings
+from app.core.space import Spare, require_room
 from app.db.session import Sessions, create_sessions
 from app.queue import JobQueue
 from app.storage import Storage, open_storage
 from app.storage.ledger import Ledger
-from app.storage.space import Spare, require_room
 
 
 @dataclass(frozen=True)

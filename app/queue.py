@@ -10,7 +10,6 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -19,7 +18,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import NullPool
 
-from app.db.job_kinds import DRY_RUN, KINDS, JobKind, Queue
+from app.db.job_kinds import DRY_RUN, KINDS, Job, Queue
 from app.db.session import add_clock_to_all_connections, cause, create_database_engine, hold
 
 logger = logging.getLogger(__name__)
@@ -46,32 +45,6 @@ ENGINE_SCHEMA = "dbos"
 # Connections of a worker to the engine's database: it runs a few jobs, and PostgreSQL has few connections to give.
 POOL_SIZE = 5
 POLLING_SECONDS = {Queue.GPU: 0.25, Queue.MEASURE: 0.25, Queue.LAB: 0.25, Queue.IMPORTS: 0.5}
-
-
-@dataclass(frozen=True)
-class Job:
-    """One thing to do to one row."""
-
-    kind: JobKind
-    row_id: str
-    row_priority: int | None = field(default=None, compare=False)
-    """What the row says of its turn, where it says anything: no part of what the job is."""
-
-    @property
-    def workflow_id(self) -> str:
-        """The engine's name of this job."""
-        return f"{self.kind.name}-{self.row_id}"
-
-    @classmethod
-    def parse(cls, workflow_id: str) -> "Job":
-        """The job of that workflow id."""
-        kind, _, row_id = workflow_id.partition("-")
-        return cls(KINDS[kind], row_id)
-
-    @property
-    def priority(self) -> int:
-        """Lower numbers go first in a queue; of equal ones who came first."""
-        return self.kind.priority if self.row_priority is None else self.row_priority
 
 
 class Line(NamedTuple):

@@ -8,6 +8,7 @@ from sqlalchemy import NullPool, Update, update
 from sqlalchemy.orm import Session
 
 from app.core.settings import Settings
+from app.db.job_kinds import Job
 from app.db.models import (
     Embedding,
     EmbeddingFile,
@@ -19,7 +20,6 @@ from app.db.models import (
     ZetaCurve,
 )
 from app.db.session import Sessions, create_sessions
-from app.queue import Job
 from app.storage import Stored
 from isoscope.core.errors import ConflictError
 from workers.failure import describe, raise_if_temporary, record

@@ -16,10 +16,10 @@ from torch import Tensor
 
 from app.core.settings import Settings
 from app.db import job_kinds
+from app.db.job_kinds import Job
 from app.db.models import Embedding, EmbeddingStatus, PostProcessing, ResultStatus, StoredFile
 from app.db.result_keys import IN_USE, SEED, is_of
 from app.db.session import Sessions
-from app.queue import Job
 from app.storage import open_storage
 from app.storage.ledger import Ledger
 from isoscope.core.errors import ConflictError, InvalidError, NotFoundError

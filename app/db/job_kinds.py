@@ -3,7 +3,7 @@
 Queue, executor, reconciler and pages read these records; docs/contributing/job.md adds one.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -198,3 +198,29 @@ KINDS: dict[str, JobKind] = {
     kind.name: kind
     for kind in (INSPECT, MEASURE, CURVE, POSTPROCESS, LOOKUP, MAKE, ENCODE, DRY_RUN, IMPORT, DISCARD, FINETUNE)
 }
+
+
+@dataclass(frozen=True)
+class Job:
+    """One thing to do to one row."""
+
+    kind: JobKind
+    row_id: str
+    row_priority: int | None = field(default=None, compare=False)
+    """What the row says of its turn, where it says anything: no part of what the job is."""
+
+    @property
+    def workflow_id(self) -> str:
+        """The engine's name of this job."""
+        return f"{self.kind.name}-{self.row_id}"
+
+    @classmethod
+    def parse(cls, workflow_id: str) -> "Job":
+        """The job of that workflow id."""
+        kind, _, row_id = workflow_id.partition("-")
+        return cls(KINDS[kind], row_id)
+
+    @property
+    def priority(self) -> int:
+        """Lower numbers go first in a queue; of equal ones who came first."""
+        return self.kind.priority if self.row_priority is None else self.row_priority

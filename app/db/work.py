@@ -12,11 +12,10 @@ from sqlalchemy import ColumnElement, case, func, literal, select, update
 from sqlalchemy.orm import Session
 
 from app.core.settings import Settings
-from app.db.job_kinds import KINDS, JobKind, Queue
+from app.db.job_kinds import KINDS, Job, JobKind, Queue
 from app.db.models import Attempt, AttemptOutcome, Run, RunStatus, Step, Worker
 from app.db.session import Sessions
 from app.db.types import utcnow
-from app.queue import Job
 from isoscope.core.errors import ConflictError, InvalidError
 
 MAX_CHARACTERS = 100

@@ -14,11 +14,11 @@ from app.context import Context, create_context
 from app.core.installation import BUNDLED, FILES
 from app.core.process import PARENT_FLAG
 from app.core.settings import Settings
+from app.core.space import Spare
 from app.db.failures import checked_after_a_crash
 from app.db.models import Dataset, DatasetOrigin, Embedding, Experiment
 from app.operations.checks.access import listen
 from app.operations.migrate import migrate
-from app.storage.space import Spare
 from app.training.datasets import create_dataset
 from app.training.experiments import create_experiment
 from app.training.sweeps import SweepRequest

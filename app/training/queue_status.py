@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Select, case, func, select
 from sqlalchemy.orm import contains_eager, defer, lazyload, load_only
 
 from app.context import Context
-from app.db.job_kinds import DRY_RUN, JobKind, Queue
+from app.db.job_kinds import DRY_RUN, Job, JobKind, Queue
 from app.db.models import (
     UNFINISHED,
     UNFINISHED_ENCODING,
@@ -29,7 +29,6 @@ from app.db.models import (
 from app.db.models.runs import IN_TURN
 from app.db.session import Sessions
 from app.db.types import utcnow
-from app.queue import Job
 
 LOST_AFTER = timedelta(seconds=60)
 

@@ -18,9 +18,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from app.core.settings import Settings
+from app.core.space import full_disk, fullest, is_full
 from app.core.validation_messages import messages_of
 from app.db.failures import told_by
-from app.storage.space import full_disk, fullest, is_full
 from app.web.templating import templates
 from isoscope.core.errors import (
     AbandonedError,

@@ -13,11 +13,12 @@ from app.core.settings import Settings
 from app.db.models import Embedding, Encoding, EncodingStatus, Pooling, StoredFile
 from app.db.types import utcnow
 from app.db.work import wanted
+from app.embeddings.library import get_place
 from app.embeddings.service import get_embedding
 from app.embeddings.trash import purge_embedding, trash_embedding
 from app.encodings import service
 from app.encodings.figures import POOLING_TITLES
-from app.encodings.layers import LayersQuery, get_place, list_measured, read_layers
+from app.encodings.layers import LayersQuery, list_measured, read_layers
 from app.training.queue_status import list_encodings_at_work
 from tests.factories import add_embedding, add_encoding
 from tests.tiny import make_table
@@ -388,9 +389,8 @@ def test_a_glue_task_has_no_file_to_take(client):
 
 def test_a_page_without_a_file_says_so_and_a_gone_one_is_not_found(client):
     assert "Expected a file of texts: choose one." in words(client.post("/encodings", data={"name": "x"}))
-    answer = client.get("/api/encodings/none")
-    assert (answer.status_code, "no encoding 'none'" in answer.json()["detail"]) == (404, True)
-    assert client.get("/api/encodings/none/layers").status_code == 404
+    answer, layers = (client.get(f"/api/encodings/none{rest}") for rest in ("", "/layers"))
+    assert (answer.status_code, "no encoding 'none'" in answer.json()["detail"], layers.status_code) == (404, True, 404)
 
 
 @pytest.mark.both_databases

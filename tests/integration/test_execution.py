@@ -6,6 +6,7 @@ import time
 import pytest
 
 from app.db import job_kinds
+from app.db.job_kinds import Job
 from app.db.models import (
     Dataset,
     DatasetOrigin,
@@ -21,7 +22,7 @@ from app.db.models import (
     StoredFile,
     Worker,
 )
-from app.queue import SECONDS_TO_SEE_A_CANCEL, Job, working
+from app.queue import SECONDS_TO_SEE_A_CANCEL, working
 from isotropy.catalog import Regularizer
 from tests.factories import PLAIN, SHARED
 from tests.waiting import wait_for

@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from app.context import create_context
 from app.db import job_kinds
-from app.db.job_kinds import Queue
+from app.db.job_kinds import Job, Queue
 from app.db.models import (
     Dataset,
     DatasetOrigin,
@@ -24,7 +24,7 @@ from app.db.models import (
 )
 from app.db.types import utcnow
 from app.db.work import FileLocks, next_in_turn, wanted
-from app.queue import Job, working
+from app.queue import working
 from app.training.dry_runs import _repeat
 from app.training.queue_status import list_waiting_dry_runs
 from app.training.queue_verbs import FIRST_PRIORITY, Place, Turn, move_experiment, move_run, put

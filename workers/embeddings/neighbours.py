@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from app.core.settings import Settings
+from app.db.job_kinds import Job
 from app.db.models import Lookup
 from app.db.result_keys import SEED, is_current
-from app.queue import Job
 from isoscope.core.errors import InvalidError
 from isoscope.files.matrix import Matrix
 from isoscope.rows import draw_rows, values_of

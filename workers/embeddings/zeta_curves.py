@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from app.core.settings import Settings
+from app.db.job_kinds import Job
 from app.db.models import Embedding, ZetaCurve
-from app.queue import Job
 from isoscope.core.errors import InvalidError
 from isotropy.cloud import Cloud, read_cloud
 from isotropy.isoscore import ZetaCurve as ScoresByZeta

@@ -8,11 +8,11 @@ import torch
 from sqlalchemy import Update, func, or_, select, update
 
 from app.core.settings import Settings
+from app.db.job_kinds import Job
 from app.db.models import UNFINISHED, Attempt, AttemptOutcome, Experiment, Phase, Run, RunStatus
 from app.db.session import Sessions
 from app.db.types import utcnow
 from app.db.work import end_attempts, slot_name
-from app.queue import Job
 from workers.failure import failure_of, raise_if_temporary
 from workers.job_rows import job_sessions
 from workers.training.ddp_launch import train_together

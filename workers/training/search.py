@@ -12,12 +12,12 @@ from sqlalchemy.orm import Session, defer
 
 from app.db import job_kinds
 from app.db.config import RunConfig, applies
+from app.db.job_kinds import Job
 from app.db.models import Experiment, Run, RunStatus
 from app.db.run_results import RunResults, Selected
 from app.db.session import Sessions, hold
 from app.db.study import Objective, Search, Trial, trials_of
 from app.db.types import utcnow
-from app.queue import Job
 from isotropy.catalog import Regularizer
 from workers.training.progress import Progress, RunStoppedError
 
