@@ -6,11 +6,11 @@ from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
 from app.core.settings import Settings
+from app.core.space import Spare, require_room
 from app.db.session import Sessions, create_sessions
 from app.queue import JobQueue
 from app.storage import Storage, open_storage
 from app.storage.ledger import Ledger
-from app.storage.space import Spare, require_room
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Context:
     @property
     def spare(self) -> Spare:
         """The file that is freed so that something can be deleted from a full disk."""
-        return Spare.of(self.settings)
+        return Spare.from_settings(self.settings)
 
     def require_room(self, staying: int = 0) -> None:
         """Refuse what makes new data where less than the reserve would be left on a disk."""

@@ -7,18 +7,18 @@ The engine knows who runs what and when; what came of it stands in our rows.
 """
 
 import logging
+import time
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from dbos import DBOS, DBOSClient, DBOSConfig, DBOSPortableJSONSerializer, EnqueueOptions, error
+from dbos import DBOS, DBOSClient, DBOSConfig, DBOSPortableJSONSerializer, EnqueueOptions, WorkflowStatus, error
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import NullPool
 
-from app.db.job_kinds import DRY_RUN, KINDS, JobKind, Queue
+from app.db.job_kinds import DRY_RUN, KINDS, Job, Queue
 from app.db.session import add_clock_to_all_connections, cause, create_database_engine, hold
 
 logger = logging.getLogger(__name__)
@@ -35,37 +35,16 @@ ENDED = ["SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]
 FORGOTTEN_AT_ONCE = 500
 # A run's own row counts its attempts and gives up with a sentence; the engine must never give up before it.
 MAX_RECOVERY_ATTEMPTS = 10_000
+# A worker asks every second what of its own was cancelled. A job that is handed in again before it has asked would be
+# at work twice there.
+SECONDS_TO_SEE_A_CANCEL = 2.0
+# Clocks of machines differ by less; what was cancelled longer ago has been seen.
+CLOCKS_DIFFER_BY = timedelta(minutes=1)
 # Where it keeps its tables on PostgreSQL, by its own default.
 ENGINE_SCHEMA = "dbos"
 # Connections of a worker to the engine's database: it runs a few jobs, and PostgreSQL has few connections to give.
 POOL_SIZE = 5
 POLLING_SECONDS = {Queue.GPU: 0.25, Queue.MEASURE: 0.25, Queue.LAB: 0.25, Queue.IMPORTS: 0.5}
-
-
-@dataclass(frozen=True)
-class Job:
-    """One thing to do to one row."""
-
-    kind: JobKind
-    row_id: str
-    row_priority: int | None = field(default=None, compare=False)
-    """What the row says of its turn, where it says anything: no part of what the job is."""
-
-    @property
-    def workflow_id(self) -> str:
-        """The engine's name of this job."""
-        return f"{self.kind.name}-{self.row_id}"
-
-    @classmethod
-    def parse(cls, workflow_id: str) -> "Job":
-        """The job of that workflow id."""
-        kind, _, row_id = workflow_id.partition("-")
-        return cls(KINDS[kind], row_id)
-
-    @property
-    def priority(self) -> int:
-        """Lower numbers go first in a queue; of equal ones who came first."""
-        return self.kind.priority if self.row_priority is None else self.row_priority
 
 
 class Line(NamedTuple):
@@ -142,11 +121,9 @@ class JobQueue:
     def ensure(self, job: Job) -> None:
         """Hand in a job unless it waits or runs already; again if the engine believes that it ended."""
         with _later_if_away(job.workflow_id):
-            found = self._client.list_workflows(workflow_ids=[job.workflow_id], load_input=False, load_output=False)
-            if not found:
-                self.enqueue(job)
-            elif found[0].status not in ACTIVE:
-                self.restart(job)
+            known = self._status(job)
+            if known is None or known.status not in ACTIVE:
+                self._hand_in_anew(job, known)
 
     def slots(self) -> set[str]:
         """Names of the workers, living or not, that have taken a job and not ended it."""
@@ -175,10 +152,21 @@ class JobQueue:
         return forgotten
 
     def restart(self, job: Job) -> None:
-        """Hand in a job again that the engine believes ended."""
+        """Hand in a job again, whatever the engine believes of it."""
         with _later_if_away(job.workflow_id):
+            self._hand_in_anew(job, self._status(job))
+
+    def _status(self, job: Job) -> WorkflowStatus | None:
+        found = self._client.list_workflows(workflow_ids=[job.workflow_id], load_input=False, load_output=False)
+        return found[0] if found else None
+
+    def _hand_in_anew(self, job: Job, known: WorkflowStatus | None) -> None:
+        """Hand in a job; one that was cancelled at a worker a moment ago when that has stopped it."""
+        if known is not None:
+            if _may_be_unseen(known):
+                time.sleep(SECONDS_TO_SEE_A_CANCEL)
             self._client.delete_workflows([job.workflow_id])
-            self.enqueue(job)
+        self.enqueue(job)
 
     def forget(self, jobs: Collection[Job]) -> None:
         """Delete the engine's record of jobs whose rows are gone or final."""
@@ -187,6 +175,13 @@ class JobQueue:
     def close(self) -> None:
         """Close the connections."""
         self._client.destroy()
+
+
+def _may_be_unseen(known: WorkflowStatus) -> bool:
+    """Whether a worker may still be at what was cancelled; what no worker had taken needs no wait."""
+    if known.status != "CANCELLED" or known.executor_id is None or known.updated_at is None:
+        return False
+    return abs(datetime.now(UTC).timestamp() - known.updated_at / 1000) < CLOCKS_DIFFER_BY.total_seconds()
 
 
 def _named(jobs: Sequence[Job]) -> str:

@@ -67,7 +67,7 @@ NEWEST = 5
 def show_home(request: Request, context: ContextDep) -> Response:
     """The newest experiment with its scatter, and the newest embeddings."""
     experiment = newest_experiment(context)
-    scatter = isotropy_performance(Sweep.of(experiment), experiment.config.metric) if experiment else None
+    scatter = isotropy_performance(Sweep.from_experiment(experiment), experiment.config.metric) if experiment else None
     shown = {
         "experiment": experiment,
         "scatter": scatter,
@@ -123,7 +123,7 @@ def list_figures(context: ContextDep, experiment_id: str) -> list[str]:
 @figures_router.get("/experiments/{experiment_id}/figures/{slug}")
 def show_figure_of_experiment(context: ContextDep, experiment_id: str, slug: str, query: SweepDep) -> FigureOut:
     """A figure of an experiment."""
-    return FigureOut.of(read_figure(context, get_experiment(context, experiment_id), slug, query))
+    return FigureOut.from_figure(read_figure(context, get_experiment(context, experiment_id), slug, query))
 
 
 @figures_router.get("/runs/{run_id}/figures/{slug}")
@@ -134,27 +134,29 @@ def show_figure_of_run(
     measure: MeasureQuery = "",
 ) -> FigureOut:
     """A figure of a run; `measure` is what its layers are drawn by."""
-    return FigureOut.of(read_run_figure(context, get_run(context, run_id), slug, measure))
+    return FigureOut.from_figure(read_run_figure(context, get_run(context, run_id), slug, measure))
 
 
 @figures_router.get("/embeddings/{embedding_id}/figures/{slug}")
 def show_figure_of_embedding(context: ContextDep, embedding_id: str, slug: str, query: ShrinkageDep) -> FigureOut:
     """A figure of an embedding's report, `zeta` among them."""
     found = report_figures(context, get_embedding(context, embedding_id), slug, query)
-    return FigureOut.of(find_figure(found, slug))
+    return FigureOut.from_figure(find_figure(found, slug))
 
 
 @figures_router.get("/embeddings/{embedding_id}/postprocessings/{postprocessing_id}/figures/{slug}")
 def show_figure_of_trial(context: ContextDep, embedding_id: str, postprocessing_id: str, slug: str) -> FigureOut:
     """A figure of what a method changed, before and after."""
     trial = get_postprocessing(context, embedding_id, postprocessing_id)
-    return FigureOut.of(find_figure(trial_figures(trial), slug))
+    return FigureOut.from_figure(find_figure(trial_figures(trial), slug))
 
 
 @figures_router.get("/encodings/{encoding_id}/figures/{slug}")
 def show_figure_of_encoding(context: ContextDep, encoding_id: str, slug: str, query: LayersDep) -> FigureOut:
     """A figure of an encoding's layers."""
-    return FigureOut.of(find_figure(read_layers(context, get_encoding(context, encoding_id), query).figures, slug))
+    return FigureOut.from_figure(
+        find_figure(read_layers(context, get_encoding(context, encoding_id), query).figures, slug)
+    )
 
 
 @figures_router.get("/compare/figures/{slug}")
@@ -164,13 +166,13 @@ def show_figure_of_comparison(
     id: Annotated[list[str], Query(description="Measured embeddings.")],  # noqa: A002 - the name in the URL
 ) -> FigureOut:
     """A figure with several embeddings in it."""
-    return FigureOut.of(find_figure(compared_figures(context, get_compared(context, id), slug), slug))
+    return FigureOut.from_figure(find_figure(compared_figures(context, get_compared(context, id), slug), slug))
 
 
 @figures_router.get("/playground/figures/{slug}")
 def show_figure_of_playground(slug: str, query: PlaygroundDep) -> FigureOut:
     """A figure of the playground at a position of its sliders."""
-    return FigureOut.of(find_figure(playground_figures(query), slug))
+    return FigureOut.from_figure(find_figure(playground_figures(query), slug))
 
 
 API_ROUTERS = (

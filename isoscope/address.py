@@ -63,7 +63,7 @@ def open_client(address: Address, timeout: float | httpx2.Timeout) -> httpx2.Cli
     )
 
 
-def own_words(answer: httpx2.Response) -> tuple[str, str | None] | None:
+def error_detail(answer: httpx2.Response) -> tuple[str, str | None] | None:
     """Return the sentence of a refusal and the field at fault; None where another than a dashboard answers."""
     try:
         problem = answer.json()
@@ -72,9 +72,9 @@ def own_words(answer: httpx2.Response) -> tuple[str, str | None] | None:
         return None
 
 
-def said_by(answer: httpx2.Response) -> str:
+def error_sentence(answer: httpx2.Response) -> str:
     """Return what a refusal says; of what is not a dashboard's own words the status, or where it is sent on to."""
-    if words := own_words(answer):
+    if words := error_detail(answer):
         return words[0]
     status = f"{answer.request.method} {answer.request.url} answered {answer.status_code}"
     if answer.has_redirect_location:
@@ -85,7 +85,7 @@ def said_by(answer: httpx2.Response) -> str:
 
 def is_away(answer: httpx2.Response) -> bool:
     """Whether it is not the dashboard that answers, or not now: the same request may work in a while."""
-    lost = answer.status_code == HTTPStatus.NOT_FOUND and own_words(answer) is None
+    lost = answer.status_code == HTTPStatus.NOT_FOUND and error_detail(answer) is None
     return lost or answer.status_code in LATER
 
 

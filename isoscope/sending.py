@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx2
 
-from isoscope.address import is_away, open_client, own_words, read_address, said_by
+from isoscope.address import error_detail, error_sentence, is_away, open_client, read_address
 from isoscope.core.errors import InvalidError
 from isoscope.plain import LONGEST_LINE
 
@@ -306,8 +306,8 @@ class Sender:
             raise httpx2.TransportError(f"status {answer.status_code}")
         self._heard = True
         if not answer.is_success:
-            _, field = own_words(answer) or ("", None)
-            raise RefusedError(said_by(answer), answer.status_code, field)
+            _, field = error_detail(answer) or ("", None)
+            raise RefusedError(error_sentence(answer), answer.status_code, field)
 
 
 def _joined(waiting: Json, more: Mapping[str, Any]) -> Json:

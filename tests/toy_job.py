@@ -5,8 +5,8 @@ import signal
 from collections.abc import Sequence
 
 from app.core.settings import Settings
+from app.db.job_kinds import Job
 from app.db.models import Encoding, EncodingStatus
-from app.queue import Job
 from workers.job_rows import job_sessions
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import update
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from app.db.job_kinds import IMPORT, JobKind, Queue
+from app.db.job_kinds import IMPORT, Job, JobKind, Queue
 from app.db.models import (
     Attempt,
     AttemptOutcome,
@@ -24,7 +24,6 @@ from app.db.models import (
 from app.db.session import Sessions, one_line
 from app.db.types import utcnow
 from app.db.work import begin_attempt, end_attempts, end_lost
-from app.queue import Job
 from workers.process import DATABASE_AWAY, DISK_FULL, JobProcesses
 from workers.training.log import Log
 

@@ -8,6 +8,7 @@ from sqlalchemy import NullPool, Update, update
 from sqlalchemy.orm import Session
 
 from app.core.settings import Settings
+from app.db.job_kinds import Job
 from app.db.models import (
     Embedding,
     EmbeddingFile,
@@ -19,7 +20,6 @@ from app.db.models import (
     ZetaCurve,
 )
 from app.db.session import Sessions, create_sessions
-from app.queue import Job
 from app.storage import Stored
 from isoscope.core.errors import ConflictError
 from workers.failure import describe, raise_if_temporary, record
@@ -68,7 +68,7 @@ Row = TypeVar("Row", PostProcessing, Lookup, ZetaCurve)
 
 
 @dataclass(frozen=True)
-class Asked(Generic[Row]):
+class ResultJob(Generic[Row]):
     """A row that waits for its results, with the embedding that it asks about."""
 
     row: Row
@@ -88,7 +88,7 @@ class Asked(Generic[Row]):
             raise ConflictError("Other vectors were chosen of this embedding meanwhile. Ask again.")
 
 
-def answer(kind: type[Row], row_id: str, settings: Settings, find: Callable[[Asked[Row]], None]) -> Sequence[Job]:
+def answer(kind: type[Row], row_id: str, settings: Settings, find: Callable[[ResultJob[Row]], None]) -> Sequence[Job]:
     """Have ``find`` fill a row that waits; write into the row why it could not."""
     sessions = job_sessions(settings)
     waiting = update(kind).where(kind.id == row_id, kind.status == ResultStatus.QUEUED)
@@ -98,7 +98,7 @@ def answer(kind: type[Row], row_id: str, settings: Settings, find: Callable[[Ask
             return ()
         embedding = session.get_one(Embedding, row.embedding_id)
     try:
-        find(Asked(row, embedding, settings, sessions, waiting))
+        find(ResultJob(row, embedding, settings, sessions, waiting))
     except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
         record(error, sessions, waiting, status=ResultStatus.FAILED)
     return ()

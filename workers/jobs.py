@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from pkgutil import resolve_name
 
 from app.core.settings import Settings
-from app.db.job_kinds import KINDS
-from app.queue import Job
+from app.db.job_kinds import KINDS, Job
 
 for kind in KINDS.values():
     resolve_name(kind.work)

@@ -16,10 +16,10 @@ from torch import Tensor
 
 from app.core.settings import Settings
 from app.db import job_kinds
+from app.db.job_kinds import Job
 from app.db.models import Embedding, EmbeddingStatus, PostProcessing, ResultStatus, StoredFile
 from app.db.result_keys import IN_USE, SEED, is_of
 from app.db.session import Sessions
-from app.queue import Job
 from app.storage import open_storage
 from app.storage.ledger import Ledger
 from isoscope.core.errors import ConflictError, InvalidError, NotFoundError
@@ -39,7 +39,7 @@ from workers.embeddings.inspection import open_embedding
 from workers.embeddings.measure import columns_of
 from workers.embeddings.neighbours import K, first_named, named_neighbours
 from workers.files import ARRAY, GROUP, LABEL, NAME, fetch, jsonl_file, keeping, npy_file
-from workers.job_rows import Asked, answer, fail, files_of, job_sessions, waiting
+from workers.job_rows import ResultJob, answer, fail, files_of, job_sessions, waiting
 
 FRACTION = 0.5
 COMPARED = measures_in("lab")
@@ -81,7 +81,7 @@ def post_process(postprocessing_id: str, settings: Settings, device: str) -> Seq
     return answer(PostProcessing, postprocessing_id, settings, _post_process)
 
 
-def _post_process(asked: Asked[PostProcessing]) -> None:
+def _post_process(asked: ResultJob[PostProcessing]) -> None:
     asked.check(current=is_of(asked.row, asked.embedding))
     drawn = _draw(asked.embedding, asked.settings)
     trial = try_out(asked.row.method, asked.row.parameters, drawn)
@@ -165,7 +165,7 @@ def _neighbours(trial: HeldOut, names: list[str]) -> dict[str, Any]:
     return {"k": K, "rows": len(own), "of": named_neighbours(own, before, after, queries)}
 
 
-def _store_trial(asked: Asked[PostProcessing], results: dict[str, Any], fitted: Fitted) -> None:
+def _store_trial(asked: ResultJob[PostProcessing], results: dict[str, Any], fitted: Fitted) -> None:
     """Keep map and results; nothing of them where nobody waits for them any more."""
     use = "isotropy.postprocess.methods.restore(method, tensors).apply(points)"
     metadata = {"method": asked.row.method, "use": use}

@@ -20,9 +20,10 @@ from typing import Any, NamedTuple
 
 from app.core.process import PROC, kibibytes
 from app.core.settings import Settings
+from app.db.job_kinds import Job
 from app.db.session import one_line
 from app.db.types import utcnow
-from app.queue import Job, JobQueue
+from app.queue import JobQueue
 from workers.child_process import LOG_FORMAT, die_with_parent
 
 

@@ -15,11 +15,12 @@ from threading import Event, Thread
 from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
+from app.db.job_kinds import Job
 from app.db.models import Experiment
 from app.db.removal import remove_left
 from app.db.session import Sessions, one_line
 from app.db.work import wanted
-from app.queue import Job, JobQueue
+from app.queue import JobQueue
 from app.storage.ledger import Ledger
 from isoscope.core.errors import ConflictError, UnavailableError
 from workers.locks import Locks

@@ -12,10 +12,10 @@ from threading import Event, Thread
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from app.db.job_kinds import Queue
+from app.db.job_kinds import Job, Queue
 from app.db.session import Sessions, one_line
 from app.db.work import next_in_turn
-from app.queue import Job, JobQueue
+from app.queue import JobQueue
 from isoscope.core.errors import ConflictError
 from workers.locks import Locks
 

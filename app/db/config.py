@@ -92,7 +92,7 @@ class TrainingConfig(TrainingOptions):
         """Return an option by its name, and something else for what is none."""
         return self.__dict__.get(name, otherwise)
 
-    def told(self) -> dict[str, Any]:
+    def dump(self) -> dict[str, Any]:
         """Return it as archives and the API hold it."""
         return self.model_dump(mode="json")
 

@@ -11,9 +11,9 @@ from sqlalchemy import NullPool, make_url
 from sqlalchemy.exc import DatabaseError, SQLAlchemyError
 
 from app.core.settings import Settings
+from app.core.space import full_disk
 from app.db.migration import schema_problem
 from app.db.session import cause, create_database_engine, shown
-from app.storage.space import full_disk
 from isoscope.core.errors import ConflictError, FullDiskError, IsoscopeError, UnavailableError
 
 POSTGRESQL_FULL = "53100"

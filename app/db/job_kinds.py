@@ -3,7 +3,7 @@
 Queue, executor, reconciler and pages read these records; docs/contributing/job.md adds one.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -66,6 +66,8 @@ class JobKind:
     """Where the row has a page: the first part of that page's address."""
     waited_for: bool = False
     """Whether somebody looks at the page until it is done, so that it goes before all that is not."""
+    queued_at: Any = None
+    """The column that says since when a row waits; None for the row's age."""
     order: tuple[Any, ...] = ()
     """Columns in whose order rows wait: priority, since when, and what orders equals; empty for the oldest first."""
 
@@ -148,6 +150,7 @@ ENCODE = JobKind(
     work="workers.encodings.job:encode_texts",
     doing="encodes texts",
     pages="encodings",
+    queued_at=Encoding.queued_at,
 )
 DRY_RUN = JobKind(
     "dry_run",
@@ -158,6 +161,7 @@ DRY_RUN = JobKind(
     work="workers.training.dry_run:dry_run",
     doing="tries eight rows",
     waited_for=True,
+    queued_at=DryRun.queued_at,
 )
 IMPORT = JobKind(
     "import",
@@ -194,3 +198,29 @@ KINDS: dict[str, JobKind] = {
     kind.name: kind
     for kind in (INSPECT, MEASURE, CURVE, POSTPROCESS, LOOKUP, MAKE, ENCODE, DRY_RUN, IMPORT, DISCARD, FINETUNE)
 }
+
+
+@dataclass(frozen=True)
+class Job:
+    """One thing to do to one row."""
+
+    kind: JobKind
+    row_id: str
+    row_priority: int | None = field(default=None, compare=False)
+    """What the row says of its turn, where it says anything: no part of what the job is."""
+
+    @property
+    def workflow_id(self) -> str:
+        """The engine's name of this job."""
+        return f"{self.kind.name}-{self.row_id}"
+
+    @classmethod
+    def parse(cls, workflow_id: str) -> "Job":
+        """The job of that workflow id."""
+        kind, _, row_id = workflow_id.partition("-")
+        return cls(KINDS[kind], row_id)
+
+    @property
+    def priority(self) -> int:
+        """Lower numbers go first in a queue; of equal ones who came first."""
+        return self.kind.priority if self.row_priority is None else self.row_priority

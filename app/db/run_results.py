@@ -41,7 +41,7 @@ class Part(BaseModel):
     def _as_said(self, write: SerializerFunctionWrapHandler):  # type: ignore[no-untyped-def] # noqa: ANN202 - typed, the schema would be lost
         return {name: value for name, value in write(self).items() if name in self.model_fields_set}
 
-    def told(self) -> dict[str, Any]:
+    def dump(self) -> dict[str, Any]:
         """Return it as rows, archives and the API hold it."""
         return self.model_dump(mode="json")
 

@@ -12,11 +12,10 @@ from sqlalchemy import ColumnElement, case, func, literal, select, update
 from sqlalchemy.orm import Session
 
 from app.core.settings import Settings
-from app.db.job_kinds import KINDS, JobKind, Queue
+from app.db.job_kinds import KINDS, Job, JobKind, Queue
 from app.db.models import Attempt, AttemptOutcome, Run, RunStatus, Step, Worker
 from app.db.session import Sessions
 from app.db.types import utcnow
-from app.queue import Job
 from isoscope.core.errors import ConflictError, InvalidError
 
 MAX_CHARACTERS = 100
@@ -110,7 +109,7 @@ def next_in_turn(sessions: Sessions, queue: Queue, but: Collection[str]) -> Job 
 def _jobs(session: Session, kind: JobKind, most: int | None = None) -> list[tuple[Job, datetime]]:
     """Return the jobs of a kind that rows wait for, and since when."""
     table = kind.table
-    order = kind.order or (literal(None), table.created_at, table.id)
+    order = kind.order or (literal(None), table.created_at if kind.queued_at is None else kind.queued_at, table.id)
     waits = select(table.id, *order[:2]).where(table.status.in_(kind.waiting))
     rows = session.execute(waits.order_by(*(kind.order or order[1:])).limit(most))
     return [(Job(kind, row_id, priority), since) for row_id, priority, since in rows]

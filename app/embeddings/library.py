@@ -10,7 +10,7 @@ from sqlalchemy.orm import aliased, defer, lazyload
 
 from app.context import PAGE_ROWS, Context
 from app.core.names import MAX_NAME_CHARACTERS
-from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus, EmbeddingTag, Measurement
+from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus, EmbeddingTag, Encoding, Measurement
 from app.embeddings.service import find_embedding, get_embedding, require_in_use
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import one_line
@@ -213,3 +213,36 @@ def _clean_notes(notes: str) -> str:
 def _is_text(letter: str) -> bool:
     """Whether it is neither a control character, but for line breaks and tabs, nor half of a character."""
     return letter in "\n\t" or unicodedata.category(letter) not in ("Cc", "Cs")
+
+
+class LayerPlace(NamedTuple):
+    """Where an encoded embedding stands among the layers of its encoding."""
+
+    encoding: Encoding
+    previous: str | None
+    following: str | None
+    """Ids of the layers before and after it, under the same pooling."""
+
+
+def get_place(context: Context, embedding: Embedding) -> LayerPlace | None:
+    """Return an embedding's place among the layers of its encoding; None if it is of none, or deleted meanwhile."""
+    if embedding.encoding_id is None:
+        return None
+    beside = select(Embedding.id).where(
+        Embedding.encoding_id == embedding.encoding_id,
+        Embedding.pooling == embedding.pooling,
+        Embedding.trashed_at.is_(None) | (Embedding.id == embedding.id),
+    )
+    with context.sessions() as session:
+        encoding = session.get(Encoding, embedding.encoding_id)
+        ids = list(session.scalars(beside.order_by(Embedding.layer)))
+    if encoding is None or embedding.id not in ids:
+        return None
+    own = ids.index(embedding.id)
+    return LayerPlace(encoding, ids[own - 1] if own else None, ids[own + 1] if own + 1 < len(ids) else None)
+
+
+def name_encodings(context: Context) -> dict[str, str]:
+    """Return the names of encodings by their ids."""
+    with context.sessions() as session:
+        return dict(session.execute(select(Encoding.id, Encoding.name)).all())

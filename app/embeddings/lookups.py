@@ -9,10 +9,10 @@ from sqlalchemy.orm import Session
 from app.context import Context
 from app.core.names import described
 from app.db import job_kinds
+from app.db.job_kinds import Job
 from app.db.models import Embedding, Lookup, ResultStatus
 from app.db.result_keys import lookup_key
 from app.embeddings.service import find_embedding, repeat_failed, require_ready
-from app.queue import Job
 from isoscope.core.errors import InvalidError, NotFoundError
 
 KEPT = 200

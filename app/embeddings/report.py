@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from fastapi import Depends, Query
 
 from app.context import Context
-from app.db.models import Embedding
+from app.db.models import Embedding, PostProcessing
 from app.embeddings.comparison import Compared, distinct_names
 from app.embeddings.figures.overlay import Subject
 from app.embeddings.figures.report import DRAWN, FIGURES, figures_of
@@ -20,8 +20,7 @@ from app.embeddings.readings import groups_of, headlines_of
 from app.embeddings.service import get_figure_data, get_figure_slugs
 from app.embeddings.zeta_curves import ShrinkageDep, ShrinkageQuery, read_shrinkage
 from app.figures.figure import Cell, Figure, Table
-from app.postprocess.service import made_by
-from app.postprocess.trial import fitted_note
+from isotropy.catalog import METHODS
 
 LARGE = frozenset(one.slug for one in FIGURES if one.large)
 HEAVY = frozenset(one.slug for one in FIGURES if one.heavy)
@@ -40,7 +39,7 @@ def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, who
     """What the template of the report shows; the projection only with ``whole``, else whether there is one."""
     stored = get_figure_slugs(context, embedding.id)
     data = get_figure_data(context, embedding.id, *(stored if whole else stored.intersection(READ_AT_ONCE)))
-    figures = figures_of([Subject.of(embedding, data)])
+    figures = figures_of([Subject.from_embedding(embedding, data)])
     later = [] if whole else sorted(stored & HEAVY)
     shown = [figure for figure in figures if figure.slug not in later]
     return {
@@ -66,7 +65,7 @@ def report_figures(context: Context, embedding: Embedding, slug: str, query: Shr
     if slug == "zeta":
         curve = read_shrinkage(context, embedding, query).figure
         return [curve] if curve else []
-    return figures_of([Subject.of(embedding, get_figure_data(context, embedding.id, slug))])
+    return figures_of([Subject.from_embedding(embedding, get_figure_data(context, embedding.id, slug))])
 
 
 class Choice(NamedTuple):
@@ -111,7 +110,7 @@ def table_of(rows: Sequence[Compared], embeddings: Sequence[Embedding]) -> Table
 def compared_figures(context: Context, embeddings: Sequence[Embedding], slug: str) -> list[Figure]:
     """Figures of all of them, under names that tell them apart; of the data that no measure holds, one's is read."""
     subjects = [
-        replace(Subject.of(one, get_figure_data(context, one.id, slug)), name=name)
+        replace(Subject.from_embedding(one, get_figure_data(context, one.id, slug)), name=name)
         for one, name in zip(embeddings, distinct_names(embeddings), strict=True)
     ]
     return figures_of(subjects)
@@ -132,3 +131,40 @@ def _report(shrinkage: ShrinkageDep, name: Annotated[str | None, Query()] = None
 
 
 ReportDep = Annotated[ReportQuery, Depends(_report)]
+
+
+def made_by(context: Context, embedding: Embedding) -> PostProcessing | None:
+    """The trial that an embedding was made by, while its result is kept."""
+    if embedding.postprocessing_id is None:
+        return None
+    with context.sessions() as session:
+        found = session.get(PostProcessing, embedding.postprocessing_id)
+    return found if found is not None and found.results is not None else None
+
+
+class FittedNote(NamedTuple):
+    """How many of its rows a method was fitted on, and what the others say."""
+
+    fit_rows: int
+    rows: int
+    isoscore: float | None
+    """Of rows held out, bias-corrected; None where that is not kept or is undefined."""
+    lab: str
+    """The URL of the trial; empty where its embedding is gone."""
+
+
+def fitted_note(embedding: Embedding, trial: PostProcessing | None) -> FittedNote | None:
+    """The note of an embedding that was made here by ``trial``, if that is kept; None where it was not made."""
+    made = embedding.provenance
+    if not made or "fit_rows" not in made:
+        return None
+    after = ((trial.results if trial else None) or {}).get("after", {})
+    isoscore = after.get("isoscore_unbiased", {}).get("value")
+    return FittedNote(made["fit_rows"], embedding.n_measured, isoscore, _lab(embedding))
+
+
+def _lab(embedding: Embedding) -> str:
+    made = embedding.provenance or {}
+    if embedding.source_id is None or made["method"] not in METHODS:
+        return ""
+    return f"/embeddings/{embedding.source_id}/lab?{urlencode({'method': made['method'], **made['parameters']})}"

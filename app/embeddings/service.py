@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session, defer, selectinload
 from app.context import Context
 from app.core.names import base_name, clean_name, natural_order, together
 from app.db import job_kinds
+from app.db.job_kinds import Job
 from app.db.models import (
     Embedding,
     EmbeddingFile,
@@ -21,7 +22,6 @@ from app.db.models import (
     ResultStatus,
     ZetaCurve,
 )
-from app.queue import Job
 from app.storage import Stored
 from isoscope.core.errors import ConflictError, NotFoundError, TooLargeError
 from isoscope.files.inspection import Inspection

@@ -10,11 +10,11 @@ from sqlalchemy.orm import Session
 
 from app.context import OFFERED, Context
 from app.db import job_kinds
+from app.db.job_kinds import Job
 from app.db.models import Embedding, EmbeddingStatus, ResultStatus, ZetaCurve
 from app.embeddings.figures.sample_size import ZetaLine, choose, read_lines, zeta_curve
 from app.embeddings.service import find_embedding, repeat_failed, require_measured
 from app.figures.figure import Figure
-from app.queue import Job
 from isoscope.core.errors import InvalidError, NotFoundError
 
 

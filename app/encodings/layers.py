@@ -17,15 +17,6 @@ from app.figures.figure import Figure
 from isotropy.catalog import MEASURES, Measure, measures_in
 
 
-class LayerPlace(NamedTuple):
-    """Where an encoded embedding stands among the layers of its encoding."""
-
-    encoding: Encoding
-    previous: str | None
-    following: str | None
-    """Ids of the layers before and after it, under the same pooling."""
-
-
 def list_layers(context: Context, encoding_id: str, measures: Sequence[str] | None = None) -> list[Embedding]:
     """The embeddings of an encoding by layer and pooling, with these measurements or all, without their details.
 
@@ -54,24 +45,6 @@ def list_measured(context: Context, encoding_id: str) -> set[str]:
     valued = in_use.where(Measurement.value.is_not(None))
     with context.sessions() as session:
         return set(session.scalars(valued.distinct()))
-
-
-def get_place(context: Context, embedding: Embedding) -> LayerPlace | None:
-    """Where an embedding stands among the layers of its encoding; None if it is of none, or deleted meanwhile."""
-    if embedding.encoding_id is None:
-        return None
-    beside = select(Embedding.id).where(
-        Embedding.encoding_id == embedding.encoding_id,
-        Embedding.pooling == embedding.pooling,
-        Embedding.trashed_at.is_(None) | (Embedding.id == embedding.id),
-    )
-    with context.sessions() as session:
-        encoding = session.get(Encoding, embedding.encoding_id)
-        ids = list(session.scalars(beside.order_by(Embedding.layer)))
-    if encoding is None or embedding.id not in ids:
-        return None
-    own = ids.index(embedding.id)
-    return LayerPlace(encoding, ids[own - 1] if own else None, ids[own + 1] if own + 1 < len(ids) else None)
 
 
 SHOWN = tuple(measure.slug for measure in measures_in("layers"))
@@ -159,7 +132,9 @@ def _likeliest(poolings: Sequence[Pooling]) -> Pooling:
 
 def _heat_map(embeddings: Sequence[Embedding], measures: Sequence[str]) -> Figure:
     ready = [one for one in embeddings if one.status is EmbeddingStatus.READY]
-    return heat_map([Row(one.layer or 0, f"/embeddings/{one.id}", Subject.of(one)) for one in ready], measures)
+    return heat_map(
+        [Row(one.layer or 0, f"/embeddings/{one.id}", Subject.from_embedding(one)) for one in ready], measures
+    )
 
 
 def _by_layer(measure: Measure | None, poolings: Sequence[Pooling], embeddings: Sequence[Embedding]) -> list[Figure]:

@@ -226,7 +226,7 @@ def _preview(context: Context, encoding: Encoding, values: Values, *, ask_hub: b
 def _ways(request: Request, context: Context, encoding_id: str, values: Values) -> list[Way]:
     """Return the equivalent commands; none where the form means no configuration."""
     try:
-        return ways_of_encoding(Server.of(request, context.settings), encoding_id, parse(values))
+        return ways_of_encoding(Server.from_request(request, context.settings), encoding_id, parse(values))
     except InvalidError:
         return []
 
@@ -240,7 +240,7 @@ def _list_page(request: Request, context: Context, problem: IsoscopeError | None
         "max_bytes": context.settings.max_dataset_bytes,
         "problem": problem,
         "name": name,
-        "ways": ways_of_texts(Server.of(request, context.settings), list_models(context.settings)[0].name),
+        "ways": ways_of_texts(Server.from_request(request, context.settings), list_models(context.settings)[0].name),
     }
     status = status_of(problem) if problem else 200
     return templates.TemplateResponse(request, "encodings/encodings.html", shown, status_code=status)

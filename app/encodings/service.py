@@ -10,10 +10,10 @@ from app.context import Context, freeing
 from app.core.names import base_name, clean_name
 from app.db import job_kinds
 from app.db.encoding import FLOAT_BYTES, EncodingConfig, require_sensible
+from app.db.job_kinds import Job
 from app.db.models import UNFINISHED_ENCODING, Embedding, Encoding, EncodingStatus, StoredFile
 from app.db.types import utcnow
 from app.embeddings.service import drop_embeddings
-from app.queue import Job
 from app.sandbox import run_in_sandbox
 from app.storage import Stored
 from app.training.datasets import get_dataset
@@ -160,6 +160,7 @@ def launch_encoding(context: Context, encoding_id: str, config: EncodingConfig) 
         attempts=0,
         error=None,
         environment=None,
+        queued_at=utcnow(),
         started_at=None,
         finished_at=None,
     )

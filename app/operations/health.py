@@ -13,9 +13,9 @@ from sqlalchemy.pool import NullPool
 
 from app.context import Context
 from app.core.settings import Settings
+from app.core.space import Disk, disks
 from app.db.models import StoredFile
 from app.db.session import create_sessions
-from app.storage.space import Disk, disks
 from app.training.queue_status import count_alive
 from isoscope.core.errors import UnavailableError
 

@@ -11,10 +11,10 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app import queue
 from app.core.settings import Settings
+from app.core.space import explaining_full
 from app.db.migration import current_revision, known_revisions, try_insert, upgrade
 from app.db.session import cause, create_database_engine, require_database, shown
 from app.operations.backup.databases import copy_database
-from app.storage.space import explaining_full
 from isoscope.core.errors import ConflictError
 
 COPIES_KEPT = 3

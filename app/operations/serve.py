@@ -14,11 +14,11 @@ from app.context import Context, create_context
 from app.core.installation import BUNDLED, FILES
 from app.core.process import PARENT_FLAG
 from app.core.settings import Settings
+from app.core.space import Spare
 from app.db.failures import checked_after_a_crash
 from app.db.models import Dataset, DatasetOrigin, Embedding, Experiment
 from app.operations.checks.access import listen
 from app.operations.migrate import migrate
-from app.storage.space import Spare
 from app.training.datasets import create_dataset
 from app.training.experiments import create_experiment
 from app.training.sweeps import SweepRequest
@@ -148,7 +148,7 @@ def prepare(settings: Settings) -> None:
     """Create or upgrade both databases, and queue the sample experiment in an empty one."""
     settings.create_folders()
     # To open a database takes room too, without which nothing could be deleted from a full disk.
-    with Spare.of(settings).freed():
+    with Spare.from_settings(settings).freed():
         migrate(settings)
     if settings.sample:
         context = create_context(settings)

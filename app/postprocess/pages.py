@@ -36,7 +36,7 @@ TRAINED = "flow"
 MAX_TEXT_CHARACTERS = 200
 
 
-class Asked(NamedTuple):
+class TrialRequest(NamedTuple):
     """What the URL or the form says: a method, the texts of its parameters, a name to look up."""
 
     method: Method
@@ -44,7 +44,7 @@ class Asked(NamedTuple):
     name: str
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> "Asked":
+    def parse(cls, given: Mapping[str, Any]) -> "TrialRequest":
         """What was given; what belongs to no parameter of the method is left out."""
         texts = {key: str(value)[:MAX_TEXT_CHARACTERS] for key, value in given.items()}
         if (method := METHODS.get(texts.get("method", FIRST_METHOD))) is None:
@@ -67,7 +67,7 @@ FormDep = Annotated[Mapping[str, Any], Depends(_form)]
 @router.get("")
 def show_lab(request: Request, context: ContextDep, embedding_id: str) -> Response:
     """The lab at a position; it shows what is stored and never asks for anything."""
-    embedding, asked = _measured(context, embedding_id), Asked.of(request.query_params)
+    embedding, asked = _measured(context, embedding_id), TrialRequest.parse(request.query_params)
     try:
         position = asked.position(embedding)
     except InvalidError as error:
@@ -84,7 +84,7 @@ def try_position(
     instead_of: Annotated[RowId, Form()] = "",
 ) -> Response:
     """Have a position tried, and go to it."""
-    embedding, asked = _measured(context, embedding_id), Asked.of(form)
+    embedding, asked = _measured(context, embedding_id), TrialRequest.parse(form)
     try:
         position = asked.position(embedding)
     except InvalidError as error:
@@ -125,7 +125,7 @@ def _measured(context: Context, embedding_id: str) -> Embedding:
 
 def _trial(request: Request, context: Context, embedding_id: str) -> PostProcessing:
     embedding = get_embedding(context, embedding_id)
-    position = Asked.of(request.query_params).position(embedding)
+    position = TrialRequest.parse(request.query_params).position(embedding)
     if (trial := find_postprocessing(context, embedding, position)) is None or trial.results is None:
         raise NotFoundError(f"{position.title} has no result here yet: the page of the lab asks for it.")
     return trial
@@ -135,7 +135,7 @@ def _page(
     request: Request,
     context: Context,
     embedding: Embedding,
-    asked: Asked,
+    asked: TrialRequest,
     position: MethodSettings | None = None,
     problem: InvalidError | None = None,
 ) -> Response:

@@ -11,11 +11,11 @@ from app.context import Context, freeing
 from app.core.names import clean_name, described, file_stem
 from app.db import job_kinds
 from app.db.encoding import FLOAT_BYTES
+from app.db.job_kinds import Job
 from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus, PostProcessing, ResultStatus
 from app.db.result_keys import IN_USE, is_of, postprocess_key
 from app.embeddings.service import get_embedding, repeat_failed, require_measured
 from app.postprocess.method_settings import MethodSettings, method_settings_of
-from app.queue import Job
 from isoscope.core.errors import ConflictError, NotFoundError
 
 KEPT = 200
@@ -48,15 +48,6 @@ def find_postprocessing(context: Context, embedding: Embedding, position: Method
     """The trial of a position, if it was asked for."""
     with context.sessions() as session:
         return session.scalar(_of_key(embedding, position))
-
-
-def made_by(context: Context, embedding: Embedding) -> PostProcessing | None:
-    """The trial that an embedding was made by, while its result is kept."""
-    if embedding.postprocessing_id is None:
-        return None
-    with context.sessions() as session:
-        found = session.get(PostProcessing, embedding.postprocessing_id)
-    return found if found is not None and found.results is not None else None
 
 
 def last_result(context: Context, embedding: Embedding, method: str) -> PostProcessing | None:

@@ -17,7 +17,7 @@ from app.results.run_set import COMPARABLE, COORDINATES, Measured, RunSet
 from app.results.search.conditions import ALIASES
 from app.results.search.listing import MOST, matching
 from app.results.sweep import Sweep
-from app.results.sweep_figures import FIGURES, Asked, SweepQuery, with_what_they_need
+from app.results.sweep_figures import FIGURES, FigureRequest, SweepQuery, with_what_they_need
 from app.results.tables.printed import MOST_DECIMALS, Style
 from app.results.tables.summary import Metrics, Shown, Summary, summary
 from isoscope.core.errors import InvalidError, NotFoundError
@@ -146,7 +146,9 @@ def conclude_across(context: Context, chosen: Chosen, on: str) -> Conclusion:
 
 def draw_across(context: Context, sweep: Sweep, slug: str, look: SweepQuery) -> Figure:
     """One figure of some runs at least, all of which have the metric of the first one's experiment."""
-    return FIGURES[slug].draw(Asked(context, sweep.runs[0].experiment, sweep, look, [run.id for run in sweep.runs]))
+    return FIGURES[slug].draw(
+        FigureRequest(context, sweep.runs[0].experiment, sweep, look, [run.id for run in sweep.runs])
+    )
 
 
 def offered_of(gathered: RunSet) -> list[str]:

@@ -15,6 +15,7 @@ from app import VERSION
 from app.context import Context
 from app.core.names import base_name, file_name
 from app.db import job_kinds
+from app.db.job_kinds import Job
 from app.db.models import (
     UNFINISHED_IMPORT,
     Experiment,
@@ -30,7 +31,6 @@ from app.db.models import (
 from app.db.predictions import read_predictions
 from app.db.types import utcnow
 from app.figures.figure import Figure
-from app.queue import Job
 from app.results.archive.container import (
     EXPERIMENT,
     FORMAT,

@@ -135,7 +135,7 @@ def differ(first: AnyConfig, grid: Mapping[str, list[Any]], added: AnyConfig) ->
 
     ``first`` is what the first of them said. Coordinates stand in columns of their own, all but the model.
     """
-    config, new = first.told(), added.told()
+    config, new = first.dump(), added.dump()
     apart = ({*config, *grid, *new} - OWN) | {"model"}
     grown = {name: list(values) for name, values in grid.items()}
     for name in sorted(apart):

@@ -67,12 +67,12 @@ class TestSplit:
     @property
     def settings(self) -> list[Choice]:
         """Settings that can be chosen."""
-        return settings_of(Sweep.of(self.experiment))
+        return settings_of(Sweep.from_experiment(self.experiment))
 
     @property
     def runs(self) -> list[Choice]:
         """Runs that can be chosen."""
-        return runs_of(Sweep.of(self.experiment))
+        return runs_of(Sweep.from_experiment(self.experiment))
 
 
 def read_test_split(context: Context, experiment: Experiment) -> TestSplit:
@@ -86,7 +86,7 @@ def read_test_split(context: Context, experiment: Experiment) -> TestSplit:
             wanted = select(SealedScore).join(Run).where(Run.experiment_id == experiment.id)
             by_run = {one.run_id: one for one in session.scalars(wanted)}
             metric = experiment.config.metric
-            scores = read_opened(Sweep.of(experiment), by_run, openings, metric)
+            scores = read_opened(Sweep.from_experiment(experiment), by_run, openings, metric)
     return TestSplit(experiment, scored, n, rows_sha256, openings, before, scores)
 
 
@@ -102,7 +102,7 @@ def open_test(context: Context, experiment_id: str, request: OpeningRequest) -> 
     with context.sessions.begin() as session:
         hold(session.connection(), LOCK)
         _require_scores(session, experiment)
-        choice = find_choice(Sweep.of(experiment), request.choose)
+        choice = find_choice(Sweep.from_experiment(experiment), request.choose)
         ids = [run.id for run in choice.runs]
         rows_sha256 = session.scalar(select(func.min(SealedScore.rows_sha256)).where(SealedScore.run_id.in_(ids)))
         if rows_sha256 is None:

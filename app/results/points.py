@@ -34,7 +34,7 @@ class Trivial(NamedTuple):
     """Runs that learned nothing, with the reason of each, by setting."""
 
     @classmethod
-    def of(cls, sweep: Sweep, runs: Sequence[Run]) -> "Trivial":
+    def from_runs(cls, sweep: Sweep, runs: Sequence[Run]) -> "Trivial":
         """Read the rows of runs. Where their trivial predictors differ, the best of them is the level to beat."""
         known = [(score, run) for run in runs if (score := trivial_score(run)) is not None]
         score, best = max(known, key=lambda one: one[0], default=(None, None))
@@ -67,7 +67,7 @@ class Trivial(NamedTuple):
         mark = "a cross marks its setting" if len(self.nothing) == 1 else "crosses mark their settings"
         return f"{told} {plural(len(runs), 'run')} learned nothing ({mark}): {named}{more}. {runs[0][1]}"
 
-    def words(self, setting: Setting) -> str:
+    def describe(self, setting: Setting) -> str:
         """What pointing at a setting says of it, with a line break before it; empty where its runs learned."""
         runs = self.nothing.get(setting, ())
         if not runs:

@@ -38,7 +38,7 @@ class Fact(NamedTuple):
 def configuration(config: AnyRunConfig, baseline: AnyRunConfig | None) -> dict[str, list[Fact]]:
     """All that the run depends on, by section; of a script's run all that it said, its own settings last."""
     groups: dict[str, list[Fact]] = {}
-    for name in (*OPTIONS, *(name for name in config.told() if name not in OPTIONS and name != "logged")):
+    for name in (*OPTIONS, *(name for name in config.dump() if name not in OPTIONS and name != "logged")):
         if fact := _fact(name, config, baseline):
             section = OPTIONS[name].group.section if name in OPTIONS else OF_ITS_SCRIPT
             groups.setdefault(section, []).append(fact)
@@ -61,7 +61,7 @@ def _matters(name: str, config: AnyRunConfig) -> bool:
     if config.logged or name not in OPTIONS:
         return config.says(name)
     option = OPTIONS[name]
-    if config.task not in option.tasks or (option.needs and not option.needs(config.told())):
+    if config.task not in option.tasks or (option.needs and not option.needs(config.dump())):
         return False
     if name == "shrinkage_points" and config.evaluation_zeta:
         return True
@@ -209,7 +209,7 @@ def _name(run: Run) -> str:
 def _twonn(run: Run) -> Figure:
     found = run.results.by_layer.get("twonn") if run.results else None
     n = run.results.by_layer_n.get("twonn") if run.results else None
-    return by_depth(_alone(run), {run.id: {**found.told(), "n": n}} if found else {}, "twonn")
+    return by_depth(_alone(run), {run.id: {**found.dump(), "n": n}} if found else {}, "twonn")
 
 
 def _activation(context: Context, run: Run) -> Figure:

@@ -11,7 +11,7 @@ from app.db.models import Run, RunStatus
 from app.db.options.regularizers import NAMES, coordinates
 from app.db.reported_config import UNKNOWN, AnyRunConfig, ReportedRunConfig
 from app.figures.figure import Cell
-from app.results.sweep import Sweep, setting_of, words
+from app.results.sweep import Sweep, cell_text, setting_of
 from isotropy.catalog import Regularizer
 
 MODEL, REGULARIZER, LAM, ZETA, SEED = "model", "regularizer", "lam", "zeta", "seed"
@@ -108,12 +108,12 @@ class RunSet:
 
         What scripts of users' own do not say is no value to tell runs apart by.
         """
-        return [field for field in self._told_of if len(self._told(field) - {UNKNOWN}) > 1]
+        return [field for field in self._fields_to_name if len(self._values_of(field) - {UNKNOWN}) > 1]
 
     @cached_property
-    def _told_of(self) -> list[str]:
+    def _fields_to_name(self) -> list[str]:
         """The fields in which runs of one group may differ, to be told of."""
-        methods = self._told(REGULARIZER) - {NAMES[Regularizer.NONE]}
+        methods = self._values_of(REGULARIZER) - {NAMES[Regularizer.NONE]}
         left_out = NOT_BY_ITSELF if len(methods) > 1 else NOT_BY_ITSELF | {REGULARIZER}
         return [field for field in self.differing if field not in left_out]
 
@@ -122,8 +122,10 @@ class RunSet:
         groups: dict[tuple[Cell, ...], list[Run]] = {}
         for run in self.runs:
             groups.setdefault(tuple(self.value(run, field) for field in fields), []).append(run)
-        others = [field for field in self._told_of if field not in fields]
-        return [field for field in others if any(len(self.part(alike)._told(field)) > 1 for alike in groups.values())]
+        others = [field for field in self._fields_to_name if field not in fields]
+        return [
+            field for field in others if any(len(self.part(alike)._values_of(field)) > 1 for alike in groups.values())
+        ]
 
     def sweep(self, fields: Iterable[str]) -> Sweep:
         """The runs for figures, told apart by these fields, and by what cannot be averaged over."""
@@ -133,9 +135,9 @@ class RunSet:
         return Sweep(self.runs, grid, {field: {run.id: self.value(run, field) for run in self.runs} for field in told})
 
     def _values(self, field: str) -> list[Any]:
-        return sorted(self._told(field), key=partial(order, field))
+        return sorted(self._values_of(field), key=partial(order, field))
 
-    def _told(self, field: str) -> set[Cell]:
+    def _values_of(self, field: str) -> set[Cell]:
         """The values of a field, of the runs to which it means something."""
         return {self.value(run, field) for run in self.runs} - {None}
 
@@ -146,7 +148,7 @@ class RunSet:
             return len(self.experiments) > 1
         if field not in (SEED, *COORDINATES) and self._alike(field):
             return False
-        return len(self._told(field)) > 1
+        return len(self._values_of(field)) > 1
 
     def _alike(self, field: str) -> bool:
         """Whether all configurations say the same of a field, which most do of most: quicker to see than its values."""
@@ -221,7 +223,9 @@ def settings(gathered: RunSet) -> Settings:
         if field in gathered.differing
     }
     equal = {
-        field: words(_first(gathered, field)) for field in compared if gathered.runs and field not in gathered.differing
+        field: cell_text(_first(gathered, field))
+        for field in compared
+        if gathered.runs and field not in gathered.differing
     }
     many = len(gathered.runs) > MOST_COLUMNS
     return Settings([side for side, _ in shown], differing, equal, many, len(columns) - len(shown))
@@ -253,8 +257,8 @@ def _name(gathered: RunSet, run: Run) -> str:
 def _values(gathered: RunSet, field: str, runs: Sequence[Run]) -> list[str]:
     """Each value once, from the least; that a setting means nothing is told only where it means nothing to all."""
     found = {gathered.value(run, field) for run in runs}
-    values = [words(cell) for cell in sorted(found - {None}, key=lambda cell: order(field, cell))]
+    values = [cell_text(cell) for cell in sorted(found - {None}, key=lambda cell: order(field, cell))]
     if len(values) > MOST_VALUES:
         more = len(values) - MOST_VALUES + 1
         values = [*values[: MOST_VALUES - 1], f"and {more} more"]
-    return values or [words(None)]
+    return values or [cell_text(None)]

@@ -15,7 +15,7 @@ from app.figures.labels import head, inside
 from app.results.labels import SCALES, MetricRange
 from app.results.search.conditions import FIELDS, find_field
 from app.results.search.listing import Columns, Page, RunQuery, Summaries, find_runs, list_summaries, read_columns
-from app.results.sweep import setting_of, words
+from app.results.sweep import cell_text, setting_of
 from app.training.queue_status import list_workers, worker_lost
 from isoscope.core.errors import InvalidError
 from isotropy.catalog import Regularizer
@@ -101,7 +101,7 @@ class RunTable:
         if name == "regularizer":
             return NAMES[setting.regularizer]
         found = {"lam": setting.lam, "zeta": setting.zeta}.get(name) if not setting.values else setting.values[0]
-        return None if found is None else words(found)
+        return None if found is None else cell_text(found)
 
     def name(self, run: Run) -> str:
         """A run in words, by what varies."""
@@ -220,7 +220,7 @@ def read_listing(context: Context, q: str, page: int) -> ExperimentListing:
 
 
 def _runs(q: str = "", sort: str = "", page: Annotated[int, Query(ge=1)] = 1) -> RunQuery:
-    return RunQuery.of(q, sort, page)
+    return RunQuery.parse(q, sort, page)
 
 
 RunQueryDep = Annotated[RunQuery, Depends(_runs)]

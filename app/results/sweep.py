@@ -69,12 +69,12 @@ def cell(value: Any) -> Cell:
     return float(value) if isinstance(value, float) else value
 
 
-def words(value: Cell) -> str:
+def cell_text(value: Cell) -> str:
     """A value of a setting as a label shows it."""
     return value if isinstance(value, str) else short(value)
 
 
-def told(fields: Sequence[str], runs: Iterable[Run]) -> dict[str, set[Cell]]:
+def values_of(fields: Sequence[str], runs: Iterable[Run]) -> dict[str, set[Cell]]:
     """The values of each of these fields of configurations, as tables hold them."""
     kinds = {setting_of(run, fields).values for run in runs}
     return {field: {values[place] for values in kinds} - {None} for place, field in enumerate(fields)}
@@ -82,7 +82,7 @@ def told(fields: Sequence[str], runs: Iterable[Run]) -> dict[str, set[Cell]]:
 
 def differing(fields: Sequence[str], runs: Iterable[Run]) -> list[str]:
     """Those of the fields that have several values."""
-    return [field for field, values in told(fields, runs).items() if len(values) > 1]
+    return [field for field, values in values_of(fields, runs).items() if len(values) > 1]
 
 
 @dataclass(frozen=True)
@@ -91,11 +91,11 @@ class Sweep:
 
     runs: Sequence[Run]
     grid: Mapping[str, Sequence[Any]]
-    told: Mapping[str, Mapping[str, Cell]] = field(default_factory=dict)
+    other_values: Mapping[str, Mapping[str, Cell]] = field(default_factory=dict)
     """Of fields that no configuration has, such as the experiment: the values by the ids of runs."""
 
     @classmethod
-    def of(cls, experiment: Experiment) -> "Sweep":
+    def from_experiment(cls, experiment: Experiment) -> "Sweep":
         """All runs of an experiment."""
         return cls(experiment.runs, experiment.grid)
 
@@ -103,8 +103,8 @@ class Sweep:
     def fields(self) -> list[str]:
         """Fields of the grid that have more than one value, to runs to which they mean something."""
         several = [field for field, values in self.grid.items() if len(values) > 1]
-        differ = differing([field for field in several if field not in self.told], self.runs)
-        return [field for field in several if field in differ or field in self.told]
+        differ = differing([field for field in several if field not in self.other_values], self.runs)
+        return [field for field in several if field in differ or field in self.other_values]
 
     @cached_property
     def settings(self) -> list[Setting]:
@@ -155,10 +155,10 @@ class Sweep:
 
     def _read(self, run: Run) -> Setting:
         setting = setting_of(run, self.fields)
-        if not self.told:
+        if not self.other_values:
             return setting
         named = zip(self.fields, setting.values, strict=True)
-        values = (self.told[name][run.id] if name in self.told else value for name, value in named)
+        values = (self.other_values[name][run.id] if name in self.other_values else value for name, value in named)
         return setting._replace(values=tuple(values))
 
     def family(self, setting: Setting) -> Family:
@@ -223,4 +223,4 @@ class Sweep:
 
 def _named(field: str, value: Cell) -> str:
     """A value with the name of its setting; that of a model says by itself what it is."""
-    return words(value) if field == "model" else f"{inside(field)} {words(value)}"
+    return cell_text(value) if field == "model" else f"{inside(field)} {cell_text(value)}"

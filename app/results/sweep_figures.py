@@ -18,7 +18,7 @@ from app.results.figures.profiles import by_depth, profiles
 from app.results.figures.scatter import (
     SILHOUETTE,
     USUAL,
-    Look,
+    ScatterStyle,
     isotropy_performance,
     isotropy_silhouette,
     lambda_performance,
@@ -40,7 +40,7 @@ class SweepQuery(NamedTuple):
 
     view: View = "both"
     """Which of the two scatters."""
-    look: Look = USUAL
+    look: ScatterStyle = USUAL
     measure: str = WATCHED[0]
     """The one that is watched while runs train."""
     setting: int = 0
@@ -74,7 +74,7 @@ class SweepQuery(NamedTuple):
         return urlencode({name: value for name, value in (self.given | changed).items() if value})
 
 
-class Asked(NamedTuple):
+class FigureRequest(NamedTuple):
     """A sweep, and how a figure of it is wanted."""
 
     context: Context
@@ -82,7 +82,7 @@ class Asked(NamedTuple):
     """That of the runs, or of the first of them."""
     sweep: Sweep
     query: SweepQuery
-    of: Of
+    which: Of
     """Whose steps and layers are read: the experiment by its id, or runs of several by theirs."""
 
     @property
@@ -96,19 +96,19 @@ class Asked(NamedTuple):
         return self.experiment.config.metric
 
 
-def _logged(asked: Asked, quantity: Quantity) -> Figure:
-    found = list_logged(asked.context, asked.of, quantity.column)
+def _logged(asked: FigureRequest, quantity: Quantity) -> Figure:
+    found = list_logged(asked.context, asked.which, quantity.column)
     way = Way(asked.query.look.seeds, asked.query.log, asked.query.smooth)
     return logged(asked.sweep, quantity, found.by_run, _sample(found, "logged values"), way)
 
 
-def _watched(asked: Asked) -> Figure:
-    found = list_looks(asked.context, asked.of, [asked.query.measure])
+def _watched(asked: FigureRequest) -> Figure:
+    found = list_looks(asked.context, asked.which, [asked.query.measure])
     return while_training(asked.sweep, found.by_run, asked.query.measure, _sample(found, "looks"))
 
 
-def _layers(asked: Asked) -> Figure:
-    found = list_looks(asked.context, asked.of, [asked.query.measure])
+def _layers(asked: FigureRequest) -> Figure:
+    found = list_looks(asked.context, asked.which, [asked.query.measure])
     settings = asked.sweep.settings
     if not settings:
         return undefined("layers", "Layers over steps", "There is no run yet. Its layers appear here during training.")
@@ -116,8 +116,8 @@ def _layers(asked: Asked) -> Figure:
     return setting_probe(asked.sweep, setting, found.by_run, asked.query.measure, _sample(found, "looks"))
 
 
-def _late_anisotropy(asked: Asked) -> Figure:
-    found = list_looks(asked.context, asked.of, SHARES)
+def _late_anisotropy(asked: FigureRequest) -> Figure:
+    found = list_looks(asked.context, asked.which, SHARES)
     return late_anisotropy(asked.sweep, found.by_run, _sample(found, "looks"))
 
 
@@ -133,7 +133,7 @@ class SweepFigure(NamedTuple):
     """Shown until it is drawn; ``{measure}`` in it is what is watched while runs train."""
     section: str
     """Of the page: one of ``SECTIONS``, or a place of its own."""
-    draw: Callable[[Asked], Figure]
+    draw: Callable[[FigureRequest], Figure]
     reads: tuple[str, ...] = ()
     """Names in the address that change it."""
     wide: bool = True
@@ -158,8 +158,8 @@ DRAWN_BY = ("seeds", "error", "colour")
 CURVES = ("seeds", "log", "smooth")
 
 
-def _by_layer(measure: str) -> Callable[[Asked], Figure]:
-    return lambda asked: by_depth(asked.sweep, list_by_layer(asked.context, asked.of, measure), measure)
+def _by_layer(measure: str) -> Callable[[FigureRequest], Figure]:
+    return lambda asked: by_depth(asked.sweep, list_by_layer(asked.context, asked.which, measure), measure)
 
 
 _ALL = (
@@ -192,7 +192,7 @@ _ALL = (
     SweepFigure(
         SILHOUETTE, "Silhouette by isotropy", "methods",
         lambda asked: isotropy_silhouette(
-            asked.sweep, list_by_layer(asked.context, asked.of, SILHOUETTE), asked.query.look
+            asked.sweep, list_by_layer(asked.context, asked.which, SILHOUETTE), asked.query.look
         ),
         DRAWN_BY, wide=False, needs="classes",
     ),
@@ -200,7 +200,7 @@ _ALL = (
     SweepFigure("layers", "{measure} by layer and step", "layers", _layers, ("measure", "setting")),
     SweepFigure(
         "activation", "Activation by dimension", "directions",
-        lambda asked: profiles(asked.sweep, list_run_figures(asked.context, asked.of, ACTIVATION)),
+        lambda asked: profiles(asked.sweep, list_run_figures(asked.context, asked.which, ACTIVATION)),
     ),
     SweepFigure(
         "late-anisotropy", "k-th anisotropy late in training", "directions", _late_anisotropy, unfolded=True
@@ -229,7 +229,9 @@ def read_figure(
     """One figure of an experiment; its sweep, where that is at hand, need not be gathered again."""
     if slug not in offered(experiment):
         raise NotFoundError(f"There is no figure {slug!r} of this experiment.")
-    return FIGURES[slug].draw(Asked(context, experiment, sweep or Sweep.of(experiment), query, experiment.id))
+    return FIGURES[slug].draw(
+        FigureRequest(context, experiment, sweep or Sweep.from_experiment(experiment), query, experiment.id)
+    )
 
 
 def all_figures(context: Context, experiment: Experiment, query: SweepQuery) -> Iterator[Figure]:
@@ -269,7 +271,7 @@ def _sweep(
     log: bool = False,
     smooth: Whole = 1,
 ) -> SweepQuery:
-    look = Look(seeds, error, colour)
+    look = ScatterStyle(seeds, error, colour)
     watched = measure if measure in WATCHED else WATCHED[0]
     return SweepQuery(view, look, watched, setting, log, smooth if smooth in WINDOWS else 1)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import BinaryIO
 
-from app.storage.space import explaining_full
+from app.core.space import explaining_full
 from isoscope.core.errors import InvalidError, NotFoundError, TooLargeError
 
 BLOCK_BYTES = 2**20

@@ -13,11 +13,12 @@ from sqlalchemy.orm import Session
 from app.context import Context
 from app.db import job_kinds
 from app.db.config import OPTIONS, RunConfig
+from app.db.job_kinds import Job
 from app.db.models import DryRun, ResultStatus
 from app.db.options.measuring import HELD_OUT_PART, LOOKS_PER_RUN, Selection
 from app.db.options.regularizers import Refresh
 from app.db.session import hold
-from app.queue import Job
+from app.db.types import utcnow
 from app.training.sweeps import SweepPlan
 from isoscope.core.errors import ConflictError, NotFoundError
 
@@ -226,7 +227,7 @@ def _require_room(session: Session) -> None:
 
 def _repeat(context: Context, dry_run_id: str) -> None:
     failed = update(DryRun).where(DryRun.id == dry_run_id, DryRun.status == ResultStatus.FAILED)
-    queued = failed.values(status=ResultStatus.QUEUED, error=None, attempts=0)
+    queued = failed.values(status=ResultStatus.QUEUED, error=None, attempts=0, queued_at=utcnow())
     with context.sessions.begin() as session:
         _require_room(session)
         session.execute(queued)

@@ -11,6 +11,7 @@ from app.context import Context, freeing
 from app.core.names import clean_name
 from app.db import job_kinds
 from app.db.config import Seed, TrainingOptions, applies
+from app.db.job_kinds import Job
 from app.db.models import FINAL, Attempt, AttemptOutcome, Experiment, Run, RunStatus
 from app.db.options.measuring import Checkpoint
 from app.db.options.option import Option, options_of
@@ -20,7 +21,6 @@ from app.db.session import hold
 from app.db.study import HOW_LONG, SEARCHED, Search
 from app.db.types import RowId, utcnow
 from app.db.work import end_attempts
-from app.queue import Job
 from app.training.sweeps import MAX_RUNS, SweepPlan, SweepRequest, plan_sweep
 from isoscope.core.errors import ConflictError, InvalidError, NotFoundError
 from isoscope.core.formatting import plural

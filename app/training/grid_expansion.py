@@ -67,7 +67,7 @@ class Product(NamedTuple):
                 for own, lam in product(_points(ranges), self.lambdas):
                     yield setting | own | {"regularizer": regularizer, "lam": lam, "seed": seed}
 
-    def words(self, repeated: int = 0) -> str:
+    def describe(self, repeated: int = 0) -> str:
         """The count with its factors: 2 rates × (1 baseline + I-STAR × 6 λ × 4 ζ) × 5 seeds = 250 runs.
 
         Less those that would repeat another.

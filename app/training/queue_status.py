@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Select, case, func, select
 from sqlalchemy.orm import contains_eager, defer, lazyload, load_only
 
 from app.context import Context
-from app.db.job_kinds import DRY_RUN, JobKind, Queue
+from app.db.job_kinds import DRY_RUN, Job, JobKind, Queue
 from app.db.models import (
     UNFINISHED,
     UNFINISHED_ENCODING,
@@ -29,7 +29,6 @@ from app.db.models import (
 from app.db.models.runs import IN_TURN
 from app.db.session import Sessions
 from app.db.types import utcnow
-from app.queue import Job
 
 LOST_AFTER = timedelta(seconds=60)
 
@@ -187,17 +186,17 @@ def obstacle(context: Context, workers: Sequence[WorkerState], dry_run_id: str |
 
 
 def list_waiting_dry_runs(context: Context) -> Sequence[DryRun]:
-    """Dry runs that wait or are at work, oldest first."""
-    queued = select(DryRun).where(DryRun.status == ResultStatus.QUEUED).order_by(DryRun.created_at, DryRun.id)
+    """Return dry runs that wait or are at work, in their turn."""
+    queued = select(DryRun).where(DryRun.status == ResultStatus.QUEUED).order_by(DryRun.queued_at, DryRun.id)
     with context.sessions() as session:
         return session.scalars(queued).all()
 
 
 def list_encodings_at_work(context: Context) -> Sequence[Encoding]:
-    """Encodings that wait or are at work, oldest first."""
+    """Return encodings that wait or are at work, in their turn."""
     unfinished = select(Encoding).where(Encoding.status.in_(UNFINISHED_ENCODING))
     with context.sessions() as session:
-        return session.scalars(unfinished.order_by(Encoding.created_at, Encoding.id)).all()
+        return session.scalars(unfinished.order_by(Encoding.queued_at, Encoding.id)).all()
 
 
 def list_imports_at_work(context: Context) -> Sequence[Import]:

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from app.context import Context
 from app.db import job_kinds
-from app.db.job_kinds import WAITED_FOR_PRIORITY
+from app.db.job_kinds import WAITED_FOR_PRIORITY, Job
 from app.db.models import (
     FINAL,
     RETRIED,
@@ -29,7 +29,6 @@ from app.db.models.runs import DEFAULT_PRIORITY, IN_TURN
 from app.db.session import hold
 from app.db.types import utcnow
 from app.db.work import end_attempts
-from app.queue import Job
 from app.training.experiments import get_experiment, get_run
 from isoscope.core.errors import ConflictError
 

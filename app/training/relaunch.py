@@ -98,7 +98,7 @@ def _require_settings(experiment: Experiment) -> None:
 
 
 def _options_of_runs(config: AnyConfig) -> dict[str, Any]:
-    return {name: value for name, value in config.told().items() if name in TrainingOptions.model_fields}
+    return {name: value for name, value in config.dump().items() if name in TrainingOptions.model_fields}
 
 
 def _swept(runs: Sequence[Run]) -> dict[str, Any]:
@@ -135,7 +135,7 @@ class Server(NamedTuple):
     token: bool
 
     @classmethod
-    def of(cls, request: Request, settings: Settings) -> Self:
+    def from_request(cls, request: Request, settings: Settings) -> Self:
         """The server that answers a request."""
         return cls(str(request.base_url).rstrip("/"), settings.access_token is not None)
 
@@ -177,7 +177,7 @@ def ways_of_form(
     if dataset is None:
         return []
     try:
-        return ways_of_sweep(Server.of(request, context.settings), parse(), dataset)
+        return ways_of_sweep(Server.from_request(request, context.settings), parse(), dataset)
     except InvalidError:
         return []
 

@@ -116,7 +116,7 @@ def _capital(name: str) -> str:
     return name[:1].upper() + name[1:]
 
 
-class Asked(NamedTuple):
+class SweepRanges(NamedTuple):
     """The values that runs are to differ in, as they were typed."""
 
     lambdas: Sequence[float]
@@ -125,7 +125,7 @@ class Asked(NamedTuple):
     grid: Mapping[str, Sequence[Any]]
 
 
-def notes_of(asked: Asked, factors: Product, repeated: int) -> list[str]:
+def notes_of(asked: SweepRanges, factors: Product, repeated: int) -> list[str]:
     """Return what there is to say of the runs; ``repeated`` of the product are left out."""
     if not factors.methods or not factors.lambdas:
         notes = ["There is no regularizer to sweep, so these are baselines alone."]
@@ -154,7 +154,7 @@ def notes_of_rows(dataset: Dataset, runs: Sequence[RunConfig]) -> list[str]:
     return notes
 
 
-def _given_twice(asked: Asked) -> list[str]:
+def _given_twice(asked: SweepRanges) -> list[str]:
     named: list[tuple[str, Sequence[Any]]] = [
         ("λ", asked.lambdas),
         ("ζ", asked.zetas),

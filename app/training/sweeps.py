@@ -20,7 +20,7 @@ from app.training.grid_expansion import GRID_FIELDS, ZETA, Grid, Product, produc
 from app.training.models import require_model
 from app.training.queue_status import list_workers
 from app.training.sweep_checks import (
-    Asked,
+    SweepRanges,
     check_combination,
     check_grid,
     check_hidden_states,
@@ -141,7 +141,7 @@ class SweepPlan(NamedTuple):
     @property
     def words(self) -> str:
         """How the number of runs comes about."""
-        return self.product.words(self.product.total - len(self.runs))
+        return self.product.describe(self.product.total - len(self.runs))
 
 
 def plan_sweep(context: Context, request: SweepRequest, *, ask_hub: bool = True) -> SweepPlan:
@@ -180,7 +180,7 @@ def plan_sweep(context: Context, request: SweepRequest, *, ask_hub: bool = True)
         lambda: check_precision(runs, list_workers(context), grid),
     )
     different = _different(runs)
-    asked = Asked(request.lambdas, request.zetas, request.seeds, request.grid)
+    asked = SweepRanges(request.lambdas, request.zetas, request.seeds, request.grid)
     notes = [*notes_of(asked, factors, factors.total - len(different)), *notes_of_rows(dataset, runs)]
     return SweepPlan(dataset, config, grid, factors, different, notes)
 
@@ -194,7 +194,7 @@ def _product(request: SweepRequest, grid: Mapping[str, list[Any]], fixed: frozen
 def _check_number(factors: Product, grid: Mapping[str, list[Any]]) -> None:
     if factors.total > MAX_RUNS:
         raise InvalidError(
-            f"Expected at most {MAX_RUNS} runs in one experiment, got {factors.words()}. "
+            f"Expected at most {MAX_RUNS} runs in one experiment, got {factors.describe()}. "
             "Take fewer λ values, seeds or values of the grid.",
             "grid" if grid else "lambdas",
         )

@@ -18,9 +18,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from app.core.settings import Settings
+from app.core.space import full_disk, fullest, is_full
 from app.core.validation_messages import messages_of
 from app.db.failures import told_by
-from app.storage.space import full_disk, fullest, is_full
 from app.web.templating import templates
 from isoscope.core.errors import (
     AbandonedError,
@@ -86,7 +86,7 @@ class Problem(BaseModel):
     """Every field that is wrong, the first one first."""
 
     @classmethod
-    def of(cls, error: IsoscopeError) -> Self:
+    def from_error(cls, error: IsoscopeError) -> Self:
         """Return what an error says."""
         fields = [FieldProblem(detail=one.detail, field=one.field) for one in error.errors if one.field is not None]
         return cls(detail=error.message, field=error.field, errors=fields)
@@ -218,7 +218,7 @@ def _install_databases_and_disks(app: FastAPI, settings: Settings) -> None:
 
 
 def _told(request: Request, error: IsoscopeError) -> Response:
-    response = problem_response(request, status_of(error), Problem.of(error))
+    response = problem_response(request, status_of(error), Problem.from_error(error))
     if isinstance(error, BusyError):
         response.headers["Retry-After"] = str(error.retry_seconds)
     return response

@@ -76,7 +76,7 @@ class FigureOut(BaseModel):
     plot: dict[str, Any] | None = Field(description="`data` and `layout` as plotly takes them.")
 
     @classmethod
-    def of(cls, figure: Figure) -> "FigureOut":
+    def from_figure(cls, figure: Figure) -> "FigureOut":
         """The figure, drawn unless it is empty."""
         return cls(
             slug=figure.slug,

@@ -24,7 +24,7 @@ from starlette.middleware.sessions import SessionMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.core.settings import Settings, is_loopback
-from app.storage.space import require_room
+from app.core.space import require_room
 from app.web.error_responses import Problem, problem_response
 from app.web.templating import templates
 from isoscope.core.errors import FullDiskError, InvalidError

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import httpx2
 
-from isoscope.address import TOKEN, URL, is_away, open_client, own_words, read_address, said_by
+from isoscope.address import TOKEN, URL, error_detail, error_sentence, is_away, open_client, read_address
 from isoscope.core.errors import InvalidError, IsoscopeError, UnavailableError
 
 # The server describes a data set's files before it answers.
@@ -169,10 +169,12 @@ class Connection:
 
     def _refusal(self, answer: httpx2.Response) -> IsoscopeError:
         """Return what the server said; of what is not its own words the status."""
-        status, words = answer.status_code, own_words(answer)
+        status, words = answer.status_code, error_detail(answer)
         if words is None and is_away(answer):
             return self._away(f"status {status}")
-        sentence = f"{said_by(answer)} It is read from {TOKEN}." if status == NOT_SIGNED_IN else said_by(answer)
+        sentence = (
+            f"{error_sentence(answer)} It is read from {TOKEN}." if status == NOT_SIGNED_IN else error_sentence(answer)
+        )
         return RefusedError(sentence, words[1] if words else None, status=status)
 
     def _away(self, why: str) -> UnavailableError:

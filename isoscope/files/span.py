@@ -24,7 +24,7 @@ class Span(NamedTuple):
     """The position in the context of the first character of each text, from 0."""
 
     @classmethod
-    def of(cls, value: Any) -> Self:
+    def parse(cls, value: Any) -> Self:
         """Take the two lists of an object. Raises ValueError with what is wrong with them."""
         texts, starts = value[TEXTS], value[STARTS]
         if texts is None and starts is None:
@@ -53,7 +53,7 @@ def span_text(value: Mapping[str, Any], column: str, place: str) -> str | None:
 
     """
     try:
-        span = Span.of(value)
+        span = Span.parse(value)
     except ValueError as error:
         raise InvalidError(f"{place} holds no answers under {shown(column)}: {error}, as in {EXAMPLE}.") from None
     return json.dumps({TEXTS: span.texts, STARTS: span.starts}, ensure_ascii=False) if span.texts else None
@@ -65,7 +65,7 @@ def read_span(text: str) -> Span | None:
         return None
     try:
         value = json.loads(text)
-        span = Span.of(value) if is_nested_span(value) else None
+        span = Span.parse(value) if is_nested_span(value) else None
     except (ValueError, RecursionError):
         return None
     return span if span and span.texts else None

@@ -61,7 +61,7 @@ assert schema["description"] == "Fraction of the last step that each step keeps.
 
 asked = SweepRequest(**needed, momentum=0.5, grid={"momentum": [0.5, 0.7]})
 assert read_yaml(write_yaml(plain(asked), {}))["momentum"] == 0.5
-assert "2 momenta" in product_of(asked.grid, [], frozenset(), [0], [0]).words()
+assert "2 momenta" in product_of(asked.grid, [], frozenset(), [0], [0]).describe()
 
 assert head("momentum") == "Momentum"
 assert find_field("momentum") is not None

@@ -86,7 +86,7 @@ try:
 except ValidationError as error:
     assert "norm" in invalid_request(error.errors()).message.split("got")[0]
 assert read_yaml(write_yaml(plain(asked), {}))["regularizers"] == ["norm"]
-assert "norm penalty × 1 λ × 2 ζ" in product_of({"zeta": [0.1, 0.2]}, [NORM], frozenset(), [1.0], [0]).words()
+assert "norm penalty × 1 λ × 2 ζ" in product_of({"zeta": [0.1, 0.2]}, [NORM], frozenset(), [1.0], [0]).describe()
 
 assert coordinates(NORM, 1.0) == "norm penalty, λ = 1"
 assert "norm" in str(find_field("regularizer"))

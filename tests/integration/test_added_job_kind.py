@@ -2,11 +2,11 @@
 
 import pytest
 
-from app.db.job_kinds import KINDS, JobKind, Queue
+from app.db.job_kinds import KINDS, Job, JobKind, Queue
 from app.db.models import Encoding, EncodingStatus, StoredFile, Worker
 from app.db.types import utcnow
 from app.db.work import wanted
-from app.queue import Job, working
+from app.queue import working
 from tests.waiting import wait_for
 from workers.executor import MAX_ATTEMPTS, Executor
 from workers.process import JobProcesses

@@ -7,10 +7,10 @@ from datetime import timedelta
 import pytest
 
 from app.db import job_kinds
+from app.db.job_kinds import Job
 from app.db.models import Attempt, Run, RunStatus, Step, Worker
 from app.db.types import utcnow
 from app.db.work import begin_attempt
-from app.queue import Job
 from app.training.experiments import cancel_run
 from app.training.queue_verbs import pause_run, resume_run, retry_run
 from tests.factories import add_experiment, run_row

@@ -16,13 +16,13 @@ from fastapi.testclient import TestClient
 
 from app.core.settings import Settings
 from app.db import job_kinds
+from app.db.job_kinds import Job
 from app.db.migration import upgrade
 from app.db.models import Embedding, EmbeddingFile, EmbeddingStatus, ResultStatus, StoredFile, ZetaCurve
 from app.db.session import create_database_engine, require_database
 from app.embeddings.service import Incoming, create_embedding
 from app.embeddings.zeta_curves import request_zeta_curve
 from app.main import create_app
-from app.queue import Job
 from app.storage import Stored
 from isoscope.core.errors import ConflictError
 from tests.uploads.good import npy

@@ -143,7 +143,7 @@ def rows_of():
         context = where if isinstance(where, Context) else create_context(Settings(data_dir=where, sample=False))
         with context.sessions() as session:
             runs = session.query(Run).where(Run.experiment_id == experiment_id).order_by(Run.position).all()
-            found = [(run.config.told(), run.results, run.performance, len(run.steps)) for run in runs]
+            found = [(run.config.dump(), run.results, run.performance, len(run.steps)) for run in runs]
         if where is not context:
             context.close()
         return found

@@ -3,6 +3,7 @@
 import html
 import re
 import shutil
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,14 @@ from sqlalchemy import event, select
 from app.core.settings import Settings
 from app.db.models import Embedding, Encoding, EncodingStatus, Pooling, StoredFile
 from app.db.types import utcnow
+from app.db.work import wanted
+from app.embeddings.library import get_place
 from app.embeddings.service import get_embedding
 from app.embeddings.trash import purge_embedding, trash_embedding
 from app.encodings import service
 from app.encodings.figures import POOLING_TITLES
-from app.encodings.layers import LayersQuery, get_place, list_measured, read_layers
+from app.encodings.layers import LayersQuery, list_measured, read_layers
+from app.training.queue_status import list_encodings_at_work
 from tests.factories import add_embedding, add_encoding
 from tests.tiny import make_table
 from workers.encodings.job import encode_texts
@@ -207,6 +211,17 @@ def test_one_can_be_cancelled_and_run_again_as_it_was_or_changed(client, work, d
     assert "can be launched; this encoding is finished" in refused.json()["detail"]
 
 
+def test_its_turn_is_when_it_was_launched_not_when_it_was_uploaded(client, context, draft):
+    with context.sessions.begin() as session:
+        row = session.scalars(select(Encoding)).one()
+        row.created_at = row.queued_at = utcnow() - timedelta(days=2)
+        texts = {"filename": "a.txt", "file_sha256": row.file_sha256, "n_texts": 1, "columns": []}
+        session.add(waits := Encoding(name="e", status=EncodingStatus.QUEUED, **texts))
+    client.post(f"{draft}/launch", data=form())
+    assert [job.row_id for job in wanted(context.sessions)] == [waits.id, row.id]
+    assert [one.id for one in list_encodings_at_work(context)] == [waits.id, row.id]
+
+
 def test_a_failed_one_says_why_and_is_run_again_with_what_was_changed(client, work, draft, models_dir):
     folder = models_dir / "passing"
     shutil.copytree(models_dir / "tiny-bert", folder)
@@ -374,11 +389,8 @@ def test_a_glue_task_has_no_file_to_take(client):
 
 def test_a_page_without_a_file_says_so_and_a_gone_one_is_not_found(client):
     assert "Expected a file of texts: choose one." in words(client.post("/encodings", data={"name": "x"}))
-    answer = client.get("/api/encodings/none")
-    assert (answer.status_code, answer.json()["detail"]) == (
-        404, "There is no encoding 'none'; it may have been deleted.",
-    )  # fmt: skip
-    assert client.get("/api/encodings/none/layers").status_code == 404
+    answer, layers = (client.get(f"/api/encodings/none{rest}") for rest in ("", "/layers"))
+    assert (answer.status_code, "no encoding 'none'" in answer.json()["detail"], layers.status_code) == (404, True, 404)
 
 
 @pytest.mark.both_databases

@@ -1,10 +1,12 @@
 import asyncio
 import os
 import signal
+import time
 
 import pytest
 
 from app.db import job_kinds
+from app.db.job_kinds import Job
 from app.db.models import (
     Dataset,
     DatasetOrigin,
@@ -20,7 +22,7 @@ from app.db.models import (
     StoredFile,
     Worker,
 )
-from app.queue import Job, working
+from app.queue import SECONDS_TO_SEE_A_CANCEL, working
 from isotropy.catalog import Regularizer
 from tests.factories import PLAIN, SHARED
 from tests.waiting import wait_for
@@ -267,6 +269,39 @@ def test_the_engine_runs_a_job_once_and_cancels_it_while_it_runs(context):
         wait_for(lambda: ended)
     assert (began, ended) == ([job], [job])
     assert context.queue.active() == set()
+
+
+@pytest.mark.parametrize("again", ["ensure", "restart"])
+def test_what_is_cancelled_and_asked_for_again_at_once_is_never_at_work_twice(context, again):
+    began, ended = [], []
+
+    async def execute(job: Job) -> None:
+        began.append(len(ended))
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append(job)
+
+    with working(context.settings.queue, "here/cpu", execute):
+        job = Job(job_kinds.FINETUNE, "some-row")
+        context.queue.enqueue(job)
+        wait_for(lambda: began)
+        context.queue.cancel(job)
+        getattr(context.queue, again)(job)
+        wait_for(lambda: len(began) == 2)
+        assert began == [0, 1]
+        context.queue.cancel(job)
+        wait_for(lambda: len(ended) == 2)
+
+
+def test_what_no_worker_had_taken_is_handed_in_again_at_once(context):
+    job = Job(job_kinds.FINETUNE, "some-row")
+    context.queue.enqueue(job)
+    context.queue.cancel(job)
+    before = time.monotonic()
+    context.queue.ensure(job)
+    assert time.monotonic() - before < SECONDS_TO_SEE_A_CANCEL
+    assert context.queue.active() == {job.workflow_id}
 
 
 def test_a_waiting_job_goes_by_priority_then_by_age(context):

@@ -7,8 +7,9 @@ from dbos._sys_db import SystemDatabase
 from sqlalchemy.exc import OperationalError
 
 from app.db import job_kinds
+from app.db.job_kinds import Job
 from app.db.models import FailureCause, Run, RunStatus
-from app.queue import Job, working
+from app.queue import working
 from tests.factories import add_experiment, run_row
 from tests.waiting import wait_for
 from workers.executor import MAX_ATTEMPTS, Executor

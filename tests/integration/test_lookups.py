@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from app.db import job_kinds
-from app.db.job_kinds import Queue
+from app.db.job_kinds import Job, Queue
 from app.db.models import FigureData, Lookup
 from app.db.work import wanted
-from app.queue import Job
 from tests.once import make_once
 
 NAMES = ["King", "king", "queen", "zero", "void", *(f"word{i}" for i in range(95))]

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from app.db import job_kinds
+from app.db.job_kinds import Job
 from app.db.models import (
     Dataset,
     DatasetOrigin,
@@ -18,7 +19,6 @@ from app.db.models import (
 )
 from app.db.types import utcnow
 from app.db.work import wanted
-from app.queue import Job
 from isotropy.catalog import Regularizer
 from tests.factories import PLAIN, SHARED
 from tests.taking import taking

@@ -173,7 +173,7 @@ def archived(client, context):
         made = Predictions(np.arange(12_000) * 2, *draw.integers(0, 2, (2, 12_000)))
         write_predictions(session, run.id, Split.VALIDATION, made)
         write_predictions(session, run.id, Split.TEST, made)  # sealed: stays where it is
-        run.results = run.results.told() | {
+        run.results = run.results.dump() | {
             "trivial": {"predictor": "always “0”", "metrics": {"accuracy": 0.5, "f1": None}, "reasons": {"f1": "why"}},
             "constant_prediction": "“0”", "divergence": {"loss": None, "start": 0.7},
         }  # fmt: skip
@@ -199,7 +199,7 @@ def test_predictions_travel_with_an_exported_experiment(client, context, archive
         (row,) = session.query(RunPredictions)
         assert (row.split, row.n, row.data) == (Split.VALIDATION, 12_000, before)
         run = session.get_one(Run, row.run_id)
-        assert (run.results.told(), run.learning) == (results, RunResults(**results).learning)
+        assert (run.results.dump(), run.learning) == (results, RunResults(**results).learning)
 
 
 @pytest.mark.both_databases

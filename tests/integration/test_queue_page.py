@@ -7,9 +7,9 @@ import pytest
 from sqlalchemy import event
 
 from app.db import job_kinds
+from app.db.job_kinds import Job
 from app.db.models import Dataset, DatasetOrigin, DryRun, Experiment, Phase, Run, RunStatus, Worker
 from app.db.types import utcnow
-from app.queue import Job
 from isotropy.catalog import Regularizer
 from tests.factories import PLAIN, SHARED
 from workers.locks import Heartbeat

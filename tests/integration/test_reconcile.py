@@ -3,9 +3,10 @@ import asyncio
 import pytest
 
 from app.db import job_kinds
+from app.db.job_kinds import Job
 from app.db.models import Embedding, EmbeddingFile, EmbeddingStatus, StoredFile
 from app.db.work import FileLocks, wanted
-from app.queue import Job, working
+from app.queue import working
 from tests.waiting import wait_for
 from workers.reconciler import reconcile, take_over_the_dead
 

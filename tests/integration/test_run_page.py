@@ -183,7 +183,7 @@ def test_the_configuration_is_in_words_and_says_what_its_baseline_has_instead(cl
     run_id, experiment_id = add({"batch_size": 8, "learning_rate": 2e-5, "train_rows": 8})
     with context.sessions.begin() as session:
         run = session.get(Run, run_id)
-        plain = run.config.told() | {"regularizer": "none", "lam": 0.0, "batch_size": 16}
+        plain = run.config.dump() | {"regularizer": "none", "lam": 0.0, "batch_size": 16}
         columns = {"experiment_id": experiment_id, "lam": 0, "zeta": 0.2}
         session.add(Run(position=1, config=plain, regularizer="none", seed=1, **columns))
         session.add(Run(position=2, config=plain | {"batch_size": 4}, regularizer="none", seed=0, **columns))
@@ -218,7 +218,7 @@ def test_what_a_run_does_not_depend_on_is_no_part_of_its_configuration(client, c
     unread = {"Shrinkage momentum", "Refresh every N steps", "Stride", "Selection rows", "Evaluate every N steps"}
     assert unread & set(re.findall("<dt>(.*?)</dt>", page)) == set()
     with context.sessions.begin() as session:
-        plain = session.get(Run, run_id).config.told() | {"regularizer": "none", "lam": 0.0, "patience": 2}
+        plain = session.get(Run, run_id).config.dump() | {"regularizer": "none", "lam": 0.0, "patience": 2}
         columns = {"experiment_id": experiment_id, "lam": 0, "zeta": 0.2, "seed": 0}
         session.add(baseline := Run(position=1, config=plain, regularizer="none", **columns))
         session.flush()

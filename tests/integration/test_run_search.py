@@ -110,7 +110,7 @@ def runs(context):
 
 
 def found(context, q, sort=""):
-    return "".join(run.worker for run in find_runs(context, RunQuery.of(q, sort)).runs)
+    return "".join(run.worker for run in find_runs(context, RunQuery.parse(q, sort)).runs)
 
 
 def shown(answer):

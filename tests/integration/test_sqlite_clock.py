@@ -9,8 +9,9 @@ from dbos import _migration, _sys_db
 from sqlalchemy import create_engine, text
 
 from app.db import job_kinds
+from app.db.job_kinds import Job
 from app.db.session import unixepoch
-from app.queue import Job, JobQueue, migrate
+from app.queue import JobQueue, migrate
 
 OLD, NEW = "(strftime('%s','now') * 1000)", "(unixepoch('subsec') * 1000)"
 

@@ -5,9 +5,9 @@ from sqlalchemy import select
 
 from app.core.settings import Settings
 from app.db import job_kinds
+from app.db.job_kinds import Job
 from app.db.models import Experiment, Run, RunStatus
 from app.db.work import wanted
-from app.queue import Job
 from isoscope.core.formatting import short
 from tests.tiny import make_table
 from workers.reconciler import advance_searches

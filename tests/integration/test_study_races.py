@@ -8,11 +8,11 @@ import pytest
 from sqlalchemy import select, text
 
 from app.db import job_kinds
+from app.db.job_kinds import Job
 from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunStatus
 from app.db.session import create_sessions
 from app.db.study import Search
 from app.db.work import wanted
-from app.queue import Job
 from app.training.experiments import cancel_experiment, delete_experiment
 from app.training.queue_verbs import pause_all, pause_experiment
 from isoscope.core.errors import ConflictError

@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy import event, func, select
 
 from app.db import job_kinds
+from app.db.job_kinds import Job
 from app.db.models import (
     Dataset,
     DatasetOrigin,
@@ -23,7 +24,6 @@ from app.db.models import (
 from app.db.types import utcnow
 from app.embeddings import trash
 from app.embeddings.trash import empty_trash
-from app.queue import Job
 from tests.factories import add_embedding, store
 
 pytestmark = pytest.mark.both_databases

@@ -2,13 +2,14 @@
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 
 import pytest
 from sqlalchemy import select
 
 from app.context import create_context
 from app.db import job_kinds
-from app.db.job_kinds import Queue
+from app.db.job_kinds import Job, Queue
 from app.db.models import (
     Dataset,
     DatasetOrigin,
@@ -16,12 +17,16 @@ from app.db.models import (
     Encoding,
     EncodingStatus,
     Experiment,
+    ResultStatus,
     Run,
     RunStatus,
     StoredFile,
 )
+from app.db.types import utcnow
 from app.db.work import FileLocks, next_in_turn, wanted
-from app.queue import Job, working
+from app.queue import working
+from app.training.dry_runs import _repeat
+from app.training.queue_status import list_waiting_dry_runs
 from app.training.queue_verbs import FIRST_PRIORITY, Place, Turn, move_experiment, move_run, put
 from isotropy.catalog import Regularizer
 from tests.factories import PLAIN, SHARED
@@ -207,6 +212,22 @@ def test_what_somebody_waits_for_goes_first_and_of_equal_ones_who_came_first(con
     for i, workflow_id in enumerate(order):
         assert next_in_turn(context.sessions, Queue.GPU, order[:i]).workflow_id == workflow_id
     assert next_in_turn(context.sessions, Queue.GPU, order) is None
+
+
+def test_a_failed_dry_run_that_is_asked_for_again_takes_its_turn_anew(context, add):
+    add(0)
+    first = utcnow() - timedelta(days=2)
+    with context.sessions.begin() as session:
+        dataset_id = session.query(Dataset.id).scalar()
+        rows = [
+            DryRun(dataset_id=dataset_id, key=status, configs=[], status=status, created_at=at, queued_at=at)
+            for status, at in ((ResultStatus.FAILED, first), (ResultStatus.QUEUED, first + timedelta(days=1)))
+        ]
+        session.add_all(rows)
+    _repeat(context, rows[0].id)
+    in_turn = [rows[1].id, rows[0].id]
+    assert [job.row_id for job in wanted(context.sessions)] == in_turn
+    assert [one.id for one in list_waiting_dry_runs(context)] == in_turn
 
 
 @pytest.mark.parametrize(

@@ -39,15 +39,15 @@ REPORTED = ReportedRunConfig(
 
 @pytest.mark.parametrize("config", [LAUNCHED, REPORTED], ids=["launched", "reported"])
 def test_what_is_stored_is_read_as_it_was_by_either_way(config):
-    told = config.told()
+    told = config.dump()
     for read in (CONFIG.read(told), CONFIG.read_text(json.dumps(told)), CONFIG.check(told)):
         assert read == config
-        assert read.told() == told
+        assert read.dump() == told
         assert [type(value) for value in dict(read).values()] == [type(value) for value in dict(config).values()]
 
 
 def test_a_row_of_an_earlier_version_has_the_defaults_of_what_it_lacks():
-    told = LAUNCHED.told()
+    told = LAUNCHED.dump()
     for name in ("export", "fixed_regularizers", "evaluation_zeta"):
         del told[name]
     read = CONFIG.read_text(json.dumps(told))
@@ -56,14 +56,14 @@ def test_a_row_of_an_earlier_version_has_the_defaults_of_what_it_lacks():
 
 
 def test_a_row_whose_bounds_were_wider_is_read_and_never_written():
-    told = LAUNCHED.told() | {"batch_size": 100_000, "of_a_newer_version": 1}
+    told = LAUNCHED.dump() | {"batch_size": 100_000, "of_a_newer_version": 1}
     assert as_stored(RunConfig).validate_python(told).batch_size == 100_000
     with pytest.raises(ValidationError, match="batch_size"):
         CONFIG.check(told)
 
 
 def test_of_a_script_nothing_stands_for_what_it_did_not_say():
-    assert REPORTED.told() == {
+    assert REPORTED.dump() == {
         "logged": True, "model": "m", "task": "classification", "metric": "accuracy", "points": "mean",
         "regularizer": "none", "lam": 0, "seed": 1, "learning_rate": 1e-3, "says": "a setting of its own",
         "label_names": ["no", "yes"],
@@ -100,9 +100,9 @@ def test_what_pages_read_of_a_script_s_settings_has_the_type_of_the_option():
 
 
 def test_rows_take_what_json_holds_and_a_worker_trains_none_of_a_script_s():
-    run = Run(id="r", config=LAUNCHED.told())
+    run = Run(id="r", config=LAUNCHED.dump())
     assert run.launched_config == LAUNCHED
     assert run.config.weights == {Regularizer.ISTAR: 0.5, Regularizer.COSREG: 0.1}
-    assert Experiment(config=REPORTED.told()).logged
+    assert Experiment(config=REPORTED.dump()).logged
     with pytest.raises(TypeError, match="its script reported"):
         _ = Run(id="s", config=REPORTED).launched_config

@@ -40,7 +40,7 @@ def make(ranges=None, regularizers=(ISTAR,), fixed=(), lambdas=(-1, 0, 1), seeds
 )
 def test_the_count_is_told_with_its_factors_and_is_that_of_the_runs(given, words):
     factors = make(**given)
-    assert factors.words() == words
+    assert factors.describe() == words
     runs = [tuple(sorted(run.items())) for run in factors.coordinates()]
     assert len(runs) == len(set(runs)) == factors.total
 

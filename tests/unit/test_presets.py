@@ -24,7 +24,7 @@ def test_a_preset_is_a_request_of_so_many_runs(stage, words):
     asked = SweepRequest.model_validate(needed | PRESETS[stage].settings)
     swept = [one for one in asked.regularizers if one is not Regularizer.NONE]
     ranges = {**asked.grid, "zeta": asked.zetas}
-    assert product_of(ranges, swept, frozenset(), asked.lambdas, asked.seeds).words() == words
+    assert product_of(ranges, swept, frozenset(), asked.lambdas, asked.seeds).describe() == words
 
 
 def test_the_numbers_are_those_of_the_papers():

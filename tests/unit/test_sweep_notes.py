@@ -6,12 +6,12 @@ from app.db.config import RunConfig
 from app.db.models import Dataset
 from app.training.grid_expansion import product_of
 from app.training.presets import PRESETS, unfit
-from app.training.sweep_checks import Asked, notes_of, notes_of_rows
+from app.training.sweep_checks import SweepRanges, notes_of, notes_of_rows
 from isotropy.catalog import Regularizer
 
 
 def told(repeated=0, **changed):
-    asked = Asked(**({"lambdas": [0.0, 1.0], "zetas": [0.2], "seeds": [0], "grid": {}} | changed))
+    asked = SweepRanges(**({"lambdas": [0.0, 1.0], "zetas": [0.2], "seeds": [0], "grid": {}} | changed))
     factors = product_of({}, [Regularizer.ISTAR], frozenset(), asked.lambdas, asked.seeds)
     return notes_of(asked, factors, repeated)
 
@@ -42,7 +42,7 @@ def test_nothing_is_said_where_nothing_is_strange():
 
 def test_the_words_count_what_is_left():
     factors = product_of({}, [Regularizer.ISTAR], frozenset(), [-1, 1], [0])
-    assert factors.words(1) == "(1 baseline + I-STAR × 2 λ) × 1 seed − 1 repeated = 2 runs"
+    assert factors.describe(1) == "(1 baseline + I-STAR × 2 λ) × 1 seed − 1 repeated = 2 runs"
 
 
 def test_rows_that_are_not_there_are_told_and_others_are_not():

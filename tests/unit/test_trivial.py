@@ -80,7 +80,7 @@ def test_a_run_that_gives_every_row_the_same_learned_nothing_whatever_it_scores(
 
 
 def test_of_a_correlation_nothing_is_zero():
-    told = {"trivial": best_number(np.array([1.0, 2.0]), "training").told()}
+    told = {"trivial": best_number(np.array([1.0, 2.0]), "training").dump()}
     assert trivial_score(run(0.4, "pearson", told)) == 0.0
     assert learned_nothing(run(0.01, "pearson", told)) is None
     assert "0" in learned_nothing(run(-0.1, "pearson", told))

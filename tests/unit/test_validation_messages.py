@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field, ValidationError
 from app.core.validation_messages import messages_of, sentence_of
 
 
-class Asked(BaseModel):
+class Request(BaseModel):
     zeta: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.2
     rows: Annotated[int, Field(gt=1, lt=100)] = 5
     sort: Literal["name", "-name", "created"] = "name"
@@ -22,7 +22,7 @@ class Needed(BaseModel):
 
 def complaint(**given):
     with pytest.raises(ValidationError) as refused:
-        Asked.model_validate(given)
+        Request.model_validate(given)
     (error,) = refused.value.errors()
     return sentence_of(error, str(error["loc"][0]))
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from app.core.settings import Settings
 from app.db import job_kinds
+from app.db.job_kinds import Job
 from app.db.models import Embedding, EmbeddingStatus, FileRole
 from app.db.session import Sessions
-from app.queue import Job
 from app.sandbox import run_in_sandbox
 from isoscope.files.inspection import Inspection, inspect
 from isoscope.files.matrix import Matrix, open_matrix

@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import delete
 
 from app.core.settings import Settings
+from app.db.job_kinds import Job
 from app.db.models import (
     Base,
     Embedding,
@@ -22,7 +23,6 @@ from app.db.models import (
 )
 from app.db.session import Sessions
 from app.db.types import utcnow
-from app.queue import Job
 from isoscope.files.matrix import Matrix
 from isoscope.rows import values_of
 from isotropy.cloud import Cloud, read_cloud

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from app.core.settings import Settings
+from app.db.job_kinds import Job
 from app.db.models import Lookup
 from app.db.result_keys import SEED, is_current
-from app.queue import Job
 from isoscope.core.errors import InvalidError
 from isoscope.files.matrix import Matrix
 from isoscope.rows import draw_rows, values_of
@@ -24,7 +24,7 @@ from isotropy.postprocess.fitted import Fitted
 from isotropy.postprocess.methods import fit
 from isotropy.rows import kept_rows
 from workers.embeddings.inspection import open_embedding
-from workers.job_rows import Asked, answer
+from workers.job_rows import ResultJob, answer
 
 K = 8
 REPORT_QUERIES = 200
@@ -135,7 +135,7 @@ def look_up(lookup_id: str, settings: Settings, device: str) -> Sequence[Job]:
     return answer(Lookup, lookup_id, settings, _look_up)
 
 
-def _look_up(asked: Asked[Lookup]) -> None:
+def _look_up(asked: ResultJob[Lookup]) -> None:
     asked.check(current=is_current(asked.row, asked.embedding))
     results = _neighbours(open_embedding(asked.embedding, asked.settings), asked.row.name)
     with asked.sessions.begin() as session:

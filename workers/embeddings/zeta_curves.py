@@ -8,15 +8,15 @@ import torch
 from torch import Tensor
 
 from app.core.settings import Settings
+from app.db.job_kinds import Job
 from app.db.models import Embedding, ZetaCurve
-from app.queue import Job
 from isoscope.core.errors import InvalidError
 from isotropy.cloud import Cloud, read_cloud
 from isotropy.isoscore import ZetaCurve as ScoresByZeta
 from isotropy.isoscore import isoscore_from_covariance
 from isotropy.spectrum import CHUNK_ROWS, Moments
 from workers.embeddings.inspection import open_embedding
-from workers.job_rows import Asked, answer
+from workers.job_rows import ResultJob, answer
 
 ZETAS = torch.linspace(0, 1, 101, dtype=torch.float64)
 FIRST_ROWS = 32
@@ -70,7 +70,7 @@ def compute_curve(curve_id: str, settings: Settings, device: str) -> Sequence[Jo
     return answer(ZetaCurve, curve_id, settings, _compute)
 
 
-def _compute(asked: Asked[ZetaCurve]) -> None:
+def _compute(asked: ResultJob[ZetaCurve]) -> None:
     with asked.sessions() as session:
         source = session.get_one(Embedding, asked.row.source_id)
     lines = _lines(asked.embedding, source, asked.settings, asked.row.seed)

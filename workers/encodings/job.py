@@ -13,10 +13,10 @@ from sqlalchemy.orm import Session
 from app.core.settings import Settings
 from app.db import job_kinds
 from app.db.encoding import EncodingConfig
+from app.db.job_kinds import Job
 from app.db.models import UNFINISHED_ENCODING, Embedding, EmbeddingOrigin, Encoding, EncodingStatus
 from app.db.session import Sessions
 from app.db.types import utcnow
-from app.queue import Job
 from app.storage import Stored, open_storage
 from app.storage.ledger import Ledger
 from isoscope.files.selection import Selection

@@ -9,11 +9,11 @@ from sqlalchemy import Update, insert, update
 from sqlalchemy.orm import Session
 
 from app.core.settings import Settings
+from app.db.job_kinds import Job
 from app.db.models import UNFINISHED_IMPORT, Import, ImportStatus
 from app.db.removal import let_others_write, remove_imported
 from app.db.session import Sessions, hold
 from app.db.types import utcnow
-from app.queue import Job
 from app.results.archive.reading import Archive, Found, check_archive, open_archive
 from app.sandbox import run_in_sandbox
 from app.storage import open_storage

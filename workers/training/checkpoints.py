@@ -106,7 +106,7 @@ class SelectionCallback(TrainerCallback):
         if config.patience is not None and self.history.since_best() >= config.patience and step < state.max_steps:
             self.history.stopped_early = control.should_training_stop = True
         if step < state.max_steps:
-            prune(self.progress, self.history.values, self.told())
+            prune(self.progress, self.history.values, self.selected())
         self.progress.enter(Phase.TRAINING, total=state.max_steps, done=step)
 
     def save(self, checkpoint: Path) -> None:
@@ -135,9 +135,9 @@ class SelectionCallback(TrainerCallback):
             if not self.folder.best_is_sound(self.kept):
                 raise DamagedError(f"The weights of step {self.kept}, the best ones, were damaged on the disk.")
             load_weights(self.model, str(self.folder.best(self.kept)))
-        return self.told()
+        return self.selected()
 
-    def told(self) -> Selected:
+    def selected(self) -> Selected:
         """Return what has to be known of the evaluations so far."""
         config, best = self.task.config, self.history.best()
         return Selected(

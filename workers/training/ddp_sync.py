@@ -41,7 +41,7 @@ class Place:
         """Whether this is the process that keeps the row."""
         return self.rank == 0
 
-    def told(self, *numbers: int) -> list[int]:
+    def broadcast(self, *numbers: int) -> list[int]:
         """Return the first process's numbers, in all of them."""
         if self.of == 1:
             return list(numbers)
@@ -117,7 +117,7 @@ class SharedTally(TrainerCallback):
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Share it where the first process may write a row, which then begins a new one."""
         row, shared = self.metrics is not None and self.metrics.is_due(state.global_step), self._may_end(state)
-        row, shared = map(bool, self.place.told(row, shared))
+        row, shared = map(bool, self.place.broadcast(row, shared))
         if row or shared:
             self._share()
         if row and not self.place.first:
@@ -145,5 +145,5 @@ class Agreement(TrainerCallback):
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Tell, or be told."""
-        save, stop = self.place.told(control.should_save, control.should_training_stop)
+        save, stop = self.place.broadcast(control.should_save, control.should_training_stop)
         control.should_save, control.should_training_stop = bool(save), bool(stop)

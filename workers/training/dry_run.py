@@ -16,8 +16,8 @@ from transformers import PrinterCallback
 
 from app.core.settings import Settings
 from app.db.config import RunConfig
+from app.db.job_kinds import Job
 from app.db.models import Dataset, DryRun, ResultStatus
-from app.queue import Job
 from isoscope.files.span import read_span
 from isoscope.hidden_states import depth, looking_at, width
 from isotropy.catalog import Regularizer

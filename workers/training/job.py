@@ -8,11 +8,11 @@ import torch
 from sqlalchemy import Update, func, or_, select, update
 
 from app.core.settings import Settings
+from app.db.job_kinds import Job
 from app.db.models import UNFINISHED, Attempt, AttemptOutcome, Experiment, Phase, Run, RunStatus
 from app.db.session import Sessions
 from app.db.types import utcnow
 from app.db.work import end_attempts, slot_name
-from app.queue import Job
 from workers.failure import failure_of, raise_if_temporary
 from workers.job_rows import job_sessions
 from workers.training.ddp_launch import train_together
@@ -38,7 +38,7 @@ def fine_tune(run_id: str, settings: Settings, device: str) -> Sequence[Job]:
     slot = slot_name(settings, device)
     row = update(Run).where(Run.id == run_id, Run.status.in_(UNFINISHED), Run.worker == slot)
     with folder.locked():
-        with folder.log.kept(), folder.log.told(lambda tail: _tell(sessions, row, tail)):
+        with folder.log.kept(), folder.log.tail_sent(lambda tail: _tell(sessions, row, tail)):
             try:
                 if (order := _begin(sessions, run_id, slot, folder)) is not None:
                     _work(order, Progress(sessions, run_id, slot), folder, settings, device)

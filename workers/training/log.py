@@ -75,7 +75,7 @@ class Log:
                     one.setLevel(its_level)
 
     @contextmanager
-    def told(self, tell: Callable[[str | None], None], every: float = SECONDS_BETWEEN_TAILS) -> Iterator[None]:
+    def tail_sent(self, tell: Callable[[str | None], None], every: float = SECONDS_BETWEEN_TAILS) -> Iterator[None]:
         """Call ``tell`` with the last lines, every few seconds in which there are new ones."""
         stop = Event()
         thread = Thread(target=self._tell_until_stopped, args=(tell, every, stop), name="log", daemon=True)

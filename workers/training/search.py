@@ -12,12 +12,12 @@ from sqlalchemy.orm import Session, defer
 
 from app.db import job_kinds
 from app.db.config import RunConfig, applies
+from app.db.job_kinds import Job
 from app.db.models import Experiment, Run, RunStatus
 from app.db.run_results import RunResults, Selected
 from app.db.session import Sessions, hold
 from app.db.study import Objective, Search, Trial, trials_of
 from app.db.types import utcnow
-from app.queue import Job
 from isotropy.catalog import Regularizer
 from workers.training.progress import Progress, RunStoppedError
 
@@ -78,7 +78,7 @@ def _next_runs(search: Search, experiment: Experiment, trials: Sequence[Trial]) 
     runs = []
     for place, baseline in enumerate(first):
         coordinates = {"regularizer": search.regularizer, "lam": lam, "zeta": zeta, "seed": baseline.seed}
-        config = RunConfig.model_validate(experiment.config.told() | coordinates)
+        config = RunConfig.model_validate(experiment.config.dump() | coordinates)
         runs.append(
             Run(
                 experiment_id=experiment.id,

@@ -151,7 +151,7 @@ def _load(order: RunSpec, settings: Settings) -> Loaded:
 def _checkpoint(folder: RunFolder, progress: Progress, place: Place) -> Path | None:
     """The checkpoint to go on from, as the first process finds it."""
     found = _last_checkpoint(folder, progress) if place.first else None
-    (step,) = place.told(NONE if found is None else step_of(found))
+    (step,) = place.broadcast(NONE if found is None else step_of(found))
     return None if step == NONE else folder.checkpoint(step)
 
 

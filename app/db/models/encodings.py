@@ -41,6 +41,8 @@ class Encoding(Base):
     environment: Mapped[dict[str, Any] | None]
     """Model revision, hashes, package versions, device."""
     created_at: Mapped[datetime] = mapped_column(default=utcnow, index=True)
+    queued_at: Mapped[datetime] = mapped_column(default=utcnow)
+    """Last launched at, which is its turn in the queue; of a draft, uploaded at."""
     started_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
 

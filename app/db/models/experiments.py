@@ -146,6 +146,8 @@ class DryRun(Base):
     error: Mapped[str | None] = mapped_column(Text)
     results: Mapped[dict[str, Any] | None]
     created_at: Mapped[datetime] = mapped_column(default=utcnow)
+    queued_at: Mapped[datetime] = mapped_column(default=utcnow)
+    """Last asked for at, which is its turn in the queue."""
 
 
 class SealedScore(Base):

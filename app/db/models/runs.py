@@ -150,7 +150,7 @@ class Run(Base):
     @property
     def setting(self) -> dict[str, Any]:
         """Its value of every field of the experiment's grid, also of those that make no difference to it."""
-        told = self.config.told()
+        told = self.config.dump()
         return {field: told.get(field) for field in self.experiment.grid}
 
 

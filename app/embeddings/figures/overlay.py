@@ -23,7 +23,7 @@ class Subject:
     """What no single measure holds, by slug: see ``FigureData``."""
 
     @classmethod
-    def of(cls, embedding: Embedding, data: Mapping[str, dict[str, Any]] | None = None) -> "Subject":
+    def from_embedding(cls, embedding: Embedding, data: Mapping[str, dict[str, Any]] | None = None) -> "Subject":
         """An embedding, with the data of figures that were read."""
         return cls(embedding.name, {one.measure: one for one in embedding.measurements}, data or {})
 
@@ -93,7 +93,7 @@ class Overlay:
     several: bool
 
     @classmethod
-    def of(cls, subjects: Sequence[Subject]) -> "Overlay":
+    def from_subjects(cls, subjects: Sequence[Subject]) -> "Overlay":
         """All subjects in their order, whose names differ."""
         names = [subject.name for subject in subjects]
         colours = [*palette.SERIES, *[palette.QUIET] * len(names)]

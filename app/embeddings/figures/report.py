@@ -52,7 +52,7 @@ def figures_of(subjects: Sequence[Subject]) -> list[Figure]:
     One that is undefined for all says why. One that is for some draws the others, and names those in its caption.
     Of a value alone there is nothing to draw and nothing to say.
     """
-    everyone = Overlay.of(subjects)
+    everyone = Overlay.from_subjects(subjects)
     return [_figure(everyone, one) for one in FIGURES if any(series.tells(one.needs) for series in everyone.series)]
 
 

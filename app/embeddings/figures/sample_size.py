@@ -25,7 +25,7 @@ class At(NamedTuple):
     sd: float | None
 
     @property
-    def words(self) -> str:
+    def hover_text(self) -> str:
         """What is told beside the mean."""
         spread = f" ± {number(self.sd, 2)}" if self.sd is not None else ""
         return f"{spread}, {plural(self.draws, 'draw')}"
@@ -143,7 +143,7 @@ def _band(overlay: Overlay, one: Series, line: SampleSizeLine) -> list[go.Scatte
             marker={"size": 4},
             name=line.name,
             showlegend=not overlay.several or line.slug == "isoscore",
-            customdata=[at.words for at in points],
+            customdata=[at.hover_text for at in points],
             hovertemplate=f"{line.name}<br>%{{x:,}} rows: %{{y:.3f}}%{{customdata}}<extra></extra>",
             **shared,
         ),

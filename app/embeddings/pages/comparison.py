@@ -18,11 +18,10 @@ from app.embeddings.comparison import (
 )
 from app.embeddings.figures.projection import PROJECTION
 from app.embeddings.figures.sample_size import SAMPLE_SIZE
-from app.embeddings.library import newest_measured
+from app.embeddings.library import name_encodings, newest_measured
 from app.embeddings.readings import grouped
 from app.embeddings.report import Choice, ChoiceDep, compared_figures, table_of
 from app.embeddings.service import get_figure_slugs
-from app.encodings.service import list_encodings
 from app.figures.palette import SERIES
 from app.web.dependencies import ContextDep
 from app.web.responses import FileKind, csv_file, figure_file, find_figure, see
@@ -86,10 +85,11 @@ def show_measurements(context: ContextDep, choice: ChoiceDep) -> Response:
 
 def _offered(context: Context, choice: Choice) -> dict[str, list[Embedding]]:
     """What can be added, under headings: uploads and what was made of them first, then layers by their encoding."""
-    names = {one.id: f"Layers of {one.name}" for one in list_encodings(context)}
+    names = name_encodings(context)
     offered: dict[str, list[Embedding]] = {}
     for one in newest_measured(context, OFFERED):
         if one.id not in choice.ids:
-            heading = names.get(one.encoding_id or "", "Uploaded and made")
+            name = names.get(one.encoding_id or "")
+            heading = f"Layers of {name}" if name else "Uploaded and made"
             offered.setdefault(heading, []).append(one)
     return offered

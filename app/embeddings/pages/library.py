@@ -158,7 +158,7 @@ def _list_page(
         "titles": {"file": titles(Role.VECTORS), "tables": titles(Role.ROWS)},
         "problem": problem,
         "name": name,
-        "ways": ways_of_upload(Server.of(request, context.settings)),
+        "ways": ways_of_upload(Server.from_request(request, context.settings)),
     }
     status = status_of(problem) if problem else 200
     return templates.TemplateResponse(request, "embeddings/embeddings.html", shown, status_code=status)

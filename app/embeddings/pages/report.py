@@ -11,13 +11,12 @@ from app.db.models import Embedding, EmbeddingStatus
 from app.db.types import RowId
 from app.embeddings.api.embeddings import safetensors_of
 from app.embeddings.files import get_file, get_npy, get_safetensors, is_npy
-from app.embeddings.library import describe_embedding, known_tags, split_tags
+from app.embeddings.library import describe_embedding, get_place, known_tags, split_tags
 from app.embeddings.lookups import request_lookup
 from app.embeddings.readings import table_of
 from app.embeddings.report import ReportDep, ReportQuery, report_figures, report_of
 from app.embeddings.service import commit_embedding, get_embedding, select_embedding
 from app.embeddings.zeta_curves import ShrinkageDep, request_zeta_curve
-from app.encodings.layers import get_place
 from app.figures.figure import Figure
 from app.web.dependencies import ContextDep
 from app.web.error_responses import status_of

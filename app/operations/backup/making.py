@@ -15,13 +15,13 @@ from sqlalchemy import select
 from app import VERSION
 from app.core.installation import LOG, finished_checkpoints
 from app.core.settings import Settings
+from app.core.space import explaining_full
 from app.db.migration import require_schema
 from app.db.models import StoredFile
 from app.db.session import require_database
 from app.operations.backup.databases import Database, databases_of, require_programs
 from app.operations.backup.manifest import FILES, MANIFEST, RUNS, Entry, Manifest, entry_of, find_backup
 from app.storage import Storage, open_storage
-from app.storage.space import explaining_full
 from app.storage.storage import BLOCK_BYTES
 from isoscope.core.errors import ConflictError, NotFoundError
 

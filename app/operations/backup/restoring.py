@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from app.core.settings import Settings
+from app.core.space import explaining_full
 from app.db.migration import INSTALL_NEWER, known_revisions
 from app.db.session import require_database
 from app.db.work import FileLocks
@@ -23,7 +24,6 @@ from app.operations.backup.databases import (
 )
 from app.operations.backup.manifest import FILES, RUNS, Manifest, find_backup, read_manifest, verify
 from app.storage import open_storage
-from app.storage.space import explaining_full
 from isoscope.core.errors import ConflictError
 
 UNFINISHED = ".restoring"

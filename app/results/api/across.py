@@ -36,7 +36,7 @@ class MomentsOut(BaseModel):
     n: Annotated[int, Field(description="Seeds behind it.")]
 
     @classmethod
-    def of(cls, found: Estimate) -> "MomentsOut":
+    def from_result(cls, found: Estimate) -> "MomentsOut":
         """From a mean with its standard deviation."""
         return cls(mean=found.mean, std=found.half_width, n=found.n)
 
@@ -161,7 +161,9 @@ def show_table(
             groups=chosen.fields,
             columns=[ColumnOut(dataset=one.dataset, measure=one.measure) for one in found.columns],
             rows=[
-                GroupOut(group=row.labels, cells=[None if one is None else MomentsOut.of(one) for one in row.cells])
+                GroupOut(
+                    group=row.labels, cells=[None if one is None else MomentsOut.from_result(one) for one in row.cells]
+                )
                 for row in found.rows
             ],
             notes=found.notes,
@@ -197,7 +199,7 @@ def show_conclusion(context: ContextDep, q: Search = "", group: Group = None, on
         on=on_of(measured_on(gathered, on)) if gathered.runs else "",
         measured=measured_in_words(gathered),
         cautions=across.cautions(chosen, on),
-        conclusion=ConclusionOut.of(conclude_across(context, chosen, on)),
+        conclusion=ConclusionOut.from_conclusion(conclude_across(context, chosen, on)),
     )
 
 
@@ -212,7 +214,7 @@ def show_figure(
     context: ContextDep, slug: str, look: SweepDep, q: Search = "", group: Group = None, on: On = ""
 ) -> FigureOut:
     """A figure of the runs of a search, as on the page of an experiment."""
-    return FigureOut.of(read_across(context, choose_runs(context, q, group or ()), slug, on, look))
+    return FigureOut.from_figure(read_across(context, choose_runs(context, q, group or ()), slug, on, look))
 
 
 TableFile = Kind | Literal["json"]

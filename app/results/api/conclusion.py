@@ -27,7 +27,7 @@ class RelationOut(BaseModel):
     reason: str | None = Field(description="Why a value or its p is missing.")
 
     @classmethod
-    def of(cls, found: Relation) -> "RelationOut":
+    def from_result(cls, found: Relation) -> "RelationOut":
         """From what was found."""
         return cls(
             spearman=found.value,
@@ -55,7 +55,7 @@ class SettingEffectOut(BaseModel):
     reason: str | None
 
     @classmethod
-    def of(cls, found: SettingEffect) -> "SettingEffectOut":
+    def from_result(cls, found: SettingEffect) -> "SettingEffectOut":
         """From what was found."""
         return cls(**found._asdict())
 
@@ -80,7 +80,7 @@ class RowsOnlyOut(BaseModel):
     test: Literal["mcnemar", "t"]
 
     @classmethod
-    def of(cls, found: RowsOnly) -> "RowsOnlyOut":
+    def from_result(cls, found: RowsOnly) -> "RowsOnlyOut":
         """From what was found."""
         return cls(low=found.low, high=found.high, p=found.p, test="mcnemar" if found.mcnemar else "t")
 
@@ -118,7 +118,7 @@ class DifferenceOut(BaseModel):
     quote: str = Field(description="The number to report, with its sample.")
 
     @classmethod
-    def of(cls, found: Comparison) -> "DifferenceOut":
+    def from_result(cls, found: Comparison) -> "DifferenceOut":
         """From what was found."""
         judged, only = found.judged, found.rows_only
         return cls(
@@ -137,7 +137,7 @@ class DifferenceOut(BaseModel):
             degrees=judged.of.degrees if judged.p is not None else None,
             seeds=found.seeds,
             rows=found.rows,
-            rows_only=only and RowsOnlyOut.of(only),
+            rows_only=only and RowsOnlyOut.from_result(only),
             needed=judged.needed and NeededOut(**judged.needed._asdict()),
             exact_test=ExactTestOut(
                 p=found.flips.p,
@@ -165,7 +165,7 @@ class FlaggedOut(BaseModel):
     why: str
 
     @classmethod
-    def of(cls, found: Flagged) -> "FlaggedOut":
+    def from_result(cls, found: Flagged) -> "FlaggedOut":
         """From what was found."""
         return cls(**found._asdict())
 
@@ -186,11 +186,11 @@ class TestsOut(BaseModel):
     def tests(cls, found: Evidence) -> "TestsOut":
         """From what was found."""
         return cls(
-            relation=RelationOut.of(found.relation),
+            relation=RelationOut.from_result(found.relation),
             direction=found.direction,
-            effect=SettingEffectOut.of(found.effect),
+            effect=SettingEffectOut.from_result(found.effect),
             peaks=[PeakOut(model=one.place.model, regularizer=one.regularizer, gains=one.gains) for one in found.peaks],
-            differences=[DifferenceOut.of(one) for one in found.comparisons],
+            differences=[DifferenceOut.from_result(one) for one in found.comparisons],
             smallest_p_holm=found.smallest_p_holm,
         )
 
@@ -216,20 +216,20 @@ class ConclusionOut(TestsOut):
     cautions: list[str] = Field(description="What speaks against reading more into the numbers.")
 
     @classmethod
-    def of(cls, conclusion: Conclusion) -> "ConclusionOut":
+    def from_conclusion(cls, conclusion: Conclusion) -> "ConclusionOut":
         """From what was found."""
         found, over = conclusion.evidence, conclusion.pooled
         told = [*conclusion.findings, *conclusion.population, conclusion.to_quote]
         return cls(
             **dict(TestsOut.tests(found)),
-            learned_nothing=[FlaggedOut.of(one) for one in found.learned_nothing],
-            diverged=[FlaggedOut.of(one) for one in found.diverged],
+            learned_nothing=[FlaggedOut.from_result(one) for one in found.learned_nothing],
+            diverged=[FlaggedOut.from_result(one) for one in found.diverged],
             without=TestsOut.tests(found.without) if found.without else None,
             pooled=over
             and PooledOut(
                 measured=over.measured,
-                relation=RelationOut.of(over.relation),
-                effect=SettingEffectOut.of(over.effect),
+                relation=RelationOut.from_result(over.relation),
+                effect=SettingEffectOut.from_result(over.effect),
             ),
             sentences=[*filter(None, told)],
             methods=conclusion.methods,

@@ -134,7 +134,7 @@ def list_runs(
 ) -> list[RunFound]:
     """Those of its runs that are searched for, as they were planned unless sorted otherwise."""
     experiments.get_experiment_alone(context, experiment_id)
-    query = RunQuery.of(q, sort)
+    query = RunQuery.parse(q, sort)
     return answer(listing.list_runs(context, query, limit=limit, offset=offset, experiment_id=experiment_id), response)
 
 
@@ -142,7 +142,7 @@ def list_runs(
 def show_conclusion(context: ContextDep, experiment_id: str) -> ConclusionOut:
     """Whether performance goes with isotropy, whether settings differ, and each lambda against lambda = 0."""
     experiment = experiments.get_experiment(context, experiment_id)
-    return ConclusionOut.of(read_conclusion(context, Sweep.of(experiment)))
+    return ConclusionOut.from_conclusion(read_conclusion(context, Sweep.from_experiment(experiment)))
 
 
 @router.post("/{experiment_id}/cancel", response_model=ExperimentOut)

@@ -22,7 +22,7 @@ class ChoiceOut(BaseModel):
     run_ids: list[str]
 
     @classmethod
-    def of(cls, choice: Choice) -> "ChoiceOut":
+    def from_choice(cls, choice: Choice) -> "ChoiceOut":
         """From a choice."""
         return cls(kind=choice.kind, label=choice.label, run_ids=[run.id for run in choice.runs])
 
@@ -48,7 +48,7 @@ class EstimateOut(Row):
     n: int = Field(description="Seeds.")
 
     @classmethod
-    def of(cls, found: Estimate | None) -> "EstimateOut | None":
+    def from_result(cls, found: Estimate | None) -> "EstimateOut | None":
         """From an estimate, if there is one."""
         return None if found is None else cls(mean=found.mean, ci95_half_width=found.half_width, n=found.n)
 
@@ -65,14 +65,14 @@ class OpenedOut(BaseModel):
     chosen: int | None = Field(description="Number of the opening that chose it; null where it was not chosen.")
 
     @classmethod
-    def of(cls, found: Opened) -> "OpenedOut":
+    def from_result(cls, found: Opened) -> "OpenedOut":
         """From what was read."""
         return cls(
             label=found.label,
-            test=EstimateOut.of(found.test),
+            test=EstimateOut.from_result(found.test),
             reason=found.reason,
-            validation=EstimateOut.of(found.validation),
-            difference=EstimateOut.of(found.difference),
+            validation=EstimateOut.from_result(found.validation),
+            difference=EstimateOut.from_result(found.difference),
             baseline=found.baseline,
             chosen=found.chosen,
         )
@@ -93,7 +93,7 @@ class TestSplitOut(BaseModel):
     scores: list[OpenedOut] | None = Field(description="Every setting on the test rows; null while sealed.")
 
     @classmethod
-    def of(cls, split: TestSplit) -> "TestSplitOut":
+    def from_split(cls, split: TestSplit) -> "TestSplitOut":
         """From what may be told."""
         scores = split.scores
         state: Literal["none", "sealed", "opened"] = "sealed" if split.exists else "none"
@@ -104,10 +104,10 @@ class TestSplitOut(BaseModel):
             rows_sha256=split.rows_sha256,
             scored_runs=split.scored,
             opened_on_rows=split.opened_on_rows,
-            settings=[ChoiceOut.of(one) for one in split.settings],
+            settings=[ChoiceOut.from_choice(one) for one in split.settings],
             openings=[OpeningOut.model_validate(one) for one in split.openings],
-            chosen=OpenedOut.of(scores.first) if scores else None,
-            scores=[OpenedOut.of(one) for one in scores.settings] if scores else None,
+            chosen=OpenedOut.from_result(scores.first) if scores else None,
+            scores=[OpenedOut.from_result(one) for one in scores.settings] if scores else None,
         )
 
 
@@ -117,10 +117,10 @@ router = APIRouter(prefix="/experiments", tags=["experiments"])
 @router.get("/{experiment_id}/opening")
 def show_opening(context: ContextDep, experiment_id: str) -> TestSplitOut:
     """Show whether the test scores of an experiment are sealed; once opened, the choices and the scores."""
-    return TestSplitOut.of(read_test_split(context, get_experiment(context, experiment_id)))
+    return TestSplitOut.from_split(read_test_split(context, get_experiment(context, experiment_id)))
 
 
 @router.post("/{experiment_id}/opening", status_code=201)
 def open_scores(context: ContextDep, experiment_id: str, request: OpeningRequest) -> TestSplitOut:
     """Freeze a choice and open the test scores. Recorded for ever; a later choice is marked as changed afterwards."""
-    return TestSplitOut.of(open_test(context, experiment_id, request))
+    return TestSplitOut.from_split(open_test(context, experiment_id, request))

@@ -173,7 +173,7 @@ def list_runs(
     offset: Offset = 0,
 ) -> list[RunFound]:
     """Runs of all experiments, of the newest first unless sorted otherwise; how many is in `X-Total-Count`."""
-    return answer(listing.list_runs(context, RunQuery.of(q, sort), limit=limit, offset=offset), response)
+    return answer(listing.list_runs(context, RunQuery.parse(q, sort), limit=limit, offset=offset), response)
 
 
 def answer(found: Page, response: Response) -> list[RunFound]:

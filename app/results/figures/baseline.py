@@ -39,7 +39,7 @@ def method_bars(sweep: Sweep, metric: str) -> Figure:
     points = points_of(sweep, scored(sweep))
     bars = list(_bars([point for point in points if point.setting not in sweep.given_up]))
     flattered = given_up(sweep, "Left out")
-    trivial = Trivial.of(sweep, [run for bar in bars for run in bar.best.runs])
+    trivial = Trivial.from_runs(sweep, [run for bar in bars for run in bar.best.runs])
     chosen = any(bar.among > 1 for bar in bars)
     return Figure(
         slug="methods",
@@ -112,7 +112,7 @@ def _draw_bars(sweep: Sweep, bars: Sequence[Bar], metric: str, trivial: Trivial)
                 error_x=error_bar(bar.best.performance) | {"color": palette.QUIET},
                 marker={"color": legend.colour(sweep, bar.best.setting)},
                 hovertext=f"{legend.whole(sweep, bar.best.setting)}<br>best of {count(bar.among)}"
-                f"<br>{number(bar.best.performance.mean, 4)}{trivial.words(bar.best.setting)}",
+                f"<br>{number(bar.best.performance.mean, 4)}{trivial.describe(bar.best.setting)}",
                 hoverinfo="text",
             )
             for place, bar in enumerate(bars)),

@@ -169,7 +169,7 @@ def _line_of(shares: Sequence[Estimate | None]) -> dict[str, Any]:
     }
 
 
-Look = tuple[int, Sequence[float | None]]
+LayerMeasurement = tuple[int, Sequence[float | None]]
 """A step, and the values of all layers then."""
 
 
@@ -195,7 +195,7 @@ def setting_probe(sweep: Sweep, setting: Setting, by_run: Mapping[str, Looks], m
     return _figure(runs, looks, measure, title, behind + sample)
 
 
-def _figure(runs: Sequence[Run], looks: Sequence[Look], measure: str, title: str, further: str) -> Figure:
+def _figure(runs: Sequence[Run], looks: Sequence[LayerMeasurement], measure: str, title: str, further: str) -> Figure:
     depth = max((len(values) for _, values in looks), default=0)
     gap = " Empty: the measure was undefined at that step, because points were all equal or not finite."
     caption = _words(runs, measure, looks) + (gap if any(None in values for _, values in looks) else "") + further
@@ -212,7 +212,7 @@ def _figure(runs: Sequence[Run], looks: Sequence[Look], measure: str, title: str
     )
 
 
-def _words(runs: Sequence[Run], measure: str, looks: Sequence[Look]) -> str:
+def _words(runs: Sequence[Run], measure: str, looks: Sequence[LayerMeasurement]) -> str:
     known = [value for _, values in looks for value in values if value is not None]
     shades = f"Light is {number(min(known))}, dark {number(max(known))}; range" if known else "Range"
     of = "one mean vector for each" if is_of_texts(measure) else "the tokens"
@@ -226,7 +226,7 @@ def _empty(runs: Sequence[Run]) -> str:
     return "A column appears after each measurement. The first is taken before training."
 
 
-def _draw(looks: Sequence[Look], depth: int, measure: str) -> go.Figure:
+def _draw(looks: Sequence[LayerMeasurement], depth: int, measure: str) -> go.Figure:
     steps = len(palette.SCALE) - 1
     cells = go.Heatmap(
         x=[step for step, _ in looks],

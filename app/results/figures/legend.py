@@ -10,7 +10,7 @@ from app.db.options.regularizers import NAMES
 from app.figures import palette
 from app.figures.figure import Cell, plain
 from app.figures.labels import inside, short_names
-from app.results.sweep import Family, Setting, Sweep, cell, words
+from app.results.sweep import Family, Setting, Sweep, cell, cell_text
 from isoscope.core.formatting import short
 from isotropy.catalog import Regularizer
 
@@ -146,7 +146,7 @@ class Colouring:
             return "λ = 0"
         if self.key in (LAMBDA, ZETA):
             return f"{TITLES[self.key]} = {short(float(value))}"
-        return words(value)
+        return cell_text(value)
 
     @cached_property
     def _place(self) -> int:

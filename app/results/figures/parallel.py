@@ -15,7 +15,7 @@ from app.figures.labels import inside
 from app.results.labels import SCALES
 from app.results.points import empty, finished
 from app.results.search.conditions import FIELDS
-from app.results.sweep import Sweep, words
+from app.results.sweep import Sweep, cell_text
 from isoscope.core.formatting import plural
 
 LONGEST_NAME = 24
@@ -81,7 +81,7 @@ def _axes(sweep: Sweep, runs: Sequence[Run], metric: str) -> list[Axis]:
 
 def _of_grid(sweep: Sweep, field: str, values: list[Cell]) -> Axis:
     # A search knows neither a script's own settings, which may be called as other fields are, nor names told apart.
-    searched = field in TrainingOptions.model_fields and field in FIELDS and field not in sweep.told
+    searched = field in TrainingOptions.model_fields and field in FIELDS and field not in sweep.other_values
     known = searched and all(isinstance(value, str | int | float) for value in sweep.grid[field])
     return Axis(field if known else "", inside(field), values)
 
@@ -128,7 +128,7 @@ def _dimension(axis: Axis) -> dict[str, Any]:
 def _tick(axis: Axis, step: Cell) -> str:
     if axis.field == "regularizer":
         return next(name for regularizer, name in NAMES.items() if regularizer.value == step)
-    return words(step)
+    return cell_text(step)
 
 
 def _scale(most: float) -> list[list[float | str]]:

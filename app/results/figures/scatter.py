@@ -37,7 +37,7 @@ MOST_TICKS = 15
 """Of an axis of λ: of more values some are told by pointing alone."""
 
 
-class Look(NamedTuple):
+class ScatterStyle(NamedTuple):
     """How the scatters of a sweep are wanted."""
 
     seeds: bool = False
@@ -47,13 +47,13 @@ class Look(NamedTuple):
     """What colours stand for: one of ``colouring.choices``; else the usual."""
 
 
-USUAL = Look()
+USUAL = ScatterStyle()
 
 
-def isotropy_performance(sweep: Sweep, metric: str, look: Look = USUAL) -> Figure:
+def isotropy_performance(sweep: Sweep, metric: str, look: ScatterStyle = USUAL) -> Figure:
     """Performance over IsoScore*, one point for each setting. ``metric`` names one of ``SCALES``."""
     points = points_of(sweep, [run for run in scored(sweep) if run.isoscore_star is not None], look.error)
-    trivial = Trivial.of(sweep, finished(sweep))
+    trivial = Trivial.from_runs(sweep, finished(sweep))
     first = f"IsoScore★ is {by_scripts(sweep.runs, 'of the validation tokens')}. "
     return Figure(
         slug="isotropy",
@@ -65,11 +65,11 @@ def isotropy_performance(sweep: Sweep, metric: str, look: Look = USUAL) -> Figur
     )
 
 
-def lambda_performance(sweep: Sweep, metric: str, look: Look = USUAL) -> Figure:
+def lambda_performance(sweep: Sweep, metric: str, look: ScatterStyle = USUAL) -> Figure:
     """Performance over λ at equal steps, λ = 0 marked."""
     points = points_of(sweep, scored(sweep), look.error)
     first = "" if sweep.searched else "λ values are equally spaced. "
-    trivial = Trivial.of(sweep, finished(sweep))
+    trivial = Trivial.from_runs(sweep, finished(sweep))
     return Figure(
         slug="lambda",
         title="Performance by λ",
@@ -88,7 +88,7 @@ def _scatter_caption(
     sizes = [point.performance.n for point in points]
     lines = " Lines connect settings that differ only in λ." if len(sweep.families) > 1 else ""
     ring = " Ring and dotted line: λ = 0." if any(point.setting.baseline for point in points) else ""
-    of = f"Points are means over seeds ({how_many(sizes)}); bars {where}are {error.words}."
+    of = f"Points are means over seeds ({how_many(sizes)}); bars {where}are {error.description}."
     if max(sizes) == 1:
         of = "Each point is of one seed (n = 1 seed); error bars need two seeds or more."
     return f"{first}{of}{lines}{ring}{trivial.caption(sweep)}{given_up(sweep, 'Read with care')}"
@@ -109,7 +109,7 @@ def _left_out(sweep: Sweep) -> str:
 
 
 def _draw_isotropy(
-    sweep: Sweep, points: Sequence[Point], scale: MetricRange, look: Look, trivial: Trivial
+    sweep: Sweep, points: Sequence[Point], scale: MetricRange, look: ScatterStyle, trivial: Trivial
 ) -> go.Figure:
     placed = [(point, point.isotropy) for point in points if point.isotropy is not None]
     drawn = [
@@ -117,7 +117,7 @@ def _draw_isotropy(
             point.setting,
             isotropy,
             point.performance,
-            _words(point) + trivial.words(point.setting),
+            _words(point) + trivial.describe(point.setting),
             _runs(sweep, point) if look.seeds else (),
         )
         for point, isotropy in placed
@@ -139,7 +139,9 @@ def _draw_isotropy(
     )
 
 
-def _draw_lambda(sweep: Sweep, points: Sequence[Point], scale: MetricRange, look: Look, trivial: Trivial) -> go.Figure:
+def _draw_lambda(
+    sweep: Sweep, points: Sequence[Point], scale: MetricRange, look: ScatterStyle, trivial: Trivial
+) -> go.Figure:
     lams = sorted({point.setting.lam for point in points})
     searched = sweep.searched
     places = {lam: lam if searched else float(step) for step, lam in enumerate(lams)}
@@ -150,7 +152,7 @@ def _draw_lambda(sweep: Sweep, points: Sequence[Point], scale: MetricRange, look
         for order, point in enumerate(here):
             x = place + width * (order - (len(here) - 1) / 2)
             runs = [(x, y, words) for _, y, words in _runs(sweep, point)] if look.seeds else []
-            words = _words(point) + trivial.words(point.setting)
+            words = _words(point) + trivial.describe(point.setting)
             drawn.append(Mark(point.setting, Estimate(x, None, 1), point.performance, words, runs))
     room = (0.05 * (lams[-1] - lams[0]) if searched else 0.0) or 0.5
     across = [places[lams[0]] - room, places[lams[-1]] + room]
@@ -184,7 +186,7 @@ def _upright(places: Mapping[float, float]) -> list[dict[str, Any]]:
              "layer": "below"}]  # fmt: skip
 
 
-def _performance_span(points: Sequence[Point], scale: MetricRange, look: Look) -> list[float]:
+def _performance_span(points: Sequence[Point], scale: MetricRange, look: ScatterStyle) -> list[float]:
     runs = _known(points, "performance") if look.seeds else ()
     return scatter_traces.span([point.performance for point in points], runs, (scale.low, scale.high))
 
@@ -210,7 +212,7 @@ def _words(point: Point) -> str:
 SILHOUETTE = "silhouette"
 
 
-def isotropy_silhouette(sweep: Sweep, found: Mapping[str, Mapping[str, Any]], look: Look = USUAL) -> Figure:
+def isotropy_silhouette(sweep: Sweep, found: Mapping[str, Mapping[str, Any]], look: ScatterStyle = USUAL) -> Figure:
     """A point for each setting. ``found`` is, by run, what ``Run.results`` has of the silhouette by layer."""
     drawn = _marks(sweep, found, look.error)
     rows = min((one["n"] for one in found.values() if one.get("n") is not None), default=None)

@@ -36,7 +36,7 @@ class Tried(NamedTuple):
         return [self.trial.number, first.lam, first.zeta if self.trial.number else None, len(self.trial.runs)]
 
     @property
-    def words(self) -> str:
+    def hover_text(self) -> str:
         """What a pointer shows."""
         first = self.trial.runs[0]
         name = f"trial {self.trial.number}: λ = {short(first.lam)}, ζ = {short(first.zeta)}"
@@ -124,7 +124,7 @@ def _draw_front(placed: Sequence[Tried], front: set[int], scale: MetricRange) ->
             ],
             "line": {"width": 1.6},
         },
-        text=[one.words for one in placed],
+        text=[one.hover_text for one in placed],
         hovertemplate="%{text}<extra></extra>",
     )
     return plot(
@@ -152,7 +152,7 @@ def _draw_history(tried: Sequence[Tried], best: Sequence[float], scale: MetricRa
             "color": [palette.of_lambda(one.trial.runs[0].lam) for one in tried],
             "symbol": ["diamond" if one.trial.number == 0 else "circle" for one in tried],
         },
-        text=[one.words for one in tried],
+        text=[one.hover_text for one in tried],
         hovertemplate="%{text}<extra></extra>",
     )
     return plot(
@@ -175,7 +175,7 @@ def _draw_plane(tried: Sequence[Tried]) -> go.Figure:
             "showscale": False,
             "line": {"width": 1, "color": palette.QUIET},
         },
-        text=[one.words for one in tried],
+        text=[one.hover_text for one in tried],
         hovertemplate="%{text}<extra></extra>",
     )
     return plot(

@@ -20,7 +20,7 @@ from app.results.openings import OpeningRequest, name_of_user, open_test, read_t
 from app.results.run_table import RunQueryDep, RunTable, address, read_listing, read_table
 from app.results.search.listing import RunQuery
 from app.results.statistics.estimate import Error
-from app.results.sweep import Sweep, cell, words
+from app.results.sweep import Sweep, cell, cell_text
 from app.results.sweep_figures import FIGURES, SECTIONS, SweepDep, all_figures, by_section, offered, read_figure
 from app.training.experiments import delete_experiment, get_experiment, get_experiment_alone
 from app.training.queue_status import list_workers
@@ -145,13 +145,13 @@ def show_experiment(
     """The sweep and its runs; updates itself until all have ended. What lies further down comes when it is reached."""
     experiment = get_experiment(context, experiment_id)
     config = experiment.config
-    sweep = Sweep.of(experiment)
+    sweep = Sweep.from_experiment(experiment)
     colouring = Colouring(sweep, query.look.colour)
     shown = {
         "experiment": experiment,
         "sweep": sweep,
         "varied": {
-            field: ", ".join(words(cell(one)) for one in values)
+            field: ", ".join(cell_text(cell(one)) for one in values)
             for field, values in experiment.grid.items()
             if len(values) > 1
         },

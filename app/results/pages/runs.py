@@ -150,7 +150,7 @@ def _origin(
     sort: Annotated[str, Form()] = "",
     page: Annotated[int, Form(ge=1)] = 1,
 ) -> Origin:
-    return Origin(back, RunQuery.of(q, sort, page))
+    return Origin(back, RunQuery.parse(q, sort, page))
 
 
 OriginDep = Annotated[Origin, Depends(_origin)]

@@ -15,7 +15,7 @@ from app.db.models import Dataset, Experiment, Run, RunStatus
 from app.db.reported_config import AnyRunConfig, ReportedRunConfig
 from app.results.search.conditions import conditions, sort_column
 from app.results.search.kinds import Condition
-from app.results.sweep import setting_of, told
+from app.results.sweep import setting_of, values_of
 from app.training.experiments import IN_A_LIST, NEWEST_FIRST
 from isotropy.catalog import Points, Regularizer
 
@@ -38,7 +38,7 @@ class RunQuery(NamedTuple):
     """From 1."""
 
     @classmethod
-    def of(cls, q: str, sort: str, page: int = 1) -> "RunQuery":
+    def parse(cls, q: str, sort: str, page: int = 1) -> "RunQuery":
         """As a URL has it, where a minus before the field asks for the greatest or newest first."""
         return cls(q.strip(), sort.removeprefix("-"), sort.startswith("-"), page)
 
@@ -140,7 +140,7 @@ def read_columns(context: Context, q: str, *, experiment_id: str | None = None) 
         live, *different = session.execute(counted.where(*wanted)).one()
     distinct = dict(zip(COUNTED, different, strict=True))
     distinct["zeta"] = len({setting_of(kind, []).zeta for kind in kinds} - {None})
-    distinct |= {field: len(values) for field, values in told(fields, kinds).items()}
+    distinct |= {field: len(values) for field, values in values_of(fields, kinds).items()}
     columns = [*(name for name in COUNTED if name != "seed"), "zeta", *fields, "seed"]
     known = [name for name in columns if name not in ("experiment", "task", "model") or experiment_id is None]
     return Columns(

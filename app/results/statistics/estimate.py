@@ -23,7 +23,7 @@ class Error(StrEnum):
         return {self.CI95: "95% confidence interval", self.SE: "standard error", self.STD: "standard deviation"}[self]
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """What the bars are, in a sentence: bars are ..."""
         return {
             self.CI95: "95% confidence intervals of the mean by Student’s t",

@@ -13,7 +13,7 @@ from app.results.labels import SCALES
 from app.results.points import cells, flattered, named
 from app.results.run_set import RunSet, order
 from app.results.statistics.estimate import Error, Estimate, by_seed, estimate
-from app.results.sweep import words
+from app.results.sweep import cell_text
 from isoscope.core.formatting import plural, short
 
 ISOTROPY = "IsoScore★"
@@ -84,7 +84,7 @@ def summary(gathered: RunSet, fields: Sequence[str], shown: Shown, metrics: Metr
     given_up = _given_up(gathered, fields)
     rows = [
         Row(
-            [words(cell) for cell in labels],
+            [cell_text(cell) for cell in labels],
             [_estimate(values[labels].get(column, [])) for column in columns],
             frozenset(given_up[labels]),
         )
@@ -104,7 +104,7 @@ def summary(gathered: RunSet, fields: Sequence[str], shown: Shown, metrics: Metr
 def _repeated(values: Mapping[tuple[Cell, ...], Mapping[Column, Sequence[tuple[int, float]]]]) -> list[str]:
     """Which groups and seeds have several runs behind one value."""
     often = dict.fromkeys(
-        ", ".join([*map(words, labels), f"seed {seed}"])
+        ", ".join([*map(cell_text, labels), f"seed {seed}"])
         for labels, row in values.items()
         for measured in row.values()
         for seed, runs in sorted(Counter(seed for seed, _ in measured).items())

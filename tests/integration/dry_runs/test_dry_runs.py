@@ -8,10 +8,10 @@ import pytest
 
 from app.db import job_kinds
 from app.db.config import RunConfig
+from app.db.job_kinds import Job
 from app.db.models import Dataset, DryRun, ResultStatus
 from app.db.options.measuring import Checkpoint
 from app.db.work import wanted
-from app.queue import Job
 from app.training import dry_runs
 from app.training.sweeps import SweepRequest, plan_sweep
 from isoscope.core.errors import ConflictError, InvalidError

@@ -38,7 +38,7 @@ def test_the_best_weights_are_evaluated_and_the_choice_is_told(settings, make_ru
     fine_tune(chosen, settings, "cpu")
     told(0.5, 0.4)  # stopped behind the second epoch, where the other's best weights are
     fine_tune(stopped, settings, "cpu")
-    assert get_run(chosen).results.selection.told() == {
+    assert get_run(chosen).results.selection.dump() == {
         "split": "held_out", "n": 6, "metric": "accuracy", "best_step": 8, "best": 0.9,
         "history": [[4, 0.5], [8, 0.9], [12, 0.7]], "stopped_early": False,
     }  # fmt: skip
@@ -80,9 +80,9 @@ def test_evaluating_changes_nothing_of_the_training(settings, make_run, get_run)
     plain, watched = make_run(), make_run(selection="validation", patience=1000, evaluate_every=1)
     for run_id in (plain, watched):
         fine_tune(run_id, settings, "cpu")
-    found = get_run(watched).results.told()
+    found = get_run(watched).results.dump()
     assert len(found.pop("selection")["history"]) == 8
-    assert found == get_run(plain).results.told()
+    assert found == get_run(plain).results.dump()
     assert losses(get_run(watched)) == losses(get_run(plain))
 
 

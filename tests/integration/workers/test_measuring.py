@@ -4,8 +4,8 @@ from IsoScore import IsoScore
 from sqlalchemy import select
 
 from app.db import job_kinds
+from app.db.job_kinds import Job
 from app.db.models import Embedding, EmbeddingStatus, FigureData, MeasurementStatus, ResultStatus, ZetaCurve
-from app.queue import Job
 from app.storage import open_storage
 from isoscope import rows
 from isoscope.core.errors import InvalidError

@@ -8,9 +8,9 @@ import torch
 from safetensors.torch import load_file
 
 from app.db import job_kinds
+from app.db.job_kinds import Job
 from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus, PostProcessing, ResultStatus, StoredFile
 from app.db.result_keys import SEED, postprocess_key
-from app.queue import Job
 from app.storage import open_storage
 from isoscope.rows import draw_rows
 from isotropy.cloud import read_cloud

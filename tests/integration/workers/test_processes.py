@@ -9,7 +9,8 @@ from multiprocessing import get_context
 import pytest
 
 from app.db import job_kinds
-from app.queue import Job, migrate
+from app.db.job_kinds import Job
+from app.queue import migrate
 from tests.waiting import wait_for
 from workers.process import JobProcesses, _end
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from app.db.models import RunStatus
 from app.figures.palette import METHODS, SERIES, of_lambda
-from app.results.figures.scatter import Look, isotropy_performance, lambda_performance
+from app.results.figures.scatter import ScatterStyle, isotropy_performance, lambda_performance
 from app.results.figures.scatter_traces import RING, RUN
 from app.results.statistics.estimate import Error
 from isotropy.catalog import Regularizer
@@ -76,7 +76,7 @@ def test_the_table_tells_how_many_seeds_have_each_value():
 
 
 def test_seeds_are_drawn_and_tabled_on_demand():
-    figure = isotropy_performance(sweep(*SWEEP), "accuracy", Look(seeds=True))
+    figure = isotropy_performance(sweep(*SWEEP), "accuracy", ScatterStyle(seeds=True))
     runs = [trace for trace in figure.draw().data if trace.marker.size == RUN]
     assert sum(len(trace.x) for trace in runs) == 6
     reasons = ["performance_reason", "isoscore_star", "isoscore_star_reason"]
@@ -102,7 +102,7 @@ UNDEFINED = [run(1.0, seed, performance=None, performance_reason="All prediction
 
 @pytest.mark.parametrize("figure_of", [isotropy_performance, lambda_performance])
 def test_runs_without_a_performance_are_counted_with_their_reason_and_stay_among_the_seeds(figure_of):
-    figure = figure_of(sweep(*SWEEP, *UNDEFINED), "accuracy", Look(seeds=True))
+    figure = figure_of(sweep(*SWEEP, *UNDEFINED), "accuracy", ScatterStyle(seeds=True))
     told = "Not drawn, because performance is undefined: 2 runs. All predictions are equal."
     assert figure.caption.endswith(told)
     assert [row[:4] for row in figure.table.rows if row[2] is None] == [
@@ -174,7 +174,7 @@ def test_of_many_points_plain_training_alone_is_named_and_the_legend_has_some_co
 def test_a_thousand_points_are_as_many_traces_as_colours():
     models = [f"m{i}" for i in range(4)]
     runs = [run(lam / 10, 0, model=model) for lam in range(-50, 50) for model in models]
-    plot = isotropy_performance(sweep(*runs, model=models), "accuracy", Look(seeds=True, colour="model")).draw()
+    plot = isotropy_performance(sweep(*runs, model=models), "accuracy", ScatterStyle(seeds=True, colour="model")).draw()
     assert len(markers_of(plot)) == 4
     assert sum(len(trace.x) for trace in markers_of(plot)) == 400
     assert len(plot.data) <= 20
@@ -182,13 +182,13 @@ def test_a_thousand_points_are_as_many_traces_as_colours():
 
 @pytest.mark.parametrize(("error", "factor"), [(Error.CI95, 12.7062), (Error.SE, 1), (Error.STD, 2**0.5)])
 def test_error_bars_are_what_was_chosen_in_plot_table_and_words(error, factor):
-    figure = isotropy_performance(sweep(*SWEEP), "accuracy", Look(error=error))
+    figure = isotropy_performance(sweep(*SWEEP), "accuracy", ScatterStyle(error=error))
     point = markers(figure)[0]
     assert point.error_y.array[0] == pytest.approx(factor * 0.005, rel=1e-4)
     assert point.error_x.array[0] == pytest.approx(factor * 0.005, rel=1e-4)
     assert figure.table.columns[3] == f"performance_{error.column}"
     assert figure.table.rows[0][3] == pytest.approx(factor * 0.005, rel=1e-4)
-    assert error.words in figure.caption
+    assert error.description in figure.caption
 
 
 @settings(deadline=None, max_examples=25)
@@ -204,7 +204,7 @@ def test_error_bars_are_what_was_chosen_in_plot_table_and_words(error, factor):
 def test_no_axis_cuts_off_a_point_a_run_or_an_error_bar_within_what_the_metric_can_be(places, error):
     runs = [run(lam, seed, performance=y, isoscore_star=x) for y, x, lam, seed in places]
     for figure_of in (isotropy_performance, lambda_performance):
-        plot = figure_of(sweep(*runs), "matthews", Look(seeds=True, error=error)).draw()
+        plot = figure_of(sweep(*runs), "matthews", ScatterStyle(seeds=True, error=error)).draw()
         for trace in plot.data:
             for axis, values, bars, least, most in (
                 ("xaxis", trace.x, trace.error_x, -inf, inf),
@@ -236,10 +236,10 @@ def test_lambdas_that_a_search_chose_keep_their_distances():
 def test_points_are_coloured_by_what_was_chosen_and_by_the_usual_where_that_does_not_vary():
     models = ["tiny-bert", "tiny-gpt"]
     runs = sweep(*(run(lam, model=model) for lam in (0.0, 1.0) for model in models), model=models)
-    plot = isotropy_performance(runs, "accuracy", Look(colour="model")).draw()
+    plot = isotropy_performance(runs, "accuracy", ScatterStyle(colour="model")).draw()
     assert [trace.marker.color for trace in markers_of(plot)] == [*SERIES[:2]]
     assert [trace.name for trace in plot.data if trace.showlegend] == ["tiny-bert", "tiny-gpt"]
-    usual = isotropy_performance(runs, "accuracy", Look(colour="zeta")).draw()
+    usual = isotropy_performance(runs, "accuracy", ScatterStyle(colour="zeta")).draw()
     assert [trace.marker.color for trace in markers_of(usual)] == [of_lambda(0), of_lambda(1)]
 
 

@@ -2,7 +2,7 @@ import pytest
 
 from app.db.models import RunStatus
 from app.results.figures.baseline import method_bars
-from app.results.figures.scatter import Look, isotropy_performance, lambda_performance
+from app.results.figures.scatter import ScatterStyle, isotropy_performance, lambda_performance
 from app.results.points import Trivial
 from tests.unit.figures.rows import run, sweep
 
@@ -67,7 +67,7 @@ def test_runs_that_learned_nothing_are_crossed_out_named_and_counted(figure_of):
 
 
 def test_each_run_has_its_reason_where_the_table_is_of_runs():
-    table = isotropy_performance(sweep(*SWEEP), "accuracy", Look(seeds=True)).table
+    table = isotropy_performance(sweep(*SWEEP), "accuracy", ScatterStyle(seeds=True)).table
     reasons = [row[table.columns.index("learned_nothing")] for row in table.rows]
     assert [reason is not None for reason in reasons] == [False, False, False, True]
 
@@ -99,7 +99,7 @@ def test_the_words_on_the_line_stand_away_from_a_run_that_lies_on_it(figure_of, 
 
 
 def test_of_a_correlation_the_line_is_at_zero():
-    told = Trivial.of(sweep(*SWEEP), [judged(0.0, metric="matthews"), judged(0.0, 1, metric="matthews")])
+    told = Trivial.from_runs(sweep(*SWEEP), [judged(0.0, metric="matthews"), judged(0.0, 1, metric="matthews")])
     assert told.score == 0
 
 
@@ -123,4 +123,4 @@ def test_a_run_without_a_performance_may_have_learned_nothing_too():
 
 def test_unfinished_runs_say_nothing():
     waiting = judged(5.0, performance=0.5, status=RunStatus.RUNNING)
-    assert Trivial.of(sweep(*SWEEP[:3], waiting), [waiting]).nothing == {}
+    assert Trivial.from_runs(sweep(*SWEEP[:3], waiting), [waiting]).nothing == {}

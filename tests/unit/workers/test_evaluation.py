@@ -114,15 +114,15 @@ def test_all_validation_rows_are_scored_without_their_padding():
     labels = torch.tensor(rows.dataset["labels"])
 
     assert found.isoscore_star.value == pytest.approx(isoscore(torch.cat(tokens)).value, rel=1e-4)
-    stars = found.results.told()["by_layer"]["isoscore_star"]
+    stars = found.results.dump()["by_layer"]["isoscore_star"]
     assert stars["values"] == pytest.approx([isoscore(layer).value for layer in tokens], rel=1e-4)
-    assert "layers" not in found.results.told()
+    assert "layers" not in found.results.dump()
     reference = [
         isoscore_from_covariance(shrink(few.T.cov(), many.T.cov(), 0.75)).value
         for few, many in zip(first, tokens, strict=True)
     ]
     assert stars["reasons"] == [None, None]
-    assert found.results.told()["reference"] == {
+    assert found.results.dump()["reference"] == {
         "zeta": 0.75,
         "pooling": "first",
         "n": 60,
@@ -139,7 +139,7 @@ def test_shrinkage_goes_towards_training_tokens():
     found = evaluate(model, train, make_rows(60), make_task(evaluation_zeta=1), Progress())
     tokens, _, _ = clouds(model, train)
     assert found.isoscore_star.value == pytest.approx(isoscore(torch.cat(tokens)).value, rel=1e-4)
-    by_layer = found.results.told()["by_layer"]["isoscore_star"]["values"]
+    by_layer = found.results.dump()["by_layer"]["isoscore_star"]["values"]
     assert by_layer == pytest.approx([isoscore(layer).value for layer in tokens], rel=1e-4)
 
 
@@ -156,7 +156,7 @@ def test_the_metric_asked_for_is_the_performance(n_labels, average):
 def test_the_first_token_is_found_behind_padding_on_the_left():
     model = make_model()
     right, left = (
-        evaluate(model, rows, rows, make_task(), Progress()).results.told()["reference"]["layers"]
+        evaluate(model, rows, rows, make_task(), Progress()).results.dump()["reference"]["layers"]
         for rows in (make_rows(1), make_rows(1, left=True))
     )
     assert right == left
@@ -171,7 +171,7 @@ def test_a_loss_that_is_not_a_number_is_refused():
 
 def test_every_layer_is_measured_as_isotropy_measures_its_points():
     model, rows = make_model(), make_rows(60)
-    results = evaluate(model, make_rows(10), rows, make_task(), Progress()).results.told()
+    results = evaluate(model, make_rows(10), rows, make_task(), Progress()).results.dump()
     labels = torch.tensor(rows.dataset["labels"])
     expected = []
     for texts in layers_of(model, rows):
@@ -196,7 +196,7 @@ def test_the_last_layer_is_measured_by_sentence_vectors_and_its_dimensions_are_k
     first, labels = clouds(model, rows)[1][-1], torch.tensor(rows.dataset["labels"])
     expected = by_hand(first) | {"isoscore_unbiased": isoscore_unbiased(first).value} | pairs_by_hand(first, labels)
 
-    sentence = found.results.told()["sentences"]
+    sentence = found.results.dump()["sentences"]
     assert sentence["pooling"] == "first"
     assert {m: one["value"] for m, one in sentence["last_layer"].items()} == pytest.approx(expected, rel=1e-3)
     assert {(one["n"], one["reason"]) for one in sentence["last_layer"].values()} == {(60, None)}
@@ -214,7 +214,7 @@ def test_a_causal_model_is_measured_by_its_last_tokens_on_whichever_side_padding
     sizes = {"n_embd": 8, "n_layer": 2, "n_head": 2, "n_positions": 16}
     model = GPT2ForSequenceClassification(GPT2Config(vocab_size=50, pad_token_id=0, num_labels=2, **sizes)).eval()
     rows = make_rows(60)
-    results = evaluate(model, rows, rows, make_task(), Progress()).results.told()
+    results = evaluate(model, rows, rows, make_task(), Progress()).results.dump()
     layers = layers_of(model, rows)
     last = torch.stack([text[-1] for text in layers[-1]])
     # The first token, which knows nothing of its text, is not what the reference looks at either.
@@ -234,7 +234,7 @@ def test_pairs_of_many_rows_are_those_of_some_that_every_run_draws(monkeypatch):
     monkeypatch.setattr(sentences, "PAIR_ROWS", 25)
     model, rows = make_model(), make_rows(60)
     found = (evaluate(model, rows, rows, make_task(batch_size=size), Progress()) for size in (3, 16))
-    first, again = (one.results.told() for one in found)
+    first, again = (one.results.dump() for one in found)
     drawn = np.random.default_rng(0).permutation(60)[:25]
     expected = pairs_by_hand(clouds(model, rows)[1][-1][drawn], torch.tensor(rows.dataset["labels"])[drawn])
     for results in (first, again):
@@ -246,7 +246,7 @@ def test_pairs_of_many_rows_are_those_of_some_that_every_run_draws(monkeypatch):
 def test_a_text_that_occurs_again_does_not_count_for_twonn():
     model, rows = make_model(), make_rows(40)
     twice = Rows(datasets.concatenate_datasets([rows.dataset] * 2), np.tile(rows.tokens, 2), rows.collate)
-    once, both = (evaluate(model, rows, r, make_task(), Progress()).results.told() for r in (rows, twice))
+    once, both = (evaluate(model, rows, r, make_task(), Progress()).results.dump() for r in (rows, twice))
     assert both["by_layer"]["twonn"]["values"] == pytest.approx(once["by_layer"]["twonn"]["values"], rel=1e-3)
     assert (both["by_layer_n"]["twonn"], both["by_layer_n"]["persistent_entropy"]) == (40, 80)
 
@@ -254,7 +254,7 @@ def test_a_text_that_occurs_again_does_not_count_for_twonn():
 def test_what_has_no_value_at_a_layer_says_why():
     model = make_model()
     found = evaluate(model, make_rows(3), make_rows(1), make_task(), Progress())
-    by_layer = found.results.told()["by_layer"]
+    by_layer = found.results.dump()["by_layer"]
     assert by_layer["silhouette"] == {
         "values": [None, None],
         "reasons": ["The silhouette needs at least 2 classes; there is 1."] * 2,
@@ -264,7 +264,7 @@ def test_what_has_no_value_at_a_layer_says_why():
         == ["The bias-corrected IsoScore needs at least 4 points; there is 1."] * 2
     )
     assert by_layer["isoscore_star"]["reasons"] == [None, None]
-    assert found.results.told()["sentences"]["last_layer"]["mean_cosine"]["reason"].endswith("there is 1.")
+    assert found.results.dump()["sentences"]["last_layer"]["mean_cosine"]["reason"].endswith("there is 1.")
     assert found.figures == {}
 
 

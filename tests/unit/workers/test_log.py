@@ -92,7 +92,7 @@ def test_the_last_lines_are_told_while_there_are_new_ones_also_after_an_outage(t
         if len(told) == 1:
             raise OperationalError("update", {}, ConnectionError("away"))
 
-    with log.kept(), log.told(tell, every=0.01):
+    with log.kept(), log.tail_sent(tell, every=0.01):
         os.write(2, b"one\n")
         wait_for(lambda: told[-1:] == ["one"] and len(told) >= 2)
         os.write(2, b"two\n")
@@ -104,7 +104,7 @@ def test_the_telling_ends_with_the_job_however_that_ends(tmp_path):
     log, told = Log(tmp_path), []
 
     def fail():
-        with log.kept(), log.told(told.append, every=0.01):
+        with log.kept(), log.tail_sent(told.append, every=0.01):
             os.write(2, b"one\n")
             wait_for(lambda: told)
             raise ValueError("failed")

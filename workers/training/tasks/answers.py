@@ -89,7 +89,7 @@ def _answers(value: object) -> Span:
     if not is_nested_span(held):
         got = "nothing" if value is None else f"{str(value)!r:.60}"
         raise ValueError(f"expected an object with {TEXTS!r} and {STARTS!r}, got {got}")
-    answers = Span.of(held)
+    answers = Span.parse(held)
     if not answers.texts:
         raise ValueError("expected one or more")
     return answers

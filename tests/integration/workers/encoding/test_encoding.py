@@ -11,6 +11,7 @@ from transformers import (
 )
 
 from app.db import job_kinds
+from app.db.job_kinds import Job
 from app.db.models import (
     EmbeddingFile,
     EmbeddingOrigin,
@@ -21,7 +22,6 @@ from app.db.models import (
     Pooling,
     StoredFile,
 )
-from app.queue import Job
 from app.storage import open_storage
 from app.storage.storage import FolderStorage
 from isoscope.core.errors import UnavailableError

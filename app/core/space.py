@@ -122,7 +122,7 @@ class Spare:
     size_bytes: int
 
     @classmethod
-    def of(cls, settings: Settings) -> "Spare":
+    def from_settings(cls, settings: Settings) -> "Spare":
         """Return the spare file of the data folder, which is a part of the reserve."""
         return cls(settings.root / "reserve", min(SPARE_BYTES, settings.reserve_bytes))
 
