@@ -16,7 +16,7 @@ DRAWN_ROWS = 20_000
 
 
 class MethodSettings(NamedTuple):
-    """A method of the catalogue with all of its parameters."""
+    """A method of the catalog with all of its parameters."""
 
     method: str
     parameters: dict[str, int | float]

@@ -158,7 +158,7 @@ def create_hub_dataset(context: Context, hub_name: HubName, test: bool | None = 
     if test and task.n_test is None:
         raise InvalidError(
             f"The test split of {task.title} has no labels (they are -1 or kept back), so no run can be scored on it. "
-            "Leave it out, or upload files with a labelled test file.",
+            "Leave it out, or upload files with a labeled test file.",
             "test",
         )
     with context.sessions.begin() as session:

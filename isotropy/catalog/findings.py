@@ -27,7 +27,7 @@ class FindingEntry:
 
 
 EFFECTS = {"top10_kept": "Top-10 neighbors kept", "energy_distance": "Energy distance (0 to 1)"}
-"""Names of what effects are told in beside the measures of the catalogue."""
+"""Names of what effects are told in beside the measures of the catalog."""
 
 _ENTRIES = (
     FindingEntry(
@@ -181,5 +181,5 @@ FINDINGS = {one.slug: one for one in _ENTRIES}
 
 
 def effect_name(measure: str) -> str | None:
-    """Return the name of what an effect is told in; None where it is a measure of the catalogue."""
+    """Return the name of what an effect is told in; None where it is a measure of the catalog."""
     return EFFECTS.get(measure)

@@ -83,7 +83,7 @@ def test_defaults_fit_the_fewest_rows():
 
 def test_a_position_is_described_by_what_is_not_usual():
     assert described("soft_zca", {"eps": 0.1}) == "Soft ZCA whitening, eps 0.1"
-    assert described("centring", {}) == "Centring"
+    assert described("centring", {}) == "Centering"
     parameters = method_settings_of(embedding(), "flow", {"rate": 0.01}).parameters
     assert described("flow", parameters) == "Gaussian calibration by a flow, steps 500, rate 0.01"
 
