@@ -127,7 +127,7 @@ def _number(name: str, text: str) -> int | float:
     try:
         return int(text) if text.lstrip("+-").isdecimal() else float(text)
     except ValueError:
-        raise InvalidError(f"Expected {name} as a number, got {text[:40]!r}.", name) from None
+        raise InvalidError(f"Enter a number, not {text[:40]!r}.", name) from None
 
 
 def _dial(embedding: Embedding, parameter: Parameter, text: str) -> Dial:

@@ -199,6 +199,13 @@ def find_dataset(session: Session, dataset_id: str) -> Dataset:
     return dataset
 
 
+def experiments_using(context: Context, dataset_id: str) -> list[Experiment]:
+    """The experiments that keep a data set from being deleted, the newest first."""
+    with context.sessions() as session:
+        using = select(Experiment).where(Experiment.dataset_id == dataset_id).order_by(Experiment.created_at.desc())
+        return list(session.scalars(using))
+
+
 @freeing
 def delete_dataset(context: Context, dataset_id: str) -> None:
     """Delete a data set that no experiment uses, and its files."""

@@ -130,8 +130,8 @@ def _warnings(matrix: Matrix, stats: MatrixStats) -> list[str]:
         "sample, swap rows and columns.": matrix.n < d and matrix.n in USUAL_DIMENSIONS and d not in USUAL_DIMENSIONS,
         f"Rows of zeros: {stats.n_zero:,}. They have no direction, so no cosine is defined for them; being near to "
         "all others, they also lower intrinsic dimension and raise hubness.": stats.n_zero > 0,
-        f"Rows that repeat an earlier one: {stats.n_duplicate:,}. They weigh more in every measure but those of "
-        "neighbors, which leave them out.": stats.n_duplicate > 0,
+        f"Duplicate rows: {stats.n_duplicate:,}. They weigh more in every measure except those of neighbors, which "
+        "leave them out.": stats.n_duplicate > 0,
     }
     found = [sentence for sentence, applies in sentences.items() if applies]
     if left_out := excluded(matrix.contents, matrix.selection):

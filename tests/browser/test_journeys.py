@@ -155,7 +155,7 @@ def test_a_sweep_goes_from_the_form_to_its_scatter_and_to_a_table_in_latex(dashb
 def test_a_wrong_form_comes_back_filled_in_with_the_sentence_at_its_field(filled, page):
     page.goto(f"{filled.url}/experiments/new?dataset_id={filled.dataset}")
     page.get_by_label("λ values", exact=True).fill("abc")
-    expect(page.locator("#plan")).to_contain_text("Expected λ values as a number, got 'abc'.")
+    expect(page.locator("#plan")).to_contain_text("Enter a number, not 'abc'.")
     page.get_by_role("button", name="Launch").click()
     field = page.get_by_label("λ values", exact=True)
     expect(field).to_have_value("abc")

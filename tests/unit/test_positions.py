@@ -122,5 +122,5 @@ def test_texts_become_numbers():
     method = METHODS["cluster_based"]
     assert numbers_of(method, {"D": " 3", "clusters": "", "eps": "x"}) == {"D": 3}
     assert numbers_of(METHODS["soft_zca"], {"eps": "1e-3"}) == {"eps": 0.001}
-    with pytest.raises(InvalidError, match="Expected D as a number, got 'three'"):
+    with pytest.raises(InvalidError, match="Enter a number, not 'three'"):
         numbers_of(method, {"D": "three"})

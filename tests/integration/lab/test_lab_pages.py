@@ -80,7 +80,7 @@ def test_a_wrong_number_comes_back_with_the_sentence_at_its_field(client, source
     ):
         assert answer.status_code == 422
         assert f'value="{value}"' in answer.text
-        assert re.search(r'id="dial-D-error">Expected D as a (whole )?number', answer.text)
+        assert re.search(r'id="dial-D-error">Enter a (whole )?number', answer.text)
         assert "has not been tried" not in answer.text
 
 
