@@ -1,6 +1,6 @@
 """The job engine, all of it behind this module: DBOS durable workflows in the database named by one URL.
 
-A job is a row of ours that some worker must work on. The row is committed first and enqueued afterwards; the
+A job is a row of ours that some worker must work on. The row is committed first and enqueued afterward; the
 workflow's id is made from the row's, so enqueueing twice is enqueueing once, and a crash between the two is
 mended by the workers' reconciler. What runs a model is enqueued by a worker that is free for it (``workers/turns.py``).
 The engine knows who runs what and when; what came of it stands in our rows.

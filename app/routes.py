@@ -1,4 +1,4 @@
-"""The routes of all features, and of what belongs to none: home, the catalogue, figures over the API."""
+"""The routes of all features, and of what belongs to none: home, the catalog, figures over the API."""
 
 from typing import Annotated, Any
 

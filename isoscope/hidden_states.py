@@ -37,7 +37,7 @@ def width(model: PreTrainedModel) -> int:
 
 @contextmanager
 def looking_at(model: PreTrainedModel) -> Iterator[None]:
-    """Switch dropout and gradients off, and afterwards back to what they were."""
+    """Switch dropout and gradients off, and afterward back to what they were."""
     training = model.training
     model.train(False)
     try:
@@ -131,7 +131,7 @@ class LayerMeasures:
             texts.update(mean_of_tokens(states, attention_mask))
 
     def scores(self, zeta: float = 0.0, towards: LayerMoments | None = None) -> dict[str, ByLayer]:
-        """Return the scores of all layers, by measure: IsoScore* shrunk towards each layer of other tokens."""
+        """Return the scores of all layers, by measure: IsoScore* shrunk toward each layer of other tokens."""
         targets = (self.tokens if towards is None else towards).layers
         layers = zip(self.tokens.layers, self._cosines, targets, strict=True)
         of_tokens = [moment_scores(moments, cosines, zeta, target) for moments, cosines, target in layers]
@@ -144,9 +144,9 @@ class LayerMeasures:
 def moment_scores(
     moments: Moments, cosines: CosineMoments, zeta: float = 0.0, towards: Moments | None = None
 ) -> dict[str, Score]:
-    """Return IsoScore*, the mean cosine, and the k-th anisotropies of points raw and centred.
+    """Return IsoScore*, the mean cosine, and the k-th anisotropies of points raw and centered.
 
-    At zeta > 0 IsoScore* is shrunk towards the covariance of other points.
+    At zeta > 0 IsoScore* is shrunk toward the covariance of other points.
     """
     S = moments.covariance()
     shrunk = S if towards is None or zeta == 0 else shrink(S, towards.covariance(), zeta)
@@ -161,5 +161,5 @@ def moment_scores(
 
 
 def isoscore_star(points: Moments, zeta: float, towards: Moments) -> Score:
-    """Return IsoScore* of a cloud by its moments, shrunk towards the covariance of another cloud."""
+    """Return IsoScore* of a cloud by its moments, shrunk toward the covariance of another cloud."""
     return isoscore_from_covariance(shrink(points.covariance(), towards.covariance(), zeta))

@@ -234,9 +234,11 @@ def _whole(text: str, name: str, row: int) -> int:
 
 
 def _nothing_matches(name: str, noun: str, first: str, vectors: NamedVectors, what: str) -> InvalidError:
+    rows = vectors.column is None and vectors.filename.endswith(".npy")
+    advice = "a .npy file holds no ids, so write these numbers" if rows else "choose their column by --ids"
     return InvalidError(
         f"No {noun} id of {name}, such as {shown(first)}, is one of {vectors.filename}, such as "
-        f"{shown(vectors.ids[0])}. {vectors.called}: choose their column by --ids.",
+        f"{shown(vectors.ids[0])}. {vectors.called}: {advice}.",
         what,
     )
 

@@ -12,10 +12,10 @@ from isotropy.spectrum import Moments
 def anisotropy(values: Tensor, K: int) -> tuple[Score, ...]:
     """Return the k-th anisotropy sigma_k^2 / sum_i sigma_i^2 for k = 1 to K, each in [0, 1].
 
-    sigma are the singular values, in descending order, of the points as they are, or of the centred points
+    sigma are the singular values, in descending order, of the points as they are, or of the centered points
     (Razzhigaev et al. 2024); k = 1 is the maximum explainable variance of Ethayarajh (2019).
 
-    Undefined where the points have no energy (all zero; if centred, all equal), and for NaN or infinity.
+    Undefined where the points have no energy (all zero; if centered, all equal), and for NaN or infinity.
 
     Args:
         values: [d] eigenvalues, greatest first, of ``second_moment`` or of the covariance: sigma^2 but for a factor.
@@ -55,5 +55,5 @@ def why_undefined(S: Tensor) -> str | None:
     if not S.isfinite().all():
         return "The moments are not finite: some points are NaN, infinite or too large."
     if not S.any():
-        return "The points have no energy: all are zero or, once centred, equal; or there are none."
+        return "The points have no energy: all are zero or, once centered, equal; or there are none."
     return None

@@ -40,10 +40,10 @@ BARCODE_ROWS = 2000
 """Rows of the sample between which bars are found, which takes n^2 memory."""
 
 ZETA = 0.2
-"""Shrinkage of the report's IsoScore*, towards the identity scaled to the points."""
+"""Shrinkage of the report's IsoScore*, toward the identity scaled to the points."""
 
 NEIGHBOURS = 10
-"""Nearest neighbours of each row that measures look at."""
+"""Nearest neighbors of each row that measures look at."""
 
 
 OF_THESE_ROWS = ("isoscore", "isoscore_star", "participation_ratio")
@@ -222,14 +222,14 @@ class Cloud:
 
     @cached_property
     def labels(self) -> Labels | None:
-        """Classes of the rows of ``sample``; None where nothing is labelled."""
+        """Classes of the rows of ``sample``; None where nothing is labeled."""
         if (labels := self.all_labels) is None:
             return None
         return Labels(labels.codes[self.rows], labels.names)
 
     @cached_property
     def all_labels(self) -> Labels | None:
-        """Classes of all rows, in their order, those that are left out too; None where nothing is labelled."""
+        """Classes of all rows, in their order, those that are left out too; None where nothing is labeled."""
         if (values := self.points.labels()) is None:
             return None
         places: dict[str, int] = {}

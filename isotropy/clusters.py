@@ -1,4 +1,4 @@
-"""Silhouettes: how well the labelled classes of a cloud are apart.
+"""Silhouettes: how well the labeled classes of a cloud are apart.
 
 Labels are codes, one a point. Points without a label are left out by the caller.
 """
@@ -75,7 +75,7 @@ def simplified_silhouette(x: Tensor, labels: Tensor) -> Score:
 
 @dataclass(frozen=True)
 class _Classes:
-    """Labelled points in the order of their classes."""
+    """Labeled points in the order of their classes."""
 
     points: Tensor
     """float64 [n, d], scaled by a power of two."""

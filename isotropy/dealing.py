@@ -24,7 +24,7 @@ Grouped = Literal["rows", "duplicates", "groups"]
 class Slices:
     """Deals a count of items to blocks in rounds, by slices.
 
-    Not in one run to each, which would put a class of a sorted file into one block; nor one by one, as neighbours that
+    Not in one run to each, which would put a class of a sorted file into one block; nor one by one, as neighbors that
     depend on each other, such as tokens of a sentence, belong into one block. In each round every block takes one
     slice, in a random order, so that nothing that recurs in the file falls to one block; every second round in the
     reverse of the order before, against drifts.

@@ -16,23 +16,23 @@ The product leaves an error of at most some 1e-14 of that sum (at d = 4096), so 
 """
 
 CENTRE_ROWS = 256
-"""Rows whose median is the centre."""
+"""Rows whose median is the center."""
 
 
 @dataclass(frozen=True)
 class Located:
-    """Points, and where they lie about a centre that they share with others."""
+    """Points, and where they lie about a center that they share with others."""
 
     points: Tensor
     """float64 [n, d]."""
     centred: Tensor
-    """float64 [n, d], the points less the centre."""
+    """float64 [n, d], the points less the center."""
     norms: Tensor
-    """float64 [n], squared, of the centred points."""
+    """float64 [n], squared, of the centered points."""
 
     @classmethod
     def about(cls, centre: Tensor, points: Tensor) -> Self:
-        """Return points [n, d] about a centre [d]."""
+        """Return points [n, d] about a center [d]."""
         centred = points - centre
         return cls(points, centred, centred.square().sum(1))
 
@@ -47,7 +47,7 @@ def centre_of(points: Tensor) -> Tensor:
 
 
 def distances(x: Located, y: Located, but: Tensor | None = None) -> Tensor:
-    """Return the distances [n, m] of points to points, both about one centre.
+    """Return the distances [n, m] of points to points, both about one center.
 
     Args:
         x: n points.

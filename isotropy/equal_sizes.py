@@ -1,6 +1,6 @@
-"""Estimates from nearest neighbours for standard numbers of rows, with errors from blocks of the rows.
+"""Estimates from nearest neighbors for standard numbers of rows, with errors from blocks of the rows.
 
-Points share distances with their neighbours, so that the spread of single points does not tell the error of their mean.
+Points share distances with their neighbors, so that the spread of single points does not tell the error of their mean.
 Here each block of rows is searched alone. The blocks' estimates are independent; the spread of their logarithms over
 sqrt(B) is the relative error that rows of all blocks would have (batch means). The estimates depend on how many points
 there are, so that two clouds are compared with as many rows of either: at the greatest of ``SIZES`` that both have.
@@ -29,12 +29,12 @@ FEWEST = 1000
 
 
 class Neighbourhoods:
-    """Nearest neighbours among distinct points in random order, among the first of them, and among each block.
+    """Nearest neighbors among distinct points in random order, among the first of them, and among each block.
 
     Args:
         points: [n, d].
         blocks: [n], the block of each.
-        k: neighbours of each.
+        k: neighbors of each.
 
     """
 
@@ -67,7 +67,7 @@ class Neighbourhoods:
         return whole.with_error([whole.value * (one - centre) / (B * (B - 1)) ** 0.5 for one in logarithms])
 
     def _among(self, size: int) -> list[Neighbours]:
-        """Return the neighbours among the first points, then among those of each block of them."""
+        """Return the neighbors among the first points, then among those of each block of them."""
         if size not in self._found:
             points, blocks = self._points[:size], self._blocks[:size]
             whole = self.whole if size == len(self._points) else nearest_neighbours(points, self._k)

@@ -1,4 +1,4 @@
-"""Hubness: how unequally often the points are among the nearest neighbours of others."""
+"""Hubness: how unequally often the points are among the nearest neighbors of others."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ TIED = 0.01
 
 @dataclass(frozen=True)
 class Hubness:
-    """How the k n places among nearest neighbours are shared by n points; without hubs each has k of them."""
+    """How the k n places among nearest neighbors are shared by n points; without hubs each has k of them."""
 
     skewness: Score
-    """Third standardised moment of the counts, in (-inf, inf), 0 if they are symmetric (Radovanović et al. 2010)."""
+    """Third standardized moment of the counts, in (-inf, inf), 0 if they are symmetric (Radovanović et al. 2010)."""
     robin_hood: Score
     """Share of all places that would have to change hands for all to have k, in [0, 1) (Feldbauer et al. 2018)."""
     antihubs: Score
-    """Share of the points that are nobody's neighbour, in [0, 1)."""
+    """Share of the points that are nobody's neighbor, in [0, 1)."""
     greatest: Score
     """Places of the greatest hub, from k to n - 1."""
 
 
 def hubness(neighbours: Neighbours, k: int = 10) -> Hubness:
-    """Return the hubness of n points from their k nearest neighbours, of which k + 1 must have been searched.
+    """Return the hubness of n points from their k nearest neighbors, of which k + 1 must have been searched.
 
-    Undefined for fewer than k + 2 points, of which each would be a neighbour of all; where more than ``TIED`` of the
-    points have a (k + 1)-th neighbour as near as the k-th, within rounding, so that the order of the rows would make
+    Undefined for fewer than k + 2 points, of which each would be a neighbor of all; where more than ``TIED`` of the
+    points have a (k + 1)-th neighbor as near as the k-th, within rounding, so that the order of the rows would make
     the hubs; and the skewness alone if all points have the same count.
 
     Raises:
-        ValueError: no more than k neighbours were searched although there are more points, or k is below 1.
+        ValueError: no more than k neighbors were searched although there are more points, or k is below 1.
 
     """
     n = len(neighbours.indices)
@@ -45,7 +45,7 @@ def hubness(neighbours: Neighbours, k: int = 10) -> Hubness:
     nearest = neighbours.first(k)
     if (share := _share_of_ties(neighbours.first(k + 1))) > TIED:
         return _undefined(
-            f"Hubness is undefined: {share:.0%} of the points have a tie for their {k}-th nearest neighbour, "
+            f"Hubness is undefined: {share:.0%} of the points have a tie for their {k}-th nearest neighbor, "
             "which the order of the rows or rounding would decide."
         )
     occurrences = nearest.indices.flatten().bincount(minlength=n)
@@ -54,7 +54,7 @@ def hubness(neighbours: Neighbours, k: int = 10) -> Hubness:
     return Hubness(
         skewness=Score(float(excess.pow(3).mean()) / variance**1.5)
         if variance
-        else Score.undefined(f"The skewness is undefined: every point is a neighbour of exactly {k} others."),
+        else Score.undefined(f"The skewness is undefined: every point is a neighbor of exactly {k} others."),
         robin_hood=Score(float(excess.abs().sum()) / (2 * k * n)),
         antihubs=Score(float((occurrences == 0).double().mean())),
         greatest=Score(float(occurrences.max())),
@@ -67,7 +67,7 @@ def _undefined(reason: str) -> Hubness:
 
 
 def _share_of_ties(neighbours: Neighbours) -> float:
-    """Return the share of points whose last two neighbours are equally far, within rounding."""
+    """Return the share of points whose last two neighbors are equally far, within rounding."""
     *_, last, beyond = neighbours.distances.unbind(1)
     # Half precision is taken as exact: its rounding swaps some neighbours of most clouds, but makes no hubs.
     error = neighbours.error(min(neighbours.roundoff, unit_roundoff(torch.float32)))[:, -2]

@@ -1,13 +1,13 @@
-"""Intrinsic dimension from the distances of nearest neighbours: TwoNN, and Levina and Bickel's maximum likelihood.
+"""Intrinsic dimension from the distances of nearest neighbors: TwoNN, and Levina and Bickel's maximum likelihood.
 
-Search the neighbours of distinct points (``isotropy.neighbours.distinct_rows``). Points that have a duplicate are left
-out, as by scikit-dimension 0.5; but a pair of duplicates would still count as two neighbours of others.
+Search the neighbors of distinct points (``isotropy.neighbours.distinct_rows``). Points that have a duplicate are left
+out, as by scikit-dimension 0.5; but a pair of duplicates would still count as two neighbors of others.
 
 Standard errors take the points as independent. They are not, since near points share distances: in simulations of 1,000
 uniform points in 2 to 10 dimensions the estimates spread 1.1 to 1.4 times as far. There are none for fewer than
 ``isotropy.score.FEWEST_FOR_SE`` points without a duplicate.
 
-Where most points are equally far from the neighbours that are compared, but for what rounding to their dtype may have
+Where most points are equally far from the neighbors that are compared, but for what rounding to their dtype may have
 moved them, there is no dimension: that of a lattice, of one-hot or of binary features would be one of its rounding.
 """
 
@@ -48,12 +48,12 @@ class TwoNNFit:
 def twonn(neighbours: Neighbours, discard: float = 0.1) -> TwoNNFit:
     """Return the intrinsic dimension, in (0, inf), by the linear fit of TwoNN (Facco et al. 2017).
 
-    mu is a point's ratio of the distances to its second and its first neighbour. The i-th least of N has F = i / N, and
+    mu is a point's ratio of the distances to its second and its first neighbor. The i-th least of N has F = i / N, and
     the int(N (1 - discard)) least are fitted: the conventions of scikit-dimension 0.5. The standard error is that of
     the method's own model, independent Pareto ratios, to first order in their deviation from the line.
 
     Raises:
-        ValueError: fewer than two neighbours were searched, or ``discard`` is not between 0 and 1.
+        ValueError: fewer than two neighbors were searched, or ``discard`` is not between 0 and 1.
 
     """
     if not 0 < discard < 1:
@@ -85,7 +85,7 @@ def twonn_mle(neighbours: Neighbours) -> Score:
     0.5 with nothing discarded. The standard error is the model's, dimension / sqrt(N - 2).
 
     Raises:
-        ValueError: fewer than two neighbours were searched.
+        ValueError: fewer than two neighbors were searched.
 
     """
     log_mu, error = _log_mu(neighbours)
@@ -99,18 +99,18 @@ def twonn_mle(neighbours: Neighbours) -> Score:
 
 
 def levina_bickel(neighbours: Neighbours, k: int = 10) -> Score:
-    """Return the intrinsic dimension, in (0, inf), by maximum likelihood (Levina & Bickel 2004) from k neighbours.
+    """Return the intrinsic dimension, in (0, inf), by maximum likelihood (Levina & Bickel 2004) from k neighbors.
 
-    A point's inverse estimate is the sum over j < k of ln(T_k / T_j) / (k - 1), T_j the distance of its j-th neighbour.
+    A point's inverse estimate is the sum over j < k of ln(T_k / T_j) / (k - 1), T_j the distance of its j-th neighbor.
     The inverses are averaged (MacKay & Ghahramani 2005), as by ``skdim.id.MLE`` with ``n_neighbors=k``, ``comb="mle"``
     and ``unbiased=False``. The standard error comes from the spread of the inverses.
 
     Raises:
-        ValueError: fewer than k neighbours were searched although there are more points, or k is below 2.
+        ValueError: fewer than k neighbors were searched although there are more points, or k is below 2.
 
     """
     if k < 2:
-        raise ValueError(f"Expected at least 2 neighbours, got k = {k}: one alone has no ratio.")
+        raise ValueError(f"Expected at least 2 neighbors, got k = {k}: one alone has no ratio.")
     if len(neighbours.distances) <= k:
         return Score.undefined(
             f"Levina and Bickel's estimate with k = {k} needs more than {k} distinct points; "
@@ -127,7 +127,7 @@ def levina_bickel(neighbours: Neighbours, k: int = 10) -> Score:
     inverses = (distances[:, -1:] / distances).log().sum(1) / (k - 1)
     if _is_rounding(inverses, _error(neighbours)[distinct]):
         return Score.undefined(
-            f"Levina and Bickel's estimate is undefined: for most points the {k} nearest neighbours are equally far, "
+            f"Levina and Bickel's estimate is undefined: for most points the {k} nearest neighbors are equally far, "
             "within rounding."
         )
     mean = float(inverses.mean())
@@ -145,7 +145,7 @@ def _log_mu(neighbours: Neighbours) -> tuple[Tensor, Tensor]:
 
 
 def _error(neighbours: Neighbours) -> Tensor:
-    """Return what rounding may make of the logarithm of a ratio to the first neighbour's distance, [n]."""
+    """Return what rounding may make of the logarithm of a ratio to the first neighbor's distance, [n]."""
     return neighbours.error(neighbours.roundoff)[:, 0] / neighbours.distances[:, 0]
 
 
@@ -160,5 +160,5 @@ def _with_error(dimension: float, se: float, n: int) -> Score:
 
 def _no_ratio(name: str) -> str:
     return (
-        f"{name} is undefined: most points are as far from their second neighbour as from their first, within rounding."
+        f"{name} is undefined: most points are as far from their second neighbor as from their first, within rounding."
     )

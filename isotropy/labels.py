@@ -67,7 +67,7 @@ def score_by_label(x: Tensor, labels: Tensor, measure: Callable[[Tensor], Score]
     if values:
         return ScoreByLabel(Score(math.fsum(values) / len(values)), classes)
     if not classes:
-        return ScoreByLabel(Score.undefined("A score by label needs labelled points; there is none."), classes)
+        return ScoreByLabel(Score.undefined("A score by label needs labeled points; there is none."), classes)
     first = classes[0].score.reason
     reason = f"None of {len(classes)} classes has a score. The first: {first}" if len(classes) > 1 else first
     return ScoreByLabel(Score(None, reason), classes)

@@ -1,4 +1,4 @@
-"""Exact nearest neighbours of a cloud: searched by matrix products, measured by differences, certified row by row."""
+"""Exact nearest neighbors of a cloud: searched by matrix products, measured by differences, certified row by row."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Neighbours:
         """
         if not 1 <= k <= self.indices.shape[1]:
             raise ValueError(
-                f"Expected k from 1 to {self.indices.shape[1]}, as many neighbours as were searched, got {k}: "
+                f"Expected k from 1 to {self.indices.shape[1]}, as many neighbors as were searched, got {k}: "
                 "search for as many as are needed."
             )
         return replace(self, distances=self.distances[:, :k], indices=self.indices[:, :k])
@@ -52,9 +52,9 @@ class Neighbours:
 
 
 def nearest_neighbours(x: Tensor, k: int) -> Neighbours:
-    """Return the k nearest neighbours of every one of points [n, d]; all n - 1 others if there are no more.
+    """Return the k nearest neighbors of every one of points [n, d]; all n - 1 others if there are no more.
 
-    A point is not its own neighbour, but a duplicate of it is, at distance 0. The result is that of brute force:
+    A point is not its own neighbor, but a duplicate of it is, at distance 0. The result is that of brute force:
     matrix products, in as low a precision as the machine multiplies fast, yield some candidates for each row, and a
     distance that all others exceed. The candidates are measured by differences, in float64. Rows for which this settles
     nothing are searched again in a higher precision; at last, in float64, all points that may be as near as the k-th
@@ -65,7 +65,7 @@ def nearest_neighbours(x: Tensor, k: int) -> Neighbours:
 
     Args:
         x: points [n, d] of any floating dtype, on a device that has float64.
-        k: number of neighbours, at least 1.
+        k: number of neighbors, at least 1.
 
     Raises:
         ValueError: ``x`` is not a floating tensor [n, d], it holds NaN or infinity, or k is below 1.
@@ -73,7 +73,7 @@ def nearest_neighbours(x: Tensor, k: int) -> Neighbours:
     """
     require_points(x)
     if k < 1:
-        raise ValueError(f"Expected at least 1 neighbour, got k = {k}: ask for one or more.")
+        raise ValueError(f"Expected at least 1 neighbor, got k = {k}: ask for one or more.")
     points, scale = scaled(at_least_float32(x.detach()))
     n, d = points.shape
     k = min(k, max(n - 1, 0))

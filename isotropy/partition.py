@@ -26,7 +26,7 @@ class PartitionFunction:
     NaN and infinity are not looked for: one of them leaves every score undefined.
 
     Args:
-        eigenvectors: of X^T X, uncentred, float64 [d, d], one a *column*, as ``torch.linalg.eigh`` gives them. Where
+        eigenvectors: of X^T X, uncentered, float64 [d, d], one a *column*, as ``torch.linalg.eigh`` gives them. Where
             eigenvalues are equal, eigenvectors are arbitrary, and so is what depends on them. The sums stay on its
             device.
 

@@ -37,7 +37,7 @@ def block_rows(n: int) -> int:
 class Products:
     """Lower bounds of all squared distances by matrix products in one precision; candidates measured by differences.
 
-    Of a, a centred point, the precision keeps b with |a - b| <= rho |a|. With u the unit roundoff of the sums, u' that
+    Of a, a centered point, the precision keeps b with |a - b| <= rho |a|. With u the unit roundoff of the sums, u' that
     of the stored product fl(b b'), the latter is off by at most ((1 + rho)^2 (1 + d u + u') - 1) |a||a'| and what
     underflows (Higham 2002, "Accuracy and Stability of Numerical Algorithms", section 3.1). So, as |a||a'| is at most
     half of |a|^2 + |a'|^2,
@@ -156,7 +156,7 @@ def _multiplies_exactly(points: Tensor, largest: float, precision: torch.dtype) 
 
     Args:
         points: [n, d], from which a point of their own coordinates was subtracted.
-        largest: squared norm of the centred points; no squared distance is above four times it, nor any sum on the way.
+        largest: squared norm of the centered points: no squared distance, nor any sum on the way, exceeds 4 times it.
         precision: of the products and their sums.
 
     """

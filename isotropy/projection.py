@@ -52,7 +52,7 @@ def projection(cloud: Cloud, seed: int = 0, names_of: NamesOf = lambda _: None) 
         coordinates to five digits. ``rows`` are the places of the points drawn among all rows, from 0. ``names`` are
         theirs, cut to ``NAME_CHARACTERS``, or None. ``labels`` is ``{"names": [], "codes": []}`` of the points drawn,
         greatest classes first, then an empty name for the points without a label or of a class beyond ``MAX_NAMES``;
-        None where nothing is labelled.
+        None where nothing is labeled.
         ``density`` is ``{"x_edges", "y_edges", "counts": [rows of y, of x each], "outside"}`` of all rows; None where
         all are drawn. Where nothing varies, there are no points but a ``reason``.
 

@@ -1,7 +1,7 @@
 """Ranks that are not whole numbers: how many directions a spectrum uses, and how fast it decays.
 
 All take eigenvalues [d], float64, greatest first, as ``isotropy.spectrum.eigenvalues`` returns them with the rank that
-n points can have: of the covariance for the centred points, of ``isotropy.anisotropy.second_moment`` for points as
+n points can have: of the covariance for the centered points, of ``isotropy.anisotropy.second_moment`` for points as
 they are. Singular values of the points are their roots but for a factor, which none of these measures sees.
 """
 
@@ -46,7 +46,7 @@ def rankme(values: Tensor, n: int) -> Score:
     H is -sum p log p over the min(n, d) singular values, zeros included; p adds up to a little more than 1.
 
     Args:
-        values: [d] eigenvalues of the second moment, as the paper does not centre.
+        values: [d] eigenvalues of the second moment, as the paper does not center.
         n: number of points.
 
     Undefined where all points are zero, and for NaN or infinity.
@@ -61,7 +61,7 @@ def rankme(values: Tensor, n: int) -> Score:
 def stable_rank(values: Tensor) -> Score:
     """Return sum lambda / lambda_1, in [1, d]: the spread in units of its greatest (Rudelson & Vershynin 2007).
 
-    That is ||X||_F^2 / ||X||_2^2 of the centred points. Undefined where there is no spread, and for NaN or infinity.
+    That is ||X||_F^2 / ||X||_2^2 of the centered points. Undefined where there is no spread, and for NaN or infinity.
     """
     if (reason := why_undefined(values)) is not None:
         return Score.undefined(reason)

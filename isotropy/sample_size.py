@@ -1,7 +1,7 @@
 """Isotropy of ever more rows of a cloud: how many it takes until a score no longer depends on their number.
 
 The curve of Figure 4 of the poster of I-STAR (Rudman & Eickhoff 2024), with the bias-corrected IsoScore beside it.
-IsoScore* is shrunk towards the covariance of all rows, by (1 - zeta) S_X + zeta S_S as in ``isotropy.spectrum.shrink``.
+IsoScore* is shrunk toward the covariance of all rows, by (1 - zeta) S_X + zeta S_S as in ``isotropy.spectrum.shrink``.
 
 A draw is a run of consecutive rows of the cloud's sample, which is in random order: drawn by seed, without
 replacement. No two draws of one size share a row, so that their spread is that of independent draws; a draw of 2 m rows

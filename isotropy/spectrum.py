@@ -1,4 +1,4 @@
-"""Mean, covariance and spectrum of a cloud of points; shrinkage of one covariance towards another."""
+"""Mean, covariance and spectrum of a cloud of points; shrinkage of one covariance toward another."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Moments:
 
 
 def centre(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the mean [d] of points [n, d], n at least 1, and the centred points [n, d], in their dtype.
+    """Return the mean [d] of points [n, d], n at least 1, and the centered points [n, d], in their dtype.
 
     The mean is kept between the least and the greatest value of its dimension, which rounding may leave: so
     a constant dimension becomes exactly zero, and equal points have exactly zero covariance.
@@ -122,7 +122,7 @@ def shift_near_mean(x: Tensor, out: Tensor | None = None) -> tuple[Tensor, Tenso
 
     Without a gradient. The shifted points are written into ``out`` if it is given.
     The shift is the mean of about ``SHIFT_ROWS`` of the points: near enough to keep the digits, and three times
-    cheaper than to read all points for their exact centre. In no dimension is it farther from the mean of the n points
+    cheaper than to read all points for their exact center. In no dimension is it farther from the mean of the n points
     than sqrt(n / SHIFT_ROWS) of their standard deviations, 8 for a chunk. Constant dimensions become exactly zero, as
     by ``centre``.
     """
@@ -152,8 +152,8 @@ def gram(x: Tensor) -> Tensor:
 class _Scatter(torch.autograd.Function):
     """Sum of (x - mean)(x - mean)^T over points, [n, d] to [d, d], its gradient in one matrix product.
 
-    Autograd's own graph multiplies once for each of the two factors and then centres the gradient. But the
-    two products add up to one, and centred points make it centred.
+    Autograd's own graph multiplies once for each of the two factors and then centers the gradient. But the
+    two products add up to one, and centered points make it centered.
     """
 
     @staticmethod

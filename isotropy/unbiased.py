@@ -319,7 +319,7 @@ def _why_too_few(n: int, d: int, kind: str = "points") -> str | None:
 
 
 def why_without_spread(values: Tensor) -> str | None:
-    """Return why nothing can be said of a covariance or of centred points."""
+    """Return why nothing can be said of a covariance or of centered points."""
     if not values.isfinite().all():
         return NOT_FINITE
     if not values.any():

@@ -51,7 +51,7 @@ MEASURED = tuple(dict.fromkeys((*(one.slug for one in COMPARED), *DRAWN)))
 MAPS_BYTES = 256 * 2**20
 """Of the fitted maps of an embedding, which take d^2 numbers each; the oldest trials go."""
 NAMED_ROWS = 200
-"""Rows whose neighbours can be looked up."""
+"""Rows whose neighbors can be looked up."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +158,7 @@ def _finding(slug: str, found: Finding) -> dict[str, Any]:
 
 
 def _neighbours(trial: HeldOut, names: list[str]) -> dict[str, Any]:
-    """Of the first names among the rows held out, whose order is random; neighbours are rows held out too."""
+    """Of the first names among the rows held out, whose order is random; neighbors are rows held out too."""
     before, after = trial.held_out.before, trial.held_out.after
     own = [names[row] for row in trial.held_out_rows.tolist()]
     queries = first_named(own, before, torch.arange(len(own)), NAMED_ROWS)

@@ -32,6 +32,17 @@ EXPECTED = {
     "literal_error": "as {expected}",
     "enum": "as {expected}",
 }
+# The same as a form asks, where the field's label stands beside the sentence.
+ASKED = {
+    "less_than": "a number below {lt}",
+    "less_than_equal": "a number up to {le}",
+    "greater_than": "a number above {gt}",
+    "greater_than_equal": "a number of at least {ge}",
+    "string_too_long": "at most {max_length} characters",
+    "too_short": "{min_length} or more values",
+    "too_long": "at most {max_length} values",
+}
+CHOSEN = ("literal_error", "enum")
 MISSING = "missing"
 UNKNOWN = "extra_forbidden"
 VALUE_ERROR = "value_error"
@@ -46,8 +57,7 @@ OTHER_KIND = {"list_type", "dict_type", "enum", "string_type", "int_type", "floa
 
 Error = Mapping[str, Any]
 Place = Sequence[str | int]
-Name = Callable[[Place], str]
-"""What a value is called by its place."""
+Sentence = Callable[[Error, Place], str]
 
 
 class Message(NamedTuple):
@@ -62,8 +72,10 @@ def dotted(place: Place) -> str:
     return ".".join(map(str, place))
 
 
-def messages_of(errors: Sequence[Error], known: Collection[str] = (), name: Name = dotted) -> list[Message]:
+def messages_of(errors: Sequence[Error], known: Collection[str] = (), *, form: bool = False) -> list[Message]:
     """Return a sentence for each value that is wrong, even where it could have been of several kinds.
+
+    In a ``form`` it says what to enter, as the label stands beside it; else it names the value.
 
     Names that there are not come first, each with the one of ``known`` that is most like it: where one is misspelled,
     the right one is missing too. Of a list the first wrong value is told.
@@ -72,7 +84,7 @@ def messages_of(errors: Sequence[Error], known: Collection[str] = (), name: Name
     for error in sorted(errors, key=lambda one: one["type"] != UNKNOWN):
         fields = tuple(part for part in _place(error) if isinstance(part, str))
         together.setdefault(fields, []).append(error)
-    return [_message(some, known, name) for some in together.values()]
+    return [_message(some, known, asked_of if form else sentence_of) for some in together.values()]
 
 
 def message_of(errors: Sequence[Error], known: Collection[str] = ()) -> Message:
@@ -85,7 +97,7 @@ def with_labels(sentence: str, labels: Mapping[str, str]) -> str:
     return FIELD.sub(lambda found: labels.get(found[1], found[1]), sentence)
 
 
-def _message(errors: Sequence[Error], known: Collection[str], name: Name) -> Message:
+def _message(errors: Sequence[Error], known: Collection[str], sentence: Sentence) -> Message:
     """Of the alternatives of a union, tell which the value was meant for, if it is of the kind of one."""
     first = errors[0]
     place = _place(first)
@@ -93,19 +105,33 @@ def _message(errors: Sequence[Error], known: Collection[str], name: Name) -> Mes
         return Message(_unknown(dotted(place), known), place)
     depth = next((at for at, part in enumerate(first["loc"]) if at and _is_alternative(part)), None)
     if depth is None:
-        return Message(sentence_of(first, name(place)), place)
+        return Message(sentence(first, place), place)
     tried = [error for error in errors if error["loc"][:depth] == first["loc"][:depth]]
     meant = [error for error in tried if len(_place(error)) > depth or error["type"] not in OTHER_KIND]
     if meant or len(tried) == 1:
         chosen = (meant or tried)[0]
         place = _place(chosen)
-        return Message(sentence_of(chosen, name(place)), place)
+        return Message(sentence(chosen, place), place)
     kinds = ", ".join(_kind(error) for error in tried)
-    return Message(f"Expected {name(place)} as {kinds}{_got(first)}.", place)
+    if sentence is asked_of:
+        return Message(f"Enter {kinds}{_instead(first)}.", place)
+    return Message(f"Expected {dotted(place)} as {kinds}{_got(first)}.", place)
 
 
-def sentence_of(error: Error, place: str) -> str:
+def asked_of(error: Error, place: Place) -> str:
+    """What to enter in a field, and what stands there instead."""
+    if error["type"] == MISSING:
+        return "This field is empty."
+    if error["type"] not in EXPECTED:
+        return sentence_of(error, ())
+    template = ASKED.get(error["type"], EXPECTED[error["type"]].removeprefix("as "))
+    verb = "Choose" if error["type"] in CHOSEN else "Enter"
+    return f"{verb} {template.format_map(_context(error))}{_instead(error)}."
+
+
+def sentence_of(error: Error, at: Place) -> str:
     """What was expected at that place and what came; of rarer errors pydantic's own words."""
+    place = dotted(at)
     if place and error["type"] == MISSING:
         return f"Expected {place}, got nothing."
     if place and error["type"] in EXPECTED:
@@ -130,8 +156,11 @@ def _is_alternative(part: str | int) -> bool:
 
 
 def _expected(error: Error) -> str:
-    context = {name: _told(value) for name, value in error.get("ctx", {}).items()}
-    return EXPECTED[error["type"]].format_map(context)
+    return EXPECTED[error["type"]].format_map(_context(error))
+
+
+def _context(error: Error) -> dict[str, str]:
+    return {name: _told(value) for name, value in error.get("ctx", {}).items()}
 
 
 def _kind(error: Error) -> str:
@@ -147,6 +176,13 @@ def _got(error: Error) -> str:
     if came == "":
         return ", got nothing"
     return f", got {_shown(came)}" if isinstance(came, str | int | float | bool) else ""
+
+
+def _instead(error: Error) -> str:
+    came = error.get("input")
+    if came == "":
+        return ". The field is empty"
+    return f", not {_shown(came)}" if isinstance(came, str | int | float | bool) else ""
 
 
 def _told(value: Any) -> str:

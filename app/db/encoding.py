@@ -50,10 +50,10 @@ class EncodingConfig(Options):
         str | None,
         Option(
             "Label column",
-            "Labels of the rows, for colours and for measures by class.",
+            "Labels of the rows, for colors and for measures by class.",
             TEXTS,
             none_means="none",
-            more="As of a data set: classes, at most 200 for colours.",
+            more="As of a data set: classes, at most 200 for colors.",
             measures=("silhouette", "isoscore_by_label"),
         ),
     ] = None
@@ -108,7 +108,7 @@ class EncodingConfig(Options):
             "Longer texts are cut.",
             OTHERS,
             unit="token",
-            more="At most what the model can read; how many texts were cut is told afterwards.",
+            more="At most what the model can read; how many texts were cut is told afterward.",
         ),
     ] = 128
     batch_size: Annotated[

@@ -145,12 +145,12 @@ def learned_nothing(run: Run) -> str | None:
     if run.status is not RunStatus.FINISHED:
         return None
     if run.learning is not None and run.learning.constant_prediction is not None:
-        return f"It predicts {run.learning.constant_prediction} for every validation row."
+        return f"Every validation row was predicted as {run.learning.constant_prediction}."
     score = trivial_score(run)
     if score is None or run.performance is None or run.performance > score + ROUNDING:
         return None
     own, trivial = number(run.performance), number(score)
-    return f"Its performance, {own}, is not above the trivial predictor’s {trivial} ({trivial_predictor(run)})."
+    return f"Performance {own} is not above the trivial predictor’s {trivial} ({trivial_predictor(run)})."
 
 
 def _of_class(labels: Labels, chosen: int, n_classes: int) -> dict[Metric, float | None]:

@@ -3,7 +3,7 @@
 DBOS 3.4.0 writes times by ``unixepoch('subsec')``, which SQLite knows from 3.42 on, and chooses it by the version of
 Python (3.12 and newer), which says nothing about SQLite. With an older SQLite it gets NULL and can store no job; see
 docs/upstream.md. The choice is stored in the database as the default of its columns, so that the function is needed on
-every Python that opens it afterwards.
+every Python that opens it afterward.
 """
 
 import json

@@ -201,7 +201,7 @@ class Compared(NamedTuple):
 
 
 def compare(embeddings: Sequence[Embedding]) -> list[Compared]:
-    """Every measure that one of the embeddings has, in the catalogue's order; differences are to the first of them."""
+    """Every measure that one of the embeddings has, in the catalog's order; differences are to the first of them."""
     by_slug = [{one.measure: one for one in embedding.measurements} for embedding in embeddings]
     paired = [pairing(one, embeddings[0], embeddings) is Pairing.PAIRED for one in embeddings]
     rows = []

@@ -49,5 +49,5 @@ def _shown(one: dict[str, Any]) -> ShownFinding:
         dimension_names=one.get("dimension_names"),
         effect_name=effect_name(measure) or starred(MEASURES[measure].name),
         before="undefined" if effect["before"] is None else number(effect["before"]),
-        after="undefined" if effect["after"] is None else with_error(effect["after"], effect["after_se"]),
+        after="undefined" if effect["after"] is None else with_error(effect["after"], effect["after_se"] or None),
     )

@@ -27,7 +27,7 @@ FEWEST_FOR_CORRECTION = 8
 MISFIT = 0.05
 """Distance between the rows and TwoNN's fit, in shares of the rows, that is told if it is not by chance."""
 READS_LOW_ABOVE = 20
-"""Intrinsic dimensions above which estimates from neighbours fall visibly short (Facco et al. 2017)."""
+"""Intrinsic dimensions above which estimates from neighbors fall visibly short (Facco et al. 2017)."""
 
 
 class Part(NamedTuple):

@@ -1,4 +1,4 @@
-"""Look up rows by their names, and show their nearest neighbours before and after a method."""
+"""Look up rows by their names, and show their nearest neighbors before and after a method."""
 
 from typing import Any, NamedTuple
 
@@ -88,7 +88,7 @@ class Neighbours(NamedTuple):
     unknown: str
     """The name that was asked for if it is none of them, so that the first stands in; else empty."""
     rows: int
-    """Rows among which neighbours were sought."""
+    """Rows among which neighbors were sought."""
     method: str
     before: list[Neighbour]
     after: list[Neighbour]
@@ -118,7 +118,7 @@ class Neighbours(NamedTuple):
 
 
 def read_neighbours(data: dict[str, Any] | None, name: str | None) -> Neighbours | None:
-    """The neighbours of the named row, or of the first; None where none are stored."""
+    """The neighbors of the named row, or of the first; None where none are stored."""
     if data is None or not data["of"]:
         return None
     by_name = {one["name"]: one for one in reversed(data["of"])}

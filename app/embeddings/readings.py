@@ -142,7 +142,7 @@ def table_of(embedding: Embedding) -> Table:
 
 
 def readings_of(embedding: Embedding) -> list[Reading]:
-    """What was measured and is in the catalogue, in the catalogue's order."""
+    """What was measured and is in the catalog, in the catalog's order."""
     found = {measurement.measure: measurement for measurement in embedding.measurements}
     d, rows = embedding.d or 1, embedding.n_measured
     return [

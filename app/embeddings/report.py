@@ -29,7 +29,7 @@ READ_AT_ONCE = (SAMPLE_SIZE, "neighbours")
 
 
 class ReportQuery(NamedTuple):
-    """What the URL says of a report: how the shrinkage is read, and whose neighbours are shown."""
+    """What the URL says of a report: how the shrinkage is read, and whose neighbors are shown."""
 
     shrinkage: ShrinkageQuery
     name: str | None

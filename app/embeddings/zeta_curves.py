@@ -1,4 +1,4 @@
-"""Shrinkage-zeta curves: those of the report, those asked for towards another covariance, read off at a zeta."""
+"""Shrinkage-zeta curves: those of the report, those asked for toward another covariance, read off at a zeta."""
 
 from typing import Annotated, NamedTuple
 from urllib.parse import urlencode
@@ -19,7 +19,7 @@ from isoscope.core.errors import InvalidError, NotFoundError
 
 
 class CurveSource(NamedTuple):
-    """An embedding whose covariance that of another may be shrunk towards."""
+    """An embedding whose covariance that of another may be shrunk toward."""
 
     id: str
     name: str

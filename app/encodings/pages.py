@@ -82,7 +82,7 @@ def parse(values: Values) -> EncodingConfig:
     try:
         return EncodingConfig.model_validate(given)
     except ValidationError as error:
-        told = messages_of(error.errors(), name=lambda place: LABELS[str(place[0])])
+        told = messages_of(error.errors(), form=True)
         raise invalid(FieldError(str(place[0]), sentence) for sentence, place in told) from error
 
 

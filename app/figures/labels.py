@@ -13,7 +13,8 @@ from isotropy.catalog import MEASURES
 WHOLE = {"lambda": "λ", "lam": "λ", "zeta": "ζ"}
 PARTS = (
     (re.compile(r"_?ci95_half_width$"), " ± (95% CI)"),
-    (re.compile(r"\b(raw|centred)_(\d)"), r"\1, k = \2"),
+    (re.compile(r"\bcentred(?=_\d)"), "centered"),
+    (re.compile(r"\b(raw|centered)_(\d)"), r"\1, k = \2"),
     (re.compile(r"^_(\d)\b"), r", k = \1"),
     (re.compile(r"_"), " "),
 )

@@ -1,7 +1,7 @@
-"""Colours with fixed meanings, told apart by the colour-blind and on light and dark paper alike.
+"""Colors with fixed meanings, told apart by the color-blind and on light and dark paper alike.
 
-Every colour keeps a contrast of at least 3 : 1 with white and with the dark theme's background, so that one
-palette serves both. They are mixed in OKLab, where the middle of two colours looks like their middle.
+Every color keeps a contrast of at least 3 : 1 with white and with the dark theme's background, so that one
+palette serves both. They are mixed in OKLab, where the middle of two colors looks like their middle.
 """
 
 from functools import lru_cache
@@ -16,7 +16,7 @@ BELOW: Oklab = (0.55, -0.0353, -0.1663)
 ZERO: Oklab = (0.60, 0.0, -0.008)
 ABOVE: Oklab = (0.63, 0.1093, 0.1302)
 FULL_AT = 5.0
-"""The greatest |λ| of the papers' grids; beyond it the colour stays."""
+"""The greatest |λ| of the papers' grids; beyond it the color stays."""
 LEAST_STRENGTH = 0.4
 """Even a small λ is told from zero."""
 
@@ -33,7 +33,7 @@ SERIES = (MAIN, OTHER, "#c26a00", "#2f6fb3", MARKED, "#5d7f1f", "#a8553a", "#5a6
 """Several things side by side: embeddings, classes. There are no more than these; what is beyond is drawn QUIET."""
 
 METHODS = {name: penalty.colour for name, penalty in REGULARIZERS.items()}
-"""Regularizers side by side; their baseline has the colour of λ = 0."""
+"""Regularizers side by side; their baseline has the color of λ = 0."""
 
 SCALE = ("#e6f2f0", "#bfe1dd", "#8cc9c2", "#1f837d", "#0d4a4b")
 """Steps from the least to the greatest of a heat map, each with enough contrast to the number that stands on it."""
@@ -41,7 +41,7 @@ SCALE = ("#e6f2f0", "#bfe1dd", "#8cc9c2", "#1f837d", "#0d4a4b")
 
 @lru_cache(maxsize=1024)
 def of_lambda(lam: float) -> str:
-    """Colour of a λ: the same λ has the same colour in every figure, table and tag."""
+    """Color of a λ: the same λ has the same color in every figure, table and tag."""
     if lam == 0:
         return _hex(ZERO)
     strength = LEAST_STRENGTH + (1 - LEAST_STRENGTH) * sqrt(min(abs(lam) / FULL_AT, 1))
@@ -51,25 +51,25 @@ def of_lambda(lam: float) -> str:
 
 
 def of_layer(index: int, layers: int) -> str:
-    """Colour of a layer, from teal at the first over blue to magenta at the last."""
+    """Color of a layer, from teal at the first over blue to magenta at the last."""
     hue = radians(190 + 160 * index / max(layers - 1, 1))
     return _hex((0.59, 0.12 * cos(hue), 0.12 * sin(hue)))
 
 
 def of_zeta(zeta: float) -> str:
-    """Colour of a ζ, from the data's teal at 0 to violet at 1."""
+    """Color of a ζ, from the data's teal at 0 to violet at 1."""
     hue = radians(185 + 125 * zeta)
     return _hex((0.65 - 0.13 * zeta, 0.12 * cos(hue), 0.12 * sin(hue)))
 
 
 def faded(colour: str, opacity: float) -> str:
-    """A colour that lets the paper through."""
+    """A color that lets the paper through."""
     red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
     return f"rgba({red}, {green}, {blue}, {opacity:g})"
 
 
 def _hex(colour: Oklab) -> str:
-    """A colour of OKLab in sRGB (Ottosson 2020)."""
+    """A color of OKLab in sRGB (Ottosson 2020)."""
     lightness, a, b = colour
     long = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3
     medium = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3

@@ -125,7 +125,7 @@ SPREADS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 SHIFTS = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0)
 SIZES = (8, 32, 128, 512, 2000)
 MEASURES = ("mean_cosine", "isoscore", "isoscore_unbiased", "isoscore_star", "partition")
-"""Slugs of the catalogue, in the order in which the page shows them."""
+"""Slugs of the catalog, in the order in which the page shows them."""
 
 Number = TypeVar("Number", int, float)
 

@@ -46,7 +46,7 @@ def _draw_example(figure: Figure, truth: float, ends: list[int]) -> go.Figure:
 
 
 COMPARED = {"mean_cosine": ("Mean cosine", palette.MARKED), "isoscore": ("IsoScore", palette.MAIN)}
-"""Names and colours: those of the mean and of the points in space."""
+"""Names and colors: those of the mean and of the points in space."""
 
 ROOM_FOR_NAMES = 100
 

@@ -25,7 +25,7 @@ class PostProcessingRequest(BaseModel):
     method: Annotated[str, WithJsonSchema({"type": "string", "enum": list(METHODS)})]
     parameters: Annotated[
         dict[str, int | float],
-        Field(description="By the names of the catalogue, such as `eps` of `soft_zca` or `D` of `all_but_the_top`."),
+        Field(description="By the names of the catalog, such as `eps` of `soft_zca` or `D` of `all_but_the_top`."),
     ] = {}
 
 

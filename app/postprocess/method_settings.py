@@ -16,7 +16,7 @@ DRAWN_ROWS = 20_000
 
 
 class MethodSettings(NamedTuple):
-    """A method of the catalogue with all of its parameters."""
+    """A method of the catalog with all of its parameters."""
 
     method: str
     parameters: dict[str, int | float]
@@ -127,7 +127,7 @@ def _number(name: str, text: str) -> int | float:
     try:
         return int(text) if text.lstrip("+-").isdecimal() else float(text)
     except ValueError:
-        raise InvalidError(f"Expected {name} as a number, got {text[:40]!r}.", name) from None
+        raise InvalidError(f"Enter a number, not {text[:40]!r}.", name) from None
 
 
 def _dial(embedding: Embedding, parameter: Parameter, text: str) -> Dial:

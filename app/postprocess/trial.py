@@ -46,7 +46,7 @@ def trial_figures(trial: PostProcessing) -> list[Figure]:
 
 
 def trial_neighbours(trial: PostProcessing, name: str) -> Neighbours | None:
-    """The neighbours of a name among the rows held out, of the first one where it is none of those stored."""
+    """The neighbors of a name among the rows held out, of the first one where it is none of those stored."""
     if not (stored := (trial.results or {}).get("neighbours")):
         return None
     return read_neighbours(stored | {"method": trial.method, "parameters": trial.parameters}, name)
@@ -61,7 +61,7 @@ def _measurements(trial: PostProcessing, part: str) -> dict[str, Measurement]:
 
 
 class ComparedMeasure(NamedTuple):
-    """How a measure is measure: its name in a sentence, its numbers, and whether its ups and downs need a judgement."""
+    """How a measure is compared: its name in a sentence, its numbers, and whether its ups and downs need a judgment."""
 
     noun: str
     say: Callable[[float], str] = number

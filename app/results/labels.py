@@ -34,7 +34,7 @@ SCALES: Mapping[str, MetricRange] = {
 ISOTROPY = "isoscore_star"
 """The measure by which runs are compared with their performance."""
 TAKEN = {name: measure for measure in MEASURES.values() for name in measure.taken}
-"""Measures of the catalogue by the names under which layers of runs have them."""
+"""Measures of the catalog by the names under which layers of runs have them."""
 SHARES = (*MEASURES["anisotropy_raw"].taken, *MEASURES["anisotropy_centred"].taken)
 """Of the figure of shares late in training."""
 WATCHED = tuple(
@@ -46,12 +46,12 @@ OF_SENTENCES = tuple(one.slug for one in measures_in("results"))
 
 
 def slug_of(measure: str) -> str:
-    """The measure of the catalogue that one by layer is; of a k-th anisotropy, that of all k."""
+    """The measure of the catalog that one by layer is; of a k-th anisotropy, that of all k."""
     return TAKEN[measure].slug if measure in TAKEN else measure
 
 
 def title_of(measure: str) -> str:
-    """Its name, with its k: k-th anisotropy, raw, k = 1. One that the catalogue lacks keeps its slug."""
+    """Its name, with its k: k-th anisotropy, raw, k = 1. One that the catalog lacks keeps its slug."""
     known = TAKEN.get(measure)
     name = starred(known.name) if known else measure
     return f"{name}, k = {measure.rpartition('_')[2]}" if known and known.leading else name

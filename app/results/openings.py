@@ -49,7 +49,7 @@ class TestSplit:
     """Test rows, where a run has scored them."""
     rows_sha256: str | None
     openings: list[Opening]
-    """The first counts, whatever was chosen afterwards."""
+    """The first counts, whatever was chosen afterward."""
     opened_on_rows: int
     """Choices that were opened on the same rows so far, in any experiment."""
     scores: OpenedScores | None

@@ -108,7 +108,7 @@ def gone(sha256: str) -> NotFoundError:
 
 @contextmanager
 def arriving(blocks: Iterable[bytes], folder: Path) -> Iterator[tuple[Path, Stored]]:
-    """Put bytes on the disk under a temporary name, hashed. The file is gone afterwards unless it was moved."""
+    """Put bytes on the disk under a temporary name, hashed. The file is gone afterward unless it was moved."""
     digest = hashlib.sha256()
     size_bytes = 0
     # In the folder they stay in, because a rename is atomic only within one file system.

@@ -158,7 +158,7 @@ def create_hub_dataset(context: Context, hub_name: HubName, test: bool | None = 
     if test and task.n_test is None:
         raise InvalidError(
             f"The test split of {task.title} has no labels (they are -1 or kept back), so no run can be scored on it. "
-            "Leave it out, or upload files with a labelled test file.",
+            "Leave it out, or upload files with a labeled test file.",
             "test",
         )
     with context.sessions.begin() as session:
@@ -197,6 +197,13 @@ def find_dataset(session: Session, dataset_id: str) -> Dataset:
     if (dataset := session.get(Dataset, dataset_id)) is None:
         raise NotFoundError(f"There is no data set {dataset_id!r}; it may have been deleted.", "dataset_id")
     return dataset
+
+
+def experiments_using(context: Context, dataset_id: str) -> list[Experiment]:
+    """The experiments that keep a data set from being deleted, the newest first."""
+    with context.sessions() as session:
+        using = select(Experiment).where(Experiment.dataset_id == dataset_id).order_by(Experiment.created_at.desc())
+        return list(session.scalars(using))
 
 
 @freeing

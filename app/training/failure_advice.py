@@ -30,7 +30,7 @@ ADVICE = {
     ),
     FailureCause.MODEL: Advice(
         "The model could not be loaded",
-        "Choose a model that is on the worker’s machine, or put its files there. The Hub’s models that need a licence "
+        "Choose a model that is on the worker’s machine, or put its files there. The Hub’s models that need a license "
         "need a token in the worker’s environment.",
         "model",
     ),

@@ -64,7 +64,8 @@ def check_files(division: Division | None, *, has_validation: bool, has_test: bo
         return
     if not has_validation:
         raise InvalidError(
-            "No validation file. Choose one, or name the column of the train file that holds the split of each row.",
+            "No validation file. Choose one, or name a split column in the train file. A test fraction holds out test "
+            "rows only.",
             "validation",
         )
     if division is not None and has_test:

@@ -156,7 +156,7 @@ def errors_in(error: ValidationError, rows: Sequence[tuple[str, str]]) -> list[F
     """Return what is wrong with a request, at the fields of the form, in whose words it is said."""
     numbers = {name: _row(number) for number, (name, _) in reversed([*enumerate(rows, start=1)])}
     told = []
-    for sentence, place in messages_of(error.errors(), name=_label):
+    for sentence, place in messages_of(error.errors(), form=True):
         match [str(part) for part in place]:
             case ["grid", name, *_] if name in numbers:
                 field = numbers[name]
@@ -168,28 +168,17 @@ def errors_in(error: ValidationError, rows: Sequence[tuple[str, str]]) -> list[F
     return told
 
 
-def _label(place: Sequence[str | int]) -> str:
-    match [str(part) for part in place]:
-        case ["grid", name, *_] if name in LABELS:
-            return f"{LABELS[name]} in the grid"
-        case ["fixed_regularizers", name, *_]:
-            return LABELS.get(f"fixed_{name}", name)
-        case [name, *_]:
-            return LABELS.get(name, name)
-    return ""
-
-
 def _grid(rows: Sequence[tuple[str, str]]) -> tuple[dict[str, list[Any]], list[FieldError]]:
     """Return the values of each row, and what is wrong with rows that are of no option."""
     grid: dict[str, list[Any]] = {}
     wrong = []
     for number, (name, texts) in enumerate(rows, start=1):
         if name not in _OFFERED:
-            wrong.append((number, f"Expected an option for the values {texts}, got {name or 'none'}."))
+            wrong.append((number, f"Choose an option for the values {texts}."))
         elif name in grid:
-            wrong.append((number, f"Expected each option once in the grid, got `{name}` twice; join its values."))
+            wrong.append((number, f"`{name}` is in the grid twice. Join its values in one row."))
         elif not texts:
-            wrong.append((number, f"Expected the values of `{name}` in the grid, got nothing."))
+            wrong.append((number, f"Enter the values of `{name}`."))
         else:
             parts = texts.split(",") if list_type(TrainingOptions.model_fields[name].annotation) else split(texts)
             grid[name] = [_value(name, part.strip()) for part in parts]

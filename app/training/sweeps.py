@@ -221,7 +221,7 @@ def _first_setting(request: SweepRequest, grid: Mapping[str, list[Any]]) -> dict
 
 
 def _each_once(values: list[Any]) -> list[Any]:
-    """Values in their order without repetitions, of which lists and objects are recognised by what they hold."""
+    """Values in their order without repetitions, of which lists and objects are recognized by what they hold."""
     return list({json.dumps(value, sort_keys=True): value for value in values}.values())
 
 

@@ -155,7 +155,7 @@ def _scores(found: Row) -> list[str]:
         f"{first['label']}: {found['metric']} {_estimate(chosen['test'])} on {found['n']} test rows, chosen by "
         f"{first['by']} at {first['at'][:16].replace('T', ' ')} UTC ({before})"
     ]
-    lines += [f"changed afterwards: {one['label']}, by {one['by']}" for one in later]
+    lines += [f"changed afterward: {one['label']}, by {one['by']}" for one in later]
     return [*lines, *table(HEADS, [_cells(one) for one in found["scores"]])]
 
 
@@ -167,7 +167,7 @@ def _estimate(one: Row | None) -> str:
 
 
 def _cells(one: Row) -> tuple[str, ...]:
-    mark = "not chosen" if one["chosen"] is None else "chosen" if one["chosen"] == 1 else "chosen afterwards"
+    mark = "not chosen" if one["chosen"] is None else "chosen" if one["chosen"] == 1 else "chosen afterward"
     test, difference, validation = one["test"] or {}, one["difference"] or {}, one["validation"] or {}
     return (
         one["label"],

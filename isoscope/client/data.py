@@ -180,11 +180,11 @@ class Embeddings(Connection):
         return self.get("embeddings", embedding, "figure-data", slug)
 
     def zeta_curve(self, embedding: Known, source: str = "identity", **query: Any) -> Row:
-        """Return IsoScore* at 101 values of zeta, shrunk towards the identity, all rows or another embedding."""
+        """Return IsoScore* at 101 values of zeta, shrunk toward the identity, all rows or another embedding."""
         return self.get("embeddings", embedding, "curves", "zeta", source=source, **query)
 
     def request_zeta_curve(self, embedding: Known, source: Known) -> Row:
-        """Have the curve computed that shrinks towards another embedding's covariance."""
+        """Have the curve computed that shrinks toward another embedding's covariance."""
         return self.post("embeddings", embedding, "curves", "zeta", json={"source_id": id_of(source)})
 
     def neighbors(self, embedding: Known, name: str) -> Row:

@@ -128,7 +128,7 @@ class Experiments(Datasets):
     def open_test(self, experiment: Known, choose: str, *, note: str = "", by: str = "") -> Row:
         """Freeze a choice, a setting as ``test_scores`` lists it or the id of a run, and return the test scores.
 
-        It is recorded for ever. A choice made after the first is marked as changed afterwards.
+        It is recorded for ever. A choice made after the first is marked as changed afterward.
 
         >>> isoscope.open_test(experiment, "lambda = -1", note="best on validation")["chosen"]["test"]["mean"]
         0.86

@@ -145,7 +145,7 @@ class ColumnStats:
         return self.not_number is None and any(not float(value).is_integer() for value in self._distinct)
 
     def unlabelled_beside(self, train: "ColumnStats") -> bool:
-        """Whether no row here is labelled: all values are missing, or -1 where those of ``train`` never are."""
+        """Whether no row here is labeled: all values are missing, or -1 where those of ``train`` never are."""
         return not self._distinct or (set(self._distinct) == {UNLABELLED} and UNLABELLED not in train._distinct)
 
     def lacks(self, values: list[str]) -> list[str]:

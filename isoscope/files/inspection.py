@@ -125,13 +125,13 @@ def _warnings(matrix: Matrix, stats: MatrixStats) -> list[str]:
         "There is one row only: every measure of spread needs at least two.": n == 1,
         "There is one column only: isotropy compares dimensions, so it is not defined for one.": d == 1,
         f"{n:,} rows are fewer than {d:,} dimensions: plain IsoScore is biased low. Take more rows, or read "
-        "IsoScore★ instead, shrunk towards a covariance of more.": 1 < n < d,
+        "IsoScore★ instead, shrunk toward a covariance of more.": 1 < n < d,
         f"This looks transposed: {matrix.n:,} is a usual number of dimensions and {d:,} is not. If each column is a "
         "sample, swap rows and columns.": matrix.n < d and matrix.n in USUAL_DIMENSIONS and d not in USUAL_DIMENSIONS,
         f"Rows of zeros: {stats.n_zero:,}. They have no direction, so no cosine is defined for them; being near to "
         "all others, they also lower intrinsic dimension and raise hubness.": stats.n_zero > 0,
-        f"Rows that repeat an earlier one: {stats.n_duplicate:,}. They weigh more in every measure but those of "
-        "neighbours, which leave them out.": stats.n_duplicate > 0,
+        f"Duplicate rows: {stats.n_duplicate:,}. They weigh more in every measure except those of neighbors, which "
+        "leave them out.": stats.n_duplicate > 0,
     }
     found = [sentence for sentence, applies in sentences.items() if applies]
     if left_out := excluded(matrix.contents, matrix.selection):

@@ -54,8 +54,8 @@ class Word2VecText(RowFile):
             )
         if not 0 < self._d <= MAX_COLUMNS:
             raise InvalidError(
-                f"Expected a word and from 1 to {MAX_COLUMNS:,} numbers a line, separated by spaces, found "
-                f"{self._d:,} behind {rows[0][:40]!r}: name a table of columns .csv or .tsv. {TEXTS}"
+                f"This is not a file of word vectors: after {rows[0][:40]!r} its first line has {self._d:,} numbers, "
+                f"not 1 to {MAX_COLUMNS:,}. If it is a table, name it .csv or .tsv. {TEXTS}"
             )
         self.n = sum(1 for _ in self._records())
         if header and (int(header[1]) != self.n or self.n == 0):
@@ -114,7 +114,7 @@ def _numbers(line: int, cells: list[str]) -> list[float]:
     except ValueError:
         wrong = next(cell for cell in cells if not NUMBER.fullmatch(cell))
         raise InvalidError(
-            f"Line {line} holds {wrong[:40]!r} where a number belongs: expected a word and then "
+            f"Line {line} has {wrong[:40]!r} where a number belongs. A line of word vectors is a word and "
             f"{plural(len(cells), 'number')} with a decimal point, separated by single spaces. {TEXTS}"
         ) from None
 

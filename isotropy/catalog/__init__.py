@@ -38,7 +38,7 @@ __all__ = [
 GROUPS: dict[Group, str] = {
     "spread": "Spread of the variance",
     "directions": "Mean, directions and dimensions",
-    "neighbours": "Neighbours and intrinsic dimension",
+    "neighbours": "Neighbors and intrinsic dimension",
     "topology": "Topology",
     "labels": "Labels",
 }

@@ -88,7 +88,7 @@ MEASURES = (
     Measure(
         slug="anisotropy_centred",
         group="directions",
-        name="k-th anisotropy, centred",
+        name="k-th anisotropy, centered",
         symbol="A_k",
         value="k = 1",
         range="[0, 1]; k = 1 is at least 1/min(n − 1, d)",

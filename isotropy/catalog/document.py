@@ -1,4 +1,4 @@
-"""The catalogue as a page of Markdown: ``python -m isotropy.catalog.document > docs/measures.md``."""
+"""The catalog as a page of Markdown: ``python -m isotropy.catalog.document > docs/measures.md``."""
 
 import re
 import sys
@@ -14,7 +14,7 @@ dimensions, S its covariance, and λ the eigenvalues of S, largest first.
 
 [Post-processing](#post-processing), which changes a cloud, is at the end.
 
-The catalogue in `isotropy/catalog/` generates this page: `python -m isotropy.catalog.document > docs/measures.md`.
+The catalog in `isotropy/catalog/` generates this page: `python -m isotropy.catalog.document > docs/measures.md`.
 """
 
 POSTPROCESSING = """\

@@ -27,7 +27,7 @@ class FindingEntry:
 
 
 EFFECTS = {"top10_kept": "Top-10 neighbors kept", "energy_distance": "Energy distance (0 to 1)"}
-"""Names of what effects are told in beside the measures of the catalogue."""
+"""Names of what effects are told in beside the measures of the catalog."""
 
 _ENTRIES = (
     FindingEntry(
@@ -47,7 +47,7 @@ _ENTRIES = (
         statistic="The variance of each dimension.",
         limit="At most 1e-12 of the squared mean of the dimension or of the median variance: rounding.",
         effect="IsoScore without these dimensions.",
-        advice="Drop these dimensions. They cost space and lower IsoScore, and tell no two rows apart.",
+        advice="Drop each listed dimension. It costs space, lowers IsoScore, and tells no two rows apart.",
         pitfall="With few rows a rare feature can look constant.",
     ),
     FindingEntry(
@@ -57,18 +57,18 @@ _ENTRIES = (
         statistic="Whether all values of a dimension are whole numbers or have two decimals, or count the rows.",
         limit="All rows of a dimension, and at most a quarter of the dimensions: else all values are so written.",
         effect="IsoScore and the top-10 neighbors without these dimensions.",
-        advice="Leave these columns out of the vectors. Use them as names, labels or groups instead.",
+        advice="Leave each listed column out of the vectors. Use it for names, labels or groups instead.",
         pitfall="Metadata with arbitrary fractions, such as logarithms of counts, are not recognized.",
     ),
     FindingEntry(
         slug="duplicate_rows",
         name="Duplicate rows",
-        meaning="Some rows repeat an earlier row exactly. The first of each is not listed.",
-        statistic="The places among the 10 nearest neighbors that copies take.",
-        limit="One copy: continuous clouds have none.",
-        effect="The top-10 neighbors without copies; IsoScore without copies where they are more than 1% of the rows.",
-        advice="Remove the copies before you index or measure, unless a text is meant to count that often.",
-        pitfall="Near copies, such as the same text in other letters, are not found.",
+        meaning="Some rows are exact duplicates of an earlier row. The first of each is not listed.",
+        statistic="The places among the 10 nearest neighbors that duplicates take.",
+        limit="One duplicate: continuous clouds have none.",
+        effect="The top-10 neighbors without duplicates; IsoScore too where they are more than 1% of the rows.",
+        advice="Remove duplicates before you index or measure, unless a text is meant to count that often.",
+        pitfall="Near duplicates, such as the same text in other letters, are not found.",
     ),
     FindingEntry(
         slug="outlier_rows",
@@ -77,7 +77,7 @@ _ENTRIES = (
         statistic="How surprising the squared distances of the farthest rows from the median are (Berk & Jones 1979).",
         limit="The 99.9% point of clouds with heavy tails (t5): docs/statistics.md, Outlier rows.",
         effect="IsoScore without these rows, bias-corrected first.",
-        advice="Look at these rows. If they are errors, remove them and measure again.",
+        advice="Look at each listed row. Remove errors and measure again.",
         pitfall="More than a tenth of the rows are not outliers but a part of the cloud.",
     ),
     FindingEntry(
@@ -88,7 +88,7 @@ _ENTRIES = (
         "their energies, which include the mean.",
         limit=f"{HEALTHY} with as many rows and dimensions, and twice the next dimension.",
         effect="IsoScore and the top-10 neighbors without these dimensions.",
-        advice="Standardize these dimensions or drop them before you compare rows by cosine, and check your task.",
+        advice="Standardize or drop each listed dimension before you compare rows by cosine. Then check your task.",
         pitfall="Trained models can keep information in rogue dimensions: judge by your task.",
         citation=TIMKEY_2021,
     ),
@@ -122,7 +122,7 @@ _ENTRIES = (
         "distance a hub is "
         "also far nearer to the center than other rows.",
         effect="Top-10 neighbors that stay when the hubs are removed.",
-        advice="Look at these rows: empty, generic or averaged texts are common. Remove them from the index.",
+        advice="Look at each listed row: empty, generic or averaged texts are common. Remove such rows from the index.",
         pitfall="High-dimensional clouds have some hubs by nature; the limit contains them.",
         citation=RADOVANOVIC_2010,
     ),
@@ -159,7 +159,7 @@ _ENTRIES = (
         limit="A bias of 0.05. A warning only below as many rows as dimensions.",
         effect="Plain IsoScore, and the bias-corrected one.",
         advice="Measure more rows, or read the bias-corrected score with its error.",
-        pitfall="Rows of one group, and exact copies, count as one.",
+        pitfall="Rows of one group, and exact duplicates, count as one.",
         citation=RUDMAN_2022,
     ),
     FindingEntry(
@@ -181,5 +181,5 @@ FINDINGS = {one.slug: one for one in _ENTRIES}
 
 
 def effect_name(measure: str) -> str | None:
-    """Return the name of what an effect is told in; None where it is a measure of the catalogue."""
+    """Return the name of what an effect is told in; None where it is a measure of the catalog."""
     return EFFECTS.get(measure)

@@ -23,7 +23,7 @@ variances and with variances 1/i, at 100 to 1,000 rows and 4 to 768 dimensions, 
 tail fitted to 16 to 100 clouds of a kind, so it is rough; limits fall with the rows, and that of 1,000 stands for
 more.
 
-This page is made of the catalogue, `isotropy/catalog/findings.py`, by
+This page is made of the catalog, `isotropy/catalog/findings.py`, by
 `python -m isotropy.catalog.findings_document > docs/findings.md`.
 """
 

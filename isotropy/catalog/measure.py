@@ -1,4 +1,4 @@
-"""What the catalogue says of a measure."""
+"""What the catalog says of a measure."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Measure:
     compared: Compared = "never"
     """Between which embeddings a difference has an interval."""
     shown_in: tuple[Place, ...] = ()
-    """Pages and figures that show it unless others are chosen, each in the catalogue's order."""
+    """Pages and figures that show it unless others are chosen, each in the catalog's order."""
     beside: str = ""
     """Slug of the measure of the same thing beside which reports tell it."""
     counts: tuple[str, ...] = ()
@@ -112,5 +112,5 @@ def between(low: float, high: float) -> Callable[[int, int], tuple[float, float]
 
 
 def up_to_rank(n: int, d: int) -> tuple[float, float]:
-    """Return 1 and the number of directions that n centred points can have."""
+    """Return 1 and the number of directions that n centered points can have."""
     return 1, min(n - 1, d)

@@ -1,4 +1,4 @@
-"""What the nearest neighbours say."""
+"""What the nearest neighbors say."""
 
 from isotropy.catalog.measure import Measure
 from isotropy.catalog.sources import (
@@ -50,7 +50,7 @@ MEASURES = (
         name="Intrinsic dimension, Levina–Bickel",
         symbol="ID (LB)",
         range="(0, ∞)",
-        formula="1 / mean of Σ_j ln(T_k/T_j) / (k − 1), T_j a point's distance to its j-th neighbour, k = 10",
+        formula="1 / mean of Σ_j ln(T_k/T_j) / (k − 1), T_j a point's distance to its j-th neighbor, k = 10",
         meaning="Intrinsic dimension from the k nearest distinct rows. More stable than from two.",
         pitfall="Depends on k, and too low in high dimensions. A larger k is affected by curvature and edges.",
         citation=f"{LEVINA_2004} The inverses averaged: {MACKAY_2005}",

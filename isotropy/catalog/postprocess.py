@@ -95,7 +95,7 @@ METHODS: dict[str, Method] = {
     for method in (
         Method(
             slug="centring",
-            name="Centring",
+            name="Centering",
             formula="x − μ",
             meaning="Subtracts the mean. Mean cosine falls toward 0.",
             pitfall="Does not change covariance or IsoScore.",
@@ -103,7 +103,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             slug="standardisation",
-            name="Standardisation",
+            name="Standardization",
             formula="(x_i − μ_i) / s_i in each dimension, s_i over n; 0 where s_i = 0",
             meaning="Gives every dimension equal weight, so no rogue dimension dominates the cosine.",
             pitfall="Depends on the basis, keeps correlations, and amplifies the noise of weak dimensions.",

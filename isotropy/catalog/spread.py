@@ -58,7 +58,7 @@ MEASURES = (
         group="spread",
         name="IsoScore*",
         symbol="IsoScore★",
-        value="ζ = 0.2, towards the identity",
+        value="ζ = 0.2, toward the identity",
         range="[0, 1]",
         bounds=between(0, 1),
         formula="IsoScore of (1 − ζ) S_X + ζ S_S",

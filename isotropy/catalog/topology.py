@@ -36,7 +36,7 @@ MEASURES = (
     Measure(
         slug="persistent_entropy_normalised",
         group="topology",
-        name="Persistent entropy, normalised",
+        name="Persistent entropy, normalized",
         symbol="H / log m",
         range="[0, 1]",
         bounds=between(0, 1),

@@ -43,14 +43,14 @@ MOST = 10
 """No more than one in so many rows are outliers: more of them are a part of the cloud."""
 
 BULK_ROWS = 4096
-"""Rows of the sample from which centre and spread of the bulk are first estimated."""
+"""Rows of the sample from which center and spread of the bulk are first estimated."""
 
 ROUNDS = 4
 """Looks at most, each with the spread of the rows that the one before left."""
 
 
 class _Distances(NamedTuple):
-    """The squared distance of each finite row from the centre."""
+    """The squared distance of each finite row from the center."""
 
     squares: NDArray[np.float64]
     places: NDArray[np.int64]

@@ -79,10 +79,10 @@ def duplicate_rows(examined: Examined) -> Defect | None:
     return Defect(
         slug="duplicate_rows",
         severity=severity,
-        title=f"{_rows(len(repeats))} {'repeats' if len(repeats) == 1 else 'repeat'} an earlier row",
+        title=f"{len(repeats):,} duplicate {'row' if len(repeats) == 1 else 'rows'}",
         evidence=(
-            f"{len(repeats):,} of {len(places):,} rows ({percent(len(repeats) / len(places))}) are exact copies; "
-            f"one row is there {most:,} times. They take {percent(float(copies.mean()))} of the places among the "
+            f"{len(repeats):,} of {len(places):,} rows ({percent(len(repeats) / len(places))}) are exact duplicates; "
+            f"one row occurs {most:,} times. They take {percent(float(copies.mean()))} of the places among the "
             f"{NEAREST} nearest neighbors."
         ),
         effect=effect,

@@ -1,4 +1,4 @@
-"""A small normalising flow: an invertible map f of points, and their density under it.
+"""A small normalizing flow: an invertible map f of points, and their density under it.
 
 It begins as PCA whitening; then steps of Glow (Kingma & Dhariwal 2018) bend it: an affine of each dimension (actnorm),
 a permutation, and a coupling, in which half of the dimensions, through a network of one hidden layer, scale and shift

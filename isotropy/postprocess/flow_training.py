@@ -1,4 +1,4 @@
-"""Gaussian calibration: a small normalising flow trained on points (after BERT-flow, Li et al. 2020).
+"""Gaussian calibration: a small normalizing flow trained on points (after BERT-flow, Li et al. 2020).
 
 Trained by maximum likelihood, log N(f(x); 0, I) + log |det df/dx|, so that the images f(x) of the points become
 Gaussian. Whitening replaces the data-dependent start of actnorm; and a tenth of the points, on which nothing is

@@ -32,16 +32,16 @@ FITS: dict[str, tuple[Callable[..., Fitted], type[Fitted]]] = {
 
 
 def fit(method: str, points: Tensor, **parameters: Any) -> Fitted:
-    """Fit a method of the catalogue on points [n, d].
+    """Fit a method of the catalog on points [n, d].
 
     Args:
         method: its slug.
         points: [n, d] to learn from.
-        parameters: those of the catalogue by name; what is left out takes its default. ``flow`` also takes
+        parameters: those of the catalog by name; what is left out takes its default. ``flow`` also takes
             ``progress``.
 
     Raises:
-        ValueError: no such method or parameter; a parameter is not in the catalogue's range, or it or the points do
+        ValueError: no such method or parameter; a parameter is not in the catalog's range, or it or the points do
             not suit the method.
 
     """

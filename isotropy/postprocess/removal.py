@@ -48,9 +48,9 @@ def fit_all_but_the_top(points: Tensor, D: int | None = None) -> Removal:
 def fit_weighted_removal(points: Tensor, D: int | None = None) -> Removal:
     """Fit the removal of the mean and of a part of each of the top D components on points [n, d].
 
-    The map is that of Liang et al. (2021), but for the centring, which their code leaves out. The weights are ours:
+    The map is that of Liang et al. (2021), but for the centering, which their code leaves out. The weights are ours:
     they train theirs, unbounded, until cosines match human scores of word pairs, which points alone do not have. Here
-    they are those in [0, 1] that maximise IsoScore of the fitted points. IsoScore grows with
+    they are those in [0, 1] that maximize IsoScore of the fitted points. IsoScore grows with
     (sum v)^2 / sum v^2 over the variances v left; setting its derivative to zero levels the top D to
 
         c = sum_{i > D} v_i^2 / sum_{i > D} v_i,    so    weight_i = 1 - sqrt(c / v_i).

@@ -1,4 +1,4 @@
-"""Centring, and standardisation of each dimension."""
+"""Centering, and standardization of each dimension."""
 
 from __future__ import annotations
 

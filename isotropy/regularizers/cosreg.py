@@ -15,10 +15,10 @@ class CosReg(torch.nn.Module):
 
     With u the n unit rows it is lam (||sum u||^2 - n) / n^2: the sum of the cosines of all ordered pairs of different
     rows, over n^2. Linear in n, as no pair is ever looked at. lam > 0 moves points apart in direction, so that their
-    mean goes towards the origin; lam < 0 draws them together. It sees the mean of the points more than their
+    mean goes toward the origin; lam < 0 draws them together. It sees the mean of the points more than their
     covariance: it is not a penalty on IsoScore.
 
-    Gao et al. penalise the matrix of all word embeddings, with lam = 1. Rudman & Eickhoff (2024) compare I-STAR with
+    Gao et al. penalize the matrix of all word embeddings, with lam = 1. Rudman & Eickhoff (2024) compare I-STAR with
     the same term on the tokens of a batch in the last layer, which is what points are here.
 
     A row of zeros has no direction: it is left out, of n too, and its gradient is 0. Of no rows, or one, the penalty

@@ -55,7 +55,7 @@ class IStar(torch.nn.Module):
         self.register_load_state_dict_pre_hook(_make_room)  # type: ignore[no-untyped-call]
 
     def set_shrinkage(self, S: Tensor) -> None:
-        """Set the shrinkage covariance [d, d], towards which the points' covariance is shrunk.
+        """Set the shrinkage covariance [d, d], toward which the points' covariance is shrunk.
 
         Raises:
             ValueError: ``S`` is not a finite square matrix.

@@ -14,7 +14,7 @@ class SpectrumControl(torch.nn.Module):
     """Penalty lam (1 - E) on the singular values s of a matrix W [V, d], to be added to the task's loss.
 
     E = ((sum s^2)^2 / sum s^4 - 1) / (d - 1) is 1 where all d singular values are equal and 0 where only one is left.
-    lam > 0 flattens the spectrum, lam < 0 makes it steeper. E does not depend on the scale of W. W is not centred: a
+    lam > 0 flattens the spectrum, lam < 0 makes it steeper. E does not depend on the scale of W. W is not centered: a
     mean that its rows share is a singular value too, often the greatest, and is what narrows embeddings to a cone.
 
     **This is not the method of the paper, and its figures are not that method's.** Wang, Huang, Huang, Hu, Wang & Gu

@@ -17,7 +17,7 @@ class UnbiasedIStar(torch.nn.Module):
     """Penalty lam (1 - mean over layers of the bias-corrected IsoScore), to be added to the task's loss.
 
     lam > 0 makes points more isotropic, lam < 0 less. IsoScore of the n points of a batch is too low by much unless n
-    is many times d; I-STAR (Rudman & Eickhoff 2024) makes up for it by shrinking their covariance towards that of many
+    is many times d; I-STAR (Rudman & Eickhoff 2024) makes up for it by shrinking their covariance toward that of many
     points, stale by up to an epoch, by a zeta to be chosen. Here tr(S)^2 and tr(S S) are estimated without bias from
     the batch alone (``isotropy.unbiased``), so there is no matrix to refresh and no zeta.
 

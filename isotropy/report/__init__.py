@@ -1,4 +1,4 @@
-"""Every measure of the catalogue, of one cloud."""
+"""Every measure of the catalog, of one cloud."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ MEASURES = spread.MEASURES | directions.MEASURES | neighbours.MEASURES | topolog
 
 
 def measure(cloud: Cloud, slugs: Iterable[str] | None = None) -> dict[str, Finding]:
-    """Return what was found, by slug, in the order of the catalogue.
+    """Return what was found, by slug, in the order of the catalog.
 
     Args:
         cloud: the points.
         slugs: of the measures to take, in any order; None takes all.
 
     Raises:
-        ValueError: the catalogue has no measure of a slug.
+        ValueError: the catalog has no measure of a slug.
 
     """
     chosen = set(CATALOG if slugs is None else [slugs] if isinstance(slugs, str) else slugs)

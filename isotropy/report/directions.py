@@ -59,7 +59,7 @@ def _cosine_histogram(cloud: Cloud) -> Finding:
 
 
 def _centred_cosines(rows: Tensor) -> dict[str, Any] | None:
-    """Return the histogram of centred rows [m, d], less those that are the mean; None where no pair has a cosine."""
+    """Return the histogram of centered rows [m, d], less those that are the mean; None where no pair has a cosine."""
     rows = rows[rows.any(dim=1)]
     mean = _mean_over_pairs(rows).value
     if mean is None:

@@ -1,4 +1,4 @@
-"""How the labelled classes of a cloud lie."""
+"""How the labeled classes of a cloud lie."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the nearest neighbours of a cloud's rows say. All share one search, among distinct rows."""
+"""What the nearest neighbors of a cloud's rows say. All share one search, among distinct rows."""
 
 from __future__ import annotations
 

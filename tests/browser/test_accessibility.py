@@ -48,7 +48,7 @@ PATHS = (
 )
 GRAVE = ("serious", "critical")
 LOOKS = (("light", 1280), ("dark", 390))
-"""Colours do not depend on the width, nor what is where on the colours: two looks see all four."""
+"""Colors do not depend on the width, nor what is where on the colors: two looks see all four."""
 OPTIONS = {"resultTypes": ["violations"]}
 """What is in order is not told at length, which takes longer than to find it."""
 

@@ -34,7 +34,7 @@ def test_labels_of_points_are_readable(open_page: Callable[..., Page], filled: F
 
 
 def contrast(one: str, other: str) -> float:
-    """Return the contrast of two opaque colours as WCAG defines it, from 1 to 21."""
+    """Return the contrast of two opaque colors as WCAG defines it, from 1 to 21."""
     darker, lighter = sorted(map(luminance, (one, other)))
     return (lighter + 0.05) / (darker + 0.05)
 

@@ -68,9 +68,9 @@ def test_embeddings_are_uploaded_looked_at_measured_read_and_purged(dashboard, p
     measures = page.get_by_role("region", name="All measures")
     table = measures.get_by_role("table", name="Mean, directions and dimensions")
     expect(table.get_by_role("rowheader", name="Mean cosine similarity")).to_be_visible()
-    shares = measures.get_by_label("Numbers of k-th anisotropy, centred")
+    shares = measures.get_by_label("Numbers of k-th anisotropy, centered")
     expect(shares).to_be_hidden()
-    measures.get_by_text("8 values of k-th anisotropy, centred").press("Enter")
+    measures.get_by_text("8 values of k-th anisotropy, centered").press("Enter")
     expect(shares.get_by_role("row")).to_have_count(1 + 8)
     with page.expect_download() as download:
         measures.get_by_role("link", name="as CSV").click()
@@ -155,7 +155,7 @@ def test_a_sweep_goes_from_the_form_to_its_scatter_and_to_a_table_in_latex(dashb
 def test_a_wrong_form_comes_back_filled_in_with_the_sentence_at_its_field(filled, page):
     page.goto(f"{filled.url}/experiments/new?dataset_id={filled.dataset}")
     page.get_by_label("λ values", exact=True).fill("abc")
-    expect(page.locator("#plan")).to_contain_text("Expected λ values as a number, got 'abc'.")
+    expect(page.locator("#plan")).to_contain_text("Enter a number, not 'abc'.")
     page.get_by_role("button", name="Launch").click()
     field = page.get_by_label("λ values", exact=True)
     expect(field).to_have_value("abc")

@@ -42,7 +42,7 @@ def test_a_slider_is_moved_to_a_result_and_a_new_embedding_made_of_it(lab, page)
     name = page.locator("#names option").nth(7).get_attribute("value")
     page.get_by_label("Look up").fill(name)
     page.get_by_role("button", name="Look up").click()
-    expect(page.get_by_role("region", name=f"Neighbours of {name}")).to_be_visible()
+    expect(page.get_by_role("region", name=f"Neighbors of {name}")).to_be_visible()
     expect(page).to_have_url(re.compile(f"name={name}$"))
 
     page.get_by_role("button", name="Use as a new embedding").click()

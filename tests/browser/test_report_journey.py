@@ -1,4 +1,4 @@
-"""The report in a browser: neighbours by name, numbers when asked for, and the one file without a network."""
+"""The report in a browser: neighbors by name, numbers when asked for, and the one file without a network."""
 
 import json
 import re
@@ -15,7 +15,7 @@ HOSTILE = "</script><script>alert(1)</script>"
 
 @pytest.fixture(scope="module")
 def report(dashboard, tmp_path_factory):
-    """The URL of a measured embedding with neighbours."""
+    """The URL of a measured embedding with neighbors."""
     cloud = np.random.default_rng(0).normal(size=(400, 8)) * np.arange(1, 9)
     path = tmp_path_factory.mktemp("cloud") / "cloud.npz"
     np.savez(path, vectors=cloud, words=np.array([f"word{i}" for i in range(len(cloud))]))
@@ -41,7 +41,7 @@ def report(dashboard, tmp_path_factory):
 
 def test_neighbours_are_chosen_by_name_and_kept_in_the_address(report, page: Page):
     page.goto(report)
-    neighbours = page.get_by_role("region", name="Nearest neighbours", exact=True)
+    neighbours = page.get_by_role("region", name="Nearest neighbors", exact=True)
     expect(neighbours.get_by_role("cell", name="first before")).to_be_visible()
     neighbours.get_by_label("Look up").fill(HOSTILE)
     neighbours.get_by_role("button", name="Look up").click()

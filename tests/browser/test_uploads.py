@@ -126,6 +126,7 @@ def test_what_the_server_refuses_is_said_at_its_field(dashboard, page, saved, tm
     expect(field).to_have_attribute("aria-invalid", "true")
     expect(field).to_be_focused()
     expect(page.locator("#annotations-error")).to_contain_text("labels.pkl: This is a Python pickle")
+    assert page.get_by_label("A file of vectors").evaluate("input => input.files[0].name") == "x.npy"
 
 
 def test_a_lost_connection_is_said_and_the_form_is_kept(dashboard, page, saved):

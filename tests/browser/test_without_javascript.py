@@ -34,7 +34,7 @@ def test_a_sweep_is_planned_launched_and_cancelled(filled, plain):
     plain.goto(f"{filled.url}/experiments/new?dataset_id={filled.dataset}")
     plain.get_by_label("λ values", exact=True).fill("abc")
     plain.get_by_role("button", name="Update preview").click()
-    expect(plain.locator("#plan")).to_contain_text("Expected λ values as a number, got 'abc'.")
+    expect(plain.locator("#plan")).to_contain_text("Enter a number, not 'abc'.")
     plain.get_by_label("λ values", exact=True).fill("1, 2")
     plain.get_by_role("checkbox", name="CosReg").check()
     plain.get_by_role("button", name="Update preview").click()

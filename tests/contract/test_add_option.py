@@ -48,7 +48,7 @@ assert parse(values | read_values(ImmutableMultiDict([("momentum", "0.5")]))).mo
 try:
     parse(values | {"momentum": "2"})
 except InvalidError as error:
-    assert (error.field, error.message) == ("momentum", "Expected Momentum below 1, got 2.")
+    assert (error.field, error.message) == ("momentum", "Enter a number below 1, not 2.")
 try:
     SweepRequest(**needed, momentum=2)
 except ValidationError as error:

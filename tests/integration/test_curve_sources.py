@@ -1,4 +1,4 @@
-"""Which embeddings another may be shrunk towards, and which are offered."""
+"""Which embeddings another may be shrunk toward, and which are offered."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -175,7 +175,10 @@ def test_the_map_is_written_with_the_lines_that_apply_it(decide, folder, numbers
         (("corpus.jsonl", "--pairs", "pairs.csv", "--labels", "side"), ["--pairs", "--labels", "one"]),
         (("corpus.jsonl", "--queries", "queries.jsonl", "--labels", "side"), ["--queries goes with --qrels"]),
         (("corpus.jsonl", "--queries", "queries.jsonl", "--qrels", "other.tsv"), ["No query id", "'x0'", "--ids"]),
-        (("corpus.npy", "--queries", *SEARCHED), ["No document id", "'d", "numbers from 0"]),
+        (
+            ("corpus.npy", "--queries", *SEARCHED),
+            ["No document id", "'d", "numbers from 0", "a .npy file holds no ids"],
+        ),
         (("corpus.npy", "--pairs", "pairs.csv"), ["No row id", "pairs.csv"]),
         (("corpus.jsonl", "--queries", "queries.jsonl", "--qrels", "zero.tsv"), ["no relevant document", "above 0"]),
         (("corpus.jsonl", "--queries", "queries.jsonl", "--qrels", "twice.tsv"), ["twice", "'q0'"]),

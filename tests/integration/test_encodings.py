@@ -331,9 +331,9 @@ def test_a_configuration_that_cannot_be_is_refused_at_its_field(client, draft, c
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
-        ({"poolings": []}, "Expected Pooling with 1 or more values, got 0."),
-        ({"layers": "one"}, "Expected Layers as a whole number, got 'one'."),
-        ({"max_rows": "1"}, "Expected Max rows of at least 2, got 1."),
+        ({"poolings": []}, "Enter 1 or more values."),
+        ({"layers": "one"}, "Enter a whole number, not 'one'."),
+        ({"max_rows": "1"}, "Enter a number of at least 2, not 1."),
     ],
 )
 def test_the_form_comes_back_filled_in_with_the_sentence_at_its_field(client, draft, changed, sentence):

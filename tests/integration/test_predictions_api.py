@@ -134,7 +134,7 @@ def test_the_end_of_a_scripts_run_compares_it_with_the_best_constant(client, beg
     assert told["results"]["trivial"]["predictor"] == "always “5”, the most frequent class of the validation rows"
     assert told["results"]["trivial"]["metrics"] == {"accuracy": 0.75, "f1": 0.0, "matthews": 0.0}
     assert told["results"]["n_validation"] == 4
-    assert told["learned_nothing"] == "It predicts “5” for every validation row."
+    assert told["learned_nothing"] == "Every validation row was predicted as “5”."
 
 
 def test_a_scripts_training_that_diverges_is_told(client, begin, context):

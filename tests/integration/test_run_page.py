@@ -134,7 +134,7 @@ def test_why_two_protocols_can_give_a_layer_one_score_is_told_beside_them(client
     reference = {"reference": {"zeta": 0.75, "layers": [0.1, 0.1], "pooling": "last", "n": 40, "layer_reasons": []}}
     run_id, _ = add(status=RunStatus.FINISHED, performance=0.9, results=RESULTS | reference)
     page = client.get(f"/runs/{run_id}").text
-    assert "shrinks the covariance of last tokens towards that of all tokens of the layer. Where last tokens" in page
+    assert "shrinks the covariance of last tokens toward that of all tokens of the layer. Where last tokens" in page
     assert "nothing but the latter is left, and both rows agree." in page
     unfinished, _ = add()
     assert "both rows agree" not in client.get(f"/runs/{unfinished}").text

@@ -53,4 +53,4 @@ def test_a_choice_is_frozen_by_command(typed, context, isoscope):
     assert len(list(isoscope.predictions(run, split="test"))) == 4
     changed = isoscope.open_test(experiment_id, "lambda = 0", note="second thoughts")
     assert [one["number"] for one in changed["openings"]] == [1, 2]
-    assert "changed afterwards: λ = 0, by local user" in typed("open-test", "Sealed")[1]
+    assert "changed afterward: λ = 0, by local user" in typed("open-test", "Sealed")[1]

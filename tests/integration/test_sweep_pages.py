@@ -61,7 +61,7 @@ def refused(client, data):
 def test_a_wrong_sweep_comes_back_filled_in_with_the_sentence_at_its_field(client, dataset):
     page = refused(client, sweep(dataset, lambdas="abc", seeds="3, 4"))
     assert 'aria-describedby="lambdas-help lambdas-error" aria-invalid="true" autofocus' in page
-    assert "Expected λ values as a number, got &#39;abc&#39;." in page
+    assert "Enter a number, not &#39;abc&#39;." in page
     assert 'value="3, 4"' in page
 
 
@@ -109,7 +109,7 @@ def test_a_grid_keeps_its_rows_and_offers_one_more(client, dataset):
 def test_a_wrong_value_of_the_grid_is_told_at_the_grid(client, dataset):
     rows = {"grid_field": ["epochs", ""], "grid_values": ["1, x", ""]}
     page = refused(client, sweep(dataset, **rows))
-    assert 'id="grid-error">Expected Epochs in the grid as a whole number, got &#39;x&#39;.' in page
+    assert 'id="grid-error">Enter a whole number, not &#39;x&#39;.' in page
     assert 'value="1, x"' in page
 
 
@@ -129,7 +129,7 @@ def test_what_is_wrong_of_the_whole_grid_is_told_at_all_of_it(client, dataset, f
 
 def test_sets_of_regularizers_are_no_row_of_the_grid(client, dataset):
     page = refused(client, sweep(dataset, grid_field="fixed_regularizers", grid_values="cosreg"))
-    assert "Expected an option for the values cosreg, got fixed_regularizers." in page
+    assert "Choose an option for the values cosreg." in page
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_all_wrong_fields_are_marked_at_once_and_listed_with_links_and_their_fol
     folds = re.findall(r'<details class="(?:fold|own)" (open)?>\s*<summary id="fold-([a-z-]+)"', page)
     opened = {slug for is_open, slug in folds if is_open}
     assert opened == {"optimizer-and-schedule", "shrinkage-covariance", "fixed", "checkpoint-and-early-stopping"}
-    assert "Expected Batch size of at least 1, got 0." in alert
+    assert "Enter a number of at least 1, not 0." in alert
     again = client.post("/api/experiments", json={"batch_size": 0, "warmup": 2, "model": "m"}).json()
     assert (again["field"], again["detail"]) == tuple(again["errors"][0][name] for name in ("field", "detail"))
     told = {one["field"]: one["detail"] for one in again["errors"]}

@@ -1,4 +1,4 @@
-"""Neighbours, intrinsic dimension and hubness against scikit-learn, scikit-dimension 0.5 and scipy."""
+"""Neighbors, intrinsic dimension and hubness against scikit-learn, scikit-dimension 0.5 and scipy."""
 
 import numpy as np
 import pytest

@@ -1,6 +1,6 @@
 """Bias-corrected IsoScore against the U-statistics it stands for and against the package of Chun et al. (2026).
 
-The package's ``row`` is the participation ratio corrected for few rows, of the centred points, all columns known.
+The package's ``row`` is the participation ratio corrected for few rows, of the centered points, all columns known.
 """
 
 from itertools import permutations, product

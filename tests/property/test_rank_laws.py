@@ -13,7 +13,7 @@ from isotropy.spectrum import Moments, eigenvalues
 
 
 def scores(x, pieces=1):
-    """Every rank of a cloud given in pieces: of the centred points, and RankMe of the points as they are."""
+    """Every rank of a cloud given in pieces: of the centered points, and RankMe of the points as they are."""
     moments = Moments(x.shape[1])
     for piece in x.tensor_split(pieces):
         moments.update(piece)

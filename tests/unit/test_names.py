@@ -10,7 +10,7 @@ from app.core.names import file_stem
     [
         ("word2vec.npz, ZCA whitening", "word2vec-zca-whitening"),
         ("word2vec.npz, Soft ZCA whitening, eps 0.5", "word2vec-soft-zca-whitening-eps-0.5"),
-        ("a.CSV, Centring", "a-centring"),
+        ("a.CSV, Centering", "a-centering"),
         ("whitened / twice", "whitened-twice"),
         ("../../.bashrc", "bashrc"),
         ("glove.6B.50d", "glove.6b.50d"),

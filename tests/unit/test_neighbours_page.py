@@ -1,4 +1,4 @@
-"""The neighbours of the row that a URL names."""
+"""The neighbors of the row that a URL names."""
 
 from app.embeddings.lookups import Neighbour, read_neighbours
 

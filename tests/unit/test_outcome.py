@@ -23,19 +23,19 @@ def test_each_measure_is_told_with_both_values():
 
 def test_labels_have_a_sentence_of_their_own():
     found = compared(isoscore=(0.5, 0.4), partition_log=(-2.0, -1.0), silhouette=(0.1, 0.25))
-    assert outcome_of("Centring", found) == (
-        "On rows that Centring has not seen, IsoScore falls from 0.500 to 0.400; the partition function's logarithm "
+    assert outcome_of("Centering", found) == (
+        "On rows that Centering has not seen, IsoScore falls from 0.500 to 0.400; the partition function's logarithm "
         "gets better, from −2.00 to −1.00. The silhouette of the labels rises from 0.100 to 0.250."
     )
 
 
 def test_what_does_not_change_in_the_digits_shown_stays():
-    assert outcome_of("Centring", compared(isoscore=(0.5, 0.50001))).endswith("IsoScore stays at 0.500.")
+    assert outcome_of("Centering", compared(isoscore=(0.5, 0.50001))).endswith("IsoScore stays at 0.500.")
 
 
 @pytest.mark.parametrize("values", [(None, 0.5), (0.5, None)])
 def test_of_what_is_undefined_nothing_is_said(values):
-    assert outcome_of("Centring", compared(isoscore=values)) == ""
+    assert outcome_of("Centering", compared(isoscore=values)) == ""
 
 
 def test_a_change_without_values_by_block_has_no_interval():

@@ -83,7 +83,7 @@ def test_defaults_fit_the_fewest_rows():
 
 def test_a_position_is_described_by_what_is_not_usual():
     assert described("soft_zca", {"eps": 0.1}) == "Soft ZCA whitening, eps 0.1"
-    assert described("centring", {}) == "Centring"
+    assert described("centring", {}) == "Centering"
     parameters = method_settings_of(embedding(), "flow", {"rate": 0.01}).parameters
     assert described("flow", parameters) == "Gaussian calibration by a flow, steps 500, rate 0.01"
 
@@ -122,5 +122,5 @@ def test_texts_become_numbers():
     method = METHODS["cluster_based"]
     assert numbers_of(method, {"D": " 3", "clusters": "", "eps": "x"}) == {"D": 3}
     assert numbers_of(METHODS["soft_zca"], {"eps": "1e-3"}) == {"eps": 0.001}
-    with pytest.raises(InvalidError, match="Expected D as a number, got 'three'"):
+    with pytest.raises(InvalidError, match="Enter a number, not 'three'"):
         numbers_of(method, {"D": "three"})

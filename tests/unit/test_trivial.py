@@ -76,7 +76,7 @@ def test_a_run_at_or_below_the_trivial_predictor_learned_nothing():
 
 def test_a_run_that_gives_every_row_the_same_learned_nothing_whatever_it_scores():
     told = {"constant_prediction": "“yes”", "trivial": run(0).learning.trivial}
-    assert learned_nothing(run(0.6, told=told)) == "It predicts “yes” for every validation row."
+    assert learned_nothing(run(0.6, told=told)) == "Every validation row was predicted as “yes”."
 
 
 def test_of_a_correlation_nothing_is_zero():

@@ -107,7 +107,7 @@ def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
 
 
 def _measurements(embedding_id: str, cloud: Cloud) -> list[Measurement]:
-    """A row for every measure of the catalogue."""
+    """A row for every measure of the catalog."""
     return [Measurement(embedding_id=embedding_id, **columns_of(slug, found)) for slug, found in measure(cloud).items()]
 
 

@@ -1,4 +1,4 @@
-"""Nearest neighbours by name, of a sample and of one row among all: the look-up job."""
+"""Nearest neighbors by name, of a sample and of one row among all: the look-up job."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ def named_neighbours(
         before: [n, d] floating.
         after: the same rows mapped, [n, any].
         queries: rows to look up, int64 [m].
-        k: neighbours of each; fewer where there are fewer rows.
+        k: neighbors of each; fewer where there are fewer rows.
 
     Returns:
         One ``{"name", "before": [{"name", "cosine"}], "after": [...]}`` a query, nearest first. A row is not its own
-        neighbour. Rows of zeros have no direction: they are nobody's neighbours and have none.
+        neighbor. Rows of zeros have no direction: they are nobody's neighbors and have none.
 
     """
     sides = [_nearest(x, queries, k) for x in (before, after)]
@@ -58,10 +58,10 @@ def named_neighbours(
 
 
 def neighbours_data(cloud: Cloud, names: Sequence[str] | None, seed: int) -> dict[str, Any] | None:
-    """Return the neighbours of a report: of some named rows as they are, and less mean and top components.
+    """Return the neighbors of a report: of some named rows as they are, and less mean and top components.
 
     Args:
-        cloud: the points; neighbours are sought among ``cloud.pairs``, on which All-but-the-Top is fitted too.
+        cloud: the points; neighbors are sought among ``cloud.pairs``, on which All-but-the-Top is fitted too.
         names: of the rows of ``cloud.pairs``; None where they have none.
         seed: draws the rows that are looked up.
 
@@ -131,7 +131,7 @@ def _named(names: Sequence[str], nearest: list[tuple[int, float]]) -> list[dict[
 
 
 def look_up(lookup_id: str, settings: Settings, device: str) -> Sequence[Job]:
-    """Write the neighbours of the named row into the row of the look-up; on the CPU."""
+    """Write the neighbors of the named row into the row of the look-up; on the CPU."""
     return answer(Lookup, lookup_id, settings, _look_up)
 
 

@@ -1,4 +1,4 @@
-"""The curve job: IsoScore* at every zeta, for ever more rows, towards any covariance."""
+"""The curve job: IsoScore* at every zeta, for ever more rows, toward any covariance."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence

@@ -70,7 +70,7 @@ def threads_of_each(of: int) -> int:
 
 @contextmanager
 def sharing_cores(of: int) -> Iterator[None]:
-    """Have as many threads as one of several processes, and afterwards all again."""
+    """Have as many threads as one of several processes, and afterward all again."""
     threads = torch.get_num_threads()
     torch.set_num_threads(threads_of_each(of))
     try:

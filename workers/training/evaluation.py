@@ -83,11 +83,11 @@ def evaluate(
     The cloud is the union of all layers, the embedding layer and padding left out, whatever the run was trained on.
     With ``config.evaluation_zeta`` = 0 that is all. Above it, IsoScore* needs the covariance of more points than it
     scores: that of training tokens under the trained model, up to ``config.shrinkage_points`` of rows drawn by a seed
-    that all runs share. A layer's score is shrunk towards the training tokens of that layer.
+    that all runs share. A layer's score is shrunk toward the training tokens of that layer.
 
     Beside it stand further measures of each layer, of the same tokens and of sentence vectors; and the protocol of the
     reference's analysis: the sentence vectors of each layer by themselves at zeta = 0.75, first tokens of BERT and last
-    ones of GPT-2, shrunk towards all tokens of that layer; but its padding is left out.
+    ones of GPT-2, shrunk toward all tokens of that layer; but its padding is left out.
     """
     config = task.config
     seen = observe(model, validation, np.arange(len(validation)), task, progress)
@@ -195,7 +195,7 @@ def _last_layer(sentences: Sentences, pairs: Mapping[str, ByLayer]) -> dict[str,
 
 @dataclass(frozen=True)
 class SealedRows:
-    """Tokenised test rows, and the hash that names them."""
+    """Tokenized test rows, and the hash that names them."""
 
     rows: Rows
     sha256: str
@@ -232,7 +232,7 @@ def _of_test_rows(reason: str) -> str:
 
 
 def seal(columns: Columns, task: Task, tokenizer: PreTrainedTokenizerBase, max_length: int) -> SealedRows:
-    """Tokenise test rows before training, so that a label nobody knows fails the run at once."""
+    """Tokenize test rows before training, so that a label nobody knows fails the run at once."""
     config = task.config
     return SealedRows(
         task.encode(columns, tokenizer, max_length), rows_sha256(columns, config.text_columns, config.label_column)

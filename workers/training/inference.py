@@ -1,4 +1,4 @@
-"""Tokenised rows, run through a model that is only looked at, batch by batch."""
+"""Tokenized rows, run through a model that is only looked at, batch by batch."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ Collate = Callable[[list[dict[str, Any]]], Mapping[str, Tensor]]
 
 @dataclass(frozen=True)
 class Rows:
-    """Tokenised rows with what is to be predicted of them, and how to make a batch of them."""
+    """Tokenized rows with what is to be predicted of them, and how to make a batch of them."""
 
     dataset: datasets.Dataset
     """``input_ids`` and the tokenizer's other columns, and the labels that the model's head asks for."""

@@ -231,7 +231,7 @@ class ZetaCurve(Base):
 
 
 class Lookup(Base):
-    """The nearest neighbours of one row among all rows of an embedding, found by the name of the row."""
+    """The nearest neighbors of one row among all rows of an embedding, found by the name of the row."""
 
     __tablename__ = "lookups"
     # A name is looked up once, however often it is asked for at once.
@@ -247,7 +247,7 @@ class Lookup(Base):
     error: Mapped[str | None] = mapped_column(Text)
     attempts: Mapped[int] = mapped_column(default=0)
     results: Mapped[dict[str, Any] | None]
-    """Neighbours as in ``FigureData``, of the one row, with its place in the file as ``row``."""
+    """Neighbors as in ``FigureData``, of the one row, with its place in the file as ``row``."""
     created_at: Mapped[datetime] = mapped_column(default=utcnow)
 
 
@@ -271,7 +271,7 @@ class PostProcessing(Base):
     results: Mapped[dict[str, Any] | None]
     """``{"rows", "distinct", "fit_rows", "seed", "before": {slug: finding}, "after": {...}, "in_sample": {...},
     "neighbours"}``: distinct is the number of rows that differ, as equal ones are fitted on or held out together; a
-    finding is a ``Measurement`` as a dict without its embedding; neighbours as in ``FigureData``, null without names.
+    finding is a ``Measurement`` as a dict without its embedding; neighbors as in ``FigureData``, null without names.
     Before and after are of the rows held out, in sample of those fitted on, after."""
     state_sha256: Mapped[str | None] = mapped_column(ForeignKey("files.sha256"), index=True)
     """The fitted map as safetensors, for ``isotropy.postprocess.methods.restore``."""

@@ -169,7 +169,7 @@ class SealedScore(Base):
 class Opening(Base):
     """A choice that was made for an experiment before, or after, its test scores were shown. Append only.
 
-    The first opening of an experiment is the one that counts; every later one is a choice changed afterwards.
+    The first opening of an experiment is the one that counts; every later one is a choice changed afterward.
     Openings outlive their experiment, because they are counted for the test rows.
     """
 

@@ -24,7 +24,7 @@ class Behind:
     more: str = ""
     source: str = ""
     measures: tuple[str, ...] = ()
-    """Slugs of related measures in the catalogue."""
+    """Slugs of related measures in the catalog."""
 
     @property
     def short(self) -> bool:

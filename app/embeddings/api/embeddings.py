@@ -138,7 +138,7 @@ class ZetaCurveOut(BaseModel):
 
 
 class LookupOut(Row):
-    """The nearest neighbours of a row among all rows; results are null until there are any."""
+    """The nearest neighbors of a row among all rows; results are null until there are any."""
 
     name: str
     status: ResultStatus
@@ -155,7 +155,7 @@ class LookupRequest(BaseModel):
 
 
 class ZetaCurveRequest(BaseModel):
-    """The embedding whose covariance to shrink towards."""
+    """The embedding whose covariance to shrink toward."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -266,7 +266,7 @@ def restore_embedding(context: ContextDep, embedding_id: str) -> Embedding:
 
 @router.get("/{embedding_id}/figure-data/{slug}")
 def show_figure_data(context: ContextDep, embedding_id: str, slug: FigureDataSlug) -> dict[str, Any]:
-    """What a figure shows and no single measure holds: scores by number of rows, the plane, nearest neighbours."""
+    """What a figure shows and no single measure holds: scores by number of rows, the plane, nearest neighbors."""
     return service.get_stored_figure(context, embedding_id, slug)
 
 

@@ -1,4 +1,4 @@
-"""The catalogue of measures, and what was measured."""
+"""The catalog of measures, and what was measured."""
 
 from typing import Annotated, Any, Literal
 
@@ -42,7 +42,7 @@ class FindingOut(BaseModel):
 
 
 class MeasureOut(Row):
-    """A measure of the catalogue, in its words."""
+    """A measure of the catalog, in its words."""
 
     slug: str
     group: Group

@@ -32,7 +32,7 @@ class Histogram(NamedTuple):
 
 
 def cosines(overlay: Overlay) -> Figure:
-    """Histograms of the cosine of pairs of rows with the exact mean over all pairs; of one subject, centred too."""
+    """Histograms of the cosine of pairs of rows with the exact mean over all pairs; of one subject, centered too."""
     centred = not overlay.several and bool(overlay.series[0].of(HISTOGRAM).get("centred"))
     line = "The line is the exact mean over all pairs"
     if centred:
@@ -71,7 +71,7 @@ def _centred_counts(one: Series) -> list[int | None]:
 
 
 def _histograms(overlay: Overlay) -> list[Histogram]:
-    """The raw cosines of each subject; of one alone the centred ones too, behind whose colour is that of the data."""
+    """The raw cosines of each subject; of one alone the centered ones too, behind whose color is that of the data."""
     if overlay.several:
         return [_raw(one, one.label, one.colour, one.label) for one in overlay.series]
     (one,) = overlay.series

@@ -18,7 +18,7 @@ MOST_BARS = 150
 
 
 def barcode(overlay: Overlay) -> Figure:
-    """The bars from the longest to the shortest, the prominent ones coloured."""
+    """The bars from the longest to the shortest, the prominent ones colored."""
     outline = "" if _few(overlay) else " Drawn is their outline, the ranks on a logarithmic axis."
     return Figure(
         slug="barcode",
@@ -134,7 +134,7 @@ def twonn(overlay: Overlay) -> Figure:
     return Figure(
         slug="twonn",
         title="TwoNN fit",
-        caption="Each point is a row: μ is the distance to its second neighbour over that to its first, F the share of "
+        caption="Each point is a row: μ is the distance to its second neighbor over that to its first, F the share of "
         f"rows with so small a μ. Slope: {overlay.each(_slope)}; {overlay.rows(lambda one: one.n(TWONN))}. The "
         f"{discard:.0%} with the greatest μ are not fitted.{drawn}",
         table=overlay.stacked(

@@ -1,4 +1,4 @@
-"""Subjects of a figure: an embedding or several, each with its colour, and those that have nothing to draw."""
+"""Subjects of a figure: an embedding or several, each with its color, and those that have nothing to draw."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

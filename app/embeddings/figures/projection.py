@@ -27,7 +27,7 @@ OTHERS = "other labels"
 
 
 class Points(NamedTuple):
-    """Points of one colour, as their places among all."""
+    """Points of one color, as their places among all."""
 
     name: str
     colour: str
@@ -68,7 +68,7 @@ def _remarks(overlay: Overlay) -> str:
     data = overlay.series[0].of(PROJECTION)
     remarks = ["Both axes have the same scale."]
     if data["labels"]:
-        remarks.append(f"The most frequent labels, {len(palette.SERIES)} at most, have colours of their own.")
+        remarks.append(f"The most frequent labels, {len(palette.SERIES)} at most, have colors of their own.")
     if density := data["density"]:
         beyond = f", but for {count(density['outside'])} beyond its edges" if density["outside"] else ""
         remarks.append(f"Shade: number of rows{beyond}.")
@@ -97,13 +97,13 @@ def _labels(one: Series) -> list[str]:
 
 
 def _colours(overlay: Overlay) -> dict[str, str]:
-    """The colours of the most frequent labels of all subjects."""
+    """The colors of the most frequent labels of all subjects."""
     sizes = Counter(label for one in overlay.series for label in _labels(one) if label)
     return dict(zip([label for label, _ in sizes.most_common(len(palette.SERIES))], palette.SERIES, strict=False))
 
 
 def _points(one: Series, most: int, colours: dict[str, str]) -> list[Points]:
-    """The points drawn by their labels, those behind first that have no colour of their own."""
+    """The points drawn by their labels, those behind first that have no color of their own."""
     labels = _labels(one)
     places = thinned(range(len(labels)), most)
     if one.of(PROJECTION)["labels"] is None:

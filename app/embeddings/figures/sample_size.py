@@ -70,7 +70,7 @@ def _say_full(one: Series) -> str:
 
 
 def _lines(overlay: Overlay, one: Series) -> list[SampleSizeLine]:
-    """Of one subject all scores that were drawn; of several the two without ζ, in the subject's colour."""
+    """Of one subject all scores that were drawn; of several the two without ζ, in the subject's color."""
     data = one.of(SAMPLE_SIZE)
     plain, unbiased = data["isoscore"], data["isoscore_unbiased"]
     if overlay.several:

@@ -115,17 +115,17 @@ RAW, CENTRED = "anisotropy_raw", "anisotropy_centred"
 
 
 def anisotropy(overlay: Overlay) -> Figure:
-    """k-th anisotropy of the points as they are and centred, which may be undefined and then has no values."""
-    drawn = "" if not overlay.several else " Raw: lines with dots; centred: dashed."
+    """k-th anisotropy of the points as they are and centered, which may be undefined and then has no values."""
+    drawn = "" if not overlay.several else " Raw: lines with dots; centered: dashed."
     undefined = " ".join(
-        f"{f'Of {one.name} centred' if overlay.several else 'Centred'} it is undefined: {one.reason(CENTRED)}"
+        f"{f'Of {one.name} centered' if overlay.several else 'Centered'} it is undefined: {one.reason(CENTRED)}"
         for one in overlay.series
         if not one.has(CENTRED)
     )
     return Figure(
         slug="anisotropy",
         title="k-th anisotropy",
-        caption="Share of the k-th strongest direction, with the mean left in (raw) and taken out (centred), "
+        caption="Share of the k-th strongest direction, with the mean left in (raw) and taken out (centered), "
         f"{overlay.rows(lambda one: one.n(RAW))}.{drawn} {undefined}".rstrip(),
         table=overlay.table("k", {"raw": _raw, "centred": _centred}),
         draw=partial(_draw_lines if overlay.several else _draw_bars, overlay),

@@ -258,6 +258,6 @@ def request_curve(context: ContextDep, embedding_id: str, source_id: Annotated[R
 
 @report_router.post("/neighbors")
 def look_up(context: ContextDep, embedding_id: str, name: Annotated[str, Form()]) -> Response:
-    """Have a row looked up by its name among all rows, and go to where its neighbours appear."""
+    """Have a row looked up by its name among all rows, and go to where its neighbors appear."""
     request_lookup(context, embedding_id, name)
     return see(f"/embeddings/{embedding_id}?{urlencode({'name': name})}#neighbours")

@@ -122,5 +122,5 @@ def show_opening(context: ContextDep, experiment_id: str) -> TestSplitOut:
 
 @router.post("/{experiment_id}/opening", status_code=201)
 def open_scores(context: ContextDep, experiment_id: str, request: OpeningRequest) -> TestSplitOut:
-    """Freeze a choice and open the test scores. Recorded for ever; a later choice is marked as changed afterwards."""
+    """Freeze a choice and open the test scores. Recorded for ever; a later choice is marked as changed afterward."""
     return TestSplitOut.from_split(open_test(context, experiment_id, request))

@@ -1,4 +1,4 @@
-"""What can be chosen before test scores are opened, a setting or one run, and what they say of it afterwards."""
+"""What can be chosen before test scores are opened, a setting or one run, and what they say of it afterward."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -113,7 +113,7 @@ class Opened:
     baseline: str | None
     """What the baseline is called; None of the baseline itself, and without one."""
     chosen: int | None
-    """Which choice it is: the first, or a later one that was changed afterwards; None where it was not chosen."""
+    """Which choice it is: the first, or a later one that was changed afterward; None where it was not chosen."""
 
 
 @dataclass(frozen=True)

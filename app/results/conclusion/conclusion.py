@@ -40,7 +40,8 @@ class Conclusion:
         """What was found, the relation first."""
         found = self.evidence
         together = [words.together(self.pooled)] if self.pooled else []
-        said = [words.headline(found), words.peaked(found), words.effect(found.effect), *together]
+        effect = "" if words.untested(found) else words.effect(found.effect)
+        said = [words.headline(found), words.peaked(found), effect, *together]
         return [*filter(None, said), *words.without(found)]
 
     @cached_property
@@ -83,7 +84,9 @@ def cautions(found: Evidence, sweep: Sweep) -> list[str]:
     for flagged, what in ((found.learned_nothing, "learned nothing"), (found.diverged, "diverged")):
         if flagged:
             labels = named([one.label for one in flagged])
-            said.append(f"{plural(len(flagged), 'run')} {what}: {labels}. {flagged[0].why}")
+            whys = list(dict.fromkeys(one.why for one in flagged))
+            why = whys[0] if len(whys) == 1 else f"For example, {flagged[0].label}: {whys[0]}"
+            said.append(f"{plural(len(flagged), 'run')} {what}: {labels}. {why}")
     if any(run.experiment.study for run in sweep.runs):
         said.append("A study chose λ by the results before it, so the runs are not independent and no p is exact.")
     if chosen := sum(map(_chose_on_validation, runs)):

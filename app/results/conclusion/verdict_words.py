@@ -1,4 +1,4 @@
-"""Each setting against λ = 0, in words: what the verdicts generalise to, which number to quote, what it would take."""
+"""Each setting against λ = 0, in words: what the verdicts generalize to, which number to quote, what it would take."""
 
 from typing import NamedTuple
 

@@ -12,11 +12,17 @@ from app.results.sweep import Sweep
 from isoscope.core.formatting import MISSING, count, number, plural, two_decimals
 
 
+def untested(found: Evidence) -> bool:
+    """Whether neither the relation nor the settings can be tested, which is then said once."""
+    return found.relation.value is None and found.effect.p is None
+
+
 def headline(found: Evidence) -> str:
     """Whether performance goes with isotropy across settings, in a sentence."""
     measured = found.relation
     if measured.value is None:
-        return f"The relation between isotropy and performance cannot be tested. {measured.reason}"
+        why = f"{measured.reason} {found.effect.reason}" if untested(found) else measured.reason
+        return f"{'Nothing' if untested(found) else 'No relation'} can be tested{' yet' * untested(found)}. {why}"
     if found.peaks_at_zero:
         return (
             "Performance peaks at λ = 0 and is lower on both sides, so neither more nor less isotropy goes with better "

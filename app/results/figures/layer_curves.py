@@ -58,7 +58,7 @@ def while_training(sweep: Sweep, looks: Mapping[str, Looks], measure: str, sampl
 
 
 def late_anisotropy(sweep: Sweep, looks: Mapping[str, Looks], sample: str = "") -> Figure:
-    """k-th anisotropy of the last layer, raw and centred, averaged over the last part of training.
+    """k-th anisotropy of the last layer, raw and centered, averaged over the last part of training.
 
     ``sample`` says what part of the looks is here, where that is not all.
     """
@@ -71,7 +71,7 @@ def late_anisotropy(sweep: Sweep, looks: Mapping[str, Looks], sample: str = "") 
         slug="late-anisotropy",
         title="k-th anisotropy late in training",
         caption=f"Of the last layer, averaged over the measurements in the last {100 * LAST_PART:.0f}% of training. "
-        f"{averaged(sizes)} Raw: with the mean of the points; centred: without it.{sample}"
+        f"{averaged(sizes)} Raw: with the mean of the points; centered: without it.{sample}"
         if found
         else "",
         table=Table(
@@ -136,7 +136,7 @@ def _numbers(shares: Sequence[Estimate | None], *, intervals: bool) -> list[Cell
 
 
 def _draw_shares(sweep: Sweep, found: Mapping[Setting, Mapping[str, Estimate]]) -> go.Figure:
-    """Raw to the left, centred to the right, on one scale."""
+    """Raw to the left, centered to the right, on one scale."""
     sides = (("x", SHARES[:3]), ("x2", SHARES[3:]))
     return plot(
         [
@@ -153,7 +153,7 @@ def _draw_shares(sweep: Sweep, found: Mapping[Setting, Mapping[str, Estimate]]) 
         ],
         showlegend=True,
         xaxis={"title": {"text": "k, raw"}, "dtick": 1, "domain": [0, 0.47]},
-        xaxis2={"title": {"text": "k, centred"}, "dtick": 1, "domain": [0.53, 1], "anchor": "y"},
+        xaxis2={"title": {"text": "k, centered"}, "dtick": 1, "domain": [0.53, 1], "anchor": "y"},
         yaxis={"title": {"text": "k-th anisotropy"}, "rangemode": "tozero"},
     )
 

@@ -1,4 +1,4 @@
-"""How settings are told apart where they are drawn: what colours stand for, dashes, symbols, the legend."""
+"""How settings are told apart where they are drawn: what colors stand for, dashes, symbols, the legend."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,12 +46,12 @@ def symbol(sweep: Sweep, setting: Setting) -> str:
 
 
 def group(sweep: Sweep, setting: Setting) -> str:
-    """What its colour stands for."""
+    """What its color stands for."""
     return NAMES[setting.regularizer] if len(sweep.methods) > 1 else f"λ = {short(setting.lam)}"
 
 
 def entry(sweep: Sweep, setting: Setting, drawn: Sequence[Setting]) -> dict[str, Any]:
-    """A line's place in the legend of those drawn: its own, or of many one for each colour."""
+    """A line's place in the legend of those drawn: its own, or of many one for each color."""
     if len(drawn) <= MOST_ENTRIES:
         return {"name": names(sweep, drawn, sweep.label)[drawn.index(setting)]}
     name = group(sweep, setting)
@@ -78,7 +78,7 @@ def names(sweep: Sweep, of: Sequence[Entry], label: Callable[[Entry, Collection[
 
 
 def _hue(sweep: Sweep, setting: Setting) -> tuple[Regularizer, bool]:
-    """What settings of nearly one colour have in common: the regularizer, where there is but one also λ's sign."""
+    """What settings of nearly one color have in common: the regularizer, where there is but one also λ's sign."""
     return setting.regularizer, len(sweep.methods) < 2 and setting.lam < 0
 
 
@@ -87,7 +87,7 @@ TITLES = {LAMBDA: "λ", REGULARIZER: "regularizer", ZETA: "ζ"}
 
 
 def choices(sweep: Sweep) -> Mapping[str, str]:
-    """What the runs can be coloured by because they differ in it, and what that is called."""
+    """What the runs can be colored by because they differ in it, and what that is called."""
     varies = {
         LAMBDA: len({setting.lam for setting in sweep.settings}) > 1,
         REGULARIZER: len(sweep.methods) > 1,
@@ -99,20 +99,20 @@ def choices(sweep: Sweep) -> Mapping[str, str]:
 
 @dataclass(frozen=True)
 class Colouring:
-    """The colour of every setting of a sweep. ``by`` is one of its choices; anything else means the usual one."""
+    """The color of every setting of a sweep. ``by`` is one of its choices; anything else means the usual one."""
 
     sweep: Sweep
     by: str = ""
 
     @cached_property
     def key(self) -> str:
-        """What the colours stand for: λ where there is one regularizer, else the regularizer."""
+        """What the colors stand for: λ where there is one regularizer, else the regularizer."""
         if self.by in choices(self.sweep):
             return self.by
         return REGULARIZER if len(self.sweep.methods) > 1 else LAMBDA
 
     def value(self, setting: Setting) -> Cell:
-        """What its colour stands for; None where that means nothing to it, as ζ does to plain training."""
+        """What its color stands for; None where that means nothing to it, as ζ does to plain training."""
         if self.key == LAMBDA:
             return setting.lam
         if self.key == REGULARIZER:
@@ -120,7 +120,7 @@ class Colouring:
         return setting.zeta if self.key == ZETA else setting.values[self._place]
 
     def colour(self, setting: Setting) -> str:
-        """Plain training has that of λ = 0 wherever the colours do not stand for something that it has, too."""
+        """Plain training has that of λ = 0 wherever the colors do not stand for something that it has, too."""
         value = self.value(setting)
         if self.key == LAMBDA:
             return palette.of_lambda(setting.lam)
@@ -134,13 +134,13 @@ class Colouring:
         return palette.SERIES[place] if place < len(palette.SERIES) else palette.QUIET
 
     def of_family(self, family: Family) -> str:
-        """The colour of all its settings but plain training; a quiet one where λ gives each its own."""
+        """The color of all its settings but plain training; a quiet one where λ gives each its own."""
         if self.key == LAMBDA:
             return palette.QUIET
         return self.colour(Setting(family.regularizer, 1.0, family.zeta, family.values))
 
     def label(self, setting: Setting) -> str:
-        """What its colour stands for, as a legend has it."""
+        """What its color stands for, as a legend has it."""
         value = self.value(setting)
         if value is None:
             return "λ = 0"

@@ -132,6 +132,6 @@ def _tick(axis: Axis, step: Cell) -> str:
 
 
 def _scale(most: float) -> list[list[float | str]]:
-    """Colours of λ from −most to most: each has the one that it has in every figure."""
+    """Colors of λ from −most to most: each has the one that it has in every figure."""
     places = [place / (SHADES - 1) for place in range(SHADES)]
     return [[place, palette.of_lambda((2 * place - 1) * most)] for place in places]

@@ -44,7 +44,7 @@ class ScatterStyle(NamedTuple):
     """The runs behind the means, too."""
     error: Error = Error.CI95
     colour: str = ""
-    """What colours stand for: one of ``colouring.choices``; else the usual."""
+    """What colors stand for: one of ``colouring.choices``; else the usual."""
 
 
 USUAL = ScatterStyle()

@@ -1,6 +1,6 @@
 """The marks of a scatter of settings: means with error bars, their λ, the runs behind them, and quiet lines.
 
-As many traces as colours, not as points: a thousand runs are drawn as fast as ten.
+As many traces as colors, not as points: a thousand runs are drawn as fast as ten.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -102,7 +102,7 @@ def error_bar(*found: Estimate) -> dict[str, Any]:
 
 
 def _paths(colouring: Colouring, marks: Sequence[Mark]) -> list[go.Scatter]:
-    """A quiet line through the means of each family in the order of λ; those of one colour are one trace with gaps."""
+    """A quiet line through the means of each family in the order of λ; those of one color are one trace with gaps."""
     by_colour = _gathered(colouring.sweep.families, colouring.of_family)
     of_family = _gathered(marks, lambda mark: colouring.sweep.family(mark.setting))
     plain_ones = [mark for mark in marks if mark.setting.baseline]
@@ -129,7 +129,7 @@ def _path(lines: Sequence[Sequence[Mark]], colour: str) -> go.Scatter:
 
 
 def _rings(marks: Sequence[Mark]) -> list[go.Scatter]:
-    """What tells plain training from all else whatever the colours stand for."""
+    """What tells plain training from all else whatever the colors stand for."""
     if not marks:
         return []
     return [
@@ -160,7 +160,7 @@ def _means(marks: Sequence[Mark], colour: str, sweep: Sweep) -> go.Scatter:
 
 
 def _names(marks: Sequence[Mark], ranges: Ranges) -> list[go.Scatter]:
-    """The λ of points beside them where there is room, that of plain training first; what else varies, colours tell."""
+    """The λ of points beside them where there is room, that of plain training first; what else varies, colors tell."""
     if len(marks) > MOST_NAMED:
         marks = [mark for mark in marks if mark.setting.baseline][:1]
     ordered = sorted(marks, key=lambda mark: not mark.setting.baseline)
@@ -201,7 +201,7 @@ def _seeds(marks: Sequence[Mark], colour: str) -> go.Scatter:
 
 
 def _legend(colouring: Colouring, marks: Sequence[Mark], *, told: bool) -> list[go.Scatter]:
-    """An entry for each family; of one, or of many, for each colour, unless that is λ and ``told`` anyway."""
+    """An entry for each family; of one, or of many, for each color, unless that is λ and ``told`` anyway."""
     sweep = colouring.sweep
     if 1 < len(sweep.families) <= MOST_ENTRIES:
         return [

@@ -83,14 +83,14 @@ def history(trials: Sequence[Trial], metric: str) -> Figure:
 
 
 def plane(trials: Sequence[Trial], metric: str) -> Figure:
-    """Where the trials lie in lambda and zeta, coloured by performance."""
+    """Where the trials lie in lambda and zeta, colored by performance."""
     tried = [one for one in _tried(trials) if one.trial.number]
     ends = [f([one.performance for one in tried]) for f in (min, max)] if tried else []
     shades = f" Light is {number(ends[0])}, dark {number(ends[1])}." if tried else ""
     return Figure(
         slug="search-plane",
         title="λ and ζ by performance",
-        caption=f"{plural(len(tried), 'trial')} without the baseline, coloured by {SCALES[metric].title}.{shades}",
+        caption=f"{plural(len(tried), 'trial')} without the baseline, colored by {SCALES[metric].title}.{shades}",
         table=Table([*COLUMNS, "performance"], [[*one.cells, one.performance] for one in tried]),
         draw=partial(_draw_plane, tried),
         empty=None if tried else NOT_YET,

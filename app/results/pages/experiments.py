@@ -165,7 +165,7 @@ def show_experiment(
         "split": read_test_split(context, experiment),
         "conclusion": read_conclusion(context, sweep),
         "search": outcome_of(experiment),
-        "methods": {NAMES[name]: name in reading("zeta") for name in sweep.compared},
+        "methods": {NAMES[name]: name in reading("zeta") for name in sweep.compared if name != "none"},
         "fixed": {NAMES[name]: lam for name, lam in config.fixed_regularizers.items()},
         "figures": by_section(offered(experiment)),
         "figure_sections": SECTIONS,

@@ -13,6 +13,7 @@ from app.training.datasets import (
     create_dataset,
     create_hub_dataset,
     delete_dataset,
+    experiments_using,
     get_dataset,
     list_datasets,
     read_dataset,
@@ -129,7 +130,8 @@ def confirm_delete(request: Request, context: ContextDep, dataset_id: str) -> Re
     shown = {
         "section": "data",
         "name": dataset.name,
-        "loss": "Its files and the description of its columns are deleted. Experiments that use it prevent this.",
+        "loss": "Deletes its files and the description of its columns.",
+        "used_by": experiments_using(context, dataset_id),
         "back": f"/datasets/{dataset_id}",
     }
     return templates.TemplateResponse(request, "web/confirm_delete.html", shown)

@@ -88,7 +88,7 @@ def _parse(values: Values, searched: Mapping[str, str]) -> StudyRequest:
     try:
         search = Search.model_validate(given | {"prune": searched.get("prune") == "true"})
     except ValidationError as error:
-        for sentence, place in messages_of(error.errors(), name=_label):
+        for sentence, place in messages_of(error.errors(), form=True):
             wrong.append(FieldError(str(place[0]) if place else "lam_low", sentence))
     if sweep is None or wrong:
         raise invalid(wrong)
@@ -108,10 +108,6 @@ def _of_the_sweep(values: Values) -> tuple[SweepRequest | None, list[FieldError]
         "it out there, or launch the sweep."
     )
     return sweep, [FieldError("grid", sentence)]
-
-
-def _label(place: Any) -> str:
-    return SEARCH_LABELS[str(place[0])] if place else ""
 
 
 def texts_of_search(search: Mapping[str, Any]) -> dict[str, str]:

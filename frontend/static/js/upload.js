@@ -42,9 +42,13 @@ function fail(form, sentence) {
   error.hidden = !sentence;
 }
 
-// The server's page says at its field what is wrong.
-function refuse(page) {
+// The server's page says at its field what is wrong; files that were chosen stay chosen.
+function refuse(page, form) {
   document.querySelector("main").replaceWith(page.querySelector("main"));
+  for (const { name, files } of inputsOf(form)) {
+    const input = document.querySelector(`main form[data-upload] input[type=file][name="${name}"]`);
+    if (input && files.length) input.files = files;
+  }
   document.querySelector("main [aria-invalid]")?.focus();
 }
 
@@ -75,7 +79,7 @@ function send(form) {
       // Not all at the same moment, or those who were sent away together come back together.
       again = setTimeout(() => send(form), 1000 * seconds * (1 + Math.random() / 2));
     } else if (request.status < 400) location.assign(request.responseURL);
-    else if (request.response?.querySelector("main")) refuse(request.response);
+    else if (request.response?.querySelector("main")) refuse(request.response, form);
     else fail(form, `The server answered with status ${request.status}. Try again.`);
   });
   request.addEventListener("error", () => fail(form, "The connection was lost, or the server stopped reading. Try again."));

@@ -10,7 +10,7 @@ from tests.once import make_once
 
 @pytest.fixture
 def vectors(cloud):
-    """An .npz of 400 named and labelled points, one of them not finite."""
+    """An .npz of 400 named and labeled points, one of them not finite."""
     cloud[7, 0] = np.nan
     file = io.BytesIO()
     words, labels = [f"word{i}" for i in range(400)], [f"{i % 3}" for i in range(400)]

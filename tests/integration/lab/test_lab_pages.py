@@ -80,7 +80,7 @@ def test_a_wrong_number_comes_back_with_the_sentence_at_its_field(client, source
     ):
         assert answer.status_code == 422
         assert f'value="{value}"' in answer.text
-        assert re.search(r'id="dial-D-error">Expected D as a (whole )?number', answer.text)
+        assert re.search(r'id="dial-D-error">Enter a (whole )?number', answer.text)
         assert "has not been tried" not in answer.text
 
 
@@ -137,7 +137,7 @@ def test_names_are_looked_up_among_the_rows_held_out(client, source, trial):
     lab = f"/embeddings/{source}/lab?method=soft_zca&eps=0.5"
     one = neighbours["of"][3]
     page = client.get(f"{lab}&name={one['name']}").text
-    assert f'aria-label="Nearest neighbours of {one["name"]}"' in page
+    assert f'aria-label="Nearest neighbors of {one["name"]}"' in page
     assert f'data-label="Before">{one["before"][0]["name"]}</td>' in page
     assert '<input type="hidden" name="eps" value="0.5"><input type="hidden" name="method" value="soft_zca">' in page
     outside = client.get(f"{lab}&name=<nobody>").text

@@ -55,7 +55,7 @@ def test_the_report_begins_with_words_whose_numbers_link_to_their_measures(clien
 
 def test_the_report_says_what_was_read_and_what_was_left_out(client, measured):
     said = text_of(client.get(f"/embeddings/{measured}"))
-    assert "Read from 8 columns, x0 to x7 ; rows named by word (400 different), labelled by side (2 different);" in said
+    assert "Read from 8 columns, x0 to x7 ; rows named by word (400 different), labeled by side (2 different);" in said
     assert "2 of 400 rows left out because of NaN, infinity or an empty cell" in said
 
 

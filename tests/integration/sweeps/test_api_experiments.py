@@ -219,8 +219,12 @@ def test_deleting_waits_for_the_runs_and_takes_the_data_set_last(client, context
     assert "6 of its runs have not ended" in client.delete(path).json()["detail"]
     in_use = client.delete(f"/api/datasets/{dataset['id']}")
     assert (in_use.status_code, "is used by an experiment" in in_use.json()["detail"]) == (409, True)
+    page = client.get(f"/datasets/{dataset['id']}/delete").text
+    assert f'href="/experiments/{created["id"]}"' in page
+    assert "Delete permanently" not in page
     client.post(f"{path}/cancel")
     assert client.delete(path).status_code == 204
+    assert "Delete permanently" in client.get(f"/datasets/{dataset['id']}/delete").text
     with context.sessions() as session:
         assert session.query(Run).count() == 0
     assert client.delete(f"/api/datasets/{dataset['id']}").status_code == 204

@@ -294,7 +294,7 @@ class TestMeasuring:
 class TestCurve:
     @pytest.fixture
     def curve(self, settings, sessions):
-        """Compute the curve of one embedding towards another."""
+        """Compute the curve of one embedding toward another."""
 
         def curve(points, source):
             row = ZetaCurve(embedding_id=points.id, source="embedding", source_id=source.id)

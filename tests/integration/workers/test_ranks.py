@@ -201,7 +201,7 @@ def out_of_memory(rank, order, run_id, slot, settings, device, meeting, answer):
     end, cause = (
         (ddp_launch.End.OUT_OF_MEMORY, FailureCause.MEMORY) if rank else (ddp_launch.End.FAILED, FailureCause.OTHER)
     )
-    answer.send((end, Failure("lost its neighbour", cause, None)))
+    answer.send((end, Failure("lost its neighbor", cause, None)))
 
 
 def test_on_gpus_each_process_needs_one_of_its_own(monkeypatch):

@@ -137,7 +137,7 @@ def test_a_training_that_diverges_is_told_and_learned_nothing(make_run, finished
     assert diverged(run).startswith("Training diverged: its task loss ended at ")
     assert diverged(run) in run.notes
     assert found.constant is not None
-    assert learned_nothing(run) == f"It predicts “{found.constant}” for every validation row."
+    assert learned_nothing(run) == f"Every validation row was predicted as “{found.constant}”."
 
 
 def test_a_training_that_learns_is_left_in_peace(make_run, finished):

@@ -139,11 +139,11 @@ def failed(lam, **known):
 
 
 def test_runs_that_learned_nothing_are_named_and_all_is_told_without_them():
-    flat, facts = failed(2.0, learned_nothing="It predicts “1” for every validation row.")
+    flat, facts = failed(2.0, learned_nothing="Every validation row was predicted as “1”.")
     found = concluded(*trend(slope=0.05), *flat, facts=facts)
     caution = next(one for one in found.cautions if "learned nothing" in one)
     assert "3 runs learned nothing: λ = 2, seed 0; λ = 2, seed 1; λ = 2, seed 2." in caution
-    assert "predicts “1”" in caution
+    assert "predicted as “1”" in caution
     with_them, without = found.evidence, found.evidence.without
     assert (with_them.relation.lambdas, without.relation.lambdas) == ((6,), (5,))
     said = " ".join(found.findings)
@@ -158,7 +158,7 @@ def test_the_number_to_quote_is_not_of_a_setting_that_learned_nothing():
     gains = {0.0: (0.80, 0.81, 0.82), 1.0: (0.83, 0.87, 0.85)}
     learned = [run(lam, seed, score) for lam, scores in gains.items() for seed, score in enumerate(scores)]
     flat = [run(2.0, seed, 0.5) for seed in range(3)]
-    facts = {one.id: RunFacts(learned_nothing="It predicts “1” for every validation row.", judged=True) for one in flat}
+    facts = {one.id: RunFacts(learned_nothing="All predicted as “1”.", judged=True) for one in flat}
     assert "λ = 1: " in concluded(*learned, *flat, facts=facts).to_quote
     known = {one.id: RunFacts(judged=True) for one in flat}
     assert "λ = 2: " in concluded(*learned, *flat, facts=known).to_quote
@@ -166,7 +166,7 @@ def test_the_number_to_quote_is_not_of_a_setting_that_learned_nothing():
 
 def test_constants_of_different_classes_are_found_though_their_scores_differ():
     runs = [run(2.0, seed, score, 0.01) for seed, score in enumerate((0.47, 0.53, 0.47))]
-    facts = {one.id: RunFacts(learned_nothing="It predicts one class.", judged=True) for one in runs}
+    facts = {one.id: RunFacts(learned_nothing="All predicted as one class.", judged=True) for one in runs}
     found = concluded(*trend(), *runs, facts=facts).evidence
     assert len(found.learned_nothing) == 3
 

@@ -49,7 +49,7 @@ def test_a_look_at_which_nothing_is_defined_still_has_its_range():
 
 def test_every_watched_measure_is_one_of_the_catalogue():
     assert [slug_of(measure) for measure in WATCHED if slug_of(measure) not in MEASURES] == []
-    assert title_of(SHARES[-1]) == "k-th anisotropy, centred, k = 3"
+    assert title_of(SHARES[-1]) == "k-th anisotropy, centered, k = 3"
     assert title_of("of another version") == "of another version"
 
 

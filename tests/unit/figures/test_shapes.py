@@ -35,7 +35,7 @@ def test_anisotropy_without_its_centred_half_says_why():
     raw = measurement("anisotropy_raw", 1.0, 10, {"values": [1.0, 0.0]})
     centred = measurement("anisotropy_centred", None, 10, reason="All points are equal.")
     (one,) = figures_of([Subject("x", {"anisotropy_raw": raw, "anisotropy_centred": centred})])
-    assert "Centred it is undefined: All points are equal." in one.caption
+    assert "Centered it is undefined: All points are equal." in one.caption
     assert [row[2] for row in one.table.rows] == [None, None]
     assert [bar.name for bar in one.draw().data] == ["raw"]
 

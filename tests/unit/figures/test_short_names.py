@@ -6,7 +6,7 @@ LAYER = "sst2 · all-MiniLM-L6-v2 · layer {}, mean"
 
 
 def test_names_that_are_short_enough_stay_whole():
-    names = ["word2vec.npz, centred", "word2vec.npz, whitened"]
+    names = ["word2vec.npz, centered", "word2vec.npz, whitened"]
     assert short_names(names, 28) == names
 
 

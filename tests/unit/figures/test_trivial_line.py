@@ -56,7 +56,7 @@ def test_runs_that_learned_nothing_are_crossed_out_named_and_counted(figure_of):
     (cross,) = crosses(figure.draw())
     assert len(cross.x) == 1
     assert (
-        "1 run learned nothing (a cross marks its setting): λ = 5 seed 0. Its performance, 0.500, is not above"
+        "1 run learned nothing (a cross marks its setting): λ = 5 seed 0. Performance 0.500 is not above"
         in figure.caption
     )
     place = figure.table.columns.index("runs_that_learned_nothing")
@@ -74,7 +74,7 @@ def test_each_run_has_its_reason_where_the_table_is_of_runs():
 
 def test_constant_runs_are_marked_wherever_they_lie():
     figure = lambda_performance(sweep(*SWEEP[:3], judged(5.0, performance=0.7, constant="“1”")), "accuracy")
-    assert "It predicts “1” for every validation row." in figure.caption
+    assert "Every validation row was predicted as “1”." in figure.caption
     assert len(crosses(figure.draw())) == 1
 
 
@@ -117,7 +117,7 @@ def test_a_run_without_a_performance_may_have_learned_nothing_too():
         5.0, performance=None, constant="2.35", performance_reason="The model gives every row one number."
     )
     figure = lambda_performance(sweep(*SWEEP[:3], constant), "accuracy")
-    assert "It predicts 2.35 for every validation row." in figure.caption
+    assert "Every validation row was predicted as 2.35." in figure.caption
     assert crosses(figure.draw()) == []
 
 

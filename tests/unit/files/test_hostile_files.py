@@ -117,7 +117,7 @@ HOSTILE_EMBEDDINGS = {
     "ragged jsonl": ("x.jsonl", b'{"a": [1, 2]}\n{"a": [1]}\n', "Line 2 holds 1 value under 'a'"),
     "a number of 401 digits": ("x.jsonl", b'{"a": [1' + b"0" * 400 + b"]}\n", "too large for 64 bits"),
     "words cut off": ("x.vec", b"3 2\nking 1 2\n", "declares 3 words, and 1 lines follow"),
-    "words without numbers": ("x.txt", b"a text of words\n", "holds 'text' where a number belongs"),
+    "words without numbers": ("x.txt", b"a text of words\n", "has 'text' where a number belongs"),
     "binary words cut off": ("x.bin", b"3 2\nking \x00\x00\x80\xbf", "which 13 bytes cannot hold"),
     "xlsx": ("x.xlsx", npz()[:0] + b"PK\x03\x04" + bytes(22) + b"\x13\0\0\0[Content_Types].xml", "Office document"),
     "gzip": ("x.csv.gz", b"\x1f\x8b\x08", "compressed with gzip"),

@@ -90,7 +90,7 @@ def test_labels_with_too_many_values_are_refused(inspected):
         (X[:7], "7 rows are fewer than 10 dimensions: plain IsoScore is biased low. "),
         (WIDE, "This looks transposed: 50 is a usual number of dimensions and 529 is not. "),
         (np.vstack([X, 0 * X[:2]]), "Rows of zeros: 2. They have no direction, so no cosine is defined for them; "),
-        (np.vstack([X, X[:3]]), "Rows that repeat an earlier one: 3. They weigh more in every measure but"),
+        (np.vstack([X, X[:3]]), "Duplicate rows: 3. They weigh more in every measure except"),
         (np.vstack([X, [[np.nan] * 10]]), "Left out, because of NaN, infinity or an empty cell: 1 of 41 rows."),
         (X * np.nan, "None of the 40 rows is finite, so nothing can be measured."),
     ],

@@ -53,15 +53,15 @@ def test_a_first_word_with_a_number_in_it_is_no_lie_of_the_header(opened):
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("", "Expected a word and from 1 to 65,536 numbers a line, separated by spaces, found 0 behind ''"),
-        ("word\nother\n", "found 0 behind 'word': name a table of columns .csv or .tsv"),
+        ("", "not a file of word vectors: after '' its first line has 0 numbers, not 1 to 65,536"),
+        ("word\nother\n", "after 'word' its first line has 0 numbers, .* If it is a table, name it .csv or .tsv"),
         ("3 2\nking 1 2\nqueen 3 4\n", "The first line declares 3 words, and 2 lines follow: the file was cut off"),
         ("0 2\n", "The first line declares 0 words, and 0 lines follow"),
         ("1 2\nking 1 2 3 4\n", "The first line declares 2 numbers a word, but 4 follow each word"),
         ("2 3\nking 1 2\nqueen 3 4\n", "Line 2 has 2 numbers behind its word, expected 3 as in the first line"),
         ("king 1 2\nqueen 3\n", "Line 2 has 1 number behind its word, expected 2"),
         ("king 1 2\n\nqueen 3 4\n", "Line 2 has 0 numbers behind its word, expected 2"),
-        ("9 999999\nking 1 2\n", "Expected a word and from 1 to 65,536 numbers a line, .* found 999,999"),
+        ("9 999999\nking 1 2\n", "its first line has 999,999 numbers, not 1 to 65,536"),
     ],
 )
 def test_what_does_not_hold_what_it_declares_is_refused(opened, content, sentence):
@@ -71,7 +71,7 @@ def test_what_does_not_hold_what_it_declares_is_refused(opened, content, sentenc
 
 def test_texts_are_sent_to_the_encodings(opened):
     contents = opened("hello world\n")
-    sentence = r"a word and then 1 number with .* If these are texts, encode them under Encodings\."
+    sentence = r"a word and 1 number with .* If these are texts, encode them under Encodings\."
     with pytest.raises(InvalidError, match=sentence):
         list(contents.rows("vectors", 10))
     with pytest.raises(InvalidError, match=r"If these are texts, encode them under Encodings\."):
@@ -80,5 +80,7 @@ def test_texts_are_sent_to_the_encodings(opened):
 
 @pytest.mark.parametrize("line", ["pawn 1 x", "pawn 1  2", "hello great world"])
 def test_a_word_where_a_number_belongs_is_refused_by_its_line(opened, line):
-    with pytest.raises(InvalidError, match=r"Line 2 holds '.*' where a number belongs: expected a word and then 2"):
+    with pytest.raises(
+        InvalidError, match=r"Line 2 has '.*' where a number belongs. A line of word vectors is a word and 2"
+    ):
         matrix(opened(f"king 1 2\n{line}\n"))

@@ -6,7 +6,7 @@ import torch
 from isotropy.anisotropy import anisotropy, mean_share, second_moment
 from isotropy.spectrum import Moments, eigenvalues
 
-# Centred at (3, 0), with variance 1 x 2/3 along x and 4 x 2/3 along y.
+# Centered at (3, 0), with variance 1 x 2/3 along x and 4 x 2/3 along y.
 SHIFTED_CROSS = torch.tensor([[4.0, 0.0], [2.0, 0.0], [3.0, 2.0], [3.0, -2.0]])
 
 
@@ -58,7 +58,7 @@ def test_one_point_is_all_mean_and_has_no_principal_component():
 
 @pytest.mark.parametrize("x", [torch.zeros(4, 2), torch.zeros(0, 2)])
 def test_points_without_energy_are_undefined(x):
-    reason = "The points have no energy: all are zero or, once centred, equal; or there are none."
+    reason = "The points have no energy: all are zero or, once centered, equal; or there are none."
     assert [score.reason for score in anisotropy(spectrum_of(moments_of(x), centred=False), 2)] == [reason, reason]
     assert mean_share(moments_of(x)).reason == reason
 

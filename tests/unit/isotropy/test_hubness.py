@@ -7,7 +7,7 @@ from isotropy.score import there_are
 
 
 def among(indices):
-    """Neighbours with these indices, each farther than the one before."""
+    """Neighbors with these indices, each farther than the one before."""
     indices = torch.tensor(indices)
     distances = torch.arange(1, indices.shape[1] + 1, dtype=torch.float64).repeat(len(indices), 1)
     return Neighbours(distances, indices, sizes=torch.ones(len(indices), dtype=torch.float64), roundoff=2**-24)
@@ -33,7 +33,7 @@ def test_the_robin_hood_index_is_the_share_of_places_to_be_given_away():
 def test_points_on_a_circle_have_no_hubs_and_no_skewness():
     angles = torch.arange(30, dtype=torch.float64) * (2 * torch.pi / 30)
     found = hubness(nearest_neighbours(torch.stack([angles.cos(), angles.sin()], dim=1), 5), k=4)
-    assert found.skewness.reason == "The skewness is undefined: every point is a neighbour of exactly 4 others."
+    assert found.skewness.reason == "The skewness is undefined: every point is a neighbor of exactly 4 others."
     assert (found.robin_hood.value, found.antihubs.value, found.greatest.value) == (0, 0, 4)
 
 
@@ -73,7 +73,7 @@ def test_hubs_that_the_order_of_the_rows_or_rounding_would_make_are_not_told(x, 
     for score in (found.skewness, found.robin_hood, found.antihubs, found.greatest):
         assert score.value is None
         assert score.reason == (
-            f"Hubness is undefined: {share} of the points have a tie for their 10-th nearest neighbour, "
+            f"Hubness is undefined: {share} of the points have a tie for their 10-th nearest neighbor, "
             "which the order of the rows or rounding would decide."
         )
 
@@ -101,5 +101,5 @@ def test_points_that_are_all_neighbours_of_each_other_have_no_hubness(n):
 
 
 def test_more_neighbours_than_were_searched_are_refused():
-    with pytest.raises(ValueError, match="Expected k from 1 to 10, as many neighbours as were searched, got 11"):
+    with pytest.raises(ValueError, match="Expected k from 1 to 10, as many neighbors as were searched, got 11"):
         hubness(nearest_neighbours(torch.randn(30, 3), 10))

@@ -15,12 +15,12 @@ def randn(n, d, seed=0):
 
 
 def with_ratios(mu):
-    """Neighbours of points whose second neighbour is mu times as far as the first."""
+    """Neighbors of points whose second neighbor is mu times as far as the first."""
     return at_distances(torch.stack([torch.full_like(mu, 3.0), 3 * mu], dim=1))
 
 
 def at_distances(distances):
-    """Neighbours so far from float64 points of the size 1; which they are is of no matter."""
+    """Neighbors so far from float64 points of the size 1; which they are is of no matter."""
     indices, sizes = torch.zeros_like(distances, dtype=torch.int64), torch.ones_like(distances[:, 0])
     return Neighbours(distances, indices, sizes, roundoff=2**-53)
 
@@ -162,7 +162,7 @@ def rotated(x):
     return x.double() @ torch.linalg.qr(randn(x.shape[1], x.shape[1])).Q
 
 
-EQUALLY_FAR = "most points are as far from their second neighbour as from their first, within rounding."
+EQUALLY_FAR = "most points are as far from their second neighbor as from their first, within rounding."
 
 
 def test_points_equally_far_from_each_other_have_no_intrinsic_dimension():
@@ -172,7 +172,7 @@ def test_points_equally_far_from_each_other_have_no_intrinsic_dimension():
     assert float(fit.log_mu.max()) == 0
     assert twonn_mle(neighbours).reason == f"TwoNN's likelihood is undefined: {EQUALLY_FAR}"
     assert levina_bickel(neighbours).reason == (
-        "Levina and Bickel's estimate is undefined: for most points the 10 nearest neighbours are equally far, "
+        "Levina and Bickel's estimate is undefined: for most points the 10 nearest neighbors are equally far, "
         "within rounding."
     )
 
@@ -225,11 +225,11 @@ def test_a_fraction_to_discard_outside_0_to_1_is_refused(discard):
 
 @pytest.mark.parametrize("k", [1, 0])
 def test_levina_bickel_from_fewer_than_two_neighbours_is_refused(k):
-    with pytest.raises(ValueError, match=f"Expected at least 2 neighbours, got k = {k}: one alone has no ratio"):
+    with pytest.raises(ValueError, match=f"Expected at least 2 neighbors, got k = {k}: one alone has no ratio"):
         levina_bickel(nearest_neighbours(randn(20, 3), 3), k)
 
 
 @pytest.mark.parametrize("measure", [twonn, twonn_mle, levina_bickel])
 def test_more_neighbours_than_were_searched_are_refused(measure):
-    with pytest.raises(ValueError, match="Expected k from 1 to 1, as many neighbours as were searched"):
+    with pytest.raises(ValueError, match="Expected k from 1 to 1, as many neighbors as were searched"):
         measure(nearest_neighbours(randn(20, 3), 1))

@@ -123,7 +123,7 @@ def test_the_document_has_every_measure_and_method_under_its_heading_with_all_it
 
 
 def texts_of(entry):
-    """All that the catalogue says of a measure or a method but its slug, its name and words for choices."""
+    """All that the catalog says of a measure or a method but its slug, its name and words for choices."""
     if isinstance(entry, Measure):
         return [entry.symbol, entry.formula, entry.value, entry.range, entry.meaning, entry.pitfall, entry.citation]
     parameters = [text for one in entry.parameters for text in (f"`{one.name}`: {one.meaning}", one.range)]

@@ -199,13 +199,13 @@ def test_the_first_of_several_neighbours_are_those_of_a_smaller_search():
 @pytest.mark.parametrize("k", [0, 4])
 def test_more_neighbours_than_were_searched_are_refused(k):
     with pytest.raises(
-        ValueError, match=f"Expected k from 1 to 3, as many neighbours as were searched, got {k}: search"
+        ValueError, match=f"Expected k from 1 to 3, as many neighbors as were searched, got {k}: search"
     ):
         nearest_neighbours(randn(20, 2), 3).first(k)
 
 
 def test_no_neighbours_at_all_are_refused():
-    with pytest.raises(ValueError, match="Expected at least 1 neighbour, got k = 0: ask for one or more"):
+    with pytest.raises(ValueError, match="Expected at least 1 neighbor, got k = 0: ask for one or more"):
         nearest_neighbours(randn(20, 2), 0)
 
 

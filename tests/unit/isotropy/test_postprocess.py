@@ -1,4 +1,4 @@
-"""What every method of post-processing owes: shapes, dtypes, edge cases, messages, and its page of the catalogue."""
+"""What every method of post-processing owes: shapes, dtypes, edge cases, messages, and its page of the catalog."""
 
 import dataclasses
 import inspect

@@ -1,4 +1,4 @@
-"""Centring, standardisation, removal of components and whitening: edge cases of each."""
+"""Centering, standardization, removal of components and whitening: edge cases of each."""
 
 import pytest
 import torch

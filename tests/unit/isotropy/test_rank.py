@@ -5,7 +5,7 @@ import torch
 
 from isotropy.rank import alpha_req, effective_rank, explained_variance, rankme, stable_rank
 
-NO_SPREAD = "The points have no energy: all are zero or, once centred, equal; or there are none."
+NO_SPREAD = "The points have no energy: all are zero or, once centered, equal; or there are none."
 NOT_FINITE = "The moments are not finite: some points are NaN, infinite or too large."
 
 

@@ -37,7 +37,7 @@ def test_where_no_class_has_a_score_the_first_reason_is_told():
 
 def test_without_points_there_is_no_score_by_label():
     found = score_by_label(torch.ones(0, 2), torch.zeros(0).long(), isoscore)
-    assert found.score.reason == "A score by label needs labelled points; there is none."
+    assert found.score.reason == "A score by label needs labeled points; there is none."
     assert found.classes == ()
 
 

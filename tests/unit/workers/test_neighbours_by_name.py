@@ -1,4 +1,4 @@
-"""Neighbours by name, against cosines computed pair by pair."""
+"""Neighbors by name, against cosines computed pair by pair."""
 
 import numpy as np
 import pytest

@@ -32,7 +32,7 @@ def exact_match(given: str, references: Iterable[str]) -> float:
 def word_f1(given: str, references: Iterable[str]) -> float:
     """Return the F1 of the words that answer and reference share, in [0, 1], of the best of the references.
 
-    Of an answer that normalisation leaves no word of, such as "The", it is 1 beside another such and else 0.
+    Of an answer that normalization leaves no word of, such as "The", it is 1 beside another such and else 0.
     """
     words = Counter(normalised_words(given))
     return max(_f1(words, Counter(normalised_words(reference))) for reference in references)

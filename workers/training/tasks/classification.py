@@ -44,7 +44,7 @@ class Classification(Task):
     def encode(
         self, columns: Columns, tokenizer: PreTrainedTokenizerBase, max_length: int, *, training: bool = False
     ) -> Rows:
-        """Return the rows tokenised, their labels as positions in ``config.label_names``."""
+        """Return the rows tokenized, their labels as positions in ``config.label_names``."""
         labels = _labels(columns[self.config.label_column], self.config)
         return text_rows(columns, self.config.text_columns, labels, tokenizer, max_length)
 

@@ -37,7 +37,7 @@ class Regression(Task):
     def encode(
         self, columns: Columns, tokenizer: PreTrainedTokenizerBase, max_length: int, *, training: bool = False
     ) -> Rows:
-        """Return the rows tokenised, with their numbers."""
+        """Return the rows tokenized, with their numbers."""
         labels = _numbers(columns[self.config.label_column], self.config.label_column)
         return text_rows(columns, self.config.text_columns, labels, tokenizer, max_length)
 

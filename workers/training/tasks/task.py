@@ -65,7 +65,7 @@ class Task(ABC):
     def encode(
         self, columns: Columns, tokenizer: PreTrainedTokenizerBase, max_length: int, *, training: bool = False
     ) -> Rows:
-        """Return the rows of ``columns`` tokenised, with what is to be predicted.
+        """Return the rows of ``columns`` tokenized, with what is to be predicted.
 
         For ``training`` without rows that nothing can be learned from; else all, so that each counts in the metrics.
         """
