@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from isotropy.catalog import Similarity
 
 Floats = NDArray[np.float32]
 Indices = NDArray[np.int64]
@@ -22,14 +23,6 @@ BLOCK = 2**22
 """Numbers of candidates that are compared at once in float64: 32 MiB."""
 
 _Search = Callable[[NDArray[Any], int], tuple[NDArray[Any], Indices]]
-
-
-class Similarity(StrEnum):
-    """How two vectors are compared."""
-
-    COSINE = "cosine"
-    DOT = "dot"
-    EUCLIDEAN = "euclidean"
 
 
 def prepared(x: NDArray[Any], similarity: Similarity) -> Floats:

@@ -11,9 +11,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from isotropy.catalog import TASKS, Similarity, TaskKind
 from isotropy.tasks.bootstrap import Numbers, Statistic, mean, spearman_with
 from isotropy.tasks.parts import Codes, Part, groups_of
-from isotropy.tasks.search import Floats, Indices, Similarity, nearest, precedence_of, prepared
+from isotropy.tasks.search import Floats, Indices, nearest, precedence_of, prepared
 from isotropy.tasks.storage import Space
 
 DEPTH = 10
@@ -22,38 +23,27 @@ DEPTH = 10
 TREC_NAMES = {"ndcg@10": "ndcg_cut_10", "recall@10": "recall_10", "mrr@10": "recip_rank", "overlap@10": "recall_10"}
 """Ranking metrics by trec_eval's names, which sees the first ten documents."""
 
-TITLES = {
-    "ndcg@10": "nDCG@10",
-    "recall@10": "recall@10",
-    "mrr@10": "MRR@10",
-    "overlap@10": "overlap@10 with exact search",
-    "spearman": "Spearman correlation",
-    "knn_accuracy": "k-NN accuracy",
-    "probe_accuracy": "probe accuracy",
-}
-"""What sentences call each metric."""
-
 
 @dataclass(frozen=True, eq=False)
 class Truth(ABC):
     """Ground truth of some units: queries, pairs or labeled rows."""
 
-    METRICS: ClassVar[tuple[str, ...]]
+    KIND: ClassVar[TaskKind]
+
+    @property
+    def kind(self) -> TaskKind:
+        """What the task is called in a document."""
+        return self.KIND
 
     @property
     def metrics(self) -> tuple[str, ...]:
         """What they can be judged by, the usual one first."""
-        return self.METRICS
+        return TASKS[self.kind].metrics
 
     @property
-    @abstractmethod
-    def kind(self) -> str:
-        """What the task is called in a document."""
-
-    @property
-    @abstractmethod
     def units(self) -> str:
         """What the units are called in sentences."""
+        return TASKS[self.kind].units
 
     @property
     @abstractmethod
@@ -98,22 +88,10 @@ class Queries(Truth):
     compression: bool = False
     """Whether what is relevant is what exact search finds."""
 
-    METRICS = ("ndcg@10", "recall@10", "mrr@10")
-
     @property
-    def metrics(self) -> tuple[str, ...]:
-        """Of compression nothing but what exact search finds too."""
-        return ("overlap@10",) if self.compression else self.METRICS
-
-    @property
-    def kind(self) -> str:
+    def kind(self) -> TaskKind:
         """What the task is called in a document."""
-        return "compression" if self.compression else "queries"
-
-    @property
-    def units(self) -> str:
-        """What the units are called in sentences."""
-        return "queries"
+        return TaskKind.COMPRESSION if self.compression else TaskKind.QUERIES
 
     @property
     def group_codes(self) -> Codes:
@@ -175,17 +153,7 @@ class Pairs(Truth):
     groups: Codes | None = None
     """[m]; None: pairs that share a row are one group."""
 
-    METRICS = ("spearman",)
-
-    @property
-    def kind(self) -> str:
-        """What the task is called in a document."""
-        return "pairs"
-
-    @property
-    def units(self) -> str:
-        """What the units are called in sentences."""
-        return "pairs"
+    KIND = TaskKind.PAIRS
 
     @property
     def group_codes(self) -> Codes:
@@ -219,17 +187,7 @@ class Labels(Truth):
     groups: Codes | None = None
     """[m]; None: each row on its own."""
 
-    METRICS = ("knn_accuracy", "probe_accuracy")
-
-    @property
-    def kind(self) -> str:
-        """What the task is called in a document."""
-        return "labels"
-
-    @property
-    def units(self) -> str:
-        """What the units are called in sentences."""
-        return "labeled rows"
+    KIND = TaskKind.LABELS
 
     @property
     def group_codes(self) -> Codes:

@@ -9,9 +9,10 @@ from scipy.sparse.csgraph import connected_components
 from scipy.stats import spearmanr
 from sklearn.neighbors import KNeighborsClassifier
 
+from isotropy.catalog import Similarity
 from isotropy.tasks.bootstrap import intervals, mean, spearman_with
 from isotropy.tasks.parts import groups_of
-from isotropy.tasks.search import Similarity, nearest, precedence_of, prepared
+from isotropy.tasks.search import nearest, precedence_of, prepared
 from isotropy.tasks.storage import Space, Storage, bytes_of, pq_bytes
 from isotropy.tasks.truth import DEPTH, Labels, Pairs, ranking_metric
 

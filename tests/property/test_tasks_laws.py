@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from isotropy.catalog import Similarity
 from isotropy.tasks.bootstrap import Interval
 from isotropy.tasks.decision import Judged, concluded
 from isotropy.tasks.judge import Task, decide, map_of
 from isotropy.tasks.maps import Map
 from isotropy.tasks.parts import FEWEST_GROUPS, Part, split
-from isotropy.tasks.search import Similarity
 from isotropy.tasks.storage import Storage
 from isotropy.tasks.truth import Labels, Queries
 from isotropy.tasks.variants import MOST_LISTED, Dimensions, Setting, Variant, listed, product
