@@ -74,8 +74,8 @@ def drop_results(session: Session, ids: Collection[str]) -> tuple[list[Job], lis
         jobs += [Job(job_kinds.LOOKUP, row_id)] if status is ResultStatus.QUEUED else []
     judged = delete(TaskRun).where(or_(TaskRun.embedding_id.in_(ids), TaskRun.queries_id.in_(ids)))
     files = TaskRun.truth_sha256, TaskRun.chosen_sha256, TaskRun.smallest_sha256
-    for row_id, status, *kept in session.execute(judged.returning(TaskRun.id, TaskRun.status, *files)):
-        jobs += [Job(job_kinds.JUDGE, row_id)] if status in job_kinds.JUDGE.waiting else []
+    for row_id, way, *kept in session.execute(judged.returning(TaskRun.id, TaskRun.status, *files)):
+        jobs += [Job(job_kinds.JUDGE, row_id)] if way in job_kinds.JUDGE.waiting else []
         hashes += kept
     for results in (Measurement, FigureData):
         session.execute(delete(results).where(results.embedding_id.in_(ids)))

@@ -180,6 +180,10 @@ def _check_given(config: TaskConfig, queries: Embedding | None, truth: GroundTru
         raise InvalidError(f"A task of kind {config.kind} takes no file. Leave it out, or choose another kind.", "file")
     if config.kind is TaskKind.QUERIES and queries is None:
         raise InvalidError("Choose the embedding of the queries.", "queries_id")
+    if config.labels is not None and config.kind is not TaskKind.LABELS:
+        raise InvalidError(f"A task of kind {config.kind} takes no labels. Leave them out.", "labels")
+    if config.query_ids is not None and queries is None:
+        raise InvalidError("There are no queries. Leave their column of ids out.", "query_ids")
     if config.kind not in WITH_QUERIES and queries is not None:
         raise InvalidError(
             f"A task of kind {config.kind} takes no queries. Leave them out, or choose another kind.", "queries_id"

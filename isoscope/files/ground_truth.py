@@ -110,7 +110,8 @@ def pair_rows(corpus: RowIds, pairs: Sequence[ScoredPair], filename: str, advice
         InvalidError: no pair has two known ids; with ``advice`` on what to do.
 
     """
-    found = list(zip(*(corpus.rows([pair[side] for pair in pairs]) for side in (0, 1)), strict=True))
+    one, other = corpus.rows([pair.one for pair in pairs]), corpus.rows([pair.other for pair in pairs])
+    found = list(zip(one, other, strict=True))
     if max(map(min, found), default=-1) < 0:
         raise _nothing_matches(filename, "row", pairs[0].one if pairs else "", corpus, "pairs", advice)
     return found

@@ -64,7 +64,7 @@ class Task:
     @cached_property
     def groups(self) -> Codes:
         """The group of each unit of the truth."""
-        return self.truth.group_codes
+        return self.truth.group_codes(self.corpus)
 
     @cached_property
     def parts(self) -> Codes:
