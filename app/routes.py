@@ -40,6 +40,8 @@ from app.results.pages import runs as results_pages_runs
 from app.results.run_page import RUN_FIGURES, MeasureQuery, read_run_figure
 from app.results.sweep import Sweep
 from app.results.sweep_figures import SweepDep, offered, read_figure
+from app.tasks import api as tasks_api
+from app.tasks import pages as tasks_pages
 from app.training.api import datasets as training_api_datasets
 from app.training.api import queue as training_api_queue
 from app.training.experiments import get_experiment, get_run, newest_experiment
@@ -183,6 +185,8 @@ API_ROUTERS = (
     results_api_across.runs_router,
     embeddings_api_trash.trash_router,
     postprocess_api.router,
+    tasks_api.embedding_router,
+    tasks_api.router,
     training_api_datasets.router,
     training_api_datasets.dry_runs_router,
     results_api_experiments.archives_router,
@@ -211,6 +215,8 @@ PAGE_ROUTERS = (
     embeddings_pages_report.router,
     embeddings_pages_report.report_router,
     postprocess_pages.router,
+    tasks_pages.embedding_router,
+    tasks_pages.router,
     embeddings_pages_comparison.router,
     results_pages_across.router,
     encodings_pages.router,

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks._calibration import Case, coverage
+from isotropy.catalog import Similarity
 from isotropy.tasks.judge import Task, decide, map_of
-from isotropy.tasks.search import Similarity
 from isotropy.tasks.storage import Space, Storage
 from isotropy.tasks.truth import DEPTH, Queries
 from isotropy.tasks.variants import Dimensions, Parameters, Variant

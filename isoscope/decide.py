@@ -14,11 +14,10 @@ from isoscope.cli.printing import number, write
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import plural
 from isoscope.task_files import LoadedTask, TaskFiles, load_task
+from isotropy.catalog import METRICS, Similarity
 from isotropy.tasks.decision import Decision, Judged, difference
 from isotropy.tasks.judge import Task, decide, map_of
 from isotropy.tasks.maps import Map
-from isotropy.tasks.search import Similarity
-from isotropy.tasks.truth import TITLES
 from isotropy.tasks.variants import Variant, listed, product
 
 
@@ -83,6 +82,7 @@ def _save(one: Map, path: Path) -> None:
 
 def _entry(variant: Variant, task: Task) -> dict[str, Any]:
     return {
+        "name": variant.name,
         "method": variant.method,
         "parameters": dict(variant.parameters),
         "dimensions": str(variant.dimensions),
@@ -92,7 +92,7 @@ def _entry(variant: Variant, task: Task) -> dict[str, Any]:
 
 
 def _list(variants: Sequence[Variant], task: Task) -> Iterator[str]:
-    yield f"{plural(len(variants), 'variant')}, judged by {TITLES[task.judged_by]}, {task.similarity}:"
+    yield f"{plural(len(variants), 'variant')}, judged by {METRICS[task.judged_by]}, {task.similarity}:"
     for place, one in enumerate(variants):
         yield f"{place:4}  {one.bytes_of(task.setting.d):6,} bytes  {one.name}"
 

@@ -1,6 +1,5 @@
 """Vectors of files in memory, each with an id by which ground truth names it."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,13 +9,10 @@ from numpy.typing import NDArray
 
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import plural
-from isoscope.files.contents import Contents
 from isoscope.files.matrix import Matrix, select
+from isoscope.files.row_ids import RowIds, read_ids
 from isoscope.files.selection import Selection, propose
 from isoscope.files.upload import NamedFile, Upload, open_upload
-from isoscope.files.wording import shown
-
-ID_NAMES = ("id", "_id", "ids", "doc_id", "docid", "corpus-id", "corpus_id", "query-id", "query_id", "qid")
 
 
 @dataclass(frozen=True)
@@ -25,22 +21,23 @@ class NamedVectors:
 
     filename: str
     x: NDArray[np.float32]
-    ids: list[str]
-    column: str | None
-    """Where the ids come from; None: they are the numbers of the rows."""
+    named: RowIds
     groups: list[str] | None
     labels: list[str] | None
 
-    def rows(self, ids: Sequence[str]) -> NDArray[np.int64]:
-        """Return the row of each id, -1 where there is none."""
-        places = {name: row for row, name in enumerate(self.ids)}
-        return np.array([places.get(name, -1) for name in ids], np.int64)
+    @property
+    def ids(self) -> list[str]:
+        """The id of each row."""
+        return self.named.values
 
     @property
     def called(self) -> str:
         """Where the ids come from, for an error."""
-        numbers = f"Rows of {self.filename} are called by their numbers from 0"
-        return numbers if self.column is None else f"Ids of {self.filename} are those of {shown(self.column)}"
+        return self.named.called
+
+    def rows(self, ids: Sequence[str]) -> NDArray[np.int64]:
+        """Return the row of each id, -1 where there is none."""
+        return np.array(self.named.rows(ids), np.int64)
 
 
 def read_vectors(
@@ -74,28 +71,23 @@ def read_vectors(
     vectors = vectors or chosen.vectors
     if isinstance(vectors, list) and contents.parts:
         vectors = ",".join(vectors)
-    column = _ids_column(contents, ids, chosen)
-    matrix = select(contents, Selection(vectors=vectors, names=column, labels=labels, groups=groups))
-    x = _in_memory(matrix, paths[0].name, what)
-    called = matrix.names() or [str(row) for row in range(matrix.n)]
-    most = Counter(called).most_common(1)[0]
-    if most[1] > 1:
-        raise InvalidError(
-            f"{shown(most[0])} names {most[1]:,} rows of {paths[0].name}: an id must name one row. Remove the others, "
-            "or choose the column of ids by --ids.",
-            what,
-        )
-    of_groups = matrix.groups()
-    return NamedVectors(
-        paths[0].name, x, called, column, None if of_groups is None else list(of_groups), matrix.labels()
-    )
+    n = select(contents, Selection(vectors=vectors)).n
+    called = read_ids(contents, paths[0].name, n, ids, chosen.names, what)
+    called.require_unique(what, "choose the column of ids by --ids")
+    matrix = select(contents, Selection(vectors=vectors, names=called.column, labels=labels, groups=groups))
+    return vectors_of(matrix, called, what)
 
 
-def _ids_column(contents: Contents, asked: str | None, chosen: Selection) -> str | None:
-    if asked is not None:
-        return asked
-    offered = {each.name.lower(): each.name for each in reversed(contents.annotations)}
-    return next((offered[name] for name in ID_NAMES if name in offered), chosen.names)
+def vectors_of(matrix: Matrix, called: RowIds, what: str) -> NamedVectors:
+    """Read a matrix into memory.
+
+    Raises:
+        InvalidError: it holds NaN or infinity.
+
+    """
+    x = _in_memory(matrix, called.filename, what)
+    groups = matrix.groups()
+    return NamedVectors(called.filename, x, called, None if groups is None else list(groups), matrix.labels())
 
 
 def _in_memory(matrix: Matrix, filename: str, what: str) -> NDArray[np.float32]:

@@ -1,6 +1,6 @@
 """Read a task from files: vectors with ids, and the queries, pairs or labels that judge them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,18 +10,13 @@ from numpy.typing import NDArray
 
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import plural
-from isoscope.files.contents import cell_text
-from isoscope.files.detect import detect
-from isoscope.files.table import Table
-from isoscope.files.upload_formats import Role
-from isoscope.files.wording import blaming, listed, shown
+from isoscope.files.ground_truth import Judgment, ScoredPair, corpus_and_query_rows, pair_rows, read_pairs, read_qrels
+from isoscope.files.wording import shown
 from isoscope.named_vectors import NamedVectors, read_vectors
-from isotropy.tasks.search import Similarity
+from isotropy.catalog import Similarity
 from isotropy.tasks.truth import DEPTH, Labels, Pairs, Queries, Truth, exact_neighbors
 
-QUERY_NAMES = ("query-id", "query_id", "qid", "query")
-DOCUMENT_NAMES = ("corpus-id", "corpus_id", "doc_id", "docid", "document", "corpus")
-SCORE_NAMES = ("score", "relevance", "label", "rel", "similarity")
+BY_IDS = "choose their column by --ids"
 HELD_OUT = 1000
 """Rows of the corpus that are queries where there are no others, at most a fifth of all."""
 FEWEST_ROWS = 50
@@ -92,49 +87,50 @@ def load_task(files: TaskFiles, similarity: Similarity, seed: int = 0) -> Loaded
         groups=files.groups if of_rows else None,
     )
     if files.pairs is not None:
-        return _with_pairs(corpus, files.pairs, files.groups)
+        return with_pairs(corpus, read_pairs(files.pairs, files.pairs.name, files.groups), files.pairs.name)
     if files.labels is not None:
-        return _with_labels(corpus)
+        return with_labels(corpus)
     if files.queries is None:
-        return _without_truth(corpus, similarity, seed)
+        return without_truth(corpus, similarity, seed)
     queries = read_vectors([files.queries], "queries", vectors=files.vectors, ids=files.ids, groups=files.groups)
+    require_alike(corpus, queries)
+    if files.qrels is None:
+        return with_queries(corpus, queries, similarity)
+    return with_qrels(corpus, queries, read_qrels(files.qrels, files.qrels.name), files.qrels.name)
+
+
+def require_alike(corpus: NamedVectors, queries: NamedVectors) -> None:
+    """Raise InvalidError unless queries have the dimensions of the corpus."""
     if queries.x.shape[1] != corpus.x.shape[1]:
         raise InvalidError(
             f"{queries.filename} has {queries.x.shape[1]:,} dimensions, {corpus.filename} {corpus.x.shape[1]:,}: "
             "encode both with the same model.",
             "queries",
         )
-    if files.qrels is None:
-        return LoadedTask(corpus.x, exact_neighbors(corpus.x, queries.x, corpus.ids, similarity))
-    return _with_qrels(corpus, queries, files.qrels)
 
 
-def _with_qrels(corpus: NamedVectors, queries: NamedVectors, path: Path) -> LoadedTask:
-    table, name = _table(path, "qrels"), path.name
-    columns = [_column(table, names, place) for place, names in enumerate((QUERY_NAMES, DOCUMENT_NAMES, SCORE_NAMES))]
-    if columns[0] is None or columns[1] is None:
-        raise InvalidError(
-            f"{name} needs a column of query ids and one of document ids, got {listed(table.columns)}.", "qrels"
-        )
-    lines = list(_cells(table, columns))
-    grades = [1 if columns[2] is None else _whole(line[2], name, number) for number, line in enumerate(lines, 1)]
-    asked, found = queries.rows([line[0] for line in lines]), corpus.rows([line[1] for line in lines])
-    if not (asked >= 0).any():
-        raise _nothing_matches(name, "query", lines[0][0] if lines else "", queries, "qrels")
-    if not (found >= 0).any():
-        raise _nothing_matches(name, "document", lines[0][1], corpus, "qrels")
+def with_qrels(
+    corpus: NamedVectors, queries: NamedVectors, judgments: Sequence[Judgment], name: str, advice: str = BY_IDS
+) -> LoadedTask:
+    """Return the task of queries with relevant documents, of judgments that came in a file of this name.
+
+    Raises:
+        InvalidError: the ids are of other vectors, nothing is relevant, or a document is judged twice.
+
+    """
+    asked, found = corpus_and_query_rows(corpus.named, queries.named, judgments, name, advice)
     relevant: list[dict[int, int]] = [{} for _ in queries.ids]
-    for query, row, grade in zip(asked.tolist(), found.tolist(), grades, strict=True):
-        if query >= 0 and row >= 0 and grade > 0:
+    for query, row, judgment in zip(asked, found, judgments, strict=True):
+        if query >= 0 and row >= 0 and judgment.grade > 0:
             if row in relevant[query]:
                 raise InvalidError(
                     f"{name} judges a document of {shown(queries.ids[query])} twice: once is enough.", "qrels"
                 )
-            relevant[query][row] = grade
+            relevant[query][row] = judgment.grade
     kept = np.array([bool(rows) for rows in relevant])
     if not kept.any():
         raise InvalidError(f"{name} names no relevant document: a score above 0 says that one is.", "qrels")
-    notes = _unknown(int(((asked < 0) | (found < 0)).sum()), name)
+    notes = _unknown(sum(min(pair) < 0 for pair in zip(asked, found, strict=True)), name)
     notes += _left_out(
         int((~kept).sum()),
         "query has no relevant document and is left out",
@@ -145,32 +141,32 @@ def _with_qrels(corpus: NamedVectors, queries: NamedVectors, path: Path) -> Load
     return LoadedTask(corpus.x, truth, notes)
 
 
-def _with_pairs(corpus: NamedVectors, path: Path, groups: str | None) -> LoadedTask:
-    table, name = _table(path, "pairs"), path.name
-    score = next((column for column in table.columns if column.lower() in SCORE_NAMES), None)
-    rest = [column for column in table.columns if column not in (score, groups)]
-    if groups is not None and groups not in table.columns:
-        raise InvalidError(f"{name} has no column {shown(groups)}. Columns are: {listed(table.columns)}.", "groups")
-    if score is None and len(rest) > 2:
-        score = rest.pop(2)
-    if score is None or len(rest) < 2:
-        raise InvalidError(f"{name} needs two columns of ids and one of scores, got {listed(table.columns)}.", "pairs")
-    lines = list(_cells(table, [rest[0], rest[1], score, groups]))
-    rows = np.stack([corpus.rows([line[side] for line in lines]) for side in (0, 1)], axis=1)
+def with_pairs(corpus: NamedVectors, pairs: Sequence[ScoredPair], name: str, advice: str = BY_IDS) -> LoadedTask:
+    """Return the task of pairs with scores, which came in a file of this name.
+
+    Raises:
+        InvalidError: the ids are of other vectors, or all scores are equal.
+
+    """
+    rows = np.array(pair_rows(corpus.named, pairs, name, advice), np.int64)
     known = (rows >= 0).all(axis=1)
-    if not known.any():
-        raise _nothing_matches(name, "row", lines[0][0] if lines else "", corpus, "pairs")
-    scores = np.array([_number(line[2], name, number) for number, line in enumerate(lines, 1)])[known]
+    scores = np.array([pair.score for pair in pairs])[known]
     if (scores == scores[0]).all():
         raise InvalidError(
             f"All pairs of {name} have the score {scores[0]:g}: a rank correlation needs several.", "pairs"
         )
-    codes = None if groups is None else _codes(np.array([line[3] for line in lines])[known])
-    notes = _unknown(int((~known).sum()), name)
-    return LoadedTask(corpus.x, Pairs(rows[known], scores, codes), notes)
+    groups = np.array([pair.group for pair in pairs])[known]
+    codes = _codes(groups) if (groups != "").any() else None
+    return LoadedTask(corpus.x, Pairs(rows[known], scores, codes), _unknown(int((~known).sum()), name))
 
 
-def _with_labels(corpus: NamedVectors) -> LoadedTask:
+def with_labels(corpus: NamedVectors) -> LoadedTask:
+    """Return the task of telling the labels of rows.
+
+    Raises:
+        InvalidError: there are fewer than two classes.
+
+    """
     labels = np.array(corpus.labels)
     rows = (labels != "").nonzero()[0]
     classes, codes = np.unique(labels[rows], return_inverse=True)
@@ -184,7 +180,18 @@ def _with_labels(corpus: NamedVectors) -> LoadedTask:
     return LoadedTask(corpus.x, Labels(rows, codes.astype(np.int64), corpus.ids, groups), notes)
 
 
-def _without_truth(corpus: NamedVectors, similarity: Similarity, seed: int) -> LoadedTask:
+def with_queries(corpus: NamedVectors, queries: NamedVectors, similarity: Similarity) -> LoadedTask:
+    """Return the task of compression: queries find what exact search finds."""
+    return LoadedTask(corpus.x, exact_neighbors(corpus.x, queries.x, corpus.ids, similarity))
+
+
+def without_truth(corpus: NamedVectors, similarity: Similarity, seed: int) -> LoadedTask:
+    """Return the task of compression where some rows of the corpus are its queries.
+
+    Raises:
+        InvalidError: there are too few rows.
+
+    """
     n = len(corpus.x)
     if n < FEWEST_ROWS:
         raise InvalidError(f"Expected at least {FEWEST_ROWS} rows where none are queries, got {n}.", "corpus")
@@ -194,53 +201,6 @@ def _without_truth(corpus: NamedVectors, similarity: Similarity, seed: int) -> L
     rest, queries = corpus.x[~asked], corpus.x[asked]
     notes = [f"There is no ground truth: {plural(len(queries), 'row')} of the corpus are left out of it, as queries."]
     return LoadedTask(rest, exact_neighbors(rest, queries, ids, similarity), notes)
-
-
-def _table(path: Path, what: str) -> Table:
-    with blaming(path.name, what):
-        return detect(path, path.name, Role.ANNOTATIONS).open_table(path)
-
-
-def _column(table: Table, names: Sequence[str], place: int) -> str | None:
-    """Return the column of one of these names, or else the one in that place that has none of another's."""
-    named = next((column for column in table.columns if column.lower() in names), None)
-    if named is not None or place >= len(table.columns):
-        return named
-    taken = {*QUERY_NAMES, *DOCUMENT_NAMES, *SCORE_NAMES} - {*names}
-    return None if table.columns[place].lower() in taken else table.columns[place]
-
-
-def _cells(table: Table, columns: Sequence[str | None]) -> Iterator[list[str]]:
-    places = [None if column is None else table.columns.index(column) for column in columns]
-    for row in table.rows():
-        yield ["" if place is None else cell_text(row[place]) for place in places]
-
-
-def _number(text: str, name: str, row: int) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = float("nan")
-    if not np.isfinite(value):
-        raise InvalidError(f"Row {row:,} of {name} has the score {shown(text)}: expected a number.")
-    return value
-
-
-def _whole(text: str, name: str, row: int) -> int:
-    value = _number(text, name, row)
-    if value != int(value):
-        raise InvalidError(f"Row {row:,} of {name} has the relevance {shown(text)}: expected a whole number.", "qrels")
-    return int(value)
-
-
-def _nothing_matches(name: str, noun: str, first: str, vectors: NamedVectors, what: str) -> InvalidError:
-    rows = vectors.column is None and vectors.filename.endswith(".npy")
-    advice = "a .npy file holds no ids, so write these numbers" if rows else "choose their column by --ids"
-    return InvalidError(
-        f"No {noun} id of {name}, such as {shown(first)}, is one of {vectors.filename}, such as "
-        f"{shown(vectors.ids[0])}. {vectors.called}: {advice}.",
-        what,
-    )
 
 
 def _unknown(count: int, name: str) -> list[str]:

@@ -12,6 +12,7 @@ from app.db.models import (
     UNFINISHED,
     UNFINISHED_ENCODING,
     UNFINISHED_IMPORT,
+    UNFINISHED_TASK,
     DryRun,
     Embedding,
     EmbeddingStatus,
@@ -24,6 +25,8 @@ from app.db.models import (
     ResultStatus,
     Run,
     RunStatus,
+    TaskRun,
+    TaskStatus,
     ZetaCurve,
 )
 from app.db.models.runs import IN_TURN
@@ -141,6 +144,16 @@ MAKE = JobKind(
     doing="makes an embedding",
     pages="embeddings",
 )
+JUDGE = JobKind(
+    "judge",
+    Queue.MEASURE,
+    TaskRun,
+    UNFINISHED_TASK,
+    TaskStatus.FAILED,
+    work="workers.tasks:judge_task",
+    doing="judges vectors by a task",
+    pages="tasks",
+)
 ENCODE = JobKind(
     "encode",
     Queue.GPU,
@@ -196,7 +209,7 @@ FINETUNE = JobKind(
 
 KINDS: dict[str, JobKind] = {
     kind.name: kind
-    for kind in (INSPECT, MEASURE, CURVE, POSTPROCESS, LOOKUP, MAKE, ENCODE, DRY_RUN, IMPORT, DISCARD, FINETUNE)
+    for kind in (INSPECT, MEASURE, CURVE, POSTPROCESS, LOOKUP, MAKE, JUDGE, ENCODE, DRY_RUN, IMPORT, DISCARD, FINETUNE)
 }
 
 

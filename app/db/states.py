@@ -60,6 +60,21 @@ UNFINISHED_ENCODING = (EncodingStatus.QUEUED, EncodingStatus.RUNNING)
 """States of an encoding that still waits for a worker, or is at one."""
 
 
+class TaskStatus(StrEnum):
+    """A task run's way: a draft until it is launched. The last three are final."""
+
+    DRAFT = "draft"
+    QUEUED = "queued"
+    RUNNING = "running"
+    FINISHED = "finished"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+UNFINISHED_TASK = (TaskStatus.QUEUED, TaskStatus.RUNNING)
+"""States of a task run that still waits for a worker, or is at one."""
+
+
 class ImportStatus(StrEnum):
     """An import's way. One that failed or was cancelled is removing until the rows that it wrote are gone.
 

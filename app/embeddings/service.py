@@ -20,6 +20,7 @@ from app.db.models import (
     Measurement,
     PostProcessing,
     ResultStatus,
+    TaskRun,
     ZetaCurve,
 )
 from app.storage import Stored
@@ -71,6 +72,11 @@ def drop_results(session: Session, ids: Collection[str]) -> tuple[list[Job], lis
     looked_up = delete(Lookup).where(Lookup.embedding_id.in_(ids)).returning(Lookup.id, Lookup.status)
     for row_id, status in session.execute(looked_up):
         jobs += [Job(job_kinds.LOOKUP, row_id)] if status is ResultStatus.QUEUED else []
+    judged = delete(TaskRun).where(or_(TaskRun.embedding_id.in_(ids), TaskRun.queries_id.in_(ids)))
+    files = TaskRun.truth_sha256, TaskRun.chosen_sha256, TaskRun.smallest_sha256
+    for row_id, way, *kept in session.execute(judged.returning(TaskRun.id, TaskRun.status, *files)):
+        jobs += [Job(job_kinds.JUDGE, row_id)] if way in job_kinds.JUDGE.waiting else []
+        hashes += kept
     for results in (Measurement, FigureData):
         session.execute(delete(results).where(results.embedding_id.in_(ids)))
     return jobs, hashes

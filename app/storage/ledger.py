@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, CompoundSelect, exists, func, null, or_, s
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from app.db.models import Dataset, EmbeddingFile, Encoding, Import, PostProcessing, Run, StoredFile
+from app.db.models import Dataset, EmbeddingFile, Encoding, Import, PostProcessing, Run, StoredFile, TaskRun
 from app.db.session import Sessions, hold
 from app.db.types import utcnow
 from app.storage.storage import TEMPORARY_SECONDS, Storage, Stored
@@ -32,6 +32,9 @@ REFERENCES: tuple[tuple[InstrumentedAttribute[Any], InstrumentedAttribute[str] |
     (Encoding.file_sha256, None),
     (Import.file_sha256, None),
     (Run.model_sha256, None),
+    (TaskRun.truth_sha256, TaskRun.embedding_id),
+    (TaskRun.chosen_sha256, TaskRun.embedding_id),
+    (TaskRun.smallest_sha256, TaskRun.embedding_id),
 )
 
 

@@ -6,11 +6,10 @@ from pathlib import Path
 
 from isoscope.core.errors import UnavailableError
 from isoscope.threads import wait_briefly
+from isotropy.catalog import METRICS, Similarity
 
 REQUIRED = {"torch": "torch", "faiss": "faiss-cpu", "pytrec_eval": "pytrec-eval-terrier", "sklearn": "scikit-learn"}
 """Modules by what installs them."""
-SIMILARITIES = ("cosine", "dot", "euclidean")
-METRICS = ("ndcg@10", "recall@10", "mrr@10", "spearman", "knn_accuracy", "probe_accuracy", "overlap@10")
 
 
 def decide_arguments(command: ArgumentParser) -> None:
@@ -27,7 +26,9 @@ def decide_arguments(command: ArgumentParser) -> None:
     command.add_argument(
         "--groups", metavar="COL", help="the column of queries, pairs or rows that depend on each other"
     )
-    command.add_argument("--similarity", choices=SIMILARITIES, default="cosine", help="how vectors are compared")
+    command.add_argument(
+        "--similarity", choices=[one.value for one in Similarity], default="cosine", help="how vectors are compared"
+    )
     command.add_argument("--metric", choices=METRICS, help="what judges, if not the usual metric of the task")
     command.add_argument("--seed", type=_seed, default=0, help="of the split and of what methods draw")
     command.add_argument("--tolerance", type=_tolerance, default=0.01, help="how much lower the smallest may score")

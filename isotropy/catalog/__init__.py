@@ -9,15 +9,18 @@ from isotropy.catalog.findings import FINDINGS, FindingEntry, effect_name
 from isotropy.catalog.measure import PLACES, Compared, Error, Group, Measure, Place
 from isotropy.catalog.postprocess import METHODS, Method, Parameter
 from isotropy.catalog.regularizers import REGULARIZERS, Layers, Penalty, Points, Regularizer
+from isotropy.catalog.tasks import METRICS, TASKS, Similarity, TaskEntry, TaskKind
 
 __all__ = [
     "FINDINGS",
     "GROUPS",
     "MEASURES",
     "METHODS",
+    "METRICS",
     "OUTLIER_RULES",
     "PLACES",
     "REGULARIZERS",
+    "TASKS",
     "Compared",
     "Error",
     "FindingEntry",
@@ -30,6 +33,9 @@ __all__ = [
     "Place",
     "Points",
     "Regularizer",
+    "Similarity",
+    "TaskEntry",
+    "TaskKind",
     "effect_name",
     "measures_in",
     "measures_of",

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from isotropy.catalog import METRICS, Similarity, TaskKind
 from isotropy.tasks.bootstrap import Interval
-from isotropy.tasks.search import Similarity
 from isotropy.tasks.storage import Storage
-from isotropy.tasks.truth import TITLES, Truth
+from isotropy.tasks.truth import Truth
 from isotropy.tasks.variants import Variant
 
 BASELINE = 0
@@ -34,6 +34,7 @@ class Judged:
     def document(self) -> dict[str, Any]:
         """Return what JSON holds of it."""
         return {
+            "name": self.variant.name,
             "method": self.variant.method,
             "parameters": dict(self.variant.parameters),
             "dimensions": str(self.variant.dimensions),
@@ -50,7 +51,7 @@ class Judged:
 class Decision:
     """All variants of a task, and which to take."""
 
-    task: str
+    task: TaskKind
     metric: str
     similarity: Similarity
     n: int
@@ -69,7 +70,7 @@ class Decision:
     @property
     def conclusion(self) -> str:
         """What to do, in sentences, with what the part that reports says of it."""
-        title = TITLES[self.metric]
+        title = METRICS[self.metric]
         chosen, smallest = self.variants[self.chosen], self.variants[self.smallest]
         if self.chosen == BASELINE:
             value = f"{title} {chosen.report.value:.3f} [{chosen.report.low:.3f}, {chosen.report.high:.3f}]"
@@ -83,7 +84,7 @@ class Decision:
     def document(self) -> dict[str, Any]:
         """Return the document that ``isoscope decide --json`` prints."""
         return {
-            "task": self.task,
+            "task": self.task.value,
             "metric": self.metric,
             "similarity": self.similarity.value,
             "n": self.n,

@@ -11,12 +11,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from isotropy.catalog import Similarity
 from isotropy.postprocess.fitted import Fitted
 from isotropy.tasks.bootstrap import Numbers, intervals
 from isotropy.tasks.decision import Decision, Judged, concluded
 from isotropy.tasks.maps import Map, fitted_on, kept, mapped, reduced
 from isotropy.tasks.parts import Codes, Part, split
-from isotropy.tasks.search import Floats, Indices, Similarity, prepared
+from isotropy.tasks.search import Floats, Indices, prepared
 from isotropy.tasks.storage import Space, Storage
 from isotropy.tasks.truth import Truth
 from isotropy.tasks.variants import Setting, Variant, listed
@@ -63,7 +64,7 @@ class Task:
     @cached_property
     def groups(self) -> Codes:
         """The group of each unit of the truth."""
-        return self.truth.group_codes
+        return self.truth.group_codes(self.corpus)
 
     @cached_property
     def parts(self) -> Codes:

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from isotropy.catalog import Similarity
 from isotropy.postprocess.clusters import ClusterRemoval
 from isotropy.postprocess.components import moments_of
 from isotropy.postprocess.fitted import Fitted
@@ -17,7 +18,7 @@ from isotropy.postprocess.methods import fit
 from isotropy.postprocess.removal import Removal
 from isotropy.postprocess.scaling import Scaling
 from isotropy.postprocess.whitening import Whitening
-from isotropy.tasks.search import Floats, Similarity, prepared
+from isotropy.tasks.search import Floats, prepared
 from isotropy.tasks.variants import AS_IT_IS, Dimensions, Variant
 
 LOADING = """\

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from enum import StrEnum
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from isotropy.catalog import Similarity
 
 Floats = NDArray[np.float32]
 Indices = NDArray[np.int64]
@@ -19,17 +20,9 @@ WIDER = 8
 ROUNDINGS = 8
 """Roundings of a product, times the root of the dimensions, by which a float32 search may be off."""
 BLOCK = 2**22
-"""Numbers of candidates that are compared at once in float64: 32 MiB."""
+"""Numbers of candidates that are held at once: 32 MiB in float64."""
 
 _Search = Callable[[NDArray[Any], int], tuple[NDArray[Any], Indices]]
-
-
-class Similarity(StrEnum):
-    """How two vectors are compared."""
-
-    COSINE = "cosine"
-    DOT = "dot"
-    EUCLIDEAN = "euclidean"
 
 
 def prepared(x: NDArray[Any], similarity: Similarity) -> Floats:
@@ -87,10 +80,14 @@ def best_of(
 ) -> Indices:
     """Return the k best of each query's candidates [m, w], best first, int64 [m, min(k, w)]."""
     best = np.empty((len(queries), min(k, candidates.shape[1])), np.int64)
-    step = max(1, BLOCK // max(candidates.shape[1] * rows.shape[1], 1))
+    wide = max(1, BLOCK // rows.shape[1])
+    step = max(1, wide // candidates.shape[1])
+    squared = similarity is Similarity.EUCLIDEAN
     for start in range(0, len(queries), step):
         block = slice(start, start + step)
-        far = _compared(queries[block], rows[candidates[block]], similarity is Similarity.EUCLIDEAN)
+        # Of a query whose ties reach far, a part of the candidates at a time.
+        parts = (candidates[block, first : first + wide] for first in range(0, candidates.shape[1], wide))
+        far = np.concatenate([_compared(queries[block], rows[some], squared) for some in parts], axis=1)
         best[block] = _first(far, candidates[block], precedence, best.shape[1])
     return best
 
@@ -108,7 +105,7 @@ def nearest_codes(queries: NDArray[np.uint8], codes: NDArray[np.uint8], k: int, 
         return found
 
     for some, places in _settled(search, len(queries), len(codes), best.shape[1], np.zeros(len(queries))):
-        step = max(1, BLOCK // places.shape[1])
+        step = max(1, 8 * BLOCK // (places.shape[1] * codes.shape[1]))
         for start in range(0, len(some), step):
             block = slice(start, start + step)
             apart = np.bitwise_count(queries[some[block]][:, None] ^ codes[places[block]]).sum(2, dtype=np.int64)
@@ -116,19 +113,20 @@ def nearest_codes(queries: NDArray[np.uint8], codes: NDArray[np.uint8], k: int, 
     return best
 
 
-def _settled(search: _Search, m: int, n: int, k: int, slack: NDArray[Any]) -> list[tuple[Indices, Indices]]:
+def _settled(search: _Search, m: int, n: int, k: int, slack: NDArray[Any]) -> Iterator[tuple[Indices, Indices]]:
     """Search wider and wider until no row beyond those found may tie with the k-th of a query.
 
-    Returns the queries and their candidates, in parts of one width each.
+    Yields queries and their candidates, of one width each and no more at once than ``BLOCK`` numbers.
     """
     left, width = np.arange(m), min(k + SPARE, n)
-    parts = []
     while len(left):
-        far, places = search(left, width)
-        done = far[:, -1] > far[:, k - 1] + slack[left] if width < n else np.ones(len(left), bool)
-        parts.append((left[done], places[done]))
-        left, width = left[~done], min(width * WIDER, n)
-    return parts
+        open_ones = []
+        for some in np.split(left, range(step := max(1, BLOCK // width), len(left), step)):
+            far, places = search(some, width)
+            done = far[:, -1] > far[:, k - 1] + slack[some] if width < n else np.ones(len(some), bool)
+            yield some[done], places[done]
+            open_ones.append(some[~done])
+        left, width = np.concatenate(open_ones), min(width * WIDER, n)
 
 
 def _compared(queries: Floats, candidates: Floats, squared: bool) -> Floats:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isotropy.tasks.search import Floats, Indices, Similarity, best_of, nearest, nearest_codes
+from isotropy.catalog import Similarity
+from isotropy.tasks.search import Floats, Indices, best_of, nearest, nearest_codes
 
 RESCORED = 40
 """Candidates of a binary search that are compared again in float32."""

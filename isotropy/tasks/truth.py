@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -11,9 +11,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from isotropy.catalog import TASKS, Similarity, TaskKind
 from isotropy.tasks.bootstrap import Numbers, Statistic, mean, spearman_with
 from isotropy.tasks.parts import Codes, Part, groups_of
-from isotropy.tasks.search import Floats, Indices, Similarity, nearest, precedence_of, prepared
+from isotropy.tasks.search import Floats, Indices, nearest, precedence_of, prepared
 from isotropy.tasks.storage import Space
 
 DEPTH = 10
@@ -22,43 +23,31 @@ DEPTH = 10
 TREC_NAMES = {"ndcg@10": "ndcg_cut_10", "recall@10": "recall_10", "mrr@10": "recip_rank", "overlap@10": "recall_10"}
 """Ranking metrics by trec_eval's names, which sees the first ten documents."""
 
-TITLES = {
-    "ndcg@10": "nDCG@10",
-    "recall@10": "recall@10",
-    "mrr@10": "MRR@10",
-    "overlap@10": "overlap@10 with exact search",
-    "spearman": "Spearman correlation",
-    "knn_accuracy": "k-NN accuracy",
-    "probe_accuracy": "probe accuracy",
-}
-"""What sentences call each metric."""
-
 
 @dataclass(frozen=True, eq=False)
 class Truth(ABC):
     """Ground truth of some units: queries, pairs or labeled rows."""
 
-    METRICS: ClassVar[tuple[str, ...]]
+    KIND: ClassVar[TaskKind]
+
+    @property
+    def kind(self) -> TaskKind:
+        """What the task is called in a document."""
+        return self.KIND
 
     @property
     def metrics(self) -> tuple[str, ...]:
         """What they can be judged by, the usual one first."""
-        return self.METRICS
+        return TASKS[self.kind].metrics
 
     @property
-    @abstractmethod
-    def kind(self) -> str:
-        """What the task is called in a document."""
-
-    @property
-    @abstractmethod
     def units(self) -> str:
         """What the units are called in sentences."""
+        return TASKS[self.kind].units
 
-    @property
     @abstractmethod
-    def group_codes(self) -> Codes:
-        """The group of each unit, int64 [m]."""
+    def group_codes(self, corpus: NDArray[Any]) -> Codes:
+        """Return the group of each unit, int64 [m]; without named groups, exact copies of vectors are in one."""
 
     @property
     def asked(self) -> NDArray[Any] | None:
@@ -94,31 +83,24 @@ class Queries(Truth):
     ids: Sequence[str]
     """Of the corpus, by which ties are ranked."""
     groups: Codes | None = None
-    """[m]; None: queries that share a relevant document are one group."""
+    """[m]; None: queries that share a relevant document, or an equal one, are one group."""
     compression: bool = False
     """Whether what is relevant is what exact search finds."""
 
-    METRICS = ("ndcg@10", "recall@10", "mrr@10")
-
     @property
-    def metrics(self) -> tuple[str, ...]:
-        """Of compression nothing but what exact search finds too."""
-        return ("overlap@10",) if self.compression else self.METRICS
-
-    @property
-    def kind(self) -> str:
+    def kind(self) -> TaskKind:
         """What the task is called in a document."""
-        return "compression" if self.compression else "queries"
+        return TaskKind.COMPRESSION if self.compression else TaskKind.QUERIES
 
-    @property
-    def units(self) -> str:
-        """What the units are called in sentences."""
-        return "queries"
-
-    @property
-    def group_codes(self) -> Codes:
-        """The group of each query."""
-        return groups_of(self.relevant) if self.groups is None else self.groups
+    def group_codes(self, corpus: NDArray[Any]) -> Codes:
+        """Return the group of each query: equal queries, and those whose relevant documents are equal, are in one."""
+        if self.groups is not None:
+            return self.groups
+        document = _firsts(corpus, (row for rows in self.relevant for row in rows))
+        asked = equal_vectors(self.vectors)
+        return groups_of(
+            [[("query", one), *(document[row] for row in rows)] for one, rows in zip(asked, self.relevant, strict=True)]
+        )
 
     @property
     def asked(self) -> NDArray[Any]:
@@ -173,24 +155,16 @@ class Pairs(Truth):
     scores: Numbers
     """[m], not all equal."""
     groups: Codes | None = None
-    """[m]; None: pairs that share a row are one group."""
+    """[m]; None: pairs that share a row, or an equal one, are one group."""
 
-    METRICS = ("spearman",)
+    KIND = TaskKind.PAIRS
 
-    @property
-    def kind(self) -> str:
-        """What the task is called in a document."""
-        return "pairs"
-
-    @property
-    def units(self) -> str:
-        """What the units are called in sentences."""
-        return "pairs"
-
-    @property
-    def group_codes(self) -> Codes:
-        """The group of each pair."""
-        return groups_of(self.rows.tolist()) if self.groups is None else self.groups
+    def group_codes(self, corpus: NDArray[Any]) -> Codes:
+        """Return the group of each pair: those that share a row, or have equal ones, are in one."""
+        if self.groups is not None:
+            return self.groups
+        row = _firsts(corpus, self.rows.ravel().tolist())
+        return groups_of([(row[one], row[other]) for one, other in self.rows.tolist()])
 
     @property
     def searches(self) -> bool:
@@ -217,24 +191,13 @@ class Labels(Truth):
     ids: Sequence[str]
     """Of the corpus, by which ties are ranked."""
     groups: Codes | None = None
-    """[m]; None: each row on its own."""
+    """[m]; None: each row with its exact copies."""
 
-    METRICS = ("knn_accuracy", "probe_accuracy")
+    KIND = TaskKind.LABELS
 
-    @property
-    def kind(self) -> str:
-        """What the task is called in a document."""
-        return "labels"
-
-    @property
-    def units(self) -> str:
-        """What the units are called in sentences."""
-        return "labeled rows"
-
-    @property
-    def group_codes(self) -> Codes:
-        """The group of each labeled row."""
-        return np.arange(len(self.rows)) if self.groups is None else self.groups
+    def group_codes(self, corpus: NDArray[Any]) -> Codes:
+        """Return the group of each labeled row: equal rows are in one."""
+        return equal_vectors(corpus[self.rows]) if self.groups is None else self.groups
 
     @cached_property
     def precedence(self) -> Indices:
@@ -266,6 +229,18 @@ class Labels(Truth):
         votes = (voters[:, :, None] == voters[:, None, :]).sum(2)
         winner: Codes = np.take_along_axis(voters, votes.argmax(1)[:, None], axis=1)[:, 0]
         return winner
+
+
+def equal_vectors(x: NDArray[Any]) -> Codes:
+    """Return a number for each of vectors [n, d], int64 [n], equal where they are; -0.0 equals 0.0."""
+    whole = np.ascontiguousarray(x + 0.0).view(np.dtype((np.void, x.dtype.itemsize * x.shape[1])))
+    return np.unique(whole.ravel(), return_inverse=True)[1].astype(np.int64)
+
+
+def _firsts(corpus: NDArray[Any], rows: Iterable[int]) -> dict[int, int]:
+    """Return for some rows of the corpus a number that equal ones share."""
+    different = sorted(set(rows))
+    return dict(zip(different, equal_vectors(corpus[different]).tolist(), strict=True))
 
 
 def _probed(x: Floats, codes: Codes, others: Floats) -> Codes:

@@ -1,18 +1,21 @@
 """Laws of the split, of the choice and of the list of variants, for any groups, scores and sizes."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from isotropy.catalog import Similarity
 from isotropy.tasks.bootstrap import Interval
 from isotropy.tasks.decision import Judged, concluded
 from isotropy.tasks.judge import Task, decide, map_of
 from isotropy.tasks.maps import Map
 from isotropy.tasks.parts import FEWEST_GROUPS, Part, split
-from isotropy.tasks.search import Similarity
-from isotropy.tasks.storage import Storage
-from isotropy.tasks.truth import Labels, Queries
+from isotropy.tasks.search import precedence_of
+from isotropy.tasks.storage import Space, Storage
+from isotropy.tasks.truth import Labels, Pairs, Queries
 from isotropy.tasks.variants import MOST_LISTED, Dimensions, Setting, Variant, listed, product
 
 NOTHING = Interval(0.5, 0.4, 0.6, 0.0, -0.1, 0.1)
@@ -84,7 +87,7 @@ def task():
 
 def test_relevance_and_queries_that_choose_and_report_fit_nothing(task):
     variant = Variant("all_but_the_top", (("D", 1),), Dimensions("pca", 6))
-    parts = split(task.truth.group_codes, task.seed)
+    parts = split(task.truth.group_codes(task.corpus), task.seed)
     others = task.truth.vectors.copy()
     others[parts != Part.FIT] *= -3
     changed = Task(task.corpus, Queries(others, task.truth.relevant, task.truth.ids))
@@ -143,3 +146,31 @@ def test_the_printed_lines_apply_a_map_as_we_do(task, variant, similarity, tmp_p
     x = np.concatenate([task.corpus, task.truth.vectors])
     expected = own.apply(x)
     np.testing.assert_allclose(names["apply"](x), expected, rtol=1e-5, atol=2e-5 * np.abs(expected).max())
+
+
+def test_exact_copies_are_in_one_part_unless_groups_say_otherwise():
+    x = np.random.default_rng(0).normal(size=(30, 4)).astype(np.float32)
+    copied = np.concatenate([x, x, -x])
+    rows = np.arange(90)
+    labels = Labels(rows, rows % 2, [str(row) for row in rows])
+    codes = labels.group_codes(copied)
+    np.testing.assert_array_equal(codes[:30], codes[30:60])
+    assert len(set(codes.tolist())) == 60
+    pairs = Pairs(np.array([[0, 1], [31, 62], [5, 65]]), np.arange(3.0)).group_codes(copied).tolist()
+    assert pairs == [pairs[0], pairs[0], pairs[2]] != [pairs[0]] * 3
+    asked = Queries(copied[[3, 33, 4, 70]], [{0: 1}, {1: 1}, {7: 1}, {37: 1}], labels.ids).group_codes(copied).tolist()
+    assert asked == [asked[0], asked[0], asked[2], asked[2]] != [asked[0]] * 4
+    assert Labels(rows, rows % 2, labels.ids, groups=rows).group_codes(copied).tolist() == rows.tolist()
+
+
+def test_queries_that_tie_with_every_row_are_searched_in_little_memory():
+    n, d = 20_000, 64
+    rows = np.repeat(np.eye(1, d, dtype=np.float32), n, axis=0)
+    precedence = precedence_of([f"{row:06}" for row in range(n)])
+    tracemalloc.start()
+    for space in (Space(rows, Storage.FLOAT32, Similarity.COSINE), Space(rows, Storage.BINARY, Similarity.COSINE)):
+        found = space.nearest(rows[:300], 10, precedence)
+        assert (found == n - 1 - np.arange(10)).all()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 250 * 2**20

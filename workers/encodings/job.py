@@ -1,14 +1,11 @@
 """The encode job: the row of a launched encoding in, an embedding of every layer out, in one transaction."""
 
-import time
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
 import torch
-from sqlalchemy import Update, update
-from sqlalchemy.orm import Session
 
 from app.core.settings import Settings
 from app.db import job_kinds
@@ -27,51 +24,7 @@ from workers.failure import record
 from workers.files import ARRAY, LABEL, NAME, fetch, jsonl_file, keeping, npy_file
 from workers.job_rows import files_of, job_sessions
 from workers.models import be_quiet, choose_device, describe_environment, find_source, longest_input
-
-SECONDS_BETWEEN_WRITES = 1.0
-
-
-class EncodingStoppedError(Exception):
-    """The encoding was cancelled, deleted or begun again by another worker while it was worked on."""
-
-
-class Progress:
-    """The row of an encoding that was begun at ``started_at``.
-
-    Every write raises EncodingStoppedError if it no longer runs, or was begun again since: who began last writes.
-    """
-
-    def __init__(self, sessions: Sessions, encoding_id: str, started_at: datetime) -> None:
-        self.sessions = sessions
-        self.encoding_id = encoding_id
-        self.started_at = started_at
-        self._written_at = 0.0
-
-    @property
-    def row(self) -> Update:
-        """An update of the row, if it is still this one's."""
-        return update(Encoding).where(
-            Encoding.id == self.encoding_id,
-            Encoding.status == EncodingStatus.RUNNING,
-            Encoding.started_at == self.started_at,
-        )
-
-    def advance(self, done: int) -> None:
-        """Say how many texts are done; may be called often, writes once a second."""
-        if time.monotonic() - self._written_at >= SECONDS_BETWEEN_WRITES:
-            self.say(done=done)
-
-    def say(self, **values: Any) -> None:
-        """Set columns of the row in a transaction of their own."""
-        with self.sessions.begin() as session:
-            self.write(session, **values)
-
-    def write(self, session: Session, **values: Any) -> None:
-        """Set columns of the row in the caller's transaction; call it first, so that a stop writes nothing."""
-        if session.scalar(self.row.values(**values).returning(Encoding.id)) is None:
-            raise EncodingStoppedError
-        self._written_at = time.monotonic()
-
+from workers.progress import Progress, StoppedError
 
 MAX_NAME_CHARACTERS = 200
 
@@ -88,7 +41,7 @@ def publish(
     """Make an embedding of each place and the encoding finished, all at once; return the jobs that inspect them.
 
     Raises:
-        EncodingStoppedError: nobody wants it any more; then no file is left.
+        StoppedError: nobody wants it any more; then no file is left.
 
     """
     _, n, d = encoded.vectors.shape
@@ -164,10 +117,10 @@ def encode_texts(encoding_id: str, settings: Settings, device: str) -> Sequence[
     sessions = job_sessions(settings)
     if (encoding := _begin(sessions, encoding_id)) is None or encoding.started_at is None:
         return ()
-    progress = Progress(sessions, encoding_id, encoding.started_at)
+    progress = Progress(sessions, Encoding, EncodingStatus.RUNNING, encoding_id, encoding.started_at)
     try:
         return _work(encoding, progress, settings, device)
-    except EncodingStoppedError:
+    except StoppedError:
         return ()
     except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
         record(error, sessions, progress.row, status=EncodingStatus.FAILED, finished_at=utcnow())

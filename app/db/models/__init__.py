@@ -15,12 +15,14 @@ from app.db.models.embeddings import (
 from app.db.models.encodings import Encoding
 from app.db.models.experiments import Dataset, DryRun, Experiment, Import, Opening, SealedScore, View, overall
 from app.db.models.runs import DEFAULT_PRIORITY, Attempt, Run, RunFigure, RunPredictions, Step, Worker
+from app.db.models.tasks import TaskRun
 from app.db.states import (
     FINAL,
     RETRIED,
     UNFINISHED,
     UNFINISHED_ENCODING,
     UNFINISHED_IMPORT,
+    UNFINISHED_TASK,
     AttemptOutcome,
     ChoiceKind,
     DatasetOrigin,
@@ -37,6 +39,7 @@ from app.db.states import (
     ResultStatus,
     RunStatus,
     Split,
+    TaskStatus,
 )
 
 __all__ = [
@@ -46,6 +49,7 @@ __all__ = [
     "UNFINISHED",
     "UNFINISHED_ENCODING",
     "UNFINISHED_IMPORT",
+    "UNFINISHED_TASK",
     "Attempt",
     "AttemptOutcome",
     "Base",
@@ -83,6 +87,8 @@ __all__ = [
     "Split",
     "Step",
     "StoredFile",
+    "TaskRun",
+    "TaskStatus",
     "View",
     "Worker",
     "ZetaCurve",

@@ -24,6 +24,7 @@ from app.db.states import (
     ResultStatus,
     RunStatus,
     Split,
+    TaskStatus,
 )
 from app.db.types import Typed, UtcDateTime, stored_by_value
 from isoscope.files.text import Quoting
@@ -66,6 +67,7 @@ class Base(DeclarativeBase):
         Quoting: stored_by_value(Quoting),
         Regularizer: stored_by_value(Regularizer),
         Split: stored_by_value(Split),
+        TaskStatus: stored_by_value(TaskStatus),
     }
 
 

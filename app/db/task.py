@@ -1,0 +1,121 @@
+"""What a task run is of, and what came out: the document that ``isoscope decide --json`` prints."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+
+from app.db.config import Seed
+from isoscope.core.errors import InvalidError
+from isotropy.catalog import METRICS, TASKS, Similarity, TaskKind
+
+Column = Annotated[str, Field(max_length=200)]
+
+
+class TaskConfig(BaseModel):
+    """What judges the vectors, and how they are compared."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: TaskKind
+    similarity: Similarity = Similarity.COSINE
+    metric: str | None = None
+    """None takes the usual one of the kind."""
+    labels: Column | None = None
+    """The column of labels."""
+    groups: Column | None = None
+    """The column of queries, pairs or rows that depend on each other."""
+    ids: Column | None = None
+    query_ids: Column | None = None
+    """Columns of ids; None takes the likeliest, or the numbers of the rows."""
+    seed: Seed = 0
+    full: bool = False
+    """Whether all methods are judged with all dimensions and storages: several hundred variants, not 40."""
+    tolerance: Annotated[FiniteFloat, Field(ge=0, le=1)] = 0.01
+
+    @property
+    def judged_by(self) -> str:
+        """The metric."""
+        return self.metric or TASKS[self.kind].metrics[0]
+
+    @property
+    def metric_title(self) -> str:
+        """What sentences call the metric."""
+        return METRICS[self.judged_by]
+
+    def check(self) -> None:
+        """Raise InvalidError where the metric is of another kind, or labels are missing."""
+        if self.metric is not None and self.metric not in TASKS[self.kind].metrics:
+            offered = ", ".join(TASKS[self.kind].metrics)
+            raise InvalidError(f"Expected a metric among {offered} for {self.kind}, got {self.metric}.", "metric")
+        if self.kind is TaskKind.LABELS and self.labels is None:
+            raise InvalidError("Choose the column of labels.", "labels")
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Parts(_Part):
+    """Queries, pairs or labeled rows of each part."""
+
+    fit: int
+    choose: int
+    report: int
+
+
+class Chosen(_Part):
+    """The score on the part that chooses."""
+
+    value: FiniteFloat
+
+
+class Reported(_Part):
+    """The score on the part that reports, and its difference to the vectors as they are, with 95% intervals."""
+
+    value: FiniteFloat
+    low: FiniteFloat
+    high: FiniteFloat
+    difference: FiniteFloat
+    difference_low: FiniteFloat
+    difference_high: FiniteFloat
+
+
+class JudgedVariant(_Part):
+    """A post-processing, how many dimensions, how they are stored, and what that scores."""
+
+    name: str
+    method: str
+    parameters: dict[str, int | float]
+    dimensions: str
+    storage: str
+    bytes: int
+    isoscore: float | None
+    choose: Chosen
+    report: Reported
+    recall_of_exact: float | None
+
+
+class TaskResults(_Part):
+    """All variants of a task, and which to take: places in ``variants``."""
+
+    task: TaskKind
+    metric: str
+    similarity: Similarity
+    n: int
+    d: int
+    parts: Parts
+    variants: list[JudgedVariant]
+    baseline: int
+    chosen: int
+    smallest: int
+    conclusion: str
+
+
+Which = Literal["chosen", "smallest"]
+
+
+class TaskMaps(_Part):
+    """Lines of Python that apply each map with NumPy alone."""
+
+    chosen: str
+    smallest: str

@@ -1,0 +1,141 @@
+"""Task runs over the API."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import APIRouter, File, Form, Query, Request, UploadFile
+from fastapi.responses import FileResponse
+from pydantic import Field, FiniteFloat
+
+from app.db.config import Seed
+from app.db.models import TaskRun, TaskStatus
+from app.db.task import Column, TaskConfig, TaskMaps, TaskResults, Which
+from app.db.types import RowId
+from app.tasks import service
+from app.tasks.service import GroundTruth
+from app.web.dependencies import ContextDep, Row
+from app.web.responses import DOCUMENTED, file_of
+from app.web.uploads import parsing
+from isoscope.files.truth_check import TruthPreview
+from isotropy.catalog import METRICS, Similarity, TaskKind
+
+
+class TaskOut(Row):
+    """What judges an embedding's vectors, how far that is, and what came out."""
+
+    id: str
+    embedding_id: str
+    queries_id: str | None
+    config: TaskConfig
+    filename: Annotated[str | None, Field(description="Of the ground truth; null where there is no file.")]
+    preview: Annotated[TruthPreview | None, Field(description="What that file holds, and how much of it is known.")]
+    status: TaskStatus
+    done: Annotated[int, Field(description="Variants judged so far.")]
+    total: Annotated[int | None, Field(description="Variants to be judged; null until the vectors have been read.")]
+    error: str | None
+    notes: Annotated[list[str] | None, Field(description="What was left out.")]
+    results: Annotated[TaskResults | None, Field(description="As `isoscope decide --json` prints it.")]
+    maps: Annotated[TaskMaps | None, Field(description="Lines of NumPy that apply `map.safetensors`.")]
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+class TaskSummary(Row):
+    """A task run in a list."""
+
+    id: str
+    embedding_id: str
+    queries_id: str | None
+    config: TaskConfig
+    filename: str | None
+    status: TaskStatus
+    done: int
+    total: int | None
+    error: str | None
+    created_at: datetime
+    conclusion: str | None
+
+
+embedding_router = APIRouter(prefix="/embeddings/{embedding_id}/tasks", tags=["tasks"])
+router = APIRouter(prefix="/tasks/{task_id}", tags=["tasks"])
+
+
+@embedding_router.get("", response_model=list[TaskSummary])
+def list_tasks(context: ContextDep, embedding_id: str) -> Sequence[TaskRun]:
+    """Task runs of an embedding, newest first."""
+    return service.list_tasks(context, embedding_id)
+
+
+@embedding_router.post("", status_code=201, response_model=TaskOut)
+@parsing
+def create_task(
+    request: Request,
+    context: ContextDep,
+    embedding_id: str,
+    kind: Annotated[TaskKind, Form(description="What the ground truth is.")],
+    file: Annotated[
+        UploadFile | None, File(description="Query ids, document ids and relevance; or two ids and a score.")
+    ] = None,
+    queries_id: Annotated[RowId | None, Form(description="The embedding of the queries.")] = None,
+    similarity: Annotated[Similarity, Form()] = Similarity.COSINE,
+    metric: Annotated[str | None, Form(description=f"One of {', '.join(METRICS)}; else the kind's usual one.")] = None,
+    labels: Annotated[Column | None, Form(description="The column of labels.")] = None,
+    groups: Annotated[
+        Column | None, Form(description="The column of queries, pairs or rows that depend on each other.")
+    ] = None,
+    ids: Annotated[Column | None, Form(description="The column of ids, if not id or _id.")] = None,
+    query_ids: Annotated[Column | None, Form(description="The same of the queries.")] = None,
+    seed: Annotated[Seed, Form(description="Of the split and of what methods draw.")] = 0,
+    tolerance: Annotated[FiniteFloat, Form(ge=0, le=1, description="How much lower the smallest may score.")] = 0.01,
+    full: Annotated[bool, Form(description="All methods with all dimensions and storages.")] = False,
+    launch: Annotated[bool, Form(description="False keeps a draft.")] = True,
+) -> TaskRun:
+    """Have variants of the vectors judged by a task, after its ground truth was checked against the rows."""
+    config = TaskConfig(
+        kind=kind,
+        similarity=similarity,
+        metric=metric,
+        labels=labels,
+        groups=groups,
+        ids=ids,
+        query_ids=query_ids,
+        seed=seed,
+        full=full,
+        tolerance=tolerance,
+    )
+    truth = None if file is None else GroundTruth(file.file, file.filename or "")
+    return service.create_task(context, embedding_id, config, queries_id, truth, launch=launch)
+
+
+@router.get("", response_model=TaskOut)
+def show_task(context: ContextDep, task_id: str) -> TaskRun:
+    """One task run; `results` are there when its `status` is `finished`."""
+    return service.get_task(context, task_id)
+
+
+@router.post("/launch", response_model=TaskOut)
+def launch_task(context: ContextDep, task_id: str) -> TaskRun:
+    """Hand a draft to the workers; or again one that failed or was cancelled."""
+    return service.launch_task(context, task_id)
+
+
+@router.post("/cancel", response_model=TaskOut)
+def cancel_task(context: ContextDep, task_id: str) -> TaskRun:
+    """Stop one that waits or runs."""
+    return service.cancel_task(context, task_id)
+
+
+@router.delete("", status_code=204)
+def delete_task(context: ContextDep, task_id: str) -> None:
+    """Delete a task run with its ground truth and maps."""
+    service.delete_task(context, task_id)
+
+
+@router.get("/map.safetensors", **DOCUMENTED)
+def show_map(
+    context: ContextDep, task_id: str, which: Annotated[Which, Query(description="Of which variant.")] = "chosen"
+) -> FileResponse:
+    """The map of the chosen or the smallest variant; `maps` of the task has the lines that apply it."""
+    return file_of(service.get_map(context, task_id, which))

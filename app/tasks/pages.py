@@ -1,0 +1,227 @@
+"""Pages of tasks: the form and the list of an embedding's, the preview, the way and the result of one."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from fastapi import APIRouter, File, Form, Request, Response, UploadFile
+from pydantic import ValidationError
+
+from app.context import Context
+from app.core.validation_messages import messages_of
+from app.db.models import UNFINISHED_TASK, TaskStatus
+from app.db.task import TaskConfig, TaskResults, Which
+from app.embeddings.service import get_embedding, require_ready
+from app.tasks.figures import roles_of, task_figures
+from app.tasks.service import (
+    LAUNCHABLE,
+    WITH_QUERIES,
+    GroundTruth,
+    cancel_task,
+    create_task,
+    delete_task,
+    get_map,
+    get_task,
+    launch_task,
+    list_queries,
+    list_tasks,
+)
+from app.training.queue_status import list_workers
+from app.web.dependencies import ContextDep
+from app.web.error_responses import status_of
+from app.web.responses import FileKind, figure_file, file_of, see
+from app.web.templating import templates
+from app.web.uploads import parsing
+from isoscope.core.errors import (
+    FieldError,
+    InvalidError,
+    IsoscopeError,
+    NotFoundError,
+    TooLargeError,
+    UnsupportedFormatError,
+    invalid,
+)
+from isoscope.files.upload_formats import Role, suffixes
+from isotropy.catalog import METRICS, TASKS, Similarity, TaskKind
+
+LABELS = {
+    "kind": "Ground truth",
+    "queries_id": "Queries",
+    "file": "File",
+    "similarity": "Similarity",
+    "metric": "Metric",
+    "labels": "Label column",
+    "groups": "Group column",
+    "ids": "ID column",
+    "query_ids": "ID column of the queries",
+    "seed": "Seed",
+    "tolerance": "Tolerance",
+    "full": "All combinations",
+}
+
+embedding_router = APIRouter(prefix="/embeddings/{embedding_id}/tasks")
+router = APIRouter(prefix="/tasks/{task_id}")
+
+
+@embedding_router.get("")
+def show_tasks(request: Request, context: ContextDep, embedding_id: str) -> Response:
+    """The form of a task, and what was judged before."""
+    return _list_page(request, context, embedding_id, dict(request.query_params))
+
+
+@embedding_router.post("")
+@parsing
+def check_task(
+    request: Request,
+    context: ContextDep,
+    embedding_id: str,
+    kind: Annotated[str, Form()] = "",
+    file: Annotated[UploadFile | str | None, File()] = None,
+    queries_id: Annotated[str, Form()] = "",
+    similarity: Annotated[str, Form()] = "",
+    metric: Annotated[str, Form()] = "",
+    labels: Annotated[str, Form()] = "",
+    groups: Annotated[str, Form()] = "",
+    ids: Annotated[str, Form()] = "",
+    query_ids: Annotated[str, Form()] = "",
+    seed: Annotated[str, Form()] = "",
+    tolerance: Annotated[str, Form()] = "",
+    full: Annotated[str, Form()] = "",
+) -> Response:
+    """Check a task against the rows and show what was found, or the form with what is wrong."""
+    values = {
+        "kind": kind,
+        "similarity": similarity,
+        "metric": metric,
+        "labels": labels,
+        "groups": groups,
+        "ids": ids,
+        "query_ids": query_ids,
+        "seed": seed,
+        "tolerance": tolerance,
+        "full": full,
+    }
+    truth = None
+    if file is not None and not isinstance(file, str) and file.filename:
+        truth = GroundTruth(file.file, file.filename)
+    try:
+        task = create_task(context, embedding_id, _parse(values), queries_id or None, truth, launch=truth is None)
+    except (InvalidError, TooLargeError, UnsupportedFormatError) as error:
+        return _list_page(request, context, embedding_id, values | {"queries_id": queries_id}, error)
+    return see(f"/tasks/{task.id}")
+
+
+@router.get("")
+def show_task(request: Request, context: ContextDep, task_id: str) -> Response:
+    """The page of one task, whatever its state; it updates itself while a worker is busy with it."""
+    task = get_task(context, task_id)
+    shown: dict[str, Any] = {
+        "task": task,
+        "embedding": get_embedding(context, task.embedding_id),
+        "queries": None if task.queries_id is None else get_embedding(context, task.queries_id),
+        "kind": TASKS[task.config.kind],
+        "launchable": task.status in LAUNCHABLE,
+        "running": task.status in UNFINISHED_TASK,
+    }
+    if task.status is TaskStatus.QUEUED:
+        shown["workers"] = list_workers(context)
+    if task.results is not None:
+        shown |= {
+            "figures": task_figures(task.results),
+            "roles": roles_of(task.results),
+            "title": METRICS[task.results.metric],
+        }
+    return templates.TemplateResponse(request, "tasks/task.html", shown)
+
+
+@router.post("/launch")
+def launch(context: ContextDep, task_id: str) -> Response:
+    """Hand it to the workers."""
+    launch_task(context, task_id)
+    return see(f"/tasks/{task_id}")
+
+
+@router.post("/cancel")
+def cancel(context: ContextDep, task_id: str) -> Response:
+    """Stop it."""
+    cancel_task(context, task_id)
+    return see(f"/tasks/{task_id}")
+
+
+@router.get("/delete")
+def confirm_delete(request: Request, context: ContextDep, task_id: str) -> Response:
+    """Ask before deleting."""
+    task = get_task(context, task_id)
+    shown = {
+        "section": "data",
+        "name": f"the task of {get_embedding(context, task.embedding_id).name}",
+        "loss": "This deletes its ground truth, scores and maps. The embedding stays.",
+        "back": f"/tasks/{task_id}",
+    }
+    return templates.TemplateResponse(request, "web/confirm_delete.html", shown)
+
+
+@router.post("/delete")
+def delete(context: ContextDep, task_id: str) -> Response:
+    """Delete it."""
+    task = get_task(context, task_id)
+    delete_task(context, task_id)
+    return see(f"/embeddings/{task.embedding_id}/tasks")
+
+
+@router.get("/figures/{slug}.{kind}")
+def show_figure(context: ContextDep, task_id: str, slug: str, kind: FileKind) -> Response:
+    """A figure of the result."""
+    return figure_file(task_figures(_finished(context, task_id)), slug, kind)
+
+
+@router.get("/map.safetensors")
+def show_map(context: ContextDep, task_id: str, which: Which = "chosen") -> Response:
+    """The map of the chosen or the smallest variant."""
+    return file_of(get_map(context, task_id, which))
+
+
+def _finished(context: Context, task_id: str) -> TaskResults:
+    task = get_task(context, task_id)
+    if task.results is None:
+        raise NotFoundError(f"This task is {task.status}; its figures are there when it has finished.")
+    return task.results
+
+
+def _parse(values: Mapping[str, str]) -> TaskConfig:
+    """Return what the texts of the form mean. Raises InvalidError with every field that means nothing."""
+    try:
+        return TaskConfig.model_validate({name: text.strip() for name, text in values.items() if text.strip()})
+    except ValidationError as error:
+        told = messages_of(error.errors(), name=lambda place: LABELS[str(place[0])])
+        raise invalid(FieldError(str(place[0]), sentence) for sentence, place in told) from error
+
+
+def _list_page(
+    request: Request,
+    context: Context,
+    embedding_id: str,
+    values: Mapping[str, str],
+    problem: IsoscopeError | None = None,
+) -> Response:
+    embedding = get_embedding(context, embedding_id)
+    require_ready(embedding, "a task")
+    chosen = next((kind for kind in TaskKind if kind == values.get("kind")), TaskKind.QUERIES)
+    annotations = (embedding.inspection or {}).get("annotations", [])
+    tasks = list_tasks(context, embedding_id)
+    shown = {
+        "embedding": embedding,
+        "tasks": tasks,
+        "busy": any(task.status in UNFINISHED_TASK for task in tasks),
+        "kinds": TASKS,
+        "chosen": chosen,
+        "metrics": {metric: METRICS[metric] for metric in TASKS[chosen].metrics},
+        "similarities": list(Similarity),
+        "columns": [one["name"] for one in annotations],
+        "queries": list_queries(context, embedding) if chosen in WITH_QUERIES else [],
+        "suffixes": suffixes(Role.ANNOTATIONS),
+        "max_bytes": context.settings.max_dataset_bytes,
+        "values": {"labels": (embedding.selection or {}).get("labels") or "", **values},
+        "problem": problem,
+    }
+    status = status_of(problem) if problem else 200
+    return templates.TemplateResponse(request, "tasks/tasks.html", shown, status_code=status)

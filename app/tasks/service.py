@@ -1,0 +1,304 @@
+"""Task runs: check ground truth against the rows, launch, follow, take back, delete."""
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from sqlalchemy import and_, case, delete, select, update
+from sqlalchemy.orm import Session, defer
+
+from app.context import OFFERED, Context, freeing
+from app.core.names import base_name
+from app.db import job_kinds
+from app.db.models import UNFINISHED_TASK, Embedding, EmbeddingStatus, FileRole, TaskRun, TaskStatus
+from app.db.task import TaskConfig, Which
+from app.db.types import utcnow
+from app.embeddings.service import get_embedding, require_measured
+from app.queue import Job
+from app.sandbox import run_in_sandbox
+from app.storage import Stored
+from app.storage.storage import Download
+from isoscope.core.errors import ConflictError, InvalidError, NotFoundError, TooLargeError, check_all
+from isoscope.core.formatting import plural
+from isoscope.files.selection import Selection
+from isoscope.files.truth_check import NamedRows, TruthPreview, check_pairs, check_qrels
+from isoscope.files.upload import NamedFile, Upload
+from isoscope.files.wording import listed, shown
+from isotropy.catalog import TaskKind
+
+MAX_NUMBERS = 2**28
+"""Of the vectors of a task, 1 GiB in float32: the worker holds several copies."""
+LAUNCHABLE = (TaskStatus.DRAFT, TaskStatus.FAILED, TaskStatus.CANCELLED)
+WITH_FILE = (TaskKind.QUERIES, TaskKind.PAIRS)
+WITH_QUERIES = (TaskKind.QUERIES, TaskKind.COMPRESSION)
+
+
+class GroundTruth(NamedTuple):
+    """A file of ground truth as it arrives."""
+
+    stream: BinaryIO
+    filename: str
+
+
+def create_task(
+    context: Context,
+    embedding_id: str,
+    config: TaskConfig,
+    queries_id: str | None = None,
+    truth: GroundTruth | None = None,
+    *,
+    launch: bool = True,
+) -> TaskRun:
+    """Check a task against the rows and hand it to the workers; without ``launch`` it stays a draft to look at.
+
+    The ground truth is read in a process of its own, within limits, while the request waits. What is kept of it are
+    its lines in one form.
+    """
+    corpus = get_embedding(context, embedding_id)
+    queries = None if queries_id is None else get_embedding(context, queries_id)
+    check_all(
+        config.check,
+        lambda: _check_given(config, queries, truth),
+        lambda: _check_columns(config, corpus, queries),
+    )
+    _check_vectors(corpus, queries)
+    task = TaskRun(embedding_id=corpus.id, queries_id=queries_id, config=config)
+    if truth is None:
+        with context.sessions.begin() as session:
+            session.add(task)
+    else:
+        _keep_truth(context, task, truth, corpus, queries)
+    return launch_task(context, task.id) if launch else get_task(context, task.id)
+
+
+def list_tasks(context: Context, embedding_id: str) -> list[TaskRun]:
+    """Task runs of an embedding, newest first, without what each variant scores."""
+    get_embedding(context, embedding_id)
+    own = select(TaskRun).where(TaskRun.embedding_id == embedding_id)
+    newest = own.order_by(TaskRun.created_at.desc(), TaskRun.id)
+    with context.sessions() as session:
+        return list(session.scalars(newest.options(defer(TaskRun.maps))))
+
+
+class QueriesChoice(NamedTuple):
+    """An embedding that may hold the queries of a task."""
+
+    id: str
+    name: str
+    n: int | None
+
+
+def list_queries(context: Context, corpus: Embedding) -> list[QueriesChoice]:
+    """Other measured embeddings of as many dimensions: those of the same layer first, then the newest."""
+    others = select(Embedding.id, Embedding.name, Embedding.n).where(
+        Embedding.id != corpus.id,
+        Embedding.d == corpus.d,
+        Embedding.status == EmbeddingStatus.READY,
+        Embedding.trashed_at.is_(None),
+    )
+    alike = and_(Embedding.layer == corpus.layer, Embedding.pooling == corpus.pooling)
+    order = case((alike, 0), else_=1), Embedding.created_at.desc(), Embedding.id
+    with context.sessions() as session:
+        return [QueriesChoice(*row) for row in session.execute(others.order_by(*order).limit(OFFERED))]
+
+
+def get_task(context: Context, task_id: str) -> TaskRun:
+    """One task run."""
+    with context.sessions() as session:
+        return _find(session, task_id)
+
+
+def launch_task(context: Context, task_id: str) -> TaskRun:
+    """Hand a draft to the workers, or again one that failed or was cancelled."""
+    task = get_task(context, task_id)
+    _require_launchable(task)
+    corpus = get_embedding(context, task.embedding_id)
+    _check_vectors(corpus, None if task.queries_id is None else get_embedding(context, task.queries_id))
+    context.require_room()
+    waiting = update(TaskRun).where(TaskRun.id == task_id, TaskRun.status.in_(LAUNCHABLE))
+    queued = waiting.values(
+        status=TaskStatus.QUEUED,
+        done=0,
+        total=None,
+        attempts=0,
+        error=None,
+        notes=None,
+        started_at=None,
+        finished_at=None,
+    )
+    with context.sessions.begin() as session:
+        launched = session.scalar(queued.returning(TaskRun.id))
+    if launched is None:
+        _require_launchable(get_task(context, task_id))
+    context.queue.restart(Job(job_kinds.JUDGE, task_id))
+    return get_task(context, task_id)
+
+
+@freeing
+def cancel_task(context: Context, task_id: str) -> TaskRun:
+    """Stop a task run that waits or runs."""
+    if not _mark_cancelled(context, task_id):
+        task = get_task(context, task_id)
+        raise ConflictError(f"Only a queued or running task can be cancelled. This one is {task.status}.")
+    context.queue.cancel(Job(job_kinds.JUDGE, task_id))
+    return get_task(context, task_id)
+
+
+@freeing
+def delete_task(context: Context, task_id: str) -> None:
+    """Delete a task run in any state, with its ground truth and maps."""
+    get_task(context, task_id)
+    gone = delete(TaskRun).where(TaskRun.id == task_id)
+    files = TaskRun.truth_sha256, TaskRun.chosen_sha256, TaskRun.smallest_sha256
+    with context.sessions.begin() as session:
+        left = session.execute(gone.returning(*files)).one_or_none()
+    context.queue.cancel(Job(job_kinds.JUDGE, task_id))
+    context.ledger.release(*(left or ()))
+
+
+def get_map(context: Context, task_id: str, which: Which = "chosen") -> Download:
+    """The map of the chosen or of the smallest variant."""
+    task = get_task(context, task_id)
+    sha256 = {"chosen": task.chosen_sha256, "smallest": task.smallest_sha256}[which]
+    if sha256 is None:
+        raise ConflictError(f"This task is {task.status}; there is a map when it has finished.")
+    return Download(context.storage.local(sha256), "map.safetensors")
+
+
+def _check_given(config: TaskConfig, queries: Embedding | None, truth: GroundTruth | None) -> None:
+    """Refuse files and queries that make no task of this kind."""
+    if config.kind in WITH_FILE and truth is None:
+        raise InvalidError(
+            {
+                TaskKind.QUERIES: "Choose a file of query ids, document ids and relevance.",
+                TaskKind.PAIRS: "Choose a file of pairs with scores.",
+            }[config.kind],
+            "file",
+        )
+    if config.kind not in WITH_FILE and truth is not None:
+        raise InvalidError(f"A task of kind {config.kind} takes no file. Leave it out, or choose another kind.", "file")
+    if config.kind is TaskKind.QUERIES and queries is None:
+        raise InvalidError("Choose the embedding of the queries.", "queries_id")
+    if config.labels is not None and config.kind is not TaskKind.LABELS:
+        raise InvalidError(f"A task of kind {config.kind} takes no labels. Leave them out.", "labels")
+    if config.query_ids is not None and queries is None:
+        raise InvalidError("There are no queries. Leave their column of ids out.", "query_ids")
+    if config.kind not in WITH_QUERIES and queries is not None:
+        raise InvalidError(
+            f"A task of kind {config.kind} takes no queries. Leave them out, or choose another kind.", "queries_id"
+        )
+
+
+def _check_columns(config: TaskConfig, corpus: Embedding, queries: Embedding | None) -> None:
+    """Refuse columns that the files do not have; the groups of pairs are a column of the ground truth."""
+    of_rows = [("labels", corpus, config.labels), ("ids", corpus, config.ids)]
+    if queries is not None:
+        of_rows.append(("query_ids", queries, config.query_ids))
+    if config.kind is not TaskKind.PAIRS:
+        of_rows.append(("groups", queries or corpus, config.groups))
+    check_all(*(_column_check(*one) for one in of_rows if one[2] is not None))
+
+
+def _column_check(field: str, embedding: Embedding, column: str | None) -> Callable[[], None]:
+    def check() -> None:
+        offered = [one["name"] for one in (embedding.inspection or {}).get("annotations", [])]
+        if column not in offered:
+            there = f"Columns are: {listed(offered)}." if offered else "It has no columns beside the vectors."
+            raise InvalidError(f"{embedding.name} has no column {shown(column or '')}. {there}", field)
+
+    return check
+
+
+def _check_vectors(corpus: Embedding, queries: Embedding | None) -> None:
+    """Refuse vectors that are not measured, do not fit together, hold NaN or are too many."""
+    require_measured(corpus, "a task")
+    for field, one in (("embedding_id", corpus), ("queries_id", queries)):
+        if one is None:
+            continue
+        if one.status is not EmbeddingStatus.READY or one.trashed_at is not None:
+            raise InvalidError(f"{one.name} is not measured. Choose a measured embedding.", field)
+        if one.n_left_out:
+            raise InvalidError(
+                f"{plural(one.n_left_out, 'row')} of {one.name} {'holds' if one.n_left_out == 1 else 'hold'} NaN or "
+                "infinity. Upload it without them.",
+                field,
+            )
+        if (numbers := (one.n or 0) * (one.d or 0)) > MAX_NUMBERS:
+            raise TooLargeError(
+                f"{one.name} has {numbers:,} numbers, more than {MAX_NUMBERS:,}, the limit of a task. Upload a sample "
+                "of its rows, or run `isoscope decide` on a machine with enough memory.",
+                field,
+            )
+    if queries is not None and queries.d != corpus.d:
+        raise InvalidError(
+            f"{queries.name} has {queries.d:,} dimensions, {corpus.name} {corpus.d:,}. Encode both with one model.",
+            "queries_id",
+        )
+
+
+def _keep_truth(
+    context: Context, task: TaskRun, truth: GroundTruth, corpus: Embedding, queries: Embedding | None
+) -> None:
+    """Check ground truth in the sandbox, keep its lines, and add the row."""
+    task.filename = base_name(truth.filename)
+    with context.ledger.arriving() as store, tempfile.TemporaryDirectory(dir=context.settings.root) as folder:
+        stored = store(truth.stream, context.settings.max_dataset_bytes)
+        target = Path(folder) / "truth.jsonl"
+        task.preview = _checked(context, task, stored, target, corpus, queries)
+        with target.open("rb") as lines:
+            kept = store(lines, context.settings.max_upload_bytes)
+        with context.ledger.recording(kept) as session:
+            task.truth_sha256 = kept.sha256
+            session.add(task)
+    context.ledger.release(stored.sha256)
+
+
+def _checked(
+    context: Context, task: TaskRun, stored: Stored, target: Path, corpus: Embedding, queries: Embedding | None
+) -> TruthPreview:
+    config, path, filename = task.config, context.storage.local(stored.sha256), task.filename or ""
+    limits = {"memory_bytes": context.settings.parse_memory_bytes, "seconds": context.settings.parse_seconds}
+    rows = _rows(context, corpus, config.ids)
+    try:
+        if queries is not None:
+            asked = _rows(context, queries, config.query_ids)
+            return run_in_sandbox(check_qrels, path, filename, rows, asked, target, **limits)
+        return run_in_sandbox(check_pairs, path, filename, config.groups, rows, target, **limits)
+    except InvalidError as error:
+        if error.field in (None, "qrels", "pairs"):
+            error.field = "file"
+        raise
+
+
+def _rows(context: Context, embedding: Embedding, ids: str | None) -> NamedRows:
+    files = {
+        role: tuple(
+            NamedFile(context.storage.local(one.file_sha256), one.filename)
+            for one in embedding.files
+            if one.role is role
+        )
+        for role in FileRole
+    }
+    upload = Upload(files[FileRole.VECTORS], next(iter(files[FileRole.ANNOTATIONS]), None))
+    return NamedRows(upload, Selection.model_validate(embedding.selection), embedding.name, ids)
+
+
+def _find(session: Session, task_id: str) -> TaskRun:
+    if (task := session.get(TaskRun, task_id)) is None:
+        raise NotFoundError(f"There is no task {task_id!r}; it may have been deleted.")
+    return task
+
+
+def _require_launchable(task: TaskRun) -> None:
+    if task.status not in LAUNCHABLE:
+        raise ConflictError(
+            f"Only a draft, or a task that failed or was cancelled, can be launched. This one is {task.status}."
+        )
+
+
+def _mark_cancelled(context: Context, task_id: str) -> bool:
+    stopped = update(TaskRun).where(TaskRun.id == task_id, TaskRun.status.in_(UNFINISHED_TASK))
+    cancelled = stopped.values(status=TaskStatus.CANCELLED, finished_at=utcnow())
+    with context.sessions.begin() as session:
+        return session.scalar(cancelled.returning(TaskRun.id)) is not None

@@ -1,0 +1,49 @@
+"""Tasks that judge vectors: what each kind is judged by, and how vectors are compared."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class TaskKind(StrEnum):
+    """What the ground truth is; of compression there is none."""
+
+    QUERIES = "queries"
+    PAIRS = "pairs"
+    LABELS = "labels"
+    COMPRESSION = "compression"
+
+
+class Similarity(StrEnum):
+    """How two vectors are compared."""
+
+    COSINE = "cosine"
+    DOT = "dot"
+    EUCLIDEAN = "euclidean"
+
+
+@dataclass(frozen=True)
+class TaskEntry:
+    """A kind of task: what a user has of it, what its units are called, and the metrics, the usual one first."""
+
+    title: str
+    units: str
+    metrics: tuple[str, ...]
+
+
+TASKS = {
+    TaskKind.QUERIES: TaskEntry("Relevant documents", "queries", ("ndcg@10", "recall@10", "mrr@10")),
+    TaskKind.PAIRS: TaskEntry("Scored pairs", "pairs", ("spearman",)),
+    TaskKind.LABELS: TaskEntry("Labels", "labeled rows", ("knn_accuracy", "probe_accuracy")),
+    TaskKind.COMPRESSION: TaskEntry("Compression only", "queries", ("overlap@10",)),
+}
+
+METRICS = {
+    "ndcg@10": "nDCG@10",
+    "recall@10": "recall@10",
+    "mrr@10": "MRR@10",
+    "overlap@10": "overlap@10 with exact search",
+    "spearman": "Spearman correlation",
+    "knn_accuracy": "k-NN accuracy",
+    "probe_accuracy": "probe accuracy",
+}
+"""What sentences call each metric."""

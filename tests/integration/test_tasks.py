@@ -1,0 +1,232 @@
+"""Tasks on the dashboard: ground truth checked against rows, the job, its result as page, API and map."""
+
+import json
+from hashlib import sha256
+
+import numpy as np
+import pytest
+from safetensors.numpy import load
+
+from app.db import job_kinds
+from app.db.models import Embedding, EmbeddingFile, StoredFile, TaskRun, TaskStatus
+from app.db.work import wanted
+from app.queue import Job
+from isoscope.files.inspection import inspect
+from isoscope.files.selection import Selection
+from isoscope.files.upload import NamedFile, Upload
+from tests.factories import embedding, store
+from workers.tasks import judge_task
+
+N, M, D = 300, 150, 16
+QRELS = "qrels.tsv"
+
+
+@pytest.fixture(scope="module")
+def numbers():
+    """A corpus whose labels hide behind one strong direction, and queries near some of its rows."""
+    random = np.random.default_rng(3)
+    corpus = random.normal(size=(N, D)).astype(np.float32)
+    corpus[:, 0] = 5 * np.sign(corpus[:, 0]) + corpus[:, 0]
+    relevant = random.integers(0, N, M)
+    return corpus, (corpus[relevant] + 0.7 * random.normal(size=(M, D))).astype(np.float32), relevant
+
+
+@pytest.fixture
+def add(context, tmp_path):
+    """Write a measured embedding of rows with an id, a class and a home each; return its id."""
+
+    def add(prefix, x, **columns):
+        rows = (
+            {"_id": f"{prefix}{row}", "side": "ab"[int(one[1] > 0)], "home": f"h{row // 3}", "embedding": one.tolist()}
+            for row, one in enumerate(x)
+        )
+        content = "\n".join(map(json.dumps, rows)).encode()
+        path = tmp_path / f"{prefix}.jsonl"
+        path.write_bytes(content)
+        found = inspect(Upload((NamedFile(path, path.name),)), Selection(vectors="embedding", names="_id"))
+        told = {"inspection": found.model_dump(mode="json"), "selection": found.selection.model_dump(mode="json")}
+        row = embedding(prefix, filename=path.name, format="jsonl", **told | {"n": len(x), "d": x.shape[1]} | columns)
+        store(context, content)
+        digest = sha256(content).hexdigest()
+        row.files = [EmbeddingFile(position=0, filename=path.name, file_sha256=digest)]
+        with context.sessions.begin() as session:
+            session.merge(StoredFile(sha256=digest, size_bytes=len(content)))
+            session.flush()
+            session.add(row)
+        return row.id
+
+    return add
+
+
+@pytest.fixture
+def corpus(add, numbers):
+    return add("d", numbers[0])
+
+
+@pytest.fixture
+def queries(add, numbers):
+    return add("q", numbers[1])
+
+
+@pytest.fixture
+def qrels(numbers):
+    lines = ["query-id\tcorpus-id\tscore", *(f"q{row}\td{one}\t1" for row, one in enumerate(numbers[2]))]
+    return [*lines, "q1\tunknown\t1", "nobody\td3\t1"]
+
+
+@pytest.fixture
+def ask(client, corpus):
+    """Ask for a task over the API; the answer."""
+
+    def ask(kind, lines=None, name=QRELS, **fields):
+        files = None if lines is None else {"file": (name, "\n".join(lines).encode())}
+        return client.post(f"/api/embeddings/{corpus}/tasks", data={"kind": kind, **fields}, files=files)
+
+    return ask
+
+
+def test_queries_are_judged_and_the_map_applies_with_numpy(
+    client, settings, ask, queries, qrels, numbers, tmp_path, monkeypatch
+):
+    asked = ask("queries", qrels, queries_id=queries)
+    assert asked.status_code == 201, asked.text
+    task = asked.json()
+    assert (task["status"], task["results"]) == ("queued", None)
+    assert (task["preview"]["lines"], task["preview"]["used"]) == (M + 2, M)
+    assert [(one["noun"], one["examples"]) for one in task["preview"]["unknown"]] == [
+        ("query", ["nobody"]),
+        ("document", ["unknown"]),
+    ]
+    judge_task(task["id"], settings, "cpu")
+    task = client.get(f"/api/tasks/{task['id']}").json()
+    assert task["status"] == "finished", task["error"]
+    found = task["results"]
+    assert (found["task"], found["metric"], found["n"], found["d"]) == ("queries", "ndcg@10", N, D)
+    assert (task["done"], task["total"]) == (len(found["variants"]), len(found["variants"]))
+    assert task["notes"] == [f"2 rows of {QRELS} have ids that no vector has and are left out."]
+    page = client.get(f"/tasks/{task['id']}").text
+    assert found["conclusion"].split(":")[0] in page
+    assert "figure-isotropy" in page
+    assert "figure-bytes" in page
+
+    tensors = client.get(f"/tasks/{task['id']}/map.safetensors").content
+    (tmp_path / "map.safetensors").write_bytes(tensors)
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    exec(task["maps"]["chosen"], names)
+    assert names["apply"](numbers[0]).shape == (N, load(tensors)["matrix"].shape[1])
+
+
+def test_a_form_checks_first_and_judges_after(client, settings, corpus, queries, qrels):
+    sent = client.post(
+        f"/embeddings/{corpus}/tasks",
+        data={"kind": "queries", "queries_id": queries, "similarity": "cosine", "metric": "mrr@10", "seed": "1"},
+        files={"file": (QRELS, "\n".join(qrels).encode())},
+    )
+    assert sent.status_code == 303, sent.text
+    page = client.get(sent.headers["location"]).text
+    assert "150 of 152 lines are about these vectors." in page
+    assert "1 unknown document id: <code>unknown</code>" in page
+    task_id = sent.headers["location"].rsplit("/", 1)[1]
+    assert client.post(f"/tasks/{task_id}/launch").status_code == 303
+    judge_task(task_id, settings, "cpu")
+    page = client.get(f"/tasks/{task_id}").text
+    assert "MRR@10" in page
+    assert client.get(f"/tasks/{task_id}/figures/bytes.csv").text.startswith("variant,role,bytes")
+    assert client.post(f"/tasks/{task_id}/delete").headers["location"] == f"/embeddings/{corpus}/tasks"
+    assert client.get(f"/tasks/{task_id}").status_code == 404
+
+
+def test_labels_pairs_and_compression(client, settings, ask, numbers):
+    pairs = np.random.default_rng(0).permutation(N).reshape(-1, 2)
+    products = (numbers[0][pairs[:, 0]] * numbers[0][pairs[:, 1]]).sum(1)
+    lines = ["one,other,score", *(f"d{a},d{b},{p}" for (a, b), p in zip(pairs, products, strict=True))]
+    tasks = [
+        ask("labels", labels="side", groups="home"),
+        ask("pairs", lines, "pairs.csv", similarity="dot"),
+        ask("compression", similarity="euclidean"),
+    ]
+    kinds = []
+    for asked in tasks:
+        assert asked.status_code == 201, asked.text
+        judge_task(asked.json()["id"], settings, "cpu")
+        task = client.get(f"/api/tasks/{asked.json()['id']}").json()
+        assert task["status"] == "finished", task["error"]
+        kinds.append((task["results"]["task"], task["results"]["metric"], task["results"]["similarity"]))
+        assert client.get(f"/tasks/{task['id']}").status_code == 200
+    assert kinds == [
+        ("labels", "knn_accuracy", "cosine"),
+        ("pairs", "spearman", "dot"),
+        ("compression", "overlap@10", "euclidean"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "lines", "field", "word"),
+    [
+        ({"kind": "queries"}, None, "file", "relevance"),
+        ({"kind": "queries"}, ["query-id\tcorpus-id", "q0\td0"], "queries_id", "Choose the embedding"),
+        ({"kind": "pairs"}, None, "file", "pairs"),
+        ({"kind": "pairs"}, ["one,score", "d0,1"], "file", "two columns of ids"),
+        ({"kind": "pairs"}, ["a,b,score", "x0,x1,1"], "file", "choose another column of ids"),
+        ({"kind": "labels"}, None, "labels", "Choose the column"),
+        ({"kind": "labels", "labels": "color"}, None, "labels", "has no column 'color'"),
+        ({"kind": "labels", "labels": "side"}, ["a,b,score"], "file", "takes no file"),
+        ({"kind": "labels", "labels": "side", "metric": "mrr@10"}, None, "metric", "knn_accuracy"),
+        ({"kind": "compression", "tolerance": "2"}, None, "tolerance", "up to 1"),
+        ({"kind": "compression", "groups": "x"}, None, "groups", "has no column 'x'"),
+        ({"kind": "other"}, None, "kind", "queries"),
+    ],
+)
+def test_what_makes_no_task_is_refused_at_its_field(ask, fields, lines, field, word):
+    refused = ask(fields.pop("kind"), lines, "file.csv", **fields)
+    assert refused.status_code in (415, 422), refused.text
+    told = refused.json()
+    assert field in {told.get("field"), *(one["field"] for one in told.get("errors", []))}
+    assert word in refused.text
+
+
+def test_queries_of_another_model_and_rows_with_nan_are_refused(add, ask, numbers, qrels):
+    narrow = ask("queries", qrels, queries_id=add("n", numbers[1][:, :5]))
+    assert (narrow.status_code, narrow.json()["field"]) == (422, "queries_id")
+    assert "5 dimensions" in narrow.json()["detail"]
+    broken = ask("queries", qrels, queries_id=add("b", numbers[1], n_left_out=2))
+    assert (broken.status_code, broken.json()["field"]) == (422, "queries_id")
+    assert "2 rows of b hold NaN" in broken.json()["detail"]
+
+
+def test_a_failure_is_a_sentence_and_can_be_tried_again(client, settings, ask, queries, qrels):
+    task = ask("queries", qrels[:20], queries_id=queries).json()
+    judge_task(task["id"], settings, "cpu")
+    failed = client.get(f"/api/tasks/{task['id']}").json()
+    assert failed["status"] == "failed"
+    assert "at least 25 independent groups" in failed["error"]
+    assert "at least 25" in client.get(f"/tasks/{task['id']}").text
+    assert client.post(f"/api/tasks/{task['id']}/launch").json()["status"] == "queued"
+
+
+def test_what_is_cancelled_is_not_judged_and_a_kill_begins_afresh(client, context, settings, ask):
+    task = ask("labels", labels="side").json()["id"]
+    assert Job(job_kinds.JUDGE, task) in wanted(context.sessions)
+    with context.sessions.begin() as session:
+        session.get_one(TaskRun, task).status = TaskStatus.RUNNING  # a worker was killed at it
+    assert Job(job_kinds.JUDGE, task) in wanted(context.sessions)
+    assert client.post(f"/api/tasks/{task}/cancel").json()["status"] == "cancelled"
+    assert client.post(f"/api/tasks/{task}/cancel").status_code == 409
+    assert client.get(f"/api/tasks/{task}/map.safetensors").status_code == 409
+    judge_task(task, settings, "cpu")
+    assert client.get(f"/api/tasks/{task}").json()["status"] == "cancelled"
+
+
+def test_other_vectors_and_deleting_take_tasks_and_files_with_them(client, context, ask, corpus, queries, qrels):
+    task = ask("queries", qrels, queries_id=queries, launch="false").json()
+    assert task["status"] == "draft"
+    kept = len(list(context.storage.listed()))
+    assert client.delete(f"/api/tasks/{task['id']}").status_code == 204
+    assert len(list(context.storage.listed())) == kept - 1
+    task = ask("queries", qrels, queries_id=queries, launch="false").json()
+    with context.sessions() as session:
+        selection = session.get_one(Embedding, corpus).selection
+    assert client.put(f"/api/embeddings/{corpus}/selection", json=selection).status_code == 200
+    assert client.get(f"/api/tasks/{task['id']}").status_code == 404
+    assert len(list(context.storage.listed())) == kept - 1

@@ -1,0 +1,199 @@
+"""The job of a task run: variants of an embedding's vectors judged by its ground truth, and the maps of two of them."""
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from safetensors.torch import save
+
+from app.core.settings import Settings
+from app.db.models import UNFINISHED_TASK, Embedding, TaskRun, TaskStatus
+from app.db.session import Sessions
+from app.db.task import TaskConfig, TaskMaps, TaskResults
+from app.db.types import utcnow
+from app.queue import Job
+from app.storage import open_storage
+from app.storage.ledger import Ledger
+from isoscope.core.errors import InvalidError, NotFoundError
+from isoscope.files.ground_truth import PAIRS, read_pairs, read_qrels
+from isoscope.files.matrix import select
+from isoscope.files.row_ids import RowIds, read_ids
+from isoscope.files.truth_check import BY_COLUMN
+from isoscope.named_vectors import NamedVectors, vectors_of
+from isoscope.task_files import (
+    LoadedTask,
+    require_alike,
+    with_labels,
+    with_pairs,
+    with_qrels,
+    with_queries,
+    without_truth,
+)
+from isotropy.catalog import TaskKind
+from isotropy.tasks.decision import Decision
+from isotropy.tasks.judge import Task, decide, map_of
+from isotropy.tasks.maps import Map
+from isotropy.tasks.variants import Variant, listed, product
+from workers.embeddings.inspection import open_embedding
+from workers.failure import record
+from workers.files import fetch, keeping
+from workers.job_rows import job_sessions
+from workers.progress import Progress, StoppedError
+
+GROUP = PAIRS[-1]
+TRUTH = "truth.jsonl"
+"""What readers take stored ground truth for, by its suffix."""
+MAP = "map.safetensors"
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A task run that was begun, with the embeddings that it is of."""
+
+    row: TaskRun
+    corpus: Embedding
+    queries: Embedding | None
+    settings: Settings
+
+    @property
+    def config(self) -> TaskConfig:
+        return self.row.config
+
+    @property
+    def filename(self) -> str:
+        return self.row.filename or "the ground truth"
+
+
+def judge_task(task_id: str, settings: Settings, device: str) -> Sequence[Job]:
+    """Judge the variants of a task run, and keep what they score and the maps of the chosen and the smallest.
+
+    One that is final or gone is left as it is. One killed at any moment begins afresh.
+    """
+    sessions = job_sessions(settings)
+    if (asked := _begin(sessions, task_id, settings)) is None or asked.row.started_at is None:
+        return ()
+    progress = Progress(sessions, TaskRun, TaskStatus.RUNNING, task_id, asked.row.started_at)
+    try:
+        _judge(asked, progress)
+    except StoppedError:
+        pass
+    except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
+        record(error, sessions, progress.row, status=TaskStatus.FAILED, finished_at=utcnow())
+    return ()
+
+
+def _begin(sessions: Sessions, task_id: str, settings: Settings) -> _Asked | None:
+    """Set the task run to running and return it; None if nobody waits for it."""
+    with sessions.begin() as session:
+        row = session.get(TaskRun, task_id, with_for_update=True)
+        if row is None or row.status not in UNFINISHED_TASK:
+            return None
+        row.status, row.done, row.total = TaskStatus.RUNNING, 0, None
+        row.started_at = utcnow()
+        corpus = session.get_one(Embedding, row.embedding_id)
+        queries = None if row.queries_id is None else session.get_one(Embedding, row.queries_id)
+    return _Asked(row, corpus, queries, settings)
+
+
+def _judge(asked: _Asked, progress: Progress) -> None:
+    loaded = _load(asked)
+    config = asked.config
+    try:
+        task = Task(loaded.corpus, loaded.truth, config.similarity, config.seed, config.metric)
+        variants = (product if config.full else listed)(task.setting)
+        progress.say(total=len(variants), notes=loaded.notes)
+        decision = _decide(task, variants, config.tolerance, progress)
+        chosen, smallest = (map_of(task, variants[place]) for place in (decision.chosen, decision.smallest))
+    except ValueError as error:
+        raise InvalidError(str(error)) from error
+    _store(decision, chosen, smallest, Ledger(progress.sessions, open_storage(asked.settings)), progress)
+
+
+def _decide(task: Task, variants: Sequence[Variant], tolerance: float, progress: Progress) -> Decision:
+    judged: list[Variant] = []
+
+    def advance(variant: Variant) -> None:
+        judged.append(variant)
+        progress.advance(len(judged))
+
+    return decide(task, variants, tolerance, advance)
+
+
+def _load(asked: _Asked) -> LoadedTask:
+    """Read vectors and ground truth into memory.
+
+    Raises:
+        IsoscopeError: they make no task; the sentence says why.
+
+    """
+    config, queries = asked.config, None
+    if asked.queries is not None:
+        queries = _vectors(asked.queries, asked, "queries", config.query_ids, groups=config.groups)
+    corpus = _vectors(
+        asked.corpus,
+        asked,
+        "corpus",
+        config.ids,
+        labels=config.labels,
+        groups=config.groups if config.kind is TaskKind.LABELS else None,
+    )
+    if queries is not None:
+        require_alike(corpus, queries)
+    match config.kind:
+        case TaskKind.LABELS:
+            return with_labels(corpus)
+        case TaskKind.PAIRS:
+            path = _truth(asked)
+            return with_pairs(corpus, read_pairs(path, TRUTH, GROUP), asked.filename, BY_COLUMN)
+        case TaskKind.QUERIES if queries is not None:
+            path = _truth(asked)
+            return with_qrels(corpus, queries, read_qrels(path, TRUTH), asked.filename, BY_COLUMN)
+    if queries is not None:
+        return with_queries(corpus, queries, config.similarity)
+    return without_truth(corpus, config.similarity, config.seed)
+
+
+def _vectors(
+    embedding: Embedding,
+    asked: _Asked,
+    what: str,
+    ids: str | None,
+    *,
+    labels: str | None = None,
+    groups: str | None = None,
+) -> NamedVectors:
+    opened = open_embedding(embedding, asked.settings)
+    selection = opened.selection.model_copy(update={"labels": labels, "groups": groups})
+    matrix = select(opened.contents, selection)
+    called = read_ids(matrix.contents, embedding.name, matrix.n, ids, selection.names, what)
+    if asked.row.truth_sha256 is not None:
+        called.require_unique(what, BY_COLUMN)
+    elif len(set(called.values)) < matrix.n:  # no ground truth names rows: ids only order ties
+        called = RowIds(embedding.name, [str(row) for row in range(matrix.n)], None)
+    return vectors_of(matrix, called, what)
+
+
+def _truth(asked: _Asked) -> Path:
+    if asked.row.truth_sha256 is None:
+        raise NotFoundError("This task has no ground truth. Upload it again.")
+    return fetch(asked.row.truth_sha256, asked.filename, asked.settings)
+
+
+def _store(decision: Decision, chosen: Map, smallest: Map, ledger: Ledger, progress: Progress) -> None:
+    """Keep results and maps; nothing of them where nobody waits for them any more."""
+    with keeping(ledger) as keep:
+        kept = [keep(partial(io.BytesIO, save(one.tensors(), one.metadata()))) for one in (chosen, smallest)]
+        with ledger.recording(*kept) as session:
+            progress.write(
+                session,
+                status=TaskStatus.FINISHED,
+                done=len(decision.variants),
+                error=None,
+                results=TaskResults.model_validate(decision.document()),
+                maps=TaskMaps(chosen=chosen.numpy_code(MAP), smallest=smallest.numpy_code(MAP)),
+                chosen_sha256=kept[0].sha256,
+                smallest_sha256=kept[1].sha256,
+                finished_at=utcnow(),
+            )
