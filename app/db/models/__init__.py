@@ -2,6 +2,7 @@
 
 from app.db.models.base import Base
 from app.db.models.embeddings import (
+    BLAMED,
     Embedding,
     EmbeddingFile,
     EmbeddingTag,
@@ -40,6 +41,7 @@ from app.db.states import (
 )
 
 __all__ = [
+    "BLAMED",
     "DEFAULT_PRIORITY",
     "FINAL",
     "RETRIED",
