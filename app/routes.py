@@ -7,6 +7,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from app.embeddings.api import comparison as embeddings_api_comparison
 from app.embeddings.api import embeddings as embeddings_api_embeddings
 from app.embeddings.api import measures as embeddings_api_measures
+from app.embeddings.api import selections as embeddings_api_selections
 from app.embeddings.api import trash as embeddings_api_trash
 from app.embeddings.comparison import get_compared
 from app.embeddings.library import Search, find_embeddings
@@ -181,6 +182,7 @@ API_ROUTERS = (
     embeddings_api_embeddings.router,
     encodings_api.router,
     embeddings_api_embeddings.tags_router,
+    embeddings_api_selections.router,
     embeddings_api_comparison.router,
     results_api_across.runs_router,
     embeddings_api_trash.trash_router,

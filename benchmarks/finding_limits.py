@@ -40,6 +40,8 @@ FITTED = 0.1
 """Share of the values, the greatest, to which an exponential tail is fitted for the 99.9% point."""
 KINDS = ("gaussian", "t5", "t5 coordinates")
 DECAYS = (0.0, 1.0)
+SPREAD_DECAYS = (0.0, 0.3, 0.5, 0.7, 1.0)
+"""Of the spectra with a given effective dimension: the longer their tail the more hubs they have."""
 MOST_DIMENSIONS = 1024
 """Of a decaying spectrum with a given participation ratio."""
 
@@ -106,13 +108,25 @@ def cell(n: int, d: int, simulations: int) -> dict[str, float]:
         random = np.random.default_rng([SEED, crc32(f"{kind}, {decay}, {n} x {d}".encode())])
         reached = defaultdict(list)
         full = np.arange(1.0, d + 1) ** -decay
-        spread = variances_with(d, decay)
         for _ in range(simulations):
-            x = cloud(random, kind, n, full)
-            found = [*of_dimensions(x, random)]
-            if kind != "t5 coordinates" and (decay == 0 or len(spread) < MOST_DIMENSIONS):
-                found += of_spread(kind, x if len(spread) == d else cloud(random, kind, n, spread))
-            for name, value in found:
+            for name, value in of_dimensions(cloud(random, kind, n, full), random):
+                reached[name].append(value)
+        for name, values in reached.items():
+            points[name] = max(points[name], point(np.array(values)))
+    return dict(points) | spread_cell(n, d, simulations)
+
+
+def spread_cell(n: int, ratio: float, simulations: int) -> dict[str, float]:
+    """Return the same of the statistics that depend on the effective dimension."""
+    points: dict[str, float] = defaultdict(lambda: -np.inf)
+    for kind, decay in product(("gaussian", "t5"), SPREAD_DECAYS):
+        variances = variances_with(ratio, decay)
+        if decay and len(variances) == MOST_DIMENSIONS:
+            continue  # such a spectrum needs more dimensions to have this ratio
+        random = np.random.default_rng([SEED, crc32(f"{kind}, {decay}, {n} x {ratio} effective".encode())])
+        reached = defaultdict(list)
+        for _ in range(simulations):
+            for name, value in of_spread(kind, cloud(random, kind, n, variances)):
                 reached[name].append(value)
         for name, values in reached.items():
             points[name] = max(points[name], point(np.array(values)))

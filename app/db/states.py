@@ -15,10 +15,11 @@ class EmbeddingStatus(StrEnum):
 
 
 class EmbeddingOrigin(StrEnum):
-    """Whether the vectors were uploaded, or made here: of other vectors, or of texts."""
+    """Whether the vectors were uploaded, or made here: of other vectors, as a part of them, or of texts."""
 
     UPLOAD = "upload"
     POSTPROCESSED = "postprocessed"
+    SELECTED = "selected"
     ENCODED = "encoded"
 
 

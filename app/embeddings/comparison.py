@@ -66,11 +66,18 @@ def _agree(known: list[dict[str, Any]], name: str) -> bool:
 def _origins(one: Embedding, by_id: dict[str, Embedding]) -> Iterator[object]:
     """Yield what is equal for embeddings whose rows have one origin."""
     origin = one
-    while origin.source_id is not None and origin.source_id in by_id:
+    # A selection without some rows is where they begin: its source has others too.
+    while not _without_rows(origin) and origin.source_id is not None and origin.source_id in by_id:
         origin = by_id[origin.source_id]
-    yield origin.encoding_id or origin.source_id or origin.id
+    yield origin.id if _without_rows(origin) else origin.encoding_id or origin.source_id or origin.id
     if one.files:
-        yield bool((one.selection or {}).get("transpose")), *(file.file_sha256 for file in one.files)
+        transposed = bool((one.selection or {}).get("transpose"))
+        yield transposed, tuple(_without_rows(one)), *(file.file_sha256 for file in one.files)
+
+
+def _without_rows(one: Embedding) -> list[int]:
+    rows: list[int] = (one.selection or {}).get("without_rows", [])
+    return rows
 
 
 ROUNDING = 1e-7

@@ -83,7 +83,8 @@ def get_map(context: Context, postprocessing: PostProcessing) -> Download:
 
 def is_npy(embedding: Embedding) -> bool:
     """Whether the vectors lie in one .npy file, row by row as they are measured."""
-    return embedding.format == NPY and len(_shards(embedding)) == 1 and not _transposed(embedding)
+    whole = not _transposed(embedding) and not _leaves_out(embedding)
+    return embedding.format == NPY and len(_shards(embedding)) == 1 and whole
 
 
 def _vectors(embedding: Embedding) -> EmbeddingFile:
@@ -95,6 +96,11 @@ def _vectors(embedding: Embedding) -> EmbeddingFile:
             f"The rows of {embedding.name} are the columns of its file. Download that as it is, and transpose it: "
             f"/embeddings/{embedding.id}/files/0."
         )
+    if _leaves_out(embedding):
+        raise ConflictError(
+            f"{embedding.name} is a part of its file. Download the file, /embeddings/{embedding.id}/files/0, and drop "
+            "`without_rows` and `without_dimensions` of its selection."
+        )
     if not is_npy(embedding):
         raise ConflictError(
             f"Expected vectors in one .npy file, got {len(shards)} of {embedding.format}. Download them as they are: "
@@ -105,6 +111,11 @@ def _vectors(embedding: Embedding) -> EmbeddingFile:
 
 def _transposed(embedding: Embedding) -> bool:
     return bool((embedding.selection or {}).get("transpose"))
+
+
+def _leaves_out(embedding: Embedding) -> bool:
+    chosen = embedding.selection or {}
+    return bool(chosen.get("without_rows") or chosen.get("without_dimensions"))
 
 
 def _shards(embedding: Embedding) -> list[EmbeddingFile]:

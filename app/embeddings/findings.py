@@ -1,10 +1,11 @@
 """What is wrong with an embedding, in the words of its report."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from app.db.models import Embedding
 from isoscope.core.formatting import number, starred, with_error
-from isotropy.catalog import MEASURES, effect_name
+from isotropy.catalog import FINDINGS, MEASURES, METHODS, Method, effect_name
 
 
 class ShownFinding(NamedTuple):
@@ -24,14 +25,27 @@ class ShownFinding(NamedTuple):
     effect_name: str
     before: str
     after: str
+    is_removable: bool
+    """Whether the cloud can be measured without its rows or dimensions."""
+    measured_without: str | None
+    """Id of the selection that was measured so."""
+    method: Method | None
+    """A method of post-processing that mends it."""
 
 
-def shown_findings(embedding: Embedding) -> list[ShownFinding]:
-    """Return the findings in the order in which they are stored, the most severe first."""
-    return [_shown(one) for one in embedding.findings]
+def shown_findings(embedding: Embedding, selections: Mapping[str, str]) -> list[ShownFinding]:
+    """Return the findings in the order in which they are stored, the most severe first.
+
+    Args:
+        embedding: measured.
+        selections: ids of what was measured without the rows or dimensions of a finding, by its slug.
+
+    """
+    return [_shown(one, selections) for one in embedding.findings]
 
 
-def _shown(one: dict[str, Any]) -> ShownFinding:
+def _shown(one: dict[str, Any], selections: Mapping[str, str]) -> ShownFinding:
+    entry = FINDINGS.get(one["slug"])
     effect = one["effect"]
     measure = effect["measure"]
     return ShownFinding(
@@ -50,4 +64,7 @@ def _shown(one: dict[str, Any]) -> ShownFinding:
         effect_name=effect_name(measure) or starred(MEASURES[measure].name),
         before="undefined" if effect["before"] is None else number(effect["before"]),
         after="undefined" if effect["after"] is None else with_error(effect["after"], effect["after_se"] or None),
+        is_removable=entry is not None and entry.removed is not None,
+        measured_without=selections.get(one["slug"]),
+        method=METHODS.get(entry.method) if entry is not None else None,
     )

@@ -36,6 +36,10 @@ KEYS: dict[str, ColumnElement[Any]] = {
 }
 
 
+WITHOUT_FILES = lazyload(Embedding.files), defer(Embedding.inspection), defer(Embedding.selection)
+"""What lists leave unread: a selection may name 100,000 rows."""
+
+
 @dataclass(frozen=True)
 class Search:
     """Which embeddings, and in which order."""
@@ -94,9 +98,7 @@ def newest_measured(context: Context, limit: int) -> list[Embedding]:
     ready = (Embedding.trashed_at.is_(None), Embedding.status == EmbeddingStatus.READY)
     newest = select(Embedding).where(*ready).order_by(Embedding.encoding_id.is_not(None), *_order("-created"))
     with context.sessions() as session:
-        return list(
-            session.scalars(newest.limit(limit).options(lazyload(Embedding.files), defer(Embedding.inspection)))
-        )
+        return list(session.scalars(newest.limit(limit).options(*WITHOUT_FILES)))
 
 
 def _rows() -> Select[Embedding, float | None, float | None, float | None]:
@@ -108,7 +110,7 @@ def _rows() -> Select[Embedding, float | None, float | None, float | None]:
         .outerjoin(CORRECTED, of(CORRECTED, "isoscore_unbiased"))
         .outerjoin(ISOSCORE, of(ISOSCORE, "isoscore"))
         .outerjoin(MEAN_COSINE, of(MEAN_COSINE, "mean_cosine"))
-        .options(lazyload(Embedding.files), defer(Embedding.inspection))
+        .options(*WITHOUT_FILES)
     )
 
 

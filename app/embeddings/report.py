@@ -17,6 +17,7 @@ from app.embeddings.findings import shown_findings
 from app.embeddings.headline import headline_of
 from app.embeddings.lookups import read_neighbours, with_lookup
 from app.embeddings.readings import groups_of, headlines_of
+from app.embeddings.selections import selections_of
 from app.embeddings.service import get_figure_data, get_figure_slugs
 from app.embeddings.zeta_curves import ShrinkageDep, ShrinkageQuery, read_shrinkage
 from app.figures.figure import Cell, Figure, Table
@@ -44,7 +45,7 @@ def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, who
     shown = [figure for figure in figures if figure.slug not in later]
     return {
         "headline": headline_of(embedding),
-        "findings": shown_findings(embedding),
+        "findings": shown_findings(embedding, selections_of(context, embedding)),
         "headlines": headlines_of(embedding),
         "groups": groups_of(embedding),
         "drawn": DRAWN,

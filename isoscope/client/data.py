@@ -175,6 +175,24 @@ class Embeddings(Connection):
         """Return what is wrong with an embedding, the most severe first; nothing of a healthy one."""
         return self.get_list("embeddings", embedding, "findings")
 
+    def select_without(
+        self,
+        embedding: Known,
+        finding: str | None = None,
+        *,
+        rows: Sequence[int] = (),
+        dimensions: Sequence[int] = (),
+        name: str | None = None,
+    ) -> Row:
+        """Measure an embedding without what a finding names, or without these rows and dimensions, as one of its own.
+
+        >>> isoscope.select_without(embedding, "outlier_rows")["name"]
+        'Reviews without 12 outlier rows'
+        >>> isoscope.select_without(embedding, rows=[3, 17], name="Reviews, cleaned")
+        """
+        body = {"finding": finding, "rows": list(rows), "dimensions": list(dimensions), "name": name}
+        return self.post("embeddings", embedding, "selections", json=body)
+
     def figure_data(self, embedding: Known, slug: str) -> Row:
         """Return what a figure shows and no measure holds: ``sample_size``, ``projection`` or ``neighbours``."""
         return self.get("embeddings", embedding, "figure-data", slug)

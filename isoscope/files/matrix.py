@@ -1,7 +1,7 @@
 """A matrix of embeddings, read from its files in chunks of rows, and counts over all of them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from isoscope.core.errors import TooLargeError
 from isoscope.files.arrays import BFLOAT16
 from isoscope.files.contents import MAX_ROWS, Block, Contents
+from isoscope.files.remaining import Remaining
 from isoscope.files.selection import Selection
 from isoscope.files.upload import Upload, open_upload
 
@@ -28,6 +29,10 @@ class Matrix:
     d: int
     dtype: np.dtype[Any]
     """float32 or float64: what the chunks hold, whatever the file holds."""
+    row_places: NDArray[np.int64] | None = None
+    """The place in the file of each row; None where the selection leaves no row out."""
+    dimension_numbers: NDArray[np.int64] | None = None
+    """The number in the file of each dimension; None where the selection leaves none out."""
 
     def chunks(self, rows: int = 8192) -> Iterator[Block]:
         """Yield all rows in file order as arrays [at most ``rows``, d] of ``dtype``: fewer where rows are very long."""
@@ -46,8 +51,8 @@ class Matrix:
     @property
     def dimension_names(self) -> list[str] | None:
         """The columns that the dimensions come from; None where they have no names."""
-        vectors = self.selection.vectors
-        return None if isinstance(vectors, str) or self.selection.transpose else vectors
+        selection = self.selection
+        return None if isinstance(selection.vectors, str) or selection.transpose else selection.columns
 
     def groups(self) -> Iterator[str] | None:
         """Return the group of each row, n of them; None where none were chosen."""
@@ -77,7 +82,20 @@ def select(contents: Contents, selection: Selection) -> Matrix:
             f"The matrix has {n:,} rows, more than {MAX_ROWS:,}: upload a sample of them, "
             "which measures the same as soon as it has many more rows than columns."
         )
-    return Matrix(contents, selection, n, d, _float_type(contents.dtype(selection.vectors)))
+    matrix = Matrix(contents, selection, n, d, _float_type(contents.dtype(selection.vectors)))
+    return _remaining(matrix) if selection.without_rows or selection.without_dimensions else matrix
+
+
+def _remaining(whole: Matrix) -> Matrix:
+    rows, dimensions = whole.selection.left(whole.n, whole.d)
+    return replace(
+        whole,
+        contents=Remaining(whole.contents, rows, whole.n, dimensions),
+        n=len(rows),
+        d=len(dimensions),
+        row_places=rows if whole.selection.without_rows else None,
+        dimension_numbers=dimensions if whole.selection.without_dimensions else None,
+    )
 
 
 def _float_type(stored: str) -> np.dtype[Any]:

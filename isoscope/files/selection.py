@@ -1,10 +1,12 @@
 """Which part of a file is the matrix of vectors, which name and label its rows, and the likeliest choice of both."""
 
 import re
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, model_validator
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from isoscope.core.errors import InvalidError
 from isoscope.files.contents import MAX_DISTINCT, Annotation, Offer
@@ -16,6 +18,15 @@ LABEL_NAMES = ("label", "labels", "class", "target", "category", "y", "label_id"
 MAX_DOUBTFUL = 2
 NUMBERED = re.compile(r"(.*?)(\d{1,6})")
 MIN_FAMILY = 3
+MAX_WITHOUT = 100_000
+"""Rows, or dimensions, that a selection leaves out at most: they are stored in its row."""
+
+
+def _in_order(numbers: list[int]) -> list[int]:
+    return sorted(set(numbers))
+
+
+Numbers = Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=MAX_WITHOUT), AfterValidator(_in_order)]
 
 
 class Selection(BaseModel):
@@ -36,6 +47,40 @@ class Selection(BaseModel):
     transpose: bool = False
     quoting: Quoting | None = None
     """How the quotes of .tsv files are read; null for as they are meant (see ``isoscope.files.text``)."""
+    without_rows: Numbers = []
+    """Places in the file, from 0, of rows that are left out."""
+    without_dimensions: Numbers = []
+    """Numbers, from 0, of dimensions that are left out of what ``vectors`` names."""
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns whose numbers are the coordinates; empty where an array holds them."""
+        if isinstance(self.vectors, str):
+            return []
+        gone = set() if self.transpose else set(self.without_dimensions)
+        return [column for number, column in enumerate(self.vectors) if number not in gone]
+
+    def without_as(self, former: Mapping[str, Any]) -> Self:
+        """Return the selection without what a former one of the same files left out, as far as that is there still.
+
+        Rows stay out unless they become columns, dimensions also only while they are those of the same vectors.
+        """
+        before = Selection.model_validate(former)
+        if before.transpose != self.transpose:
+            return self
+        same = before.vectors == self.vectors
+        kept = {"without_rows": before.without_rows, "without_dimensions": before.without_dimensions if same else []}
+        return self.model_copy(update=kept)
+
+    def left(self, n: int, d: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return which rows and which dimensions are left of n and d.
+
+        Raises:
+            InvalidError: there is no such row or dimension, or none is left.
+
+        """
+        rows = _left(self.without_rows, n, "row", "without_rows")
+        return rows, _left(self.without_dimensions, d, "dimension", "without_dimensions")
 
     @model_validator(mode="before")
     @classmethod
@@ -104,6 +149,16 @@ class Selection(BaseModel):
             )
 
 
+def _left(gone: list[int], count: int, what: str, field: str) -> NDArray[np.int64]:
+    if gone and gone[-1] >= count:
+        raise InvalidError(
+            f"There is no {what} {gone[-1]:,}: the file has {count:,} {what}s, which count from 0.", field
+        )
+    if gone and len(gone) == count:
+        raise InvalidError(f"This leaves no {what}: all {count:,} are left out. Keep some.", field)
+    return np.delete(np.arange(count), gone)
+
+
 def propose(offer: Offer) -> Selection:
     """Return the array with a telling name or the largest, or the columns that look like a vector, and its annotations.
 
@@ -139,7 +194,7 @@ def excluded(offer: Offer, selection: Selection) -> list[str]:
     """Return the columns of numbers that are no part of the vectors, and neither name nor label the rows."""
     if isinstance(selection.vectors, str):
         return []
-    used = {*selection.vectors, selection.names, selection.labels}
+    used = {*selection.columns, selection.names, selection.labels}
     return [column for column in offer.numeric_columns if column not in used]
 
 
@@ -147,7 +202,7 @@ def doubtful(offer: Offer, selection: Selection) -> list[Annotation]:
     """Return the one or two columns of whole numbers among coordinates that have fractions: they may be labels."""
     if isinstance(selection.vectors, str):
         return []
-    chosen = set(selection.vectors)
+    chosen = set(selection.columns)
     whole = [each for each in offer.annotations if each.name in chosen and each.n_distinct <= MAX_DISTINCT]
     return whole if len(whole) <= MAX_DOUBTFUL < len(chosen) - len(whole) else []
 

@@ -24,6 +24,10 @@ class FindingEntry:
     advice: str
     pitfall: str
     citation: str = "This project."
+    removed: tuple[str, str] | None = None
+    """What its rows or dimensions are called, one and several, if the cloud can be measured without them."""
+    method: str = ""
+    """Slug of a method of ``isotropy.catalog.METHODS`` that mends it; empty where none does."""
 
 
 EFFECTS = {"top10_kept": "Top-10 neighbors kept", "energy_distance": "Energy distance (0 to 1)"}
@@ -49,6 +53,7 @@ _ENTRIES = (
         effect="IsoScore without these dimensions.",
         advice="Drop each listed dimension. It costs space, lowers IsoScore, and tells no two rows apart.",
         pitfall="With few rows a rare feature can look constant.",
+        removed=("constant dimension", "constant dimensions"),
     ),
     FindingEntry(
         slug="metadata_as_coordinates",
@@ -59,6 +64,7 @@ _ENTRIES = (
         effect="IsoScore and the top-10 neighbors without these dimensions.",
         advice="Leave each listed column out of the vectors. Use it for names, labels or groups instead.",
         pitfall="Metadata with arbitrary fractions, such as logarithms of counts, are not recognized.",
+        removed=("dimension of metadata", "dimensions of metadata"),
     ),
     FindingEntry(
         slug="duplicate_rows",
@@ -69,6 +75,7 @@ _ENTRIES = (
         effect="The top-10 neighbors without duplicates; IsoScore too where they are more than 1% of the rows.",
         advice="Remove duplicates before you index or measure, unless a text is meant to count that often.",
         pitfall="Near duplicates, such as the same text in other letters, are not found.",
+        removed=("duplicate row", "duplicate rows"),
     ),
     FindingEntry(
         slug="outlier_rows",
@@ -79,6 +86,7 @@ _ENTRIES = (
         effect="IsoScore without these rows, bias-corrected first.",
         advice="Look at each listed row. Remove errors and measure again.",
         pitfall="More than a tenth of the rows are not outliers but a part of the cloud.",
+        removed=("outlier row", "outlier rows"),
     ),
     FindingEntry(
         slug="rogue_dimensions",
@@ -91,6 +99,8 @@ _ENTRIES = (
         advice="Standardize or drop each listed dimension before you compare rows by cosine. Then check your task.",
         pitfall="Trained models can keep information in rogue dimensions: judge by your task.",
         citation=TIMKEY_2021,
+        removed=("rogue dimension", "rogue dimensions"),
+        method="standardisation",
     ),
     FindingEntry(
         slug="mixed_clouds",
@@ -100,8 +110,10 @@ _ENTRIES = (
         limit=f"{HEALTHY} with as many rows and dimensions, and at least 5.",
         effect="IsoScore of the largest part alone.",
         advice="Check that all rows come from one model, layer and preprocessing. If so, measure each part alone.",
-        pitfall="More than four parts are clusters, which topics make, and are no finding.",
+        pitfall="More than four parts are clusters, which topics make, and are no finding. Parts that labels tell are "
+        "a note.",
         citation="Ashman, Bird & Zepf (1994). Detecting Bimodality in Astronomical Datasets. AJ 108, 2348–2361.",
+        removed=("row of smaller parts", "rows of smaller parts"),
     ),
     FindingEntry(
         slug="unequal_norms",
@@ -112,19 +124,20 @@ _ENTRIES = (
         effect="Top-10 neighbors by cosine that are also neighbors by dot product.",
         advice="Normalize the rows, or use cosine similarity. Check whether some rows were normalized and others not.",
         pitfall="Norms can carry meaning, such as word frequency or confidence.",
+        removed=("row of unusual norm", "rows of unusual norm"),
     ),
     FindingEntry(
         slug="hubs",
         name="Hubs",
         meaning="A few rows are among the nearest neighbors of far too many others.",
         statistic="The share of 1,000 rows that a row is a top-10 neighbor of, by angle about the mean or by distance.",
-        limit="The 99.9% point of Gaussian clouds with as many rows and effective dimensions, by angle twice. By "
-        "distance a hub is "
-        "also far nearer to the center than other rows.",
+        limit="The 99.9% point of Gaussian clouds with as many rows and effective dimensions, by angle 1.5 "
+        "times. By distance a hub is also far nearer to the center than other rows.",
         effect="Top-10 neighbors that stay when the hubs are removed.",
         advice="Look at each listed row: empty, generic or averaged texts are common. Remove such rows from the index.",
         pitfall="High-dimensional clouds have some hubs by nature; the limit contains them.",
         citation=RADOVANOVIC_2010,
+        removed=("hub", "hubs"),
     ),
     FindingEntry(
         slug="collapsed",
@@ -150,6 +163,7 @@ _ENTRIES = (
         advice="Subtract the mean before you compare rows by cosine, and check your task.",
         pitfall="IsoScore does not see the mean. Distances do not either.",
         citation=f"{ETHAYARAJH_2019} {MU_2018}",
+        method="centring",
     ),
     FindingEntry(
         slug="too_few_rows",

@@ -106,4 +106,6 @@ def told(defect: Defect, names_of: NamesOf, dimension_names: Sequence[str] | Non
         dimension_names=None if dimension_names is None else [dimension_names[one] for one in dimensions],
         effect=defect.effect,
         advice=FINDINGS[defect.slug].advice,
+        every_row=defect.rows,
+        every_dimension=defect.dimensions,
     )

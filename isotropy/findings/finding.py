@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from isotropy.cloud import Cloud
 from isotropy.score import Score
 
@@ -17,6 +20,8 @@ MATERIAL = 0.05
 
 LEAST_DIMENSIONS = 0.5
 """Standard error of the participation ratio below which a score of about 0 is still determined."""
+
+NONE: NDArray[np.int64] = np.empty(0, np.int64)
 
 SCORES = ("isoscore_unbiased", "isoscore")
 """Scores whose change counts; the first that changes is told. One huge row moves the second alone."""
@@ -89,10 +94,24 @@ class Finding(NamedTuple):
     """Of these dimensions, if they have names."""
     effect: Effect
     advice: str
+    every_row: NDArray[np.int64] = NONE
+    """All of the rows, also those that are not listed."""
+    every_dimension: NDArray[np.int64] = NONE
 
     def document(self) -> dict[str, Any]:
-        """Return the finding as JSON takes it."""
-        return {**self._asdict(), "severity": self.severity.value, "effect": self.effect.document()}
+        """Return the finding as JSON takes it, with the rows and dimensions that are listed."""
+        told = {**self._asdict(), "severity": self.severity.value, "effect": self.effect.document()}
+        return {key: value for key, value in told.items() if not key.startswith("every_")}
+
+    def in_file(self, rows: NDArray[np.int64] | None, dimensions: NDArray[np.int64] | None) -> Finding:
+        """Return the finding of a part of a file by the places that its rows and dimensions have in the whole."""
+        found = self
+        if rows is not None:
+            found = found._replace(rows=rows[self.rows].tolist(), every_row=rows[self.every_row])
+        if dimensions is not None:
+            every = dimensions[self.every_dimension]
+            found = found._replace(dimensions=dimensions[self.dimensions].tolist(), every_dimension=every)
+        return found
 
 
 def score_effects(before: Cloud, after: Cloud) -> list[Effect]:

@@ -20,7 +20,7 @@ from isotropy.findings.nearest import NEAREST, Similarity
 INWARD = 6.0
 """How many times farther below the median than the 10% point the distance of a hub from the center is, by logarithm."""
 
-SPECTRA = 2.0
+SPECTRA = 1.5
 """By angle a hub has so many times the limit: spectra of one effective dimension differ by less."""
 
 MOST = 0.05

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from isotropy.cosine import unit_rows
 from isotropy.findings.examined import Defect, Examined
-from isotropy.findings.finding import judge, percent, score_effects
+from isotropy.findings.finding import Severity, judge, percent, score_effects
 from isotropy.findings.limits import limit
 from isotropy.findings.norms import has_unequal_norms
 from isotropy.findings.splits import Split, best_split, leading_directions
@@ -24,6 +24,12 @@ MOST_PARTS = 4
 
 FEWEST_ROWS = 40
 """Rows of a part that is split again."""
+
+SAME_AS_LABELS = 0.95
+"""Share of the rows that lie in the part of their label, from which the parts are what the labels say."""
+
+ROWS_A_LABEL = 5
+"""Rows of a label in the sample from which it tells where it lies: of one row it always lies in one part."""
 
 
 class _Part(NamedTuple):
@@ -63,19 +69,44 @@ def mixed_clouds(examined: Examined) -> Defect | None:
     rest = examined.without_rows(minority)
     effect, severity = judge(score_effects(examined.cloud, rest.cloud), examined.cloud.d)
     sizes = sorted((int(part.own.sum()) / len(y) for part in parts), reverse=True)
+    labeled = _share_in_part_of_label(examined, parts)
+    by_label = labeled is not None and labeled >= SAME_AS_LABELS
+    listed = (
+        f"The parts are those of the labels: {percent(labeled)} of the rows lie in the part of their label."
+        if labeled is not None and by_label
+        else "The rows outside the largest part are listed."
+    )
     return Defect(
         slug="mixed_clouds",
-        severity=severity,
-        title=f"{len(parts)} separate clouds: {', '.join(map(percent, sizes))} of the rows",
+        severity=Severity.NOTE if by_label else severity,
+        title=f"{len(parts)} separate clouds{', by label' * by_label}: {', '.join(map(percent, sizes))} of the rows",
         evidence=(
             f"Along one direction two parts are {min(separation, 999):.3g} standard deviations apart. In a healthy "
-            f"cloud of this size it is at most {_limit(len(y), examined.cloud.d):.2g}. The rows outside the "
-            "largest part are listed."
+            f"cloud of this size it is at most {_limit(len(y), examined.cloud.d):.2g}. {listed}"
         ),
         effect=effect,
         rows=minority,
-        rest=rest,
+        rest=None if by_label else rest,
     )
+
+
+def _share_in_part_of_label(examined: Examined, parts: list[_Part]) -> float | None:
+    """Return which share of the rows lies in the part where most rows of their label do; None where labels say nothing.
+
+    They say something if most rows have a label that others have too, and if each part is that of some label.
+    """
+    labels = examined.cloud.labels
+    if labels is None:
+        return None
+    n = len(parts[0].own)
+    present, codes = torch.unique(labels.codes[:n], return_inverse=True)
+    counts = torch.stack([torch.bincount(codes[part.own], minlength=len(present)) for part in parts])
+    named = torch.tensor([bool(labels.names[code]) for code in present.tolist()])
+    counts = counts[:, named & (counts.sum(0) >= ROWS_A_LABEL)]
+    rows = int(counts.sum())
+    if rows < n / 2 or len(set(counts.argmax(0).tolist())) < len(parts):
+        return None
+    return int(counts.amax(0).sum()) / rows
 
 
 def _parts(y: Tensor, d: int) -> tuple[list[_Part], float]:

@@ -19,6 +19,9 @@ QUERIES = 1000
 REFERENCE_ROWS = 4096
 """Rows compared with all queries at once."""
 
+LARGEST = 1e15
+"""Times the usual size of a row beyond which it is only known to be far: squares of more leave float32."""
+
 Similarity = Literal["cosine", "euclidean", "dot"]
 
 
@@ -37,28 +40,63 @@ class Nearest(NamedTuple):
 def nearest(
     queries: Tensor, places: Tensor, chunks: Iterable[tuple[Tensor, Tensor]], similarity: Similarity
 ) -> Nearest:
-    """Return the nearest rows to each of some, in float32; a row is not its own neighbor.
+    """Return the nearest rows to each of some; a row is not its own neighbor.
+
+    Products are taken in float32 of rows less a common center, so that neither a distant mean nor huge numbers round
+    their differences away.
 
     Args:
-        queries: [q, d], already centered where they lie far from the origin.
+        queries: [q, d].
         places: [q], of the queries among all rows.
         chunks: all rows [m, d], and their places [m].
         similarity: by which they are near.
 
     """
-    q = _ready(queries, similarity)
-    best, at = q.new_empty(len(q), 0), places.new_empty(len(q), 0)
+    prepared = _Prepared.of(queries, similarity)
+    best, at = torch.empty(len(queries), 0), places.new_empty(len(queries), 0)
     for rows, own in chunks:
         for start in range(0, len(rows), REFERENCE_ROWS):
-            part, here = _ready(rows[start : start + REFERENCE_ROWS], similarity), own[start : start + REFERENCE_ROWS]
-            near = q @ part.T
-            if similarity == "euclidean":
-                near -= part.square().sum(1) / 2
+            part, here = rows[start : start + REFERENCE_ROWS], own[start : start + REFERENCE_ROWS]
+            near = prepared.similarities(part)
             near.masked_fill_(places[:, None] == here, -torch.inf)
-            near, here = torch.cat([best, near], 1), torch.cat([at, here.expand(len(q), -1)], 1)
+            near, here = torch.cat([best, near], 1), torch.cat([at, here.expand(len(queries), -1)], 1)
             best, order = near.topk(min(NEAREST, near.shape[1]))
             at = here.gather(1, order)
     return Nearest(at)
+
+
+class _Prepared(NamedTuple):
+    """Queries in float32, and what turns other rows into the same units."""
+
+    queries: Tensor
+    """[q, d]: less the center and over the scale, of dot products over the scale alone."""
+    center: Tensor
+    scale: float
+    similarity: Similarity
+
+    @classmethod
+    def of(cls, queries: Tensor, similarity: Similarity) -> _Prepared:
+        q = queries.double()
+        q = unit_rows(q) if similarity == "cosine" else q
+        largest = float(q.abs().amax()) if q.numel() else 0.0
+        # The median, which one huge row does not carry away.
+        center = q.median(0).values if len(q) else q.new_zeros(q.shape[1])
+        moved = q if similarity == "dot" else q - center
+        size = float(moved.abs().amax(1).median()) if moved.numel() else 0.0
+        scale = size or largest or 1.0
+        return cls((moved / scale).clamp(-LARGEST, LARGEST).float(), center / scale, scale, similarity)
+
+    def similarities(self, rows: Tensor) -> Tensor:
+        """Return for each query [q, m] what orders the rows as their similarity does."""
+        x = unit_rows(rows.double()) if self.similarity == "cosine" else rows.double()
+        moved = (x / self.scale - self.center).clamp(-LARGEST, LARGEST)
+        near = self.queries @ moved.float().T
+        if self.similarity == "euclidean":
+            near -= (moved.square().sum(1) / 2).float()
+        elif self.similarity == "cosine":
+            # q.x = (q - c).(x - c) + x.c + what depends on q alone.
+            near += (moved @ self.center).float()
+        return near
 
 
 def overlap(before: Tensor, after: Tensor, queries: int, similarity: Similarity = "cosine") -> tuple[float, float]:
@@ -79,7 +117,3 @@ def overlap(before: Tensor, after: Tensor, queries: int, similarity: Similarity 
         return 1.0, 0.0
     kept = (old[:, :, None] == new[:, None, :]).any(2).double().mean(1)
     return float(kept.mean()), float(kept.std(correction=0) / max(len(kept), 1) ** 0.5)
-
-
-def _ready(x: Tensor, similarity: Similarity) -> Tensor:
-    return unit_rows(x.float()) if similarity == "cosine" else x.float()

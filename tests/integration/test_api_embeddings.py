@@ -303,6 +303,8 @@ def test_names_and_labels_of_a_second_file_are_offered_chosen_and_kept(client, w
         "groups": None,
         "transpose": False,
         "quoting": None,
+        "without_rows": [],
+        "without_dimensions": [],
     }
     chosen = client.put(f"{path}/selection", json={"vectors": "array", "names": "word", "labels": "group"})
     assert chosen.status_code == 200

@@ -29,6 +29,7 @@ CALLS = {
     ("PATCH", VECTORS): lambda i, _: i.describe_embedding(GONE, notes="x"),
     ("DELETE", VECTORS): lambda i, _: i.trash_embedding(GONE),
     ("PUT", f"{VECTORS}/selection"): lambda i, _: i.select(GONE, {"vectors": "x"}),
+    ("POST", f"{VECTORS}/selections"): lambda i, _: i.select_without(GONE, "outlier_rows"),
     ("POST", f"{VECTORS}/commit"): lambda i, _: i.commit(GONE),
     ("POST", f"{VECTORS}/restore"): lambda i, _: i.restore_embedding(GONE),
     ("GET", f"{VECTORS}/figure-data/{{slug}}"): lambda i, _: i.figure_data(GONE, "projection"),

@@ -12,6 +12,7 @@ from sqlalchemy import delete
 from app.core.settings import Settings
 from app.db.job_kinds import Job
 from app.db.models import (
+    BLAMED,
     Base,
     Embedding,
     EmbeddingStatus,
@@ -24,10 +25,13 @@ from app.db.models import (
 from app.db.session import Sessions
 from app.db.types import utcnow
 from isoscope.files.matrix import Matrix
+from isoscope.files.selection import MAX_WITHOUT
 from isoscope.rows import values_of
 from isotropy.cloud import Cloud, read_cloud
 from isotropy.findings import findings_of
-from isotropy.projection import NamesOf, projection
+from isotropy.findings.finding import MAX_LISTED
+from isotropy.findings.finding import Finding as Blaming
+from isotropy.projection import projection
 from isotropy.report import Finding, measure
 from isotropy.sample_size import sample_size
 from isotropy.score import Score
@@ -64,22 +68,32 @@ def _with_parts(score: Score) -> dict[str, Any]:
     return {"value": score.value, "parts": list(score.parts)}
 
 
-def figure_data(
-    cloud: Cloud, names_of: NamesOf, seed: int, dimension_names: list[str] | None = None
-) -> dict[str, dict[str, Any]]:
+def figure_data(cloud: Cloud, matrix: Matrix, seed: int) -> dict[str, dict[str, Any]]:
     """Return the data of each figure that there can be by its slug, in the form of ``FigureData``.
 
-    ``names_of`` gives the names of rows by their places among all; ``seed`` is of what is drawn;
-    ``dimension_names`` are those of the columns.
+    ``seed`` is of what is drawn.
     """
-    findings = [one.document() for one in findings_of(cloud, names_of, dimension_names)]
+    names_of = partial(values_of, matrix, matrix.selection.names)
+    found = findings_of(cloud, names_of, matrix.dimension_names)
+    found = [one.in_file(matrix.row_places, matrix.dimension_numbers) for one in found]
     data: dict[str, dict[str, Any]] = {
         "sample_size": sample_size(cloud),
         "projection": projection(cloud, seed, names_of),
-        "findings": {"findings": findings},
+        "findings": {"findings": [one.document() for one in found]},
+        BLAMED: {one.slug: _blamed(one) for one in found if _is_cut(one)},
     }
     neighbours = neighbours_data(cloud, names_of(cloud.rows[: len(cloud.pairs)]), seed)
     return data if neighbours is None else data | {"neighbours": neighbours}
+
+
+def _is_cut(one: Blaming) -> bool:
+    """Whether a finding lists fewer rows or dimensions than it has, but no more than a selection leaves out."""
+    counts = len(one.every_row), len(one.every_dimension)
+    return max(counts) > MAX_LISTED and max(counts) <= MAX_WITHOUT
+
+
+def _blamed(one: Blaming) -> dict[str, list[int]]:
+    return {"rows": one.every_row.tolist(), "dimensions": one.every_dimension.tolist()}
 
 
 SEED = 0
@@ -96,8 +110,7 @@ def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
     try:
         matrix = open_embedding(embedding, settings)
         cloud = read_cloud(matrix, SEED)
-        names_of = partial(values_of, matrix, matrix.selection.names)
-        figures = figure_data(cloud, names_of, SEED, matrix.dimension_names)
+        figures = figure_data(cloud, matrix, SEED)
         data = [FigureData(embedding_id=embedding_id, slug=slug, data=one) for slug, one in figures.items()]
         rows = [*_measurements(embedding_id, cloud), *_curves(embedding_id, cloud), *data]
         _store(sessions, embedding, cloud, rows, _independent(cloud, matrix))

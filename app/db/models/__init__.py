@@ -2,6 +2,7 @@
 
 from app.db.models.base import Base
 from app.db.models.embeddings import (
+    BLAMED,
     Embedding,
     EmbeddingFile,
     EmbeddingTag,
@@ -43,6 +44,7 @@ from app.db.states import (
 )
 
 __all__ = [
+    "BLAMED",
     "DEFAULT_PRIORITY",
     "FINAL",
     "RETRIED",

@@ -37,7 +37,8 @@ class Embedding(Base):
     origin: Mapped[EmbeddingOrigin] = mapped_column(default=EmbeddingOrigin.UPLOAD)
     provenance: Mapped[dict[str, Any] | None]
     """How it was made here, null for an upload: of another embedding ``{"source", "method", "parameters", "fit_rows",
-    "seed"}``, of texts ``{"model", "texts"}`` and what else repeats it. Words and numbers, not references."""
+    "seed"}``, as a selection of one ``{"source", "finding", "rows", "dimensions"}``, the latter two how many it leaves
+    out, of texts ``{"model", "texts"}`` and what else repeats it. Words and numbers, not references."""
     source_id: Mapped[str | None] = mapped_column(ForeignKey("embeddings.id", ondelete="SET NULL"), index=True)
     """The embedding that it was made of."""
     postprocessing_id: Mapped[str | None] = mapped_column(String(32))
@@ -179,6 +180,9 @@ class Measurement(Base):
     figures."""
 
 
+BLAMED = "blamed"
+
+
 class FigureData(Base):
     """What a figure of a report shows and no single measure holds; large, so that only that figure reads it.
 
@@ -194,6 +198,8 @@ class FigureData(Base):
     [at most 100 places in the file, from 0], "row_count", "names": null or [of each of these rows], "dimensions",
     "dimension_count", "dimension_names": the same of dimensions, "effect": {"measure", "before", "before_se", "after",
     "after_se"}, "advice"}]}``.
+    ``blamed``: ``{slug of a finding: {"rows": [all places in the file], "dimensions": [all]}}``, of those that list
+    fewer than they have.
     Of the first two, the reason is null, or why there are no rows and no points.
     ``neighbours``: ``{"k", "rows", "method", "parameters", "of": [{"name", "before": [{"name", "cosine"}],
     "after": [...]}]}``.

@@ -32,6 +32,7 @@ router = APIRouter(prefix="/embeddings")
 ORIGINS = {
     EmbeddingOrigin.UPLOAD: "uploaded",
     EmbeddingOrigin.POSTPROCESSED: "post-processed here",
+    EmbeddingOrigin.SELECTED: "selected here",
     EmbeddingOrigin.ENCODED: "encoded here",
 }
 # The columns of the table that it can be sorted by, and whether the first click asks for the greatest first.

@@ -15,6 +15,7 @@ from app.embeddings.library import describe_embedding, get_place, known_tags, sp
 from app.embeddings.lookups import request_lookup
 from app.embeddings.readings import table_of
 from app.embeddings.report import ReportDep, ReportQuery, report_figures, report_of
+from app.embeddings.selections import create_selection, left_out_by
 from app.embeddings.service import commit_embedding, get_embedding, select_embedding
 from app.embeddings.zeta_curves import ShrinkageDep, request_zeta_curve
 from app.figures.figure import Figure
@@ -90,9 +91,10 @@ def read_selection(
     every_column: Annotated[bool, Form()] = False,
 ) -> Selection:
     """What the form says is to be read; ``every_column`` takes all columns of numbers for the vectors."""
-    inspection = get_embedding(context, embedding_id).inspection or {}
+    embedding = get_embedding(context, embedding_id)
+    inspection = embedding.inspection or {}
     chosen = inspection.get("numeric_columns", []) if every_column else vectors or []
-    return Selection(
+    selection = Selection(
         vectors=chosen if inspection.get("numeric_columns") else "".join(chosen[:1]),
         names=names or None,
         labels=labels or None,
@@ -100,6 +102,7 @@ def read_selection(
         transpose=transpose,
         quoting=quoting or None,
     )
+    return selection if embedding.selection is None else selection.without_as(embedding.selection)
 
 
 SelectionDep = Annotated[Selection, Depends(read_selection)]
@@ -254,6 +257,13 @@ def request_curve(context: ContextDep, embedding_id: str, source_id: Annotated[R
     """Have the curve against another embedding computed."""
     request_zeta_curve(context, embedding_id, source_id)
     return see(f"/embeddings/{embedding_id}?{urlencode({'source': source_id})}#shrinkage")
+
+
+@report_router.post("/selections")
+def select_without(context: ContextDep, embedding_id: str, finding: Annotated[str, Form()]) -> Response:
+    """Have the same files measured without what a finding names, and go to where its report appears."""
+    made = create_selection(context, embedding_id, left_out_by(context, embedding_id, finding))
+    return see(f"/embeddings/{made.id}")
 
 
 @report_router.post("/neighbors")

@@ -84,6 +84,8 @@ def test_a_new_embedding_is_made_measured_and_downloaded(client, work, base, tri
         "groups": None,
         "transpose": False,
         "quoting": None,
+        "without_rows": [],
+        "without_dimensions": [],
     }
     assert {one["role"] for one in ready["files"]} == {"vectors", "annotations"}
     silhouette = next(one for one in ready["measurements"] if one["measure"] == "silhouette")

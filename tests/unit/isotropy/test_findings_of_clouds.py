@@ -134,6 +134,31 @@ def test_rows_of_another_cloud_are_named(shift):
     assert one.effect.after.value == pytest.approx(expected, rel=1e-6)
 
 
+def labeled_parts(of_rows):
+    x = cloud()
+    x[:400] += 8 * random(3).normal(size=48).astype(np.float32)
+    return found_in(x, of_rows=of_rows)["mixed_clouds"]
+
+
+@pytest.mark.parametrize("classes", [["b"] * 400 + ["a"] * 1100, ["b"] * 400 + ["a", "c"] * 500 + [""] * 100])
+def test_parts_that_the_labels_tell_are_a_note(classes):
+    one = labeled_parts(classes)
+    assert (one.severity, one.row_count) == (Severity.NOTE, 400)
+    assert ", by label: " in one.title
+    assert "100% of the rows lie in the part of their label" in one.evidence
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [["a", "b", "c"] * 500, [str(row) for row in range(1500)], ["a"] * 1500, ["a"] * 200 + ["b"] * 1300],
+    ids=["other labels", "a label a row", "one label", "labels that cut a part"],
+)
+def test_labels_that_do_not_tell_the_parts_leave_a_warning(classes):
+    one = labeled_parts(classes)
+    assert one.severity is Severity.WARNING
+    assert "label" not in one.title + one.evidence
+
+
 def test_clusters_are_no_mixture():
     centers = 4 * random().normal(size=(12, 32))
     x = centers[random(1).integers(12, size=2000)] + random(2).normal(size=(2000, 32))

@@ -1,0 +1,148 @@
+"""Selections: the same files measured without some rows or dimensions, as an embedding of its own."""
+
+import io
+
+import numpy as np
+import pytest
+
+from app.db.models import Embedding
+
+
+def cloud():
+    x = np.random.default_rng(0).normal(size=(400, 8))
+    x[[3, 17]] = 500
+    return x
+
+
+def upload(client, work, x):
+    file = io.BytesIO()
+    np.save(file, x)
+    answer = client.post("/api/embeddings?commit=auto", files={"file": ("cloud.npy", file.getvalue())})
+    work()
+    return answer.json()["id"]
+
+
+def value(client, embedding_id, measure="isoscore"):
+    found = client.get(f"/api/embeddings/{embedding_id}").json()
+    return next(one["value"] for one in found["measurements"] if one["measure"] == measure)
+
+
+@pytest.mark.both_databases
+def test_a_finding_makes_a_selection_of_the_same_file(client, work, context):
+    source = upload(client, work, cloud())
+    answer = client.post(f"/api/embeddings/{source}/selections", json={"finding": "outlier_rows"})
+    assert (answer.status_code, answer.json()["name"]) == (201, "cloud.npy without 2 outlier rows")
+    work()
+    made = client.get(f"/api/embeddings/{answer.json()['id']}").json()
+    assert (made["status"], made["origin"], made["n"], made["source_id"]) == ("ready", "selected", 398, source)
+    assert (made["selection"]["without_rows"], made["findings"]) == ([3, 17], [])
+    assert made["provenance"] == {"source": "cloud.npy", "finding": "outlier_rows", "rows": 2, "dimensions": 0}
+    alone = upload(client, work, np.delete(cloud(), [3, 17], axis=0))
+    assert value(client, made["id"]) == pytest.approx(value(client, alone), rel=1e-12)
+    # The bytes are those of the source, once.
+    with context.sessions() as session:
+        first, second = (session.get(Embedding, one).files[0].file_sha256 for one in (source, made["id"]))
+    assert first == second
+
+
+def test_the_button_leads_to_the_selection_and_then_is_a_link(client, work):
+    source = upload(client, work, cloud())
+    page = client.get(f"/embeddings/{source}").text
+    assert "Measure without them" in page
+    assert "Measure without them" not in client.get(f"/embeddings/{source}/report.html").text
+    answer = client.post(f"/embeddings/{source}/selections", data={"finding": "outlier_rows"})
+    made = answer.headers["location"].rpartition("/")[2]
+    assert (
+        client.post(f"/embeddings/{source}/selections", data={"finding": "outlier_rows"})
+        .headers["location"]
+        .endswith(made)
+    )
+    work()
+    page = client.get(f"/embeddings/{source}").text
+    assert "Measure without them" not in page
+    assert f'href="/compare?id={source}&amp;id={made}"' in page
+    own = client.get(f"/embeddings/{made}").text
+    assert "2 rows (3, 17) of its file" in " ".join(own.replace("\u00a0", " ").split())
+    assert client.get(f"/compare?id={source}&id={made}").status_code == 200
+
+
+def test_shared_bytes_go_with_the_last_that_needs_them(client, work, context):
+    source = upload(client, work, cloud())
+    made = client.post(f"/api/embeddings/{source}/selections", json={"rows": [5]}).json()
+    work()
+    sha256 = made["files"][0]["file_sha256"]
+    client.delete(f"/api/embeddings/{source}")
+    assert client.get("/api/trash").json()["frees_bytes"] == 0
+    assert client.delete(f"/api/trash/{source}").json()["freed_bytes"] == 0
+    assert context.storage.exists(sha256)
+    left = client.get(f"/api/embeddings/{made['id']}").json()
+    assert (left["source_id"], left["provenance"]["source"]) == (None, "cloud.npy")
+    assert "which was deleted" in client.get(f"/embeddings/{made['id']}").text
+    client.delete(f"/api/embeddings/{made['id']}")
+    assert client.delete(f"/api/trash/{made['id']}").json()["freed_bytes"] > 0
+    assert not context.storage.exists(sha256)
+
+
+def test_a_selection_of_a_selection_counts_places_in_the_file(client, work):
+    source = upload(client, work, cloud())
+    first = client.post(f"/api/embeddings/{source}/selections", json={"rows": [0, 3], "dimensions": [2]}).json()
+    assert first["name"] == "cloud.npy without 2 rows and 1 dimension"
+    work()
+    (finding,) = client.get(f"/api/embeddings/{first['id']}/findings").json()
+    assert (finding["slug"], finding["rows"]) == ("outlier_rows", [17])
+    second = client.post(f"/api/embeddings/{first['id']}/selections", json={"finding": "outlier_rows"}).json()
+    work()
+    second = client.get(f"/api/embeddings/{second['id']}").json()
+    assert (second["selection"]["without_rows"], second["selection"]["without_dimensions"]) == ([0, 3, 17], [2])
+    assert (second["n"], second["d"], second["source_id"]) == (397, 7, first["id"])
+
+
+def test_all_rows_of_a_finding_are_left_out_also_those_that_are_not_listed(client, work):
+    x = np.random.default_rng(0).normal(size=(400, 8))
+    x[200:] = x[:20].repeat(10, axis=0)
+    source = upload(client, work, x)
+    finding = next(one for one in client.get(f"/api/embeddings/{source}/findings").json())
+    assert (finding["slug"], finding["row_count"], len(finding["rows"])) == ("duplicate_rows", 200, 100)
+    made = client.post(f"/api/embeddings/{source}/selections", json={"finding": "duplicate_rows"}).json()
+    work()
+    made = client.get(f"/api/embeddings/{made['id']}").json()
+    assert (made["name"], made["n"]) == ("cloud.npy without 200 duplicate rows", 200)
+    assert made["selection"]["without_rows"] == list(range(200, 400))
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "field", "said"),
+    [
+        ({}, 422, "rows", "Nothing to leave out"),
+        ({"rows": [400]}, 422, "rows", "no row 400"),
+        ({"dimensions": [8]}, 422, "dimensions", "no dimension 8"),
+        ({"dimensions": list(range(8))}, 422, "dimensions", "no dimension"),
+        ({"rows": [-1]}, 422, "rows", "0"),
+        ({"finding": "hubs"}, 404, "finding", "no finding `hubs`. Findings are: outlier_rows"),
+        ({"finding": "outlier_rows", "rows": [1]}, 422, "finding", "Not both"),
+    ],
+)
+def test_what_cannot_be_selected_is_refused(client, work, asked, status, field, said):
+    source = upload(client, work, cloud())
+    answer = client.post(f"/api/embeddings/{source}/selections", json=asked)
+    assert (answer.status_code, answer.json()["field"]) == (status, field)
+    assert said in answer.json()["detail"]
+
+
+def test_what_a_selection_lacks_is_refused_and_its_vectors_are_no_file(client, work):
+    source = upload(client, work, cloud())
+    made = client.post(f"/api/embeddings/{source}/selections", json={"rows": [3, 17]}).json()["id"]
+    answer = client.post(f"/api/embeddings/{made}/selections", json={"rows": [1]})
+    assert (answer.status_code, "needs a measured embedding" in answer.json()["detail"]) == (409, True)
+    work()
+    answer = client.post(f"/api/embeddings/{made}/selections", json={"rows": [3]})
+    assert (answer.json()["field"], "leaves out row 3 already" in answer.json()["detail"]) == ("rows", True)
+    answer = client.get(f"/api/embeddings/{made}/vectors.npy")
+    assert (answer.status_code, "without_rows" in answer.json()["detail"]) == (409, True)
+    assert "vectors.safetensors" not in client.get(f"/embeddings/{made}").text
+
+
+def test_the_method_that_mends_a_finding_is_offered(client, work):
+    x = np.random.default_rng(0).normal(size=(400, 8)) + 6 * np.random.default_rng(1).normal(size=8)
+    source = upload(client, work, x)
+    assert f'href="/embeddings/{source}/lab?method=centring"' in client.get(f"/embeddings/{source}").text

@@ -1,0 +1,90 @@
+"""A matrix without some of its rows and dimensions, read from the same files."""
+
+import numpy as np
+import pytest
+
+from isoscope.core.errors import InvalidError
+from isoscope.files.inspection import inspect
+from isoscope.files.matrix import open_matrix
+from isoscope.files.selection import MAX_WITHOUT, Selection
+from isoscope.files.upload import NamedFile, Upload
+
+X = np.arange(60.0).reshape(12, 5)
+
+
+def array(folder):
+    np.save(folder / "x.npy", X)
+    return Upload((NamedFile(folder / "x.npy", "x.npy"),))
+
+
+def table(folder):
+    path = folder / "x.csv"
+    lines = [f"name,{','.join(f'e{i}' for i in range(5))}"]
+    path.write_text("\n".join(lines + [f"r{i},{','.join(map(str, row))}" for i, row in enumerate(X)]))
+    return Upload((NamedFile(path, "x.csv"),))
+
+
+def read(upload, **chosen):
+    matrix = open_matrix(upload, Selection(**chosen))
+    chunks = list(matrix.chunks(4))
+    return matrix, np.concatenate(chunks)
+
+
+def test_rows_and_dimensions_are_left_out_of_the_vectors_and_the_names(tmp_path):
+    columns = [f"e{i}" for i in range(5)]
+    matrix, x = read(table(tmp_path), vectors=columns, names="name", without_rows=[9, 0, 9], without_dimensions=[3])
+    assert np.array_equal(x, np.delete(np.delete(X, [0, 9], axis=0), 3, axis=1))
+    assert (matrix.n, matrix.d, matrix.dimension_names) == (10, 4, ["e0", "e1", "e2", "e4"])
+    assert matrix.names() == [f"r{i}" for i in range(12) if i not in (0, 9)]
+    assert matrix.row_places.tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 10, 11]
+    assert matrix.dimension_numbers.tolist() == [0, 1, 2, 4]
+
+
+def test_rows_that_are_columns_of_the_file_are_left_out_too(tmp_path):
+    matrix, x = read(array(tmp_path), vectors="array", transpose=True, without_rows=[1], without_dimensions=[0, 11])
+    assert np.array_equal(x, np.delete(np.delete(X.T, 1, axis=0), [0, 11], axis=1))
+    assert (matrix.n, matrix.d) == (4, 10)
+
+
+def test_a_block_of_which_nothing_is_left_is_passed_over(tmp_path):
+    _, x = read(array(tmp_path), vectors="array", without_rows=list(range(4, 9)))
+    assert np.array_equal(x, np.delete(X, range(4, 9), axis=0))
+
+
+def test_an_inspection_counts_what_is_left_and_offers_all(tmp_path):
+    columns = [f"e{i}" for i in range(5)]
+    found = inspect(table(tmp_path), Selection(vectors=columns, without_rows=[0], without_dimensions=[1]))
+    assert (found.n, found.d, found.numeric_columns) == (11, 4, columns)
+    assert found.preview[0].values == [5, 7, 8, 9]
+    assert "Not part of the vector: 'e1'. The 4 chosen columns are measured." in found.warnings
+
+
+@pytest.mark.parametrize(
+    ("without", "field", "said"),
+    [
+        ({"without_rows": [12]}, "without_rows", "no row 12"),
+        ({"without_dimensions": [7]}, "without_dimensions", "no dimension 7"),
+        ({"without_rows": list(range(12))}, "without_rows", "no row: all 12"),
+        ({"without_dimensions": list(range(5))}, "without_dimensions", "no dimension: all 5"),
+    ],
+)
+def test_what_cannot_be_left_out_is_refused(tmp_path, without, field, said):
+    with pytest.raises(InvalidError, match=said) as refused:
+        open_matrix(array(tmp_path), Selection(vectors="array", **without))
+    assert refused.value.field == field
+
+
+def test_numbers_below_zero_and_too_many_are_refused():
+    for wrong in ([-1], list(range(MAX_WITHOUT + 1))):
+        with pytest.raises(ValueError, match="without_rows"):
+            Selection(vectors="array", without_rows=wrong)
+
+
+def test_another_choice_keeps_what_was_left_out_while_it_is_there():
+    former = {"vectors": ["a", "b"], "without_rows": [3], "without_dimensions": [1]}
+    same = Selection(vectors=["a", "b"], labels="l").without_as(former)
+    assert (same.without_rows, same.without_dimensions) == ([3], [1])
+    others = Selection(vectors=["a", "c"]).without_as(former)
+    assert (others.without_rows, others.without_dimensions) == ([3], [])
+    swapped = Selection(vectors=["a", "b"], transpose=True).without_as(former)
+    assert (swapped.without_rows, swapped.without_dimensions) == ([], [])

@@ -1,0 +1,55 @@
+"""The neighbors behind findings: exact where float32 alone would overflow, or tell no two rows apart."""
+
+import numpy as np
+import pytest
+import torch
+
+from isotropy.findings.nearest import nearest, overlap
+
+
+def rows(n=300, d=12, seed=0):
+    return torch.from_numpy(np.random.default_rng(seed).normal(size=(n, d)))
+
+
+def by_definition(x, similarity):
+    """The 10 nearest of each row, in float64."""
+    if similarity == "euclidean":
+        near = -torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist")
+    else:
+        units = torch.nn.functional.normalize(x) if similarity == "cosine" else x
+        near = units @ units.T
+    near.fill_diagonal_(-torch.inf)
+    return near.topk(10).indices.sort(1).values
+
+
+def found(x, similarity):
+    places = torch.arange(len(x))
+    return nearest(x, places, [(x, places)], similarity).places.sort(1).values
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "euclidean", "dot"])
+@pytest.mark.parametrize("size", [1.0, 1e60, 1e-60], ids=["usual", "huge", "tiny"])
+def test_neighbors_are_those_of_the_definition_in_any_unit(similarity, size):
+    x = rows()
+    assert torch.equal(found(x * size, similarity), by_definition(x, similarity))
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "euclidean", "dot"])
+def test_whole_numbers_beyond_float32_have_the_neighbors_of_float64(similarity):
+    # Ids or times: 1e9 apart from the origin, where neighboring float32 numbers are 64 apart.
+    x = (rows() * 2e5).round() + 1e9
+    same = (found(x, similarity)[:, :, None] == by_definition(x, similarity)[:, None, :]).any(2)
+    assert same.double().mean() > 0.99
+
+
+def test_a_row_of_zeros_has_the_cosine_zero_to_all():
+    x = rows()
+    x[7] = 0
+    assert torch.equal(found(x, "cosine")[:7], by_definition(x, "cosine")[:7])
+
+
+def test_one_huge_row_spoils_no_neighbors_of_others():
+    x = rows()
+    x[0] *= 1e30
+    assert torch.equal(found(x, "euclidean")[1:], by_definition(x, "euclidean")[1:])
+    assert overlap(x, x, 100) == (1.0, 0.0)
