@@ -178,7 +178,7 @@ class Settings(BaseSettings):
         le=3600,
         description="Seconds that a writer of SQLite waits for another.",
     )
-    sample: bool = Field(True, description="Queue the sample experiment when the database is empty.")
+    sample: bool = Field(True, description="Launch the sample embedding and sweep when the database is empty.")
 
     @field_validator("storage_url")
     @classmethod
