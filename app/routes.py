@@ -221,6 +221,7 @@ PAGE_ROUTERS = (
     training_pages_study.router,
     training_pages_sweep_file.router,
     results_pages_experiments.archives_router,
+    results_pages_experiments.description_router,
     results_pages_experiments.router,
     results_pages_runs.router,
     results_pages_runs.buttons_router,

@@ -180,6 +180,20 @@ class Settings(BaseSettings):
     )
     sample: bool = Field(True, description="Launch the sample embedding and sweep when the database is empty.")
 
+    webhook_url: SecretStr | None = Field(
+        None, description="Address that a worker posts JSON to when a sweep or search ends, `https://host/path`."
+    )
+
+    @field_validator("webhook_url")
+    @classmethod
+    def _require_an_address_of_the_web(cls, url: SecretStr | None) -> SecretStr | None:
+        if url is None or not url.get_secret_value():
+            return None
+        parts = urlsplit(url.get_secret_value())
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("Expected an address such as https://host/path. Correct it, or leave it out.")
+        return url
+
     @field_validator("storage_url")
     @classmethod
     def _require_a_known_storage(cls, url: str) -> str:
