@@ -22,6 +22,7 @@ from app.encodings import pages as encodings_pages
 from app.encodings.layers import LayersDep, read_layers
 from app.encodings.service import get_encoding
 from app.operations import api as operations_api
+from app.operations import pages as operations_pages
 from app.operations.health import measure_space
 from app.playground import api as playground_api
 from app.playground import pages as playground_pages
@@ -51,7 +52,7 @@ from app.training.pages import queue as training_pages_queue
 from app.training.pages import study as training_pages_study
 from app.training.pages import sweep as training_pages_sweep
 from app.training.pages import sweep_file as training_pages_sweep_file
-from app.training.queue_status import list_workers
+from app.training.queue_status import list_encodings_at_work, list_workers
 from app.views import api as views_api
 from app.views import pages as views_pages
 from app.web.dependencies import ContextDep
@@ -63,18 +64,19 @@ from isotropy.catalog import GROUPS, measures_of
 
 home_router = APIRouter()
 
-NEWEST = 5
+NEWEST = 3
 
 
 @home_router.get("/")
 def show_home(request: Request, context: ContextDep) -> Response:
-    """The newest experiment with its scatter, and the newest embeddings."""
+    """Show the newest embeddings, the newest experiment with its scatter, and the samples."""
     experiment = newest_experiment(context)
     scatter = isotropy_performance(Sweep.from_experiment(experiment), experiment.config.metric) if experiment else None
     shown = {
         "experiment": experiment,
         "scatter": scatter,
-        "listed": find_embeddings(context, Search(), limit=NEWEST).rows,
+        "listed": find_embeddings(context, Search(layers=True), limit=NEWEST).rows,
+        "encodings": list_encodings_at_work(context),
         "formats": titles(Role.VECTORS),
         "workers": list_workers(context),
     }
@@ -203,6 +205,7 @@ API_ROUTERS = (
     playground_api.playground_router,
     views_api.router,
     operations_api.router,
+    operations_api.samples_router,
     operations_api.health_router,
 )
 api_router = APIRouter(prefix="/api", responses=RESPONSES)
@@ -211,6 +214,7 @@ for _router in API_ROUTERS:
 
 PAGE_ROUTERS = (
     home_router,
+    operations_pages.router,
     embeddings_pages_library.router,
     embeddings_pages_library.trash_router,
     embeddings_pages_report.description_router,
@@ -227,6 +231,7 @@ PAGE_ROUTERS = (
     training_pages_study.router,
     training_pages_sweep_file.router,
     results_pages_experiments.archives_router,
+    results_pages_experiments.description_router,
     results_pages_experiments.router,
     results_pages_runs.router,
     results_pages_runs.buttons_router,

@@ -67,7 +67,7 @@ def work(settings: Settings, device: str, *, lifeline: bool) -> None:
         with (
             Heartbeat(sessions, slot, device, processes.at_work),
             working(settings.queue, slot, executor.execute),
-            Reconciler(sessions, queue, slot, locks, executor.has),
+            Reconciler(sessions, queue, slot, locks, executor.has, settings.webhook_url),
             Janitor(Ledger(sessions, open_storage(settings)), queue, locks),
             Turns(sessions, queue, slot, locks, executor.left),
         ):

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from threading import Event, Thread
 
+from pydantic import SecretStr
 from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -24,6 +25,7 @@ from app.queue import JobQueue
 from app.storage.ledger import Ledger
 from isoscope.core.errors import ConflictError, UnavailableError
 from workers.locks import Locks
+from workers.notices import notify_of_ends
 
 logger = logging.getLogger(__name__)
 
@@ -34,8 +36,15 @@ class Reconciler:
     """Reconciles again and again while the context is open; one worker of a queue at a time."""
 
     def __init__(
-        self, sessions: Sessions, queue: JobQueue, slot: str, locks: Locks, has: Callable[[], set[str]]
+        self,
+        sessions: Sessions,
+        queue: JobQueue,
+        slot: str,
+        locks: Locks,
+        has: Callable[[], set[str]],
+        webhook: SecretStr | None = None,
     ) -> None:
+        self._webhook = webhook
         self._sessions = sessions
         self._queue = queue
         self._slot = slot
@@ -61,6 +70,7 @@ class Reconciler:
                 with self._locks.held("reconciler"):
                     free = take_over_the_dead(self._queue, self._slot, self._locks, free)
                     advance_searches(self._sessions)
+                    notify_of_ends(self._sessions, self._webhook)
                     unwanted = reconcile(self._sessions, self._queue, unwanted)
             except ConflictError:
                 pass  # another worker is at it

@@ -178,7 +178,21 @@ class Settings(BaseSettings):
         le=3600,
         description="Seconds that a writer of SQLite waits for another.",
     )
-    sample: bool = Field(True, description="Queue the sample experiment when the database is empty.")
+    sample: bool = Field(True, description="Launch the sample embedding and sweep when the database is empty.")
+
+    webhook_url: SecretStr | None = Field(
+        None, description="Address that a worker posts JSON to when a sweep or search ends, `https://host/path`."
+    )
+
+    @field_validator("webhook_url")
+    @classmethod
+    def _require_an_address_of_the_web(cls, url: SecretStr | None) -> SecretStr | None:
+        if url is None or not url.get_secret_value():
+            return None
+        parts = urlsplit(url.get_secret_value())
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("Expected an address such as https://host/path. Correct it, or leave it out.")
+        return url
 
     @field_validator("storage_url")
     @classmethod

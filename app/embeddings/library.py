@@ -1,7 +1,5 @@
-"""The library of embeddings: searched and sorted by the database; names, notes and tags."""
+"""The library of embeddings: searched and sorted by the database; what users say of them."""
 
-import unicodedata
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -9,12 +7,9 @@ from sqlalchemy import ColumnElement, Select, and_, func, or_, select
 from sqlalchemy.orm import aliased, defer, lazyload
 
 from app.context import PAGE_ROWS, Context
-from app.core.names import MAX_NAME_CHARACTERS
 from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus, EmbeddingTag, Encoding, Measurement
+from app.descriptions.service import DescriptionChange, Shelf, describe, on_shelf
 from app.embeddings.service import find_embedding, get_embedding, require_in_use
-from isoscope.core.errors import InvalidError
-from isoscope.core.formatting import one_line
-from isoscope.files.wording import shown
 
 MAX_QUERY_CHARACTERS = 200
 
@@ -48,6 +43,8 @@ class Search:
     """Words, each of which must be part of the name, the file name, the notes or a tag; case does not matter."""
     tag: str = ""
     origin: EmbeddingOrigin | None = None
+    status: EmbeddingStatus | None = None
+    shelf: Shelf = Shelf.ACTIVE
     layers: bool = False
     """Whether layers of encodings are listed too; they are where encodings are asked for by their origin."""
     trashed: bool = False
@@ -85,14 +82,6 @@ def find_embeddings(context: Context, search: Search, limit: int = PAGE_ROWS, of
         return Found([Listed(*row) for row in session.execute(rows)], total - left_out, left_out)
 
 
-def known_tags(context: Context) -> list[str]:
-    """The tags of all embeddings that are not in the trash, each once whatever its case, in alphabetical order."""
-    tags = select(EmbeddingTag.tag).join(Embedding).where(Embedding.trashed_at.is_(None)).distinct()
-    with context.sessions() as session:
-        found = session.scalars(tags.order_by(EmbeddingTag.tag.desc()))
-        return sorted({tag.lower(): tag for tag in found}.values(), key=str.lower)
-
-
 def newest_measured(context: Context, limit: int) -> list[Embedding]:
     """The newest embeddings that can be compared, layers of encodings after all others; without files, inspections."""
     ready = (Embedding.trashed_at.is_(None), Embedding.status == EmbeddingStatus.READY)
@@ -119,8 +108,9 @@ def _conditions(search: Search) -> list[ColumnElement[bool]]:
         Embedding.trashed_at.is_not(None) if search.trashed else Embedding.trashed_at.is_(None)
     ]
     conditions += [_mentions(word) for word in search.q.split()]
-    if search.tag:
-        conditions.append(Embedding.tags.any(func.lower(EmbeddingTag.tag) == func.lower(search.tag)))
+    conditions += on_shelf(Embedding, Shelf.ALL if search.trashed else search.shelf, search.tag)
+    if search.status is not None:
+        conditions.append(Embedding.status == search.status)
     if search.origin is not None:
         conditions.append(Embedding.origin == search.origin)
     return conditions
@@ -140,81 +130,13 @@ def _order(sort: Sort) -> tuple[ColumnElement[Any], ...]:
     return ordered.nulls_last(), Embedding.created_at.desc(), Embedding.id.expression
 
 
-MAX_NOTES_CHARACTERS = 10_000
-MAX_TAGS = 20
-MAX_TAG_CHARACTERS = 40
-
-
-def describe_embedding(
-    context: Context,
-    embedding_id: str,
-    name: str | None = None,
-    notes: str | None = None,
-    tags: Sequence[str] | None = None,
-) -> Embedding:
-    """Rename an embedding, write its notes, tag it; what is None stays as it is."""
+def describe_embedding(context: Context, embedding_id: str, change: DescriptionChange) -> Embedding:
+    """Rename an embedding, write its notes, tag, star or archive it; what is None stays as it is."""
     with context.sessions.begin() as session:
         embedding = find_embedding(session, embedding_id)
         require_in_use(embedding)
-        if name is not None:
-            embedding.name = _clean_name(name)
-        if notes is not None:
-            embedding.notes = _clean_notes(notes)
-        if tags is not None:
-            there = {one.tag: one for one in embedding.tags}
-            embedding.tags = [there.get(tag) or EmbeddingTag(tag=tag) for tag in clean_tags(tags)]
+        describe(embedding, change)
     return get_embedding(context, embedding_id)
-
-
-def split_tags(text: str) -> list[str]:
-    """The tags of a text in which commas part them."""
-    return text.split(",")
-
-
-def clean_tags(tags: Sequence[str]) -> list[str]:
-    """Tags without blanks around them and none twice, whatever their case: the first spelling stays."""
-    cleaned = [one_line(tag) for tag in tags]
-    distinct = {tag.lower(): tag for tag in reversed(cleaned) if tag}
-    for tag in distinct.values():
-        if "," in tag:
-            raise InvalidError(f"Expected tags without commas, which part tags on the page; got {shown(tag)}.", "tags")
-        if len(tag) > MAX_TAG_CHARACTERS:
-            raise InvalidError(
-                f"Expected tags of at most {MAX_TAG_CHARACTERS} characters, got {shown(tag)} of {len(tag):,}. "
-                "Shorten it, or write it into the notes.",
-                "tags",
-            )
-    if len(distinct) > MAX_TAGS:
-        raise InvalidError(f"Expected at most {MAX_TAGS} tags, got {len(distinct)}. Leave some out.", "tags")
-    return sorted(distinct.values(), key=str.lower)
-
-
-def _clean_name(name: str) -> str:
-    cleaned = one_line(name)
-    if not cleaned:
-        raise InvalidError("Expected a name, got nothing that can be read. Type one.", "name")
-    if len(cleaned) > MAX_NAME_CHARACTERS:
-        raise InvalidError(
-            f"Expected a name of at most {MAX_NAME_CHARACTERS} characters, got {len(cleaned)}. Shorten it, "
-            "or write it into the notes.",
-            "name",
-        )
-    return cleaned
-
-
-def _clean_notes(notes: str) -> str:
-    """Notes with line breaks of one kind, without what no database or page can keep."""
-    lines = notes.replace("\r\n", "\n").replace("\r", "\n").strip()
-    if len(lines) > MAX_NOTES_CHARACTERS:
-        raise InvalidError(
-            f"Expected notes of at most {MAX_NOTES_CHARACTERS:,} characters, got {len(lines):,}. Shorten them.", "notes"
-        )
-    return "".join(letter if _is_text(letter) else " " for letter in lines)
-
-
-def _is_text(letter: str) -> bool:
-    """Whether it is neither a control character, but for line breaks and tabs, nor half of a character."""
-    return letter in "\n\t" or unicodedata.category(letter) not in ("Cc", "Cs")
 
 
 class LayerPlace(NamedTuple):

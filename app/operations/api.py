@@ -1,4 +1,4 @@
-"""Health and disk space over the API."""
+"""Health, disk space and the samples over the API."""
 
 from typing import Annotated
 
@@ -7,6 +7,7 @@ from pydantic import BaseModel, Field
 
 from app.operations import health
 from app.operations.health import Vitals
+from app.operations.samples import launch_sample_encoding, launch_sample_sweep
 from app.web.dependencies import ContextDep, Row
 
 router = APIRouter(tags=["space"])
@@ -46,6 +47,30 @@ def show_space(context: ContextDep) -> SpaceOut:
         uses=[UseOut.model_validate(use) for use in found.uses],
         reserve_bytes=found.reserve_bytes,
     )
+
+
+samples_router = APIRouter(prefix="/samples", tags=["samples"])
+
+
+class SampleOut(BaseModel):
+    """What was launched."""
+
+    id: Annotated[str, Field(description="Of the experiment or the encoding.")]
+    path: Annotated[str, Field(description="Where the API shows it.")]
+
+
+@samples_router.post("/sweep", status_code=201)
+def launch_sweep(context: ContextDep) -> SampleOut:
+    """Launch the sample sweep: five λ and three seeds on the bundled sentences and encoder."""
+    experiment = launch_sample_sweep(context)
+    return SampleOut(id=experiment.id, path=f"/api/experiments/{experiment.id}")
+
+
+@samples_router.post("/embedding", status_code=201)
+def launch_encoding(context: ContextDep) -> SampleOut:
+    """Encode the bundled sentences with the bundled encoder, and measure two of its layers."""
+    encoding = launch_sample_encoding(context)
+    return SampleOut(id=encoding.id, path=f"/api/encodings/{encoding.id}")
 
 
 health_router = APIRouter(tags=["health"])

@@ -1,4 +1,4 @@
-"""``isoscope serve``: migrate, queue the sample, then keep a web process and a worker alive until Ctrl-C."""
+"""``isoscope serve``: migrate, queue the samples, then keep a web process and a worker alive until Ctrl-C."""
 
 import signal
 import socket
@@ -8,50 +8,15 @@ import time
 from dataclasses import dataclass, field
 from threading import Event
 
-from sqlalchemy import exists, select
-
-from app.context import Context, create_context
-from app.core.installation import BUNDLED, FILES
+from app.context import create_context
 from app.core.process import PARENT_FLAG
 from app.core.settings import Settings
 from app.core.space import Spare
 from app.db.failures import checked_after_a_crash
-from app.db.models import Dataset, DatasetOrigin, Embedding, Experiment
 from app.operations.checks.access import listen
 from app.operations.migrate import migrate
-from app.training.datasets import create_dataset
-from app.training.experiments import create_experiment
-from app.training.sweeps import SweepRequest
+from app.operations.samples import launch_samples
 from isoscope.core.errors import FullDiskError
-
-FOLDER = FILES / "samples" / "agreement"
-NAME = "Subject-verb agreement (synthetic)"
-
-
-def queue_sample(context: Context) -> bool:
-    """Queue the sample experiment if nothing is stored; whether it was."""
-    with context.sessions() as session:
-        if any(session.scalar(select(exists(select(table.id)))) for table in (Embedding, Dataset, Experiment)):
-            return False
-    with (FOLDER / "train.tsv").open("rb") as train, (FOLDER / "validation.tsv").open("rb") as validation:
-        dataset = create_dataset(context, train, "train.tsv", validation, "validation.tsv", NAME, DatasetOrigin.SAMPLE)
-    request = SweepRequest(
-        name="Sample: does isotropy help agreement?",
-        model=BUNDLED,
-        dataset_id=dataset.id,
-        text_columns=["sentence"],
-        label_column="label",
-        lambdas=[-1.0, 0.0, 1.0],
-        seeds=[0, 1],
-        epochs=None,
-        max_steps=120,
-        learning_rate=1e-4,
-        max_length=32,
-        shrinkage_points=50_000,
-    )
-    create_experiment(context, request)
-    return True
-
 
 LOOK_EVERY_SECONDS = 0.2
 SECONDS_TO_END = 20
@@ -145,7 +110,7 @@ def keep_alive(settings: Settings, stop: Event) -> None:
 
 
 def prepare(settings: Settings) -> None:
-    """Create or upgrade both databases, and queue the sample experiment in an empty one."""
+    """Create or upgrade both databases, and queue the samples in an empty one."""
     settings.create_folders()
     # To open a database takes room too, without which nothing could be deleted from a full disk.
     with Spare.from_settings(settings).freed():
@@ -153,10 +118,10 @@ def prepare(settings: Settings) -> None:
     if settings.sample:
         context = create_context(settings)
         try:
-            if queue_sample(context):
-                say("the database is empty: the sample experiment is queued")
+            if launch_samples(context):
+                say("the database is empty: a sample embedding and a sample sweep are queued")
         except FullDiskError as error:
-            say(f"the sample experiment is not queued: {error}")
+            say(f"the samples are not queued: {error}")
         context.close()
 
 

@@ -10,11 +10,21 @@ from fastapi import Depends, Query, Request
 from app.context import Context, offset_of, pages_of
 from app.db.models import Run
 from app.db.options.regularizers import NAMES
+from app.descriptions.service import Shelf
 from app.figures import palette
 from app.figures.labels import head, inside
 from app.results.labels import SCALES, MetricRange
 from app.results.search.conditions import FIELDS, find_field
-from app.results.search.listing import Columns, Page, RunQuery, Summaries, find_runs, list_summaries, read_columns
+from app.results.search.listing import (
+    Columns,
+    Narrowing,
+    Page,
+    RunQuery,
+    Summaries,
+    find_runs,
+    list_summaries,
+    read_columns,
+)
 from app.results.sweep import cell_text, setting_of
 from app.training.queue_status import list_workers, worker_lost
 from isoscope.core.errors import InvalidError
@@ -191,6 +201,7 @@ class ExperimentListing(NamedTuple):
     q: str
     found: Summaries
     page: int
+    narrowed: Narrowing
     problem: InvalidError | None = None
     """Why nothing could be searched for."""
 
@@ -204,19 +215,30 @@ class ExperimentListing(NamedTuple):
         """Number of the first experiment of this page, from 1."""
         return offset_of(self.page) + 1
 
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether some experiments may be left out."""
+        return bool(self.q or self.narrowed.tag or self.narrowed.shelf is not Shelf.ACTIVE)
+
+    @property
+    def query(self) -> str:
+        """The query string of this page of the list."""
+        return self.url(self.page).partition("?")[2]
+
     def url(self, page: int) -> str:
         """Another page of the same list."""
-        return f"/experiments{encoded(RunQuery(self.q, page=page))}"
+        shelf = "" if self.narrowed.shelf is Shelf.ACTIVE else self.narrowed.shelf
+        return f"/experiments{encoded(RunQuery(self.q, page=page), tag=self.narrowed.tag, shelf=shelf)}"
 
 
-def read_listing(context: Context, q: str, page: int) -> ExperimentListing:
+def read_listing(context: Context, q: str, page: int, narrowed: Narrowing) -> ExperimentListing:
     """A page of the list, the last one where it has fewer; empty with the problem where ``q`` cannot be read."""
     try:
-        found = list_summaries(context, q, offset=offset_of(page))
+        found = list_summaries(context, q, narrowed, offset=offset_of(page))
     except InvalidError as problem:
-        return ExperimentListing(q, Summaries([], 0), 1, problem)
-    listing = ExperimentListing(q, found, page)
-    return listing if page <= listing.pages else read_listing(context, q, listing.pages)
+        return ExperimentListing(q, Summaries([], 0), 1, narrowed, problem)
+    listing = ExperimentListing(q, found, page, narrowed)
+    return listing if page <= listing.pages else read_listing(context, q, listing.pages, narrowed)
 
 
 def _runs(q: str = "", sort: str = "", page: Annotated[int, Query(ge=1)] = 1) -> RunQuery:

@@ -21,6 +21,7 @@ from app.db.session import hold
 from app.db.study import HOW_LONG, SEARCHED, Search
 from app.db.types import RowId, utcnow
 from app.db.work import end_attempts
+from app.descriptions.service import DescriptionChange, describe
 from app.training.sweeps import MAX_RUNS, SweepPlan, SweepRequest, plan_sweep
 from isoscope.core.errors import ConflictError, InvalidError, NotFoundError
 from isoscope.core.formatting import plural
@@ -75,6 +76,8 @@ def mark_cancelled(session: Session, run_ids: Iterable[str]) -> list[str]:
 
 
 NEWEST_FIRST = (Experiment.created_at.desc(), Experiment.id)
+WITH_TAGS = (joinedload(Experiment.dataset), selectinload(Experiment.tags))
+"""What every page of an experiment says of it: its data set and its tags."""
 IN_A_LIST = tuple(defer(column, raiseload=True) for column in (Run.results, Run.environment, Run.log, Run.notes))
 """What a list of runs leaves unread: large, and told by the page of each."""
 
@@ -118,9 +121,10 @@ def list_names(context: Context, most: int) -> dict[str, str]:
 
 
 def newest_experiment(context: Context) -> Experiment | None:
-    """The one that was launched last, if there is any."""
+    """Return the one that was launched last and is not archived, if there is any."""
     with context.sessions() as session:
-        return session.scalar(_loaded(select(Experiment).order_by(*NEWEST_FIRST).limit(1)))
+        active = select(Experiment).where(Experiment.archived_at.is_(None))
+        return session.scalar(_loaded(active.order_by(*NEWEST_FIRST).limit(1)))
 
 
 def get_experiment(context: Context, experiment_id: str) -> Experiment:
@@ -132,8 +136,15 @@ def get_experiment(context: Context, experiment_id: str) -> Experiment:
 def get_experiment_alone(context: Context, experiment_id: str) -> Experiment:
     """One experiment with its data set, without its runs, of which there may be many."""
     with context.sessions() as session:
-        alone = select(Experiment).options(joinedload(Experiment.dataset), raiseload(Experiment.runs))
+        alone = select(Experiment).options(*WITH_TAGS, raiseload(Experiment.runs))
         return _only(session.scalar(alone.where(Experiment.id == experiment_id)), experiment_id)
+
+
+def describe_experiment(context: Context, experiment_id: str, change: DescriptionChange) -> Experiment:
+    """Rename an experiment, write its notes, tag, star or archive it; what is None stays as it is."""
+    with context.sessions.begin() as session:
+        describe(_only(session.get(Experiment, experiment_id), experiment_id), change)
+    return get_experiment(context, experiment_id)
 
 
 @freeing
@@ -185,7 +196,7 @@ def _loaded(wanted: Select[Experiment]) -> Select[Experiment]:
     """With its data set and its runs, but for what is large and told by the page of each."""
     # That of each run is the one at hand, so immediateload finds it without a query.
     runs = selectinload(Experiment.runs).options(*IN_A_LIST, immediateload(Run.experiment))
-    return wanted.options(joinedload(Experiment.dataset), runs)
+    return wanted.options(*WITH_TAGS, runs)
 
 
 OF_A_SWEEP = options_of(SweepRequest)

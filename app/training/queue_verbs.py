@@ -165,6 +165,15 @@ def retry_run(context: Context, run_id: str) -> Run:
     return get_run(context, run_id)
 
 
+def retry_experiment(context: Context, experiment_id: str) -> Experiment:
+    """Queue every failed run of an experiment again; none is no error."""
+    experiment = get_experiment(context, experiment_id)
+    if experiment.origin is not ExperimentOrigin.LAUNCHED:
+        raise ConflictError(f"Only runs launched here can be retried. These were {experiment.origin}.")
+    _queue_again(context, (RunStatus.FAILED,), Run.experiment_id == experiment_id)
+    return get_experiment(context, experiment_id)
+
+
 def pause_experiment(context: Context, experiment_id: str) -> Experiment:
     """Pause every run of an experiment that waits or runs; none is no error."""
     get_experiment(context, experiment_id)
@@ -237,5 +246,7 @@ def _queue_again(
     with context.sessions.begin() as session:
         _mark(session, searches, paused=False)
         chosen = session.scalars(select(Run.id).where(Run.status.in_(states), *which)).all()
+        of_them = select(Run.experiment_id).where(Run.id.in_(chosen))
+        session.execute(update(Experiment).where(Experiment.id.in_(of_them)).values(notified_at=None))
         again = update(Run).where(Run.id.in_(chosen), Run.status.in_(states))
         return session.scalars(again.values(status=RunStatus.QUEUED, **AT_REST, **anew).returning(Run.id)).all()

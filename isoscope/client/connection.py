@@ -92,6 +92,11 @@ class Connection:
         document: Row = self.ask("PUT", path_of(*path), **body)
         return document
 
+    def patch(self, *path: Known | int, **body: Any) -> Row:
+        """Change what is at a path, and return it."""
+        document: Row = self.ask("PATCH", path_of(*path), **body)
+        return document
+
     def delete(self, *path: Known | int) -> Row:
         """Delete what is at a path, and return what the server says of it: mostly nothing."""
         said: Row = self.ask("DELETE", path_of(*path)) or {}

@@ -146,18 +146,12 @@ class Embeddings(Connection):
             )
         return {one["measure"]: one for one in found["measurements"]}
 
-    def describe_embedding(
-        self,
-        embedding: Known,
-        *,
-        name: str | None = None,
-        notes: str | None = None,
-        tags: Sequence[str] | None = None,
-    ) -> Row:
-        """Rename an embedding, write its notes, tag it; what is None stays."""
-        change = {"name": name, "notes": notes, "tags": None if tags is None else list(tags)}
-        answer: Row = self.ask("PATCH", path_of("embeddings", embedding), json=change)
-        return answer
+    def describe_embedding(self, embedding: Known, **change: Any) -> Row:
+        """Change an embedding's ``name``, ``notes``, ``tags``, ``starred`` or ``archived``; what is not given stays.
+
+        >>> isoscope.describe_embedding(embedding, tags=["reviews"], starred=True)
+        """
+        return self.patch("embeddings", embedding, json=change_of(change))
 
     def select(self, embedding: Known, selection: Mapping[str, Any], *, commit: bool = True) -> Row:
         """Choose vectors, names and labels of what an embedding's files hold; measured at once unless told not to.
@@ -351,6 +345,11 @@ class Encodings(Connection):
     def delete_encoding(self, encoding: Known) -> None:
         """Delete an encoding with the embeddings of its layers."""
         self.delete("encodings", encoding)
+
+
+def change_of(change: Mapping[str, Any]) -> Row:
+    """Return a change of a description as JSON has it."""
+    return change | {"tags": list(change["tags"])} if change.get("tags") is not None else dict(change)
 
 
 def likely_columns(texts: Mapping[str, Any]) -> list[str]:

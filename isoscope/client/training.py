@@ -8,7 +8,7 @@ from typing import Any
 
 from isoscope.address import LATER
 from isoscope.client.connection import Connection, Known, Progress, RefusedError, Row, path_of
-from isoscope.client.data import Datasets
+from isoscope.client.data import Datasets, change_of
 from isoscope.core.errors import InvalidError, UnavailableError
 from isoscope.core.formatting import quoted
 from isoscope.files.yaml_document import MAX_CHARACTERS, read_yaml
@@ -72,13 +72,15 @@ class Experiments(Datasets):
         """Return the settings of both papers by stage; data set, columns, task and model are to be added."""
         return self.get_list("presets")
 
-    def experiments(self, q: str = "", *, limit: int = 50, offset: int = 0) -> list[Row]:
+    def experiments(self, q: str = "", *, limit: int = 50, offset: int = 0, **narrowed: str) -> list[Row]:
         """Return experiments that have a run which is searched for, newest first, their runs in numbers.
+
+        ``tag`` and ``shelf`` (active, starred, archived, all) narrow the list.
 
         >>> isoscope.experiments("task:cola")[0]["counts"]
         {'finished': 9}
         """
-        return self.listed("/api/experiments", q=q, limit=limit, offset=offset)[0]
+        return self.listed("/api/experiments", q=q, limit=limit, offset=offset, **narrowed)[0]
 
     def all_experiments(self, q: str = "") -> Iterator[Row]:
         """Yield all experiments that have a run which is searched for, however many."""
@@ -178,6 +180,25 @@ class Experiments(Datasets):
     def cancel_experiment(self, experiment: Known) -> Row:
         """Cancel all runs of an experiment that have not ended."""
         return self.post("experiments", experiment, "cancel")
+
+    def describe_experiment(self, experiment: Known, **change: Any) -> Row:
+        """Change an experiment's ``name``, ``notes``, ``tags``, ``starred`` or ``archived``; what is not given stays.
+
+        >>> isoscope.describe_experiment(experiment, name="CoLA, five seeds", starred=True)
+        """
+        return self.patch("experiments", experiment, json=change_of(change))
+
+    def retry_experiment(self, experiment: Known) -> Row:
+        """Queue the failed runs of an experiment again."""
+        return self.post("experiments", experiment, "retry")
+
+    def sample_sweep(self) -> Row:
+        """Launch the sample sweep; the answer has the id of the experiment."""
+        return self.post("samples", "sweep")
+
+    def sample_embedding(self) -> Row:
+        """Encode and measure the sample's sentences; the answer has the id of the encoding."""
+        return self.post("samples", "embedding")
 
     def delete_experiment(self, experiment: Known) -> None:
         """Delete an experiment whose runs have all ended."""

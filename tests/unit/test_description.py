@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.embeddings.library import clean_tags, split_tags
+from app.descriptions.service import clean_tags, split_tags
 from isoscope.core.errors import InvalidError
 
 

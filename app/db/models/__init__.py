@@ -1,6 +1,7 @@
 """The rows that pages show. The job engine's own tables live elsewhere and are never read here."""
 
 from app.db.models.base import Base
+from app.db.models.described import Described
 from app.db.models.embeddings import (
     BLAMED,
     Embedding,
@@ -14,7 +15,17 @@ from app.db.models.embeddings import (
     ZetaCurve,
 )
 from app.db.models.encodings import Encoding
-from app.db.models.experiments import Dataset, DryRun, Experiment, Import, Opening, SealedScore, View, overall
+from app.db.models.experiments import (
+    Dataset,
+    DryRun,
+    Experiment,
+    ExperimentTag,
+    Import,
+    Opening,
+    SealedScore,
+    View,
+    overall,
+)
 from app.db.models.runs import DEFAULT_PRIORITY, Attempt, Run, RunFigure, RunPredictions, Step, Worker
 from app.db.models.tasks import TaskRun
 from app.db.states import (
@@ -58,6 +69,7 @@ __all__ = [
     "ChoiceKind",
     "Dataset",
     "DatasetOrigin",
+    "Described",
     "DryRun",
     "Embedding",
     "EmbeddingFile",
@@ -68,6 +80,7 @@ __all__ = [
     "EncodingStatus",
     "Experiment",
     "ExperimentOrigin",
+    "ExperimentTag",
     "FailureCause",
     "FigureData",
     "FileRole",

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.core.student import block_degrees, quantile
 from app.db.models.base import Base
+from app.db.models.described import Described
 from app.db.states import EmbeddingOrigin, EmbeddingStatus, FileRole, MeasurementStatus, Pooling, ResultStatus
 from app.db.types import new_id, utcnow
 from isotropy.catalog import MEASURES
@@ -24,14 +25,12 @@ class StoredFile(Base):
     created_at: Mapped[datetime] = mapped_column(default=utcnow)
 
 
-class Embedding(Base):
+class Embedding(Described, Base):
     """A matrix of embeddings: where it is from, what was found in its files, what was chosen, how far it is."""
 
     __tablename__ = "embeddings"
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
-    name: Mapped[str] = mapped_column(String(200))
-    notes: Mapped[str] = mapped_column(Text, default="")
     filename: Mapped[str] = mapped_column(String(255))
     """What the files are called together."""
     origin: Mapped[EmbeddingOrigin] = mapped_column(default=EmbeddingOrigin.UPLOAD)

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.db.config import RunConfig, TrainingConfig
 from app.db.models.base import Base
+from app.db.models.described import Described
 from app.db.reported_config import AnyConfig, ConfigColumn, ReportedConfig
 from app.db.states import ChoiceKind, DatasetOrigin, ExperimentOrigin, ImportStatus, ResultStatus, RunStatus
 from app.db.study import Search
@@ -59,13 +60,12 @@ class Dataset(Base):
         return (self.quoting or {}).get(split, Quoting.TEXT)
 
 
-class Experiment(Base):
+class Experiment(Described, Base):
     """A sweep: runs that differ in regularizer, lambda, zeta, seed and what its grid names, and share all else."""
 
     __tablename__ = "experiments"
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
-    name: Mapped[str] = mapped_column(String(200))
     dataset_id: Mapped[str] = mapped_column(ForeignKey("datasets.id"), index=True)
     config: Mapped[AnyConfig] = mapped_column(CONFIG)
     """Of a field of the grid, its first value."""
@@ -80,7 +80,13 @@ class Experiment(Base):
     removed_at: Mapped[datetime | None]
     """When it was deleted: hidden from then on (``app.db.arriving``), until all of its rows are removed."""
 
+    notified_at: Mapped[datetime | None]
+    """When its end was told; null while it goes on, and again when runs are retried."""
+
     dataset: Mapped[Dataset] = relationship()
+    tags: Mapped[list["ExperimentTag"]] = relationship(
+        cascade="all, delete-orphan", passive_deletes=True, order_by="func.lower(ExperimentTag.tag)"
+    )
     runs: Mapped[list["Run"]] = relationship(
         cascade="all, delete-orphan",
         passive_deletes=True,
@@ -119,6 +125,15 @@ class Experiment(Base):
         if self.searching and all(state.final for state in states):
             return RunStatus.PAUSED if self.search_paused else RunStatus.RUNNING
         return overall(states)
+
+
+class ExperimentTag(Base):
+    """A word that a user put on an experiment, to find it by."""
+
+    __tablename__ = "experiment_tags"
+
+    experiment_id: Mapped[str] = mapped_column(ForeignKey("experiments.id", ondelete="CASCADE"), primary_key=True)
+    tag: Mapped[str] = mapped_column(String(40), primary_key=True, index=True)
 
 
 def overall(statuses: Iterable[RunStatus]) -> RunStatus:

@@ -20,10 +20,11 @@ from app.db.models import (
     ZetaCurve,
 )
 from app.db.types import RowId
+from app.descriptions.service import DescriptionChange, Shelf, ShelfQuery, known_tags
 from app.embeddings import library, lookups, service, trash, zeta_curves
 from app.embeddings.api.measures import FindingOut, MeasurementOut
 from app.embeddings.files import SafetensorsFile, get_file, get_npy, get_safetensors
-from app.embeddings.library import MAX_QUERY_CHARACTERS, Search, Sort, find_embeddings, known_tags
+from app.embeddings.library import MAX_QUERY_CHARACTERS, Search, Sort, find_embeddings
 from app.embeddings.service import Incoming
 from app.web.dependencies import TOTAL, ContextDep, Limit, Offset, Row
 from app.web.responses import BINARY, DOCUMENTED, attachment, file_of
@@ -50,6 +51,8 @@ class EmbeddingSummary(Row):
     id: str
     name: str
     tags: Tags
+    starred: bool
+    archived_at: Annotated[datetime | None, Field(description="When it was archived; null where it is not.")]
     filename: str
     format: str
     origin: EmbeddingOrigin
@@ -102,19 +105,6 @@ class EmbeddingOut(EmbeddingSummary):
 
 
 FigureDataSlug = Literal["sample_size", "projection", "neighbours"]
-
-
-class EmbeddingChange(BaseModel):
-    """What a user says of an embedding; what is null or absent stays as it is."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    name: Annotated[str | None, Field(description="Of 1 to 200 characters.")] = None
-    notes: Annotated[str | None, Field(description="Plain text of at most 10,000 characters.")] = None
-    tags: Annotated[
-        list[str] | None,
-        Field(description="All its tags: at most 20 of at most 40 characters, no comma, case kept but never told by."),
-    ] = None
 
 
 class ZetaLine(BaseModel):
@@ -172,11 +162,13 @@ def _search(
     ] = "",
     tag: Annotated[str, Query(max_length=MAX_QUERY_CHARACTERS)] = "",
     origin: EmbeddingOrigin | None = None,
+    status: EmbeddingStatus | None = None,
+    shelf: ShelfQuery = Shelf.ALL,
     layers: Annotated[bool, Query(description="Layers of encodings too.")] = False,
     trashed: Annotated[bool, Query(description="List the trash instead of the library.")] = False,
     sort: Annotated[Sort, Query(description="A minus sorts descending.")] = "-created",
 ) -> Search:
-    return Search(q, tag, origin, layers, trashed, sort)
+    return Search(q, tag, origin, status, shelf, layers, trashed, sort)
 
 
 SearchDep = Annotated[Search, Depends(_search)]
@@ -230,9 +222,9 @@ def show_embedding(context: ContextDep, embedding_id: str) -> Embedding:
 
 
 @router.patch("/{embedding_id}", response_model=EmbeddingOut)
-def describe_embedding(context: ContextDep, embedding_id: str, change: EmbeddingChange) -> Embedding:
+def describe_embedding(context: ContextDep, embedding_id: str, change: DescriptionChange) -> Embedding:
     """Rename an embedding, write its notes, tag it."""
-    return library.describe_embedding(context, embedding_id, change.name, change.notes, change.tags)
+    return library.describe_embedding(context, embedding_id, change)
 
 
 @router.put("/{embedding_id}/selection", response_model=EmbeddingOut)
@@ -342,5 +334,5 @@ tags_router = APIRouter(prefix="/tags", tags=["embeddings"])
 
 @tags_router.get("")
 def list_tags(context: ContextDep) -> list[str]:
-    """The tags of all embeddings that are not in the trash, each once whatever its case, in alphabetical order."""
+    """The tags of embeddings outside the trash and of experiments, each once, in alphabetical order."""
     return known_tags(context)

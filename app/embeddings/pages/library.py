@@ -7,8 +7,10 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Depends, File, Form, Query, Request, Response, UploadFile
 
 from app.context import Context, offset_of, pages_of
-from app.db.models import EmbeddingOrigin
-from app.embeddings.library import MAX_QUERY_CHARACTERS, Found, Listed, Search, Sort, find_embeddings, known_tags
+from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus
+from app.descriptions.service import Shelf, known_tags
+from app.embeddings.library import MAX_QUERY_CHARACTERS, Found, Listed, Search, Sort, find_embeddings
+from app.embeddings.pages.report import EMBEDDINGS
 from app.embeddings.service import Incoming, create_embedding, get_embedding
 from app.embeddings.trash import (
     empty_trash,
@@ -60,7 +62,8 @@ class Listing(NamedTuple):
     @property
     def narrowed(self) -> bool:
         """Whether some are left out because they were not searched for."""
-        return bool(self.search.q or self.search.tag or self.search.origin)
+        search = self.search
+        return bool(search.q or search.tag or search.origin or search.status or search.shelf is not Shelf.ACTIVE)
 
     def url(self, page: int = 1, **changed: Any) -> str:
         """The same list with something else in its URL, which holds only what is not so by itself."""
@@ -69,6 +72,11 @@ class Listing(NamedTuple):
         given |= {"page": page} if page > 1 else {}
         given |= {"layers": "true"} if "layers" in given else {}
         return f"/embeddings?{urlencode(given)}" if given else "/embeddings"
+
+    @property
+    def query(self) -> str:
+        """The query string of this page of the list."""
+        return self.url(self.page).partition("?")[2]
 
     def sorted_by(self, column: str) -> str:
         """The column's ``aria-sort``."""
@@ -86,10 +94,20 @@ def _search(
     q: Annotated[str, Query(max_length=MAX_QUERY_CHARACTERS)] = "",
     tag: Annotated[str, Query(max_length=MAX_QUERY_CHARACTERS)] = "",
     origin: EmbeddingOrigin | Literal[""] = "",
+    status: EmbeddingStatus | Literal[""] = "",
+    shelf: Shelf = Shelf.ACTIVE,
     layers: bool = False,
     sort: Sort = "-created",
 ) -> Search:
-    return Search(q=q.strip(), tag=tag.strip(), origin=origin or None, layers=layers, sort=sort)
+    return Search(
+        q=q.strip(),
+        tag=tag.strip(),
+        origin=origin or None,
+        status=status or None,
+        shelf=shelf,
+        layers=layers,
+        sort=sort,
+    )
 
 
 SearchDep = Annotated[Search, Depends(_search)]
@@ -152,7 +170,10 @@ def _list_page(
     shown = {
         "listing": listing,
         "origins": ORIGINS,
-        "known_tags": known_tags(context),
+        "statuses": list(EmbeddingStatus),
+        "noun": EMBEDDINGS,
+        "known_tags": known_tags(context, Embedding),
+        "archived": find_embeddings(context, Search(shelf=Shelf.ARCHIVED), limit=0).total,
         "moved": _moved(context, moved),
         "max_bytes": context.settings.max_upload_bytes,
         "suffixes": {"file": suffixes(Role.VECTORS), "annotations": suffixes(Role.ANNOTATIONS)},

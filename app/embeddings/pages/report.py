@@ -9,14 +9,18 @@ from app.context import Context
 from app.core.names import file_name
 from app.db.models import Embedding, EmbeddingStatus
 from app.db.types import RowId
+from app.descriptions import pages as descriptions
+from app.descriptions.pages import Action, Noun
+from app.descriptions.service import known_tags
 from app.embeddings.api.embeddings import safetensors_of
 from app.embeddings.files import get_file, get_npy, get_safetensors, is_npy
-from app.embeddings.library import describe_embedding, get_place, known_tags, split_tags
+from app.embeddings.library import describe_embedding, get_place
 from app.embeddings.lookups import request_lookup
 from app.embeddings.readings import table_of
 from app.embeddings.report import ReportDep, ReportQuery, report_figures, report_of
 from app.embeddings.selections import create_selection, left_out_by
 from app.embeddings.service import commit_embedding, get_embedding, select_embedding
+from app.embeddings.trash import trash_embedding
 from app.embeddings.zeta_curves import ShrinkageDep, request_zeta_curve
 from app.figures.figure import Figure
 from app.web.dependencies import ContextDep
@@ -27,48 +31,16 @@ from isoscope.core.errors import InvalidError, NotFoundError
 from isoscope.files.selection import Selection
 from isoscope.files.text import Quoting
 
-description_router = APIRouter(prefix="/embeddings/{embedding_id}/description")
-
-
-@description_router.get("")
-def show_form(request: Request, context: ContextDep, embedding_id: str) -> Response:
-    """The form."""
-    return _description_page(request, context, embedding_id, {})
-
-
-@description_router.post("")
-def describe(
-    request: Request,
-    context: ContextDep,
-    embedding_id: str,
-    name: Annotated[str, Form()] = "",
-    tags: Annotated[str, Form()] = "",
-    notes: Annotated[str, Form()] = "",
-) -> Response:
-    """Keep what the form says, or show it again with the sentence at the field that is wrong."""
-    try:
-        describe_embedding(context, embedding_id, name, notes, split_tags(tags))
-    except InvalidError as error:
-        return _description_page(request, context, embedding_id, {"name": name, "tags": tags, "notes": notes}, error)
-    return see(f"/embeddings/{embedding_id}")
-
-
-def _description_page(
-    request: Request,
-    context: Context,
-    embedding_id: str,
-    given: dict[str, str],
-    problem: InvalidError | None = None,
-) -> Response:
-    shown = {
-        "embedding": get_embedding(context, embedding_id),
-        "known_tags": known_tags(context),
-        "given": given,
-        "problem": problem,
-    }
-    status = status_of(problem) if problem else 200
-    return templates.TemplateResponse(request, "embeddings/embedding_description.html", shown, status_code=status)
-
+EMBEDDINGS = Noun(
+    path="/embeddings",
+    title="Embeddings",
+    section="data",
+    field="id",
+    get=get_embedding,
+    describe=describe_embedding,
+    actions={"trash": Action("Move to the trash", trash_embedding)},
+)
+description_router = descriptions.description_router(EMBEDDINGS)
 
 router = APIRouter(prefix="/embeddings")
 

@@ -12,13 +12,14 @@ from app.context import PAGE_ROWS
 from app.db.models import Experiment, ExperimentOrigin, Import, ImportStatus, RunStatus
 from app.db.reported_config import AnyConfig
 from app.db.study import Search
+from app.descriptions.service import DescriptionChange, Shelf, ShelfQuery
 from app.results import exchange
 from app.results.api.conclusion import ConclusionOut
 from app.results.api.runs import ExtentOut, RunFound, RunOfExperiment, RunsQ, RunsSort, answer
 from app.results.conclusion.conclusion import read_conclusion
 from app.results.exchange import Export, export_experiment
 from app.results.search import listing
-from app.results.search.listing import Listed, RunQuery, list_summaries
+from app.results.search.listing import Listed, Narrowing, RunQuery, list_summaries
 from app.results.sweep import Sweep
 from app.results.sweep_figures import SweepDep, all_figures
 from app.training import experiments, queue_verbs
@@ -49,6 +50,10 @@ class ExperimentHead(Row):
 
     id: str
     name: str
+    notes: str
+    tags: Annotated[list[str], Field(validation_alias="words")]
+    starred: bool
+    archived_at: Annotated[datetime | None, Field(description="When it was archived; null where it is not.")]
     dataset_id: str
     config: AnyConfig
     grid: dict[str, list[Any]]
@@ -75,15 +80,21 @@ class ExperimentSummary(ExperimentHead):
 
 router = APIRouter(prefix="/experiments", tags=["experiments"])
 
-OF_THE_ROW = ExperimentHead.model_fields.keys() - {"status"}
+OF_THE_ROW = ExperimentHead.model_fields.keys() - {"status", "tags"}
 
 
 @router.get("", responses=TOTAL)
 def list_experiments(
-    context: ContextDep, response: Response, q: RunsQ = "", limit: Limit = PAGE_ROWS, offset: Offset = 0
+    context: ContextDep,
+    response: Response,
+    q: RunsQ = "",
+    tag: str = "",
+    shelf: ShelfQuery = Shelf.ALL,
+    limit: Limit = PAGE_ROWS,
+    offset: Offset = 0,
 ) -> list[ExperimentSummary]:
     """Experiments with a run that is searched for, newest first; how many is in the header `X-Total-Count`."""
-    found = list_summaries(context, q.strip(), limit=limit, offset=offset)
+    found = list_summaries(context, q.strip(), Narrowing(shelf, tag.strip()), limit=limit, offset=offset)
     response.headers["X-Total-Count"] = str(found.total)
     return [_summary(one) for one in found.rows]
 
@@ -92,6 +103,7 @@ def _summary(one: Listed) -> ExperimentSummary:
     experiment, dataset = one.experiment, one.experiment.dataset
     return ExperimentSummary(
         **{name: getattr(experiment, name) for name in OF_THE_ROW},
+        words=experiment.words,
         status=one.status,
         dataset=dataset.name,
         total=one.total,
@@ -114,6 +126,12 @@ def create_experiment(context: ContextDep, response: Response, request: SweepReq
 def show_experiment(context: ContextDep, experiment_id: str) -> Experiment:
     """One experiment and how far its runs are."""
     return experiments.get_experiment(context, experiment_id)
+
+
+@router.patch("/{experiment_id}", response_model=ExperimentOut)
+def describe_experiment(context: ContextDep, experiment_id: str, change: DescriptionChange) -> Experiment:
+    """Rename an experiment, write its notes, tag, star or archive it."""
+    return experiments.describe_experiment(context, experiment_id, change)
 
 
 @router.get("/{experiment_id}/request")
@@ -161,6 +179,12 @@ def pause_experiment(context: ContextDep, experiment_id: str) -> Experiment:
 def resume_experiment(context: ContextDep, experiment_id: str) -> Experiment:
     """Have all its paused runs go on, when their turns come."""
     return queue_verbs.resume_experiment(context, experiment_id)
+
+
+@router.post("/{experiment_id}/retry", response_model=ExperimentOut)
+def retry_experiment(context: ContextDep, experiment_id: str) -> Experiment:
+    """Queue its failed runs again: each goes on from its last checkpoint, or from the start where none is left."""
+    return queue_verbs.retry_experiment(context, experiment_id)
 
 
 @router.post("/{experiment_id}/move", response_model=ExperimentOut)

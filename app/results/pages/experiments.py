@@ -4,11 +4,14 @@ from collections import Counter
 from typing import Annotated, Literal
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, File, Form, Query, Request, Response, UploadFile
+from fastapi import APIRouter, Depends, File, Form, Query, Request, Response, UploadFile
 
 from app.context import Context
-from app.db.models import ImportStatus
+from app.db.models import Experiment, ImportStatus
 from app.db.options.regularizers import NAMES, reading
+from app.descriptions import pages as descriptions
+from app.descriptions.pages import Action, Noun
+from app.descriptions.service import Shelf, known_tags
 from app.results.api.experiments import export_of
 from app.results.conclusion.conclusion import read_conclusion
 from app.results.exchange import cancel_import, create_import, export_experiment, get_import, list_imports
@@ -17,13 +20,21 @@ from app.results.figures.study import outcome_of
 from app.results.figures.sweep_curves import WINDOWS
 from app.results.labels import SCALES, WATCHED, title_of
 from app.results.openings import OpeningRequest, name_of_user, open_test, read_test_split
-from app.results.run_table import RunQueryDep, RunTable, address, read_listing, read_table
-from app.results.search.listing import RunQuery
+from app.results.run_table import ExperimentListing, RunQueryDep, RunTable, address, read_listing, read_table
+from app.results.search.listing import Narrowing, RunQuery, list_summaries
 from app.results.statistics.estimate import Error
 from app.results.sweep import Sweep, cell, cell_text
 from app.results.sweep_figures import FIGURES, SECTIONS, SweepDep, all_figures, by_section, offered, read_figure
-from app.training.experiments import delete_experiment, get_experiment, get_experiment_alone
+from app.training.experiments import (
+    cancel_experiment,
+    delete_experiment,
+    describe_experiment,
+    get_experiment,
+    get_experiment_alone,
+)
 from app.training.queue_status import list_workers
+from app.training.queue_verbs import retry_experiment
+from app.training.time_left import seconds_left
 from app.web.dependencies import ContextDep
 from app.web.error_responses import status_of
 from app.web.responses import FileKind, figure_file, see
@@ -95,28 +106,68 @@ MOST_UNFOLDED = 12
 """Rows of the numbers that are shown beside a figure."""
 
 
+EXPERIMENTS = Noun(
+    path="/experiments",
+    title="Experiments",
+    section="experiments",
+    field="experiment",
+    get=get_experiment_alone,
+    describe=describe_experiment,
+    actions={
+        "cancel": Action("Cancel", cancel_experiment),
+        "retry": Action("Retry failed runs", retry_experiment),
+        "delete": Action(
+            "Delete",
+            delete_experiment,
+            warning="This deletes all their runs, curves and results. Data sets stay. It cannot be undone.",
+        ),
+    },
+)
+description_router = descriptions.description_router(EXPERIMENTS)
+
+
+def _listing(
+    context: ContextDep,
+    q: str = "",
+    page: Annotated[int, Query(ge=1)] = 1,
+    tag: Annotated[str, Query(max_length=200)] = "",
+    shelf: Shelf = Shelf.ACTIVE,
+) -> ExperimentListing:
+    return read_listing(context, q.strip(), page, Narrowing(shelf, tag.strip()))
+
+
+ListingDep = Annotated[ExperimentListing, Depends(_listing)]
+
+
 @router.get("")
-def list_all(request: Request, context: ContextDep, q: str = "", page: Annotated[int, Query(ge=1)] = 1) -> Response:
+def list_all(request: Request, context: ContextDep, listing: ListingDep) -> Response:
     """Experiments with a run that is searched for, their progress and the spread of their performance."""
-    listing = read_listing(context, q.strip(), page)
-    status = status_of(listing.problem) if listing.problem else 200
-    shown = {"listing": listing, "scales": SCALES, "nothing_ticked": False}
+    return _list_page(request, context, listing)
+
+
+def _list_page(
+    request: Request, context: Context, listing: ExperimentListing, *, nothing_ticked: bool = False
+) -> Response:
+    shown = {
+        "listing": listing,
+        "scales": SCALES,
+        "nothing_ticked": nothing_ticked,
+        "there": listing.found.total or listing.is_narrowed or list_summaries(context, limit=0).total,
+        "noun": EXPERIMENTS,
+        "known_tags": known_tags(context, Experiment),
+    }
+    status = 422 if nothing_ticked else status_of(listing.problem) if listing.problem else 200
     return templates.TemplateResponse(request, "results/experiments.html", shown, status_code=status)
 
 
 @router.get("/compare")
 def compare(
-    request: Request,
-    context: ContextDep,
-    experiment: Annotated[list[str] | None, Query()] = None,
-    q: str = "",
-    page: Annotated[int, Query(ge=1)] = 1,
+    request: Request, context: ContextDep, listing: ListingDep, experiment: Annotated[list[str] | None, Query()] = None
 ) -> Response:
     """The runs of the experiments that were ticked, or the list again where none was."""
     if experiment:
         return see(f"/compare/runs?{urlencode({'experiment': experiment}, doseq=True)}")
-    shown = {"listing": read_listing(context, q.strip(), page), "scales": SCALES, "nothing_ticked": True}
-    return templates.TemplateResponse(request, "results/experiments.html", shown, status_code=422)
+    return _list_page(request, context, listing, nothing_ticked=True)
 
 
 @router.get("/{experiment_id}/runs")
@@ -145,6 +196,7 @@ def show_experiment(
     """The sweep and its runs; updates itself until all have ended. What lies further down comes when it is reached."""
     experiment = get_experiment(context, experiment_id)
     config = experiment.config
+    workers = list_workers(context)
     sweep = Sweep.from_experiment(experiment)
     colouring = Colouring(sweep, query.look.colour)
     shown = {
@@ -173,7 +225,9 @@ def show_experiment(
         "windows": WINDOWS,
         "counts": Counter(run.status for run in experiment.runs),
         "ended": experiment.ended,
-        "workers": list_workers(context),
+        "workers": workers,
+        "left": seconds_left(experiment.runs, sum(worker.alive for worker in workers)),
+        "known_tags": known_tags(context),
     }
     return templates.TemplateResponse(request, "results/experiment.html", shown)
 

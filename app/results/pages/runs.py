@@ -39,6 +39,7 @@ from app.training.queue_verbs import (
     resume_all,
     resume_experiment,
     resume_run,
+    retry_experiment,
     retry_run,
 )
 from app.training.sweep_form import LABELS
@@ -120,7 +121,12 @@ def show_figure(
 buttons_router = APIRouter()
 
 RUN_VERBS = {"cancel": cancel_run, "pause": pause_run, "resume": resume_run, "retry": retry_run}
-EXPERIMENT_VERBS = {"cancel": cancel_experiment, "pause": pause_experiment, "resume": resume_experiment}
+EXPERIMENT_VERBS = {
+    "cancel": cancel_experiment,
+    "pause": pause_experiment,
+    "resume": resume_experiment,
+    "retry": retry_experiment,
+}
 
 Page = Literal["", "queue", "experiment", "runs", "across"]
 Back = Annotated[Literal["", "queue"], Form()]

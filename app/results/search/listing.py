@@ -7,16 +7,17 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Float, Select, Text, and_, case, cast, func, select
 from sqlalchemy import cast as sql_cast
-from sqlalchemy.orm import Session, joinedload, raiseload, selectinload
+from sqlalchemy.orm import Session, raiseload, selectinload
 
 from app.context import MAX_PAGE, PAGE_ROWS, Context
 from app.db.config import RunConfig, TrainingOptions
 from app.db.models import Dataset, Experiment, Run, RunStatus
 from app.db.reported_config import AnyRunConfig, ReportedRunConfig
+from app.descriptions.service import Shelf, on_shelf
 from app.results.search.conditions import conditions, sort_column
 from app.results.search.kinds import Condition
 from app.results.sweep import setting_of, values_of
-from app.training.experiments import IN_A_LIST, NEWEST_FIRST
+from app.training.experiments import IN_A_LIST, NEWEST_FIRST, WITH_TAGS
 from isotropy.catalog import Points, Regularizer
 
 RUNS_NEWEST_FIRST = (
@@ -235,14 +236,26 @@ class Summaries(NamedTuple):
     total: int
 
 
-def list_summaries(context: Context, q: str = "", *, limit: int = PAGE_ROWS, offset: int = 0) -> Summaries:
+class Narrowing(NamedTuple):
+    """Which experiments are listed, besides what is searched for in their runs."""
+
+    shelf: Shelf = Shelf.ALL
+    tag: str = ""
+
+
+EVERYTHING = Narrowing()
+
+
+def list_summaries(
+    context: Context, q: str = "", narrowed: Narrowing = EVERYTHING, *, limit: int = PAGE_ROWS, offset: int = 0
+) -> Summaries:
     """Experiments with a run that is searched for, the newest first; all where nothing is. InvalidError of ``q``."""
     found = select(Run.experiment_id).join(Run.experiment).join(Experiment.dataset).where(*wanted_runs(q))
-    wanted = [Experiment.id.in_(found)] if q else []
+    wanted = on_shelf(Experiment, narrowed.shelf, narrowed.tag) + ([Experiment.id.in_(found)] if q else [])
     newest = select(Experiment).where(*wanted).order_by(*NEWEST_FIRST).limit(limit).offset(offset)
     counted = select(func.count()).select_from(Experiment).where(*wanted)
     with context.sessions() as session:
-        experiments = session.scalars(newest.options(joinedload(Experiment.dataset), raiseload(Experiment.runs))).all()
+        experiments = session.scalars(newest.options(*WITH_TAGS, raiseload(Experiment.runs))).all()
         return Summaries(_summed(session, experiments), session.scalar(counted) or 0)
 
 

@@ -24,6 +24,7 @@ from app.training.sweep_form import (
     EXTRA,
     GRID_GROUPS,
     LABELS,
+    SEEDS,
     Values,
     active_methods,
     defaults,
@@ -78,7 +79,8 @@ def starting_values(request: Request, context: Context, before: Values | None = 
     chosen = next((one for one in datasets if one.id == given.get("dataset_id")), next(iter(datasets), None))
     preset = preset_of(given)
     filled = texts_of(preset, gpu=has_gpu(list_workers(context))) if preset else {}
-    values = defaults(chosen, list_models(context.settings)[0].name) | filled | given
+    fresh = defaults(chosen, list_models(context.settings)[0].name) | {"seeds": SEEDS}
+    values = fresh | filled | given
     there = {column.name for column in chosen.columns} if chosen else set()
     if not {values["label_column"], *values["text_columns"]} <= there:
         values |= task_of(chosen)

@@ -1,0 +1,146 @@
+"""The webhook: one message for each end of a launched experiment, and nothing that it does harms the worker."""
+
+import json
+import logging
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+
+import pytest
+from pydantic import SecretStr, ValidationError
+
+from app.core.settings import Settings
+from app.db.models import Experiment, RunStatus
+from app.training.queue_verbs import retry_run
+from tests.factories import add_experiment, run_row
+from tests.ports import free_port
+from workers import notices
+from workers.notices import notify_of_ends, send
+
+
+class Listener(HTTPServer):
+    """Answers every message with one status, and keeps what it was told."""
+
+    def __init__(self, status: int):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.status, self.told, self.asked = status, [], []
+
+    @property
+    def url(self):
+        return SecretStr(f"http://127.0.0.1:{self.server_port}/hook?secret=hidden")
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.server.asked.append(self.path)
+        self.server.told.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+        self.send_response(self.server.status)
+        self.send_header("Location", f"http://127.0.0.1:{self.server.server_port}/elsewhere")
+        self.end_headers()
+
+    def do_GET(self):
+        self.server.asked.append(self.path)
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def listening():
+    started = []
+
+    def listen(status=204):
+        server = Listener(status)
+        Thread(target=server.serve_forever, daemon=True).start()
+        started.append(server)
+        return server
+
+    yield listen
+    for server in started:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    """The messages that would be sent, at once."""
+    messages = []
+    monkeypatch.setattr(notices, "send", lambda _, message: messages.append(message))
+
+    class AtOnce:
+        def __init__(self, target, args, **_):
+            self.start = lambda: target(*args)
+
+    monkeypatch.setattr(notices, "Thread", AtOnce)
+    return messages
+
+
+URL = SecretStr("https://chat.example/hook")
+
+
+@pytest.mark.both_databases
+def test_an_end_is_told_once_and_again_after_a_retry(context, sent):
+    failed = run_row(status=RunStatus.FAILED, error="x")
+    sweep = add_experiment(context, failed, run_row(seed=1), name="sweep")
+    notify_of_ends(context.sessions, URL)
+    notify_of_ends(context.sessions, URL)
+    [message] = sent
+    assert message["event"] == "experiment.ended"
+    assert message["text"] == "sweep has ended: 2 runs, 1 failed, 1 finished."
+    assert message["experiment"] == {
+        "id": sweep, "name": "sweep", "status": "failed", "counts": {"failed": 1, "finished": 1},
+        "path": f"/experiments/{sweep}",
+    }  # fmt: skip
+    retry_run(context, failed.id)
+    notify_of_ends(context.sessions, URL)
+    assert len(sent) == 1
+    with context.sessions.begin() as session:
+        session.get(Experiment, sweep).runs[0].status = RunStatus.FINISHED
+    notify_of_ends(context.sessions, URL)
+    assert sent[1]["experiment"]["status"] == "finished"
+
+
+def test_nothing_is_told_of_what_goes_on_or_was_made_elsewhere(context, sent):
+    add_experiment(context, run_row(status=RunStatus.QUEUED), run_row(seed=1), name="at work")
+    add_experiment(context, run_row(), name="imported", origin="imported")
+    notify_of_ends(context.sessions, URL)
+    assert sent == []
+
+
+def test_what_ended_before_there_was_a_webhook_is_not_told_later(context, sent):
+    add_experiment(context, run_row())
+    notify_of_ends(context.sessions, None)
+    notify_of_ends(context.sessions, URL)
+    assert sent == []
+
+
+def test_a_message_arrives(listening):
+    server = listening()
+    send(server.url, {"text": "hello"})
+    assert server.told == [{"text": "hello"}]
+
+
+def test_a_redirect_is_not_followed_and_no_failure_tells_the_secret(listening, caplog):
+    server = listening(302)
+    with caplog.at_level(logging.WARNING):
+        send(server.url, {"text": "hello"})
+        send(SecretStr(f"http://127.0.0.1:{free_port()}/hook?secret=hidden"), {})
+    assert server.asked == ["/hook?secret=hidden"]
+    assert [record.getMessage() for record in caplog.records if record.name == "workers.notices"] == [
+        "the webhook answered with status 302", "the webhook could not be reached: ConnectError",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("url", ["ftp://host/x", "host/x", "https:///x", "file:///etc/passwd"])
+def test_an_address_that_is_none_of_the_web_is_refused_at_start_without_being_shown(tmp_path, url):
+    with pytest.raises(ValidationError) as refused:
+        Settings(data_dir=tmp_path, webhook_url=url)
+    [error] = refused.value.errors()
+    assert error["loc"] == ("webhook_url",)
+    assert "Expected an address such as https://host/path." in error["msg"]
+    assert url not in str(refused.value)
+
+
+def test_an_empty_address_is_none(tmp_path):
+    assert Settings(data_dir=tmp_path, webhook_url="").webhook_url is None

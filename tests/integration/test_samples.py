@@ -1,0 +1,103 @@
+"""The sample sweep and the sample embedding: launched at first start, and again by one click."""
+
+import re
+
+import pytest
+from sqlalchemy import func, select
+
+from app.db import job_kinds
+from app.db.job_kinds import Queue
+from app.db.models import Dataset, DatasetOrigin, EmbeddingStatus, Encoding, EncodingStatus, Experiment
+from app.db.work import next_in_turn
+from app.encodings.service import create_encoding_of_dataset
+from app.operations.samples import ENCODING, get_sample_dataset, launch_samples
+from app.training.datasets import delete_dataset
+from tests.factories import embedding
+
+
+def section(page, name):
+    return re.search(f'<section id="{name}".*?</section>', page, re.DOTALL).group()
+
+
+def count(context, table):
+    with context.sessions() as session:
+        return session.scalar(select(func.count()).select_from(table))
+
+
+def test_the_first_start_launches_both_samples_and_the_embedding_goes_first(context):
+    assert launch_samples(context)
+    assert next_in_turn(context.sessions, Queue.GPU, ()).kind is job_kinds.ENCODE
+    with context.sessions() as session:
+        [experiment], [encoding] = session.scalars(select(Experiment)).all(), session.scalars(select(Encoding)).all()
+        assert sorted({(run.lam, run.seed) for run in experiment.runs}) == sorted(
+            (lam, seed) for lam in (-0.1, -0.03, 0.0, 0.1, 0.3) for seed in (0, 1, 2)
+        )
+        assert encoding.status is EncodingStatus.QUEUED
+        assert encoding.config == ENCODING
+        assert encoding.n_texts == 2000
+
+
+def test_samples_are_launched_once(context):
+    launch_samples(context)
+    assert not launch_samples(context)
+    assert count(context, Experiment) == count(context, Encoding) == 1
+
+
+def test_an_encoding_alone_is_enough_not_to_be_a_first_start(context):
+    with context.sessions.begin() as session:
+        session.add(embedding("mine"))
+    assert not launch_samples(context)
+    assert count(context, Dataset) == 0
+
+
+@pytest.mark.parametrize(("sample", "table"), [("sweep", Experiment), ("embedding", Encoding)])
+def test_one_click_launches_a_sample_again_on_the_same_data_set(client, context, sample, table):
+    launch_samples(context)
+    answer = client.post(f"/samples/{sample}", follow_redirects=False)
+    assert answer.status_code == 303
+    assert client.get(answer.headers["location"]).status_code == 200
+    assert count(context, table) == 2
+    assert count(context, Dataset) == 1
+
+
+def test_the_api_launches_samples_and_says_where_they_are(client):
+    for sample in ("sweep", "embedding"):
+        answer = client.post(f"/api/samples/{sample}")
+        assert answer.status_code == 201
+        assert client.get(answer.json()["path"]).json()["id"] == answer.json()["id"]
+
+
+def test_a_deleted_sample_data_set_is_made_again(context):
+    first = get_sample_dataset(context)
+    delete_dataset(context, first.id)
+    second = get_sample_dataset(context)
+    assert second.id != first.id
+    assert second.origin is DatasetOrigin.SAMPLE
+
+
+def test_home_shows_the_sample_embedding_with_its_score_and_both_buttons(client, context):
+    dataset = get_sample_dataset(context)
+    draft = create_encoding_of_dataset(context, dataset.id, "train", "Sentences")
+    with context.sessions.begin() as session:
+        session.add(embedding("Sentences, layer 6", {"isoscore_unbiased": 0.25}, encoding_id=draft.id, layer=6))
+    page = client.get("/").text
+    assert "Sentences, layer 6" in section(page, "measured")
+    assert "0.25" in section(page, "measured")
+    assert set(re.findall(r'action="([^"]*)"', section(page, "samples"))) == {"/samples/sweep", "/samples/embedding"}
+
+
+@pytest.mark.parametrize("status", [EmbeddingStatus.MEASURING, EmbeddingStatus.READY])
+def test_home_looks_again_only_while_something_is_measured(client, context, status):
+    with context.sessions.begin() as session:
+        session.add(embedding("cloud", status=status))
+    assert ('hx-trigger="every 2s"' in section(client.get("/").text, "measured")) == (
+        status is EmbeddingStatus.MEASURING
+    )
+
+
+def test_a_new_form_starts_with_three_seeds_and_a_request_without_seeds_means_one(client, context):
+    dataset = get_sample_dataset(context)
+    assert re.search(r'name="seeds"[^>]*value="0, 1, 2"', client.get("/experiments/new").text)
+    columns = {"text_columns": ["sentence"], "label_column": "label"}
+    launched = client.post("/api/experiments", json={"dataset_id": dataset.id, "model": "all-MiniLM-L6-v2"} | columns)
+    assert {run["seed"] for run in launched.json()["runs"]} == {0}

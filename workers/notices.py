@@ -1,0 +1,87 @@
+"""Tell the administrator's webhook that a sweep has ended, once, whatever becomes of the message."""
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from threading import Thread
+
+import httpx2
+from pydantic import SecretStr
+from sqlalchemy import exists, select, update
+
+from app.db.models import FINAL, Experiment, ExperimentOrigin, Run, RunStatus, overall
+from app.db.session import Sessions
+from app.db.types import utcnow
+from isoscope.core.formatting import plural
+
+logger = logging.getLogger(__name__)
+
+TIMEOUT_SECONDS = 10.0
+
+Message = dict[str, object]
+
+
+def notify_of_ends(sessions: Sessions, url: SecretStr | None) -> None:
+    """Mark launched experiments that have ended, and post each to the webhook where there is one.
+
+    A message is tried once: the mark is written before it is sent, so that a worker that dies here sends none twice.
+    A thread sends them, since whoever asks must not wait for a slow address.
+    """
+    claimed = [_claim(sessions, experiment_id, utcnow()) for experiment_id in _ended(sessions)]
+    messages = [message for message in claimed if message is not None]
+    if url is not None and messages:
+        Thread(target=_send_all, args=(url, messages), name="webhook", daemon=True).start()
+
+
+def _send_all(url: SecretStr, messages: Sequence[Message]) -> None:
+    for message in messages:
+        send(url, message)
+
+
+def send(url: SecretStr, message: Message) -> None:
+    """Post a message. A failure is logged, without the address, which may hold a secret."""
+    try:
+        answer = httpx2.post(url.get_secret_value(), json=message, timeout=TIMEOUT_SECONDS, follow_redirects=False)
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
+        logger.warning("the webhook could not be reached: %s", type(error).__name__)
+        return
+    if not answer.is_success:
+        logger.warning("the webhook answered with status %s", answer.status_code)
+
+
+def _ended(sessions: Sessions) -> list[str]:
+    at_work = exists().where(Run.experiment_id == Experiment.id, Run.status.not_in(FINAL))
+    any_run = exists().where(Run.experiment_id == Experiment.id)
+    waiting = select(Experiment.id, Experiment.study).where(
+        Experiment.notified_at.is_(None), Experiment.origin == ExperimentOrigin.LAUNCHED, any_run, ~at_work
+    )
+    with sessions() as session:
+        return [row_id for row_id, study in session.execute(waiting) if study is None or study.over]
+
+
+def _claim(sessions: Sessions, experiment_id: str, now: datetime) -> Message | None:
+    """Mark an experiment as told, and return the message; None where another worker did."""
+    mark = update(Experiment).where(Experiment.id == experiment_id, Experiment.notified_at.is_(None))
+    with sessions.begin() as session:
+        name = session.scalar(mark.values(notified_at=now).returning(Experiment.name))
+        if name is None:
+            return None
+        statuses = session.scalars(select(Run.status).where(Run.experiment_id == experiment_id)).all()
+    return message_of(experiment_id, name, Counter(statuses))
+
+
+def message_of(experiment_id: str, name: str, counts: Counter[RunStatus]) -> Message:
+    """Return what is posted: ``text`` for chats that show it, the rest for programs."""
+    told = ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
+    return {
+        "event": "experiment.ended",
+        "text": f"{name} has ended: {plural(counts.total(), 'run')}, {told}.",
+        "experiment": {
+            "id": experiment_id,
+            "name": name,
+            "status": str(overall(counts)),
+            "counts": {str(status): number for status, number in counts.items()},
+            "path": f"/experiments/{experiment_id}",
+        },
+    }
