@@ -11,8 +11,9 @@ import numpy as np
 import torch
 
 from benchmarks._rounds import machine
+from isotropy.catalog.tasks import Similarity
 from isotropy.tasks.judge import Task, decide
-from isotropy.tasks.search import Similarity, prepared
+from isotropy.tasks.search import prepared
 from isotropy.tasks.truth import Queries
 from isotropy.tasks.variants import listed
 

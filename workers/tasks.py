@@ -9,11 +9,11 @@ from pathlib import Path
 from safetensors.torch import save
 
 from app.core.settings import Settings
+from app.db.job_kinds import Job
 from app.db.models import UNFINISHED_TASK, Embedding, TaskRun, TaskStatus
 from app.db.session import Sessions
 from app.db.task import TaskConfig, TaskMaps, TaskResults
 from app.db.types import utcnow
-from app.queue import Job
 from app.storage import open_storage
 from app.storage.ledger import Ledger
 from isoscope.core.errors import InvalidError, NotFoundError

@@ -8,9 +8,9 @@ from sqlalchemy import select
 from app.context import Context
 from app.core.names import clean_name
 from app.db import job_kinds
+from app.db.job_kinds import Job
 from app.db.models import BLAMED, Embedding, EmbeddingFile, EmbeddingOrigin, EmbeddingStatus
 from app.embeddings.service import get_embedding, get_figure_data, require_measured
-from app.queue import Job
 from app.storage import Stored
 from isoscope.core.errors import ConflictError, InvalidError, NotFoundError
 from isoscope.files.selection import MAX_WITHOUT, Selection

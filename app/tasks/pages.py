@@ -43,21 +43,6 @@ from isoscope.core.errors import (
 from isoscope.files.upload_formats import Role, suffixes
 from isotropy.catalog import METRICS, TASKS, Similarity, TaskKind
 
-LABELS = {
-    "kind": "Ground truth",
-    "queries_id": "Queries",
-    "file": "File",
-    "similarity": "Similarity",
-    "metric": "Metric",
-    "labels": "Label column",
-    "groups": "Group column",
-    "ids": "ID column",
-    "query_ids": "ID column of the queries",
-    "seed": "Seed",
-    "tolerance": "Tolerance",
-    "full": "All combinations",
-}
-
 embedding_router = APIRouter(prefix="/embeddings/{embedding_id}/tasks")
 router = APIRouter(prefix="/tasks/{task_id}")
 
@@ -192,7 +177,7 @@ def _parse(values: Mapping[str, str]) -> TaskConfig:
     try:
         return TaskConfig.model_validate({name: text.strip() for name, text in values.items() if text.strip()})
     except ValidationError as error:
-        told = messages_of(error.errors(), name=lambda place: LABELS[str(place[0])])
+        told = messages_of(error.errors(), form=True)
         raise invalid(FieldError(str(place[0]), sentence) for sentence, place in told) from error
 
 

@@ -11,11 +11,11 @@ from sqlalchemy.orm import Session, defer
 from app.context import OFFERED, Context, freeing
 from app.core.names import base_name
 from app.db import job_kinds
+from app.db.job_kinds import Job
 from app.db.models import UNFINISHED_TASK, Embedding, EmbeddingStatus, FileRole, TaskRun, TaskStatus
 from app.db.task import TaskConfig, Which
 from app.db.types import utcnow
 from app.embeddings.service import get_embedding, require_measured
-from app.queue import Job
 from app.sandbox import run_in_sandbox
 from app.storage import Stored
 from app.storage.storage import Download
