@@ -98,9 +98,12 @@ def test_float32_is_not_trusted_where_torch_multiplies_it_in_less(monkeypatch):
         assert module._precisions(torch.device("cpu")) == [torch.float64]
 
 
-@pytest.mark.parametrize(("amx", "first"), [(True, torch.bfloat16), (False, torch.float32)])
-def test_bfloat16_comes_first_where_the_processor_has_tiles_for_it(monkeypatch, amx, first):
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": amx})
+@pytest.mark.parametrize(
+    ("has", "first"),
+    [("amx_bf16", torch.bfloat16), ("avx512_bf16", torch.bfloat16), ("avx2", torch.float32)],
+)
+def test_bfloat16_comes_first_where_the_processor_multiplies_it_fast(monkeypatch, has, first):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": False, "avx512_bf16": False, has: True})
     assert module._precisions(torch.device("cpu"))[0] == first
 
 
