@@ -18,6 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app.core.process import machine_memory
 from app.db.models import Attempt, Worker
+from app.db.models.runs import JobAtWork
 from app.db.session import Sessions, one_line
 from app.db.types import utcnow
 from app.db.work import FileLocks, end_lost, taken
@@ -165,7 +166,7 @@ def _lock(connection: Connection, name: str) -> bool:
 
 BEAT_SECONDS = 10
 
-AtWork = Callable[[], list[dict[str, Any]]]
+AtWork = Callable[[], list[JobAtWork]]
 """Tells what is worked on, as the row has it."""
 
 

@@ -16,11 +16,12 @@ from datetime import datetime
 from multiprocessing import forkserver, get_context
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from app.core.process import PROC, kibibytes
 from app.core.settings import Settings
 from app.db.job_kinds import Job
+from app.db.models.runs import JobAtWork
 from app.db.session import one_line
 from app.db.types import utcnow
 from app.queue import JobQueue
@@ -98,20 +99,14 @@ class JobProcesses:
             del self._running[process]
         return process.exitcode or 0
 
-    def at_work(self) -> list[dict[str, Any]]:
-        """What is worked on now, as the row of a worker tells it."""
-        told = []
+    def at_work(self) -> list[JobAtWork]:
+        """Return what is worked on now, as the row of a worker has it."""
+        jobs = []
         for process, (job, since) in list(self._running.items()):
             memory = group_memory(process.pid or 0)
-            told.append(
-                {
-                    "id": job.workflow_id,
-                    "since": since.isoformat(),
-                    "memory_bytes": memory.now,
-                    "peak_bytes": memory.peak,
-                }
-            )
-        return told
+            name, now, peak = job.workflow_id, memory.now, memory.peak
+            jobs.append(JobAtWork(id=name, since=since, memory_bytes=now, peak_bytes=peak))
+        return jobs
 
     def kill_all(self) -> None:
         """End every job process at once."""

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from app.context import Context
 from app.db import job_kinds
 from app.db.config import OPTIONS, RunConfig
+from app.db.dry_run_results import StepCosts
 from app.db.job_kinds import Job
 from app.db.models import DryRun, ResultStatus
 from app.db.options.measuring import HELD_OUT_PART, LOOKS_PER_RUN, Selection
@@ -64,9 +65,11 @@ def estimate(plan: SweepPlan, dry_run: DryRun) -> Estimate | None:
     if dry_run.results is None:
         return None
     timed = {kind_of(config): place for place, config in enumerate(dry_run.configs)}
-    kinds = dry_run.results["kinds"]
-    dearest = max(range(len(kinds)), key=lambda place: kinds[place]["seconds_per_step"])
-    durations: dict[str, list[float]] = {"mean": [], "fastest": [], "slowest": []}
+    kinds = dry_run.results.kinds
+    dearest = max(range(len(kinds)), key=lambda place: kinds[place].seconds_per_step)
+    mean: list[float] = []
+    fastest: list[float] = []
+    slowest: list[float] = []
     steps, untimed = 0, set()
     for run in plan.runs:
         kind = kind_of(run)
@@ -75,16 +78,16 @@ def estimate(plan: SweepPlan, dry_run: DryRun) -> Estimate | None:
         times = kinds[timed.get(kind, dearest)]
         of_run = _epoch_steps(plan, run, times) * run.epochs if run.epochs else run.max_steps or 0
         steps += of_run
-        for which, of_runs in durations.items():
-            of_runs.append(_seconds(plan, run, of_run, times | times.get(which, {})))
-    weights = max(kind["parameters"] for kind in kinds) * WEIGHT_BYTES
+        for of_runs, seconds in ((mean, {}), (fastest, times.fastest), (slowest, times.slowest)):
+            of_runs.append(_seconds(plan, run, of_run, times.model_copy(update=seconds)))
+    weights = max(kind.parameters for kind in kinds) * WEIGHT_BYTES
     return Estimate(
-        seconds=sum(durations["mean"]),
-        low_seconds=sum(durations["fastest"]),
-        high_seconds=sum(durations["slowest"]),
-        longest_seconds=max(durations["mean"]),
-        longest_low_seconds=max(durations["fastest"]),
-        longest_high_seconds=max(durations["slowest"]),
+        seconds=sum(mean),
+        low_seconds=sum(fastest),
+        high_seconds=sum(slowest),
+        longest_seconds=max(mean),
+        longest_low_seconds=max(fastest),
+        longest_high_seconds=max(slowest),
         steps=steps,
         kept_bytes=weights * sum(run.export for run in plan.runs),
         passing_bytes=weights * CHECKPOINT_WEIGHTS * CHECKPOINTS_AT_ONCE,
@@ -100,38 +103,38 @@ def kind_of(run: RunConfig) -> str:
     return json.dumps([values, sorted(run.weights)], sort_keys=True)
 
 
-def _seconds(plan: SweepPlan, run: RunConfig, steps: int, kind: dict[str, float]) -> float:
+def _seconds(plan: SweepPlan, run: RunConfig, steps: int, kind: StepCosts) -> float:
     """The beginning, steps, passes of the shrinkage covariance, looks at the layers, and the final measuring."""
     inputs = _inputs(plan, run, kind)
-    rows = _passes(run, steps, _epoch_steps(plan, run, kind)) * min(kind["shrinkage_rows"], inputs)
+    rows = _passes(run, steps, _epoch_steps(plan, run, kind)) * min(kind.shrinkage_rows, inputs)
     if run.evaluation_zeta > 0:
-        rows += min(kind["reference_rows"], inputs)
-    in_training = steps * kind["seconds_per_step"] + _looks(run, steps, kind) * kind["seconds_per_look"]
-    return kind["seconds_to_load"] + in_training + rows * kind["seconds_per_row"] + _measuring(plan, run, kind)
+        rows += min(kind.reference_rows, inputs)
+    in_training = steps * kind.seconds_per_step + _looks(run, steps, kind) * kind.seconds_per_look
+    return kind.seconds_to_load + in_training + rows * kind.seconds_per_row + _measuring(plan, run, kind)
 
 
-def _measuring(plan: SweepPlan, run: RunConfig, kind: dict[str, float]) -> float:
+def _measuring(plan: SweepPlan, run: RunConfig, kind: StepCosts) -> float:
     """Measures of the trained model on the validation rows, and its score on the test rows where there are any."""
-    measured = _rows(run.validation_rows, plan.dataset.n_validation) * kind["inputs_per_row"]
-    tested = (plan.dataset.n_test or 0) * kind["inputs_per_row"]
-    of_pairs = kind["seconds_of_pairs"] * (min(measured, kind["most_pair_rows"]) / kind["pair_rows"]) ** 2
-    by_row = measured * kind["seconds_per_measured_row"] + tested * kind["seconds_per_test_row"]
-    return by_row + kind["seconds_per_measuring"] + of_pairs
+    measured = _rows(run.validation_rows, plan.dataset.n_validation) * kind.inputs_per_row
+    tested = (plan.dataset.n_test or 0) * kind.inputs_per_row
+    of_pairs = kind.seconds_of_pairs * (min(measured, kind.most_pair_rows) / kind.pair_rows) ** 2
+    by_row = measured * kind.seconds_per_measured_row + tested * kind.seconds_per_test_row
+    return by_row + kind.seconds_per_measuring + of_pairs
 
 
 def _rows(wanted: int | None, there: int | None) -> int:
     return min(wanted or there or 0, there or 0)
 
 
-def _inputs(plan: SweepPlan, run: RunConfig, kind: dict[str, float]) -> float:
+def _inputs(plan: SweepPlan, run: RunConfig, kind: StepCosts) -> float:
     """What is trained on: rows of the file, or windows, several of a row; without those held out to choose by."""
     rows = _rows(run.train_rows, plan.dataset.n_train)
     if run.selects and run.selection is Selection.HELD_OUT:
         rows -= math.ceil(rows / HELD_OUT_PART)
-    return rows * kind["inputs_per_row"]
+    return rows * kind.inputs_per_row
 
 
-def _epoch_steps(plan: SweepPlan, run: RunConfig, kind: dict[str, float]) -> int:
+def _epoch_steps(plan: SweepPlan, run: RunConfig, kind: StepCosts) -> int:
     return max(1, math.ceil(_inputs(plan, run, kind) / (run.batch_size * run.accumulation * run.processes)))
 
 
@@ -146,9 +149,9 @@ def _passes(run: RunConfig, steps: int, epoch_steps: int) -> int:
             return 1
 
 
-def _looks(run: RunConfig, steps: int, kind: dict[str, float]) -> int:
+def _looks(run: RunConfig, steps: int, kind: StepCosts) -> int:
     """Looks at the layers: before the first step, every so many, and after the last."""
-    every = run.probe_every or max(1, round(max(steps / LOOKS_PER_RUN, kind["least_steps_apart"])))
+    every = run.probe_every or max(1, round(max(steps / LOOKS_PER_RUN, kind.least_steps_apart)))
     return 1 + math.ceil(steps / every)
 
 

@@ -1,9 +1,9 @@
 """Which workers live, what works and what waits: one query each, however many runs there are."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from itertools import starmap
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Select, case, func, select
 from sqlalchemy.orm import contains_eager, defer, lazyload, load_only
@@ -26,7 +26,7 @@ from app.db.models import (
     RunStatus,
     Worker,
 )
-from app.db.models.runs import IN_TURN
+from app.db.models.runs import IN_TURN, JobAtWork
 from app.db.session import Sessions
 from app.db.types import utcnow
 
@@ -82,10 +82,9 @@ def list_workers(context: Context) -> list[WorkerState]:
     return sorted(states, key=lambda state: not state.alive)
 
 
-def _job(told: Mapping[str, Any]) -> WorkerJob:
-    job = Job.parse(told["id"])
-    since = datetime.fromisoformat(told["since"])
-    return WorkerJob(job.kind, job.row_id, since, told["memory_bytes"], told["peak_bytes"])
+def _job(known: JobAtWork) -> WorkerJob:
+    job = Job.parse(known.id)
+    return WorkerJob(job.kind, job.row_id, known.since, known.memory_bytes, known.peak_bytes)
 
 
 def has_gpu(workers: Iterable[WorkerState]) -> bool:

@@ -9,6 +9,7 @@ from sqlalchemy import event
 from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import Dataset, DatasetOrigin, DryRun, Experiment, Phase, Run, RunStatus, Worker
+from app.db.models.runs import JobAtWork
 from app.db.types import utcnow
 from isotropy.catalog import Regularizer
 from tests.factories import PLAIN, SHARED
@@ -156,7 +157,7 @@ def test_the_page_asks_as_many_queries_of_many_runs_as_of_few(client, context, a
 
 
 def test_a_beat_tells_the_machine_s_memory_and_the_jobs(context):
-    job = {"id": "measure-x", "since": utcnow().isoformat(), "memory_bytes": 1, "peak_bytes": 2}
+    job = JobAtWork(id="measure-x", since=utcnow(), memory_bytes=1, peak_bytes=2)
     with Heartbeat(context.sessions, "here/cpu", "cpu", lambda: [job]), context.sessions() as session:
         row = session.get_one(Worker, "here/cpu")
         assert row.jobs == [job]

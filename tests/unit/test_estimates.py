@@ -24,7 +24,13 @@ KIND = {
     "least_steps_apart": 0.1,
     "shrinkage_rows": 0,
     "parameters": 10,
+    "regularizers": [],
+    "probe_rows": 40,
+    "layers": 2,
+    "width": 16,
+    "device": "the CPU",
 }
+SHOWN = {"rows": [], "label_names": ["a", "b"], "loss": 0.7, "loss_of_guessing": 0.7, "max_length": 64, "longest": 9}
 
 
 def told(times, *, n_validation=100, n_test=None, **changes):
@@ -34,7 +40,8 @@ def told(times, *, n_validation=100, n_test=None, **changes):
     shared = TrainingConfig.model_validate(run.model_dump(include=set(TrainingConfig.model_fields)))
     rows = Dataset(n_train=1000, n_validation=n_validation, n_test=n_test)
     plan = SweepPlan(rows, shared, {}, Product({}, {}, [], [0]), [run], [])
-    return estimate(plan, DryRun(configs=[run.model_dump(mode="json")], results={"kinds": [KIND | times]}))
+    results = SHOWN | {"n_cut": 0, "n_timed": 32, "kinds": [KIND | times]}
+    return estimate(plan, DryRun(configs=[run.model_dump(mode="json")], results=results))
 
 
 def test_before_there_are_results_nothing_is_told():

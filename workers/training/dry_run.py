@@ -7,7 +7,6 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,6 +15,7 @@ from transformers import PrinterCallback
 
 from app.core.settings import Settings
 from app.db.config import RunConfig
+from app.db.dry_run_results import DryRunResults, ShownRow, StepCosts, Token
 from app.db.job_kinds import Job
 from app.db.models import Dataset, DryRun, ResultStatus
 from isoscope.files.span import read_span
@@ -72,7 +72,7 @@ class Rehearsal:
         self.inputs_per_row = len(self.rows) / n_rows(timed)
         self.probe = Probe(self.model, self._encode(_draw(validation, PROBE_ROWS)), config)
 
-    def shown(self) -> dict[str, Any]:
+    def shown(self) -> DryRunResults:
         """Return the first rows that are trained on as the model reads them, and its loss on them before any step."""
         first = rows_of(self.columns, range(min(ROWS_SHOWN, n_rows(self.columns))))
         rows = self._encode(first)
@@ -81,56 +81,55 @@ class Rehearsal:
             loss = float(self.model(**batch)["loss"])
         special = set(self.tokenizer.all_special_ids)
         labels = [None if value is None else _short(str(value)) for value in first[self.config.label_column]]
-        return {
-            "rows": [
-                {
-                    "label": labels[place] if len(rows) == len(labels) else None,
-                    "tokens": [
-                        {"text": self.tokenizer.decode([number]), "special": number in special}
+        names = self.config.label_names
+        return DryRunResults(
+            rows=[
+                ShownRow(
+                    label=labels[place] if len(rows) == len(labels) else None,
+                    tokens=[
+                        Token(text=self.tokenizer.decode([number]), special=number in special)
                         for number in row["input_ids"]
                     ],
-                }
+                )
                 for place, row in enumerate(rows.dataset)
             ],
-            "label_names": self.config.label_names,
-            "loss": loss,
-            "loss_of_guessing": math.log(len(self.config.label_names)) if self.config.label_names else None,
-            "max_length": self.max_length,
-            "longest": int(self.rows.tokens.max()),
-            "n_cut": int((self.rows.tokens >= self.max_length).sum()),
-            "n_timed": len(self.rows),
-        }
+            label_names=names,
+            loss=loss,
+            loss_of_guessing=math.log(len(names)) if names else None,
+            max_length=self.max_length,
+            longest=int(self.rows.tokens.max()),
+            n_cut=int((self.rows.tokens >= self.max_length).sum()),
+            n_timed=len(self.rows),
+            kinds=[],
+        )
 
-    def times(self) -> dict[str, Any]:
-        """Return what a step, a row that is only looked at, a look at the layers and the beginning take, in seconds.
-
-        And sizes: for each row of the file how many the model reads, which are several where they are windows; rows of
-        a shrinkage pass and of a look; the least steps between two looks of a run that does not say how many.
-        """
+    def times(self, final: FinalCost) -> StepCosts:
+        """Return what a step costs, and all else that a run does; ``final`` was timed before."""
         penalties = make_penalties(self.config, self.model)
         parameters = sum(weights.numel() for weights in self.model.parameters())
         with sharing_cores(self.config.processes):
             seconds_per_row = seconds_of(self._forward) / len(self.rows)
             seconds_per_look = seconds_of(self.probe.measures)
             seconds_per_step = self._train(penalties)
-        return {
-            "regularizers": sorted(self.config.weights),
-            "seconds_to_load": self.seconds_to_load,
-            "seconds_per_step": seconds_per_step,
-            "seconds_per_row": seconds_per_row,
-            "seconds_per_look": seconds_per_look,
-            "inputs_per_row": self.inputs_per_row,
-            "probe_rows": len(self.probe.indices),
-            "least_steps_apart": self.probe.least_steps_apart(
+        return StepCosts(
+            regularizers=sorted(self.config.weights),
+            **final._asdict(),
+            seconds_to_load=self.seconds_to_load,
+            seconds_per_step=seconds_per_step,
+            seconds_per_row=seconds_per_row,
+            seconds_per_look=seconds_per_look,
+            inputs_per_row=self.inputs_per_row,
+            probe_rows=len(self.probe.indices),
+            least_steps_apart=self.probe.least_steps_apart(
                 batches_of(self.config)["rows_per_step"] * float(self.rows.tokens.mean())
             ),
-            "shrinkage_rows": self._shrinkage_rows(penalties),
-            "reference_rows": max(1, round(self._rows_of(self.config.shrinkage_points / depth(self.model)))),
-            "parameters": parameters,
-            "layers": depth(self.model),
-            "width": width(self.model),
-            "device": "the CPU" if self.model.device.type == "cpu" else device_name(self.model.device),
-        }
+            shrinkage_rows=self._shrinkage_rows(penalties),
+            reference_rows=max(1, round(self._rows_of(self.config.shrinkage_points / depth(self.model)))),
+            parameters=parameters,
+            layers=depth(self.model),
+            width=width(self.model),
+            device="the CPU" if self.model.device.type == "cpu" else device_name(self.model.device),
+        )
 
     def final_cost(self) -> FinalCost:
         """Return what the final measuring takes; to be asked for before ``times``, which trains a few steps."""
@@ -198,10 +197,6 @@ def _short(label: str) -> str:
     return text if len(text) <= LONGEST_LABEL else f"{text[:LONGEST_LABEL]}…"
 
 
-Times = dict[str, Any]
-"""Of one kind of step: seconds, each under a name that begins with ``seconds``, and sizes."""
-
-
 def dry_run(dry_run_id: str, settings: Settings, device: str) -> Sequence[Job]:
     """Rehearse every configuration of a dry run; write what rows become, the first loss, and what runs take.
 
@@ -221,7 +216,7 @@ def dry_run(dry_run_id: str, settings: Settings, device: str) -> Sequence[Job]:
         shown = _warm_up(configs[0], dataset, settings, device)
         there = _time(configs, dataset, settings, device)
         back = _time(configs[::-1], dataset, settings, device)[::-1]
-        results = {**shown, "kinds": [_joined(passes) for passes in zip(there, back, strict=True)]}
+        results = shown.model_copy(update={"kinds": [_joined(passes) for passes in zip(there, back, strict=True)]})
         with sessions.begin() as session:
             session.execute(_waiting(dry_run_id).values(status=ResultStatus.READY, results=results, error=None))
     except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
@@ -229,16 +224,15 @@ def dry_run(dry_run_id: str, settings: Settings, device: str) -> Sequence[Job]:
     return ()
 
 
-def _warm_up(config: RunConfig, dataset: Dataset, settings: Settings, device: str) -> dict[str, Any]:
+def _warm_up(config: RunConfig, dataset: Dataset, settings: Settings, device: str) -> DryRunResults:
     """Rehearse all of it once, and return what that shows."""
     rehearsal = Rehearsal(config, dataset, settings, device)
     shown = rehearsal.shown()
-    rehearsal.final_cost()
-    rehearsal.times()
+    rehearsal.times(rehearsal.final_cost())
     return shown
 
 
-def _time(configs: Sequence[RunConfig], dataset: Dataset, settings: Settings, device: str) -> list[Times]:
+def _time(configs: Sequence[RunConfig], dataset: Dataset, settings: Settings, device: str) -> list[StepCosts]:
     """Time each configuration, one model in memory at a time; the final measuring once for all that measure alike."""
     costs: dict[tuple[str, int, int | None], FinalCost] = {}
     found = []
@@ -248,20 +242,23 @@ def _time(configs: Sequence[RunConfig], dataset: Dataset, settings: Settings, de
         alike = (config.model, config.batch_size, config.max_length)
         if alike not in costs:
             costs[alike] = rehearsal.final_cost()
-        found.append(rehearsal.times() | costs[alike]._asdict())
+        found.append(rehearsal.times(costs[alike]))
         del rehearsal
     return found
 
 
-def _joined(passes: Sequence[Times]) -> Times:
-    """The sizes of a kind, each of its times as the mean of all passes, and its fastest and slowest."""
-    seconds = {name: [times[name] for times in passes] for name in passes[0] if name.startswith("seconds")}
-    return {
-        **passes[0],
-        **{name: statistics.fmean(values) for name, values in seconds.items()},
-        "fastest": {name: min(values) for name, values in seconds.items()},
-        "slowest": {name: max(values) for name, values in seconds.items()},
+def _joined(passes: Sequence[StepCosts]) -> StepCosts:
+    """Return the sizes of a kind, each of its times as the mean of all passes, and its fastest and slowest."""
+    seconds = {
+        name: [getattr(one, name) for one in passes] for name in StepCosts.model_fields if name.startswith("seconds")
     }
+    return passes[0].model_copy(
+        update={
+            **{name: statistics.fmean(values) for name, values in seconds.items()},
+            "fastest": {name: min(values) for name, values in seconds.items()},
+            "slowest": {name: max(values) for name, values in seconds.items()},
+        }
+    )
 
 
 def _waiting(dry_run_id: str) -> Update:

@@ -45,6 +45,9 @@ class Base(DeclarativeBase):
     type_annotation_map: ClassVar[dict[Any, TypeEngine[Any]]] = {
         datetime: UtcDateTime(),
         dict[str, Any]: JSON(none_as_null=True),
+        dict[str, float | None]: JSON(none_as_null=True),
+        dict[str, int]: JSON(none_as_null=True),
+        dict[str, str]: JSON(none_as_null=True),
         dict[str, list[Any]]: JSON(none_as_null=True),
         dict[str, list[float | None]]: JSON(none_as_null=True),
         list[Any]: JSON(none_as_null=True),

@@ -8,6 +8,7 @@ from sqlalchemy import ForeignKey, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.db.config import RunConfig, TrainingConfig
+from app.db.dry_run_results import DryRunResults
 from app.db.models.base import Base
 from app.db.models.described import Described
 from app.db.reported_config import AnyConfig, ConfigColumn, ReportedConfig
@@ -159,7 +160,7 @@ class DryRun(Base):
     status: Mapped[ResultStatus] = mapped_column(default=ResultStatus.QUEUED, index=True)
     attempts: Mapped[int] = mapped_column(default=0)
     error: Mapped[str | None] = mapped_column(Text)
-    results: Mapped[dict[str, Any] | None]
+    results: Mapped[DryRunResults | None] = mapped_column(Typed(DryRunResults))
     created_at: Mapped[datetime] = mapped_column(default=utcnow)
     queued_at: Mapped[datetime] = mapped_column(default=utcnow)
     """Last asked for at, which is its turn in the queue."""
@@ -171,9 +172,9 @@ class SealedScore(Base):
     __tablename__ = "test_scores"
 
     run_id: Mapped[str] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
-    metrics: Mapped[dict[str, Any]]
+    metrics: Mapped[dict[str, float | None]]
     """Every metric of the task by name, null where undefined."""
-    reasons: Mapped[dict[str, Any]]
+    reasons: Mapped[dict[str, str]]
     """Why a metric is undefined, by its name."""
     n: Mapped[int]
     """Test rows."""
@@ -223,7 +224,7 @@ class Import(Base):
     status: Mapped[ImportStatus] = mapped_column(default=ImportStatus.QUEUED, index=True)
     content: Mapped[str | None] = mapped_column(String(64))
     """A hash of the rows that were checked: two imports of the same rows never go on together."""
-    written: Mapped[dict[str, Any]] = mapped_column(default=dict)
+    written: Mapped[dict[str, int]] = mapped_column(default=dict)
     """Rows written so far by member of the archive, so that an import goes on where it was killed."""
     total: Mapped[int | None]
     """Rows of all members; null until the archive has been checked."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from pydantic import BaseModel
 from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, String, Text
 from sqlalchemy.engine.default import DefaultExecutionContext
 from sqlalchemy.orm import Mapped, mapped_column, relationship
@@ -200,6 +201,16 @@ class RunPredictions(Base):
     data: Mapped[bytes] = mapped_column(LargeBinary)
 
 
+class JobAtWork(BaseModel):
+    """A job that a worker has now, with the memory of all its processes, null where the system does not tell."""
+
+    id: str
+    """The engine's name of the job."""
+    since: datetime
+    memory_bytes: int | None
+    peak_bytes: int | None
+
+
 class Worker(Base):
     """A worker process: alive while its beat is fresh."""
 
@@ -212,6 +223,4 @@ class Worker(Base):
     heartbeat_at: Mapped[datetime] = mapped_column(default=utcnow)
     memory_bytes: Mapped[int | None] = mapped_column(BigInteger)
     """Of its machine, or what its container may have of that; null where the system does not tell."""
-    jobs: Mapped[list[Any] | None]
-    """What it works on: ``{"id", "since", "memory_bytes", "peak_bytes"}`` each, the last two of all the job's processes
-    and null where the system does not tell."""
+    jobs: Mapped[list[JobAtWork] | None] = mapped_column(Typed(list[JobAtWork]))

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, File, Form, Request, UploadFile
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, computed_field
 
+from app.db.dry_run_results import DryRunResults
 from app.db.hub_tasks import HubName
 from app.db.models import Dataset, DatasetOrigin, DryRun, ResultStatus
 from app.training import datasets, dry_runs
@@ -76,7 +77,7 @@ class DryRunOut(Row):
     dataset_id: str
     status: ResultStatus
     error: str | None
-    results: dict[str, Any] | None
+    results: DryRunResults | None
     created_at: datetime
 
 

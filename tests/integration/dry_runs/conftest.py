@@ -50,7 +50,8 @@ def make_ready(context, settings, rehearsed_once):
         if not rehearsed_once:
             dry_run(waiting[0].id, settings, "cpu")
         with context.sessions.begin() as session:
-            rehearsed_once.update(rehearsed_once or session.get_one(DryRun, waiting[0].id).results)
+            if not rehearsed_once:
+                rehearsed_once.update(session.get_one(DryRun, waiting[0].id).results.model_dump())
             for one in waiting:
                 kinds = rehearsed_once["kinds"][:1] * len(one.configs)
                 row = session.get_one(DryRun, one.id)
