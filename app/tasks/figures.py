@@ -122,7 +122,9 @@ def _draw(results: TaskResults, places: Sequence[int], across: Across, axis: Axi
     if front:
         x, y = ([take(variants[place]) for place in front] for take in (across, lambda one: one.report.value))
         line = {"color": palette.QUIET, "dash": "dot", "shape": "hv", "width": 1.5}
-        traces.append(go.Scatter(x=x, y=y, mode="lines", line=line, name="Best for its size", hoverinfo="skip"))
+        traces.append(
+            go.Scatter(x=x, y=y, mode="lines", line=line, name="Best for its size", hoverinfo="skip", legendrank=2)
+        )
     for place, role in named.items():
         if place in places:
             name = plain(f"{roles[place]}: {variants[place].name}", LONGEST_NAME)
@@ -155,6 +157,7 @@ def _points(
         y=[one.report.value for one in shown],
         mode="markers",
         name=role.title,
+        legendrank=1000 if size == SMALL else 1,
         marker={"color": role.colour, "symbol": role.symbol, "size": size},
         error_y=bars,
         text=[_words(one) for one in shown],

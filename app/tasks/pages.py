@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from app.context import Context
 from app.core.validation_messages import messages_of
 from app.db.models import UNFINISHED_TASK, TaskStatus
-from app.db.task import TaskConfig, TaskResults, Which
+from app.db.task import TaskConfig, Which
 from app.embeddings.service import get_embedding, require_ready
 from app.tasks.figures import roles_of, task_figures
 from app.tasks.service import (
@@ -20,6 +20,7 @@ from app.tasks.service import (
     create_task,
     delete_task,
     get_map,
+    get_results,
     get_task,
     launch_task,
     list_queries,
@@ -35,7 +36,6 @@ from isoscope.core.errors import (
     FieldError,
     InvalidError,
     IsoscopeError,
-    NotFoundError,
     TooLargeError,
     UnsupportedFormatError,
     invalid,
@@ -156,20 +156,13 @@ def delete(context: ContextDep, task_id: str) -> Response:
 @router.get("/figures/{slug}.{kind}")
 def show_figure(context: ContextDep, task_id: str, slug: str, kind: FileKind) -> Response:
     """A figure of the result."""
-    return figure_file(task_figures(_finished(context, task_id)), slug, kind)
+    return figure_file(task_figures(get_results(context, task_id)), slug, kind)
 
 
 @router.get("/map.safetensors")
 def show_map(context: ContextDep, task_id: str, which: Which = "chosen") -> Response:
     """The map of the chosen or the smallest variant."""
     return file_of(get_map(context, task_id, which))
-
-
-def _finished(context: Context, task_id: str) -> TaskResults:
-    task = get_task(context, task_id)
-    if task.results is None:
-        raise NotFoundError(f"This task is {task.status}; its figures are there when it has finished.")
-    return task.results
 
 
 def _parse(values: Mapping[str, str]) -> TaskConfig:
@@ -205,7 +198,7 @@ def _list_page(
         "queries": list_queries(context, embedding) if chosen in WITH_QUERIES else [],
         "suffixes": suffixes(Role.ANNOTATIONS),
         "max_bytes": context.settings.max_dataset_bytes,
-        "values": {"labels": (embedding.selection or {}).get("labels") or "", **values},
+        "values": {**dict.fromkeys(LABELS, ""), "labels": (embedding.selection or {}).get("labels") or "", **values},
         "problem": problem,
     }
     status = status_of(problem) if problem else 200

@@ -13,7 +13,7 @@ from app.core.names import base_name
 from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import UNFINISHED_TASK, Embedding, EmbeddingStatus, FileRole, TaskRun, TaskStatus
-from app.db.task import TaskConfig, Which
+from app.db.task import TaskConfig, TaskResults, Which
 from app.db.types import utcnow
 from app.embeddings.service import get_embedding, require_measured
 from app.sandbox import run_in_sandbox
@@ -107,6 +107,14 @@ def get_task(context: Context, task_id: str) -> TaskRun:
     """One task run."""
     with context.sessions() as session:
         return _find(session, task_id)
+
+
+def get_results(context: Context, task_id: str) -> TaskResults:
+    """What came out of a task run that has finished."""
+    task = get_task(context, task_id)
+    if task.results is None:
+        raise ConflictError(f"This task is {task.status}; it has results when it has finished.")
+    return task.results
 
 
 def launch_task(context: Context, task_id: str) -> TaskRun:

@@ -9,12 +9,13 @@
 from isoscope.client.connection import Known, RefusedError, Row
 from isoscope.client.data import Embeddings, Encodings, Postprocessings
 from isoscope.client.runs import Figures, Runs, ScriptRuns
+from isoscope.client.tasks import Tasks
 from isoscope.client.training import Imports, Queue
 
 __all__ = ["Isoscope", "RefusedError"]
 
 
-class Isoscope(Embeddings, Postprocessings, Encodings, Imports, Runs, ScriptRuns, Queue, Figures):
+class Isoscope(Embeddings, Postprocessings, Tasks, Encodings, Imports, Runs, ScriptRuns, Queue, Figures):
     """A dashboard at ``url`` that asks for ``token``, from ``ISOSCOPE_URL`` and ``ISOSCOPE_ACCESS_TOKEN`` by default.
 
     It raises RefusedError, which says the server's sentence, where the server refuses, UnavailableError where none

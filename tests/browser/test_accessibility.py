@@ -17,6 +17,8 @@ MEASURED = (
     "/embeddings",
     "/embeddings/{embedding}",
     "/embeddings/{embedding}/lab?method=zca_whitening",
+    "/embeddings/{embedding}/tasks?kind=queries",
+    "/tasks/{task}",
     "/compare?id={embedding}&id={layer}",
     "/encodings",
     "/encodings/{encoding}",
@@ -68,10 +70,13 @@ def measured(dashboard: Serving) -> dict[str, str]:
     trials = f"/api/embeddings/{embedding}/postprocessings"
     trial = dashboard.post(trials, json={"method": "zca_whitening"})["id"]
     dashboard.wait_for(lambda: dashboard.get(f"{trials}/{trial}")["status"] == "ready", "a trial")
+    form = {"kind": "labels", "labels": "label"}
+    task = dashboard.post(f"/api/embeddings/{embedding}/tasks", data=form)["id"]
+    dashboard.wait_for(lambda: dashboard.get(f"/api/tasks/{task}")["status"] == "finished", "a task")
     dashboard.wait_for(lambda: dashboard.get(f"/api/encodings/{encoding}")["status"] == "finished", "an encoding")
     layers = [one["embedding_id"] for one in dashboard.get(f"/api/encodings/{encoding}/layers")]
     dashboard.wait_for(lambda: all(status(dashboard, one) == "ready" for one in layers), "layers")
-    return {"embedding": embedding, "encoding": encoding, "layer": layers[-1]}
+    return {"embedding": embedding, "encoding": encoding, "layer": layers[-1], "task": task}
 
 
 def status(dashboard: Serving, embedding_id: str) -> str:

@@ -20,6 +20,7 @@ GONE = "f" * 32
 VECTORS = "/api/embeddings/{embedding_id}"
 TRIALS = f"{VECTORS}/postprocessings"
 TRIAL = f"{TRIALS}/{{postprocessing_id}}"
+TASK = "/api/tasks/{task_id}"
 
 # Each operation of the API with the call that asks for it. A route that is added wants a method, and a line here.
 CALLS = {
@@ -54,6 +55,14 @@ CALLS = {
     ("DELETE", TRIAL): lambda i, _: i.delete_postprocessing(GONE, GONE),
     ("GET", f"{TRIAL}/map.safetensors"): lambda i, file: i.download_map(GONE, GONE, file),
     ("POST", f"{TRIAL}/embedding"): lambda i, _: i.make_embedding(GONE, GONE),
+    ("GET", f"{VECTORS}/tasks"): lambda i, _: i.tasks(GONE),
+    ("POST", f"{VECTORS}/tasks"): lambda i, file: i.judge(GONE, "pairs", file),
+    ("GET", TASK): lambda i, _: i.task(GONE),
+    ("DELETE", TASK): lambda i, _: i.delete_task(GONE),
+    ("POST", f"{TASK}/launch"): lambda i, _: i.launch_task(GONE),
+    ("POST", f"{TASK}/cancel"): lambda i, _: i.cancel_task(GONE),
+    ("GET", f"{TASK}/map.safetensors"): lambda i, file: i.download_task_map(GONE, file),
+    ("GET", f"{TASK}/figures/{{slug}}"): lambda i, _: i.figure_of_task(GONE, "bytes"),
     ("GET", "/api/encodings"): lambda i, _: i.encodings(),
     ("POST", "/api/encodings"): lambda i, file: i.upload_texts(file),
     ("GET", "/api/encodings/{encoding_id}"): lambda i, _: i.encoding(GONE),

@@ -38,6 +38,9 @@ def ids(client, context, work):
         client.post(f"/api/embeddings/{one}/postprocessings", json={"method": "centring"}).json()["id"]
         for one in embeddings[:2]
     ]
+    judged = [
+        client.post(f"/api/embeddings/{one}/tasks", data={"kind": "compression"}).json()["id"] for one in uploaded[:2]
+    ]
     texts = [client.post("/api/encodings", files={"file": ("t.tsv", ROWS)}).json()["id"] for _ in range(6)]
     work()
     logged = client.post("/api/runs", json=OF_A_SCRIPT).json()
@@ -47,6 +50,7 @@ def ids(client, context, work):
         "embedding_id": embeddings,
         "encoding_id": texts,
         "postprocessing_id": tried,
+        "task_id": judged,
         "dataset_id": datasets,
         "experiment_id": [*(experiment["id"] for experiment in experiments), logged["experiment_id"]],
         "run_id": [*(run["id"] for experiment in experiments for run in experiment["runs"]), logged["id"]],

@@ -117,6 +117,17 @@ def test_queries_are_judged_and_the_map_applies_with_numpy(
     assert names["apply"](numbers[0]).shape == (N, load(tensors)["matrix"].shape[1])
 
 
+@pytest.mark.parametrize("kind", ["queries", "pairs", "labels", "compression"])
+def test_the_form_asks_for_what_a_kind_needs(client, corpus, queries, kind):
+    page = client.get(f"/embeddings/{corpus}/tasks?kind={kind}").text
+    assert ('type="file"' in page) == (kind in ("queries", "pairs"))
+    assert (queries in page) == (kind in ("queries", "compression"))
+    assert ('id="labels"' in page) == (kind == "labels")
+    wrong = client.post(f"/embeddings/{corpus}/tasks", data={"kind": kind, "seed": "x", "labels": "side"})
+    assert wrong.status_code == 422
+    assert 'id="seed-error"' in wrong.text
+
+
 def test_a_form_checks_first_and_judges_after(client, settings, corpus, queries, qrels):
     sent = client.post(
         f"/embeddings/{corpus}/tasks",

@@ -1,0 +1,80 @@
+"""Tasks that judge an embedding's vectors over the API."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+from isoscope.client.connection import Connection, Known, Progress, Row, id_of, path_of
+from isoscope.client.data import BUSY, LOOK_EVERY_SECONDS
+from isoscope.core.errors import InvalidError
+
+
+class Tasks(Connection):
+    """Which post-processing, dimensions and storage to take, by the user's own task."""
+
+    def judge(
+        self,
+        embedding: Known,
+        kind: str,
+        file: str | Path | None = None,
+        *,
+        queries: Known | None = None,
+        progress: Progress | None = None,
+        **settings: Any,
+    ) -> Row:
+        """Have variants of an embedding's vectors judged by ground truth; ``kind`` says what that is.
+
+        ``"queries"`` takes a file of relevant documents and the embedding of the queries, ``"pairs"`` a file of pairs
+        with scores, ``"labels"`` a column, ``"compression"`` nothing. Settings are those of the form: ``similarity``,
+        ``metric``, ``labels``, ``groups``, ``ids``, ``query_ids``, ``seed``, ``tolerance``, ``full``; with
+        ``launch=False`` it stays a draft.
+
+        >>> task = isoscope.judge(corpus, "queries", "qrels.tsv", queries=queries)
+        >>> print(isoscope.wait_for_task(task)["results"]["conclusion"])
+        """
+        given = {"kind": kind, "queries_id": None if queries is None else id_of(queries), **settings}
+        fields = {name: _text(value) for name, value in given.items() if value is not None}
+        if file is None:
+            return self.post("embeddings", embedding, "tasks", data=fields)
+        path = path_of("embeddings", embedding, "tasks")
+        return self.send_files(path, [("file", file)], dict(fields), progress)
+
+    def tasks(self, embedding: Known) -> list[Row]:
+        """Return the tasks of an embedding, newest first, with the conclusion of each that has finished."""
+        return self.get_list("embeddings", embedding, "tasks")
+
+    def task(self, task: Known) -> Row:
+        """Return one task, with results when its ``status`` is ``finished``."""
+        return self.get("tasks", task)
+
+    def wait_for_task(self, task: Known) -> Row:
+        """Return a task once it has ended; raise with its error where it failed."""
+        while (found := self.task(task))["status"] in BUSY:
+            time.sleep(LOOK_EVERY_SECONDS)
+        if found["status"] == "failed":
+            raise InvalidError(f"The task failed: {found['error']}")
+        return found
+
+    def launch_task(self, task: Known) -> Row:
+        """Hand a draft to the workers, or again a task that failed or was cancelled."""
+        return self.post("tasks", task, "launch")
+
+    def cancel_task(self, task: Known) -> Row:
+        """Stop a task that waits or runs."""
+        return self.post("tasks", task, "cancel")
+
+    def delete_task(self, task: Known) -> None:
+        """Delete a task with its ground truth and maps."""
+        self.delete("tasks", task)
+
+    def download_task_map(self, task: Known, target: str | Path, which: str = "chosen") -> Path:
+        """Write the map of the chosen or the smallest variant; the task's ``maps`` has the NumPy that applies it."""
+        return self.download(path_of("tasks", task, "map.safetensors"), target, params={"which": which})
+
+    def figure_of_task(self, task: Known, slug: str) -> Row:
+        """Return a figure of a task: ``isotropy`` or ``bytes``."""
+        return self.get("tasks", task, "figures", slug)
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
