@@ -12,6 +12,7 @@ from app.db.models import (
     UNFINISHED,
     UNFINISHED_ENCODING,
     UNFINISHED_IMPORT,
+    Alignment,
     DryRun,
     Embedding,
     EmbeddingStatus,
@@ -129,6 +130,16 @@ LOOKUP = JobKind(
     doing="looks up a row",
     waited_for=True,
 )
+ALIGN = JobKind(
+    "align",
+    Queue.LAB,
+    Alignment,
+    (ResultStatus.QUEUED,),
+    ResultStatus.FAILED,
+    work="workers.embeddings.alignments:align",
+    doing="compares two embeddings of the same rows",
+    waited_for=True,
+)
 MAKE = JobKind(
     "make",
     Queue.MEASURE,
@@ -192,5 +203,5 @@ FINETUNE = JobKind(
 
 KINDS: dict[str, JobKind] = {
     kind.name: kind
-    for kind in (INSPECT, MEASURE, CURVE, POSTPROCESS, LOOKUP, MAKE, ENCODE, DRY_RUN, IMPORT, DISCARD, FINETUNE)
+    for kind in (INSPECT, MEASURE, CURVE, POSTPROCESS, LOOKUP, ALIGN, MAKE, ENCODE, DRY_RUN, IMPORT, DISCARD, FINETUNE)
 }

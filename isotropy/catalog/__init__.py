@@ -4,6 +4,7 @@ Standard library only, so that a web process can show it without torch.
 """
 
 from isotropy.catalog import directions, labels, neighbours, spread, topology
+from isotropy.catalog.alignments import ALIGNMENTS, AlignmentEntry
 from isotropy.catalog.directions import OUTLIER_RULES
 from isotropy.catalog.findings import FINDINGS, FindingEntry, effect_name
 from isotropy.catalog.measure import PLACES, Compared, Error, Group, Measure, Place
@@ -11,6 +12,7 @@ from isotropy.catalog.postprocess import METHODS, Method, Parameter
 from isotropy.catalog.regularizers import REGULARIZERS, Layers, Penalty, Points, Regularizer
 
 __all__ = [
+    "ALIGNMENTS",
     "FINDINGS",
     "GROUPS",
     "MEASURES",
@@ -18,6 +20,7 @@ __all__ = [
     "OUTLIER_RULES",
     "PLACES",
     "REGULARIZERS",
+    "AlignmentEntry",
     "Compared",
     "Error",
     "FindingEntry",

@@ -3,6 +3,7 @@
 from app.db.models.base import Base
 from app.db.models.embeddings import (
     BLAMED,
+    Alignment,
     Embedding,
     EmbeddingFile,
     EmbeddingTag,
@@ -36,6 +37,7 @@ from app.db.states import (
     Phase,
     Pooling,
     ResultStatus,
+    RowsBy,
     RunStatus,
     Split,
 )
@@ -48,6 +50,7 @@ __all__ = [
     "UNFINISHED",
     "UNFINISHED_ENCODING",
     "UNFINISHED_IMPORT",
+    "Alignment",
     "Attempt",
     "AttemptOutcome",
     "Base",
@@ -77,6 +80,7 @@ __all__ = [
     "Pooling",
     "PostProcessing",
     "ResultStatus",
+    "RowsBy",
     "Run",
     "RunFigure",
     "RunPredictions",
