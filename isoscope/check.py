@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-import torch
 from tqdm import tqdm
 
 from isoscope.cli.printing import write
@@ -14,12 +13,12 @@ from isoscope.core.errors import InvalidError
 from isoscope.files.matrix import Matrix
 from isoscope.opened import names_in, open_files
 from isoscope.rows import values_of
+from isoscope.shared_rows import pairs_by_name, shared_rows
 from isotropy.catalog import MEASURES
 from isotropy.catalog.findings import effect_name
 from isotropy.cloud import Cloud, read_cloud
 from isotropy.findings import Finding, Severity, findings_of, ranked, told
 from isotropy.findings.drift import SHARED_ROWS, Shared, drift
-from isotropy.rows import kept_rows
 
 LISTED = 10
 """Rows and dimensions of a finding that are printed."""
@@ -62,41 +61,8 @@ def _shared(matrix: Matrix, earlier: Matrix, seed: int, *, same_rows: bool) -> S
             )
         pairs = {row: row for row in range(matrix.n)}
     else:
-        now, before = _places(matrix), _places(earlier)
-        pairs = {now[name]: before[name] for name in now.keys() & before.keys()}
-    if not pairs:
-        return None
-    order = torch.randperm(len(pairs), generator=torch.Generator().manual_seed(seed))[:SHARED_ROWS].tolist()
-    in_order = sorted(pairs)
-    sides = [in_order[one] for one in order]
-    ours, theirs = _rows(matrix, sides), _rows(earlier, [pairs[one] for one in sides])
-    both = ours.isfinite().all(1) & theirs.isfinite().all(1)
-    return Shared(ours[both], theirs[both]) if both.any() else None
-
-
-def _places(matrix: Matrix) -> dict[str, int]:
-    """Return where each name stands that one row alone has; nothing where rows have no names."""
-    names = names_in(matrix)
-    if names is None:
-        return {}
-    places: dict[str, int] = {}
-    twice = set()
-    for row, name in enumerate(matrix.contents.values(names)):
-        if name in places:
-            twice.add(name)
-        places[name] = row
-    return {name: row for name, row in places.items() if name and name not in twice}
-
-
-def _rows(matrix: Matrix, places: Sequence[int]) -> torch.Tensor:
-    """Return some rows, [as many, d], NaN where they are not finite."""
-    wanted = {place: number for number, place in enumerate(places)}
-    found = torch.full((len(places), matrix.d), torch.nan, dtype=torch.float64)
-    for rows, own, _ in kept_rows(matrix):
-        for number, place in enumerate(own.tolist()):
-            if place in wanted:
-                found[wanted[place]] = rows[number].double()
-    return found
+        pairs = pairs_by_name(matrix, names_in(matrix), earlier, names_in(earlier))
+    return shared_rows(matrix, earlier, pairs, SHARED_ROWS, seed)
 
 
 def _json(found: Sequence[Finding]) -> Iterator[str]:

@@ -154,7 +154,7 @@ class Jackknife(Generic[P]):
         shares = [part.n / n for part in parts]
         left = list(left_out)
         return {
-            name: score.with_error(_parts(score, [rest[name] for rest in left], shares))
+            name: score.with_error(error_parts(score, [rest[name] for rest in left], shares))
             for name, score in whole.items()
         }
 
@@ -177,7 +177,7 @@ class Jackknife(Generic[P]):
         return merged
 
 
-def _parts(whole: Score, left_out: Sequence[Score], shares: Sequence[float]) -> tuple[float, ...]:
+def error_parts(whole: Score, left_out: Sequence[Score], shares: Sequence[float]) -> tuple[float, ...]:
     """Return what each block adds to the error, from the values without it and the blocks' shares of the points.
 
     Their squares add up to that of the standard error. Of two statistics of the same blocks, the parts of the

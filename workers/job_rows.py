@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from app.core.settings import Settings
 from app.db.job_kinds import Job
 from app.db.models import (
+    Alignment,
     Embedding,
     EmbeddingFile,
     EmbeddingStatus,
@@ -64,7 +65,7 @@ def files_of(vectors: tuple[str, Stored], *annotations: tuple[str, Stored]) -> l
     ]
 
 
-Row = TypeVar("Row", PostProcessing, Lookup, ZetaCurve)
+Row = TypeVar("Row", PostProcessing, Lookup, ZetaCurve, Alignment)
 
 
 @dataclass(frozen=True)

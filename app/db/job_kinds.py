@@ -13,6 +13,7 @@ from app.db.models import (
     UNFINISHED_ENCODING,
     UNFINISHED_IMPORT,
     UNFINISHED_TASK,
+    Alignment,
     DryRun,
     Embedding,
     EmbeddingStatus,
@@ -134,6 +135,16 @@ LOOKUP = JobKind(
     doing="looks up a row",
     waited_for=True,
 )
+ALIGN = JobKind(
+    "align",
+    Queue.LAB,
+    Alignment,
+    (ResultStatus.QUEUED,),
+    ResultStatus.FAILED,
+    work="workers.embeddings.alignments:align",
+    doing="compares two embeddings of the same rows",
+    waited_for=True,
+)
 MAKE = JobKind(
     "make",
     Queue.MEASURE,
@@ -209,7 +220,21 @@ FINETUNE = JobKind(
 
 KINDS: dict[str, JobKind] = {
     kind.name: kind
-    for kind in (INSPECT, MEASURE, CURVE, POSTPROCESS, LOOKUP, MAKE, JUDGE, ENCODE, DRY_RUN, IMPORT, DISCARD, FINETUNE)
+    for kind in (
+        INSPECT,
+        MEASURE,
+        CURVE,
+        POSTPROCESS,
+        LOOKUP,
+        ALIGN,
+        MAKE,
+        JUDGE,
+        ENCODE,
+        DRY_RUN,
+        IMPORT,
+        DISCARD,
+        FINETUNE,
+    )  # fmt: skip
 }
 
 

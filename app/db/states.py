@@ -31,6 +31,14 @@ class Pooling(StrEnum):
     LAST = "last"
 
 
+class RowsBy(StrEnum):
+    """How the same rows of two embeddings are found: by name, by their places in the same file, in order."""
+
+    NAME = "name"
+    PLACE = "place"
+    ORDER = "order"
+
+
 class FileRole(StrEnum):
     """What a file of an embedding holds: rows of vectors, or the names and labels of all rows."""
 

@@ -11,6 +11,7 @@ from app.core.names import base_name, clean_name, natural_order, together
 from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import (
+    Alignment,
     Embedding,
     EmbeddingFile,
     EmbeddingStatus,
@@ -33,7 +34,10 @@ from isoscope.files.upload import NamedFile, check_annotations, common_format
 WORKING = {status: kind for kind in job_kinds.KINDS.values() if kind.table is Embedding for status in kind.waiting}
 
 
-def repeat_failed(context: Context, table: type[Lookup] | type[PostProcessing] | type[ZetaCurve], job: Job) -> None:
+Result = Alignment | Lookup | PostProcessing | ZetaCurve
+
+
+def repeat_failed(context: Context, table: type[Result], job: Job) -> None:
     """Have a failed result made again by its job, unless somebody asked for that at this moment."""
     failed = update(table).where(table.id == job.row_id, table.status == ResultStatus.FAILED)
     queued = failed.values(status=ResultStatus.QUEUED, error=None, attempts=0)
@@ -77,6 +81,9 @@ def drop_results(session: Session, ids: Collection[str]) -> tuple[list[Job], lis
     for row_id, way, *kept in session.execute(judged.returning(TaskRun.id, TaskRun.status, *files)):
         jobs += [Job(job_kinds.JUDGE, row_id)] if way in job_kinds.JUDGE.waiting else []
         hashes += kept
+    aligned = delete(Alignment).where(or_(Alignment.embedding_id.in_(ids), Alignment.other_id.in_(ids)))
+    for row_id, status in session.execute(aligned.returning(Alignment.id, Alignment.status)):
+        jobs += [Job(job_kinds.ALIGN, row_id)] if status is ResultStatus.QUEUED else []
     for results in (Measurement, FigureData):
         session.execute(delete(results).where(results.embedding_id.in_(ids)))
     return jobs, hashes

@@ -225,6 +225,24 @@ class Embeddings(Connection):
         """Return every measure of two to eight embeddings, and differences to the first with their intervals."""
         return self.get("compare", id=[id_of(one) for one in embeddings])
 
+    def align(self, *embeddings: Known) -> list[Row]:
+        """Have embeddings of the same rows compared row by row with the first.
+
+        >>> isoscope.align(layer_1, layer_12)[0]["status"]
+        'queued'
+        """
+        body = {"id": [id_of(one) for one in embeddings]}
+        asked: list[Row] = self.ask("POST", path_of("compare", "alignments"), json=body)
+        return asked
+
+    def alignments(self, *embeddings: Known) -> list[Row]:
+        """Return how alike embeddings are to the first: CKA, shared neighbors, Procrustes residual.
+
+        >>> isoscope.alignments(layer_1, layer_12)[0]["values"][0]["value"]
+        0.83
+        """
+        return self.get_list("compare", "alignments", id=[id_of(one) for one in embeddings])
+
     def tags(self) -> list[str]:
         """Return the tags of all embeddings."""
         return self.get_list("tags")

@@ -4,6 +4,7 @@ Standard library only, so that a web process can show it without torch.
 """
 
 from isotropy.catalog import directions, labels, neighbours, spread, topology
+from isotropy.catalog.alignments import ALIGNMENTS, AlignmentEntry
 from isotropy.catalog.directions import OUTLIER_RULES
 from isotropy.catalog.findings import FINDINGS, FindingEntry, effect_name
 from isotropy.catalog.measure import PLACES, Compared, Error, Group, Measure, Place
@@ -12,6 +13,7 @@ from isotropy.catalog.regularizers import REGULARIZERS, Layers, Penalty, Points,
 from isotropy.catalog.tasks import METRICS, TASKS, Similarity, TaskEntry, TaskKind
 
 __all__ = [
+    "ALIGNMENTS",
     "FINDINGS",
     "GROUPS",
     "MEASURES",
@@ -21,6 +23,7 @@ __all__ = [
     "PLACES",
     "REGULARIZERS",
     "TASKS",
+    "AlignmentEntry",
     "Compared",
     "Error",
     "FindingEntry",

@@ -4,6 +4,7 @@ from app.db.models.base import Base
 from app.db.models.described import Described
 from app.db.models.embeddings import (
     BLAMED,
+    Alignment,
     Embedding,
     EmbeddingFile,
     EmbeddingTag,
@@ -49,6 +50,7 @@ from app.db.states import (
     Phase,
     Pooling,
     ResultStatus,
+    RowsBy,
     RunStatus,
     Split,
     TaskStatus,
@@ -63,6 +65,7 @@ __all__ = [
     "UNFINISHED_ENCODING",
     "UNFINISHED_IMPORT",
     "UNFINISHED_TASK",
+    "Alignment",
     "Attempt",
     "AttemptOutcome",
     "Base",
@@ -94,6 +97,7 @@ __all__ = [
     "Pooling",
     "PostProcessing",
     "ResultStatus",
+    "RowsBy",
     "Run",
     "RunFigure",
     "RunPredictions",

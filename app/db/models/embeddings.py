@@ -10,7 +10,7 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 from app.core.student import block_degrees, quantile
 from app.db.models.base import Base
 from app.db.models.described import Described
-from app.db.states import EmbeddingOrigin, EmbeddingStatus, FileRole, MeasurementStatus, Pooling, ResultStatus
+from app.db.states import EmbeddingOrigin, EmbeddingStatus, FileRole, MeasurementStatus, Pooling, ResultStatus, RowsBy
 from app.db.types import new_id, utcnow
 from isotropy.catalog import MEASURES
 
@@ -253,6 +253,26 @@ class Lookup(Base):
     attempts: Mapped[int] = mapped_column(default=0)
     results: Mapped[dict[str, Any] | None]
     """Neighbors as in ``FigureData``, of the one row, with its place in the file as ``row``."""
+    created_at: Mapped[datetime] = mapped_column(default=utcnow)
+
+
+class Alignment(Base):
+    """How alike two embeddings of the same rows are: the same whichever is named first, so the lower id is."""
+
+    __tablename__ = "alignments"
+    # Two embeddings are aligned once, however often it is asked for at once.
+    __table_args__ = (UniqueConstraint("embedding_id", "other_id"),)
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
+    embedding_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), index=True)
+    other_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), index=True)
+    rows_by: Mapped[RowsBy]
+    status: Mapped[ResultStatus] = mapped_column(default=ResultStatus.QUEUED, index=True)
+    error: Mapped[str | None] = mapped_column(Text)
+    attempts: Mapped[int] = mapped_column(default=0)
+    results: Mapped[dict[str, Any] | None]
+    """``{"shared": rows that both have, "rows": how many of them were compared, "scores": {slug of
+    ``isotropy.catalog.ALIGNMENTS``: {"value", "parts", "reason"}}}``, as in ``Measurement``."""
     created_at: Mapped[datetime] = mapped_column(default=utcnow)
 
 

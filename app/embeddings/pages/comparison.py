@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from app.context import OFFERED, Context
 from app.db.models import Embedding
+from app.embeddings.alignments import alignments_of, request_alignments
 from app.embeddings.comparison import (
     LEAST,
     MOST,
@@ -26,6 +27,7 @@ from app.figures.palette import SERIES
 from app.web.dependencies import ContextDep
 from app.web.responses import FileKind, csv_file, figure_file, find_figure, see
 from app.web.templating import templates
+from isotropy.catalog import ALIGNMENTS
 
 router = APIRouter(prefix="/compare")
 
@@ -56,11 +58,20 @@ def show_comparison(
             "groups": grouped(listed, lambda row: row.measure),
             "rows": rows,
             "cautions": cautions(embeddings),
+            "alignments": alignments_of(context, embeddings),
+            "alignment_measures": list(ALIGNMENTS.values()),
             "figures": compared_figures(context, embeddings, SAMPLE_SIZE),
             # Megabytes of several embeddings: its own page has it, and fills its place.
             "later": any(PROJECTION in get_figure_slugs(context, one.id) for one in embeddings),
         }
     return templates.TemplateResponse(request, "embeddings/compare.html", shown)
+
+
+@router.post("/alignments")
+def align(context: ContextDep, choice: ChoiceDep) -> Response:
+    """Have these embeddings compared row by row, and go to where the numbers appear."""
+    request_alignments(context, get_compared(context, choice.ids))
+    return see(f"{choice.url()}#alignments")
 
 
 @router.get("/figures/{slug}.html")

@@ -1,0 +1,143 @@
+"""How alike embeddings of the same rows are: which rows belong together, asked for and read."""
+
+from collections.abc import Sequence
+from math import hypot
+from typing import NamedTuple
+
+from sqlalchemy import select
+from sqlalchemy.exc import IntegrityError
+
+from app.context import Context
+from app.core.student import block_degrees, quantile
+from app.db import job_kinds
+from app.db.models import Alignment, Embedding, FileRole, ResultStatus, RowsBy
+from app.embeddings.comparison import Pairing, pairing
+from app.embeddings.service import repeat_failed
+from app.queue import Job
+from isoscope.core.errors import ConflictError, InvalidError
+from isotropy.catalog import ALIGNMENTS, AlignmentEntry
+
+SAME_ORDER = (Pairing.PAIRED, Pairing.OTHER_BLOCKS, Pairing.UNKNOWN_BLOCKS)
+WORDS = {
+    RowsBy.NAME: "paired by name",
+    RowsBy.PLACE: "paired by their place in the file",
+    RowsBy.ORDER: "paired in order",
+}
+
+
+class AlignmentValue(NamedTuple):
+    """One measure of two embeddings, with its 95% interval where it has one."""
+
+    measure: AlignmentEntry
+    value: float | None
+    se: float | None
+    low: float | None
+    high: float | None
+    reason: str | None
+
+
+class Aligned(NamedTuple):
+    """An embedding beside the baseline: how rows are paired, and what came of it once somebody asked."""
+
+    embedding: Embedding
+    rows_by: RowsBy
+    status: ResultStatus | None
+    """None where nobody asked yet."""
+    error: str | None
+    shared: int | None
+    rows: int | None
+    values: list[AlignmentValue]
+
+    @property
+    def words(self) -> str:
+        """How the rows were found."""
+        return WORDS[self.rows_by]
+
+
+def rows_by(one: Embedding, other: Embedding) -> RowsBy | None:
+    """Return how the same rows of two embeddings are found; None where they cannot be known."""
+    if pairing(one, other, [one, other]) in SAME_ORDER:
+        return RowsBy.ORDER
+    if _file_of(one) == _file_of(other) and one.files:
+        return RowsBy.PLACE
+    if all((each.selection or {}).get("names") for each in (one, other)):
+        return RowsBy.NAME
+    return RowsBy.ORDER if one.n == other.n else None
+
+
+def alignments_of(context: Context, embeddings: Sequence[Embedding]) -> list[Aligned]:
+    """Return what is known of each embedding beside the first; those without rows in common are left out."""
+    baseline, *others = embeddings
+    found = _find(context, [_ids(baseline, one) for one in others])
+    told = ((one, rows_by(baseline, one), found.get(_ids(baseline, one))) for one in others)
+    return [_aligned(one, by, row) for one, by, row in told if by is not None]
+
+
+def request_alignments(context: Context, embeddings: Sequence[Embedding]) -> list[Aligned]:
+    """Have each embedding compared row by row with the first, unless it was already; a failed one again."""
+    known = alignments_of(context, embeddings)
+    if not known:
+        raise InvalidError(
+            "These embeddings have no rows in common. Choose some with named rows, or with equal numbers of rows.",
+            "id",
+        )
+    found = _find(context, [_ids(embeddings[0], one.embedding) for one in known])
+    for one in known:
+        row = found.get(_ids(embeddings[0], one.embedding))
+        if row is None:
+            _add(context, embeddings[0], one)
+        elif row.status is ResultStatus.FAILED:
+            repeat_failed(context, Alignment, Job(job_kinds.ALIGN, row.id))
+    asked = alignments_of(context, embeddings)
+    if any(one.status is None for one in asked):
+        raise ConflictError("One of these embeddings was deleted or chosen anew at this moment. Ask again.")
+    return asked
+
+
+def _add(context: Context, baseline: Embedding, one: Aligned) -> None:
+    embedding_id, other_id = _ids(baseline, one.embedding)
+    asked = Alignment(embedding_id=embedding_id, other_id=other_id, rows_by=one.rows_by)
+    try:
+        with context.sessions.begin() as session:
+            session.add(asked)
+    except IntegrityError:
+        return  # the same was asked for, or an embedding deleted, at this moment: a look will tell
+    context.queue.enqueue(Job(job_kinds.ALIGN, asked.id))
+
+
+def _find(context: Context, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Alignment]:
+    wanted = {one for pair in pairs for one in pair}
+    both = select(Alignment).where(Alignment.embedding_id.in_(wanted), Alignment.other_id.in_(wanted))
+    with context.sessions() as session:
+        return {(one.embedding_id, one.other_id): one for one in session.scalars(both)}
+
+
+def _ids(one: Embedding, other: Embedding) -> tuple[str, str]:
+    first, second = sorted((one.id, other.id))
+    return first, second
+
+
+def _file_of(one: Embedding) -> tuple[object, ...]:
+    """What is equal for embeddings whose rows have places in the same files."""
+    shards = [file.file_sha256 for file in one.files if file.role is FileRole.VECTORS]
+    return bool((one.selection or {}).get("transpose")), *shards
+
+
+def _aligned(embedding: Embedding, by: RowsBy, row: Alignment | None) -> Aligned:
+    if row is None:
+        return Aligned(embedding, by, None, None, None, None, [])
+    results = row.results or {}
+    values = [
+        _value(measure, scores[slug]["value"], scores[slug]["parts"], scores[slug]["reason"])
+        for slug, measure in ALIGNMENTS.items()
+        if slug in (scores := results.get("scores", {}))
+    ]
+    return Aligned(embedding, row.rows_by, row.status, row.error, results.get("shared"), results.get("rows"), values)
+
+
+def _value(measure: AlignmentEntry, value: float | None, parts: list[float], reason: str | None) -> AlignmentValue:
+    if value is None or len(parts) < 2:
+        return AlignmentValue(measure, value, None, None, None, reason)
+    se = hypot(*parts)
+    half = quantile(0.05, block_degrees(len(parts))) * se
+    return AlignmentValue(measure, value, se, value - half, value + half, reason)

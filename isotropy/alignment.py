@@ -1,0 +1,138 @@
+"""How alike two embeddings of the same rows are: debiased linear CKA, neighbor overlap, Procrustes residual.
+
+None of the three changes where one of the two is turned, mirrored or scaled as a whole; where it is moved, neighbors by
+cosine change. The two may have different numbers of dimensions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from isotropy.findings.nearest import kept_of
+from isotropy.jackknife import error_parts
+from isotropy.score import FEWEST_FOR_SE, Score, there_are
+
+ROWS = 3000
+"""Rows that two embeddings are compared by: all products of pairs of them are held at once."""
+
+MOST_DIMENSIONS = 2048
+"""Dimensions up to which the Procrustes residual is found: it takes the singular values of a matrix of so many."""
+
+Statistic = Callable[[Tensor, Tensor], Score]
+
+
+def alignment(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> dict[str, Score]:
+    """Return CKA, neighbor overlap and Procrustes residual of two embeddings, by slug, with errors of blocks of rows.
+
+    Args:
+        x: [n, d], finite, at most about ``ROWS`` rows.
+        y: [n, any], the same rows.
+        blocks: [n], the block of each row; rows that depend on each other lie in one.
+
+    Raises:
+        ValueError: the two have different numbers of rows.
+
+    """
+    if len(x) != len(y) or len(x) != len(blocks):
+        raise ValueError(f"Expected the same rows in both, got {len(x)} and {len(y)} with {len(blocks)} blocks.")
+    if len(x) < FEWEST_FOR_SE:
+        few = Score.undefined(f"It takes at least {FEWEST_FOR_SE} rows that both have; {there_are(len(x))}.")
+        return {"cka": few, "neighbor_overlap": few, "procrustes": few}
+    x, y = (one.double() / (float(one.abs().amax()) or 1.0) for one in (x, y))
+    return {
+        "cka": _cka_with_error(x, y, blocks),
+        "neighbor_overlap": _overlap(x, y, blocks),
+        "procrustes": _residual_with_error(x, y, blocks),
+    }
+
+
+def cka(x: Tensor, y: Tensor) -> Score:
+    """Return debiased linear CKA of points [n, d] and [n, any] of the same rows: 0 for unrelated ones, 1 for equal.
+
+    The Hilbert-Schmidt independence criterion of linear kernels is estimated without bias (Song et al. 2012), so that
+    few rows of many dimensions do not look alike. Chance may take it below 0.
+    """
+    return _cka(*(_kernel(one) for one in (x, y)))
+
+
+def procrustes_residual(x: Tensor, y: Tensor) -> Score:
+    """Return which share of one embedding's variance the other leaves after the best rotation, in [0, 1].
+
+    Both are centered and scaled to the same size: 1 - (the sum of the singular values of x^T y)^2. Of few rows it is
+    biased low, as a rotation of d dimensions fits d rows whatever they are.
+    """
+    if max(x.shape[1], y.shape[1]) > MOST_DIMENSIONS:
+        return Score.undefined(f"It is found for at most {MOST_DIMENSIONS:,} dimensions.")
+    units = []
+    for one in (x.double(), y.double()):
+        centered = one - one.mean(0)
+        size = torch.linalg.matrix_norm(centered)
+        if not size > 0:
+            return Score.undefined("All rows of one embedding are equal.")
+        units.append(centered / size)
+    return Score.within(1 - float(torch.linalg.svdvals(units[0].T @ units[1]).sum()) ** 2, 0, 1)
+
+
+def _kernel(x: Tensor) -> Tensor:
+    centered = x.double() - x.double().mean(0)
+    return (centered @ centered.T).fill_diagonal_(0)
+
+
+def _cka(K: Tensor, L: Tensor) -> Score:
+    n = len(K)
+    if n < 4:
+        return Score.undefined(f"It takes at least 4 rows; {there_are(n)}.")
+    both, first, second = _hsic(K, L), _hsic(K, K), _hsic(L, L)
+    if first <= 0 or second <= 0:
+        return Score.undefined("The rows of one embedding are equal, or too few for its dimensions.")
+    return Score.within(both / (first * second) ** 0.5, -1, 1)
+
+
+def _hsic(K: Tensor, L: Tensor) -> float:
+    """Return the unbiased estimate of kernels [n, n] whose diagonals are 0, up to a factor of n alone."""
+    n = len(K)
+    k, m = K.sum(1), L.sum(1)
+    of_sums = float(k.sum()) * float(m.sum()) / ((n - 1) * (n - 2))
+    return float((K * L).sum()) + of_sums - 2 * float(k @ m) / (n - 2)
+
+
+def _cka_with_error(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> Score:
+    K, L = _kernel(x), _kernel(y)
+    left_out = (_cka(K[left][:, left], L[left][:, left]) for left in _left_out(blocks))
+    whole = _cka(K, L)
+    return whole.with_error(error_parts(whole, list(left_out), _shares(blocks)))
+
+
+def _residual_with_error(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> Score:
+    """The residual less its bias, which falls as 1 / n: that much the jackknife tells."""
+    whole = procrustes_residual(x, y)
+    if whole.value is None:
+        return whole
+    left_out = [procrustes_residual(x[left], y[left]) for left in _left_out(blocks)]
+    parts = error_parts(whole, left_out, _shares(blocks))
+    values = [one.value for one in left_out if one.value is not None]
+    bias = sum((1 - share) * (value - whole.value) for share, value in zip(_shares(blocks), values, strict=False))
+    return Score.within(whole.value - bias, 0, 1).with_error(parts)
+
+
+def _overlap(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> Score:
+    """The share of the 10 nearest by cosine that are the same; rows are left out as queries, never as neighbors."""
+    kept = kept_of(x, y, len(x))
+    whole = Score(float(kept.mean()))
+    left_out = [Score(float(kept[left].mean())) for left in _left_out(blocks)]
+    return whole.with_error(error_parts(whole, left_out, _shares(blocks)))
+
+
+def _left_out(blocks: NDArray[np.int64]) -> list[Tensor]:
+    """Return the places of the rows that are left without each block."""
+    return [torch.from_numpy(np.flatnonzero(blocks != block)) for block in np.unique(blocks)]
+
+
+def _shares(blocks: NDArray[np.int64]) -> list[float]:
+    counts = np.unique(blocks, return_counts=True)[1]
+    return [float(count) / len(blocks) for count in counts]

@@ -1,0 +1,112 @@
+"""Embeddings of the same rows compared row by row: by name, by place in one file, in order."""
+
+import io
+
+import numpy as np
+import pytest
+
+from app.db.models import Alignment
+from tests.factories import add_embedding
+
+NOISE = 0.5
+
+
+def points(n=300, d=6, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, d))
+
+
+def noisy(x):
+    return x + NOISE * np.random.default_rng(1).normal(size=x.shape)
+
+
+def npy(x):
+    file = io.BytesIO()
+    np.save(file, x)
+    return "x.npy", file.getvalue()
+
+
+def named(x, order):
+    lines = ["id," + ",".join(f"e{i}" for i in range(x.shape[1]))]
+    lines += [f"row-{i}," + ",".join(f"{value:.9g}" for value in x[i]) for i in order]
+    return "x.csv", "\n".join(lines).encode()
+
+
+def upload(client, *files):
+    return [client.post("/api/embeddings?commit=auto", files={"file": file}).json()["id"] for file in files]
+
+
+def aligned(client, work, ids):
+    asked = client.post("/api/compare/alignments", json={"id": ids})
+    assert (asked.status_code, asked.json()[0]["status"]) == (202, "queued")
+    work()
+    (found,) = client.get("/api/compare/alignments", params={"id": ids}).json()
+    return found, {one["measure"]: one for one in found["values"]}
+
+
+@pytest.mark.both_databases
+def test_rows_in_order_have_numbers_with_intervals(client, work):
+    ids = upload(client, npy(points()), npy(noisy(points())))
+    work()
+    before = client.get("/api/compare/alignments", params={"id": ids}).json()
+    assert [(one["rows_by"], one["status"]) for one in before] == [("order", None)]
+    found, values = aligned(client, work, ids)
+    assert (found["shared"], found["rows"], found["status"]) == (300, 300, "ready")
+    truth = 1 / (1 + NOISE**2)
+    assert values["cka"]["low"] < truth < values["cka"]["high"]
+    assert values["procrustes"]["low"] < 1 - truth < values["procrustes"]["high"]
+    assert 0.05 < values["neighbor_overlap"]["value"] < 1
+    # The other way round it is the same row, and the same numbers.
+    assert client.get("/api/compare/alignments", params={"id": ids[::-1]}).json()[0]["values"] == found["values"]
+
+
+def test_rows_are_paired_by_name_where_both_have_names(client, work):
+    x = points()
+    order = np.random.default_rng(2).permutation(300)
+    ids = upload(client, named(x, range(300)), named(x, order[:200]))
+    work()
+    found, values = aligned(client, work, ids)
+    assert (found["rows_by"], found["shared"]) == ("name", 200)
+    assert values["cka"]["value"] == pytest.approx(1, abs=1e-6)
+    assert values["neighbor_overlap"]["value"] == pytest.approx(1, abs=1e-3)
+
+
+def test_a_selection_is_paired_with_its_source_by_place(client, work):
+    (source,) = upload(client, npy(points()))
+    work()
+    made = client.post(f"/api/embeddings/{source}/selections", json={"rows": [0, 7], "dimensions": [5]}).json()["id"]
+    work()
+    found, values = aligned(client, work, [source, made])
+    assert (found["rows_by"], found["shared"]) == ("place", 298)
+    assert 0.8 < values["cka"]["value"] < 1
+
+
+def test_the_page_asks_and_shows(client, work):
+    ids = upload(client, npy(points()), npy(noisy(points())))
+    work()
+    address = f"/compare?id={ids[0]}&id={ids[1]}"
+    assert "Compare row by row" in client.get(address).text
+    answer = client.post(f"/compare/alignments?id={ids[0]}&id={ids[1]}")
+    assert answer.headers["location"] == f"{address}#alignments"
+    assert "A worker is comparing the rows" in client.get(address).text
+    work()
+    page = client.get(address).text
+    assert "Linear CKA, debiased" in page
+    assert "300 rows, paired in order" in page.replace("\u00a0", " ")
+
+
+def test_embeddings_without_rows_in_common_are_refused(client, context, work):
+    ids = [add_embedding(context, "one", {"isoscore": 1.0}), add_embedding(context, "two", {"isoscore": 1.0}, n=500)]
+    answer = client.post("/api/compare/alignments", json={"id": ids})
+    assert (answer.status_code, answer.json()["field"]) == (422, "id")
+    assert "no rows in common" in answer.json()["detail"]
+    assert "Row by row" not in client.get(f"/compare?id={ids[0]}&id={ids[1]}").text
+
+
+def test_what_was_compared_goes_with_another_choice(client, work, context):
+    ids = upload(client, npy(points()), npy(noisy(points())))
+    work()
+    aligned(client, work, ids)
+    chosen = client.get(f"/api/embeddings/{ids[1]}").json()["selection"]
+    client.put(f"/api/embeddings/{ids[1]}/selection?commit=auto", json=chosen)
+    with context.sessions() as session:
+        assert session.query(Alignment).all() == []
