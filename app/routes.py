@@ -62,7 +62,7 @@ from app.web.dependencies import ContextDep
 from app.web.error_responses import Problem
 from app.web.responses import FigureOut, find_figure
 from app.web.templating import templates
-from isoscope.files.upload_formats import Role, titles
+from isoscope.files.upload_formats import Role, suffixes, titles
 from isotropy.catalog import GROUPS, measures_of
 
 home_router = APIRouter()
@@ -81,6 +81,8 @@ def show_home(request: Request, context: ContextDep) -> Response:
         "listed": find_embeddings(context, Search(layers=True), limit=NEWEST).rows,
         "encodings": list_encodings_at_work(context),
         "formats": titles(Role.VECTORS),
+        "suffixes": suffixes(Role.VECTORS),
+        "max_bytes": context.settings.max_upload_bytes,
         "workers": list_workers(context),
     }
     return templates.TemplateResponse(request, "home.html", shown)

@@ -55,7 +55,7 @@ def test_two_are_tagged_found_compared_thrown_away_restored_and_purged(dashboard
     page.get_by_role("link", name="Name", exact=True).click()
     expect(page.get_by_role("columnheader", name="Name")).to_have_attribute("aria-sort", "ascending")
     for name in ("round", "stretched"):
-        page.get_by_label(f"Compare {name}").check()
+        page.get_by_label(f"Select {name}").check()
     page.get_by_role("button", name="Compare", exact=True).click()
     expect(page.locator("#figure-projection .js-plotly-plot")).to_be_visible()
     expect(page.locator("[data-figure]:not(:has(.js-plotly-plot))")).to_have_count(0)

@@ -1,0 +1,34 @@
+"""The notification that an experiment has ended, for those who asked for it."""
+
+from playwright.sync_api import expect
+
+from app.context import create_context
+from app.core.settings import Settings
+from app.db.models import Experiment, RunStatus
+from tests.factories import add_experiment, run_row
+from tests.filled import empty_dashboard
+
+STUB = """
+  window.shown = [];
+  window.Notification = class { constructor(title, more) { window.shown.push([title, more.body]); } };
+  window.Notification.requestPermission = async () => "granted";
+"""
+
+
+def test_who_asks_is_notified_once_when_the_experiment_ends(tmp_path, empty_databases, page):
+    page.add_init_script(STUB)
+    with empty_dashboard(tmp_path / "notify", empty_databases) as address:
+        context = create_context(Settings(data_dir=tmp_path / "notify", sample=False))
+        sweep = add_experiment(context, run_row(), run_row(seed=1, status=RunStatus.QUEUED), name="My sweep")
+        page.goto(f"{address}/experiments/{sweep}")
+        page.get_by_role("button", name="Notify me when it ends").click()
+        expect(page.get_by_role("button", name="Notification on. Keep this page open.")).to_be_visible()
+        assert page.evaluate("window.shown") == []
+        with context.sessions.begin() as session:
+            session.get(Experiment, sweep).runs[1].status = RunStatus.FINISHED
+        page.wait_for_function("window.shown.length === 1")
+        assert page.evaluate("window.shown") == [["My sweep has ended", "2 runs finished"]]
+        page.reload()
+        expect(page.get_by_role("heading", name="My sweep")).to_be_visible()
+        assert page.evaluate("window.shown") == []
+        context.close()
