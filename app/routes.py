@@ -164,7 +164,7 @@ def show_figure_of_trial(context: ContextDep, embedding_id: str, postprocessing_
 @figures_router.get("/tasks/{task_id}/figures/{slug}")
 def show_figure_of_task(context: ContextDep, task_id: str, slug: str) -> FigureOut:
     """A figure of a task that has finished: `isotropy` or `bytes`."""
-    return FigureOut.of(find_figure(task_figures(get_results(context, task_id)), slug))
+    return FigureOut.from_figure(find_figure(task_figures(get_results(context, task_id)), slug))
 
 
 @figures_router.get("/encodings/{encoding_id}/figures/{slug}")

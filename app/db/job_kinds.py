@@ -234,7 +234,7 @@ KINDS: dict[str, JobKind] = {
         IMPORT,
         DISCARD,
         FINETUNE,
-    )  # fmt: skip
+    )
 }
 
 

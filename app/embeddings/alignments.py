@@ -10,10 +10,10 @@ from sqlalchemy.exc import IntegrityError
 from app.context import Context
 from app.core.student import block_degrees, quantile
 from app.db import job_kinds
+from app.db.job_kinds import Job
 from app.db.models import Alignment, Embedding, FileRole, ResultStatus, RowsBy
 from app.embeddings.comparison import Pairing, pairing
 from app.embeddings.service import repeat_failed
-from app.queue import Job
 from isoscope.core.errors import ConflictError, InvalidError
 from isotropy.catalog import ALIGNMENTS, AlignmentEntry
 

@@ -198,7 +198,11 @@ def _list_page(
         "queries": list_queries(context, embedding) if chosen in WITH_QUERIES else [],
         "suffixes": suffixes(Role.ANNOTATIONS),
         "max_bytes": context.settings.max_dataset_bytes,
-        "values": {**dict.fromkeys(LABELS, ""), "labels": (embedding.selection or {}).get("labels") or "", **values},
+        "values": {
+            **dict.fromkeys((*TaskConfig.model_fields, "queries_id"), ""),
+            "labels": (embedding.selection or {}).get("labels") or "",
+            **values,
+        },
         "problem": problem,
     }
     status = status_of(problem) if problem else 200

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from app.core.settings import Settings
+from app.db.job_kinds import Job
 from app.db.models import Alignment, Embedding, RowsBy
-from app.queue import Job
 from isoscope.core.errors import InvalidError
 from isoscope.files.matrix import Matrix
 from isoscope.rows import values_of
@@ -21,7 +21,7 @@ from isotropy.jackknife import BLOCKS
 from isotropy.neighbours import equal_rows
 from isotropy.score import Score
 from workers.embeddings.inspection import open_embedding
-from workers.job_rows import Asked, answer
+from workers.job_rows import ResultJob, answer
 
 SEED = 0
 
@@ -31,7 +31,7 @@ def align(alignment_id: str, settings: Settings, device: str) -> Sequence[Job]:
     return answer(Alignment, alignment_id, settings, _align)
 
 
-def _align(asked: Asked[Alignment]) -> None:
+def _align(asked: ResultJob[Alignment]) -> None:
     with asked.sessions() as session:
         other = session.get_one(Embedding, asked.row.other_id)
     first, second = (open_embedding(one, asked.settings) for one in (asked.embedding, other))
