@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.staticfiles import NotModifiedResponse, StaticFiles
 from starlette.templating import Jinja2Templates
@@ -207,3 +208,9 @@ def create_environment() -> Environment:
 
 
 templates = Jinja2Templates(env=create_environment())
+
+
+def confirm_deletion(request: Request, section: str, name: str, loss: str, back: str) -> Response:
+    """Ask before deleting what is called ``name``: say what is lost, and link the way ``back``."""
+    shown = {"section": section, "name": name, "loss": loss, "back": back}
+    return templates.TemplateResponse(request, "web/confirm_delete.html", shown)
