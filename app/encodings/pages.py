@@ -37,7 +37,7 @@ from app.training.relaunch import Server, Way, ways_of_encoding, ways_of_texts
 from app.web.dependencies import ContextDep
 from app.web.error_responses import status_of
 from app.web.responses import FileKind, figure_file, see
-from app.web.templating import templates
+from app.web.templating import confirm_deletion, templates
 from app.web.uploads import parsing
 from isoscope.core.errors import FieldError, InvalidError, IsoscopeError, invalid
 from isoscope.core.formatting import count
@@ -155,13 +155,8 @@ def stop(context: ContextDep, encoding_id: str) -> Response:
 def confirm_delete(request: Request, context: ContextDep, encoding_id: str) -> Response:
     """Ask before deleting."""
     encoding = get_encoding(context, encoding_id)
-    shown = {
-        "section": "data",
-        "name": encoding.name,
-        "loss": "This deletes its texts and the embeddings and measures of all its layers.",
-        "back": f"/encodings/{encoding_id}",
-    }
-    return templates.TemplateResponse(request, "web/confirm_delete.html", shown)
+    loss = "This deletes its texts and the embeddings and measures of all its layers."
+    return confirm_deletion(request, "data", encoding.name, loss, f"/encodings/{encoding_id}")
 
 
 @router.post("/{encoding_id}/delete")

@@ -50,12 +50,6 @@ def of_lambda(lam: float) -> str:
     return _hex((lightness, a, b))
 
 
-def of_layer(index: int, layers: int) -> str:
-    """Color of a layer, from teal at the first over blue to magenta at the last."""
-    hue = radians(190 + 160 * index / max(layers - 1, 1))
-    return _hex((0.59, 0.12 * cos(hue), 0.12 * sin(hue)))
-
-
 def of_zeta(zeta: float) -> str:
     """Color of a ζ, from the data's teal at 0 to violet at 1."""
     hue = radians(185 + 125 * zeta)

@@ -8,7 +8,7 @@ from app.context import PAGE_ROWS, offset_of, pages_of
 from app.views.service import address_of, count_views, create_view, delete_view, get_view, list_views
 from app.web.dependencies import ContextDep
 from app.web.responses import see
-from app.web.templating import templates
+from app.web.templating import confirm_deletion, templates
 
 router = APIRouter()
 
@@ -46,13 +46,8 @@ def open_view(context: ContextDep, view_id: str) -> Response:
 @router.get("/views/{view_id}/delete")
 def confirm_delete(request: Request, context: ContextDep, view_id: str) -> Response:
     """Ask before deleting."""
-    shown = {
-        "section": "compare",
-        "name": get_view(context, view_id).name,
-        "loss": f"Its address /v/{view_id} will stop working. What it shows is kept.",
-        "back": "/views",
-    }
-    return templates.TemplateResponse(request, "web/confirm_delete.html", shown)
+    loss = f"Its address /v/{view_id} will stop working. What it shows is kept."
+    return confirm_deletion(request, "compare", get_view(context, view_id).name, loss, "/views")
 
 
 @router.post("/views/{view_id}/delete")

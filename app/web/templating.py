@@ -3,6 +3,7 @@
 import gzip
 import re
 from base64 import b64encode
+from collections.abc import Sequence
 from datetime import datetime
 from functools import cache, lru_cache
 from hashlib import blake2b
@@ -13,6 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.staticfiles import NotModifiedResponse, StaticFiles
 from starlette.templating import Jinja2Templates
@@ -21,6 +23,7 @@ from starlette.types import Scope
 from app.core.installation import FILES
 from app.core.names import described, file_name
 from app.db.learning import diverged, learned_nothing
+from app.db.models import Experiment
 from app.db.options.option import Help
 from app.db.options.regularizers import added_words, coordinates
 from app.db.types import utcnow
@@ -207,3 +210,11 @@ def create_environment() -> Environment:
 
 
 templates = Jinja2Templates(env=create_environment())
+
+
+def confirm_deletion(
+    request: Request, section: str, name: str, loss: str, back: str, used_by: Sequence[Experiment] = ()
+) -> Response:
+    """Ask before deleting what is called ``name``: say what is lost, or what still uses it, and link the way ``back``."""
+    shown = {"section": section, "name": name, "loss": loss, "back": back, "used_by": used_by}
+    return templates.TemplateResponse(request, "web/confirm_delete.html", shown)

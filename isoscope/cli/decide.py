@@ -4,6 +4,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from importlib.util import find_spec
 from pathlib import Path
 
+from isoscope.cli.score import parse_names, parse_seed
 from isoscope.core.errors import UnavailableError
 from isoscope.threads import wait_briefly
 from isotropy.catalog import METRICS, Similarity
@@ -21,7 +22,7 @@ def decide_arguments(command: ArgumentParser) -> None:
     truth.add_argument("--pairs", type=Path, metavar="FILE", help="pairs of ids with a score")
     truth.add_argument("--labels", metavar="COL", help="the column or array that labels the rows")
     truth.add_argument("--annotations", type=Path, metavar="FILE", help="a file of ids, labels or groups of the corpus")
-    command.add_argument("--vectors", type=_names, metavar="NAME", help="the array, or columns with commas")
+    command.add_argument("--vectors", type=parse_names, metavar="NAME", help="the array, or columns with commas")
     command.add_argument("--ids", metavar="COL", help="the column of ids, if not id or _id")
     command.add_argument(
         "--groups", metavar="COL", help="the column of queries, pairs or rows that depend on each other"
@@ -30,7 +31,7 @@ def decide_arguments(command: ArgumentParser) -> None:
         "--similarity", choices=[one.value for one in Similarity], default="cosine", help="how vectors are compared"
     )
     command.add_argument("--metric", choices=METRICS, help="what judges, if not the usual metric of the task")
-    command.add_argument("--seed", type=_seed, default=0, help="of the split and of what methods draw")
+    command.add_argument("--seed", type=parse_seed, default=0, help="of the split and of what methods draw")
     command.add_argument("--tolerance", type=_tolerance, default=0.01, help="how much lower the smallest may score")
     command.add_argument("--list", action="store_true", help="print the variants and stop")
     command.add_argument("--full", action="store_true", help="all methods with all dimensions and storages")
@@ -53,16 +54,6 @@ def decide(given: Namespace) -> int:
     from isoscope.decide import print_decision  # noqa: PLC0415 - it brings torch
 
     return print_decision(given)
-
-
-def _names(text: str) -> list[str]:
-    return [name for part in text.split(",") if (name := part.strip())]
-
-
-def _seed(text: str) -> int:
-    if not text.isdecimal():
-        raise ArgumentTypeError(f"expected a whole number from 0, got {text!r}")
-    return int(text)
 
 
 def _tolerance(text: str) -> float:

@@ -58,7 +58,7 @@ def add_file_arguments(command: ArgumentParser) -> None:
     """Add the arguments that say which vectors of which files are meant."""
     command.add_argument("files", nargs="+", type=Path, metavar="FILE", help="vectors, in the order of their rows")
     command.add_argument(
-        "--vectors", type=_names, metavar="NAME", help="the array, or columns with commas, if not the likeliest"
+        "--vectors", type=parse_names, metavar="NAME", help="the array, or columns with commas, if not the likeliest"
     )
     command.add_argument("--labels", metavar="COL", help="the column or array that labels the rows")
     command.add_argument("--groups", metavar="COL", help="the column of groups of rows that depend on each other")
@@ -66,7 +66,7 @@ def add_file_arguments(command: ArgumentParser) -> None:
         "--annotations", type=Path, metavar="FILE", help="a file of labels or groups, a row for each vector"
     )
     command.add_argument("--transpose", action="store_true", help="take the columns as samples")
-    command.add_argument("--seed", type=_seed, default=0, help="of the sample that pairs are taken from")
+    command.add_argument("--seed", type=parse_seed, default=0, help="of the sample that pairs are taken from")
     command.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -79,18 +79,20 @@ def _missing(error: ModuleNotFoundError) -> Exception:
     )
 
 
-def _seed(text: str) -> int:
+def parse_seed(text: str) -> int:
+    """Read a seed; raises ArgumentTypeError for what is none."""
     if not text.isdecimal():
         raise ArgumentTypeError(f"expected a whole number from 0, got {text!r}")
     return int(text)
 
 
-def _names(text: str) -> list[str]:
+def parse_names(text: str) -> list[str]:
+    """Split names at commas."""
     return [name for part in text.split(",") if (name := part.strip())]
 
 
 def _measures(text: str) -> list[str]:
-    slugs = _names(text)
+    slugs = parse_names(text)
     for slug in slugs:
         if slug not in MEASURES:
             raise ArgumentTypeError(f"there is no measure {slug!r}: choose among {', '.join(MEASURES)}")

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 FUNCTION = """
 def _radius(cloud: Cloud) -> Finding:
@@ -90,6 +92,7 @@ def put_before(file, mark, text):
     file.write_text(f"{before}{text}{found}{after}")
 
 
+@pytest.mark.slow
 def test_a_measure_is_added_through_its_record(tmp_path):
     shutil.copytree(ROOT / "isotropy", tmp_path / "isotropy", ignore=shutil.ignore_patterns("__pycache__"))
     for folder in ("app", "frontend", "isoscope", "workers"):

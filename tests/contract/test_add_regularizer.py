@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from pkgutil import resolve_name
 
+import pytest
+
 from app.db.config import OPTIONS
 from isotropy.catalog import MEASURES, REGULARIZERS, Regularizer
 
@@ -117,6 +119,7 @@ assert "- norm penalty with lambda = 2 and zeta = 0.5" in card and "- CosReg wit
 """
 
 
+@pytest.mark.slow
 def test_a_regularizer_is_added_through_its_record(tmp_path):
     shutil.copytree(ROOT / "isotropy", tmp_path / "isotropy", ignore=shutil.ignore_patterns("__pycache__"))
     for folder in ("app", "frontend", "isoscope", "workers"):

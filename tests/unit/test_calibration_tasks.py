@@ -8,6 +8,7 @@ from benchmarks._calibration import rate
 CASES = _calibration_tasks.cases()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_case_is_not_far_off(case):
     assert rate(case, 12).ok(errors=4)

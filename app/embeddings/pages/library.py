@@ -24,7 +24,7 @@ from app.training.relaunch import Server, ways_of_upload
 from app.web.dependencies import ContextDep
 from app.web.error_responses import status_of
 from app.web.responses import see
-from app.web.templating import templates
+from app.web.templating import confirm_deletion, templates
 from isoscope.core import formatting
 from isoscope.core.errors import InvalidError, IsoscopeError, NotFoundError
 from isoscope.files.upload_formats import Role, suffixes, titles
@@ -254,10 +254,5 @@ def purge(context: ContextDep, embedding_id: str) -> Response:
 def _confirm(request: Request, name: str, frees_bytes: int) -> Response:
     frees = f"{formatting.size(frees_bytes)} of the storage are freed"
     shared = "no bytes of the storage are freed, because others need the same files"
-    shown = {
-        "section": "data",
-        "name": name,
-        "loss": f"Measurements, curves, figures, tags and notes go, and {frees if frees_bytes else shared}.",
-        "back": "/trash",
-    }
-    return templates.TemplateResponse(request, "web/confirm_delete.html", shown)
+    loss = f"Measurements, curves, figures, tags and notes go, and {frees if frees_bytes else shared}."
+    return confirm_deletion(request, "data", name, loss, "/trash")

@@ -19,39 +19,39 @@ from app.results.across import (
 )
 from app.results.api.conclusion import ConclusionOut
 from app.results.run_set import settings
-from app.results.statistics.estimate import Estimate
 from app.results.sweep_figures import SweepDep
 from app.results.tables.printed import MOST_DECIMALS, Style
 from app.results.tables.summary import Shown, Summary
 from app.results.tables.texts import MEDIA_TYPES, Kind, text_of
-from app.web.dependencies import ContextDep
+from app.web.dependencies import ContextDep, Row
 from app.web.responses import FigureOut, attachment
 
 
-class MomentsOut(BaseModel):
+class MomentsOut(Row):
     """A cell of a table."""
 
     mean: float
-    std: Annotated[float | None, Field(description="Sample standard deviation; null of a single seed.")]
+    std: Annotated[
+        float | None,
+        Field(validation_alias="half_width", description="Sample standard deviation; null of a single seed."),
+    ]
     n: Annotated[int, Field(description="Seeds behind it.")]
 
-    @classmethod
-    def from_result(cls, found: Estimate) -> "MomentsOut":
-        """From a mean with its standard deviation."""
-        return cls(mean=found.mean, std=found.half_width, n=found.n)
 
-
-class ColumnOut(BaseModel):
+class ColumnOut(Row):
     """A measure on a data set. Different data sets and metrics are never in one mean."""
 
     dataset: str
     measure: str
 
 
-class GroupOut(BaseModel):
+class GroupOut(Row):
     """A row: runs that are alike in all that groups are made of."""
 
-    group: Annotated[list[str], Field(description="In the order of `groups`; a dash where a setting means nothing.")]
+    group: Annotated[
+        list[str],
+        Field(validation_alias="labels", description="In the order of `groups`; a dash where a setting means nothing."),
+    ]
     cells: Annotated[list[MomentsOut | None], Field(description="In the order of `columns`; null without a value.")]
 
 
@@ -80,7 +80,7 @@ class ConclusionOfRunsOut(BaseModel):
     conclusion: ConclusionOut
 
 
-class SideOut(BaseModel):
+class SideOut(Row):
     """A run, or an experiment where the runs are more than eight."""
 
     name: str
@@ -159,13 +159,8 @@ def show_table(
             runs=len(chosen.gathered.runs),
             total=chosen.total,
             groups=chosen.fields,
-            columns=[ColumnOut(dataset=one.dataset, measure=one.measure) for one in found.columns],
-            rows=[
-                GroupOut(
-                    group=row.labels, cells=[None if one is None else MomentsOut.from_result(one) for one in row.cells]
-                )
-                for row in found.rows
-            ],
+            columns=[ColumnOut.model_validate(one) for one in found.columns],
+            rows=[GroupOut.model_validate(row) for row in found.rows],
             notes=found.notes,
         )
     kind = TEXTS[format]
@@ -180,7 +175,7 @@ def show_settings(context: ContextDep, q: Search = "") -> SettingsOut:
     return SettingsOut(
         runs=len(chosen.gathered.runs),
         total=chosen.total,
-        sides=[SideOut(**side._asdict()) for side in found.sides],
+        sides=[SideOut.model_validate(side) for side in found.sides],
         left_out=found.left_out,
         differing=[DifferingOut(field=field, values=values) for field, values in found.differing.items()],
         equal=[EqualOut(field=field, value=value) for field, value in found.equal.items()],

@@ -6,18 +6,19 @@ from pydantic import BaseModel, Field
 
 from app.results.conclusion.comparisons import Comparison, RowsOnly
 from app.results.conclusion.conclusion import Conclusion
-from app.results.conclusion.evidence import Evidence, Flagged
+from app.results.conclusion.evidence import Evidence
 from app.results.conclusion.verdict_words import quote
-from app.results.statistics.relation import Relation
-from app.results.statistics.setting_effect import SettingEffect
 from app.results.statistics.verdict import Verdict
+from app.web.dependencies import Row
 from isotropy.catalog import Regularizer
 
 
-class RelationOut(BaseModel):
+class RelationOut(Row):
     """Whether performance goes with isotropy across settings."""
 
-    spearman: float | None = Field(description="Rank correlation over settings, adjusted for seeds.")
+    spearman: float | None = Field(
+        validation_alias="value", description="Rank correlation over settings, adjusted for seeds."
+    )
     p: float | None = Field(description="Two-sided, by permutations of the values of lambda.")
     lambdas: list[int] = Field(description="Values of lambda that change places, of each method, model and data set.")
     settings: int
@@ -26,22 +27,8 @@ class RelationOut(BaseModel):
     smallest_p: float | None = Field(description="What no p of so few values of lambda can fall below.")
     reason: str | None = Field(description="Why a value or its p is missing.")
 
-    @classmethod
-    def from_result(cls, found: Relation) -> "RelationOut":
-        """From what was found."""
-        return cls(
-            spearman=found.value,
-            p=found.p,
-            lambdas=list(found.lambdas),
-            settings=found.settings,
-            permutations=found.permutations,
-            exact=found.exact,
-            smallest_p=found.smallest_p,
-            reason=found.reason,
-        )
 
-
-class SettingEffectOut(BaseModel):
+class SettingEffectOut(Row):
     """Whether settings differ in performance at all."""
 
     f: float | None
@@ -53,11 +40,6 @@ class SettingEffectOut(BaseModel):
     settings: int
     seeds: int
     reason: str | None
-
-    @classmethod
-    def from_result(cls, found: SettingEffect) -> "SettingEffectOut":
-        """From what was found."""
-        return cls(**found._asdict())
 
 
 class ExactTestOut(BaseModel):
@@ -85,7 +67,7 @@ class RowsOnlyOut(BaseModel):
         return cls(low=found.low, high=found.high, p=found.p, test="mcnemar" if found.mcnemar else "t")
 
 
-class NeededOut(BaseModel):
+class NeededOut(Row):
     """What would show a difference of the size that was seen, four times in five."""
 
     seeds: int | None
@@ -138,7 +120,7 @@ class DifferenceOut(BaseModel):
             seeds=found.seeds,
             rows=found.rows,
             rows_only=only and RowsOnlyOut.from_result(only),
-            needed=judged.needed and NeededOut(**judged.needed._asdict()),
+            needed=judged.needed and NeededOut.model_validate(judged.needed),
             exact_test=ExactTestOut(
                 p=found.flips.p,
                 p_holm=found.p_holm,
@@ -157,17 +139,12 @@ class PeakOut(BaseModel):
     gains: dict[float, float] = Field(description="Mean performance less that at lambda = 0, by lambda.")
 
 
-class FlaggedOut(BaseModel):
+class FlaggedOut(Row):
     """A run that learned nothing or diverged."""
 
     run_id: str
     label: str
     why: str
-
-    @classmethod
-    def from_result(cls, found: Flagged) -> "FlaggedOut":
-        """From what was found."""
-        return cls(**found._asdict())
 
 
 class TestsOut(BaseModel):
@@ -186,9 +163,9 @@ class TestsOut(BaseModel):
     def tests(cls, found: Evidence) -> "TestsOut":
         """From what was found."""
         return cls(
-            relation=RelationOut.from_result(found.relation),
+            relation=RelationOut.model_validate(found.relation),
             direction=found.direction,
-            effect=SettingEffectOut.from_result(found.effect),
+            effect=SettingEffectOut.model_validate(found.effect),
             peaks=[PeakOut(model=one.place.model, regularizer=one.regularizer, gains=one.gains) for one in found.peaks],
             differences=[DifferenceOut.from_result(one) for one in found.comparisons],
             smallest_p_holm=found.smallest_p_holm,
@@ -222,14 +199,14 @@ class ConclusionOut(TestsOut):
         told = [*conclusion.findings, *conclusion.population, conclusion.to_quote]
         return cls(
             **dict(TestsOut.tests(found)),
-            learned_nothing=[FlaggedOut.from_result(one) for one in found.learned_nothing],
-            diverged=[FlaggedOut.from_result(one) for one in found.diverged],
+            learned_nothing=[FlaggedOut.model_validate(one) for one in found.learned_nothing],
+            diverged=[FlaggedOut.model_validate(one) for one in found.diverged],
             without=TestsOut.tests(found.without) if found.without else None,
             pooled=over
             and PooledOut(
                 measured=over.measured,
-                relation=RelationOut.from_result(over.relation),
-                effect=SettingEffectOut.from_result(over.effect),
+                relation=RelationOut.model_validate(over.relation),
+                effect=SettingEffectOut.model_validate(over.effect),
             ),
             sentences=[*filter(None, told)],
             methods=conclusion.methods,

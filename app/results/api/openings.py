@@ -7,9 +7,8 @@ from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from app.db.models import ChoiceKind
-from app.results.conclusion.choices import Choice, Opened
+from app.results.conclusion.choices import Choice
 from app.results.openings import OpeningRequest, TestSplit, open_test, read_test_split
-from app.results.statistics.estimate import Estimate
 from app.training.experiments import get_experiment
 from app.web.dependencies import ContextDep, Row
 
@@ -44,16 +43,13 @@ class EstimateOut(Row):
     """A mean over seeds."""
 
     mean: float
-    ci95_half_width: float | None = Field(description="By Student's t; null of one seed.")
+    ci95_half_width: float | None = Field(
+        validation_alias="half_width", description="By Student's t; null of one seed."
+    )
     n: int = Field(description="Seeds.")
 
-    @classmethod
-    def from_result(cls, found: Estimate | None) -> "EstimateOut | None":
-        """From an estimate, if there is one."""
-        return None if found is None else cls(mean=found.mean, ci95_half_width=found.half_width, n=found.n)
 
-
-class OpenedOut(BaseModel):
+class OpenedOut(Row):
     """A setting or a run on the test rows."""
 
     label: str
@@ -63,19 +59,6 @@ class OpenedOut(BaseModel):
     difference: EstimateOut | None = Field(description="Test score less that of the baseline, paired by seed.")
     baseline: str | None
     chosen: int | None = Field(description="Number of the opening that chose it; null where it was not chosen.")
-
-    @classmethod
-    def from_result(cls, found: Opened) -> "OpenedOut":
-        """From what was read."""
-        return cls(
-            label=found.label,
-            test=EstimateOut.from_result(found.test),
-            reason=found.reason,
-            validation=EstimateOut.from_result(found.validation),
-            difference=EstimateOut.from_result(found.difference),
-            baseline=found.baseline,
-            chosen=found.chosen,
-        )
 
 
 class TestSplitOut(BaseModel):
@@ -106,8 +89,8 @@ class TestSplitOut(BaseModel):
             opened_on_rows=split.opened_on_rows,
             settings=[ChoiceOut.from_choice(one) for one in split.settings],
             openings=[OpeningOut.model_validate(one) for one in split.openings],
-            chosen=OpenedOut.from_result(scores.first) if scores else None,
-            scores=[OpenedOut.from_result(one) for one in scores.settings] if scores else None,
+            chosen=OpenedOut.model_validate(scores.first) if scores else None,
+            scores=[OpenedOut.model_validate(one) for one in scores.settings] if scores else None,
         )
 
 

@@ -38,7 +38,7 @@ from app.training.time_left import seconds_left
 from app.web.dependencies import ContextDep
 from app.web.error_responses import status_of
 from app.web.responses import FileKind, figure_file, see
-from app.web.templating import templates
+from app.web.templating import confirm_deletion, templates
 from isoscope.core.errors import InvalidError, IsoscopeError
 
 archives_router = APIRouter()
@@ -236,13 +236,8 @@ def show_experiment(
 def confirm_delete(request: Request, context: ContextDep, experiment_id: str) -> Response:
     """Ask before deleting."""
     experiment = get_experiment(context, experiment_id)
-    shown = {
-        "section": "experiments",
-        "name": experiment.name,
-        "loss": f"All {len(experiment.runs)} runs with their curves and results are deleted; the data set stays.",
-        "back": f"/experiments/{experiment_id}",
-    }
-    return templates.TemplateResponse(request, "web/confirm_delete.html", shown)
+    loss = f"All {len(experiment.runs)} runs with their curves and results are deleted; the data set stays."
+    return confirm_deletion(request, "experiments", experiment.name, loss, f"/experiments/{experiment_id}")
 
 
 @router.post("/{experiment_id}/delete")

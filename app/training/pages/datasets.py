@@ -22,7 +22,7 @@ from app.training.splits import read_division
 from app.web.dependencies import ContextDep
 from app.web.error_responses import status_of
 from app.web.responses import see
-from app.web.templating import templates
+from app.web.templating import confirm_deletion, templates
 from app.web.uploads import parsing
 from isoscope.core.errors import ConflictError, InvalidError, IsoscopeError
 from isoscope.files.compressed import GZIP_SUFFIX
@@ -127,14 +127,8 @@ def choose_quoting(
 def confirm_delete(request: Request, context: ContextDep, dataset_id: str) -> Response:
     """Ask before deleting."""
     dataset = get_dataset(context, dataset_id)
-    shown = {
-        "section": "data",
-        "name": dataset.name,
-        "loss": "Deletes its files and the description of its columns.",
-        "used_by": experiments_using(context, dataset_id),
-        "back": f"/datasets/{dataset_id}",
-    }
-    return templates.TemplateResponse(request, "web/confirm_delete.html", shown)
+    loss, back = "Deletes its files and the description of its columns.", f"/datasets/{dataset_id}"
+    return confirm_deletion(request, "data", dataset.name, loss, back, experiments_using(context, dataset_id))
 
 
 @router.post("/{dataset_id}/delete")

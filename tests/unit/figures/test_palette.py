@@ -24,7 +24,7 @@ def contrast(one, other):
 def test_every_colour_stands_out_from_light_and_dark_paper(paper):
     colours = [palette.MAIN, palette.OTHER, palette.MARKED, palette.QUIET, *palette.SERIES, *palette.METHODS.values()]
     colours += [palette.of_zeta(step / 10) for step in range(11)]
-    colours += [palette.of_lambda(lam) for lam in LAMBDAS] + [palette.of_layer(i, 12) for i in range(12)]
+    colours += [palette.of_lambda(lam) for lam in LAMBDAS]
     assert [colour for colour in colours if contrast(colour, paper) < 3] == []
 
 
@@ -41,11 +41,6 @@ def test_a_greater_lambda_is_a_stronger_colour_until_the_end_of_the_scale():
     spreads = [max(channels(colour)) - min(channels(colour)) for colour in map(palette.of_lambda, (0, 0.5, 1, 3, 5))]
     assert spreads == sorted(spreads)
     assert palette.of_lambda(5) == palette.of_lambda(50)
-
-
-def test_neighbouring_layers_have_different_colours():
-    assert len({palette.of_layer(i, 24) for i in range(24)}) == 24
-    assert palette.of_layer(0, 1).startswith("#")
 
 
 def test_a_faded_colour_keeps_its_channels():

@@ -122,7 +122,16 @@ def healthy_clouds(n, d, rng):
     yield "varied norms", rng.normal(size=(n, d)) * np.exp(rng.normal(size=(n, 1)) / 2)
 
 
-@pytest.mark.parametrize(("n", "d", "seed"), [(300, 16, 0), (300, 16, 1), (300, 128, 2), (2000, 64, 3), (20_000, 8, 4)])
+@pytest.mark.parametrize(
+    ("n", "d", "seed"),
+    [
+        (300, 16, 0),
+        *(
+            pytest.param(*one, marks=pytest.mark.slow)
+            for one in ((300, 16, 1), (300, 128, 2), (2000, 64, 3), (20_000, 8, 4))
+        ),
+    ],
+)
 def test_a_healthy_cloud_has_no_outlier_rows(n, d, seed):
     for name, x in healthy_clouds(n, d, np.random.default_rng((n, d, seed))):
         assert found_in(x.astype(np.float32)) == [], name
