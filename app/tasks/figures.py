@@ -10,7 +10,7 @@ from app.db.task import JudgedVariant, TaskResults
 from app.figures import palette
 from app.figures.axes import linear_axis, log_axis
 from app.figures.figure import Cell, Figure, Table, plain, plot, undefined
-from isoscope.core.formatting import count, number
+from isoscope.core.formatting import count, number, plural
 from isotropy.catalog import METRICS
 
 PALE = 0.45
@@ -62,7 +62,7 @@ def isotropy_of_variants(results: TaskResults) -> Figure:
     if not drawn:
         return undefined(slug, title, "IsoScore is undefined for these vectors.")
     left_out = len(results.variants) - len(drawn)
-    note = f" IsoScore of {count(left_out)} variants is undefined." if left_out else ""
+    note = f" IsoScore of {plural(left_out, 'variant')} is undefined." if left_out else ""
     return Figure(
         slug=slug,
         title=title,
@@ -127,8 +127,8 @@ def _draw(results: TaskResults, places: Sequence[int], across: Across, axis: Axi
         )
     for place, role in named.items():
         if place in places:
-            name = plain(f"{roles[place]}: {variants[place].name}", LONGEST_NAME)
-            name = roles[place] if place == results.baseline else name
+            called = "" if place == results.baseline else f": {variants[place].name}"
+            name = plain(f"{roles[place]}{called}", LONGEST_NAME)
             traces.append(_points(variants, [place], across, role._replace(title=name), SIZE))
     known = [across(variants[place]) for place in places]
     return plot(

@@ -8,7 +8,7 @@ import pytest
 from safetensors.numpy import load
 
 from app.db import job_kinds
-from app.db.models import Embedding, EmbeddingFile, StoredFile, TaskRun, TaskStatus
+from app.db.models import Embedding, EmbeddingFile, EmbeddingStatus, StoredFile, TaskRun, TaskStatus
 from app.db.work import wanted
 from app.queue import Job
 from isoscope.files.inspection import inspect
@@ -85,6 +85,7 @@ def ask(client, corpus):
     return ask
 
 
+@pytest.mark.both_databases
 def test_queries_are_judged_and_the_map_applies_with_numpy(
     client, settings, ask, queries, qrels, numbers, tmp_path, monkeypatch
 ):
@@ -187,10 +188,16 @@ def test_labels_pairs_and_compression(client, settings, ask, numbers):
         ({"kind": "compression", "tolerance": "2"}, None, "tolerance", "up to 1"),
         ({"kind": "compression", "groups": "x"}, None, "groups", "has no column 'x'"),
         ({"kind": "other"}, None, "kind", "queries"),
+        ({"kind": "compression", "labels": "side"}, None, "labels", "takes no labels"),
+        ({"kind": "compression", "query_ids": "_id"}, None, "query_ids", "no queries"),
+        ({"kind": "labels", "labels": "side", "queries_id": "own"}, None, "queries_id", "takes no queries"),
+        ({"kind": "pairs", "groups": "story"}, ["a,b,score", "d0,d1,1"], "groups", "no column 'story'"),
+        ({"kind": "pairs", "ids": "side"}, ["a,b,score", "a,b,1"], "ids", "names"),
     ],
 )
-def test_what_makes_no_task_is_refused_at_its_field(ask, fields, lines, field, word):
-    refused = ask(fields.pop("kind"), lines, "file.csv", **fields)
+def test_what_makes_no_task_is_refused_at_its_field(ask, corpus, fields, lines, field, word):
+    given = {name: corpus if value == "own" else value for name, value in fields.items()}
+    refused = ask(given.pop("kind"), lines, "file.csv", **given)
     assert refused.status_code in (415, 422), refused.text
     told = refused.json()
     assert field in {told.get("field"), *(one["field"] for one in told.get("errors", []))}
@@ -201,6 +208,12 @@ def test_queries_of_another_model_and_rows_with_nan_are_refused(add, ask, number
     narrow = ask("queries", qrels, queries_id=add("n", numbers[1][:, :5]))
     assert (narrow.status_code, narrow.json()["field"]) == (422, "queries_id")
     assert "5 dimensions" in narrow.json()["detail"]
+    draft = ask("queries", qrels, queries_id=add("u", numbers[1], status=EmbeddingStatus.DRAFT))
+    assert (draft.status_code, draft.json()["field"]) == (422, "queries_id")
+    assert "u is not measured" in draft.json()["detail"]
+    large = ask("queries", qrels, queries_id=add("l", numbers[1], **{"n": 2**25}))
+    assert (large.status_code, large.json()["field"]) == (413, "queries_id")
+    assert "the limit of a task" in large.json()["detail"]
     broken = ask("queries", qrels, queries_id=add("b", numbers[1], n_left_out=2))
     assert (broken.status_code, broken.json()["field"]) == (422, "queries_id")
     assert "2 rows of b hold NaN" in broken.json()["detail"]
@@ -229,6 +242,7 @@ def test_what_is_cancelled_is_not_judged_and_a_kill_begins_afresh(client, contex
     assert client.get(f"/api/tasks/{task}").json()["status"] == "cancelled"
 
 
+@pytest.mark.both_databases
 def test_other_vectors_and_deleting_take_tasks_and_files_with_them(client, context, ask, corpus, queries, qrels):
     task = ask("queries", qrels, queries_id=queries, launch="false").json()
     assert task["status"] == "draft"
