@@ -16,26 +16,6 @@ NAME = "Subject-verb agreement (synthetic)"
 TEXTS, LABELS = "sentence", "construction"
 
 SWEEP_NAME = "Sample: does isotropy help classify sentences?"
-SWEEP = {
-    "model": BUNDLED,
-    "text_columns": [TEXTS],
-    "label_column": LABELS,
-    "lambdas": [-0.1, -0.03, 0.0, 0.1, 0.3],
-    "seeds": [0, 1, 2],
-    "epochs": None,
-    "max_steps": 40,
-    "learning_rate": 1e-4,
-    "warmup": 0.1,
-    "max_length": 32,
-    "shrinkage_points": 12_000,
-    "probe_every": 20,
-}
-"""Chosen by trial, to take some twenty seconds a run. Constructions are learned within these steps.
-
-Agreement itself (the column ``label``) takes some hundred steps; at rates that learn it sooner, some seeds stay at
-chance and layers collapse at λ = -0.1.
-"""
-
 EMBEDDING_NAME = "Sample sentences"
 ENCODING = EncodingConfig(
     model=BUNDLED, text_columns=[TEXTS], label_column=LABELS, layers=[3, 6], max_rows=1000, max_length=32
@@ -57,8 +37,31 @@ def launch_samples(context: Context) -> bool:
 
 def launch_sample_sweep(context: Context) -> Experiment:
     """Launch the sample sweep, beside any earlier one."""
-    dataset = get_sample_dataset(context)
-    return create_experiment(context, SweepRequest(name=SWEEP_NAME, dataset_id=dataset.id, **SWEEP))
+    return create_experiment(context, sample_sweep(get_sample_dataset(context)))
+
+
+def sample_sweep(dataset: Dataset) -> SweepRequest:
+    """Return the sweep, chosen by trial to take some twenty seconds a run.
+
+    Constructions are learned within these steps. Agreement itself (the column ``label``) takes some hundred; at rates
+    that learn it sooner, some seeds stay at chance and layers collapse at λ = -0.1.
+    """
+    return SweepRequest(
+        name=SWEEP_NAME,
+        model=BUNDLED,
+        dataset_id=dataset.id,
+        text_columns=[TEXTS],
+        label_column=LABELS,
+        lambdas=[-0.1, -0.03, 0.0, 0.1, 0.3],
+        seeds=[0, 1, 2],
+        epochs=None,
+        max_steps=40,
+        learning_rate=1e-4,
+        warmup=0.1,
+        max_length=32,
+        shrinkage_points=12_000,
+        probe_every=20,
+    )
 
 
 def launch_sample_encoding(context: Context) -> Encoding:

@@ -331,7 +331,8 @@ class Encodings(Connection):
 
 def change_of(change: Mapping[str, Any]) -> Row:
     """Return a change of a description as JSON has it."""
-    return change | {"tags": list(change["tags"])} if change.get("tags") is not None else dict(change)
+    tags = change.get("tags")
+    return dict(change) if tags is None else {**change, "tags": list(tags)}
 
 
 def likely_columns(texts: Mapping[str, Any]) -> list[str]:
