@@ -69,13 +69,13 @@ def describe(row: Described, change: DescriptionChange) -> None:
 
 def on_shelf(table: Table, shelf: Shelf, tag: str = "") -> list[ColumnElement[bool]]:
     """Return the conditions of rows on a shelf, and with this tag whatever its case."""
-    of_shelf: dict[Shelf, list[ColumnElement[bool]]] = {
+    shelves: dict[Shelf, list[ColumnElement[bool]]] = {
         Shelf.ACTIVE: [table.archived_at.is_(None)],
         Shelf.STARRED: [table.starred.is_(True)],
         Shelf.ARCHIVED: [table.archived_at.is_not(None)],
         Shelf.ALL: [],
     }
-    conditions = of_shelf[shelf]
+    conditions = list(shelves[shelf])
     if tag:
         kind = table.tags.property.mapper.class_
         conditions.append(table.tags.any(func.lower(kind.tag) == func.lower(tag)))

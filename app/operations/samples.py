@@ -13,28 +13,12 @@ from app.training.sweeps import SweepRequest
 
 FOLDER = FILES / "samples" / "agreement"
 NAME = "Subject-verb agreement (synthetic)"
-TEXTS, LABELS = "sentence", "label"
+TEXTS, LABELS = "sentence", "construction"
 
-SWEEP_NAME = "Sample: does isotropy help agreement?"
-SWEEP = {
-    "model": BUNDLED,
-    "text_columns": [TEXTS],
-    "label_column": LABELS,
-    "lambdas": [-0.03, -0.01, 0.0, 0.1, 0.3],
-    "seeds": [0, 1, 2],
-    "epochs": None,
-    "max_steps": 50,
-    "learning_rate": 1.5e-4,
-    "warmup": 0.1,
-    "max_length": 32,
-    "shrinkage_points": 12_000,
-    "probe_every": 25,
-}
-"""Chosen by trial: accuracy rises above chance within the steps, and at no λ does a layer collapse."""
-
+SWEEP_NAME = "Sample: does isotropy help classify sentences?"
 EMBEDDING_NAME = "Sample sentences"
 ENCODING = EncodingConfig(
-    model=BUNDLED, text_columns=[TEXTS], label_column="construction", layers=[3, 6], max_rows=1000, max_length=32
+    model=BUNDLED, text_columns=[TEXTS], label_column=LABELS, layers=[3, 6], max_rows=1000, max_length=32
 )
 """The middle and the last layer; 1,000 sentences are encoded and measured in seconds."""
 
@@ -53,8 +37,31 @@ def launch_samples(context: Context) -> bool:
 
 def launch_sample_sweep(context: Context) -> Experiment:
     """Launch the sample sweep, beside any earlier one."""
-    dataset = get_sample_dataset(context)
-    return create_experiment(context, SweepRequest(name=SWEEP_NAME, dataset_id=dataset.id, **SWEEP))
+    return create_experiment(context, sample_sweep(get_sample_dataset(context)))
+
+
+def sample_sweep(dataset: Dataset) -> SweepRequest:
+    """Return the sweep, chosen by trial to take some twenty seconds a run.
+
+    Constructions are learned within these steps. Agreement itself (the column ``label``) takes some hundred; at rates
+    that learn it sooner, some seeds stay at chance and layers collapse at λ = -0.1.
+    """
+    return SweepRequest(
+        name=SWEEP_NAME,
+        model=BUNDLED,
+        dataset_id=dataset.id,
+        text_columns=[TEXTS],
+        label_column=LABELS,
+        lambdas=[-0.1, -0.03, 0.0, 0.1, 0.3],
+        seeds=[0, 1, 2],
+        epochs=None,
+        max_steps=40,
+        learning_rate=1e-4,
+        warmup=0.1,
+        max_length=32,
+        shrinkage_points=12_000,
+        probe_every=20,
+    )
 
 
 def launch_sample_encoding(context: Context) -> Encoding:

@@ -368,7 +368,7 @@ class Encodings(Connection):
 def change_of(change: Mapping[str, Any]) -> Row:
     """Return a change of a description as JSON has it."""
     tags = change.get("tags")
-    return {**change, **({} if tags is None else {"tags": list(tags)})}
+    return dict(change) if tags is None else {**change, "tags": list(tags)}
 
 
 def likely_columns(texts: Mapping[str, Any]) -> list[str]:

@@ -26,7 +26,7 @@ def test_who_asks_is_notified_once_when_the_experiment_ends(tmp_path, empty_data
         assert page.evaluate("window.shown") == []
         with context.sessions.begin() as session:
             session.get(Experiment, sweep).runs[1].status = RunStatus.FINISHED
-        page.wait_for_function("window.shown.length === 1")
+        expect(page.locator("[data-notify]")).to_have_count(0)
         assert page.evaluate("window.shown") == [["My sweep has ended", "2 runs finished"]]
         page.reload()
         expect(page.get_by_role("heading", name="My sweep")).to_be_visible()

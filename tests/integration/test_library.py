@@ -150,7 +150,7 @@ class TestSearch:
 
     def test_what_is_chosen_is_offered_to_be_compared(self, client):
         page = client.get("/embeddings").text
-        assert page.count('type="checkbox" name="id"') == 2
+        assert page.count('type="checkbox" name="id"') == 3
         assert '<form class="bare" method="get" action="/compare">' in page
 
 
