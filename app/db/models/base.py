@@ -22,6 +22,7 @@ from app.db.states import (
     Phase,
     Pooling,
     ResultStatus,
+    RowsBy,
     RunStatus,
     Split,
 )
@@ -57,6 +58,7 @@ class Base(DeclarativeBase):
         ImportStatus: stored_by_value(ImportStatus),
         Pooling: stored_by_value(Pooling),
         ResultStatus: stored_by_value(ResultStatus),
+        RowsBy: stored_by_value(RowsBy),
         MeasurementStatus: stored_by_value(MeasurementStatus),
         RunStatus: stored_by_value(RunStatus),
         ChoiceKind: stored_by_value(ChoiceKind),
