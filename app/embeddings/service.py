@@ -271,7 +271,8 @@ def get_figures_stored(context: Context, embedding_id: str, read: Collection[str
     data = case((FigureData.slug.in_(read), FigureData.data), else_=null())
     wanted = select(FigureData.slug, data).where(FigureData.embedding_id == embedding_id)
     with context.sessions() as session:
-        return dict(session.execute(wanted).tuples().all())
+        rows = session.execute(wanted).all()
+    return {row[0]: row[1] for row in rows}
 
 
 def get_figure_slugs(context: Context, embedding_id: str) -> set[str]:
