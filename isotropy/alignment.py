@@ -6,8 +6,6 @@ cosine change. The two may have different numbers of dimensions.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -23,7 +21,8 @@ ROWS = 3000
 MOST_DIMENSIONS = 2048
 """Dimensions up to which the Procrustes residual is found: it takes the singular values of a matrix of so many."""
 
-Statistic = Callable[[Tensor, Tensor], Score]
+ROUNDING = 1e-9
+"""Distance from 0 or 1 below which a value is that, but for the rounding of what it is made of."""
 
 
 def alignment(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> dict[str, Score]:
@@ -44,11 +43,12 @@ def alignment(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> dict[str, Scor
         few = Score.undefined(f"It takes at least {FEWEST_FOR_SE} rows that both have; {there_are(len(x))}.")
         return {"cka": few, "neighbor_overlap": few, "procrustes": few}
     x, y = (one.double() / (float(one.abs().amax()) or 1.0) for one in (x, y))
-    return {
+    found = {
         "cka": _cka_with_error(x, y, blocks),
         "neighbor_overlap": _overlap(x, y, blocks),
         "procrustes": _residual_with_error(x, y, blocks),
     }
+    return {slug: _without_rounding(score) for slug, score in found.items()}
 
 
 def cka(x: Tensor, y: Tensor) -> Score:
@@ -126,6 +126,13 @@ def _overlap(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> Score:
     whole = Score(float(kept.mean()))
     left_out = [Score(float(kept[left].mean())) for left in _left_out(blocks)]
     return whole.with_error(error_parts(whole, left_out, _shares(blocks)))
+
+
+def _without_rounding(score: Score) -> Score:
+    """Return exactly 0 or 1, without error, where a score is that but for rounding."""
+    if score.value is None or (score.se or 0) > ROUNDING or abs(score.value - round(score.value)) > ROUNDING:
+        return score
+    return Score(float(round(score.value))).with_error([0.0] * len(score.parts))
 
 
 def _left_out(blocks: NDArray[np.int64]) -> list[Tensor]:

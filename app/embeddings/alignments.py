@@ -140,4 +140,5 @@ def _value(measure: AlignmentEntry, value: float | None, parts: list[float], rea
         return AlignmentValue(measure, value, None, None, None, reason)
     se = hypot(*parts)
     half = quantile(0.05, block_degrees(len(parts))) * se
-    return AlignmentValue(measure, value, se, value - half, value + half, reason)
+    least, greatest = measure.bounds
+    return AlignmentValue(measure, value, se, max(value - half, least), min(value + half, greatest), reason)

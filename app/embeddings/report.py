@@ -18,7 +18,7 @@ from app.embeddings.headline import headline_of
 from app.embeddings.lookups import read_neighbours, with_lookup
 from app.embeddings.readings import groups_of, headlines_of
 from app.embeddings.selections import selections_of
-from app.embeddings.service import get_figure_data, get_figure_slugs
+from app.embeddings.service import get_figure_data, get_figures_stored
 from app.embeddings.zeta_curves import ShrinkageDep, ShrinkageQuery, read_shrinkage
 from app.figures.figure import Cell, Figure, Table
 from isotropy.catalog import METHODS
@@ -38,10 +38,11 @@ class ReportQuery(NamedTuple):
 
 def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, whole: bool = False) -> dict[str, Any]:
     """What the template of the report shows; the projection only with ``whole``, else whether there is one."""
-    stored = get_figure_slugs(context, embedding.id)
-    data = get_figure_data(context, embedding.id, *(stored if whole else stored.intersection(READ_AT_ONCE)))
+    read = {one.slug for one in FIGURES} | {"neighbours"} if whole else READ_AT_ONCE
+    stored = get_figures_stored(context, embedding.id, read)
+    data = {slug: one for slug, one in stored.items() if one is not None}
     figures = figures_of([Subject.from_embedding(embedding, data)])
-    later = [] if whole else sorted(stored & HEAVY)
+    later = [] if whole else sorted(stored.keys() & HEAVY)
     shown = [figure for figure in figures if figure.slug not in later]
     return {
         "headline": headline_of(embedding),

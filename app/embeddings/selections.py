@@ -102,7 +102,8 @@ def left_out_by(context: Context, embedding_id: str, finding: str) -> LeftOut:
 
 def selections_of(context: Context, embedding: Embedding) -> dict[str, str]:
     """Return the selections made of an embedding by its findings: the id of the newest for each slug."""
-    if not embedding.findings:
+    slugs = {one["slug"] for one in embedding.findings}
+    if not any(one.removed for slug, one in FINDINGS.items() if slug in slugs):
         return {}
     made = select(Embedding.id, Embedding.provenance).where(
         Embedding.source_id == embedding.id,

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
-from sqlalchemy import delete, or_, select, update
+from sqlalchemy import case, delete, null, or_, select, update
 from sqlalchemy.orm import Session, defer, selectinload
 
 from app.context import Context
@@ -270,6 +270,15 @@ def get_stored_figure(context: Context, embedding_id: str, slug: str) -> dict[st
             f"to measure it with this version."
         )
     return data[slug]
+
+
+def get_figures_stored(context: Context, embedding_id: str, read: Collection[str]) -> dict[str, dict[str, Any] | None]:
+    """Every figure of which an embedding has data, in one query: the data of those to be ``read``, None of others."""
+    data = case((FigureData.slug.in_(read), FigureData.data), else_=null())
+    wanted = select(FigureData.slug, data).where(FigureData.embedding_id == embedding_id)
+    with context.sessions() as session:
+        rows = session.execute(wanted).all()
+    return {row[0]: row[1] for row in rows}
 
 
 def get_figure_slugs(context: Context, embedding_id: str) -> set[str]:

@@ -15,6 +15,8 @@ class AlignmentEntry:
     meaning: str
     pitfall: str
     citation: str
+    bounds: tuple[float, float] = (0.0, 1.0)
+    """Where no interval goes beyond."""
 
 
 ALIGNMENTS = {
@@ -25,6 +27,7 @@ ALIGNMENTS = {
             name="Linear CKA, debiased",
             range="about 0 (unrelated) to 1 (equal up to rotation and scale)",
             meaning="Whether the same pairs of rows are similar in both.",
+            bounds=(-1.0, 1.0),
             pitfall="A few directions with large variance decide it.",
             citation="Kornblith, Norouzi, Lee & Hinton (2019). Similarity of Neural Network Representations Revisited. "
             "ICML 2019. Song, Smola, Gretton, Bedo & Borgwardt (2012). Feature Selection via Dependence Maximization. "

@@ -89,6 +89,10 @@ def test_rows_at_the_center_are_hubs():
     assert one.effect.after.value == pytest.approx(0.8, abs=0.03)
 
 
+def test_a_slow_decay_over_many_dimensions_makes_no_hubs():
+    assert "hubs" not in found_in(generated(random(5), 600, 400, 0.7))
+
+
 def test_a_cloud_of_a_few_directions_has_collapsed_to_them():
     low = random().normal(size=(1500, 5)) @ np.linalg.qr(random(1).normal(size=(40, 5)))[0].T
     one = first_of(low + 1e-3 * random(2).normal(size=low.shape))
