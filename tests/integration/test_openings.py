@@ -137,7 +137,10 @@ def test_the_page_asks_before_it_opens_and_works_as_a_plain_form(client, context
     assert "kept</textarea>" in refused.text
     assert client.post(here, data={"choose": "λ = 1", "note": "x" * 3000}).status_code == 422
     opened = client.post(here, data={"choose": "λ = 1", "run": "", "note": "because", "by": "Ada"})
-    assert (opened.status_code, opened.headers["location"]) == (303, f"/experiments/{experiment_id}#test")
+    assert (opened.status_code, opened.headers["location"]) == (
+        303,
+        f"/experiments/{experiment_id}?tab=conclusion#test",
+    )
     assert "“because”" in client.get(f"/experiments/{experiment_id}").text
     assert "Change the choice" in client.get(here).text
 

@@ -9,6 +9,7 @@ from fastapi import APIRouter, File, Form, Query, Request, Response, UploadFile
 from app.context import Context
 from app.db.models import ImportStatus
 from app.db.options.regularizers import NAMES, reading
+from app.figures.labels import head
 from app.results.api.experiments import export_of
 from app.results.conclusion.conclusion import read_conclusion
 from app.results.exchange import cancel_import, create_import, export_experiment, get_import, list_imports
@@ -17,6 +18,7 @@ from app.results.figures.study import outcome_of
 from app.results.figures.sweep_curves import WINDOWS
 from app.results.labels import SCALES, WATCHED, title_of
 from app.results.openings import OpeningRequest, name_of_user, open_test, read_test_split
+from app.results.run_set import RunSet, settings
 from app.results.run_table import RunQueryDep, RunTable, address, read_listing, read_table
 from app.results.search.listing import RunQuery
 from app.results.statistics.estimate import Error
@@ -27,6 +29,7 @@ from app.training.queue_status import list_workers
 from app.web.dependencies import ContextDep
 from app.web.error_responses import status_of
 from app.web.responses import FileKind, figure_file, see
+from app.web.tabs import Tab, chosen_tab
 from app.web.templating import templates
 from isoscope.core.errors import InvalidError, IsoscopeError
 
@@ -91,6 +94,18 @@ def _form(request: Request, context: Context, problem: IsoscopeError | None = No
 
 router = APIRouter(prefix="/experiments")
 
+TABS = (
+    Tab("scatter", "Scatter"),
+    Tab("conclusion", "Conclusion"),
+    Tab("layers", "Layers"),
+    Tab("training", "Training"),
+    Tab("runs", "Runs"),
+    Tab("paper", "Paper"),
+    Tab("settings", "Settings"),
+)
+TAB_OF_SECTION = {"methods": "conclusion", "layers": "layers", "directions": "layers", "training": "training"}
+"""Parts of an experiment's page, and which of them shows the figures of a section."""
+
 MOST_UNFOLDED = 12
 """Rows of the numbers that are shown beside a figure."""
 
@@ -142,7 +157,9 @@ def _table(context: Context, experiment_id: str, wanted: RunQuery) -> RunTable:
 def show_experiment(
     request: Request, context: ContextDep, experiment_id: str, query: SweepDep, wanted: RunQueryDep
 ) -> Response:
-    """The sweep and its runs; updates itself until all have ended. What lies further down comes when it is reached."""
+    """A part of the sweep; updates itself until all runs have ended. Figures come when they are reached."""
+    tab = chosen_tab(TABS, query.tab, "runs" if wanted != RunQuery() else "")
+    query = query._replace(tab="" if tab == TABS[0].slug else tab)
     experiment = get_experiment(context, experiment_id)
     config = experiment.config
     sweep = Sweep.of(experiment)
@@ -158,7 +175,9 @@ def show_experiment(
         "table": _table(context, experiment_id, wanted),
         "scale": SCALES[config.metric],
         "query": query,
-        "scatters": [read_figure(context, experiment, slug, query, sweep) for slug in query.scatters],
+        "scatters": [
+            read_figure(context, experiment, slug, query, sweep) for slug in query.scatters if tab == "scatter"
+        ],
         "errors": Error,
         "choices": choices(sweep),
         "colouring": colouring,
@@ -168,7 +187,11 @@ def show_experiment(
         "methods": {NAMES[name]: name in reading("zeta") for name in sweep.compared if name != "none"},
         "fixed": {NAMES[name]: lam for name, lam in config.fixed_regularizers.items()},
         "figures": by_section(offered(experiment)),
-        "figure_sections": SECTIONS,
+        "figure_sections": {one: title for one, title in SECTIONS.items() if TAB_OF_SECTION[one] == tab},
+        "tabs": TABS,
+        "tab": tab,
+        "settings": settings(RunSet(experiment.runs)) if tab == "settings" else None,
+        "head": head,
         "watched": {measure: title_of(measure) for measure in WATCHED},
         "windows": WINDOWS,
         "counts": Counter(run.status for run in experiment.runs),
@@ -252,7 +275,7 @@ def open_scores(
         open_test(context, experiment_id, wanted)
     except IsoscopeError as error:
         return _page(request, context, experiment_id, error, typed)
-    return see(f"/experiments/{experiment_id}#test")
+    return see(f"/experiments/{experiment_id}?tab=conclusion#test")
 
 
 def _at_most(text: str, most: int, field: str) -> str:
