@@ -63,7 +63,7 @@ def test_an_undefined_measure_is_null_with_a_reason_from_the_row_to_the_files(cl
     told = {one["measure"]: one for one in strict(answer.text)["measurements"]}
     assert all((told[slug]["value"], told[slug]["reason"]) == (None, rows[slug].reason) for slug in undefined)
 
-    page = client.get(f"/embeddings/{embedding_id}").text
+    page = every_tab(client, f"/embeddings/{embedding_id}").text
     assert all(rows[slug].reason in page for slug in undefined - {"isoscore_star", "spectrum"})
     for slug in ("zeta", "activation", "spectrum", "anisotropy", "cosines"):
         strict(client.get(f"/embeddings/{embedding_id}/figures/{slug}.json").text)

@@ -90,11 +90,8 @@ def test_the_runs_table_has_a_column_for_all_that_varies(client, launch):
         for rows in (8, 32)
         for lam, method in ((0.0, Regularizer.NONE), (1.0, Regularizer.ISTAR), (1.0, Regularizer.COSREG))
     ]
-    page = words(
-        every_tab(
-            client, f"/experiments/{launch(*runs, grid={'batch_size': [8, 32]}, fixed_regularizers={'spectrum': 0.5})}"
-        )
-    )
+    experiment = launch(*runs, grid={"batch_size": [8, 32]}, fixed_regularizers={"spectrum": 0.5})
+    page = words(client.get(f"/experiments/{experiment}?tab=runs"))
     heads = re.findall(r'<th scope="col"[^>]*>\s*(?:<a [^>]*>)?([^<]*)', page.split("<caption>One row")[1])
     assert heads == ["Regularizer", "λ", "Batch size", "Status", "Accuracy", "IsoScore★", "Time", ""]
     assert "6 runs. All: ζ = 0.2; seed 0." in page
@@ -182,7 +179,7 @@ def test_the_address_says_how_training_is_drawn(client, launch):
     assert client.get(f"{at}/figures/learning.json?log=1").json()["layout"]["yaxis"]["type"] == "log"
     assert "mean of the 5 logged values" in words(client.get(f"{at}/figures/learning.html?smooth=5"))
     assert "no smoothing" in words(client.get(f"{at}/figures/learning.html?smooth=4"))
-    page = words(client.get(f"{at}?seeds=1&log=1&smooth=21&measure=mean_cosine&setting=1"))
+    page = words(every_tab(client, f"{at}?seeds=1&log=1&smooth=21&measure=mean_cosine&setting=1"))
     for kept in ("learning.html?seeds=1&log=1&smooth=21", "layers.html?measure=mean_cosine&setting=1"):
         assert f"/figures/{kept}" in page, kept
     assert '<input type="hidden" name="setting" value="1">' in page
