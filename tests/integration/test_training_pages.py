@@ -95,7 +95,7 @@ def test_the_runs_table_has_a_column_for_all_that_varies(client, launch):
     heads = re.findall(r'<th scope="col"[^>]*>\s*(?:<a [^>]*>)?([^<]*)', page.split("<caption>One row")[1])
     assert heads == ["Regularizer", "λ", "Batch size", "Status", "Accuracy", "IsoScore★", "Time", ""]
     assert "6 runs. All: ζ = 0.2; seed 0." in page
-    assert "Regularizers: I-STAR (ζ = 0.2), CosReg, none. Every run adds spectrum control at λ = 0.5." in page
+    assert "Regularizers: I-STAR (ζ = 0.2), CosReg. Every run adds spectrum control at λ = 0.5." in page
     assert 'aria-label="Details of CosReg, λ = 1, batch size 32, seed 0"' in page
     assert "Accuracy, 0 to 1, is on the validation rows" in page
     assert "batch 8, 32, rate 3e−5" in page
