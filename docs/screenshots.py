@@ -91,7 +91,7 @@ def show_embeddings(tour: Tour, folder: Path) -> None:
     expect(page.get_by_role("button", name="Measure these embeddings")).to_be_visible()
     tour.picture("upload", 760)
     page.get_by_role("button", name="Measure these embeddings").click()
-    expect(page.get_by_role("heading", name="IsoScore★ and its shrinkage")).to_be_visible()
+    expect(page.get_by_role("navigation", name="Parts of this page")).to_be_visible()
     tour.picture("report", 1050)
 
 
@@ -136,8 +136,7 @@ def show_experiment(tour: Tour, experiment: str) -> None:
     wait(tour, experiment)
     tour.open(f"/experiments/{experiment}")
     tour.picture("experiment", 1220)
-    tour.open(f"/experiments/{experiment}#runs")
-    page.locator("#means").evaluate("(late) => late.scrollIntoView()")
+    tour.open(f"/experiments/{experiment}?tab=paper")
     page.locator("#means summary", has_text="LaTeX").click()
     tour.picture("means", 760, "#means")
 

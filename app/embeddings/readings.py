@@ -116,9 +116,21 @@ def _estimates(head: Measure, readings: Mapping[str, Reading]) -> tuple[tuple[st
     return tuple((name, value) for name, value in found if value is not None) if len(same) > 1 else ()
 
 
-def groups_of(embedding: Embedding) -> dict[str, list[Reading]]:
+class Idea(NamedTuple):
+    """A reading with its variants, which tell the same in other ways."""
+
+    reading: Reading
+    variants: list[Reading]
+
+
+def groups_of(embedding: Embedding) -> dict[str, list[Idea]]:
     """All numbers by the heading of their group; a group of which nothing was measured is left out."""
-    return grouped(readings_of(embedding), lambda reading: reading.measure)
+    found = {one.measure.slug: one for one in readings_of(embedding)}
+    ideas = {slug: Idea(one, []) for slug, one in found.items() if one.measure.variant_of not in found}
+    for one in found.values():
+        if one.measure.variant_of in ideas:
+            ideas[one.measure.variant_of].variants.append(one)
+    return grouped(ideas.values(), lambda idea: idea.reading.measure)
 
 
 def grouped(items: Iterable[Grouped], measure: Callable[[Grouped], Measure]) -> dict[str, list[Grouped]]:

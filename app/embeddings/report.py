@@ -5,13 +5,13 @@ from dataclasses import replace
 from typing import Annotated, Any, NamedTuple
 from urllib.parse import urlencode
 
-from fastapi import Depends, Query
+from fastapi import Depends, Query, Request
 
 from app.context import Context
 from app.db.models import Embedding, PostProcessing
 from app.embeddings.comparison import Compared, distinct_names
 from app.embeddings.figures.overlay import Subject
-from app.embeddings.figures.report import DRAWN, FIGURES, figures_of
+from app.embeddings.figures.report import DRAWN, FIGURES, TAB_OF, figures_of
 from app.embeddings.figures.sample_size import SAMPLE_SIZE
 from app.embeddings.findings import shown_findings
 from app.embeddings.headline import headline_of
@@ -21,35 +21,51 @@ from app.embeddings.selections import selections_of
 from app.embeddings.service import get_figure_data, get_figures_stored
 from app.embeddings.zeta_curves import ShrinkageDep, ShrinkageQuery, read_shrinkage
 from app.figures.figure import Cell, Figure, Table
+from app.web.tabs import Tab, chosen_tab
 from isotropy.catalog import METHODS
 
 LARGE = frozenset(one.slug for one in FIGURES if one.large)
 HEAVY = frozenset(one.slug for one in FIGURES if one.heavy)
-READ_AT_ONCE = (SAMPLE_SIZE, "neighbours")
-"""What the page reads of ``FigureData``. The projection is a megabyte: its own page has it, and fills its place."""
+READ_AT_ONCE = {"map": SAMPLE_SIZE, "neighbors": "neighbours"}
+"""What a tab reads of ``FigureData``. The projection is a megabyte: its own page has it, and fills its place."""
+TABS = (
+    Tab("overview", "Overview"),
+    Tab("map", "Map and rows"),
+    Tab("directions", "Directions"),
+    Tab("neighbors", "Neighbors"),
+    Tab("task", "Task", "/tasks"),
+    Tab("lab", "Post-processing", "/lab"),
+    Tab("measures", "All measures"),
+    Tab("source", "Source"),
+)
+"""The parts of a report."""
 
 
 class ReportQuery(NamedTuple):
-    """What the URL says of a report: how the shrinkage is read, and whose neighbors are shown."""
+    """What the URL says of a report: how the shrinkage is read, whose neighbors are shown, and which part of it."""
 
     shrinkage: ShrinkageQuery
     name: str | None
+    tab: str = TABS[0].slug
 
 
 def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, whole: bool = False) -> dict[str, Any]:
     """What the template of the report shows; the projection only with ``whole``, else whether there is one."""
-    read = {one.slug for one in FIGURES} | {"neighbours"} if whole else READ_AT_ONCE
+    read = {one.slug for one in FIGURES} | {"neighbours"} if whole else {READ_AT_ONCE.get(query.tab, "")}
     stored = get_figures_stored(context, embedding.id, read)
     data = {slug: one for slug, one in stored.items() if one is not None}
     figures = figures_of([Subject.from_embedding(embedding, data)])
     later = [] if whole else sorted(stored.keys() & HEAVY)
-    shown = [figure for figure in figures if figure.slug not in later]
+    shown = [one for one in figures if one.slug not in later and (whole or TAB_OF[one.slug] == query.tab)]
     return {
         "headline": headline_of(embedding),
         "findings": shown_findings(embedding, selections_of(context, embedding)),
         "headlines": headlines_of(embedding),
         "groups": groups_of(embedding),
         "drawn": DRAWN,
+        "tab_of": TAB_OF,
+        "tabs": TABS,
+        "tab": query.tab,
         "later": later,
         "sample_size": next((figure for figure in shown if figure.slug == SAMPLE_SIZE), None),
         "shape": [figure for figure in shown if figure.slug != SAMPLE_SIZE],
@@ -128,8 +144,13 @@ def _choice(
 ChoiceDep = Annotated[Choice, Depends(_choice)]
 
 
-def _report(shrinkage: ShrinkageDep, name: Annotated[str | None, Query()] = None) -> ReportQuery:
-    return ReportQuery(shrinkage, name)
+def _report(
+    request: Request, shrinkage: ShrinkageDep, name: Annotated[str | None, Query()] = None, tab: str = ""
+) -> ReportQuery:
+    """A form of a part asks without the part's name: what it asks for tells the part."""
+    asked = request.query_params.keys()
+    usual = "neighbors" if name is not None else "directions" if asked & {"zeta", "rows", "source"} else ""
+    return ReportQuery(shrinkage, name, chosen_tab(TABS, tab, usual))
 
 
 ReportDep = Annotated[ReportQuery, Depends(_report)]

@@ -126,11 +126,6 @@ class RunTable:
             return palette.of_lambda(lam)
         return palette.METHODS[regularizer]
 
-    @property
-    def said(self) -> dict[str, str]:
-        """What its URL holds, by name."""
-        return given(self.query)
-
     def url(self, page: int = 1, **changed: str) -> str:
         """The same table with something else in its URL, which holds only what is not so by itself."""
         return f"{self.base}{encoded(self.query._replace(page=page), **changed)}"

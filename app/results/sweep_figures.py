@@ -48,6 +48,8 @@ class SweepQuery(NamedTuple):
     log: bool = False
     smooth: int = 1
     """Logged values that one drawn value is the mean of."""
+    tab: str = ""
+    """Which part of an experiment's page; empty: the first, or none on pages without parts."""
 
     @property
     def scatters(self) -> list[str]:
@@ -66,6 +68,7 @@ class SweepQuery(NamedTuple):
             "setting": str(self.setting or ""),
             "log": "1" if self.log else "",
             "smooth": str(self.smooth) if self.smooth > 1 else "",
+            "tab": self.tab,
         }
         return {name: value for name, value in said.items() if value}
 
@@ -203,7 +206,7 @@ _ALL = (
         lambda asked: profiles(asked.sweep, list_run_figures(asked.context, asked.which, ACTIVATION)),
     ),
     SweepFigure(
-        "late-anisotropy", "k-th anisotropy late in training", "directions", _late_anisotropy, unfolded=True
+        "late-anisotropy", "k-th anisotropy late in training", "directions", _late_anisotropy
     ),
     SweepFigure("twonn", "Intrinsic dimension, TwoNN by layer", "layers", _by_layer("twonn")),
     SweepFigure(
@@ -270,10 +273,11 @@ def _sweep(
     setting: Whole = 0,
     log: bool = False,
     smooth: Whole = 1,
+    tab: str = "",
 ) -> SweepQuery:
     look = ScatterStyle(seeds, error, colour)
     watched = measure if measure in WATCHED else WATCHED[0]
-    return SweepQuery(view, look, watched, setting, log, smooth if smooth in WINDOWS else 1)
+    return SweepQuery(view, look, watched, setting, log, smooth if smooth in WINDOWS else 1, tab)
 
 
 SweepDep = Annotated[SweepQuery, Depends(_sweep)]

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 from app.context import Context
 from app.db.config import RunConfig, Seed, TrainingConfig, TrainingOptions, renamed, words_for_booleans
 from app.db.models import Dataset, DatasetOrigin
-from app.db.options.option import DATA, MEASURING, SWEPT, Group, Option
+from app.db.options.option import DATA, SWEPT, Group, Option
 from app.db.options.regularization import ABOUT_LAMBDA, ABOUT_ZETA, Weight, Zeta
 from app.db.options.regularizers import reading
 from app.db.types import RowId
@@ -111,7 +111,7 @@ class SweepRequest(TrainingOptions):
         Option(
             "Name",
             "What the experiment is called. Empty: after model and data set.",
-            MEASURING,
+            DATA,
             more="It can be searched for, and files that are downloaded are called by it.",
         ),
     ] = None

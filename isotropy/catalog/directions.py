@@ -51,6 +51,7 @@ MEASURES = (
     ),
     Measure(
         slug="mean_share",
+        variant_of="mean_cosine",
         group="directions",
         name="Share of the mean",
         symbol="‖μ‖²/E‖x‖²",
@@ -87,6 +88,7 @@ MEASURES = (
     ),
     Measure(
         slug="anisotropy_centred",
+        variant_of="anisotropy_raw",
         group="directions",
         name="k-th anisotropy, centered",
         symbol="A_k",
@@ -125,6 +127,7 @@ MEASURES = (
     ),
     Measure(
         slug="cosine_histogram",
+        variant_of="mean_cosine",
         group="directions",
         name="Histogram of cosines",
         symbol="cos(x_i, x_j)",
@@ -143,6 +146,7 @@ MEASURES = (
     ),
     Measure(
         slug="rogue_dimensions",
+        variant_of="activation_profile",
         group="directions",
         name="Rogue dimensions",
         symbol="max CC_i",
@@ -171,6 +175,7 @@ MEASURES = (
     ),
     Measure(
         slug="partition_log",
+        variant_of="partition",
         group="directions",
         name="Partition function, logarithm",
         symbol="log I(X)",

@@ -4,7 +4,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 
-from isotropy.catalog import GROUPS, METHODS, PLACES, Measure, Method, Parameter, measures_of
+from isotropy.catalog import GROUPS, MEASURES, METHODS, PLACES, Measure, Method, Parameter, measures_of
 
 INTRODUCTION = """\
 # Measures
@@ -44,7 +44,15 @@ def document() -> str:
 
 
 def _contents(heading: str, described: Iterable[Measure | Method]) -> str:
-    return f"- {heading}: {', '.join(map(_link, described))}\n"
+    variants: dict[str, list[str]] = {}
+    ideas = []
+    for one in described:
+        if isinstance(one, Measure) and one.variant_of:
+            variants.setdefault(one.variant_of, []).append(_link(one))
+        else:
+            ideas.append(one)
+    listed = (_link(one) + (f" ({', '.join(variants[one.slug])})" if one.slug in variants else "") for one in ideas)
+    return f"- {heading}: {', '.join(listed)}\n"
 
 
 def _link(described: Measure | Method) -> str:
@@ -59,6 +67,8 @@ def _section(measure: Measure) -> str:
 
 def _facts(measure: Measure) -> Iterator[tuple[str, str]]:
     yield "Called", f"`{measure.slug}`"
+    if measure.variant_of:
+        yield "Variant of", _link(MEASURES[measure.variant_of])
     yield "Symbol", f"`{measure.symbol}`"
     yield "Formula", f"`{measure.formula}`"
     if measure.value:

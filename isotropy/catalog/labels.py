@@ -21,6 +21,7 @@ MEASURES = (
     ),
     Measure(
         slug="simplified_silhouette",
+        variant_of="silhouette",
         group="labels",
         name="Simplified silhouette",
         symbol="s̃",

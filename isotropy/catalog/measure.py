@@ -39,6 +39,8 @@ class Measure:
     group: Group
     name: str
     symbol: str
+    variant_of: str = ""
+    """Slug of the measure of the same idea under which this one is listed; empty for those that stand for an idea."""
     value: str = ""
     """Which number it is in a report, where a measure is more than one or has settings; else empty."""
     whole: bool = False

@@ -30,6 +30,7 @@ MEASURES = (
     ),
     Measure(
         slug="twonn_mle",
+        variant_of="twonn",
         group="neighbours",
         name="Intrinsic dimension, TwoNN by likelihood",
         symbol="ID (ML)",
@@ -46,6 +47,7 @@ MEASURES = (
     ),
     Measure(
         slug="levina_bickel",
+        variant_of="twonn",
         group="neighbours",
         name="Intrinsic dimension, Levina–Bickel",
         symbol="ID (LB)",

@@ -39,6 +39,7 @@ MEASURES = (
     ),
     Measure(
         slug="isoscore",
+        variant_of="isoscore_unbiased",
         group="spread",
         name="IsoScore",
         symbol="IsoScore",
@@ -55,6 +56,7 @@ MEASURES = (
     ),
     Measure(
         slug="isoscore_star",
+        variant_of="isoscore_unbiased",
         group="spread",
         name="IsoScore*",
         symbol="IsoScore★",
@@ -91,6 +93,7 @@ MEASURES = (
     ),
     Measure(
         slug="participation_ratio",
+        variant_of="participation_ratio_unbiased",
         group="spread",
         name="Participation ratio",
         symbol="PR",
@@ -107,6 +110,7 @@ MEASURES = (
     ),
     Measure(
         slug="effective_rank",
+        variant_of="participation_ratio_unbiased",
         group="spread",
         name="Effective rank",
         symbol="erank σ",
@@ -124,6 +128,7 @@ MEASURES = (
     ),
     Measure(
         slug="effective_rank_lambda",
+        variant_of="participation_ratio_unbiased",
         group="spread",
         name="Effective rank, by variance",
         symbol="erank λ",
@@ -140,6 +145,7 @@ MEASURES = (
     ),
     Measure(
         slug="rankme",
+        variant_of="participation_ratio_unbiased",
         group="spread",
         name="RankMe",
         symbol="RankMe",
@@ -156,6 +162,7 @@ MEASURES = (
     ),
     Measure(
         slug="stable_rank",
+        variant_of="participation_ratio_unbiased",
         group="spread",
         name="Stable rank",
         symbol="srank",
@@ -172,6 +179,7 @@ MEASURES = (
     ),
     Measure(
         slug="alpha_req",
+        variant_of="spectrum",
         group="spread",
         name="α-ReQ",
         symbol="α",
@@ -187,6 +195,7 @@ MEASURES = (
     ),
     Measure(
         slug="explained_variance",
+        variant_of="spectrum",
         group="spread",
         name="Explained variance",
         symbol="EV_k",

@@ -21,6 +21,7 @@ MEASURES = (
     ),
     Measure(
         slug="persistent_entropy",
+        variant_of="barcode",
         group="topology",
         name="Persistent entropy",
         symbol="H",
@@ -35,6 +36,7 @@ MEASURES = (
     ),
     Measure(
         slug="persistent_entropy_normalised",
+        variant_of="barcode",
         group="topology",
         name="Persistent entropy, normalized",
         symbol="H / log m",
@@ -48,6 +50,7 @@ MEASURES = (
     ),
     Measure(
         slug="prominent_bars",
+        variant_of="barcode",
         group="topology",
         name="Prominent bars",
         symbol="#ℓ",

@@ -18,7 +18,7 @@ def experiment(filled) -> str:
     row = add_experiment(filled.context, *runs, name="brushed")
     with filled.context.sessions.begin() as session:
         session.get_one(Experiment, row).dataset.origin = DatasetOrigin.NAMED
-    return f"{filled.url}/experiments/{row}"
+    return f"{filled.url}/experiments/{row}?tab=runs"
 
 
 def drag(page: Page, axis: Locator, start: float, end: float) -> None:

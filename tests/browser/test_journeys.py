@@ -38,7 +38,7 @@ def upload(page: Page, url: str, path: Path) -> None:
     page.get_by_label("A file of vectors").set_input_files(path)
     page.get_by_role("button", name="Upload and look inside").click()
     page.get_by_role("button", name="Measure these embeddings").click()
-    expect(page.get_by_role("heading", name="IsoScore★ and its shrinkage")).to_be_visible()
+    expect(page.get_by_role("navigation", name="Parts of this page")).to_be_visible()
 
 
 def drawn(page: Page, slug: str):
@@ -61,10 +61,11 @@ def test_embeddings_are_uploaded_looked_at_measured_read_and_purged(dashboard, p
     expect(page.get_by_text("400 × 8", exact=True)).to_be_visible()
     expect(page.get_by_role("cell", name="word0", exact=True)).to_be_visible()
     page.get_by_role("button", name="Measure these embeddings").click()
-    expect(page.get_by_role("heading", name="IsoScore★ and its shrinkage")).to_be_visible()
-    expect(page.locator("#figure-zeta .js-plotly-plot")).to_be_visible()
+    expect(page.get_by_role("navigation", name="Parts of this page")).to_be_visible()
+    expect(page.locator("#figure-spectrum .js-plotly-plot")).to_be_visible()
     expect(page.locator("[data-figure]:not(:has(.js-plotly-plot))")).to_have_count(0)
 
+    page.get_by_role("link", name="All measures", exact=True).click()
     measures = page.get_by_role("region", name="All measures")
     table = measures.get_by_role("table", name="Mean, directions and dimensions")
     expect(table.get_by_role("rowheader", name="Mean cosine similarity")).to_be_visible()
@@ -78,6 +79,8 @@ def test_embeddings_are_uploaded_looked_at_measured_read_and_purged(dashboard, p
     (first, *_) = csv.DictReader(io.StringIO(Path(download.value.path()).read_text()))
     assert (first["measure"], first["n"]) == ("isoscore_unbiased", "400")
 
+    page.get_by_role("link", name="Directions", exact=True).click()
+    expect(page.locator("#figure-zeta .js-plotly-plot")).to_be_visible()
     page.get_by_role("slider").fill("0.5")
     expect(page).to_have_url(re.compile("zeta=0.5"))
     page.reload()
@@ -90,6 +93,7 @@ def test_embeddings_are_uploaded_looked_at_measured_read_and_purged(dashboard, p
         assert Path(download.value.path()).stat().st_size > 1000
 
     name = page.get_by_role("heading", level=1).inner_text()
+    page.get_by_text("More", exact=True).click()
     page.get_by_role("button", name="Move to the trash").click()
     expect(page.get_by_role("link", name=name, exact=True)).to_have_count(0)
     page.get_by_role("link", name="trash", exact=True).click()
@@ -132,8 +136,8 @@ def test_a_sweep_goes_from_the_form_to_its_scatter_and_to_a_table_in_latex(dashb
     page.get_by_role("combobox", name="Scatters").select_option("by λ")
     drawn(page, "lambda")
 
+    page.get_by_role("link", name="Paper", exact=True).click()
     table = page.locator("#means")
-    table.scroll_into_view_if_needed()
     table.locator("summary", has_text="LaTeX").click()
     latex = table.get_by_role("region", name="The table in LaTeX").inner_text()
     assert latex.rstrip().endswith("\\end{table}")
@@ -147,6 +151,7 @@ def test_a_sweep_goes_from_the_form_to_its_scatter_and_to_a_table_in_latex(dashb
         table.get_by_role("link", name="Download LaTeX").click()
     assert Path(download.value.path()).read_text().strip() == latex.strip()
 
+    page.get_by_role("link", name="Runs", exact=True).click()
     page.get_by_role("link", name="Details").first.click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("seed 0")
     expect(page.locator(".js-plotly-plot")).to_have_count(page.locator("[data-figure]").count())
@@ -165,6 +170,7 @@ def test_a_wrong_form_comes_back_filled_in_with_the_sentence_at_its_field(filled
 def test_what_is_chosen_shows_its_settings_and_a_grid_counts_its_runs(filled, page):
     page.goto(f"{filled.url}/experiments/new?dataset_id={filled.dataset}")
     page.get_by_role("checkbox", name="Persistent entropy").check()
+    page.get_by_text("Grid: none").click()
     page.get_by_text("Barcode: Entropy bars: prominent").click()
     page.get_by_label("Entropy bars", exact=True).select_option("all")
     page.get_by_label("Option", exact=True).last.select_option("batch_size")
@@ -205,6 +211,9 @@ def test_the_reference_word2vec_matrix_is_uploaded_and_read(dashboard, page):
 def test_at_phone_width_no_report_scrolls_sideways(dashboard, page, vectors):
     page.set_viewport_size({"width": 390, "height": 800})
     upload(page, dashboard.url, vectors)
+    for part in ("Map and rows", "Directions", "Neighbors", "Source", "All measures"):
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        page.get_by_role("link", name=part, exact=True).click()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     tables = page.locator("#all-measures > .table")
     assert tables.count() > 1

@@ -46,9 +46,9 @@ def test_a_slider_is_moved_to_a_result_and_a_new_embedding_made_of_it(lab, page)
     expect(page).to_have_url(re.compile(f"name={name}$"))
 
     page.get_by_role("button", name="Use as a new embedding").click()
-    expect(page.get_by_role("heading", name="All measures")).to_be_visible()
+    expect(page.get_by_role("link", name="All measures", exact=True)).to_be_visible()
     expect(page.locator("#provenance")).to_contain_text("Made of cloud.csv by Soft ZCA whitening, eps 0.11")
-    page.get_by_text("Download", exact=True).click()
+    page.get_by_text("More", exact=True).click()
     with page.expect_download() as download:
         page.get_by_role("link", name=re.compile(r"\.npy$")).first.click()
     assert np.load(download.value.path()).shape == (400, 8)

@@ -69,10 +69,12 @@ def test_two_are_tagged_found_compared_thrown_away_restored_and_purged(dashboard
     expect(page).to_have_url(re.compile("show=differing"))
 
     page.locator("ol").get_by_role("link", name="round", exact=True).click()
+    page.get_by_text("More", exact=True).click()
     page.get_by_role("button", name="Move to the trash").click()
     expect(row(page, "round")).to_have_count(0)
     page.get_by_role("button", name="Undo").click()
     expect(page.get_by_role("heading", name="round")).to_be_visible()
+    page.get_by_text("More", exact=True).click()
     page.get_by_role("button", name="Move to the trash").click()
     page.get_by_role("link", name="Trash", exact=True).click()
     page.get_by_role("link", name="Delete round for good").click()

@@ -43,12 +43,13 @@ def test_a_sweep_is_planned_launched_and_cancelled(filled, plain):
     plain.get_by_role("button", name="Launch", exact=True).click()
     expect(plain.get_by_role("heading", level=1)).to_have_text("By hand")
     expect(plain.get_by_text("0 of 5 runs finished")).to_be_visible()
+    plain.get_by_text("More", exact=True).click()
     plain.get_by_role("button", name="Cancel all").click()
     expect(plain.get_by_text("5 cancelled")).to_be_visible()
 
 
 def test_runs_are_searched_sorted_and_paged_and_the_page_is_kept(filled, plain):
-    plain.goto(f"{filled.url}/experiments/{filled.finished}")
+    plain.goto(f"{filled.url}/experiments/{filled.finished}?tab=runs")
     rows = plain.get_by_role("region", name="Runs", exact=True).locator("tbody tr")
     expect(rows).to_have_count(50)
     plain.get_by_role("link", name="Next").click()
@@ -75,6 +76,7 @@ def test_what_an_experiment_says_is_read_in_numbers_and_its_figures_on_pages_of_
     plain.get_by_role("button", name="Show").first.click()
     plain.locator("#figure-lambda").get_by_text("Numbers", exact=True).click()
     expect(plain.locator("#numbers-lambda tbody tr")).to_have_count(10)
+    plain.get_by_role("link", name="Training", exact=True).click()
     plain.get_by_role("link", name="Learning curves on a page of its own").click()
     plain.get_by_text("Numbers", exact=True).click()
     expect(plain.locator("#numbers-learning tbody tr").first).to_be_visible()
@@ -97,6 +99,7 @@ def bring_in(page: Page, url: str, file: Path) -> None:
 def test_an_experiment_leaves_and_comes_in(filled, elsewhere, plain, tmp_path):
     plain.goto(f"{filled.url}/experiments/{filled.troubled}")
     with plain.expect_download() as download:
+        plain.get_by_text("More", exact=True).click()
         plain.get_by_role("link", name="Export").click()
     download.value.save_as(tmp_path / "troubled.zip")
     bring_in(plain, elsewhere, tmp_path / "troubled.zip")

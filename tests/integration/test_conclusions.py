@@ -13,6 +13,7 @@ from app.db.predictions import Predictions, write_predictions
 from app.results.conclusion import conclusion
 from tests.factories import add_experiment, run_row
 from tests.queries import queries_of
+from tests.tabs import every_tab
 
 ROWS = 300
 LAMBDAS = (-1.0, -0.5, 0.0, 0.5, 1.0)
@@ -53,7 +54,7 @@ GAINS = {-1.0: -0.2, -0.5: -0.1, 0.0: 0.0, 0.5: 0.01, 1.0: 0.15}
 
 
 def page(client, experiment):
-    return " ".join(html.unescape(client.get(f"/experiments/{experiment}").text).split())
+    return " ".join(html.unescape(every_tab(client, f"/experiments/{experiment}").text).split())
 
 
 def test_api_tells_a_relation_a_verdict_for_each_setting_and_which_number_to_quote(client, context):

@@ -110,7 +110,7 @@ def test_the_report_by_layer_links_every_number_to_the_report_of_its_layer(clien
     means = [one for one in layers if one["pooling"] == "mean"]
     page = client.get(encoding)
     for one in means:
-        assert page.text.count(f'"/embeddings/{one["embedding_id"]}#all-measures"') == 11
+        assert page.text.count(f'"/embeddings/{one["embedding_id"]}?tab=measures#all-measures"') == 11
     compared = "&".join(f"id={one['embedding_id']}" for one in means)
     assert f'href="/compare?{compared}"' in html.unescape(page.text)
     firsts = client.get(encoding, params={"pooling": "first", "measures": ["isoscore", "twonn"], "by": "twonn"})

@@ -11,6 +11,7 @@ from app.db.models import Embedding, MeasurementStatus, Run, RunStatus
 from app.db.types import utcnow
 from isotropy.catalog import MEASURES
 from isotropy.score import OUT_OF_RANGE
+from tests.tabs import every_tab
 
 REASON = "The covariance is zero: all points are equal."
 ROWS = "sentence\tlabel\n" + "".join(f"text {i}\t{i % 2}\n" for i in range(8))
@@ -62,7 +63,7 @@ def test_an_undefined_measure_is_null_with_a_reason_from_the_row_to_the_files(cl
     told = {one["measure"]: one for one in strict(answer.text)["measurements"]}
     assert all((told[slug]["value"], told[slug]["reason"]) == (None, rows[slug].reason) for slug in undefined)
 
-    page = client.get(f"/embeddings/{embedding_id}").text
+    page = every_tab(client, f"/embeddings/{embedding_id}").text
     assert all(rows[slug].reason in page for slug in undefined - {"isoscore_star", "spectrum"})
     for slug in ("zeta", "activation", "spectrum", "anisotropy", "cosines"):
         strict(client.get(f"/embeddings/{embedding_id}/figures/{slug}.json").text)
@@ -123,7 +124,7 @@ def experiment(client, context):
 
 
 def test_a_run_without_isoscore_is_named_beside_the_plot_and_stands_in_its_numbers(client, experiment):
-    page = client.get(f"/experiments/{experiment}?seeds=on").text
+    page = every_tab(client, f"/experiments/{experiment}?seeds=on").text
     assert f"Not drawn, because IsoScore★ is undefined: λ = −1 seed 0. {REASON}" in page
     figures = f"/experiments/{experiment}/figures/isotropy"
     drawn = strict(client.get(f"{figures}.json").text)
@@ -138,6 +139,6 @@ def test_a_sweep_of_which_no_run_has_isoscore_says_why_its_plot_is_empty(client,
     with context.sessions.begin() as session:
         for run in session.scalars(select(Run).where(Run.experiment_id == experiment)):
             run.isoscore_star, run.isoscore_star_reason = None, REASON
-    page = client.get(f"/experiments/{experiment}").text
+    page = every_tab(client, f"/experiments/{experiment}").text
     assert f"λ = −1 seed 0, λ = 0 seed 0, λ = 1 seed 0. {REASON}" in page
     assert 'data-export="png"' not in page.partition("Performance by isotropy")[2].partition("</figure>")[0]

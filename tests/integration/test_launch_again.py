@@ -13,6 +13,7 @@ from app.training.failure_advice import again
 from app.training.sweep_form import defaults, parse
 from app.training.sweeps import SweepRequest, plan_sweep
 from isoscope.files.yaml_document import read_yaml
+from tests.tabs import every_tab
 from tests.tiny import make_table
 
 SOURCE = {"content": "x", "isoscope": "0.1", "exported_at": "2026-01-01T00:00:00+00:00", "dataset": {}}
@@ -163,7 +164,7 @@ def test_what_a_script_logged_and_what_the_form_cannot_say_is_told(client, conte
         refused = client.get(address, headers={"accept": "text/html"})
         assert refused.status_code == 409
         assert "only the script knows all their settings. Run the script again." in refused.text
-    page = client.get(f"/experiments/{experiment_id}").text
+    page = every_tab(client, f"/experiments/{experiment_id}").text
     assert ">Launch again<" not in page
     assert "request.yaml" not in page
 
@@ -176,7 +177,8 @@ def test_of_an_import_whose_rows_are_elsewhere_the_form_asks_for_a_data_set(clie
         session.add(named)
         session.flush()
         session.execute(update(Experiment).values(origin="imported", dataset_id=named.id, source=SOURCE))
-    assert f'href="/experiments/new?experiment={experiment_id}"' in client.get(f"/experiments/{experiment_id}").text
+    shown = every_tab(client, f"/experiments/{experiment_id}").text
+    assert f'href="/experiments/new?experiment={experiment_id}"' in shown
     form = client.get(f"/experiments/new?experiment={experiment_id}").text
     assert "The rows of CoLA are where its runs were trained. Choose a data set that is here.</small>" in form
     assert re.search(rf'<option value="{here}" selected', form)
@@ -188,7 +190,7 @@ def test_a_search_is_searched_again_from_its_form_and_its_file(client, context, 
     with context.sessions.begin() as session:
         study = Search(regularizer="cosreg", lam_high=3, least_size=0.1, prune=True, over=True, why="Enough.")
         session.execute(update(Experiment).values(study=study.model_dump(mode="json")))
-    page = client.get(f"/experiments/{experiment_id}").text
+    page = every_tab(client, f"/experiments/{experiment_id}").text
     assert f'href="/experiments/search?experiment={experiment_id}">Search again</a>' in page
     form = client.get(f"/experiments/search?experiment={experiment_id}").text
     shown = {name: value_of(form, f"search_{name}") for name in ("lam_low", "lam_high", "least_size", "trials")}

@@ -43,12 +43,12 @@ def test_the_chosen_setting_comes_with_its_interval_and_its_difference_to_the_ba
     assert chosen["difference"]["mean"] == pytest.approx(0.05)
     assert (chosen["difference"]["n"], chosen["baseline"]) == (3, "λ = 0")
     assert chosen["validation"]["mean"] == pytest.approx(0.61)
-    page = client.get(f"/experiments/{experiment_id}").text
+    page = client.get(f"/experiments/{experiment_id}?tab=conclusion").text
     assert "λ = 1: Accuracy 0.860 ± 0.025 on 500 test rows over 3 seeds." in page
     assert "Difference from λ = 0: +0.050 ± 0.025 over 3 seeds." in page
     assert page.index("<strong>chosen</strong>") > page.index("not chosen")
     assert "Chosen by local user" in page
-    assert "a record, not a lock" in client.get(f"/experiments/{add_sealed(context)}").text
+    assert "a record, not a lock" in client.get(f"/experiments/{add_sealed(context)}?tab=conclusion").text
 
 
 @pytest.mark.parametrize("typed", ["λ=1", "lambda=1", "lam=1", "Lambda = 1.0", "  λ = 1 "])
@@ -80,7 +80,7 @@ def test_a_choice_changed_afterwards_is_marked_for_ever(client, context):
     back = open_by(client, experiment_id, "lambda = 0").json()
     assert [one["label"] for one in back["openings"]] == ["λ = 0", "λ = 1", "λ = 0"]
     assert [one["chosen"] for one in back["scores"]] == [1, 2]
-    page = client.get(f"/experiments/{experiment_id}").text
+    page = client.get(f"/experiments/{experiment_id}?tab=conclusion").text
     assert "changed after the scores were shown" in page
     assert "looked better" in page
 
@@ -92,9 +92,12 @@ def test_openings_on_the_same_rows_are_counted_in_any_experiment_and_outlive_it(
     open_by(client, first, "lambda = 0")
     client.delete(f"/api/experiments/{first}")
     assert client.get(address(second)).json()["opened_on_rows"] == 2
-    assert "2 choices were opened on these test rows before" in client.get(f"/experiments/{second}").text
+    assert "2 choices were opened on these test rows before" in client.get(f"/experiments/{second}?tab=conclusion").text
     assert open_by(client, second, "lambda = 1").json()["openings"][0]["opened_before"] == 2
-    assert "2 choices had been opened on these test rows before" in client.get(f"/experiments/{second}").text
+    assert (
+        "2 choices had been opened on these test rows before"
+        in client.get(f"/experiments/{second}?tab=conclusion").text
+    )
     assert open_by(client, other, "lambda = 1").json()["openings"][0]["opened_before"] == 0
 
 
@@ -102,12 +105,12 @@ def test_what_cannot_be_opened_says_why(client, context):
     plain = add_experiment(context, run_row(0.0), run_row(1.0))
     assert client.get(address(plain)).json()["state"] == "none"
     assert "no test split" in open_by(client, plain, "lambda = 1").json()["detail"]
-    assert 'id="test"' not in client.get(f"/experiments/{plain}").text
+    assert 'id="test"' not in client.get(f"/experiments/{plain}?tab=conclusion").text
     running = add_sealed(context, run_row(0.0), run_row(1.0, status=RunStatus.RUNNING))
     refused = open_by(client, running, "lambda = 0")
     assert (refused.status_code, "1 run have not ended" in refused.json()["detail"]) == (409, False)
     assert "has not ended" in refused.json()["detail"]
-    page = client.get(f"/experiments/{running}").text
+    page = client.get(f"/experiments/{running}?tab=conclusion").text
     assert "1 run has not ended. You can freeze and open when all runs have ended." in page
     assert f'href="/experiments/{running}/opening"' not in page
     refused = open_by(client, add_sealed(context), "lambda = 3")
@@ -124,7 +127,7 @@ def test_a_token_makes_an_administrator(client, context, monkeypatch):
 
 def test_the_page_asks_before_it_opens_and_works_as_a_plain_form(client, context):
     experiment_id = add_sealed(context)
-    page = client.get(f"/experiments/{experiment_id}").text
+    page = client.get(f"/experiments/{experiment_id}?tab=conclusion").text
     assert "6 runs are scored on 500 test rows" in page
     here = f"/experiments/{experiment_id}/opening"
     assert f'href="{here}"' in page
@@ -137,15 +140,18 @@ def test_the_page_asks_before_it_opens_and_works_as_a_plain_form(client, context
     assert "kept</textarea>" in refused.text
     assert client.post(here, data={"choose": "λ = 1", "note": "x" * 3000}).status_code == 422
     opened = client.post(here, data={"choose": "λ = 1", "run": "", "note": "because", "by": "Ada"})
-    assert (opened.status_code, opened.headers["location"]) == (303, f"/experiments/{experiment_id}#test")
-    assert "“because”" in client.get(f"/experiments/{experiment_id}").text
+    assert (opened.status_code, opened.headers["location"]) == (
+        303,
+        f"/experiments/{experiment_id}?tab=conclusion#test",
+    )
+    assert "“because”" in client.get(f"/experiments/{experiment_id}?tab=conclusion").text
     assert "Change the choice" in client.get(here).text
 
 
 def test_seeds_that_score_alike_have_no_interval_and_the_table_says_what_intervals_hold_for(client, context):
     experiment_id = add_sealed(context, scores=[0.8, 0.81, 0.82, 0.665, 0.665, 0.665])
     open_by(client, experiment_id, "lambda = 1")
-    page = client.get(f"/experiments/{experiment_id}").text
+    page = client.get(f"/experiments/{experiment_id}?tab=conclusion").text
     table = page[page.index('aria-label="Test scores"') :].partition("</table>")[0]
     assert "95% intervals are for new seeds on these test rows" in table
     assert "0.665" in table
@@ -157,7 +163,7 @@ def test_a_metric_that_is_undefined_says_why(client, context):
     chosen = open_by(client, experiment_id, "lambda = 1").json()["chosen"]
     assert chosen["test"] is None
     assert chosen["reason"].startswith("No test row has the label")
-    assert "No test row has the label" in client.get(f"/experiments/{experiment_id}").text
+    assert "No test row has the label" in client.get(f"/experiments/{experiment_id}?tab=conclusion").text
 
 
 @pytest.mark.both_databases

@@ -6,6 +6,7 @@ import pytest
 
 from app.db.config import RunConfig, TrainingConfig
 from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunStatus
+from tests.tabs import every_tab
 
 SHARED = {"model": "tiny-bert", "text_columns": ["text"], "label_column": "label", "label_names": ["a", "b"]}
 SELECTION = {
@@ -105,12 +106,12 @@ def test_on_which_rows_the_weights_were_chosen_is_told(client, add, changes, sel
 )
 def test_an_experiment_says_on_which_rows_weights_will_be_chosen(client, add, changes, sentence):
     _, experiment_id = add(changes)
-    assert sentence in " ".join(client.get(f"/experiments/{experiment_id}").text.split())
+    assert sentence in " ".join(every_tab(client, f"/experiments/{experiment_id}").text.split())
 
 
 def test_an_experiment_that_chooses_nothing_says_nothing(client, add):
     _, experiment_id = add()
-    assert "best weights" not in client.get(f"/experiments/{experiment_id}").text
+    assert "best weights" not in every_tab(client, f"/experiments/{experiment_id}").text
 
 
 def row(name, *cells):
@@ -258,7 +259,7 @@ def test_each_state_has_its_buttons_on_the_page_and_in_the_experiment_s_table(cl
     run_id, experiment_id = add(status=RunStatus(status), error="Why.")
     page = client.get(f"/runs/{run_id}").text
     assert re.findall(rf'action="/runs/{run_id}/(\w+)"', page) == buttons
-    listed = client.get(f"/experiments/{experiment_id}").text
+    listed = client.get(f"/experiments/{experiment_id}?tab=runs").text
     assert re.findall(rf'action="/runs/{run_id}/(\w+)"', listed) == [one for one in buttons if one != "retry"]
     words = {"pruned": "given up, others did better", "running": "worker lost"}
     assert words.get(status, status) in page
@@ -306,4 +307,5 @@ def test_why_runs_failed_stands_beside_how_many_did_with_a_link_to_the_first_of_
             columns = {"regularizer": "istar", "lam": 1, "zeta": 0.2, "seed": seed, "config": config}
             session.add(Run(position=seed, experiment_id=experiment_id, status=status, error=error, **columns))
     assert notice().startswith(f"<p><strong>6 runs failed.</strong> {first}<p>Reason 0. <a")
-    assert notice().endswith('<p>2 further reasons: <a href="#runs">in the table of runs</a></p>')
+    link = f'<a href="{here}?tab=runs">in the table of runs</a>'
+    assert notice().endswith(f"<p>2 further reasons: {link}</p>")

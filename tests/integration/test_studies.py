@@ -9,6 +9,7 @@ from app.db.job_kinds import Job
 from app.db.models import Experiment, Run, RunStatus
 from app.db.work import wanted
 from isoscope.core.formatting import short
+from tests.tabs import every_tab
 from tests.tiny import make_table
 from workers.reconciler import advance_searches
 from workers.training.job import fine_tune
@@ -164,7 +165,7 @@ def test_a_search_can_be_paused_between_two_trials(client, context, launch, ever
     told = client.get(path).json()
     assert (told["status"], told["study"]["paused"]) == ("paused", True)
     assert [one["status"] for one in client.get("/api/experiments").json()] == ["paused"]
-    page = client.get(f"/experiments/{experiment['id']}").text
+    page = every_tab(client, f"/experiments/{experiment['id']}").text
     assert ("Resume all" in page, "Pause all" in page, "Cancel all" in page) == (True, False, True)
     client.post("/api/queue/resume" if everything else f"{path}/resume")
     assert client.get(path).json()["status"] == "running"
@@ -187,7 +188,7 @@ def test_between_two_trials_the_experiment_goes_on(client, context, launch):
     with context.sessions.begin() as session:
         session.get_one(Run, experiment["runs"][0]["id"]).status = RunStatus.FINISHED
     assert client.get(f"/api/experiments/{experiment['id']}").json()["status"] == "running"
-    assert 'hx-trigger="every 2s"' in client.get(f"/experiments/{experiment['id']}").text
+    assert 'hx-trigger="every 2s"' in every_tab(client, f"/experiments/{experiment['id']}").text
 
 
 def test_both_objectives_are_searched_and_pages_show_the_front(client, context, launch, work):
@@ -207,7 +208,7 @@ def test_both_objectives_are_searched_and_pages_show_the_front(client, context, 
         )
     ]
     assert len(on_the_front) == len(brute)
-    page = " ".join(client.get(f"/experiments/{experiment['id']}").text.split())
+    page = " ".join(every_tab(client, f"/experiments/{experiment['id']}").text.split())
     assert "4 of 4 trials" in page
     best = max(run.performance for run in runs[1:])
     assert ("so it is optimistic" in page) == (best > runs[0].performance)
@@ -234,7 +235,7 @@ def test_the_best_of_a_search_is_a_trial_that_beats_its_baseline_with_all_that_t
             last.status, last.performance, last.isoscore_star = RunStatus.FINISHED, score, 0.5
         advance(context.sessions, experiment["id"])
     names = [f"I-STAR, λ = {short(run.lam)}, ζ = {run.zeta:g}" for run in runs_of(context, experiment["id"])[1:]]
-    page = " ".join(client.get(f"/experiments/{experiment['id']}").text.split())
+    page = " ".join(every_tab(client, f"/experiments/{experiment['id']}").text.split())
     if told is None:
         assert "so far" not in page
     else:
@@ -304,7 +305,7 @@ def test_a_run_below_the_median_is_given_up_with_its_seeds_that_wait_and_says_wh
     assert "workers.training" in told["log"], "its last lines are kept"
     assert "Given up with seed 0 of the same λ and ζ." in client.get(f"/runs/{sibling.id}").text
     assert client.get(f"/runs/{own.id}").status_code == 200
-    assert "1 given up by the median of the others" in client.get(f"/experiments/{experiment['id']}").text
+    assert "1 given up by the median of the others" in every_tab(client, f"/experiments/{experiment['id']}").text
     assert not (context.settings.runs / own.id).exists()
     assert len(rows) > len(runs)  # and the next is asked for
 

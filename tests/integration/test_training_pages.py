@@ -12,6 +12,7 @@ from app.results.sweep_figures import with_what_they_need
 from isotropy.catalog import Regularizer
 from tests.factories import experiment_row, run_row
 from tests.queries import queries_of
+from tests.tabs import every_tab
 
 LAYERS = 2
 OF_SWEEPS = with_what_they_need({"search": False})
@@ -89,13 +90,12 @@ def test_the_runs_table_has_a_column_for_all_that_varies(client, launch):
         for rows in (8, 32)
         for lam, method in ((0.0, Regularizer.NONE), (1.0, Regularizer.ISTAR), (1.0, Regularizer.COSREG))
     ]
-    page = words(
-        client.get(f"/experiments/{launch(*runs, grid={'batch_size': [8, 32]}, fixed_regularizers={'spectrum': 0.5})}")
-    )
+    experiment = launch(*runs, grid={"batch_size": [8, 32]}, fixed_regularizers={"spectrum": 0.5})
+    page = words(client.get(f"/experiments/{experiment}?tab=runs"))
     heads = re.findall(r'<th scope="col"[^>]*>\s*(?:<a [^>]*>)?([^<]*)', page.split("<caption>One row")[1])
     assert heads == ["Regularizer", "λ", "Batch size", "Status", "Accuracy", "IsoScore★", "Time", ""]
     assert "6 runs. All: ζ = 0.2; seed 0." in page
-    assert "Regularizers: I-STAR (ζ = 0.2), CosReg, none. Every run adds spectrum control at λ = 0.5." in page
+    assert "Regularizers: I-STAR (ζ = 0.2), CosReg. Every run adds spectrum control at λ = 0.5." in page
     assert 'aria-label="Details of CosReg, λ = 1, batch size 32, seed 0"' in page
     assert "Accuracy, 0 to 1, is on the validation rows" in page
     assert "batch 8, 32, rate 3e−5" in page
@@ -109,7 +109,7 @@ def test_an_experiment_over_sets_of_further_regularizers_has_its_page(client, la
         for fixed in grid["fixed_regularizers"]
     ]
     experiment = launch(*runs, grid=grid, fixed_regularizers=grid["fixed_regularizers"][0])
-    page = words(client.get(f"/experiments/{experiment}"))
+    page = words(every_tab(client, f"/experiments/{experiment}"))
     assert 'aria-label="Details of λ = 1, extra penalties I-STAR 0.5; CosReg 1, seed 0"' in page
     assert "Every run adds" not in page
     for slug in OF_SWEEPS:
@@ -126,7 +126,7 @@ def test_the_head_of_an_experiment_tells_all_values_of_what_its_runs_differ_in(c
         "checkpoint": ["last", "best"],
     }
     runs = [make_run(1.0, 0, model=model) for model in grid["model"]]
-    page = words(client.get(f"/experiments/{launch(*runs, grid=grid, epochs=1, learning_rate=1e-5)}"))
+    page = words(every_tab(client, f"/experiments/{launch(*runs, grid=grid, epochs=1, learning_rate=1e-5)}"))
     assert "tiny-bert, tiny-gpt on" in page
     assert "tiny-bert, tiny-gpt on Tiny" in words(client.get("/"))
     assert "1, 3 epochs, batch 16, rate 1e−5, 3e−5, launched" in page
@@ -141,7 +141,7 @@ def test_a_run_tells_why_it_has_no_performance_beside_its_range_and_n(client, la
     page = words(client.get(f"/runs/{run.id}"))
     assert "0 to 1, n = 40 validation rows. All predictions are equal." in page
     assert "n = 800 points of all layers. All points are one." in page
-    assert 'title="All predictions are equal."' in words(client.get(f"/experiments/{experiment}"))
+    assert 'title="All predictions are equal."' in words(every_tab(client, f"/experiments/{experiment}"))
 
 
 def test_every_figure_of_an_experiment_has_a_page_and_files(client, launch):
@@ -179,7 +179,7 @@ def test_the_address_says_how_training_is_drawn(client, launch):
     assert client.get(f"{at}/figures/learning.json?log=1").json()["layout"]["yaxis"]["type"] == "log"
     assert "mean of the 5 logged values" in words(client.get(f"{at}/figures/learning.html?smooth=5"))
     assert "no smoothing" in words(client.get(f"{at}/figures/learning.html?smooth=4"))
-    page = words(client.get(f"{at}?seeds=1&log=1&smooth=21&measure=mean_cosine&setting=1"))
+    page = words(every_tab(client, f"{at}?seeds=1&log=1&smooth=21&measure=mean_cosine&setting=1"))
     for kept in ("learning.html?seeds=1&log=1&smooth=21", "layers.html?measure=mean_cosine&setting=1"):
         assert f"/figures/{kept}" in page, kept
     assert '<input type="hidden" name="setting" value="1">' in page
@@ -228,7 +228,7 @@ def test_what_lies_further_down_comes_when_it_is_reached_and_again_only_while_ru
     ended = launch(make_run(0.0, 0))
     live = launch(make_run(0.0, 0), make_run(1.0, 0, status=RunStatus.RUNNING))
     for experiment, key, every in ((ended, "ended", False), (live, "live", True)):
-        page = words(client.get(f"/experiments/{experiment}"))
+        page = words(every_tab(client, f"/experiments/{experiment}"))
         assert f'id="kept-twonn-{key}" hx-morph-skip' in page
         assert f'<a href="/experiments/{experiment}/figures/twonn.html">' in page
         assert ('hx-trigger="every 2s"' in page) is every
@@ -238,7 +238,7 @@ def test_what_lies_further_down_comes_when_it_is_reached_and_again_only_while_ru
 def test_without_classes_there_is_no_silhouette(client, launch):
     options = {"task": "regression", "metric": "pearson", "label_names": []}
     experiment = launch(make_run(1.0, 0, **options), **options)
-    page = words(client.get(f"/experiments/{experiment}"))
+    page = words(every_tab(client, f"/experiments/{experiment}"))
     assert ("Silhouette by isotropy" in page, "Pearson correlation, −1 to 1, is on" in page) == (False, True)
     refused = client.get(f"/experiments/{experiment}/figures/silhouette.html")
     assert (refused.status_code, "no figure 'silhouette' of this experiment" in html.unescape(refused.text)) == (

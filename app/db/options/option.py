@@ -61,7 +61,7 @@ TRAINING = Group("Training")
 OPTIMIZER = Group("Training", "Optimizer and schedule")
 MACHINE = Group("Training", "Rows and machine")
 CHECKPOINTS = Group("Training", "Checkpoint and early stopping")
-MEASURING = Group("Measuring and keeping")
+MEASURING = Group("Training", "Measuring and keeping")
 GROUPS = (
     DATA, TASK, SWEPT, SEEN, SHRINKAGE, BARCODE, FIXED, TRAINING, OPTIMIZER, MACHINE, CHECKPOINTS, MEASURING,
 )  # fmt: skip

@@ -78,6 +78,7 @@ class LearningOptions(RegularizerOptions):
         Option(
             "Accumulation",
             "Batches averaged into one optimizer step. Each has its own penalty.",
+            OPTIMIZER,
             several="accumulations",
             unit="batch a step|batches a step",
             formula="gradient = mean over the batches of (loss + λ × penalty of that batch)",
@@ -91,6 +92,7 @@ class LearningOptions(RegularizerOptions):
         Option(
             "Learning rate",
             "Learning rate after warm-up.",
+            OPTIMIZER,
             several="rates",
             slows=False,
             more="Fine-tuning BERT usually takes 1e-5 to 5e-5, the range of the I-STAR paper.",
@@ -102,6 +104,7 @@ class LearningOptions(RegularizerOptions):
         Option(
             "Max length (tokens)",
             "Longer texts are truncated. For spans they are split into windows.",
+            MACHINE,
             several="lengths",
             unit="token",
             more="Longer inputs take longer per step. A dry run counts the truncated rows.",

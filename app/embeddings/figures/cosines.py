@@ -77,7 +77,7 @@ def _histograms(overlay: Overlay) -> list[Histogram]:
     (one,) = overlay.series
     if not (centred := one.of(HISTOGRAM).get("centred")):
         return [_raw(one, "raw", palette.MAIN, _legend("raw", one.value("mean_cosine")))]
-    legend, mean = _legend("centred", centred["mean"]), centred["mean"]
+    legend, mean = _legend("centered", centred["mean"]), centred["mean"]
     return [
         _raw(one, "raw", palette.OTHER, _legend("raw", one.value("mean_cosine"))),
         Histogram("centred", palette.MAIN, legend, one.of(HISTOGRAM)["edges"], centred["counts"], mean),

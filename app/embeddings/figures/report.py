@@ -26,24 +26,30 @@ class ReportFigure(NamedTuple):
     """Whether it takes the width of the page."""
     heavy: bool = False
     """Whether its data are so large that a report leaves them to the figure's own page, which fills its place."""
+    tab: str = "directions"
+    """The part of a report that shows it."""
 
 
 FIGURES = (
-    ReportFigure(PROJECTION, PROJECTION, "First two principal components", projection, large=True, heavy=True),
+    ReportFigure(
+        PROJECTION, PROJECTION, "First two principal components", projection, large=True, heavy=True, tab="map"
+    ),
     ReportFigure("activation_profile", "activation", "Activation by dimension", activation, large=True),
-    ReportFigure("spectrum", "spectrum", "Eigenvalue spectrum", spectrum),
+    ReportFigure("spectrum", "spectrum", "Eigenvalue spectrum", spectrum, tab="overview"),
     ReportFigure("spectrum", "cumulative", "Cumulative variance", cumulative),
     ReportFigure("anisotropy_raw", "anisotropy", "k-th anisotropy", anisotropy),
-    ReportFigure("cosine_histogram", "cosines", "Cosines of pairs", cosines),
+    ReportFigure("cosine_histogram", "cosines", "Cosines of pairs", cosines, tab="overview"),
     ReportFigure("rogue_dimensions", "rogue", "Rogue dimensions", rogue),
-    ReportFigure("twonn", "twonn", "TwoNN fit", twonn),
-    ReportFigure("barcode", "barcode", "Barcode in dimension 0", barcode),
-    ReportFigure(SAMPLE_SIZE, SAMPLE_SIZE, "How many rows it takes", sample_size),
+    ReportFigure("twonn", "twonn", "TwoNN fit", twonn, tab="neighbors"),
+    ReportFigure("barcode", "barcode", "Barcode in dimension 0", barcode, tab="neighbors"),
+    ReportFigure(SAMPLE_SIZE, SAMPLE_SIZE, "How many rows it takes", sample_size, tab="map"),
 )
 """In the order of the page. One more is a record more: reports, comparisons, trials and the API loop over them."""
 
 DRAWN = {one.needs: one.slug for one in reversed(FIGURES)}
 """The figure that shows the whole of a measure."""
+TAB_OF = {one.slug: one.tab for one in FIGURES}
+"""The part of a report that shows a figure."""
 
 
 def figures_of(subjects: Sequence[Subject]) -> list[Figure]:

@@ -153,7 +153,7 @@ def _draw_bars(overlay: Overlay) -> go.Figure:
             )
             for name, shares, colour in (
                 ("raw", _raw(one), palette.OTHER),
-                ("centred", _centred(one), palette.MAIN),
+                ("centered", _centred(one), palette.MAIN),
             )
             if shares
         ],
@@ -178,7 +178,7 @@ def _draw_lines(overlay: Overlay) -> go.Figure:
             for one in overlay.series
             for name, shares, mode, dash in (
                 ("raw", _raw(one), "lines+markers", "solid"),
-                ("centred", _centred(one), "lines", "dash"),
+                ("centered", _centred(one), "lines", "dash"),
             )
             if shares
         ],

@@ -140,7 +140,7 @@ def _embedding_page(
         "is_npy": is_npy(embedding),
     }
     if embedding.status is EmbeddingStatus.READY:
-        shown |= report_of(context, embedding, query)
+        shown |= report_of(context, embedding, query._replace(tab="source") if problem else query)
     status = status_of(problem) if problem else 200
     return templates.TemplateResponse(request, "embeddings/embedding.html", shown, status_code=status)
 

@@ -12,6 +12,7 @@ from app.db.options.regularizers import NAMES, reading
 from app.descriptions import pages as descriptions
 from app.descriptions.pages import Action, Noun
 from app.descriptions.service import Shelf, known_tags
+from app.figures.labels import head
 from app.results.api.experiments import export_of
 from app.results.conclusion.conclusion import read_conclusion
 from app.results.exchange import cancel_import, create_import, export_experiment, get_import, list_imports
@@ -20,6 +21,7 @@ from app.results.figures.study import outcome_of
 from app.results.figures.sweep_curves import WINDOWS
 from app.results.labels import SCALES, WATCHED, title_of
 from app.results.openings import OpeningRequest, name_of_user, open_test, read_test_split
+from app.results.run_set import RunSet, settings
 from app.results.run_table import ExperimentListing, RunQueryDep, RunTable, address, read_listing, read_table
 from app.results.search.listing import Narrowing, RunQuery, list_summaries
 from app.results.statistics.estimate import Error
@@ -38,6 +40,7 @@ from app.training.time_left import seconds_left
 from app.web.dependencies import ContextDep
 from app.web.error_responses import status_of
 from app.web.responses import FileKind, figure_file, see
+from app.web.tabs import Tab, chosen_tab
 from app.web.templating import confirm_deletion, templates
 from isoscope.core.errors import InvalidError, IsoscopeError
 
@@ -101,6 +104,18 @@ def _form(request: Request, context: Context, problem: IsoscopeError | None = No
 
 
 router = APIRouter(prefix="/experiments")
+
+TABS = (
+    Tab("scatter", "Scatter"),
+    Tab("conclusion", "Conclusion"),
+    Tab("layers", "Layers"),
+    Tab("training", "Training"),
+    Tab("runs", "Runs"),
+    Tab("paper", "Paper"),
+    Tab("settings", "Settings"),
+)
+TAB_OF_SECTION = {"methods": "conclusion", "layers": "layers", "directions": "layers", "training": "training"}
+"""Parts of an experiment's page, and which of them shows the figures of a section."""
 
 MOST_UNFOLDED = 12
 """Rows of the numbers that are shown beside a figure."""
@@ -193,7 +208,9 @@ def _table(context: Context, experiment_id: str, wanted: RunQuery) -> RunTable:
 def show_experiment(
     request: Request, context: ContextDep, experiment_id: str, query: SweepDep, wanted: RunQueryDep
 ) -> Response:
-    """The sweep and its runs; updates itself until all have ended. What lies further down comes when it is reached."""
+    """A part of the sweep; updates itself until all runs have ended. Figures come when they are reached."""
+    tab = chosen_tab(TABS, query.tab, "runs" if wanted != RunQuery() else "")
+    query = query._replace(tab="" if tab == TABS[0].slug else tab)
     experiment = get_experiment(context, experiment_id)
     config = experiment.config
     workers = list_workers(context)
@@ -210,7 +227,9 @@ def show_experiment(
         "table": _table(context, experiment_id, wanted),
         "scale": SCALES[config.metric],
         "query": query,
-        "scatters": [read_figure(context, experiment, slug, query, sweep) for slug in query.scatters],
+        "scatters": [
+            read_figure(context, experiment, slug, query, sweep) for slug in query.scatters if tab == "scatter"
+        ],
         "errors": Error,
         "choices": choices(sweep),
         "colouring": colouring,
@@ -220,7 +239,11 @@ def show_experiment(
         "methods": {NAMES[name]: name in reading("zeta") for name in sweep.compared if name != "none"},
         "fixed": {NAMES[name]: lam for name, lam in config.fixed_regularizers.items()},
         "figures": by_section(offered(experiment)),
-        "figure_sections": SECTIONS,
+        "figure_sections": {one: title for one, title in SECTIONS.items() if TAB_OF_SECTION[one] == tab},
+        "tabs": TABS,
+        "tab": tab,
+        "settings": settings(RunSet(experiment.runs)) if tab == "settings" else None,
+        "head": head,
         "watched": {measure: title_of(measure) for measure in WATCHED},
         "windows": WINDOWS,
         "counts": Counter(run.status for run in experiment.runs),
@@ -301,7 +324,7 @@ def open_scores(
         open_test(context, experiment_id, wanted)
     except IsoscopeError as error:
         return _page(request, context, experiment_id, error, typed)
-    return see(f"/experiments/{experiment_id}#test")
+    return see(f"/experiments/{experiment_id}?tab=conclusion#test")
 
 
 def _at_most(text: str, most: int, field: str) -> str:

@@ -10,6 +10,7 @@ import pytest
 from app.db.models import Experiment
 from tests.across import made, words
 from tests.factories import reported
+from tests.tabs import every_tab
 
 
 @pytest.mark.both_databases
@@ -19,7 +20,7 @@ def test_runs_of_several_experiments_are_one_page(client, two):
     assert 'name="on"' not in page
     assert "Add an experiment" not in page
     assert '<input type="checkbox" name="group" value="model" >' in page
-    assert "with none ticked, by all that varies (Model, " in page
+    assert "Empty: every setting that varies (Model, " in page
     assert '<input type="checkbox" name="group" value="seed" >' in page
     assert "cannot be compared" not in page
     assert 'data-figure="/compare/runs/figures/isotropy.json"' in page
@@ -56,7 +57,7 @@ def test_a_search_narrows_and_groups_are_chosen(client, two):
 
 def test_it_is_said_beside_the_ticks_that_figures_keep_lambdas_apart_and_the_table_does_not(client, two):
     page = words(client.get("/compare/runs?group=model"))
-    told = "figures and tests keep regularizers, λ and ζ apart in any case, the table of means does not"
+    told = "Figures and tests always keep regularizers, λ and ζ apart; the table of means does not."
     assert told in page.partition("<fieldset")[2].partition("</fieldset>")[0]
     points = list(csv.DictReader(io.StringIO(client.get("/compare/runs/figures/lambda.csv?group=model").text)))
     assert [row["lambda"] for row in points] == ["0.0", "0.0", "1.0", "1.0"]
@@ -85,7 +86,7 @@ def test_experiments_that_are_ticked_become_a_search_for_them(client, two):
 def test_the_lists_lead_to_the_comparison(client, two):
     listed = words(client.get("/experiments"))
     assert f'<input type="checkbox" name="experiment" value="{two[0]}" aria-label="Choose <first>">' in listed
-    page = words(client.get(f"/experiments/{two[0]}"))
+    page = words(every_tab(client, f"/experiments/{two[0]}"))
     assert f'href="/compare/runs?q=experiment%3D{two[0]}">Compare with others</a>' in page
     assert f'hx-get="/compare/runs/table.html?q=experiment%3D{two[0]}"' in page
     assert 'aria-current="page">Runs</a>' in words(client.get("/compare/runs"))
@@ -224,11 +225,10 @@ def test_a_study_s_caution_stands_across_experiments_too(client, context, launch
     assert told in words(client.get("/compare/runs"))
 
 
-def test_forms_keep_what_the_table_of_runs_is_searched_for(client, two):
+def test_a_search_for_runs_shows_their_tab(client, two):
     page = words(client.get(f"/experiments/{two[0]}?q=lam:1&sort=-performance"))
-    for form in ("scatters-form", "layers-form", "curves-form"):
-        assert f'<input type="hidden" name="q" value="lam:1" form="{form}">' in page
-        assert f'<input type="hidden" name="sort" value="-performance" form="{form}">' in page
+    assert f'<a href="/experiments/{two[0]}?tab=runs" aria-current="page">Runs</a>' in page
+    assert 'name="q" value="lam:1"' in page
 
 
 def test_a_run_that_a_script_logged_is_not_said_to_be_of_validation_tokens(client, launch):

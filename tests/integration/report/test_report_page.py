@@ -46,21 +46,23 @@ def test_the_report_begins_with_words_whose_numbers_link_to_their_measures(clien
         if one["measure"] == "participation_ratio_unbiased"
     )
     used = f"The variance fills about {value:.1f} of 8 dimensions"
-    assert f'<a href="#measure-participation_ratio_unbiased">{used}</a>' in head
-    linked = set(re.findall(r'href="#(measure-[a-z_]+)"', head))
+    measures = f"/embeddings/{measured}?tab=measures"
+    assert f'<a href="{measures}#measure-participation_ratio_unbiased">{used}</a>' in head
+    linked = set(re.findall(r'href="[^"]*#(measure-[a-z_]+)"', head))
     assert {"measure-participation_ratio_unbiased", "measure-mean_share"} <= linked
     assert linked & {f"measure-{slug}" for slug in ("twonn", "twonn_mle", "levina_bickel")}
-    assert all(f'id="{anchor}"' in shown for anchor in linked)
+    behind = client.get(measures).text
+    assert all(f'id="{anchor}"' in behind for anchor in linked)
 
 
 def test_the_report_says_what_was_read_and_what_was_left_out(client, measured):
-    said = text_of(client.get(f"/embeddings/{measured}"))
+    said = text_of(client.get(f"/embeddings/{measured}?tab=source"))
     assert "Read from 8 columns, x0 to x7 ; rows named by word (400 different), labeled by side (2 different);" in said
     assert "2 of 400 rows left out because of NaN, infinity or an empty cell" in said
 
 
 def test_each_measure_folds_how_it_misleads_and_where_it_is_from(client, measured):
-    shown = client.get(f"/embeddings/{measured}").text
+    shown = client.get(f"/embeddings/{measured}?tab=measures").text
     row = shown.partition('<tr id="measure-isoscore">')[2].partition("</tr>")[0]
     assert "Biased low unless n is many times d" in row
     assert "IsoScore: Measuring the Uniformity of Embedding Space" in row
@@ -70,32 +72,37 @@ def test_each_measure_folds_how_it_misleads_and_where_it_is_from(client, measure
 def test_counts_are_shown_whole(client, context, measured):
     with context.sessions.begin() as session:
         session.get_one(Measurement, (measured, "prominent_bars")).value = 78.0
-    shown = client.get(f"/embeddings/{measured}").text
+    shown = client.get(f"/embeddings/{measured}?tab=measures").text
     row = shown.partition('<tr id="measure-prominent_bars">')[2].partition("</tr>")[0]
     assert re.search(r'<td class="n">\s*78\s*<small>', row)
     assert "prominent_bars,,78,," in client.get(f"/embeddings/{measured}/measurements.csv").text
 
 
-def test_the_contents_name_the_sections_that_there_are(client, context, measured):
-    def contents():
-        shown = client.get(f"/embeddings/{measured}").text
-        anchors = re.findall(r'href="#([a-z-]+)"', shown.partition('class="on-page"')[2].partition("</nav>")[0])
-        assert all(f'<section id="{anchor}"' in shown for anchor in anchors)
-        return anchors
+def test_each_part_has_an_address_and_shows_itself_alone(client, measured):
+    page = f"/embeddings/{measured}"
+    ids = {
+        "overview": "figure-spectrum",
+        "directions": "shrinkage",
+        "neighbors": "figure-twonn",
+        "measures": "all-measures",
+    }
+    for tab, mark in ids.items():
+        shown = client.get(f"{page}?tab={tab}").text
+        assert f'href="{page}?tab={tab}" aria-current="page"' in shown
+        assert [one for one in ids.values() if f'id="{one}"' in shown] == [mark]
+    assert f'href="{page}/lab"' in client.get(page).text
 
-    with context.sessions.begin() as session:
-        for row in session.scalars(select(FigureData)):
-            session.delete(row)
-    assert contents() == ["shape", "all-measures", "shrinkage"]
-    store(context, measured, neighbours=NEIGHBOURS)
-    assert contents() == ["shape", "neighbours", "all-measures", "shrinkage"]
+
+@pytest.mark.parametrize(("query", "tab"), [("zeta=0.5", "directions"), ("name=a", "neighbors"), ("tab=x", "overview")])
+def test_an_address_without_its_part_shows_the_part_that_it_asks_for(client, measured, query, tab):
+    assert f'?tab={tab}" aria-current="page"' in client.get(f"/embeddings/{measured}?{query}").text
 
 
 def test_neighbours_are_shown_of_the_named_row_before_and_after(client, context, measured):
     store(context, measured, neighbours=NEIGHBOURS)
 
     def section(query=""):
-        whole = client.get(f"/embeddings/{measured}{query}").text
+        whole = client.get(f"/embeddings/{measured}?tab=neighbors{query}").text
         return text_of(type("", (), {"text": whole.partition('id="neighbours"')[2].partition("</section>")[0]}))
 
     first = section()
@@ -105,7 +112,7 @@ def test_neighbours_are_shown_of_the_named_row_before_and_after(client, context,
     named = client.get(f"/embeddings/{measured}", params={"name": HOSTILE}).text
     assert "Nearest to <strong>&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;</strong>" in named
     assert HOSTILE not in named
-    unknown = section("?name=nobody")
+    unknown = section("&name=nobody")
     assert "nobody is not among the suggested names. Search all rows" in unknown
     assert "Nearest to word1 ;" in unknown
 
@@ -157,7 +164,7 @@ def reads_projection(said):
 def test_the_projection_is_left_to_its_own_page(client, context, measured):
     store(context, measured, projection=PROJECTION)
     answers = []
-    said = queries_of(context, lambda: answers.append(client.get(f"/embeddings/{measured}").text))
+    said = queries_of(context, lambda: answers.append(client.get(f"/embeddings/{measured}?tab=map").text))
     assert reads_projection(said) == []
     assert f'hx-get="/embeddings/{measured}/figures/projection.html" hx-trigger="load"' in answers[0]
     of_its_own = queries_of(context, lambda: client.get(f"/embeddings/{measured}/figures/projection.json"))

@@ -16,6 +16,7 @@ from app.training.experiments import cancel_experiment, cancel_run, delete_exper
 from isoscope.core.errors import ConflictError, NotFoundError
 from tests.factories import PLAIN, SHARED
 from tests.script_runs import log
+from tests.tabs import every_tab
 
 
 def test_a_finished_run_shows_what_its_script_gave_and_says_what_it_did_not(client, begin):
@@ -134,13 +135,13 @@ def test_a_script_that_says_nothing_for_long_is_shown_as_silent_and_never_as_a_l
     log(client, run, {"step": 7})
     with context.sessions.begin() as session:
         session.get_one(Run, run["id"]).heard_at = utcnow() - SILENT_AFTER - timedelta(seconds=1)
-    page = " ".join(client.get(f"/experiments/{run['experiment_id']}").text.split())
+    page = " ".join(every_tab(client, f"/experiments/{run['experiment_id']}").text.split())
     assert '<span class="tag lost">silent</span>' in page
     assert "at step 7." in page
     assert "worker lost" not in page
     assert "No worker is running" not in page
     log(client, run)
-    assert "silent" not in client.get(f"/experiments/{run['experiment_id']}").text
+    assert "silent" not in every_tab(client, f"/experiments/{run['experiment_id']}").text
 
 
 @pytest.mark.both_databases

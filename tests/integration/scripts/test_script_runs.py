@@ -9,6 +9,7 @@ from sqlalchemy import select
 from app.db.models import Dataset, Experiment, Run, Step
 from app.results.logged_runs import MAX_NOTES, MAX_STEPS
 from tests.script_runs import log
+from tests.tabs import every_tab
 
 
 @pytest.mark.both_databases
@@ -45,7 +46,7 @@ def test_runs_of_one_name_stand_in_one_experiment_and_what_they_differ_in_is_its
     assert experiment["grid"] == {
         "batch_size": [8, 16], "head": ["mlp", "unknown"], "flag": ["unknown", True], "model": ["my-bert", "other"],
     }  # fmt: skip
-    page = client.get(f"/experiments/{first['experiment_id']}").text
+    page = every_tab(client, f"/experiments/{first['experiment_id']}").text
     assert "my-bert, other on" in page
     assert "batch 8, 16, rate unknown, logged by a script, begun" in " ".join(page.split())
     assert client.get(f"/runs/{first['id']}").status_code == 200

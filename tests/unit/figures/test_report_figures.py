@@ -132,7 +132,7 @@ def test_anisotropy_stands_raw_beside_centred():
     # The report decomposes with eigenvectors, which rounds otherwise than eigenvalues alone.
     assert [(bar.name, list(bar.y)) for bar in traces("anisotropy")] == [
         ("raw", pytest.approx(raw, rel=1e-9)),
-        ("centred", pytest.approx(centred, rel=1e-9)),
+        ("centered", pytest.approx(centred, rel=1e-9)),
     ]
 
 
@@ -150,7 +150,7 @@ def test_centred_cosines_are_drawn_beside_the_raw_ones_with_their_own_mean():
     changed = measurement(raw.measure, raw.value, raw.n, {**raw.detail, "centred": centred})
     subject = Subject("x", {**whole().found, "cosine_histogram": changed})
     outlines = traces("cosines", subject)
-    assert [outline.name.split(",")[0] for outline in outlines] == ["raw", "centred"]
+    assert [outline.name.split(",")[0] for outline in outlines] == ["raw", "centered"]
     assert outlines[1].y[99] == 1
     assert [shape.x0 for shape in figure("cosines", subject).draw().layout.shapes][1] == -0.005
     assert column(figure("cosines", subject).table, "pairs_centred")[99] == 3

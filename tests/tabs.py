@@ -1,0 +1,24 @@
+"""A page with all of its tabs."""
+
+import re
+from typing import NamedTuple
+
+from fastapi.testclient import TestClient
+
+LINK = re.compile(r'href="([^"?]*\?tab=[^"]*)"')
+
+
+class Shown(NamedTuple):
+    """What a page shows, as the answer of a client has it."""
+
+    text: str
+    status_code: int
+
+
+def every_tab(client: TestClient, path: str) -> Shown:
+    """Read a page and then each of its tabs, one after the other."""
+    first = client.get(path)
+    tabs = first.text.partition('aria-label="Parts of this page"')[2].partition("</nav>")[0]
+    pages = [client.get(link.replace("&amp;", "&")) for link in LINK.findall(tabs)]
+    assert all(page.status_code == 200 for page in pages)
+    return Shown("\n".join(page.text for page in pages or [first]), first.status_code)
