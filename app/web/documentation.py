@@ -11,6 +11,11 @@ FOLDER = FILES / "frontend" / "docs"
 NOT_BUILT = "The documentation is not built here. In a checkout, run `make docs`, or read the files in its docs folder."
 
 
+def has_documentation() -> bool:
+    """Whether the site is built, so that pages may link to it."""
+    return FOLDER.is_dir()
+
+
 class Documentation(StaticFiles):
     """Files of a folder that may be built after the start."""
 

@@ -30,6 +30,7 @@ from app.db.types import utcnow
 from app.db.work import is_silent
 from app.figures.labels import heading
 from app.figures.palette import of_lambda
+from app.web.documentation import has_documentation
 from isoscope.core import formatting
 from isoscope.files.upload_formats import listed_rows
 from isotropy.catalog import MEASURES, METHODS
@@ -205,6 +206,7 @@ def create_environment() -> Environment:
         "diverged": diverged,
         "learned_nothing": learned_nothing,
         "upload_help": UPLOADS,
+        "has_documentation": has_documentation,
     }
     return environment
 
