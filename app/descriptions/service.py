@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import ColumnElement, Select, func, select, union
 
 from app.context import Context
 from app.core.names import MAX_NAME_CHARACTERS
@@ -84,14 +84,15 @@ def on_shelf(table: Table, shelf: Shelf, tag: str = "") -> list[ColumnElement[bo
 
 def known_tags(context: Context, *tables: Table) -> list[str]:
     """Return the tags of all rows outside the trash, each once whatever its case, in alphabetical order."""
-    found: list[str] = []
     with context.sessions() as session:
-        for table in tables or (Embedding, Experiment):
-            kind: Any = table.tags.property.mapper.class_
-            gone = Embedding.trashed_at if table is Embedding else Experiment.removed_at
-            tags = select(kind.tag).join(table).where(gone.is_(None)).distinct()
-            found += session.scalars(tags.order_by(kind.tag.desc()))
-    return sorted({tag.lower(): tag for tag in found}.values(), key=str.lower)
+        found: list[str] = list(session.scalars(union(*map(_tags_of, tables or (Embedding, Experiment)))))
+    return sorted({tag.lower(): tag for tag in sorted(found, reverse=True)}.values(), key=str.lower)
+
+
+def _tags_of(table: Table) -> Select[tuple[str]]:
+    kind: Any = table.tags.property.mapper.class_
+    gone = Embedding.trashed_at if table is Embedding else Experiment.removed_at
+    return select(kind.tag).join(table).where(gone.is_(None))
 
 
 def split_tags(text: str) -> list[str]:

@@ -134,10 +134,11 @@ def get_experiment(context: Context, experiment_id: str) -> Experiment:
 
 
 def get_experiment_alone(context: Context, experiment_id: str) -> Experiment:
-    """One experiment with its data set, without its runs, of which there may be many."""
+    """One experiment with its data set, without its tags and its runs, of which there may be many."""
     with context.sessions() as session:
-        alone = select(Experiment).options(*WITH_TAGS, raiseload(Experiment.runs))
-        return _only(session.scalar(alone.where(Experiment.id == experiment_id)), experiment_id)
+        alone = select(Experiment).where(Experiment.id == experiment_id)
+        loaded = joinedload(Experiment.dataset), raiseload(Experiment.tags), raiseload(Experiment.runs)
+        return _only(session.scalar(alone.options(*loaded)), experiment_id)
 
 
 def describe_experiment(context: Context, experiment_id: str, change: DescriptionChange) -> Experiment:

@@ -9,6 +9,7 @@ import zipfile
 import pytest
 
 from app import routes
+from app.results.pages.experiments import TABS
 from tests.sealed import PLANTED, add_sealed, run_ids
 
 SEALED = re.compile(r"0?\.731\d*|73\.1")
@@ -71,6 +72,8 @@ def queries(path, experiment_id):
         yield "?sort=-performance"
     if path in {"/experiments", "/api/experiments"}:
         yield "?q=accuracy%3E0.7"
+    if path == f"/experiments/{experiment_id}":
+        yield from (f"?tab={tab.slug}" for tab in TABS)
     if path.startswith("/api/runs/"):
         yield from (f"?split={split}" for split in SPLITS)
         yield "?split=test&format=csv"
@@ -111,7 +114,7 @@ def test_what_changes_an_experiment_tells_none_either(client, context, experimen
 def test_once_opened_only_the_opening_and_its_page_tell_them(client, asked, experiment_id):
     client.post(f"/api/experiments/{experiment_id}/opening", json={"choose": "lambda = 0"})
     told = {path for path, answer in asked() if any(map(SEALED.search, texts_of(answer)))}
-    assert told == {f"/experiments/{experiment_id}", f"/api/experiments/{experiment_id}/opening"}
+    assert told == {f"/experiments/{experiment_id}?tab=conclusion", f"/api/experiments/{experiment_id}/opening"}
 
 
 def test_a_search_by_the_metric_finds_no_run_by_its_test_score(client, experiment_id):

@@ -42,7 +42,7 @@ def test_an_import_is_as_sealed_as_what_was_exported(client, elsewhere, context)
     sealed = opening(elsewhere, here)
     assert (sealed["state"], sealed["n"], sealed["scored_runs"], sealed["scores"]) == ("sealed", 500, 6, None)
     assert sealed["rows_sha256"] == opening(client, experiment_id)["rows_sha256"]
-    page = elsewhere.get(f"/experiments/{here}").text
+    page = elsewhere.get(f"/experiments/{here}?tab=conclusion").text
     assert "Freeze and open" in page
     assert DIGITS not in page
     run = elsewhere.get(f"/api/experiments/{here}").json()["runs"][0]["id"]
@@ -62,7 +62,7 @@ def test_the_history_of_openings_comes_along_and_counts_once(client, elsewhere, 
     before, after = opening(client, experiment_id), opening(elsewhere, here)
     assert after["openings"] == before["openings"]
     assert after["chosen"] == before["chosen"]
-    assert "changed after the scores were shown" in elsewhere.get(f"/experiments/{here}").text
+    assert "changed after the scores were shown" in elsewhere.get(f"/experiments/{here}?tab=conclusion").text
     elsewhere.delete(f"/api/experiments/{here}")
     again = imported(elsewhere, content)
     assert opening(elsewhere, again)["opened_on_rows"] == 2

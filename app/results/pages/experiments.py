@@ -126,7 +126,7 @@ EXPERIMENTS = Noun(
     title="Experiments",
     section="experiments",
     field="experiment",
-    get=get_experiment_alone,
+    get=get_experiment,
     describe=describe_experiment,
     actions={
         "cancel": Action("Cancel", cancel_experiment),

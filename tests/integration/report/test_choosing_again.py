@@ -107,7 +107,7 @@ def test_a_wrong_choice_on_the_report_is_told_at_its_field_beside_the_report(cli
     answer = client.post(f"/embeddings/{measured}/commit", data={"chosen": "true", "vectors": ["x0"], "labels": "none"})
     assert answer.status_code == 422
     assert 'id="labels-error"' in answer.text
-    assert 'id="all-measures"' in answer.text
+    assert f'href="/embeddings/{measured}?tab=measures"' in answer.text
 
 
 def test_a_refused_choice_stays_in_the_form_which_is_open_at_what_was_wrong(client, context, measured):
@@ -116,7 +116,7 @@ def test_a_refused_choice_stays_in_the_form_which_is_open_at_what_was_wrong(clie
         found = [one | {"n_distinct": 1001} if one["name"] == "word" else one for one in row.inspection["annotations"]]
         row.inspection = row.inspection | {"annotations": found}
     too_many = "disabled>word (more than 1,000 different, too many for labels)</option>"
-    assert too_many in client.get(f"/embeddings/{measured}").text
+    assert too_many in client.get(f"/embeddings/{measured}?tab=source").text
     form = {"chosen": "true", "vectors": ["x0", "x2"], "names": "other", "labels": "word"}
     for way in ("selection", "commit"):
         answer = client.post(f"/embeddings/{measured}/{way}", data=form)
