@@ -232,9 +232,13 @@ class Labels(Truth):
 
 
 def equal_vectors(x: NDArray[Any]) -> Codes:
-    """Return a number for each of vectors [n, d], int64 [n], equal where they are; -0.0 equals 0.0."""
+    """Return a number for each of vectors [n, d], int64 [n], equal where they are, in order of appearance.
+
+    -0.0 equals 0.0.
+    """
     whole = np.ascontiguousarray(x + 0.0).view(np.dtype((np.void, x.dtype.itemsize * x.shape[1])))
-    return np.unique(whole.ravel(), return_inverse=True)[1].astype(np.int64)
+    _, firsts, places = np.unique(whole.ravel(), return_index=True, return_inverse=True)
+    return np.unique(firsts[places], return_inverse=True)[1].astype(np.int64)
 
 
 def _firsts(corpus: NDArray[Any], rows: Iterable[int]) -> dict[int, int]:

@@ -8,6 +8,7 @@ import pytest
 from app.db.models import RunFigure, RunStatus, Step
 from app.db.types import utcnow
 from app.results.labels import OF_SENTENCES, WATCHED
+from app.results.pages.experiments import TABS
 from app.results.sweep_figures import with_what_they_need
 from isotropy.catalog import Regularizer
 from tests.factories import experiment_row, run_row
@@ -200,12 +201,12 @@ def test_the_layers_over_steps_are_those_of_the_setting_that_is_chosen(client, l
 def test_as_many_queries_for_twelve_runs_as_for_two(client, context, launch):
     few = launch(make_run(0.0, 0), make_run(1.0, 0))
     many = launch(*(make_run(lam, seed) for lam in (0.0, 1.0) for seed in range(6)))
-    for page in ("", *(f"/figures/{slug}.html" for slug in OF_SWEEPS)):
+    for page in (*(f"?tab={tab.slug}" for tab in TABS), *(f"/figures/{slug}.html" for slug in OF_SWEEPS)):
         paths = (f"/experiments/{experiment}{page}" for experiment in (few, many))
         of_few, of_many = (
             len(queries_of(context, lambda path=path: client.get(path).raise_for_status())) for path in paths
         )
-        assert 0 < of_few == of_many <= (FIGURE_QUERIES if page else PAGE_QUERIES), page
+        assert 0 < of_few == of_many <= (FIGURE_QUERIES if "/figures/" in page else PAGE_QUERIES), page
 
 
 @pytest.mark.both_databases

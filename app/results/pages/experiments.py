@@ -224,7 +224,7 @@ def show_experiment(
             for field, values in experiment.grid.items()
             if len(values) > 1
         },
-        "table": _table(context, experiment_id, wanted),
+        "table": _table(context, experiment_id, wanted) if tab == "runs" else None,
         "scale": SCALES[config.metric],
         "query": query,
         "scatters": [
