@@ -176,7 +176,7 @@ def test_what_is_chosen_shows_its_settings_and_a_grid_counts_its_runs(filled, pa
     page.get_by_label("Option", exact=True).last.select_option("batch_size")
     expect(page.get_by_label("Option", exact=True)).to_have_count(2)
     page.get_by_label("Values, by commas").first.fill("8, 16")
-    expect(page.locator("#plan strong")).to_have_text("10 runs")
+    expect(page.locator("#plan strong")).to_have_text("30 runs")
     page.get_by_label("Option", exact=True).last.select_option("learning_rate")
     expect(page.get_by_label("Option", exact=True)).to_have_count(3)
     assert page.get_by_label("Option", exact=True).nth(0).input_value() == "batch_size"

@@ -44,8 +44,10 @@ def test_a_sweep_is_launched_and_its_run_reached_and_cancelled(filled, page):
 
     lambdas = page.get_by_label("λ values", exact=True)
     write(page, lambdas, "3")
-    expect(page.locator("#plan")).to_contain_text("2 runs")
+    expect(page.locator("#plan")).to_contain_text("6 runs")
     expect(lambdas).to_be_focused()
+    write(page, page.get_by_label("Seeds", exact=True), "0")
+    expect(page.locator("#plan strong")).to_have_text("2 runs")
     write(page, page.get_by_label("Name", exact=True), "Without a mouse")
     tab_to(page, page.get_by_role("button", name="Launch", exact=True))
     page.keyboard.press("Enter")
