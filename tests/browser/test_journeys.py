@@ -211,6 +211,10 @@ def test_the_reference_word2vec_matrix_is_uploaded_and_read(dashboard, page):
 def test_at_phone_width_no_report_scrolls_sideways(dashboard, page, vectors):
     page.set_viewport_size({"width": 390, "height": 800})
     upload(page, dashboard.url, vectors)
+    page.get_by_text("More", exact=True).click()
+    opened = page.locator(".menu > div").bounding_box()
+    assert opened is not None
+    assert 0 <= opened["x"] <= opened["x"] + opened["width"] <= 390
     for part in ("Map and rows", "Directions", "Neighbors", "Source", "All measures"):
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         page.get_by_role("link", name=part, exact=True).click()

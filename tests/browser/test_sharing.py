@@ -67,7 +67,7 @@ def test_a_view_that_is_saved_shows_another_browser_the_same(filled, open_page):
     expect(page).to_have_url(re.compile("sort="))
 
     page.get_by_text("Save this view").click()
-    page.get_by_label("Name").fill("Sorted by isotropy")
+    page.get_by_role("textbox", name="Name").fill("Sorted by isotropy")
     page.get_by_role("button", name="Save").click()
     address = page.get_by_role("status").get_by_role("link").inner_text()
     assert re.fullmatch(rf"{filled.url}/v/\w{{8}}", address)
