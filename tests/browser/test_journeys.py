@@ -216,6 +216,8 @@ def test_at_phone_width_no_report_scrolls_sideways(dashboard, page, vectors):
     opened = page.locator(".menu > div").bounding_box()
     assert opened is not None
     assert 0 <= opened["x"] <= opened["x"] + opened["width"] <= 390
+    page.get_by_role("heading", level=1).click()
+    expect(page.locator(".menu > div")).to_be_hidden()
     for part in ("Map and rows", "Directions", "Neighbors", "Source", "All measures"):
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         page.get_by_role("link", name=part, exact=True).click()
