@@ -71,6 +71,7 @@ def test_embeddings_are_uploaded_looked_at_measured_read_and_purged(dashboard, p
     expect(table.get_by_role("rowheader", name="Mean cosine similarity")).to_be_visible()
     shares = measures.get_by_label("Numbers of k-th anisotropy, centered")
     expect(shares).to_be_hidden()
+    measures.locator("summary", has_text=re.compile(r"variants?: .*k-th anisotropy, centered")).press("Enter")
     measures.get_by_text("8 values of k-th anisotropy, centered").press("Enter")
     expect(shares.get_by_role("row")).to_have_count(1 + 8)
     with page.expect_download() as download:
@@ -176,7 +177,7 @@ def test_what_is_chosen_shows_its_settings_and_a_grid_counts_its_runs(filled, pa
     page.get_by_label("Option", exact=True).last.select_option("batch_size")
     expect(page.get_by_label("Option", exact=True)).to_have_count(2)
     page.get_by_label("Values, by commas").first.fill("8, 16")
-    expect(page.locator("#plan strong")).to_have_text("10 runs")
+    expect(page.locator("#plan strong")).to_have_text("30 runs")
     page.get_by_label("Option", exact=True).last.select_option("learning_rate")
     expect(page.get_by_label("Option", exact=True)).to_have_count(3)
     assert page.get_by_label("Option", exact=True).nth(0).input_value() == "batch_size"
@@ -211,6 +212,12 @@ def test_the_reference_word2vec_matrix_is_uploaded_and_read(dashboard, page):
 def test_at_phone_width_no_report_scrolls_sideways(dashboard, page, vectors):
     page.set_viewport_size({"width": 390, "height": 800})
     upload(page, dashboard.url, vectors)
+    page.get_by_text("More", exact=True).click()
+    opened = page.locator(".menu > div").bounding_box()
+    assert opened is not None
+    assert 0 <= opened["x"] <= opened["x"] + opened["width"] <= 390
+    page.get_by_role("heading", level=1).click()
+    expect(page.locator(".menu > div")).to_be_hidden()
     for part in ("Map and rows", "Directions", "Neighbors", "Source", "All measures"):
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         page.get_by_role("link", name=part, exact=True).click()

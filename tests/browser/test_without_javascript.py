@@ -38,14 +38,14 @@ def test_a_sweep_is_planned_launched_and_cancelled(filled, plain):
     plain.get_by_label("λ values", exact=True).fill("1, 2")
     plain.get_by_role("checkbox", name="CosReg").check()
     plain.get_by_role("button", name="Update preview").click()
-    expect(plain.locator("#plan strong")).to_have_text("5 runs")
+    expect(plain.locator("#plan strong")).to_have_text("15 runs")
     plain.get_by_label("Name", exact=True).fill("By hand")
     plain.get_by_role("button", name="Launch", exact=True).click()
     expect(plain.get_by_role("heading", level=1)).to_have_text("By hand")
-    expect(plain.get_by_text("0 of 5 runs finished")).to_be_visible()
+    expect(plain.get_by_text("0 of 15 runs finished")).to_be_visible()
     plain.get_by_text("More", exact=True).click()
     plain.get_by_role("button", name="Cancel all").click()
-    expect(plain.get_by_text("5 cancelled")).to_be_visible()
+    expect(plain.get_by_text("15 cancelled")).to_be_visible()
 
 
 def test_runs_are_searched_sorted_and_paged_and_the_page_is_kept(filled, plain):
