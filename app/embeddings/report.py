@@ -11,7 +11,7 @@ from app.context import Context
 from app.db.models import Embedding, PostProcessing
 from app.embeddings.comparison import Compared, distinct_names
 from app.embeddings.figures.overlay import Subject
-from app.embeddings.figures.report import DRAWN, FIGURES, TAB_OF, figures_of
+from app.embeddings.figures.report import DRAWN, FIGURES, figures_of, tabs_of_figures
 from app.embeddings.figures.sample_size import SAMPLE_SIZE
 from app.embeddings.findings import shown_findings
 from app.embeddings.headline import headline_of
@@ -56,14 +56,15 @@ def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, who
     data = {slug: one for slug, one in stored.items() if one is not None}
     figures = figures_of([Subject.from_embedding(embedding, data)])
     later = [] if whole else sorted(stored.keys() & HEAVY)
-    shown = [one for one in figures if one.slug not in later and (whole or TAB_OF[one.slug] == query.tab)]
+    tab_of = tabs_of_figures()
+    shown = [one for one in figures if one.slug not in later and (whole or tab_of[one.slug] == query.tab)]
     return {
         "headline": headline_of(embedding),
         "findings": shown_findings(embedding, selections_of(context, embedding)),
         "headlines": headlines_of(embedding),
         "groups": groups_of(embedding),
         "drawn": DRAWN,
-        "tab_of": TAB_OF,
+        "tab_of": tab_of,
         "tabs": TABS,
         "tab": query.tab,
         "later": later,

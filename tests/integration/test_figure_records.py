@@ -6,6 +6,7 @@ from sqlalchemy import update
 from app.db.models import Measurement
 from app.embeddings.figures import report
 from app.figures.figure import undefined
+from app.results.pages.experiments import TAB_OF_SECTION
 from app.results.run_page import RUN_FIGURES, RunFigure
 from app.results.sweep_figures import FIGURES, SECTIONS, SweepFigure, by_section
 from tests.factories import add_embedding, add_experiment, run_row
@@ -21,7 +22,7 @@ def test_a_figure_is_added_by_its_record(client, context, monkeypatch, section):
     here = f"/experiments/{experiment}"
     assert "luck" in client.get(f"/api{here}/figures").json()
     assert "There is no luck in 2 runs." in client.get(f"/api{here}/figures/luck").json()["empty"]
-    page = client.get(f"{here}?measure=mean_cosine").text
+    page = client.get(f"{here}?tab={TAB_OF_SECTION[section]}&measure=mean_cosine").text
     assert f"{here}/figures/luck.html?measure=mean_cosine" in page
     assert "Luck by Mean cosine" in page
     assert "no luck" in client.get(f"{here}/figures/luck.html").text
@@ -52,7 +53,7 @@ def test_a_figure_of_a_report_is_added_by_its_record(client, context, monkeypatc
     def draw(overlay):
         return undefined("luck", "Luck", f"There is no luck in {len(overlay.series)}.")
 
-    record = report.ReportFigure("hubness", "luck", "Luck", draw)
+    record = report.ReportFigure("hubness", "luck", "Luck", draw, tab="overview")
     monkeypatch.setattr(report, "FIGURES", (*report.FIGURES, record))
     ids = [add_embedding(context, name, {"hubness": 0.5}) for name in ("a", "b")]
     with context.sessions.begin() as session:

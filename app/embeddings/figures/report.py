@@ -48,7 +48,13 @@ FIGURES = (
 
 DRAWN = {one.needs: one.slug for one in reversed(FIGURES)}
 """The figure that shows the whole of a measure."""
-TAB_OF = {one.slug: one.tab for one in FIGURES}
+
+
+def tabs_of_figures() -> dict[str, str]:
+    """Return the part of a report that shows each figure, by slug."""
+    return {one.slug: one.tab for one in FIGURES}
+
+
 """The part of a report that shows a figure."""
 
 

@@ -269,4 +269,4 @@ def test_only_regularizers_that_have_runs_are_listed(client, begin):
     page = f"/experiments/{run['experiment_id']}"
     assert "Regularizers: I-STAR (ζ = 0.2).\n" in client.get(page).text
     begin(regularizer="none", lam=0)
-    assert "Regularizers: I-STAR (ζ = 0.2), none.\n" in client.get(page).text
+    assert "Regularizers: I-STAR (ζ = 0.2).\n" in client.get(page).text
