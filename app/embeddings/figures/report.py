@@ -55,9 +55,6 @@ def tabs_of_figures() -> dict[str, str]:
     return {one.slug: one.tab for one in FIGURES}
 
 
-"""The part of a report that shows a figure."""
-
-
 def figures_of(subjects: Sequence[Subject]) -> list[Figure]:
     """The figures of what was measured, each with all subjects in it.
 
