@@ -36,7 +36,7 @@ def test_the_form_asks_waits_and_shows(client, form, work):
     again = client.post("/experiments/dry-run", data=form)
     assert "A worker loads the model" in client.get(again.headers["location"]).text
     wrong = client.post("/experiments/dry-run", data=form | {"lambdas": "abc"}, follow_redirects=True)
-    assert "got &#39;abc&#39;" in wrong.text
+    assert "not &#39;abc&#39;" in wrong.text
 
 
 def test_the_form_says_that_test_rows_are_in_its_time(client, form, work):
