@@ -13,12 +13,15 @@ function between(field, low, high) {
   return low === high ? [`${field}:${low}`] : [`${field}>=${low}`, `${field}<=${high}`];
 }
 
+// Plotly snaps a brush to places up to rounding: one that ends at the first may begin at 3e-17.
+const SNAP = 1e-6;
+
 // An axis as terms of the search; none where it is not brushed, or no search can say what it holds.
 function terms({ name, values, constraintrange }, steps) {
   if (!name || !constraintrange) return [];
   const [low, high] = constraintrange;
   if (!steps.length) return between(name, round(low, values), round(high, values));
-  const kept = steps.filter((_, place) => place >= low && place <= high);
+  const kept = steps.filter((_, place) => place >= low - SNAP && place <= high + SNAP);
   if (!kept.length || kept.length === steps.length || kept.includes(null)) return [];
   if (kept.every(Number.isFinite)) return between(name, kept[0], kept.at(-1));
   return [`${name}:${kept.map((value) => JSON.stringify(String(value))).join(",")}`];
