@@ -136,8 +136,9 @@ def _without_rounding(score: Score) -> Score:
 
 
 def _left_out(blocks: NDArray[np.int64]) -> list[Tensor]:
-    """Return the places of the rows that are left without each block."""
-    return [torch.from_numpy(np.flatnonzero(blocks != block)) for block in np.unique(blocks)]
+    """Return the places of the rows that are left without each block; nothing where all are of one."""
+    present = np.unique(blocks)
+    return [torch.from_numpy(np.flatnonzero(blocks != block)) for block in present] if len(present) > 1 else []
 
 
 def _shares(blocks: NDArray[np.int64]) -> list[float]:

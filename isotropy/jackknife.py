@@ -181,10 +181,10 @@ def error_parts(whole: Score, left_out: Sequence[Score], shares: Sequence[float]
     """Return what each block adds to the error, from the values without it and the blocks' shares of the points.
 
     Their squares add up to that of the standard error. Of two statistics of the same blocks, the parts of the
-    difference are the differences of the parts.
+    difference are the differences of the parts. One block alone tells nothing of the error.
     """
     values = [score.value for score in left_out if score.value is not None]
-    if whole.value is None or len(values) < len(left_out):
+    if whole.value is None or len(values) < max(len(left_out), 2):
         return ()
     pseudo = [(whole.value - (1 - m) * value) / m for m, value in zip(shares, values, strict=True)]
     centre = sum(m * value for m, value in zip(shares, pseudo, strict=True))

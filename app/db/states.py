@@ -32,7 +32,7 @@ class Pooling(StrEnum):
 
 
 class RowsBy(StrEnum):
-    """How the same rows of two embeddings are found: by name, by their places in the same file, in order."""
+    """How the same rows of two embeddings are found: by name, by their places in their files, in order."""
 
     NAME = "name"
     PLACE = "place"

@@ -55,14 +55,20 @@ class Aligned(NamedTuple):
 
 
 def rows_by(one: Embedding, other: Embedding) -> RowsBy | None:
-    """Return how the same rows of two embeddings are found; None where they cannot be known."""
+    """Return how the same rows of two embeddings are found; None where they cannot be known.
+
+    Arrays of one file, and files, are of the same rows where all rows of both, left out or not, are as many.
+    """
     if pairing(one, other, [one, other]) in SAME_ORDER:
         return RowsBy.ORDER
-    if _file_of(one) == _file_of(other) and one.files:
+    as_many = _rows_of_file(one) == _rows_of_file(other)
+    if as_many and one.files and _file_of(one) == _file_of(other):
         return RowsBy.PLACE
     if all((each.selection or {}).get("names") for each in (one, other)):
         return RowsBy.NAME
-    return RowsBy.ORDER if one.n == other.n else None
+    if not as_many:
+        return None
+    return RowsBy.ORDER if _without_rows(one) == _without_rows(other) else RowsBy.PLACE
 
 
 def alignments_of(context: Context, embeddings: Sequence[Embedding]) -> list[Aligned]:
@@ -78,7 +84,8 @@ def request_alignments(context: Context, embeddings: Sequence[Embedding]) -> lis
     known = alignments_of(context, embeddings)
     if not known:
         raise InvalidError(
-            "These embeddings have no rows in common. Choose some with named rows, or with equal numbers of rows.",
+            "These embeddings have no rows in common. "
+            "Choose some with named rows, or whose files have equal numbers of rows.",
             "id",
         )
     found = _find(context, [_ids(embeddings[0], one.embedding) for one in known])
@@ -119,8 +126,22 @@ def _ids(one: Embedding, other: Embedding) -> tuple[str, str]:
 
 def _file_of(one: Embedding) -> tuple[object, ...]:
     """What is equal for embeddings whose rows have places in the same files."""
+    selection = one.selection or {}
+    vectors = selection.get("vectors")
+    # Where columns are the rows, those that were chosen say which.
+    columns = tuple(vectors) if selection.get("transpose") and isinstance(vectors, list) else ()
     shards = [file.file_sha256 for file in one.files if file.role is FileRole.VECTORS]
-    return bool((one.selection or {}).get("transpose")), *shards
+    return bool(selection.get("transpose")), columns, *shards
+
+
+def _rows_of_file(one: Embedding) -> int:
+    """Return how many rows there were before some were left out."""
+    return (one.n or 0) + len(_without_rows(one))
+
+
+def _without_rows(one: Embedding) -> list[int]:
+    rows: list[int] = (one.selection or {}).get("without_rows", [])
+    return rows
 
 
 def _aligned(embedding: Embedding, by: RowsBy, row: Alignment | None) -> Aligned:

@@ -5,7 +5,8 @@ import io
 import numpy as np
 import pytest
 
-from app.db.models import Alignment
+from app.db.models import Alignment, Embedding, RowsBy
+from app.embeddings.alignments import rows_by
 from tests.factories import add_embedding
 
 NOISE = 0.5
@@ -78,6 +79,23 @@ def test_a_selection_is_paired_with_its_source_by_place(client, work):
     found, values = aligned(client, work, [source, made])
     assert (found["rows_by"], found["shared"]) == ("place", 298)
     assert 0.8 < values["cka"]["value"] < 1
+
+
+def chosen(context, n, content=b"x", **selection):
+    with context.sessions() as session:
+        told = {"vectors": "x", "names": None, "labels": None, "transpose": False} | selection
+        return session.get(Embedding, add_embedding(context, n=n, contents=[content], selection=told))
+
+
+def test_rows_are_paired_where_the_files_have_as_many(context):
+    train = chosen(context, 400, vectors="train")
+    assert rows_by(train, chosen(context, 200, vectors="test")) is None
+    assert rows_by(train, chosen(context, 399, vectors="other", without_rows=[5])) is RowsBy.PLACE
+    assert rows_by(train, chosen(context, 399, b"another file", without_rows=[5])) is RowsBy.PLACE
+    cut = chosen(context, 399, b"another file", without_rows=[7])
+    assert rows_by(cut, chosen(context, 399, without_rows=[7])) is RowsBy.ORDER
+    assert rows_by(cut, chosen(context, 399, without_rows=[5])) is RowsBy.PLACE
+    assert rows_by(cut, chosen(context, 399, b"a third file")) is None
 
 
 def test_the_page_asks_and_shows(client, work):

@@ -20,6 +20,7 @@ from isotropy.dealing import Slices, group_numbers
 from isotropy.jackknife import BLOCKS
 from isotropy.neighbours import equal_rows
 from isotropy.score import Score
+from isotropy.tasks.parts import groups_of
 from workers.embeddings.inspection import open_embedding
 from workers.job_rows import ResultJob, answer
 
@@ -52,7 +53,8 @@ def results_of(first: Matrix, second: Matrix, rows_by: RowsBy) -> dict[str, Any]
     x, y = rows_at(first, places), rows_at(second, [pairs[one] for one in places])
     both = x.isfinite().all(1) & y.isfinite().all(1)
     x, y, kept = x[both], y[both], torch.tensor(places, dtype=torch.int64)[both]
-    scores = alignment(x, y, _blocks(first, x, kept))
+    there = torch.tensor([pairs[one] for one in kept.tolist()], dtype=torch.int64)
+    scores = alignment(x, y, _blocks(_groups(first, x, kept), _groups(second, y, there)))
     return {
         "shared": len(pairs),
         "rows": len(x),
@@ -70,13 +72,17 @@ def _pairs(first: Matrix, second: Matrix, rows_by: RowsBy) -> dict[int, int]:
     return {row: row for row in range(first.n)}
 
 
-def _blocks(matrix: Matrix, x: Tensor, places: Tensor) -> NDArray[np.int64]:
-    """Return the block of each row: rows of one group, or equal ones, are dealt together."""
+def _blocks(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the block of each row: rows of one group of either embedding are dealt together."""
+    numbers = groups_of([(("first", a), ("second", b)) for a, b in zip(first.tolist(), second.tolist(), strict=True)])
+    return Slices(int(numbers.max(initial=-1)) + 1, BLOCKS).of(numbers)
+
+
+def _groups(matrix: Matrix, x: Tensor, places: Tensor) -> NDArray[np.int64]:
+    """Return the number of each row's group, those of equal rows where the embedding has none."""
     if (groups := values_of(matrix, matrix.selection.groups, places)) is not None:
-        numbers = group_numbers(groups)
-    else:
-        _, numbers = np.unique(equal_rows(x).numpy(), return_inverse=True)
-    return Slices(int(numbers.max(initial=-1)) + 1, BLOCKS).of(numbers.astype(np.int64))
+        return group_numbers(groups)
+    return equal_rows(x).numpy()
 
 
 def _told(score: Score) -> dict[str, Any]:

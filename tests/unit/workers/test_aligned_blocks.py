@@ -1,0 +1,42 @@
+"""Blocks of rows that two embeddings are compared by: what depends on each other in either is in one."""
+
+import numpy as np
+import pytest
+
+from app.db.models import RowsBy
+from isoscope.files.matrix import open_matrix
+from isoscope.files.selection import Selection
+from isoscope.files.upload import NamedFile, Upload
+from workers.embeddings.alignments import results_of
+
+DOCUMENTS = np.repeat(np.arange(30), 10)
+
+
+def matrix(tmp_path, name, seed, groups=None, documents=DOCUMENTS):
+    """Points near those of their documents, and of nothing else."""
+    draw = np.random.default_rng(seed)
+    x = draw.normal(size=(30, 3))[DOCUMENTS] + 0.1 * draw.normal(size=(300, 3))
+    lines = [f"{document}," + ",".join(map(str, row)) for document, row in zip(documents, x, strict=True)]
+    path = tmp_path / f"{name}.csv"
+    path.write_text("\n".join(["document,a,b,c", *lines]))
+    return open_matrix(Upload((NamedFile(path, path.name),)), Selection(vectors=["a", "b", "c"], groups=groups))
+
+
+def errors(first, second):
+    found = results_of(first, second, RowsBy.ORDER)["scores"]
+    return {slug: np.linalg.norm(score["parts"]) for slug, score in found.items()}
+
+
+def test_groups_of_either_embedding_count_for_both(tmp_path):
+    plain, other = matrix(tmp_path, "plain", 0), matrix(tmp_path, "other", 1)
+    grouped = matrix(tmp_path, "grouped", 1, "document")
+    there, back = errors(plain, grouped), errors(grouped, plain)
+    assert there == pytest.approx(back)
+    assert there["cka"] > 1.5 * errors(plain, other)["cka"]
+
+
+def test_one_group_of_all_rows_leaves_values_without_intervals(tmp_path):
+    one = matrix(tmp_path, "one", 0)
+    other = matrix(tmp_path, "other", 1, "document", ["all"] * 300)
+    found = results_of(one, other, RowsBy.ORDER)["scores"]
+    assert all(score["value"] is not None and score["parts"] == [] for score in found.values())
