@@ -139,7 +139,7 @@ def _load(asked: _Asked) -> LoadedTask:
         "corpus",
         config.ids,
         labels=config.labels,
-        groups=config.groups if config.kind is TaskKind.LABELS else None,
+        groups=config.groups if queries is None and config.kind is not TaskKind.PAIRS else None,
     )
     if queries is not None:
         require_alike(corpus, queries)

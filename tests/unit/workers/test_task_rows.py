@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 
 from app.db.models import Embedding
+from app.db.task import TaskConfig
 from isoscope.core.errors import InvalidError
 from isoscope.files.matrix import open_matrix
 from isoscope.files.row_ids import RowIds
 from isoscope.files.selection import Selection
 from isoscope.files.upload import NamedFile, Upload
 from isoscope.named_vectors import vectors_of
+from isotropy.catalog import TaskKind
 from workers import tasks
 
 N, D = 60, 4
@@ -54,3 +56,11 @@ def test_fewer_rows_than_expected_are_no_vectors(upload):
     short = SimpleNamespace(n=N + 1, d=D, chunks=matrix.chunks, groups=lambda: None, labels=lambda: None)
     with pytest.raises(InvalidError, match="60 rows, expected 61"):
         vectors_of(short, RowIds("a.jsonl", [], None), "corpus")
+
+
+def test_groups_of_rows_hold_where_some_of_them_are_the_queries(read):
+    config = TaskConfig(kind=TaskKind.COMPRESSION, groups="side")
+    corpus = Embedding(name="a", selection=Selection(vectors="embedding").model_dump())
+    row = SimpleNamespace(truth_sha256=None)
+    task = tasks._load(SimpleNamespace(settings=None, row=row, config=config, corpus=corpus, queries=None))
+    assert set(task.truth.group_codes(task.corpus).tolist()) == {0, 1}
