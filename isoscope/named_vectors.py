@@ -97,6 +97,8 @@ def _in_memory(matrix: Matrix, filename: str, what: str) -> NDArray[np.float32]:
         with np.errstate(over="ignore"):  # what does not fit float32 is told as infinite below
             x[start : start + len(chunk)] = chunk
         start += len(chunk)
+    if start != matrix.n:
+        raise InvalidError(f"{filename} has {plural(start, 'row')}, expected {matrix.n:,}: upload it again.", what)
     unfit = int((~np.isfinite(x).all(axis=1)).sum())
     if unfit:
         raise InvalidError(f"{plural(unfit, 'row')} of {filename} hold NaN or infinity: remove them.", what)

@@ -1,9 +1,9 @@
 """Read a task from files: vectors with ids, and the queries, pairs or labels that judge them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,7 +136,7 @@ def with_qrels(
         "query has no relevant document and is left out",
         "queries have no relevant document and are left out",
     )
-    of_groups = None if queries.groups is None else _codes(np.array(queries.groups)[kept])
+    of_groups = None if queries.groups is None else _codes(compress(queries.groups, kept))
     truth = Queries(queries.x[kept], [rows for rows in relevant if rows], corpus.ids, of_groups)
     return LoadedTask(corpus.x, truth, notes)
 
@@ -155,8 +155,8 @@ def with_pairs(corpus: NamedVectors, pairs: Sequence[ScoredPair], name: str, adv
         raise InvalidError(
             f"All pairs of {name} have the score {scores[0]:g}: a rank correlation needs several.", "pairs"
         )
-    groups = np.array([pair.group for pair in pairs])[known]
-    codes = _codes(groups) if (groups != "").any() else None
+    groups = [pair.group for pair in compress(pairs, known)]
+    codes = _codes(groups) if any(groups) else None
     return LoadedTask(corpus.x, Pairs(rows[known], scores, codes), _unknown(int((~known).sum()), name))
 
 
@@ -167,22 +167,23 @@ def with_labels(corpus: NamedVectors) -> LoadedTask:
         InvalidError: there are fewer than two classes.
 
     """
-    labels = np.array(corpus.labels)
-    rows = (labels != "").nonzero()[0]
-    classes, codes = np.unique(labels[rows], return_inverse=True)
+    labels = corpus.labels or []
+    rows = np.array([row for row, label in enumerate(labels) if label], np.int64)
+    classes, codes = _numbered(labels[row] for row in rows)
     if len(classes) < 2:
-        only = f"only {shown(str(classes[0]))}" if len(classes) else "none"
+        only = f"only {shown(classes[0])}" if classes else "none"
         raise InvalidError(f"Expected labels of at least two classes, got {only}: choose another column.", "labels")
-    groups = None if corpus.groups is None else _codes(np.array(corpus.groups)[rows])
+    groups = None if corpus.groups is None else _codes(corpus.groups[row] for row in rows)
     notes = _left_out(
         len(labels) - len(rows), "row has no label and is left out", "rows have no label and are left out"
     )
-    return LoadedTask(corpus.x, Labels(rows, codes.astype(np.int64), corpus.ids, groups), notes)
+    return LoadedTask(corpus.x, Labels(rows, codes, corpus.ids, groups), notes)
 
 
 def with_queries(corpus: NamedVectors, queries: NamedVectors, similarity: Similarity) -> LoadedTask:
     """Return the task of compression: queries find what exact search finds."""
-    return LoadedTask(corpus.x, exact_neighbors(corpus.x, queries.x, corpus.ids, similarity))
+    groups = None if queries.groups is None else _codes(queries.groups)
+    return LoadedTask(corpus.x, exact_neighbors(corpus.x, queries.x, corpus.ids, similarity, groups))
 
 
 def without_truth(corpus: NamedVectors, similarity: Similarity, seed: int) -> LoadedTask:
@@ -200,7 +201,8 @@ def without_truth(corpus: NamedVectors, similarity: Similarity, seed: int) -> Lo
     ids = [name for name, is_query in zip(corpus.ids, asked, strict=True) if not is_query]
     rest, queries = corpus.x[~asked], corpus.x[asked]
     notes = [f"There is no ground truth: {plural(len(queries), 'row')} of the corpus are left out of it, as queries."]
-    return LoadedTask(rest, exact_neighbors(rest, queries, ids, similarity), notes)
+    groups = None if corpus.groups is None else _codes(compress(corpus.groups, asked))
+    return LoadedTask(rest, exact_neighbors(rest, queries, ids, similarity, groups), notes)
 
 
 def _unknown(count: int, name: str) -> list[str]:
@@ -216,7 +218,17 @@ def _left_out(count: int, one: str, several: str) -> list[str]:
     return [f"{count:,} {one if count == 1 else several}."] if count else []
 
 
-def _codes(values: NDArray[Any]) -> NDArray[np.int64]:
+def _codes(values: Iterable[str]) -> NDArray[np.int64]:
     """Return the group of each value; each empty one is a group of its own."""
-    alone = np.array([f"\0{row}" if value == "" else str(value) for row, value in enumerate(values.tolist())])
-    return np.unique(alone, return_inverse=True)[1].astype(np.int64)
+    return _numbered(value or f"\0{row}" for row, value in enumerate(values))[1]
+
+
+def _numbered(values: Iterable[str]) -> tuple[list[str], NDArray[np.int64]]:
+    """Return the different values in order, and the place of each value among them.
+
+    Not of an array of strings, in which each value takes the room of the longest.
+    """
+    given = list(values)
+    different = sorted(set(given))
+    places = {value: place for place, value in enumerate(different)}
+    return different, np.array([places[value] for value in given], np.int64)

@@ -20,6 +20,7 @@ from app.db.models import (
     FailureCause,
     Run,
     RunStatus,
+    TaskRun,
 )
 from app.db.session import Sessions, one_line
 from app.db.types import utcnow
@@ -184,7 +185,7 @@ class Executor:
 
     def _give_up(self, session: Session, kind: JobKind, row: Any) -> None:
         """Write into a row that has failed why that is."""
-        if isinstance(row, Run | Encoding):
+        if isinstance(row, Run | Encoding | TaskRun):
             row.finished_at = utcnow()
         if isinstance(row, Run):
             row.cause = CAUSES.get(row.error or "", FailureCause.KILLED)

@@ -18,10 +18,12 @@ from app.storage import open_storage
 from app.storage.ledger import Ledger
 from isoscope.core.errors import InvalidError, NotFoundError
 from isoscope.files.ground_truth import PAIRS, read_pairs, read_qrels
-from isoscope.files.matrix import select
+from isoscope.files.matrix import open_matrix
 from isoscope.files.row_ids import RowIds, read_ids
+from isoscope.files.selection import Selection
 from isoscope.files.truth_check import BY_COLUMN
 from isoscope.named_vectors import NamedVectors, vectors_of
+from isoscope.rows import require_measurable
 from isoscope.task_files import (
     LoadedTask,
     require_alike,
@@ -36,7 +38,7 @@ from isotropy.tasks.decision import Decision
 from isotropy.tasks.judge import Task, decide, map_of
 from isotropy.tasks.maps import Map
 from isotropy.tasks.variants import Variant, listed, product
-from workers.embeddings.inspection import open_embedding
+from workers.embeddings.inspection import uploaded
 from workers.failure import record
 from workers.files import fetch, keeping
 from workers.job_rows import job_sessions
@@ -137,7 +139,7 @@ def _load(asked: _Asked) -> LoadedTask:
         "corpus",
         config.ids,
         labels=config.labels,
-        groups=config.groups if config.kind is TaskKind.LABELS else None,
+        groups=config.groups if queries is None and config.kind is not TaskKind.PAIRS else None,
     )
     if queries is not None:
         require_alike(corpus, queries)
@@ -164,9 +166,10 @@ def _vectors(
     labels: str | None = None,
     groups: str | None = None,
 ) -> NamedVectors:
-    opened = open_embedding(embedding, asked.settings)
-    selection = opened.selection.model_copy(update={"labels": labels, "groups": groups})
-    matrix = select(opened.contents, selection)
+    chosen = Selection.model_validate(embedding.selection)
+    selection = chosen.model_copy(update={"labels": labels, "groups": groups})
+    matrix = open_matrix(uploaded(embedding, asked.settings), selection)
+    require_measurable(matrix)
     called = read_ids(matrix.contents, embedding.name, matrix.n, ids, selection.names, what)
     if asked.row.truth_sha256 is not None:
         called.require_unique(what, BY_COLUMN)

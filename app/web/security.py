@@ -79,6 +79,7 @@ SECONDS_SLOWED = 0.5
 MOST_SLOWED = 20
 # The form around the file: boundaries, headers, the other fields.
 FORM_OVERHEAD_BYTES = 1_000_000
+TASKS = re.compile(r"embeddings/[^/]+/tasks")
 
 Next = Callable[[Request], Awaitable[Response]]
 
@@ -187,7 +188,8 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        most = self._caps.get(scope["path"].removeprefix("/api").strip("/"), 0)
+        path = scope["path"].removeprefix("/api").strip("/")
+        most = self._settings.max_dataset_bytes if TASKS.fullmatch(path) else self._caps.get(path, 0)
         cap = most + FORM_OVERHEAD_BYTES
         length = Headers(scope=scope).get("content-length", "")
         declared = int(length) if length.isdigit() else 0

@@ -17,6 +17,8 @@ from isoscope.files.wording import blaming, listed, shown
 QUERY_NAMES = ("query-id", "query_id", "qid", "query")
 DOCUMENT_NAMES = ("corpus-id", "corpus_id", "doc_id", "docid", "document", "corpus")
 SCORE_NAMES = ("score", "relevance", "label", "rel", "similarity")
+LARGEST_GRADE = 1000
+"""trec_eval takes memory for each grade up to the largest."""
 QRELS = ("query-id", "corpus-id", "score")
 PAIRS = ("one", "other", "score", "group")
 """Columns of the files that ``write_qrels`` and ``write_pairs`` write."""
@@ -176,4 +178,8 @@ def _whole(text: str, name: str, row: int) -> int:
     value = _number(text, name, row)
     if value != int(value):
         raise InvalidError(f"Row {row:,} of {name} has the relevance {shown(text)}: expected a whole number.", "qrels")
+    if value > LARGEST_GRADE:
+        raise InvalidError(
+            f"Row {row:,} of {name} has the relevance {shown(text)}: expected at most {LARGEST_GRADE:,}.", "qrels"
+        )
     return int(value)

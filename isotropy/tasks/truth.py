@@ -139,11 +139,21 @@ def ranking_metric(relevant: Sequence[Mapping[int, int]], ranked: Indices | None
     return np.array([found[str(query)][name] for query in range(len(relevant))])
 
 
-def exact_neighbors(corpus: NDArray[Any], queries: NDArray[Any], ids: Sequence[str], similarity: Similarity) -> Queries:
-    """Return the truth that compression is judged by: the ten rows that exact search finds for each query."""
+def exact_neighbors(
+    corpus: NDArray[Any],
+    queries: NDArray[Any],
+    ids: Sequence[str],
+    similarity: Similarity,
+    groups: Codes | None = None,
+) -> Queries:
+    """Return the truth that compression is judged by: the ten rows that exact search finds for each query.
+
+    Without ``groups`` equal queries are in one.
+    """
     places = nearest(prepared(queries, similarity), prepared(corpus, similarity), DEPTH, similarity, precedence_of(ids))
     relevant = [dict.fromkeys(rows.tolist(), 1) for rows in places]
-    return Queries(queries, relevant, ids, groups=np.arange(len(queries)), compression=True)
+    codes = equal_vectors(queries) if groups is None else groups
+    return Queries(queries, relevant, ids, codes, compression=True)
 
 
 @dataclass(frozen=True, eq=False)

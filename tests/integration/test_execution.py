@@ -20,11 +20,14 @@ from app.db.models import (
     Run,
     RunStatus,
     StoredFile,
+    TaskRun,
+    TaskStatus,
     Worker,
 )
+from app.db.task import TaskConfig
 from app.queue import SECONDS_TO_SEE_A_CANCEL, working
-from isotropy.catalog import Regularizer
-from tests.factories import PLAIN, SHARED
+from isotropy.catalog import Regularizer, TaskKind
+from tests.factories import PLAIN, SHARED, embedding
 from tests.waiting import wait_for
 from workers.executor import MAX_ATTEMPTS, MAX_LOST_ATTEMPTS, Executor
 from workers.locks import Heartbeat
@@ -168,6 +171,21 @@ def test_an_encoding_that_is_given_up_has_an_end(context, encode_job):
         encoding = session.get(Encoding, encode_job.row_id)
     assert encoding.status is EncodingStatus.FAILED
     assert encoding.finished_at is not None
+
+
+def test_a_task_that_is_given_up_has_an_end(context):
+    judged = embedding("e")
+    task = TaskRun(embedding_id=judged.id, config=TaskConfig(kind=TaskKind.COMPRESSION), status=TaskStatus.QUEUED)
+    with context.sessions.begin() as session:
+        session.add(judged)
+        session.flush()
+        session.add(task)
+    executor = Executor(context.sessions, Processes(), "here/cpu", context.settings.runs)
+    asyncio.run(executor.execute(Job(job_kinds.JUDGE, task.id)))
+    with context.sessions() as session:
+        task = session.get_one(TaskRun, task.id)
+    assert task.status is TaskStatus.FAILED
+    assert task.finished_at is not None
 
 
 def test_the_end_of_an_old_process_is_none_of_an_encoding_that_was_launched_anew(context, encode_job):

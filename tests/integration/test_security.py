@@ -109,6 +109,12 @@ def test_only_uploads_may_be_large(client, path):
     assert answer.status_code == 413
 
 
+@pytest.mark.parametrize("path", ["/embeddings/none/tasks", "/api/embeddings/none/tasks"])
+def test_ground_truth_may_be_large(client, path):
+    answer = client.post(path, data={"kind": "pairs"}, files={"file": ("pairs.csv", bytes(1_100_000))})
+    assert answer.status_code == 404
+
+
 def test_a_body_that_does_not_declare_its_size_is_stopped_at_the_cap(context):
     settings = changed(context.settings, max_upload_bytes=1000)
     sent = 0

@@ -1,0 +1,66 @@
+"""What a task reads of a selection: each row and dimension that is left, once, with its own id and label."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from app.db.models import Embedding
+from app.db.task import TaskConfig
+from isoscope.core.errors import InvalidError
+from isoscope.files.matrix import open_matrix
+from isoscope.files.row_ids import RowIds
+from isoscope.files.selection import Selection
+from isoscope.files.upload import NamedFile, Upload
+from isoscope.named_vectors import vectors_of
+from isotropy.catalog import TaskKind
+from workers import tasks
+
+N, D = 60, 4
+X = np.random.default_rng(0).normal(size=(N, D)).astype(np.float32)
+
+
+@pytest.fixture
+def upload(tmp_path):
+    path = tmp_path / "a.jsonl"
+    rows = ({"_id": f"d{row}", "side": "ab"[row % 2], "embedding": one.tolist()} for row, one in enumerate(X))
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return Upload((NamedFile(path, path.name),))
+
+
+@pytest.fixture
+def read(upload, monkeypatch):
+    """Read what a task reads of a selection."""
+    monkeypatch.setattr(tasks, "uploaded", lambda *_: upload)
+
+    def read(ids=None, truth=None, **selection):
+        chosen = Selection(vectors="embedding", names="_id", **selection).model_dump()
+        asked = SimpleNamespace(settings=None, row=SimpleNamespace(truth_sha256=truth))
+        return tasks._vectors(Embedding(name="a", selection=chosen), asked, "corpus", ids, labels="side")
+
+    return read
+
+
+@pytest.mark.parametrize("left_out", [{"without_rows": [0, 1, 2, 3, 4, 5, 9]}, {"without_dimensions": [0]}])
+def test_rows_and_dimensions_are_left_out_once(read, left_out):
+    found = read(**left_out)
+    rows = [row for row in range(N) if row not in left_out.get("without_rows", [])]
+    assert np.array_equal(found.x, X[rows][:, len(left_out.get("without_dimensions", [])) :])
+    assert found.labels == ["ab"[row % 2] for row in rows]
+    assert found.ids == [f"d{row}" for row in rows]
+
+
+def test_fewer_rows_than_expected_are_no_vectors(upload):
+    matrix = open_matrix(upload, Selection(vectors="embedding"))
+    short = SimpleNamespace(n=N + 1, d=D, chunks=matrix.chunks, groups=lambda: None, labels=lambda: None)
+    with pytest.raises(InvalidError, match="60 rows, expected 61"):
+        vectors_of(short, RowIds("a.jsonl", [], None), "corpus")
+
+
+def test_groups_of_rows_hold_where_some_of_them_are_the_queries(read):
+    config = TaskConfig(kind=TaskKind.COMPRESSION, groups="side")
+    corpus = Embedding(name="a", selection=Selection(vectors="embedding").model_dump())
+    row = SimpleNamespace(truth_sha256=None)
+    task = tasks._load(SimpleNamespace(settings=None, row=row, config=config, corpus=corpus, queries=None))
+    assert set(task.truth.group_codes(task.corpus).tolist()) == {0, 1}
