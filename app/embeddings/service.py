@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
-from sqlalchemy import case, delete, null, or_, select, update
+from sqlalchemy import ColumnElement, case, delete, func, null, or_, select, update
 from sqlalchemy.orm import Session, defer, selectinload
 
 from app.context import Context
@@ -26,6 +26,7 @@ from app.db.models import (
 )
 from app.storage import Stored
 from isoscope.core.errors import ConflictError, NotFoundError, TooLargeError
+from isoscope.core.formatting import plural
 from isoscope.files.inspection import Inspection
 from isoscope.files.selection import Selection
 from isoscope.files.upload import NamedFile, check_annotations, common_format
@@ -87,6 +88,16 @@ def drop_results(session: Session, ids: Collection[str]) -> tuple[list[Job], lis
     for results in (Measurement, FigureData):
         session.execute(delete(results).where(results.embedding_id.in_(ids)))
     return jobs, hashes
+
+
+def tasks_lost(context: Context, *conditions: ColumnElement[bool]) -> str:
+    """Say how many tasks go with the results of embeddings that meet the conditions; nothing where none does."""
+    ids = select(Embedding.id).where(*conditions)
+    using = select(func.count()).where(or_(TaskRun.embedding_id.in_(ids), TaskRun.queries_id.in_(ids)))
+    with context.sessions() as session:
+        count = session.scalars(using).one()
+    uses = "that uses these vectors goes" if count == 1 else "that use these vectors go"
+    return f"{plural(count, 'task')} {uses} too, with ground truth, scores and maps." if count else ""
 
 
 FINISHED = (EmbeddingStatus.READY, EmbeddingStatus.FAILED)
@@ -176,7 +187,7 @@ def get_embedding(context: Context, embedding_id: str) -> Embedding:
 def select_embedding(context: Context, embedding_id: str, selection: Selection, *, commit: bool = False) -> Embedding:
     """Choose other vectors, names or labels, and have the worker look again; ``commit`` measures then.
 
-    What was made of the former choice goes: measurements, curves and post-processings.
+    What was made of the former choice goes: measurements, curves, post-processings, and tasks that use the vectors.
     """
     with context.sessions.begin() as session:
         embedding = find_embedding(session, embedding_id)

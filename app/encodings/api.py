@@ -124,5 +124,5 @@ def list_layers(context: ContextDep, encoding_id: str) -> Sequence[Embedding]:
 
 @router.delete("/{encoding_id}", status_code=204)
 def delete_encoding(context: ContextDep, encoding_id: str) -> None:
-    """Delete an encoding with the embeddings of its layers and the files that no other needs."""
+    """Delete an encoding with the embeddings of its layers, the tasks that use them, and files that no other needs."""
     service.delete_encoding(context, encoding_id)

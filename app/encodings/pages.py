@@ -12,8 +12,9 @@ from starlette.datastructures import ImmutableMultiDict
 from app.context import Context
 from app.core.validation_messages import messages_of
 from app.db.encoding import EncodingConfig
-from app.db.models import UNFINISHED_ENCODING, Encoding, EncodingStatus
+from app.db.models import UNFINISHED_ENCODING, Embedding, Encoding, EncodingStatus
 from app.db.options.option import options_of
+from app.embeddings.service import tasks_lost
 from app.encodings.figures import POOLING_TITLES
 from app.encodings.layers import LayersDep, LayersQuery, read_layers
 from app.encodings.service import (
@@ -156,7 +157,8 @@ def confirm_delete(request: Request, context: ContextDep, encoding_id: str) -> R
     """Ask before deleting."""
     encoding = get_encoding(context, encoding_id)
     loss = "This deletes its texts and the embeddings and measures of all its layers."
-    return confirm_deletion(request, "data", encoding.name, loss, f"/encodings/{encoding_id}")
+    tasks = tasks_lost(context, Embedding.encoding_id == encoding_id)
+    return confirm_deletion(request, "data", encoding.name, f"{loss} {tasks}".rstrip(), f"/encodings/{encoding_id}")
 
 
 @router.post("/{encoding_id}/delete")

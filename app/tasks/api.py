@@ -13,7 +13,7 @@ from app.db.models import TaskRun, TaskStatus
 from app.db.task import Column, TaskConfig, TaskMaps, TaskResults, Which
 from app.db.types import RowId
 from app.tasks import service
-from app.tasks.service import GroundTruth
+from app.tasks.service import GroundTruth, ListedTask
 from app.web.dependencies import ContextDep, Row
 from app.web.responses import DOCUMENTED, file_of
 from app.web.uploads import parsing
@@ -63,7 +63,7 @@ router = APIRouter(prefix="/tasks/{task_id}", tags=["tasks"])
 
 
 @embedding_router.get("", response_model=list[TaskSummary])
-def list_tasks(context: ContextDep, embedding_id: str) -> Sequence[TaskRun]:
+def list_tasks(context: ContextDep, embedding_id: str) -> Sequence[ListedTask]:
     """Task runs of an embedding, newest first."""
     return service.list_tasks(context, embedding_id)
 

@@ -2,11 +2,12 @@
 
 import tempfile
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from sqlalchemy import and_, case, delete, select, update
-from sqlalchemy.orm import Session, defer
+from sqlalchemy.orm import Session
 
 from app.context import OFFERED, Context, freeing
 from app.core.names import base_name
@@ -72,13 +73,30 @@ def create_task(
     return launch_task(context, task.id) if launch else get_task(context, task.id)
 
 
-def list_tasks(context: Context, embedding_id: str) -> list[TaskRun]:
+class ListedTask(NamedTuple):
+    """What a list shows of a task run: of its results only the conclusion."""
+
+    id: str
+    embedding_id: str
+    queries_id: str | None
+    config: TaskConfig
+    filename: str | None
+    status: TaskStatus
+    done: int
+    total: int | None
+    error: str | None
+    created_at: datetime
+    conclusion: str | None
+
+
+def list_tasks(context: Context, embedding_id: str) -> list[ListedTask]:
     """Task runs of an embedding, newest first, without what each variant scores."""
     get_embedding(context, embedding_id)
-    own = select(TaskRun).where(TaskRun.embedding_id == embedding_id)
-    newest = own.order_by(TaskRun.created_at.desc(), TaskRun.id)
+    *plain, conclusion = ListedTask._fields
+    columns = [*(getattr(TaskRun, name) for name in plain), TaskRun.results[conclusion]]
+    own = select(*columns).where(TaskRun.embedding_id == embedding_id)
     with context.sessions() as session:
-        return list(session.scalars(newest.options(defer(TaskRun.maps))))
+        return [ListedTask(*row) for row in session.execute(own.order_by(TaskRun.created_at.desc(), TaskRun.id))]
 
 
 class QueriesChoice(NamedTuple):

@@ -12,7 +12,7 @@ from isoscope.files.contents import Block, Contents
 class Remaining(Contents):
     """Contents of which a matrix [n, d] is chosen, read without some of its rows and dimensions.
 
-    What is offered stays: columns and arrays are chosen from all that the files hold.
+    Columns and arrays are chosen from all that the files hold, annotations among those of the whole matrix's rows.
 
     Args:
         contents: all that the files hold.
@@ -28,7 +28,8 @@ class Remaining(Contents):
         self._kept[rows] = True
         self._dimensions = dimensions
         self.n, self.parts = contents.n, contents.parts
-        self.numeric_columns, self.annotations = contents.numeric_columns, contents.annotations
+        self.numeric_columns = contents.numeric_columns
+        self.annotations = [one.model_copy(update={"n": len(rows)}) for one in contents.annotations if one.n == n]
 
     def blocks(self, vectors: str | list[str], rows: int, *, transpose: bool) -> Iterator[Block]:
         """Return the rows that are left from top to bottom, with the dimensions that are left."""

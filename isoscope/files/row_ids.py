@@ -4,6 +4,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from isoscope.core.errors import InvalidError
 from isoscope.files.contents import Contents
 from isoscope.files.wording import listed, shown
@@ -43,7 +46,13 @@ class RowIds:
 
 
 def read_ids(
-    contents: Contents, filename: str, n: int, asked: str | None, names: str | None, what: str = "ids"
+    contents: Contents,
+    filename: str,
+    n: int,
+    asked: str | None,
+    names: str | None,
+    what: str = "ids",
+    places: Sequence[int] | NDArray[np.int64] | None = None,
 ) -> RowIds:
     """Return the ids of the n rows of opened files.
 
@@ -54,6 +63,7 @@ def read_ids(
         asked: the column of ids; None takes the likeliest, or the numbers of the rows.
         names: the column that names the rows, which is taken before the numbers.
         what: the field of errors.
+        places: the number in the file of each row; None where all rows are there.
 
     Raises:
         InvalidError: there is no such column.
@@ -65,5 +75,6 @@ def read_ids(
         raise InvalidError(f"{filename} has no column {shown(asked)} of ids. {columns}", what)
     lower = {name.lower(): name for name in reversed(list(offered))}
     column = asked or next((lower[name] for name in ID_NAMES if name in lower), names)
-    values = [str(row) for row in range(n)] if column is None else list(contents.values(column))
+    numbers = range(n) if places is None else places
+    values = [str(row) for row in numbers] if column is None else list(contents.values(column))
     return RowIds(filename, values, column)

@@ -69,7 +69,8 @@ class NamedRows:
     def read(self, what: str) -> RowIds:
         """Return the ids of the rows, each of which names one."""
         matrix = open_matrix(self.upload, self.selection)
-        found = read_ids(matrix.contents, self.name, matrix.n, self.ids, self.selection.names, what)
+        names = self.selection.names
+        found = read_ids(matrix.contents, self.name, matrix.n, self.ids, names, what, matrix.row_places)
         found.require_unique(what, BY_COLUMN)
         return found
 

@@ -1,19 +1,32 @@
 """Tasks on the dashboard: ground truth checked against rows, the job, its result as page, API and map."""
 
 import json
+from datetime import UTC, datetime
 from hashlib import sha256
 
 import numpy as np
 import pytest
 from safetensors.numpy import load
+from sqlalchemy import select, text
 
 from app.db import job_kinds
-from app.db.models import Embedding, EmbeddingFile, EmbeddingStatus, StoredFile, TaskRun, TaskStatus
+from app.db.models import (
+    Embedding,
+    EmbeddingFile,
+    EmbeddingStatus,
+    Encoding,
+    EncodingStatus,
+    StoredFile,
+    TaskRun,
+    TaskStatus,
+)
+from app.db.task import TaskConfig
 from app.db.work import wanted
 from app.queue import Job
 from isoscope.files.inspection import inspect
 from isoscope.files.selection import Selection
 from isoscope.files.upload import NamedFile, Upload
+from isotropy.catalog import TaskKind
 from tests.factories import embedding, store
 from workers.tasks import judge_task
 
@@ -255,3 +268,41 @@ def test_other_vectors_and_deleting_take_tasks_and_files_with_them(client, conte
     assert client.put(f"/api/embeddings/{corpus}/selection", json=selection).status_code == 200
     assert client.get(f"/api/tasks/{task['id']}").status_code == 404
     assert len(list(context.storage.listed())) == kept - 1
+
+
+def test_pages_that_take_tasks_with_them_say_how_many(client, context, corpus, queries):
+    told = "2 tasks that use these vectors go too"
+    encoding = Encoding(name="e", filename="e.txt", n_texts=1, columns=[], status=EncodingStatus.FINISHED)
+    with context.sessions.begin() as session:
+        encoding.file_sha256 = session.scalars(select(StoredFile.sha256)).first()
+        session.add(encoding)
+        session.flush()
+        for _ in range(2):
+            config = TaskConfig(kind=TaskKind.COMPRESSION)
+            session.add(TaskRun(embedding_id=corpus, queries_id=queries, config=config))
+    assert told in client.get(f"/embeddings/{corpus}?tab=source").text
+    assert told in client.get(f"/embeddings/{queries}?tab=source").text
+    with context.sessions.begin() as session:
+        session.get_one(Embedding, queries).encoding_id = encoding.id
+    assert told in client.get(f"/encodings/{encoding.id}/delete").text
+    client.post(f"/embeddings/{queries}/trash")
+    assert told in client.get(f"/trash/{queries}/purge").text
+    assert told in client.get("/trash/purge").text
+
+
+@pytest.mark.both_databases
+def test_the_list_says_what_came_out_without_reading_it_all(client, context, corpus):
+    results = {"conclusion": "Take it.", "of": "an earlier version"}
+    with context.sessions.begin() as session:
+        task = TaskRun(embedding_id=corpus, config=TaskConfig(kind=TaskKind.COMPRESSION), status=TaskStatus.FINISHED)
+        session.add(task)
+        session.add(TaskRun(embedding_id=corpus, config=task.config, created_at=datetime(2020, 1, 1, tzinfo=UTC)))
+        session.flush()
+        session.execute(
+            text("UPDATE task_runs SET results = :results WHERE id = :id"),
+            {"results": json.dumps(results), "id": task.id},
+        )
+    listed, draft = client.get(f"/api/embeddings/{corpus}/tasks").json()
+    assert (listed["conclusion"], listed["config"]["kind"]) == ("Take it.", "compression")
+    assert (draft["status"], draft["conclusion"]) == ("draft", None)
+    assert "Take it." in client.get(f"/embeddings/{corpus}/tasks").text

@@ -42,8 +42,3 @@ class TaskRun(Base):
     created_at: Mapped[datetime] = mapped_column(default=utcnow, index=True)
     started_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
-
-    @property
-    def conclusion(self) -> str | None:
-        """What to do, in sentences; None until it has finished."""
-        return None if self.results is None else self.results.conclusion

@@ -233,7 +233,8 @@ def select_embedding(
 ) -> Embedding:
     """Choose other vectors, names or labels; with `?commit=auto` they are measured without another request.
 
-    Of what was measured before, that goes with its curves and post-processings.
+    Of what was measured before, that goes with its curves and post-processings, and with the tasks that use the
+    vectors, also those of other embeddings that take their queries from them.
     """
     return service.select_embedding(context, embedding_id, selection, commit=commit == "auto")
 

@@ -47,11 +47,11 @@ def list_trash(context: ContextDep, limit: Limit = PAGE_ROWS, offset: Offset = 0
 
 @trash_router.delete("", response_model=PurgedOut)
 def empty_trash(context: ContextDep) -> Purged:
-    """Delete everything in the trash for good."""
+    """Delete everything in the trash for good, with the tasks that use it."""
     return trash.empty_trash(context)
 
 
 @trash_router.delete("/{embedding_id}", response_model=PurgedOut)
 def purge_embedding(context: ContextDep, embedding_id: str) -> Purged:
-    """Delete an embedding in the trash for good, and the files that nobody else needs."""
+    """Delete an embedding in the trash for good, the tasks that use it, and the files that nobody else needs."""
     return trash.purge_embedding(context, embedding_id)

@@ -11,8 +11,9 @@ from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus
 from app.descriptions.service import Shelf, known_tags
 from app.embeddings.library import MAX_QUERY_CHARACTERS, Found, Listed, Search, Sort, find_embeddings
 from app.embeddings.pages.report import EMBEDDINGS
-from app.embeddings.service import Incoming, create_embedding, get_embedding
+from app.embeddings.service import Incoming, create_embedding, get_embedding, tasks_lost
 from app.embeddings.trash import (
+    TRASHED,
     empty_trash,
     get_trashed,
     list_trash,
@@ -227,7 +228,8 @@ def confirm_emptying(request: Request, context: ContextDep) -> Response:
     trash = list_trash(context, limit=0)
     if not trash.total:
         raise NotFoundError("The trash is empty. There is nothing to delete.")
-    return _confirm(request, formatting.plural(trash.total, "embedding"), trash.frees_bytes)
+    name = formatting.plural(trash.total, "embedding")
+    return _confirm(request, name, trash.frees_bytes, tasks_lost(context, TRASHED))
 
 
 @trash_router.post("/trash/purge")
@@ -241,7 +243,7 @@ def empty(context: ContextDep) -> Response:
 def confirm_purge(request: Request, context: ContextDep, embedding_id: str) -> Response:
     """Ask before deleting one."""
     row = get_trashed(context, embedding_id)
-    return _confirm(request, row.embedding.name, row.frees_bytes)
+    return _confirm(request, row.embedding.name, row.frees_bytes, tasks_lost(context, Embedding.id == embedding_id))
 
 
 @trash_router.post("/trash/{embedding_id}/purge")
@@ -251,8 +253,8 @@ def purge(context: ContextDep, embedding_id: str) -> Response:
     return see("/trash")
 
 
-def _confirm(request: Request, name: str, frees_bytes: int) -> Response:
+def _confirm(request: Request, name: str, frees_bytes: int, tasks: str) -> Response:
     frees = f"{formatting.size(frees_bytes)} of the storage are freed"
     shared = "no bytes of the storage are freed, because others need the same files"
     loss = f"Measurements, curves, figures, tags and notes go, and {frees if frees_bytes else shared}."
-    return confirm_deletion(request, "data", name, loss, "/trash")
+    return confirm_deletion(request, "data", name, f"{loss} {tasks}".rstrip(), "/trash")

@@ -19,7 +19,7 @@ from app.embeddings.lookups import request_lookup
 from app.embeddings.readings import table_of
 from app.embeddings.report import ReportDep, ReportQuery, report_figures, report_of
 from app.embeddings.selections import create_selection, left_out_by
-from app.embeddings.service import commit_embedding, get_embedding, select_embedding
+from app.embeddings.service import commit_embedding, get_embedding, select_embedding, tasks_lost
 from app.embeddings.trash import trash_embedding
 from app.embeddings.zeta_curves import ShrinkageDep, request_zeta_curve
 from app.figures.figure import Figure
@@ -138,6 +138,7 @@ def _embedding_page(
         "known_tags": known_tags(context),
         "layer": get_place(context, embedding),
         "is_npy": is_npy(embedding),
+        "tasks_lost": tasks_lost(context, Embedding.id == embedding_id),
     }
     if embedding.status is EmbeddingStatus.READY:
         shown |= report_of(context, embedding, query._replace(tab="source") if problem else query)

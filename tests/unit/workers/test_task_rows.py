@@ -12,6 +12,7 @@ from isoscope.core.errors import InvalidError
 from isoscope.files.matrix import open_matrix
 from isoscope.files.row_ids import RowIds
 from isoscope.files.selection import Selection
+from isoscope.files.truth_check import NamedRows
 from isoscope.files.upload import NamedFile, Upload
 from isoscope.named_vectors import vectors_of
 from isotropy.catalog import TaskKind
@@ -35,7 +36,7 @@ def read(upload, monkeypatch):
     monkeypatch.setattr(tasks, "uploaded", lambda *_: upload)
 
     def read(ids=None, truth=None, **selection):
-        chosen = Selection(vectors="embedding", names="_id", **selection).model_dump()
+        chosen = Selection(vectors="embedding", **{"names": "_id"} | selection).model_dump()
         asked = SimpleNamespace(settings=None, row=SimpleNamespace(truth_sha256=truth))
         return tasks._vectors(Embedding(name="a", selection=chosen), asked, "corpus", ids, labels="side")
 
@@ -64,3 +65,17 @@ def test_groups_of_rows_hold_where_some_of_them_are_the_queries(read):
     row = SimpleNamespace(truth_sha256=None)
     task = tasks._load(SimpleNamespace(settings=None, row=row, config=config, corpus=corpus, queries=None))
     assert set(task.truth.group_codes(task.corpus).tolist()) == {0, 1}
+
+
+def test_ids_of_a_selection_without_rows_are_found_by_their_column(upload, read):
+    assert read(ids="_id", truth="0" * 64, without_rows=[0, 2]).ids[:2] == ["d1", "d3"]
+    assert read(truth="0" * 64, names=None, without_rows=[0, 2]).ids[:2] == ["d1", "d3"]
+    chosen = Selection(vectors="embedding", without_rows=[0, 2])
+    assert NamedRows(upload, chosen, "a", "_id").read("ids").values[:2] == ["d1", "d3"]
+
+
+def test_rows_without_ids_are_called_by_their_numbers_in_the_file(tmp_path):
+    path = tmp_path / "a.npy"
+    np.save(path, X)
+    rows = NamedRows(Upload((NamedFile(path, path.name),)), Selection(vectors="array", without_rows=[0, 2]), "a")
+    assert rows.read("ids").values[:2] == ["1", "3"]
