@@ -161,10 +161,16 @@ class JobQueue:
         return found[0] if found else None
 
     def _hand_in_anew(self, job: Job, known: WorkflowStatus | None) -> None:
-        """Hand in a job; one that was cancelled at a worker a moment ago when that has stopped it."""
+        """Hand in a job; one that was cancelled at a worker a moment ago when that has stopped it.
+
+        Nothing is done where another handed it in meanwhile: a worker may be at it.
+        """
+        if known is not None and _may_be_unseen(known):
+            time.sleep(SECONDS_TO_SEE_A_CANCEL)
+            now = self._status(job)
+            if now is not None and (now.status in ACTIVE or now.created_at != known.created_at):
+                return
         if known is not None:
-            if _may_be_unseen(known):
-                time.sleep(SECONDS_TO_SEE_A_CANCEL)
             self._client.delete_workflows([job.workflow_id])
         self.enqueue(job)
 

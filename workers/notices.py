@@ -16,6 +16,9 @@ from app.db.types import utcnow
 from isoscope.core.formatting import plural
 
 logger = logging.getLogger(__name__)
+# They log the address of each request, which may hold a secret.
+for _library in ("httpx2", "httpcore2"):
+    logging.getLogger(_library).setLevel(logging.WARNING)
 
 TIMEOUT_SECONDS = 10.0
 

@@ -2,6 +2,7 @@ import asyncio
 import os
 import signal
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -310,6 +311,30 @@ def test_what_is_cancelled_and_asked_for_again_at_once_is_never_at_work_twice(co
         assert began == [0, 1]
         context.queue.cancel(job)
         wait_for(lambda: len(ended) == 2)
+
+
+def test_what_another_asked_for_again_meanwhile_is_not_begun_twice(context, monkeypatch):
+    job, began = Job(job_kinds.MEASURE, "some-row"), []
+
+    async def execute(job: Job) -> None:
+        began.append(job.row_id)
+        await asyncio.Event().wait()
+
+    def another_asks(seconds: float) -> None:
+        monkeypatch.setattr("app.queue.time", time)
+        time.sleep(seconds)
+        context.queue.restart(job)
+        wait_for(lambda: len(began) == 2)
+
+    with working(context.settings.queue, "here/cpu", execute):
+        context.queue.enqueue(job)
+        wait_for(lambda: began)
+        context.queue.cancel(job)
+        monkeypatch.setattr("app.queue.time", SimpleNamespace(sleep=another_asks))
+        context.queue.restart(job)
+        time.sleep(1)
+        assert context.queue.taken("here/cpu") == {job.workflow_id}
+        assert len(began) == 2
 
 
 def test_what_no_worker_had_taken_is_handed_in_again_at_once(context):

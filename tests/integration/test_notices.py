@@ -132,6 +132,14 @@ def test_a_redirect_is_not_followed_and_no_failure_tells_the_secret(listening, c
     ]  # fmt: skip
 
 
+def test_no_log_of_whatever_library_tells_the_address(listening, caplog):
+    caplog.set_level(logging.DEBUG)
+    server = listening()
+    send(server.url, {"text": "hello"})
+    assert server.told
+    assert not [record for record in caplog.records if "/hook" in record.getMessage()]
+
+
 @pytest.mark.parametrize("url", ["ftp://host/x", "host/x", "https:///x", "file:///etc/passwd"])
 def test_an_address_that_is_none_of_the_web_is_refused_at_start_without_being_shown(tmp_path, url):
     with pytest.raises(ValidationError) as refused:
