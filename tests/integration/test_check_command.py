@@ -61,7 +61,7 @@ def test_the_table_has_rows_effect_and_advice(files, capsys):
     assert "warning: 2 rows hold " in out
     assert ": rows 4, 9." in out
     assert " when fixed." in out
-    assert "Look at these rows." in out
+    assert "Look at each listed row." in out
 
 
 def test_drift_from_a_baseline_is_found_and_another_sample_is_none(files, capsys):
