@@ -149,7 +149,7 @@ def with_pairs(corpus: NamedVectors, pairs: Sequence[ScoredPair], name: str, adv
 
     """
     rows = np.array(pair_rows(corpus.named, pairs, name, advice), np.int64)
-    known = (rows >= 0).all(axis=1)
+    known = np.asarray((rows >= 0).all(axis=1))
     scores = np.array([pair.score for pair in pairs])[known]
     if (scores == scores[0]).all():
         raise InvalidError(
