@@ -12,6 +12,7 @@ from app import VERSION, routes
 from app.context import create_context
 from app.core.settings import Settings
 from app.operations.health import Vitals
+from app.storage.storage import sweep_folders
 from app.web import error_responses, security
 from app.web.documentation import Documentation
 from app.web.headers import HeadAsGet, SafeHeaders
@@ -46,6 +47,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         # To open a database takes room too, without which nothing could be deleted from a full disk.
         with context.spare.freed():
             context.storage.sweep_temporary()
+            sweep_folders(settings.root)
         app.state.context = context
         app.state.gate = gate
         app.state.parsers = Parsers(parser_slots(settings))

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+import shutil
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
@@ -19,6 +20,8 @@ from isoscope.core.errors import InvalidError, NotFoundError, TooLargeError
 BLOCK_BYTES = 2**20
 TEMPORARY_PREFIX = "arriving-"
 TEMPORARY_SECONDS = 24 * 60 * 60
+DIVIDING, CHECKING = "divide-", "check-truth-"
+"""What names of folders begin with in which the rows of an upload are worked on."""
 SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -90,6 +93,16 @@ class Storage(ABC):
             with suppress(FileNotFoundError):  # its upload may end just now
                 if leftover.stat().st_mtime < oldest:
                     leftover.unlink()
+
+
+def sweep_folders(root: Path) -> None:
+    """Remove the folders that uploads left behind whose process was killed more than a day ago."""
+    oldest = time.time() - TEMPORARY_SECONDS
+    for prefix in (DIVIDING, CHECKING):
+        for leftover in root.glob(f"{prefix}????????"):  # as tempfile names them
+            with suppress(FileNotFoundError):
+                if leftover.is_dir() and not leftover.is_symlink() and leftover.stat().st_mtime < oldest:
+                    shutil.rmtree(leftover, ignore_errors=True)
 
 
 def require_hash(sha256: str) -> str:

@@ -19,7 +19,7 @@ from app.db.types import utcnow
 from app.embeddings.service import get_embedding, require_measured
 from app.sandbox import run_in_sandbox
 from app.storage import Stored
-from app.storage.storage import Download
+from app.storage.storage import CHECKING, Download
 from isoscope.core.errors import ConflictError, InvalidError, NotFoundError, TooLargeError, check_all
 from isoscope.core.formatting import plural
 from isoscope.files.selection import Selection
@@ -268,7 +268,8 @@ def _keep_truth(
 ) -> None:
     """Check ground truth in the sandbox, keep its lines, and add the row."""
     task.filename = base_name(truth.filename)
-    with context.ledger.arriving() as store, tempfile.TemporaryDirectory(dir=context.settings.root) as folder:
+    root = context.settings.root
+    with context.ledger.arriving() as store, tempfile.TemporaryDirectory(dir=root, prefix=CHECKING) as folder:
         stored = store(truth.stream, context.settings.max_dataset_bytes)
         target = Path(folder) / "truth.jsonl"
         task.preview = _checked(context, task, stored, target, corpus, queries)

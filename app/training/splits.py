@@ -13,6 +13,7 @@ from app.core.validation_messages import message_of
 from app.sandbox import run_in_sandbox
 from app.storage import Stored
 from app.storage.ledger import Store
+from app.storage.storage import DIVIDING
 from app.training.columns import propose
 from isoscope.core.errors import InvalidError
 from isoscope.files.division import SUFFIX, ColumnDivision, Division, FractionDivision, divide_file
@@ -82,7 +83,7 @@ def divide_upload(
     settings = context.settings
     train, validation = files["train"], files.get("validation")
     beside = None if validation is None else (context.storage.local(validation.stored.sha256), validation.filename)
-    with tempfile.TemporaryDirectory(dir=settings.root, prefix="divide-") as folder:
+    with tempfile.TemporaryDirectory(dir=settings.root, prefix=DIVIDING) as folder:
         counts, readings = run_in_sandbox(
             divide_file,
             division,

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from app.core.settings import Settings, parse_storage_url
 from app.storage import open_storage
 from app.storage.s3 import IN_USE_SECONDS, Cache
-from app.storage.storage import BLOCK_BYTES, TEMPORARY_SECONDS, FolderStorage
+from app.storage.storage import BLOCK_BYTES, TEMPORARY_SECONDS, FolderStorage, sweep_folders
 from isoscope.core.errors import InvalidError, NotFoundError, TooLargeError
 
 
@@ -88,6 +88,19 @@ def test_only_old_temporaries_are_swept(storage):
     storage.sweep_temporary()
 
     assert names(storage) == sorted([stored.sha256, "arriving-fresh"])
+
+
+def test_only_old_folders_of_uploads_are_swept(tmp_path):
+    names = ["check-truth-abcd_123", "divide-abcd_123", "divide-fresh_12", "divided", "files"]
+    for name in names:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "truth.jsonl").touch()
+        if "fresh" not in name:
+            os.utime(tmp_path / name, (time.time() - TEMPORARY_SECONDS - 60,) * 2)
+
+    sweep_folders(tmp_path)
+
+    assert sorted(one.name for one in tmp_path.iterdir()) == names[2:]
 
 
 def test_a_file_that_is_not_there_is_said_to_be_gone(storage):
