@@ -24,6 +24,13 @@ TIMEOUT_SECONDS = 10.0
 
 Message = dict[str, object]
 
+UNTOLD = (
+    Experiment.notified_at.is_(None),
+    exists().where(Run.experiment_id == Experiment.id),
+    ~exists().where(Run.experiment_id == Experiment.id, Run.status.not_in(FINAL)),
+)
+"""What is so of an experiment all of whose runs have ended, which nobody was told."""
+
 
 def notify_of_ends(sessions: Sessions, url: SecretStr | None) -> None:
     """Mark launched experiments that have ended, and post each to the webhook where there is one.
@@ -54,18 +61,14 @@ def send(url: SecretStr, message: Message) -> None:
 
 
 def _ended(sessions: Sessions) -> list[str]:
-    at_work = exists().where(Run.experiment_id == Experiment.id, Run.status.not_in(FINAL))
-    any_run = exists().where(Run.experiment_id == Experiment.id)
-    waiting = select(Experiment.id, Experiment.study).where(
-        Experiment.notified_at.is_(None), Experiment.origin == ExperimentOrigin.LAUNCHED, any_run, ~at_work
-    )
+    waiting = select(Experiment.id, Experiment.study).where(*UNTOLD, Experiment.origin == ExperimentOrigin.LAUNCHED)
     with sessions() as session:
         return [row_id for row_id, study in session.execute(waiting) if study is None or study.over]
 
 
 def _claim(sessions: Sessions, experiment_id: str, now: datetime) -> Message | None:
-    """Mark an experiment as told, and return the message; None where another worker did."""
-    mark = update(Experiment).where(Experiment.id == experiment_id, Experiment.notified_at.is_(None))
+    """Mark an experiment as told, and return the message; None where another worker did, or a run was retried."""
+    mark = update(Experiment).where(Experiment.id == experiment_id, *UNTOLD)
     with sessions.begin() as session:
         name = session.scalar(mark.values(notified_at=now).returning(Experiment.name))
         if name is None:

@@ -19,7 +19,10 @@ def upgrade() -> None:
     op.add_column("experiments", sa.Column("notes", sa.Text(), nullable=False, server_default=""))
     op.add_column("experiments", sa.Column("notified_at", TIME))
     # Nobody waits for the end of what ended before.
-    op.execute("UPDATE experiments SET notified_at = created_at")
+    op.execute(
+        "UPDATE experiments SET notified_at = created_at WHERE NOT EXISTS (SELECT 1 FROM runs WHERE "
+        "runs.experiment_id = experiments.id AND runs.status NOT IN ('finished', 'failed', 'cancelled', 'pruned'))"
+    )
     op.create_table(
         "experiment_tags",
         sa.Column(

@@ -108,6 +108,26 @@ def test_nothing_is_told_of_what_goes_on_or_was_made_elsewhere(context, sent):
     assert sent == []
 
 
+def test_a_retry_between_look_and_mark_keeps_the_message_for_the_end(context, sent, monkeypatch):
+    failed = run_row(status=RunStatus.FAILED, error="x")
+    sweep = add_experiment(context, failed, name="sweep")
+    look = notices._ended
+
+    def retried_then(sessions):
+        found = look(sessions)
+        retry_run(context, failed.id)
+        return found
+
+    monkeypatch.setattr(notices, "_ended", retried_then)
+    notify_of_ends(context.sessions, URL)
+    assert sent == []
+    monkeypatch.setattr(notices, "_ended", look)
+    with context.sessions.begin() as session:
+        session.get(Experiment, sweep).runs[0].status = RunStatus.FINISHED
+    notify_of_ends(context.sessions, URL)
+    assert [message["experiment"]["status"] for message in sent] == ["finished"]
+
+
 def test_what_ended_before_there_was_a_webhook_is_not_told_later(context, sent):
     add_experiment(context, run_row())
     notify_of_ends(context.sessions, None)
