@@ -155,7 +155,7 @@ def with_pairs(corpus: NamedVectors, pairs: Sequence[ScoredPair], name: str, adv
         raise InvalidError(
             f"All pairs of {name} have the score {scores[0]:g}: a rank correlation needs several.", "pairs"
         )
-    groups = [pair.group for pair, is_known in zip(pairs, known, strict=True) if is_known]
+    groups = [pair.group for pair in compress(pairs, known.tolist())]
     codes = _codes(groups) if any(groups) else None
     return LoadedTask(corpus.x, Pairs(rows[known], scores, codes), _unknown(int((~known).sum()), name))
 
