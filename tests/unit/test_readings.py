@@ -30,11 +30,20 @@ BY_LABEL = [
 
 
 def test_all_that_was_measured_stands_in_the_catalogue_s_order_under_its_group():
-    found = groups_of(embedding(*(measured(slug, 0.5) for slug in ("mean_share", "mean_cosine", "isoscore"))))
-    assert {heading: [one.measure.slug for one in readings] for heading, readings in found.items()} == {
+    found = groups_of(embedding(*(measured(slug, 0.5) for slug in ("uniformity", "mean_cosine", "isoscore"))))
+    assert {heading: [idea.reading.measure.slug for idea in ideas] for heading, ideas in found.items()} == {
         "Spread of the variance": ["isoscore"],
-        "Mean, directions and dimensions": ["mean_cosine", "mean_share"],
+        "Mean, directions and dimensions": ["mean_cosine", "uniformity"],
     }
+
+
+def test_variants_stand_under_that_of_which_they_are_and_alone_where_it_was_not_measured():
+    slugs = ("mean_share", "cosine_histogram", "mean_cosine", "partition_log")
+    (ideas,) = groups_of(embedding(*(measured(slug, 0.5) for slug in slugs))).values()
+    assert [(idea.reading.measure.slug, [one.measure.slug for one in idea.variants]) for idea in ideas] == [
+        ("mean_cosine", ["mean_share", "cosine_histogram"]),
+        ("partition_log", []),
+    ]
 
 
 def test_what_is_of_a_measure_keeps_its_order_within_its_group():

@@ -138,10 +138,12 @@ def _embedding_page(
         "known_tags": known_tags(context),
         "layer": get_place(context, embedding),
         "is_npy": is_npy(embedding),
-        "tasks_lost": tasks_lost(context, Embedding.id == embedding_id),
     }
     if embedding.status is EmbeddingStatus.READY:
-        shown |= report_of(context, embedding, query._replace(tab="source") if problem else query)
+        query = query._replace(tab="source") if problem else query
+        shown |= report_of(context, embedding, query)
+    if embedding.status is EmbeddingStatus.FAILED or query.tab == "source":
+        shown["tasks_lost"] = tasks_lost(context, Embedding.id == embedding_id)
     status = status_of(problem) if problem else 200
     return templates.TemplateResponse(request, "embeddings/embedding.html", shown, status_code=status)
 

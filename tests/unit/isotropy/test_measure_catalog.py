@@ -34,13 +34,16 @@ def test_no_measure_of_a_group_is_lost_in_the_catalog_or_filed_under_another():
     assert filed == [(slug, measure.group) for slug, measure in MEASURES.items()]
 
 
+OPTIONAL = ("value", "bias", "corrected", "beside", "while_training", "variant_of")
+
+
 def test_a_measure_is_described_in_full_and_in_one_line_each():
     for measure in MEASURES.values():
         for name, text in dataclasses.asdict(measure).items():
             if not isinstance(text, str):
                 continue
             assert text.strip() == text, measure.slug
-            assert text or name in ("value", "bias", "corrected", "beside", "while_training"), measure.slug
+            assert text or name in OPTIONAL, measure.slug
             assert "\n" not in text, measure.slug
         assert re.fullmatch(r"[a-z0-9_]{1,40}", measure.slug)
         assert measure.meaning.endswith("."), measure.slug
@@ -134,8 +137,17 @@ def test_the_document_begins_with_a_link_to_everything_in_it():
     contents, _, rest = document().partition("\n## ")
     linked = re.findall(r"\[(.+?)\]\(#(\w+)\)", contents.partition("\n- ")[2])
     headed = re.findall(r'^### <a id="(\w+)"></a>(.+)$', rest, re.MULTILINE)
-    assert linked == [(name, slug) for slug, name in headed]
+    assert sorted(linked) == sorted((name, slug) for slug, name in headed)
     assert re.findall(r"^- (.+?): ", contents, re.MULTILINE) == [*GROUPS.values(), "Post-processing"]
+
+
+def test_the_document_lists_a_variant_within_brackets_after_that_of_which_it_is_one():
+    contents = document().partition("\n## ")[0]
+    for measure in MEASURES.values():
+        if measure.variant_of:
+            found = re.search(rf"\(#{measure.variant_of}\) \((.*?)\)\)", contents)
+            assert found
+            assert f"(#{measure.slug})" in found[1] + ")"
 
 
 @pytest.mark.slow
