@@ -13,7 +13,7 @@ from app.db.models import TaskRun, TaskStatus
 from app.db.task import Column, TaskConfig, TaskMaps, TaskResults, Which
 from app.db.types import RowId
 from app.tasks import service
-from app.tasks.service import GroundTruth, ListedTask
+from app.tasks.service import GroundTruth, TaskSummary
 from app.web.dependencies import ContextDep, Row
 from app.web.responses import DOCUMENTED, file_of
 from app.web.uploads import parsing
@@ -42,28 +42,12 @@ class TaskOut(Row):
     finished_at: datetime | None
 
 
-class TaskSummary(Row):
-    """A task run in a list."""
-
-    id: str
-    embedding_id: str
-    queries_id: str | None
-    config: TaskConfig
-    filename: str | None
-    status: TaskStatus
-    done: int
-    total: int | None
-    error: str | None
-    created_at: datetime
-    conclusion: str | None
-
-
 embedding_router = APIRouter(prefix="/embeddings/{embedding_id}/tasks", tags=["tasks"])
 router = APIRouter(prefix="/tasks/{task_id}", tags=["tasks"])
 
 
 @embedding_router.get("", response_model=list[TaskSummary])
-def list_tasks(context: ContextDep, embedding_id: str) -> Sequence[ListedTask]:
+def list_tasks(context: ContextDep, embedding_id: str) -> Sequence[TaskSummary]:
     """Task runs of an embedding, newest first."""
     return service.list_tasks(context, embedding_id)
 

@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Callable
+from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -73,8 +74,9 @@ def create_task(
     return launch_task(context, task.id) if launch else get_task(context, task.id)
 
 
-class ListedTask(NamedTuple):
-    """What a list shows of a task run: of its results only the conclusion."""
+@dataclass(frozen=True)
+class TaskSummary:
+    """A task run in a list."""
 
     id: str
     embedding_id: str
@@ -89,14 +91,14 @@ class ListedTask(NamedTuple):
     conclusion: str | None
 
 
-def list_tasks(context: Context, embedding_id: str) -> list[ListedTask]:
+def list_tasks(context: Context, embedding_id: str) -> list[TaskSummary]:
     """Task runs of an embedding, newest first, without what each variant scores."""
     get_embedding(context, embedding_id)
-    *plain, conclusion = ListedTask._fields
+    *plain, conclusion = (field.name for field in fields(TaskSummary))
     columns = [*(getattr(TaskRun, name) for name in plain), TaskRun.results[conclusion]]
     own = select(*columns).where(TaskRun.embedding_id == embedding_id)
     with context.sessions() as session:
-        return [ListedTask(*row) for row in session.execute(own.order_by(TaskRun.created_at.desc(), TaskRun.id))]
+        return [TaskSummary(*row) for row in session.execute(own.order_by(TaskRun.created_at.desc(), TaskRun.id))]
 
 
 class QueriesChoice(NamedTuple):
