@@ -71,8 +71,8 @@ def read_vectors(
     vectors = vectors or chosen.vectors
     if isinstance(vectors, list) and contents.parts:
         vectors = ",".join(vectors)
-    n = select(contents, Selection(vectors=vectors)).n
-    called = read_ids(contents, paths[0].name, n, ids, chosen.names, what)
+    rows = select(contents, Selection(vectors=vectors))
+    called = read_ids(rows, paths[0].name, ids, chosen.names, what)
     called.require_unique(what, "choose the column of ids by --ids")
     matrix = select(contents, Selection(vectors=vectors, names=called.column, labels=labels, groups=groups))
     return vectors_of(matrix, called, what)

@@ -170,7 +170,7 @@ def _vectors(
     selection = chosen.model_copy(update={"labels": labels, "groups": groups})
     matrix = open_matrix(uploaded(embedding, asked.settings), selection)
     require_measurable(matrix)
-    called = read_ids(matrix.contents, embedding.name, matrix.n, ids, selection.names, what, matrix.row_places)
+    called = read_ids(matrix, embedding.name, ids, selection.names, what)
     if asked.row.truth_sha256 is not None:
         called.require_unique(what, BY_COLUMN)
     elif len(set(called.values)) < matrix.n:  # no ground truth names rows: ids only order ties

@@ -11,8 +11,9 @@ from app.context import Context
 from app.core.student import block_degrees, quantile
 from app.db import job_kinds
 from app.db.job_kinds import Job
-from app.db.models import Alignment, Embedding, FileRole, ResultStatus, RowsBy
-from app.embeddings.comparison import Pairing, pairing
+from app.db.models import Alignment, Embedding, ResultStatus, RowsBy
+from app.embeddings.comparison import Pairing, pairing, rows_left_out
+from app.embeddings.files import shards_of
 from app.embeddings.service import repeat_failed
 from isoscope.core.errors import ConflictError, InvalidError
 from isotropy.catalog import ALIGNMENTS, AlignmentEntry
@@ -68,7 +69,7 @@ def rows_by(one: Embedding, other: Embedding) -> RowsBy | None:
         return RowsBy.NAME
     if not as_many:
         return None
-    return RowsBy.ORDER if _without_rows(one) == _without_rows(other) else RowsBy.PLACE
+    return RowsBy.ORDER if rows_left_out(one) == rows_left_out(other) else RowsBy.PLACE
 
 
 def alignments_of(context: Context, embeddings: Sequence[Embedding]) -> list[Aligned]:
@@ -130,18 +131,12 @@ def _file_of(one: Embedding) -> tuple[object, ...]:
     vectors = selection.get("vectors")
     # Where columns are the rows, those that were chosen say which.
     columns = tuple(vectors) if selection.get("transpose") and isinstance(vectors, list) else ()
-    shards = [file.file_sha256 for file in one.files if file.role is FileRole.VECTORS]
-    return bool(selection.get("transpose")), columns, *shards
+    return bool(selection.get("transpose")), columns, *(shard.file_sha256 for shard in shards_of(one))
 
 
 def _rows_of_file(one: Embedding) -> int:
     """Return how many rows there were before some were left out."""
-    return (one.n or 0) + len(_without_rows(one))
-
-
-def _without_rows(one: Embedding) -> list[int]:
-    rows: list[int] = (one.selection or {}).get("without_rows", [])
-    return rows
+    return (one.n or 0) + len(rows_left_out(one))
 
 
 def _aligned(embedding: Embedding, by: RowsBy, row: Alignment | None) -> Aligned:

@@ -67,15 +67,16 @@ def _origins(one: Embedding, by_id: dict[str, Embedding]) -> Iterator[object]:
     """Yield what is equal for embeddings whose rows have one origin."""
     origin = one
     # A selection without some rows is where they begin: its source has others too.
-    while not _without_rows(origin) and origin.source_id is not None and origin.source_id in by_id:
+    while not rows_left_out(origin) and origin.source_id is not None and origin.source_id in by_id:
         origin = by_id[origin.source_id]
-    yield origin.id if _without_rows(origin) else origin.encoding_id or origin.source_id or origin.id
+    yield origin.id if rows_left_out(origin) else origin.encoding_id or origin.source_id or origin.id
     if one.files:
         transposed = bool((one.selection or {}).get("transpose"))
-        yield transposed, tuple(_without_rows(one)), *(file.file_sha256 for file in one.files)
+        yield transposed, tuple(rows_left_out(one)), *(file.file_sha256 for file in one.files)
 
 
-def _without_rows(one: Embedding) -> list[int]:
+def rows_left_out(one: Embedding) -> list[int]:
+    """Return the places in the file of the rows that the selection of an embedding leaves out."""
     rows: list[int] = (one.selection or {}).get("without_rows", [])
     return rows
 

@@ -84,11 +84,11 @@ def get_map(context: Context, postprocessing: PostProcessing) -> Download:
 def is_npy(embedding: Embedding) -> bool:
     """Whether the vectors lie in one .npy file, row by row as they are measured."""
     whole = not _transposed(embedding) and not _leaves_out(embedding)
-    return embedding.format == NPY and len(_shards(embedding)) == 1 and whole
+    return embedding.format == NPY and len(shards_of(embedding)) == 1 and whole
 
 
 def _vectors(embedding: Embedding) -> EmbeddingFile:
-    shards = _shards(embedding)
+    shards = shards_of(embedding)
     if not shards:
         raise ConflictError(f"{embedding.name} is {embedding.status}; its files are not there yet.")
     if _transposed(embedding):
@@ -118,7 +118,8 @@ def _leaves_out(embedding: Embedding) -> bool:
     return bool(chosen.get("without_rows") or chosen.get("without_dimensions"))
 
 
-def _shards(embedding: Embedding) -> list[EmbeddingFile]:
+def shards_of(embedding: Embedding) -> list[EmbeddingFile]:
+    """Return the files that hold the vectors of an embedding, in their order."""
     return [file for file in embedding.files if file.role is FileRole.VECTORS]
 
 

@@ -4,11 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from isoscope.core.errors import InvalidError
-from isoscope.files.contents import Contents
+from isoscope.files.matrix import Matrix
 from isoscope.files.wording import listed, shown
 
 ID_NAMES = ("id", "_id", "ids", "doc_id", "docid", "corpus-id", "corpus_id", "query-id", "query_id", "qid")
@@ -45,36 +42,26 @@ class RowIds:
             )
 
 
-def read_ids(
-    contents: Contents,
-    filename: str,
-    n: int,
-    asked: str | None,
-    names: str | None,
-    what: str = "ids",
-    places: Sequence[int] | NDArray[np.int64] | None = None,
-) -> RowIds:
-    """Return the ids of the n rows of opened files.
+def read_ids(matrix: Matrix, filename: str, asked: str | None, names: str | None, what: str = "ids") -> RowIds:
+    """Return the ids of a matrix's rows; their numbers are those in its files.
 
     Args:
-        contents: the files.
-        filename: what the user calls them.
-        n: how many rows there are.
+        matrix: the rows.
+        filename: what the user calls its files.
         asked: the column of ids; None takes the likeliest, or the numbers of the rows.
         names: the column that names the rows, which is taken before the numbers.
         what: the field of errors.
-        places: the number in the file of each row; None where all rows are there.
 
     Raises:
         InvalidError: there is no such column.
 
     """
-    offered = {each.name: each for each in contents.annotations if each.n == n}
+    offered = {each.name: each for each in matrix.contents.annotations if each.n == matrix.n}
     if asked is not None and asked not in offered:
         columns = f"Columns are: {listed(offered)}." if offered else "It has no such columns."
         raise InvalidError(f"{filename} has no column {shown(asked)} of ids. {columns}", what)
     lower = {name.lower(): name for name in reversed(list(offered))}
     column = asked or next((lower[name] for name in ID_NAMES if name in lower), names)
-    numbers = range(n) if places is None else places
-    values = [str(row) for row in numbers] if column is None else list(contents.values(column))
+    numbers = range(matrix.n) if matrix.row_places is None else matrix.row_places
+    values = [str(row) for row in numbers] if column is None else list(matrix.contents.values(column))
     return RowIds(filename, values, column)

@@ -69,8 +69,7 @@ class NamedRows:
     def read(self, what: str) -> RowIds:
         """Return the ids of the rows, each of which names one."""
         matrix = open_matrix(self.upload, self.selection)
-        names = self.selection.names
-        found = read_ids(matrix.contents, self.name, matrix.n, self.ids, names, what, matrix.row_places)
+        found = read_ids(matrix, self.name, self.ids, self.selection.names, what)
         found.require_unique(what, BY_COLUMN)
         return found
 
