@@ -79,7 +79,6 @@ SECONDS_SLOWED = 0.5
 MOST_SLOWED = 20
 # The form around the file: boundaries, headers, the other fields.
 FORM_OVERHEAD_BYTES = 1_000_000
-TASKS = re.compile(r"embeddings/[^/]+/tasks")
 
 Next = Callable[[Request], Awaitable[Response]]
 
@@ -175,12 +174,13 @@ class BodyLimit:
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
         self._settings = settings
-        # All files of a data set come in one body.
+        # By pattern of the path. All files of a data set come in one body.
         self._caps = {
-            "embeddings": settings.max_upload_bytes,
-            "datasets": 3 * settings.max_dataset_bytes,
-            "encodings": settings.max_dataset_bytes,
-            "experiments/import": settings.max_upload_bytes,
+            re.compile("embeddings"): settings.max_upload_bytes,
+            re.compile("embeddings/[^/]+/tasks"): settings.max_dataset_bytes,
+            re.compile("datasets"): 3 * settings.max_dataset_bytes,
+            re.compile("encodings"): settings.max_dataset_bytes,
+            re.compile("experiments/import"): settings.max_upload_bytes,
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -189,7 +189,7 @@ class BodyLimit:
             await self._app(scope, receive, send)
             return
         path = scope["path"].removeprefix("/api").strip("/")
-        most = self._settings.max_dataset_bytes if TASKS.fullmatch(path) else self._caps.get(path, 0)
+        most = next((most for route, most in self._caps.items() if route.fullmatch(path)), 0)
         cap = most + FORM_OVERHEAD_BYTES
         length = Headers(scope=scope).get("content-length", "")
         declared = int(length) if length.isdigit() else 0
