@@ -187,7 +187,7 @@ def get_embedding(context: Context, embedding_id: str) -> Embedding:
 def select_embedding(context: Context, embedding_id: str, selection: Selection, *, commit: bool = False) -> Embedding:
     """Choose other vectors, names or labels, and have the worker look again; ``commit`` measures then.
 
-    What was made of the former choice goes: measurements, curves, post-processings, and tasks that use the vectors.
+    Delete what rests on the former choice: measurements, curves, post-processings, and the tasks of these vectors.
     """
     with context.sessions.begin() as session:
         embedding = find_embedding(session, embedding_id)

@@ -134,7 +134,7 @@ def get_experiment(context: Context, experiment_id: str) -> Experiment:
 
 
 def get_experiment_alone(context: Context, experiment_id: str) -> Experiment:
-    """One experiment with its data set, without its tags and its runs, of which there may be many."""
+    """Return an experiment with its data set, but without its tags and runs: there may be thousands of runs."""
     with context.sessions() as session:
         alone = select(Experiment).where(Experiment.id == experiment_id)
         loaded = joinedload(Experiment.dataset), raiseload(Experiment.tags), raiseload(Experiment.runs)
