@@ -9,6 +9,7 @@ from fastapi import Depends, Query, Request
 
 from app.context import Context
 from app.db.models import Embedding, PostProcessing
+from app.db.point_map import MAP
 from app.embeddings.comparison import Compared, distinct_names
 from app.embeddings.figures.overlay import Subject
 from app.embeddings.figures.report import DRAWN, FIGURES, figures_of, tabs_of_figures
@@ -16,6 +17,7 @@ from app.embeddings.figures.sample_size import SAMPLE_SIZE
 from app.embeddings.findings import shown_findings
 from app.embeddings.headline import headline_of
 from app.embeddings.lookups import read_neighbours, with_lookup
+from app.embeddings.point_map import find_map
 from app.embeddings.readings import groups_of, headlines_of
 from app.embeddings.selections import selections_of
 from app.embeddings.service import get_figure_data, get_figures_stored
@@ -47,6 +49,8 @@ class ReportQuery(NamedTuple):
     shrinkage: ShrinkageQuery
     name: str | None
     tab: str = TABS[0].slug
+    row: str = ""
+    """Name or number of a row to be marked on the map."""
 
 
 def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, whole: bool = False) -> dict[str, Any]:
@@ -68,6 +72,9 @@ def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, who
         "tabs": TABS,
         "tab": query.tab,
         "later": later,
+        "map": find_map(context, embedding) if MAP in stored and query.tab == "map" and not whole else None,
+        "older_map": MAP not in stored,
+        "row": query.row,
         "sample_size": next((figure for figure in shown if figure.slug == SAMPLE_SIZE), None),
         "shape": [figure for figure in shown if figure.slug != SAMPLE_SIZE],
         "large": LARGE,
@@ -146,12 +153,12 @@ ChoiceDep = Annotated[Choice, Depends(_choice)]
 
 
 def _report(
-    request: Request, shrinkage: ShrinkageDep, name: Annotated[str | None, Query()] = None, tab: str = ""
+    request: Request, shrinkage: ShrinkageDep, name: Annotated[str | None, Query()] = None, tab: str = "", row: str = ""
 ) -> ReportQuery:
     """A form of a part asks without the part's name: what it asks for tells the part."""
     asked = request.query_params.keys()
     usual = "neighbors" if name is not None else "directions" if asked & {"zeta", "rows", "source"} else ""
-    return ReportQuery(shrinkage, name, chosen_tab(TABS, tab, usual))
+    return ReportQuery(shrinkage, name, chosen_tab(TABS, tab, "map" if row else usual), row)
 
 
 ReportDep = Annotated[ReportQuery, Depends(_report)]
