@@ -156,7 +156,7 @@ def _rounded(values: Tensor) -> list[float]:
 
 def _labels(cloud: Cloud, rows: Tensor) -> dict[str, Any] | None:
     found = frequent_labels(cloud, rows)
-    return found and {"names": found.names, "codes": found.codes.tolist()}
+    return None if found is None else {"names": found.names, "codes": found.codes.tolist()}
 
 
 def frequent_labels(cloud: Cloud, rows: Tensor) -> Labels | None:

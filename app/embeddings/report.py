@@ -49,8 +49,6 @@ class ReportQuery(NamedTuple):
     shrinkage: ShrinkageQuery
     name: str | None
     tab: str = TABS[0].slug
-    row: str = ""
-    """Name or number of a row to be marked on the map."""
 
 
 def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, whole: bool = False) -> dict[str, Any]:
@@ -74,7 +72,6 @@ def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, who
         "later": later,
         "map": find_map(context, embedding) if MAP in stored and query.tab == "map" and not whole else None,
         "older_map": MAP not in stored,
-        "row": query.row,
         "sample_size": next((figure for figure in shown if figure.slug == SAMPLE_SIZE), None),
         "shape": [figure for figure in shown if figure.slug != SAMPLE_SIZE],
         "large": LARGE,
@@ -153,12 +150,12 @@ ChoiceDep = Annotated[Choice, Depends(_choice)]
 
 
 def _report(
-    request: Request, shrinkage: ShrinkageDep, name: Annotated[str | None, Query()] = None, tab: str = "", row: str = ""
+    request: Request, shrinkage: ShrinkageDep, name: Annotated[str | None, Query()] = None, tab: str = ""
 ) -> ReportQuery:
     """A form of a part asks without the part's name: what it asks for tells the part."""
     asked = request.query_params.keys()
     usual = "neighbors" if name is not None else "directions" if asked & {"zeta", "rows", "source"} else ""
-    return ReportQuery(shrinkage, name, chosen_tab(TABS, tab, "map" if row else usual), row)
+    return ReportQuery(shrinkage, name, chosen_tab(TABS, tab, usual))
 
 
 ReportDep = Annotated[ReportQuery, Depends(_report)]

@@ -9,16 +9,15 @@ function isOffered() {
   return Boolean(document.createElement("canvas").getContext("webgl2"));
 }
 
-// The figure that a browser without WebGL 2 shows instead.
-function standIn(figure) {
-  figure.hidden = true;
+// Opens the figure of plotly, for a browser that cannot draw the map.
+function standIn() {
   const fold = document.querySelector("#map-figure");
   if (fold) fold.open = true;
 }
 
 async function start(figure) {
   started.add(figure);
-  if (!isOffered()) return standIn(figure);
+  if (!isOffered()) return standIn();
   figure.hidden = false;
   try {
     const map = new RowMap(figure, await fetchPoints(figure.dataset.map));
@@ -27,6 +26,7 @@ async function start(figure) {
     const wait = figure.querySelector("[data-map-wait]");
     wait.hidden = false;
     wait.textContent = `The map could not be drawn. ${error.message} Reload the page to try again.`;
+    standIn();
   }
 }
 

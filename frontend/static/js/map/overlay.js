@@ -11,7 +11,7 @@ export class Overlay {
     this.pen = canvas.getContext("2d");
   }
 
-  // ``rings`` are places with a word each, the first of them the strongest; ``shape`` a list of places.
+  // ``rings`` and ``tip`` are places, the latter with words; ``shape`` is a list of places.
   paint(view, { shape, rings, tip, ratio }) {
     const { pen, canvas } = this;
     const style = getComputedStyle(canvas.parentElement);

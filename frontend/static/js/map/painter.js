@@ -14,7 +14,7 @@ void main() {
   colour = texelFetch(palette, ivec2(int(group), 0), 0).rgb;
 }`;
 const DOT = `#version 300 es
-precision mediump float;
+precision highp float;
 flat in vec3 colour;
 uniform float opacity, size;
 out vec4 painted;
@@ -34,7 +34,7 @@ void main() {
   gl_Position = vec4((box.xy + corner * box.zw) * scale + offset, 0, 1);
 }`;
 const SHADE = `#version 300 es
-precision mediump float;
+precision highp float;
 in vec2 at;
 uniform sampler2D shades;
 uniform vec3 ink;

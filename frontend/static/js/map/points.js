@@ -39,19 +39,6 @@ export class Points {
     return this.rows ? this.rows[point] : point;
   }
 
-  // The point of a row of the file; -1 where the map does not show it.
-  pointOf(row) {
-    if (!this.rows) return Number.isInteger(row) && row >= 0 && row < this.n ? row : -1;
-    let low = 0;
-    let high = this.n - 1;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (this.rows[middle] < row) low = middle + 1;
-      else high = middle;
-    }
-    return this.rows[low] === row ? low : -1;
-  }
-
   // The group of rows that a point shares its color with.
   group(point) {
     return this.labels ? this.map.group_of_label[this.labels[point]] : 0;
@@ -89,18 +76,6 @@ class Names {
 
   at(line) {
     return this.decoder.decode(this.bytes.subarray(this.starts[line], this.starts[line + 1] - 1));
-  }
-
-  // The first line that is a name; without one, the first that differs from it by case alone; else -1.
-  find(name) {
-    const wanted = name.toLowerCase();
-    let near = -1;
-    for (let line = 0; line + 1 < this.starts.length; line++) {
-      const found = this.at(line);
-      if (found === name) return line;
-      if (near < 0 && found.toLowerCase() === wanted) near = line;
-    }
-    return near;
   }
 }
 

@@ -50,13 +50,6 @@ export class View {
     this.y = y + (py - this.height / 2) / this.scale;
   }
 
-  // Brings a place to the middle, at least so near.
-  show(x, y, zoom) {
-    this.x = x;
-    this.y = y;
-    this.zoom = Math.max(this.zoom, zoom);
-  }
-
   // The place in the plane of a pixel, and back.
   place([px, py]) {
     return [this.x + (px - this.width / 2) / this.scale, this.y - (py - this.height / 2) / this.scale];
