@@ -14,6 +14,7 @@ from app.embeddings.comparison import get_compared
 from app.embeddings.library import Search, find_embeddings
 from app.embeddings.pages import comparison as embeddings_pages_comparison
 from app.embeddings.pages import library as embeddings_pages_library
+from app.embeddings.pages import point_map as embeddings_pages_point_map
 from app.embeddings.pages import report as embeddings_pages_report
 from app.embeddings.report import compared_figures, report_figures
 from app.embeddings.service import get_embedding
@@ -232,6 +233,7 @@ PAGE_ROUTERS = (
     embeddings_pages_report.description_router,
     embeddings_pages_report.router,
     embeddings_pages_report.report_router,
+    embeddings_pages_point_map.router,
     postprocess_pages.router,
     tasks_pages.embedding_router,
     tasks_pages.router,

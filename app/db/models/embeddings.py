@@ -199,6 +199,7 @@ class FigureData(Base):
     "after_se"}, "advice"}]}``.
     ``blamed``: ``{slug of a finding: {"rows": [all places in the file], "dimensions": [all]}}``, of those that list
     fewer than they have.
+    ``map``: ``app.db.point_map.MapHeader``, whose points lie in a ``FigureFile``, or ``{"reason"}`` why there are none.
     Of the first two, the reason is null, or why there are no rows and no points.
     ``neighbours``: ``{"k", "rows", "method", "parameters", "of": [{"name", "before": [{"name", "cosine"}],
     "after": [...]}]}``.
@@ -209,6 +210,16 @@ class FigureData(Base):
     embedding_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), primary_key=True)
     slug: Mapped[str] = mapped_column(String(40), primary_key=True)
     data: Mapped[dict[str, Any]]
+
+
+class FigureFile(Base):
+    """A file that a figure of a report reads: see ``app.db.point_map``."""
+
+    __tablename__ = "figure_files"
+
+    embedding_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), primary_key=True)
+    slug: Mapped[str] = mapped_column(String(40), primary_key=True)
+    file_sha256: Mapped[str] = mapped_column(ForeignKey("files.sha256"), index=True)
 
 
 class ZetaCurve(Base):
