@@ -1,4 +1,4 @@
-"""Every measure of known clouds: the table ``isotropy/catalog/reference_values.json``, shown beside the values of reports.
+"""Every measure of known clouds: the table ``isotropy/catalog/reference_values.json`` that reports show.
 
 Run: OMP_NUM_THREADS=2 python -m benchmarks.reference_values > isotropy/catalog/reference_values.json
 
@@ -65,7 +65,9 @@ def encoded(layers: tuple[int, ...] | None = None) -> Iterator[Known]:
 
     with (FILES / "samples" / "agreement" / "train.tsv").open(encoding="utf-8", newline="") as file:
         sentences = [row["sentence"] for row in csv.DictReader(file, delimiter="\t")]
-    tokenizer, model = AutoTokenizer.from_pretrained(bundled_folder()), AutoModel.from_pretrained(bundled_folder())
+    if (folder := bundled_folder()) is None:
+        raise SystemExit(f"{BUNDLED} is not installed. Install isoscope[bundled-encoder].")
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder)
     pooled: dict[int, list[torch.Tensor]] = {}
     with torch.inference_mode():
         for start in range(0, len(sentences), BATCH):

@@ -50,7 +50,10 @@ def read_family(context: Context, task: TaskRun) -> list[Member]:
         before = found.get(embedding.id)
         if before is None or before.as_it_is is None or one.results is not None:
             found[embedding.id] = _member(one, embedding)
-    return sorted(found.values(), key=lambda one: (one.series is None, one.series or "", one.layer or 0))
+    series: dict[str | None, int] = {}
+    for member in found.values():
+        series.setdefault(member.series, len(series))
+    return sorted(found.values(), key=lambda one: (one.series is None, series[one.series], one.layer or 0))
 
 
 def series_of(embedding: Embedding) -> str | None:

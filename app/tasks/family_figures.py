@@ -56,7 +56,7 @@ def family_figure(members: Sequence[Member], metric: str) -> Figure | None:
         return None
     drawn = [one for one in judged if one.as_it_is is not None and one.as_it_is.isoscore is not None]
     left_out = len(judged) - len(drawn)
-    lines = " Lines join layers in order, numbered at the squares." if _layers(drawn) else ""
+    lines = " Lines join layers in order, numbered where there is room." if _layers(drawn) else ""
     note = f" IsoScore of {plural(left_out, 'embedding')} is undefined." if left_out else ""
     caption = f"Squares: vectors as they are. Circles: the chosen variant.{lines} Bars are 95% intervals.{note}"
     rows = [row for one in judged for row in _rows(one)]

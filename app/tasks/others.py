@@ -130,7 +130,7 @@ class _Asked(NamedTuple):
             queries = self.require_alike(one)
         except IsoscopeError as error:
             return Other(one.id, one.name, one.layer, self.is_layer(one), None, str(error))
-        return Other(one.id, one.name, one.layer, self.is_layer(one), queries and queries.id, None)
+        return Other(one.id, one.name, one.layer, self.is_layer(one), None if queries is None else queries.id, None)
 
     def require_alike(self, one: Embedding, named: Embedding | None = None) -> Embedding | None:
         """Return the queries that belong to an embedding.
@@ -182,7 +182,7 @@ def _chosen(context: Context, asked: _Asked, choice: Choice) -> Other:
     except IsoscopeError as error:
         error.field = "others"
         raise
-    return Other(one.id, one.name, one.layer, asked.is_layer(one), queries and queries.id, None)
+    return Other(one.id, one.name, one.layer, asked.is_layer(one), None if queries is None else queries.id, None)
 
 
 def _candidates(context: Context, like: Embedding) -> list[Embedding]:

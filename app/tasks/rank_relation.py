@@ -85,7 +85,7 @@ def _ends(members: Sequence[Member], title: str) -> str:
     most = max(judged, key=lambda one: one[1].isoscore or 0.0)
     best = max(judged, key=lambda one: one[1].report.value)
     told = f"{most[0].name} is the most isotropic as it is and scores {most[1].report.value:.3f} {title}"
-    if best[0] is most[0]:
+    if best[1].report.value <= most[1].report.value:
         return f"{told}, the highest here."
     return f"{told}. {best[0].name} scores highest: {best[1].report.value:.3f}."
 
@@ -94,4 +94,5 @@ def _ranks(values: Values) -> Values:
     """Return ranks less their mean; equal values share theirs."""
     _, place, often = np.unique(values, return_inverse=True, return_counts=True)
     ranks: Values = (np.cumsum(often) - (often - 1) / 2)[place]
-    return ranks - ranks.mean()
+    centered: Values = ranks - ranks.mean()
+    return centered

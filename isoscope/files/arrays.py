@@ -12,7 +12,7 @@ from typing import IO, Any, cast
 
 import numpy as np
 
-from isoscope.core.errors import InvalidError
+from isoscope.core.errors import InvalidError, TooLargeError
 from isoscope.files.contents import MAX_COLUMN_BLOCK_BYTES, Block, Contents, Part, annotation_of
 from isoscope.files.wording import shown, storable
 
@@ -21,6 +21,8 @@ ANNOTATION_ROWS = 65_536
 MAX_LISTED = 5
 MAX_LAYERS = 200
 """Of an array [layers, n, d]: a longer first axis is hardly one of layers."""
+MAX_PARTS = 1000
+"""Layers of all arrays of a file."""
 
 Opener = Callable[[], AbstractContextManager[IO[bytes]]]
 """Opens a seekable stream, anew at each call."""
@@ -81,9 +83,9 @@ class StoredArray(Array):
 
     def layers(self) -> "Sequence[StoredArray]":
         """Return the matrices of an array [layers, n, d]: each is one run of its bytes."""
-        if len(self.shape) != 3 or not self.is_numeric or self.size_bytes == 0 or self.fortran:
+        if len(self.shape) != 3 or not self.is_numeric or self.size_bytes == 0:
             return ()
-        if self.shape[0] > MAX_LAYERS:
+        if self.fortran or self.shape[0] > MAX_LAYERS:
             return ()
         size = math.prod(self.shape[1:]) * self.dtype.itemsize
         return [
@@ -180,18 +182,21 @@ class ArrayFile(Contents):
     def __init__(self, arrays: Sequence[Array]) -> None:
         if unfit := [array.name for array in arrays if storable(array.name) != array.name]:
             raise InvalidError(f"The array name {shown(unfit[0])} is not Unicode text: save it under another name.")
-        offered = [(array, None, None) for array in arrays if array.is_matrix]
-        offered += [
-            (one, array.name, layer) for array in arrays for layer, one in enumerate(array.layers()) if one.is_matrix
-        ]
-        if not offered:
-            raise InvalidError(_why_no_matrix(arrays))
-        self._arrays = {array.name: array for array in arrays if not array.layers()}
-        if taken := [one.name for one, stack, _ in offered if stack is not None and one.name in self._arrays]:
-            raise InvalidError(
-                f"{shown(taken[0])} is both an array and a layer of one: save one of them under another name."
+        offered: list[tuple[Array, str | None, int | None]] = [(one, None, None) for one in arrays if one.is_matrix]
+        layers = [(one, array.name, layer) for array in arrays for layer, one in enumerate(array.layers())]
+        if len(layers) > MAX_PARTS:
+            raise TooLargeError(
+                f"The arrays of three dimensions have {len(layers):,} layers in all, more than {MAX_PARTS:,}. Save "
+                "fewer arrays in a file."
             )
-        self._arrays |= {one.name: one for one, _, _ in offered}
+        if not (offered := [*offered, *layers]):
+            raise InvalidError(_why_no_matrix(arrays))
+        self._arrays = {array.name: array for array in arrays}
+        if taken := [one.name for one, _, _ in layers if one.name in self._arrays]:
+            raise InvalidError(
+                f"{shown(taken[0])} is both an array and a layer of one. Save one of them under another name."
+            )
+        self._arrays |= {one.name: one for one, _, _ in layers}
         self.parts = [
             Part(name=one.name, n=one.shape[0], d=one.shape[1], dtype=one.type_name, stack=stack, layer=layer)
             for one, stack, layer in offered

@@ -162,8 +162,8 @@ def _left(gone: list[int], count: int, what: str, field: str) -> NDArray[np.int6
 def propose(offer: Offer) -> Selection:
     """Return the array with a telling name or the largest, or the columns that look like a vector, and its annotations.
 
-    Of layers the last is taken. Columns that share a name but for a running number, as e0 to e63, are the vector; without such, all columns of
-    numbers are.
+    Columns that share a name but for a running number, as e0 to e63, are the vector; without such, all columns of
+    numbers are. Of layers the last is taken.
     """
     if not offer.parts:
         vectors = find_family(offer.numeric_columns) or offer.numeric_columns

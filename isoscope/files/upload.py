@@ -14,7 +14,6 @@ from isoscope.files.contents import (
     AnnotationStats,
     Block,
     Contents,
-    Part,
     annotation_of,
     cell_text,
     transposed,
