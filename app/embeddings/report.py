@@ -19,6 +19,7 @@ from app.embeddings.headline import headline_of
 from app.embeddings.lookups import read_neighbours, with_lookup
 from app.embeddings.point_map import find_map
 from app.embeddings.readings import groups_of, headlines_of
+from app.embeddings.references import references_of
 from app.embeddings.selections import selections_of
 from app.embeddings.service import get_figure_data, get_figures_stored
 from app.embeddings.zeta_curves import ShrinkageDep, ShrinkageQuery, read_shrinkage
@@ -28,6 +29,8 @@ from isotropy.catalog import METHODS
 
 LARGE = frozenset(one.slug for one in FIGURES if one.large)
 HEAVY = frozenset(one.slug for one in FIGURES if one.heavy)
+MEASURED = ("overview", "measures")
+"""The tabs that show measures with reference values."""
 READ_AT_ONCE = {"map": SAMPLE_SIZE, "neighbors": "neighbours"}
 """What a tab reads of ``FigureData``. The projection is a megabyte: its own page has it, and fills its place."""
 TABS = (
@@ -65,6 +68,7 @@ def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, who
         "findings": shown_findings(embedding, selections_of(context, embedding)),
         "headlines": headlines_of(embedding),
         "groups": groups_of(embedding),
+        "references": references_of(context, embedding, own=not whole) if whole or query.tab in MEASURED else {},
         "drawn": DRAWN,
         "tab_of": tab_of,
         "tabs": TABS,

@@ -45,7 +45,7 @@ class Embedding(Described, Base):
     encoding_id: Mapped[str | None] = mapped_column(ForeignKey("encodings.id", ondelete="CASCADE"), index=True)
     """The encoding of texts that it is a layer of; the next two say which."""
     layer: Mapped[int | None]
-    """0 is the embedding layer."""
+    """Of an encoding, 0 being the embedding layer; or of an uploaded array [layers, n, d]."""
     pooling: Mapped[Pooling | None]
     format: Mapped[str] = mapped_column(String(16))
     status: Mapped[EmbeddingStatus] = mapped_column(default=EmbeddingStatus.INSPECTING, index=True)
