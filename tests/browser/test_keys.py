@@ -48,6 +48,8 @@ def test_a_sweep_is_launched_and_its_run_reached_and_cancelled(filled, page):
     expect(lambdas).to_be_focused()
     write(page, page.get_by_label("Seeds", exact=True), "0")
     expect(page.locator("#plan strong")).to_have_text("2 runs")
+    tab_to(page, page.locator("summary", has_text="Name: after"))
+    page.keyboard.press("Enter")
     write(page, page.get_by_label("Name", exact=True), "Without a mouse")
     tab_to(page, page.get_by_role("button", name="Launch", exact=True))
     page.keyboard.press("Enter")

@@ -29,6 +29,7 @@ function mark(form, field, sentence) {
     else group.closest(".field, .flag")?.append(small);
   }
   small.textContent = [small.textContent, sentence].filter(Boolean).join(" ");
+  for (let fold = control; (fold = fold.parentElement?.closest("details")); ) fold.open = true;
   control.setAttribute("aria-invalid", "true");
   control.setAttribute("aria-describedby", [...new Set([...described(control), id])].join(" "));
 }
