@@ -13,6 +13,9 @@ from isotropy.postprocess.components import finite, principal_components
 from isotropy.postprocess.fitted import Fitted, require_to_fit
 from isotropy.postprocess.removal import components_to_remove
 
+CLUSTERED_ROWS = 20_000
+"""Rows that k-means learns its centroids from, where there are more."""
+
 
 @dataclass(frozen=True, eq=False)
 class ClusterRemoval(Fitted):
@@ -39,14 +42,15 @@ def fit_cluster_based(points: Tensor, clusters: int = 27, D: int | None = None, 
     """Fit k-means, and the removal of mean and top D principal components in each cluster, on points [n, d].
 
     As in the authors' notebook, with its 27 clusters and, for BERT's 768 dimensions, its 12 components. It maps the
-    points that it has clustered; here new points go to the nearest centroid. In a cluster with fewer directions of
-    variance than D all are removed: its points become zero.
+    points that it has clustered; here new points go to the nearest centroid. Of more than ``CLUSTERED_ROWS`` points
+    k-means is given so many, drawn without replacement; means and components are those of all. In a cluster with fewer
+    directions of variance than D all are removed: its points become zero.
 
     Args:
         points: [n, d] to learn from.
         clusters: how many, 1 to n; equal points share one, so some may stay empty.
         D: how many components of each; None takes max(1, d // 64).
-        seed: of k-means, which starts once, from k-means++.
+        seed: of the draw and of k-means, which starts once, from k-means++.
 
     Raises:
         ValueError: the number of clusters is not between 1 and n, or D not between 0 and d; ``points`` is no finite
@@ -75,6 +79,9 @@ def _centroids(x: Tensor, clusters: int, seed: int) -> Tensor:
     from sklearn.cluster import KMeans  # noqa: PLC0415
     from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415
 
+    if len(x) > (most := max(CLUSTERED_ROWS, clusters)):
+        drawn = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))[:most]
+        x = x[drawn.sort().values.to(x.device)]
     kmeans = KMeans(clusters, n_init=1, random_state=seed)
     with warnings.catch_warnings():
         # Fewer distinct points than clusters: the others stay empty, which does no harm here.

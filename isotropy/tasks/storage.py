@@ -16,6 +16,8 @@ from isotropy.tasks.search import Floats, Indices, best_of, nearest, nearest_cod
 RESCORED = 40
 """Candidates of a binary search that are compared again in float32."""
 PQ_CENTROIDS = 256
+PQ_ITERATIONS = 10
+"""Of k-means: 25, as faiss takes by default, lower the squared error by 1.5% of it in 2.2 times the time."""
 PQ_DIMENSIONS = range(4, 9)
 """Dimensions that may share a byte; the fewest that divide all are taken."""
 
@@ -120,7 +122,7 @@ def _read_back(rows: Floats, storage: Storage, seed: int) -> Floats:
         codec: Any = faiss.ScalarQuantizer(d, faiss.ScalarQuantizer.QT_8bit)
     else:
         codec = faiss.ProductQuantizer(d, pq_bytes(d) or d, 8)
-        codec.cp.seed, codec.cp.min_points_per_centroid = seed + 1, 1
+        codec.cp.seed, codec.cp.min_points_per_centroid, codec.cp.niter = seed + 1, 1, PQ_ITERATIONS
     codec.train(rows)
     read: Floats = codec.decode(codec.compute_codes(rows))
     return read

@@ -24,7 +24,7 @@ TOKEN = "a-secret-of-many-letters"
 ROWS = 'sentence\tthe "label"\n' + "".join(f"text {i}\t{'yes' if i % 2 else 'no'}\n" for i in range(20))
 NAME = 'Bob\'s "sweep" $HOME `date` \\ YAML: é #1'
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
-WAY = re.compile(r'<h3 id="way-\d">(.*?)</h3>.*?<pre[^>]*><code>(.*?)</code></pre>', re.DOTALL)
+WAY = re.compile(r'<h2 id="way-\d">(.*?)</h2>.*?<pre[^>]*><code>(.*?)</code></pre>', re.DOTALL)
 
 
 @pytest.fixture

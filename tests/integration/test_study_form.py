@@ -58,11 +58,11 @@ def test_what_is_filled_in_is_launched(client, context, page):
 @pytest.mark.parametrize(
     ("changed", "field", "sentence"),
     [
-        ({"search_lam_low": "much"}, "search_lam_low", "as a number"),
+        ({"search_lam_low": "much"}, "search_lam_low", "Enter a number, not"),
         ({"search_trials": "0"}, "search_trials", "of at least 1"),
         ({"search_lam_high": "-4"}, "search_lam_low", "Expected Minimum λ below Maximum λ, got -1 and -4."),
         ({"search_prune": "true"}, "search_prune", "Pruning needs evaluations on the selection rows"),
-        ({"seeds": "none"}, "seeds", "as a whole number"),
+        ({"seeds": "none"}, "seeds", "Enter a whole number, not"),
     ],
 )
 def test_what_is_wrong_is_said_at_its_field(client, page, changed, field, sentence):
@@ -85,7 +85,7 @@ def test_what_is_wrong_is_said_at_its_field(client, page, changed, field, senten
 )
 def test_what_is_wrong_in_a_file_is_said_above_the_form(client, page, changed, field, sentence):
     text = unescape(re.search(r'<pre id="way-4-text"[^>]*><code>(.*?)</code>', page(), re.DOTALL)[1])
-    document = re.sub(r"\nsearch:.*", "", text, flags=re.DOTALL)
+    document = re.sub(r"\n(search|seeds):[^\n]*(\n[ -][^\n]*)*", "", text)
     sent = {"yaml": f"{document}\n{changed}\n"}
     answer = client.post("/experiments/new/yaml", data=sent, follow_redirects=True)
     assert answer.status_code == 422

@@ -13,7 +13,7 @@ from isotropy.catalog import Similarity
 from isotropy.tasks.bootstrap import intervals, mean, spearman_with
 from isotropy.tasks.parts import groups_of
 from isotropy.tasks.search import nearest, precedence_of, prepared
-from isotropy.tasks.storage import Space, Storage, bytes_of, pq_bytes
+from isotropy.tasks.storage import PQ_ITERATIONS, Space, Storage, bytes_of, pq_bytes
 from isotropy.tasks.truth import DEPTH, Labels, Pairs, ranking_metric
 
 N, M, D = 700, 120, 24
@@ -83,7 +83,7 @@ def test_ties_beyond_what_a_first_search_finds_are_ranked_too(x):
 def test_int8_and_pq_find_what_faiss_finds(similarity, x, queries):
     metric = faiss.METRIC_L2 if similarity is Similarity.EUCLIDEAN else faiss.METRIC_INNER_PRODUCT
     pq = faiss.IndexPQ(D, pq_bytes(D), 8, metric)
-    pq.pq.cp.seed, pq.pq.cp.min_points_per_centroid = 1, 1
+    pq.pq.cp.seed, pq.pq.cp.min_points_per_centroid, pq.pq.cp.niter = 1, 1, PQ_ITERATIONS
     for storage, index in {
         Storage.INT8: faiss.IndexScalarQuantizer(D, faiss.ScalarQuantizer.QT_8bit, metric),
         Storage.PQ: pq,

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from isotropy.postprocess.clusters import fit_cluster_based
+from isotropy.postprocess.clusters import CLUSTERED_ROWS, fit_cluster_based
 
 
 def blobs(n=40, d=4, dtype=torch.float64):
@@ -82,3 +82,13 @@ def test_more_components_than_directions_are_refused():
         ValueError, match="Expected 0 <= D <= d = 4 components to remove, got 5: there are d directions"
     ):
         fit_cluster_based(blobs(), clusters=2, D=5)
+
+
+def test_centroids_of_many_points_are_learned_from_some_and_means_taken_over_all():
+    n = CLUSTERED_ROWS // 3 + 500
+    fitted = fit_cluster_based(blobs(n), clusters=3, D=1)
+    nearest = torch.cdist(blobs(n), fitted.centroids).argmin(1).view(3, n)
+    assert nearest.unique(dim=1).shape == (3, 1)
+    means = blobs(n).view(3, n, 4).mean(1)[nearest[:, 0].argsort()]
+    torch.testing.assert_close(fitted.mean, means)
+    assert (fitted.centroids - means).abs().max() > 1e-6
