@@ -164,7 +164,11 @@ def test_sets_of_regularizers_are_no_row_of_the_grid(client, dataset):
             'Extra penalties" aria-describedby="fixed_regularizers-help fixed_regularizers-error"',
             "fixed_regularizers",
         ),
-        ({"regularizers": ["x"]}, 'aria-describedby="regularizers-help regularizers-error" aria-invalid="true"', "regularizers"),
+        (
+            {"regularizers": ["x"]},
+            'aria-describedby="regularizers-help regularizers-error" aria-invalid="true"',
+            "regularizers",
+        ),
         ({"text_columns": ["x", "sentence"]}, 'aria-describedby="second_text-help text_columns-error"', "text_columns"),
     ],
 )
