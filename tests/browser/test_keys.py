@@ -3,6 +3,7 @@
 from playwright.sync_api import Locator, Page, expect
 
 from app.db.models import RunStatus
+from isotropy.catalog import MEASURES
 
 MOST_STOPS = 200
 
@@ -112,3 +113,14 @@ def test_keys_go_to_pages_tell_themselves_and_can_be_switched_off(filled, page):
     page.keyboard.press("g")
     page.keyboard.press("q")
     expect(page).to_have_url(f"{url}/queue")
+
+
+def test_a_link_to_a_variant_opens_the_folds_it_stands_in(filled, page):
+    variant = next(one for one in MEASURES.values() if one.variant_of)
+    page.goto(f"{filled.url}/measures")
+    place = page.locator(f"#{variant.slug}")
+    expect(place).to_be_hidden()
+    page.goto(f"{filled.url}/measures#{variant.slug}")
+    expect(place).to_be_visible()
+    expect(place).to_be_in_viewport()
+    assert page.locator("details.fold[open]").count() == 2
