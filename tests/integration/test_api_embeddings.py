@@ -10,12 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import safetensors.numpy
 from fastapi.testclient import TestClient
 from IsoScore import IsoScore
 
 from app.core.settings import Settings
-from app.db.models import Embedding, Measurement, MeasurementStatus
+from app.db.models import Measurement, MeasurementStatus
 from app.embeddings.api.measures import MeasureOut
 from app.main import create_app
 from isotropy.catalog import MEASURES
@@ -25,23 +24,6 @@ from tests.uploads.good import npy
 
 def upload(client, content: bytes, name: str = "cloud.npy", query: str = ""):
     return client.post(f"/api/embeddings{query}", files={"file": (name, content)})
-
-
-@pytest.mark.parametrize(("name", "stack"), [("states.npy", "array"), ("states.safetensors", "states")])
-def test_a_layer_of_an_array_of_three_dimensions_is_chosen_as_an_array_is(client, context, work, name, stack):
-    x = np.random.default_rng(0).normal(size=(3, 50, 8)).astype(np.float32)
-    content = npy(x) if name.endswith(".npy") else safetensors.numpy.save({"states": x})
-    draft = upload(client, content, name).json()["id"]
-    work()
-    assert f"{stack}[1]" in client.get(f"/embeddings/{draft}").text
-    for layer in (2, 1):
-        found = client.get(f"/api/embeddings/{draft}").json()["inspection"]
-        assert [one["name"] for one in found["parts"]] == [f"{stack}[{each}]" for each in range(3)]
-        np.testing.assert_allclose(found["preview"][0]["values"], x[layer, 0])
-        with context.sessions() as session:
-            assert session.get_one(Embedding, draft).layer == layer
-        client.put(f"/api/embeddings/{draft}/selection", json={"vectors": f"{stack}[1]"})
-        work()
 
 
 @pytest.fixture
