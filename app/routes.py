@@ -14,6 +14,7 @@ from app.embeddings.comparison import get_compared
 from app.embeddings.library import Search, find_embeddings
 from app.embeddings.pages import comparison as embeddings_pages_comparison
 from app.embeddings.pages import library as embeddings_pages_library
+from app.embeddings.pages import point_map as embeddings_pages_point_map
 from app.embeddings.pages import report as embeddings_pages_report
 from app.embeddings.report import compared_figures, report_figures
 from app.embeddings.service import get_embedding
@@ -45,8 +46,7 @@ from app.results.sweep import Sweep
 from app.results.sweep_figures import SweepDep, offered, read_figure
 from app.tasks import api as tasks_api
 from app.tasks import pages as tasks_pages
-from app.tasks.figures import task_figures
-from app.tasks.service import get_results
+from app.tasks.family_figures import figures_of
 from app.training.api import datasets as training_api_datasets
 from app.training.api import queue as training_api_queue
 from app.training.experiments import get_experiment, get_run, newest_experiment
@@ -163,8 +163,8 @@ def show_figure_of_trial(context: ContextDep, embedding_id: str, postprocessing_
 
 @figures_router.get("/tasks/{task_id}/figures/{slug}")
 def show_figure_of_task(context: ContextDep, task_id: str, slug: str) -> FigureOut:
-    """A figure of a task that has finished: `isotropy` or `bytes`."""
-    return FigureOut.from_figure(find_figure(task_figures(get_results(context, task_id)), slug))
+    """A figure of a task that has finished: `isotropy` or `bytes`; `embeddings` where it judged several."""
+    return FigureOut.from_figure(find_figure(figures_of(context, task_id), slug))
 
 
 @figures_router.get("/encodings/{encoding_id}/figures/{slug}")
@@ -232,6 +232,7 @@ PAGE_ROUTERS = (
     embeddings_pages_report.description_router,
     embeddings_pages_report.router,
     embeddings_pages_report.report_router,
+    embeddings_pages_point_map.router,
     postprocess_pages.router,
     tasks_pages.embedding_router,
     tasks_pages.router,

@@ -116,7 +116,7 @@ def launch(tour: Tour) -> str:
     if (trial := page.get_by_role("button", name="Try eight rows")).count():  # or it was tried before
         trial.click()
     expect(page.locator("#dry-run")).to_contain_text("one run at a time", timeout=LONG_MILLISECONDS)
-    tour.picture("dry-run", 760, "h2:has-text('λ, ζ and seeds')")
+    tour.picture("dry-run", 760, "label:has-text('λ values')")
     there = {one["name"]: one["id"] for one in tour.client.experiments()}
     if FORM["name"] not in there:
         page.get_by_role("button", name="Launch", exact=True).click()

@@ -12,7 +12,8 @@ from scipy.linalg import eigh
 from torch import Tensor
 
 from isotropy.anisotropy import anisotropy
-from isotropy.cloud import Cloud
+from isotropy.cloud import Cloud, Labels
+from isotropy.point_map import PointMap
 from isotropy.rows import kept_rows
 from isotropy.sample import Sample
 from isotropy.score import OUT_OF_RANGE
@@ -36,7 +37,9 @@ NamesOf = Callable[[Tensor], list[str] | None]
 """Gives the names of rows by their places among all, int64 [m]; None where rows have none."""
 
 
-def projection(cloud: Cloud, seed: int = 0, names_of: NamesOf = lambda _: None) -> dict[str, Any]:
+def projection(
+    cloud: Cloud, seed: int = 0, names_of: NamesOf = lambda _: None, mapped: PointMap | None = None
+) -> dict[str, Any]:
     """Return where the points lie along the first two principal components, about their mean.
 
     Each axis is signed so that its loading of greatest magnitude is positive. Where variances are equal, axes are
@@ -46,6 +49,7 @@ def projection(cloud: Cloud, seed: int = 0, names_of: NamesOf = lambda _: None) 
         cloud: the points, which are read once more.
         seed: of the points that are drawn, at most ``MAX_POINTS``, in random order.
         names_of: gives the names of rows by their places among all, int64 [m]; None where rows have none.
+        mapped: collects every row in the same pass, unless there are no points.
 
     Returns:
         ``{"n", "x": [], "y": [], "rows": [], "shares": [of the variance, 2], "names", "labels", "density", "reason"}``,
@@ -67,6 +71,8 @@ def projection(cloud: Cloud, seed: int = 0, names_of: NamesOf = lambda _: None) 
         drawn.update(at, places)
         if density is not None:
             density.update(at)
+        if mapped is not None:
+            mapped.update(at, torch.linalg.vector_norm(kept, dim=1, dtype=torch.float64).numpy(), places)
     in_units, rows = drawn.drawn()
     points = in_units * cloud.unit
     if not points.isfinite().all():
@@ -149,7 +155,15 @@ def _rounded(values: Tensor) -> list[float]:
 
 
 def _labels(cloud: Cloud, rows: Tensor) -> dict[str, Any] | None:
-    """Return the names and codes of rows, given by their places among all."""
+    found = frequent_labels(cloud, rows)
+    return None if found is None else {"names": found.names, "codes": found.codes.tolist()}
+
+
+def frequent_labels(cloud: Cloud, rows: Tensor) -> Labels | None:
+    """Return the labels of rows, given by their places among all, the most frequent first; None where none has one.
+
+    Rows without a label, and of classes beyond ``MAX_NAMES``, have an empty name, the last.
+    """
     if (labels := cloud.all_labels) is None:
         return None
     codes = labels.codes[rows]
@@ -159,4 +173,4 @@ def _labels(cloud: Cloud, rows: Tensor) -> dict[str, Any] | None:
     places = torch.full_like(counts, len(kept))
     places[kept] = torch.arange(len(kept))
     names = [labels.names[code] for code in kept]
-    return {"names": names if len(kept) == len(greatest) else [*names, ""], "codes": places[codes].tolist()}
+    return Labels(places[codes], names if len(kept) == len(greatest) else [*names, ""])

@@ -19,6 +19,7 @@ from app.db.models import (
     Encoding,
     Experiment,
     FigureData,
+    FigureFile,
     Measurement,
     MeasurementStatus,
     Run,
@@ -146,7 +147,7 @@ def add_copy(context: Context, embedding_id: str) -> str:
     with context.sessions.begin() as session:
         session.add(Embedding(**_columns(session.get_one(Embedding, embedding_id)) | {"id": copy}))
         session.flush()
-        for table in (EmbeddingFile, Measurement, FigureData):
+        for table in (EmbeddingFile, Measurement, FigureData, FigureFile):
             for row in session.scalars(select(table).where(table.embedding_id == embedding_id)).unique():
                 session.add(table(**_columns(row) | {"embedding_id": copy}))
     return copy

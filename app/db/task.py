@@ -42,6 +42,12 @@ class TaskConfig(BaseModel):
         """What sentences call the metric."""
         return METRICS[self.judged_by]
 
+    def judges_like(self, other: "TaskConfig") -> bool:
+        """Whether scores compare with those of another task: only columns of ids and the metric's name may differ."""
+        same = {"ids": None, "query_ids": None}
+        mine, theirs = (one.model_copy(update=same | {"metric": one.judged_by}) for one in (self, other))
+        return mine == theirs
+
     def check(self) -> None:
         """Raise InvalidError where the metric is of another kind, or labels are missing."""
         if self.metric is not None and self.metric not in TASKS[self.kind].metrics:

@@ -9,6 +9,7 @@ from fastapi import Depends, Query, Request
 
 from app.context import Context
 from app.db.models import Embedding, PostProcessing
+from app.db.point_map import MAP
 from app.embeddings.comparison import Compared, distinct_names
 from app.embeddings.figures.overlay import Subject
 from app.embeddings.figures.report import DRAWN, FIGURES, figures_of, tabs_of_figures
@@ -16,7 +17,9 @@ from app.embeddings.figures.sample_size import SAMPLE_SIZE
 from app.embeddings.findings import shown_findings
 from app.embeddings.headline import headline_of
 from app.embeddings.lookups import read_neighbours, with_lookup
+from app.embeddings.point_map import find_map
 from app.embeddings.readings import groups_of, headlines_of
+from app.embeddings.references import references_of
 from app.embeddings.selections import selections_of
 from app.embeddings.service import get_figure_data, get_figures_stored
 from app.embeddings.zeta_curves import ShrinkageDep, ShrinkageQuery, read_shrinkage
@@ -26,6 +29,8 @@ from isotropy.catalog import METHODS
 
 LARGE = frozenset(one.slug for one in FIGURES if one.large)
 HEAVY = frozenset(one.slug for one in FIGURES if one.heavy)
+MEASURED = ("overview", "measures")
+"""The tabs that show measures with reference values."""
 READ_AT_ONCE = {"map": SAMPLE_SIZE, "neighbors": "neighbours"}
 """What a tab reads of ``FigureData``. The projection is a megabyte: its own page has it, and fills its place."""
 TABS = (
@@ -63,11 +68,14 @@ def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, who
         "findings": shown_findings(embedding, selections_of(context, embedding)),
         "headlines": headlines_of(embedding),
         "groups": groups_of(embedding),
+        "references": references_of(context, embedding, own=not whole) if whole or query.tab in MEASURED else {},
         "drawn": DRAWN,
         "tab_of": tab_of,
         "tabs": TABS,
         "tab": query.tab,
         "later": later,
+        "map": find_map(context, embedding) if MAP in stored and query.tab == "map" and not whole else None,
+        "older_map": MAP not in stored,
         "sample_size": next((figure for figure in shown if figure.slug == SAMPLE_SIZE), None),
         "shape": [figure for figure in shown if figure.slug != SAMPLE_SIZE],
         "large": LARGE,

@@ -24,6 +24,14 @@ class LeftOut(NamedTuple):
     dimensions: Sequence[int] = ()
     finding: str | None = None
     """Slug of the finding that names them."""
+    kept: int | None = None
+    """How many rows stay, where the user chose these rather than those that go."""
+
+    def name(self, source: str) -> str:
+        """What the selection of a source is called unless somebody names it."""
+        if self.kept is not None:
+            return f"{_counted(self.kept, 'row', 'rows')} of {source}"
+        return f"{source} without {self.words}"
 
     @property
     def words(self) -> str:
@@ -50,7 +58,7 @@ def create_selection(context: Context, embedding_id: str, left_out: LeftOut, nam
     stored = [Stored(one.file_sha256, one.size_bytes) for one in source.files]
     with context.ledger.recording(*stored) as session:
         made = Embedding(
-            name=clean_name(name, f"{source.name} without {left_out.words}"),
+            name=clean_name(name, left_out.name(source.name)),
             filename=source.filename,
             format=source.format,
             origin=EmbeddingOrigin.SELECTED,
@@ -72,6 +80,29 @@ def create_selection(context: Context, embedding_id: str, left_out: LeftOut, nam
         session.add(made)
     context.queue.enqueue(Job(job_kinds.INSPECT, made.id))
     return get_embedding(context, made.id)
+
+
+def keeping_only(context: Context, embedding_id: str, rows: Sequence[int]) -> LeftOut:
+    """Return all rows of an embedding but these, given by their places in the file."""
+    source = get_embedding(context, embedding_id)
+    require_measured(source, "a selection")
+    gone, kept = set(_chosen(source).without_rows), set(rows)
+    n = (source.n or 0) + len(gone)
+    if unknown := sorted(one for one in kept if one >= n or one in gone):
+        raise InvalidError(
+            f"{source.name} has no row {unknown[0]:,}. Give places in its file, from 0, that it does not leave out.",
+            "rows",
+        )
+    left_out = [row for row in range(n) if row not in kept and row not in gone]
+    if not left_out:
+        raise InvalidError(f"These are all rows of {source.name}. Select fewer.", "rows")
+    if len(left_out) + len(gone) > MAX_WITHOUT:
+        raise InvalidError(
+            f"{len(kept):,} selected rows leave out {len(left_out):,}. A selection leaves out at most {MAX_WITHOUT:,}: "
+            "upload the selected rows as a file.",
+            "rows",
+        )
+    return LeftOut(left_out, kept=len(kept))
 
 
 def left_out_by(context: Context, embedding_id: str, finding: str) -> LeftOut:

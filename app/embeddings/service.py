@@ -16,6 +16,7 @@ from app.db.models import (
     EmbeddingFile,
     EmbeddingStatus,
     FigureData,
+    FigureFile,
     FileRole,
     Lookup,
     Measurement,
@@ -85,6 +86,8 @@ def drop_results(session: Session, ids: Collection[str]) -> tuple[list[Job], lis
     aligned = delete(Alignment).where(or_(Alignment.embedding_id.in_(ids), Alignment.other_id.in_(ids)))
     for row_id, status in session.execute(aligned.returning(Alignment.id, Alignment.status)):
         jobs += [Job(job_kinds.ALIGN, row_id)] if status is ResultStatus.QUEUED else []
+    shown = delete(FigureFile).where(FigureFile.embedding_id.in_(ids))
+    hashes += session.scalars(shown.returning(FigureFile.file_sha256))
     for results in (Measurement, FigureData):
         session.execute(delete(results).where(results.embedding_id.in_(ids)))
     return jobs, hashes

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, CompoundSelect, exists, func, null, or_, s
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from app.db.models import Dataset, EmbeddingFile, Encoding, Import, PostProcessing, Run, StoredFile, TaskRun
+from app.db.models import Dataset, EmbeddingFile, Encoding, FigureFile, Import, PostProcessing, Run, StoredFile, TaskRun
 from app.db.session import Sessions, hold
 from app.db.types import utcnow
 from app.storage.storage import TEMPORARY_SECONDS, Storage, Stored
@@ -25,6 +25,7 @@ Store = Callable[[BinaryIO, int], Stored]
 # The columns that refer to stored bytes, and the embedding that a row of theirs goes with, where it does.
 REFERENCES: tuple[tuple[InstrumentedAttribute[Any], InstrumentedAttribute[str] | None], ...] = (
     (EmbeddingFile.file_sha256, EmbeddingFile.embedding_id),
+    (FigureFile.file_sha256, FigureFile.embedding_id),
     (PostProcessing.state_sha256, PostProcessing.embedding_id),
     (Dataset.train_sha256, None),
     (Dataset.validation_sha256, None),

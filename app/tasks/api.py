@@ -6,13 +6,16 @@ from typing import Annotated
 
 from fastapi import APIRouter, File, Form, Query, Request, UploadFile
 from fastapi.responses import FileResponse
-from pydantic import Field, FiniteFloat
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
 from app.db.config import Seed
-from app.db.models import TaskRun, TaskStatus
-from app.db.task import Column, TaskConfig, TaskMaps, TaskResults, Which
+from app.db.models import Pooling, TaskRun, TaskStatus
+from app.db.task import Column, JudgedVariant, TaskConfig, TaskMaps, TaskResults, Which
 from app.db.types import RowId
-from app.tasks import service
+from app.tasks import others, service
+from app.tasks.family import Member, read_family
+from app.tasks.others import MAX_OTHERS, Choice, LeftOut
+from app.tasks.rank_relation import relation_of
 from app.tasks.service import GroundTruth, TaskSummary
 from app.web.dependencies import ContextDep, Row
 from app.web.responses import DOCUMENTED, file_of
@@ -27,9 +30,15 @@ class TaskOut(Row):
     id: str
     embedding_id: str
     queries_id: str | None
+    family_id: Annotated[
+        str | None, Field(description="The first task of the same ground truth and settings; null of that one.")
+    ]
     config: TaskConfig
     filename: Annotated[str | None, Field(description="Of the ground truth; null where there is no file.")]
-    preview: Annotated[TruthPreview | None, Field(description="What that file holds, and how much of it is known.")]
+    preview: Annotated[
+        TruthPreview | None,
+        Field(description="What that file holds, and how much of it is known; null where another task's is taken."),
+    ]
     status: TaskStatus
     done: Annotated[int, Field(description="Variants judged so far.")]
     total: Annotated[int | None, Field(description="Variants to be judged; null until the vectors have been read.")]
@@ -40,6 +49,67 @@ class TaskOut(Row):
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+
+
+class MemberOut(Row):
+    """An embedding judged by the same task: its vectors as they are, and the variant that was chosen for them."""
+
+    task_id: str
+    embedding_id: str
+    name: str
+    layer: int | None
+    pooling: Pooling | None
+    status: TaskStatus
+    error: str | None
+    as_it_is: Annotated[JudgedVariant | None, Field(description="Null until it is judged, as the next two.")]
+    chosen: JudgedVariant | None
+    report: Annotated[int | None, Field(description="Units that the scores are reported on.")]
+
+
+class LeftOutLayer(Row):
+    """A layer that the task cannot judge."""
+
+    embedding_id: str
+    name: str
+    reason: str
+
+
+class RankRelationOut(Row):
+    """Spearman's correlation of IsoScore and score over these embeddings as they are, with p by permutation."""
+
+    embeddings: int
+    rho: float | None
+    p: float | None
+
+
+class FamilyOut(BaseModel):
+    """Embeddings judged by the same ground truth, split and settings."""
+
+    members: Annotated[list[MemberOut], Field(description="Layers in order, then the oldest first.")]
+    relation: Annotated[RankRelationOut | None, Field(description="Null of fewer than five embeddings.")]
+    left_out: Annotated[list[LeftOutLayer], Field(description="Layers that were asked for and cannot be judged.")] = []
+
+
+class ChoiceIn(BaseModel):
+    """An embedding to judge by the same task."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    embedding_id: RowId
+    queries_id: Annotated[
+        RowId | None, Field(description="Its queries; null takes those of the same model and layer.")
+    ] = None
+
+
+class OthersIn(BaseModel):
+    """Which embeddings to judge by the same task."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    others: Annotated[
+        list[ChoiceIn] | None,
+        Field(min_length=1, max_length=MAX_OTHERS, description="Null: every other layer of its encoding or file."),
+    ] = None
 
 
 embedding_router = APIRouter(prefix="/embeddings/{embedding_id}/tasks", tags=["tasks"])
@@ -103,6 +173,28 @@ def show_task(context: ContextDep, task_id: str) -> TaskRun:
 def launch_task(context: ContextDep, task_id: str) -> TaskRun:
     """Hand a draft to the workers; or again one that failed or was cancelled."""
     return service.launch_task(context, task_id)
+
+
+@router.get("/family")
+def show_family(context: ContextDep, task_id: str) -> FamilyOut:
+    """Embeddings judged by the same task, with the relation of isotropy and performance over them."""
+    return _family(read_family(context, service.get_task(context, task_id)))
+
+
+@router.post("/others", status_code=201)
+def judge_others(context: ContextDep, task_id: str, asked: OthersIn) -> FamilyOut:
+    """Judge other embeddings of the same rows by this task; what was judged already is left as it is."""
+    choices = None if asked.others is None else [Choice(one.embedding_id, one.queries_id) for one in asked.others]
+    found = others.judge_others(context, task_id, choices)
+    return _family(found.members, found.left_out)
+
+
+def _family(members: Sequence[Member], left_out: Sequence[LeftOut] = ()) -> FamilyOut:
+    return FamilyOut(
+        members=[MemberOut.model_validate(one) for one in members],
+        relation=None if (found := relation_of(members)) is None else RankRelationOut.model_validate(found),
+        left_out=[LeftOutLayer.model_validate(one) for one in left_out],
+    )
 
 
 @router.post("/cancel", response_model=TaskOut)

@@ -8,10 +8,14 @@ from pydantic import ValidationError
 
 from app.context import Context
 from app.core.validation_messages import messages_of
-from app.db.models import UNFINISHED_TASK, TaskStatus
+from app.db.models import UNFINISHED_TASK, TaskRun, TaskStatus
 from app.db.task import TaskConfig, Which
 from app.embeddings.service import get_embedding, require_ready
+from app.tasks.family import read_family
+from app.tasks.family_figures import family_figure, figures_of
 from app.tasks.figures import roles_of, task_figures
+from app.tasks.others import Choice, judge_others, list_others
+from app.tasks.rank_relation import relation_of, statement
 from app.tasks.service import (
     LAUNCHABLE,
     WITH_QUERIES,
@@ -20,7 +24,6 @@ from app.tasks.service import (
     create_task,
     delete_task,
     get_map,
-    get_results,
     get_task,
     launch_task,
     list_queries,
@@ -98,7 +101,10 @@ def check_task(
 @router.get("")
 def show_task(request: Request, context: ContextDep, task_id: str) -> Response:
     """The page of one task, whatever its state; it updates itself while a worker is busy with it."""
-    task = get_task(context, task_id)
+    return _task_page(request, context, get_task(context, task_id))
+
+
+def _task_page(request: Request, context: Context, task: TaskRun, problem: IsoscopeError | None = None) -> Response:
     shown: dict[str, Any] = {
         "task": task,
         "embedding": get_embedding(context, task.embedding_id),
@@ -110,12 +116,41 @@ def show_task(request: Request, context: ContextDep, task_id: str) -> Response:
     if task.status is TaskStatus.QUEUED:
         shown["workers"] = list_workers(context)
     if task.results is not None:
+        members = read_family(context, task)
         shown |= {
             "figures": task_figures(task.results),
             "roles": roles_of(task.results),
             "title": METRICS[task.results.metric],
+            "members": members,
+            "waiting": [one for one in members if one.status in UNFINISHED_TASK],
+            "family": family_figure(members, task.results.metric),
+            "statement": statement(members, task.results.metric),
+            "relation": relation_of(members),
+            "others": list_others(context, task),
+            "problem": problem,
         }
-    return templates.TemplateResponse(request, "tasks/task.html", shown)
+    return templates.TemplateResponse(
+        request, "tasks/task.html", shown, status_code=status_of(problem) if problem else 200
+    )
+
+
+@router.post("/others")
+def judge_other_embeddings(
+    request: Request,
+    context: ContextDep,
+    task_id: str,
+    every_layer: Annotated[str, Form()] = "",
+    others: Annotated[list[str] | None, Form()] = None,
+) -> Response:
+    """Judge every layer, or the embeddings that were ticked, by the same task."""
+    choices = None if every_layer else [Choice(one) for one in others or []]
+    try:
+        if choices == []:
+            raise InvalidError("Choose at least one embedding.", "others")
+        judge_others(context, task_id, choices)
+    except (InvalidError, TooLargeError) as error:
+        return _task_page(request, context, get_task(context, task_id), error)
+    return see(f"/tasks/{task_id}#family")
 
 
 @router.post("/launch")
@@ -156,7 +191,7 @@ def delete(context: ContextDep, task_id: str) -> Response:
 @router.get("/figures/{slug}.{kind}")
 def show_figure(context: ContextDep, task_id: str, slug: str, kind: FileKind) -> Response:
     """A figure of the result."""
-    return figure_file(task_figures(get_results(context, task_id)), slug, kind)
+    return figure_file(figures_of(context, task_id), slug, kind)
 
 
 @router.get("/map.safetensors")

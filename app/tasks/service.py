@@ -62,9 +62,9 @@ def create_task(
     check_all(
         config.check,
         lambda: _check_given(config, queries, truth),
-        lambda: _check_columns(config, corpus, queries),
+        lambda: check_columns(config, corpus, queries),
     )
-    _check_vectors(corpus, queries)
+    check_vectors(corpus, queries)
     task = TaskRun(embedding_id=corpus.id, queries_id=queries_id, config=config)
     if truth is None:
         with context.sessions.begin() as session:
@@ -142,7 +142,7 @@ def launch_task(context: Context, task_id: str) -> TaskRun:
     task = get_task(context, task_id)
     _require_launchable(task)
     corpus = get_embedding(context, task.embedding_id)
-    _check_vectors(corpus, None if task.queries_id is None else get_embedding(context, task.queries_id))
+    check_vectors(corpus, None if task.queries_id is None else get_embedding(context, task.queries_id))
     context.require_room()
     waiting = update(TaskRun).where(TaskRun.id == task_id, TaskRun.status.in_(LAUNCHABLE))
     queued = waiting.values(
@@ -218,7 +218,7 @@ def _check_given(config: TaskConfig, queries: Embedding | None, truth: GroundTru
         )
 
 
-def _check_columns(config: TaskConfig, corpus: Embedding, queries: Embedding | None) -> None:
+def check_columns(config: TaskConfig, corpus: Embedding, queries: Embedding | None) -> None:
     """Refuse columns that the files do not have; the groups of pairs are a column of the ground truth."""
     of_rows = [("labels", corpus, config.labels), ("ids", corpus, config.ids)]
     if queries is not None:
@@ -238,7 +238,7 @@ def _column_check(field: str, embedding: Embedding, column: str | None) -> Calla
     return check
 
 
-def _check_vectors(corpus: Embedding, queries: Embedding | None) -> None:
+def check_vectors(corpus: Embedding, queries: Embedding | None) -> None:
     """Refuse vectors that are not measured, do not fit together, hold NaN or are too many."""
     require_measured(corpus, "a task")
     for field, one in (("embedding_id", corpus), ("queries_id", queries)):
@@ -279,8 +279,19 @@ def _keep_truth(
             kept = store(lines, context.settings.max_upload_bytes)
         with context.ledger.recording(kept) as session:
             task.truth_sha256 = kept.sha256
+            task.family_id = _family_of(session, task, corpus)
             session.add(task)
     context.ledger.release(stored.sha256)
+
+
+def _family_of(session: Session, task: TaskRun, corpus: Embedding) -> str | None:
+    """Return the family of tasks with this ground truth and these settings, of as many rows; None for a new one."""
+    same = select(TaskRun).join(Embedding, Embedding.id == TaskRun.embedding_id)
+    same = same.where(TaskRun.truth_sha256 == task.truth_sha256, Embedding.n == corpus.n)
+    for one in session.scalars(same.order_by(TaskRun.created_at, TaskRun.id)):
+        if one.config.judges_like(task.config):
+            return one.family_id or one.id
+    return None
 
 
 def _checked(

@@ -11,7 +11,6 @@ from pydantic.fields import FieldInfo
 from app.core.validation_messages import with_labels
 from app.db.options.option import Group, Option, list_type, options_of, single_type
 from isoscope.core.errors import FieldError, IsoscopeError
-from isotropy.catalog import Regularizer
 
 CHECKED = "checked"
 """In the address of a form that was sent and is wrong: everything is marked, and the page begins at the first."""
@@ -46,11 +45,15 @@ class Control:
         return "numeric" if self.type is int else "text"
 
     @property
-    def said(self) -> str:
-        """The label with what is chosen, in words."""
+    def chosen(self) -> str:
+        """What is chosen, in words."""
         nothing = self.option.none_means or ("no" if self.flag else "none")
-        text = "yes" if self.flag and self.text else self.words.get(self.text) or self.text or nothing
-        return f"{self.option.label}: {text}"
+        return "yes" if self.flag and self.text else self.words.get(self.text) or self.text or nothing
+
+    @property
+    def said(self) -> str:
+        """The label with what is chosen."""
+        return f"{self.option.label}: {self.chosen}"
 
 
 class Fold(NamedTuple):
@@ -65,14 +68,10 @@ class Fold(NamedTuple):
         return "fold-" + self.group.title.lower().replace(" ", "-")
 
     @property
-    def own(self) -> str | None:
-        """The regularizer whose options alone these are."""
-        readers = set().union(*(control.option.applies_to or Regularizer for control in self.controls))
-        return readers.pop() if len(readers) == 1 else None
-
-    @property
     def said(self) -> str:
-        """What is chosen inside, in words."""
+        """What is chosen inside, in words; a group of one control need not name it again."""
+        if [control.option.label for control in self.controls] == [self.group.title]:
+            return self.controls[0].chosen
         return " · ".join(control.said for control in self.controls)
 
 

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 from app.context import Context
 from app.db.config import RunConfig, Seed, TrainingConfig, TrainingOptions, renamed, words_for_booleans
 from app.db.models import Dataset, DatasetOrigin
-from app.db.options.option import DATA, SWEPT, Group, Option
+from app.db.options.option import DATA, NAME, SHRINKAGE, SWEPT, Group, Option
 from app.db.options.regularization import ABOUT_LAMBDA, ABOUT_ZETA, Weight, Zeta
 from app.db.options.regularizers import reading
 from app.db.types import RowId
@@ -78,7 +78,7 @@ class SweepRequest(TrainingOptions):
         Option(
             "ζ values",
             "Of I-STAR: how far a batch’s covariance is shrunk to that of many more tokens. 0: not at all.",
-            SWEPT,
+            SHRINKAGE,
             applies_to=reading("zeta"),
             **vars(ABOUT_ZETA),
         ),
@@ -111,7 +111,8 @@ class SweepRequest(TrainingOptions):
         Option(
             "Name",
             "What the experiment is called. Empty: after model and data set.",
-            DATA,
+            NAME,
+            none_means="after model and data set",
             more="It can be searched for, and files that are downloaded are called by it.",
         ),
     ] = None

@@ -59,6 +59,18 @@ class Tasks(Connection):
         """Hand a draft to the workers, or again a task that failed or was cancelled."""
         return self.post("tasks", task, "launch")
 
+    def judge_others(self, task: Known, *embeddings: Known) -> Row:
+        """Judge other embeddings of the same rows by a task; without any, every other layer of its encoding or file.
+
+        Queries are those of the same model and layer. Returns the family, with ``left_out``.
+        """
+        others = [{"embedding_id": id_of(one)} for one in embeddings]
+        return self.post("tasks", task, "others", json={"others": others or None})
+
+    def task_family(self, task: Known) -> Row:
+        """Return the embeddings judged by the same task: ``members``, and the rank ``relation`` over them."""
+        return self.get("tasks", task, "family")
+
     def cancel_task(self, task: Known) -> Row:
         """Stop a task that waits or runs."""
         return self.post("tasks", task, "cancel")
@@ -72,7 +84,7 @@ class Tasks(Connection):
         return self.download(path_of("tasks", task, "map.safetensors"), target, params={"which": which})
 
     def figure_of_task(self, task: Known, slug: str) -> Row:
-        """Return a figure of a task: ``isotropy`` or ``bytes``."""
+        """Return a figure of a task: ``isotropy`` or ``bytes``, or ``embeddings`` where it judged several."""
         return self.get("tasks", task, "figures", slug)
 
 

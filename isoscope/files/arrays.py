@@ -7,18 +7,22 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO, Any, cast
 
 import numpy as np
 
-from isoscope.core.errors import InvalidError
+from isoscope.core.errors import InvalidError, TooLargeError
 from isoscope.files.contents import MAX_COLUMN_BLOCK_BYTES, Block, Contents, Part, annotation_of
 from isoscope.files.wording import shown, storable
 
 BFLOAT16 = "bfloat16"
 ANNOTATION_ROWS = 65_536
 MAX_LISTED = 5
+MAX_LAYERS = 200
+"""Of an array [layers, n, d]: a longer first axis is hardly one of layers."""
+MAX_PARTS = 1000
+"""Layers of all arrays of a file."""
 
 Opener = Callable[[], AbstractContextManager[IO[bytes]]]
 """Opens a seekable stream, anew at each call."""
@@ -54,6 +58,10 @@ class Array(ABC):
         """Whether this could name or label rows."""
         return len(self.shape) == 1 and self.size_bytes > 0 and self.dtype.kind in "USbiu"
 
+    def layers(self) -> "Sequence[Array]":
+        """Return the matrices of an array [layers, n, d]; none of other arrays."""
+        return ()
+
     @abstractmethod
     def blocks(self, rows: int, *, transpose: bool) -> Iterator[Block]:
         """Return a matrix, or its transpose, from top to bottom in blocks [at most ``rows``, columns]."""
@@ -72,6 +80,18 @@ class StoredArray(Array):
     offset: int
     """Where in the stream that ``open`` gives the values begin."""
     open: Opener
+
+    def layers(self) -> "Sequence[StoredArray]":
+        """Return the matrices of an array [layers, n, d]: each is one run of its bytes."""
+        if len(self.shape) != 3 or not self.is_numeric or self.size_bytes == 0:
+            return ()
+        if self.fortran or self.shape[0] > MAX_LAYERS:
+            return ()
+        size = math.prod(self.shape[1:]) * self.dtype.itemsize
+        return [
+            replace(self, name=f"{self.name}[{layer}]", shape=self.shape[1:], offset=self.offset + layer * size)
+            for layer in range(self.shape[0])
+        ]
 
     def require_size(self, held_bytes: int) -> None:
         """Refuse an array whose header declares more or fewer bytes than there are."""
@@ -162,12 +182,24 @@ class ArrayFile(Contents):
     def __init__(self, arrays: Sequence[Array]) -> None:
         if unfit := [array.name for array in arrays if storable(array.name) != array.name]:
             raise InvalidError(f"The array name {shown(unfit[0])} is not Unicode text: save it under another name.")
-        matrices = [array for array in arrays if array.is_matrix]
-        if not matrices:
+        offered: list[tuple[Array, str | None, int | None]] = [(one, None, None) for one in arrays if one.is_matrix]
+        layers = [(one, array.name, layer) for array in arrays for layer, one in enumerate(array.layers())]
+        if len(layers) > MAX_PARTS:
+            raise TooLargeError(
+                f"The arrays of three dimensions have {len(layers):,} layers in all, more than {MAX_PARTS:,}. Save "
+                "fewer arrays in a file."
+            )
+        if not (offered := [*offered, *layers]):
             raise InvalidError(_why_no_matrix(arrays))
         self._arrays = {array.name: array for array in arrays}
+        if taken := [one.name for one, _, _ in layers if one.name in self._arrays]:
+            raise InvalidError(
+                f"{shown(taken[0])} is both an array and a layer of one. Save one of them under another name."
+            )
+        self._arrays |= {one.name: one for one, _, _ in layers}
         self.parts = [
-            Part(name=array.name, n=array.shape[0], d=array.shape[1], dtype=array.type_name) for array in matrices
+            Part(name=one.name, n=one.shape[0], d=one.shape[1], dtype=one.type_name, stack=stack, layer=layer)
+            for one, stack, layer in offered
         ]
         self.n = 0
         self.numeric_columns = []
@@ -202,8 +234,18 @@ def _advice(array: Array) -> str:
     """Say how to turn the array that comes nearest into a matrix."""
     if not array.is_numeric:
         return f"{array.type_name} is not a type of real numbers that is read here; convert it to float32"
-    if len(array.shape) == 2:
+    if len(array.shape) in (2, 3) and array.size_bytes == 0:
         return "it has no rows or no columns, so there is nothing to measure"
-    if len(array.shape) > 2:
-        return "make it two-dimensional with x.reshape(-1, x.shape[-1]), one vector a row, or save one layer of it"
+    if len(array.shape) == 3 and array.shape[0] > MAX_LAYERS:
+        return (
+            f"of three dimensions the first are layers, at most {MAX_LAYERS}; use x.mean(axis=1) or "
+            "x.reshape(-1, x.shape[-1]) to get one vector a row"
+        )
+    if len(array.shape) == 3:
+        return "save one layer of it, or all in a .npy file in C order by numpy.ascontiguousarray(x)"
+    if len(array.shape) > 3:
+        return (
+            "at most three dimensions are read, layers, rows and columns; take the mean over another, such as "
+            "x.mean(axis=2) over tokens"
+        )
     return "one dimension is not a matrix; use x.reshape(-1, d) with d values a vector, or x.reshape(-1, 1)"

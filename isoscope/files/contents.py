@@ -33,6 +33,10 @@ class Part(BaseModel):
     n: int
     d: int
     dtype: str
+    stack: str | None = None
+    """The array [layers, n, d] that it is one layer of; None of other arrays."""
+    layer: int | None = None
+    """Which one, from 0."""
 
 
 class Annotation(BaseModel):

@@ -60,6 +60,11 @@ class Inspection(BaseModel):
     quoting: Quoting | None = None
     """How the quotes of .tsv files were read; null where there are none."""
 
+    @property
+    def layer(self) -> int | None:
+        """Which layer of its array the chosen matrix is; None where it is none."""
+        return next((part.layer for part in self.parts if part.name == self.selection.vectors), None)
+
     def check(self, selection: Selection) -> None:
         """Raise InvalidError, with the field at fault, if the file does not have what ``selection`` names."""
         selection.check(self)

@@ -101,7 +101,7 @@ def _read_header(stream: IO[bytes], name: str, open_: Opener) -> StoredArray:
         )
     if dtype.subdtype is not None:
         raise _bad(name, f"its descr {str(dtype)[:80]!r} is no type of single values")
-    return StoredArray(name, shape, dtype, dtype.name, fortran and len(shape) == 2, head.tell(), open_)
+    return StoredArray(name, shape, dtype, dtype.name, fortran and len(shape) > 1, head.tell(), open_)
 
 
 def _bad(name: str, what: str) -> InvalidError:

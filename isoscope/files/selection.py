@@ -163,15 +163,15 @@ def propose(offer: Offer) -> Selection:
     """Return the array with a telling name or the largest, or the columns that look like a vector, and its annotations.
 
     Columns that share a name but for a running number, as e0 to e63, are the vector; without such, all columns of
-    numbers are.
+    numbers are. Of layers the last is taken.
     """
     if not offer.parts:
         vectors = find_family(offer.numeric_columns) or offer.numeric_columns
         coordinates = set(vectors)
         return _annotated(vectors, [each for each in offer.annotations if each.name not in coordinates])
     part = next(
-        (part for name in VECTOR_NAMES for part in offer.parts if part.name.lower() == name),
-        max(offer.parts, key=lambda part: part.n * part.d),
+        (part for name in VECTOR_NAMES for part in reversed(offer.parts) if (part.stack or part.name).lower() == name),
+        max(offer.parts, key=lambda part: (part.n * part.d, part.layer or 0)),
     )
     return _annotated(part.name, [each for each in offer.annotations if each.n == part.n])
 

@@ -14,7 +14,6 @@ from isoscope.files.contents import (
     AnnotationStats,
     Block,
     Contents,
-    Part,
     annotation_of,
     cell_text,
     transposed,
@@ -115,7 +114,7 @@ class Shards(Contents):
         self._files = files
         self.n = sum(contents.n for _, contents in files)
         self.parts = [
-            Part(name=same[0].name, n=sum(part.n for part in same), d=same[0].d, dtype=same[0].dtype)
+            same[0].model_copy(update={"n": sum(part.n for part in same)})
             for same in zip(*(contents.parts for _, contents in files), strict=True)
         ]
         self.numeric_columns = first.numeric_columns

@@ -9,6 +9,7 @@ from isotropy.catalog.directions import OUTLIER_RULES
 from isotropy.catalog.findings import FINDINGS, FindingEntry, effect_name
 from isotropy.catalog.measure import PLACES, Compared, Error, Group, Measure, Place
 from isotropy.catalog.postprocess import METHODS, Method, Parameter
+from isotropy.catalog.reference_values import Reference, ReferenceValue, references
 from isotropy.catalog.regularizers import REGULARIZERS, Layers, Penalty, Points, Regularizer
 from isotropy.catalog.tasks import METRICS, TASKS, Similarity, TaskEntry, TaskKind
 
@@ -35,6 +36,8 @@ __all__ = [
     "Penalty",
     "Place",
     "Points",
+    "Reference",
+    "ReferenceValue",
     "Regularizer",
     "Similarity",
     "TaskEntry",
@@ -42,6 +45,7 @@ __all__ = [
     "effect_name",
     "measures_in",
     "measures_of",
+    "references",
 ]
 
 GROUPS: dict[Group, str] = {

@@ -14,6 +14,10 @@ dimensions, S its covariance, and λ the eigenvalues of S, largest first.
 
 [Post-processing](#post-processing), which changes a cloud, is at the end.
 
+Reports show reference values beside each measure: three generated clouds, each layer of the bundled encoder over the
+sample sentences, and the embeddings that you starred. Most measures depend on n and d, so both stand beside each value.
+`python -m benchmarks.reference_values` makes them.
+
 The catalog in `isotropy/catalog/` generates this page: `python -m isotropy.catalog.document > docs/measures.md`.
 """
 

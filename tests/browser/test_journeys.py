@@ -166,6 +166,10 @@ def test_a_wrong_form_comes_back_filled_in_with_the_sentence_at_its_field(filled
     field = page.get_by_label("λ values", exact=True)
     expect(field).to_have_value("abc")
     expect(field).to_have_attribute("aria-invalid", "true")
+    summary = page.get_by_role("alert")
+    expect(summary).to_be_focused()
+    summary.get_by_role("link", name="λ values").click()
+    expect(field).to_be_focused()
 
 
 def test_what_is_chosen_shows_its_settings_and_a_grid_counts_its_runs(filled, page):

@@ -3,6 +3,7 @@
 from playwright.sync_api import Locator, Page, expect
 
 from app.db.models import RunStatus
+from isotropy.catalog import MEASURES
 
 MOST_STOPS = 200
 
@@ -48,6 +49,8 @@ def test_a_sweep_is_launched_and_its_run_reached_and_cancelled(filled, page):
     expect(lambdas).to_be_focused()
     write(page, page.get_by_label("Seeds", exact=True), "0")
     expect(page.locator("#plan strong")).to_have_text("2 runs")
+    tab_to(page, page.locator("summary", has_text="Name: after"))
+    page.keyboard.press("Enter")
     write(page, page.get_by_label("Name", exact=True), "Without a mouse")
     tab_to(page, page.get_by_role("button", name="Launch", exact=True))
     page.keyboard.press("Enter")
@@ -110,3 +113,14 @@ def test_keys_go_to_pages_tell_themselves_and_can_be_switched_off(filled, page):
     page.keyboard.press("g")
     page.keyboard.press("q")
     expect(page).to_have_url(f"{url}/queue")
+
+
+def test_a_link_to_a_variant_opens_the_folds_it_stands_in(filled, page):
+    variant = next(one for one in MEASURES.values() if one.variant_of)
+    page.goto(f"{filled.url}/measures")
+    place = page.locator(f"#{variant.slug}")
+    expect(place).to_be_hidden()
+    page.goto(f"{filled.url}/measures#{variant.slug}")
+    expect(place).to_be_visible()
+    expect(place).to_be_in_viewport()
+    assert page.locator("details.fold[open]").count() == 2

@@ -78,7 +78,7 @@ def test_two_are_tagged_found_compared_thrown_away_restored_and_purged(dashboard
     page.get_by_role("button", name="Move to the trash").click()
     page.get_by_role("link", name="Trash", exact=True).click()
     page.get_by_role("link", name="Delete round for good").click()
-    expect(page.get_by_text("25.7 kB of the storage are freed")).to_be_visible()
+    expect(page.get_by_text("30.5 kB of the storage are freed")).to_be_visible()
     page.get_by_role("button", name="Delete permanently").click()
     expect(page).to_have_url(re.compile("/trash$"))
     expect(row(page, "round")).to_have_count(0)
@@ -98,4 +98,4 @@ def test_at_phone_width_library_trash_and_comparison_do_not_scroll_sideways(dash
     page.request.delete(f"{dashboard.url}/api/embeddings/{first}")
     page.goto(f"{dashboard.url}/trash")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    expect(row(page, "moved").get_by_role("cell", name="25.7 kB")).to_be_visible()
+    expect(row(page, "moved").get_by_role("cell", name="30.5 kB")).to_be_visible()

@@ -39,6 +39,7 @@ def test_a_sweep_is_planned_launched_and_cancelled(filled, plain):
     plain.get_by_role("checkbox", name="CosReg").check()
     plain.get_by_role("button", name="Update preview").click()
     expect(plain.locator("#plan strong")).to_have_text("15 runs")
+    plain.get_by_text("Name: after model and data set").click()
     plain.get_by_label("Name", exact=True).fill("By hand")
     plain.get_by_role("button", name="Launch", exact=True).click()
     expect(plain.get_by_role("heading", level=1)).to_have_text("By hand")

@@ -62,6 +62,8 @@ CALLS = {
     ("GET", TASK): lambda i, _: i.task(GONE),
     ("DELETE", TASK): lambda i, _: i.delete_task(GONE),
     ("POST", f"{TASK}/launch"): lambda i, _: i.launch_task(GONE),
+    ("GET", f"{TASK}/family"): lambda i, _: i.task_family(GONE),
+    ("POST", f"{TASK}/others"): lambda i, _: i.judge_others(GONE),
     ("POST", f"{TASK}/cancel"): lambda i, _: i.cancel_task(GONE),
     ("GET", f"{TASK}/map.safetensors"): lambda i, file: i.download_task_map(GONE, file),
     ("GET", f"{TASK}/figures/{{slug}}"): lambda i, _: i.figure_of_task(GONE, "bytes"),

@@ -122,8 +122,10 @@ def test_an_embedding_that_is_not_measured_has_no_measurements_to_download(clien
 
 def test_the_measures_page_has_every_measure_under_its_group(client):
     shown = client.get("/measures").text
-    places = [shown.index(f'id="{slug}"') for slug in MEASURES]
+    assert all(shown.count(f'id="{slug}"') == 1 for slug in MEASURES)
+    places = [shown.index(f'id="{slug}"') for slug, measure in MEASURES.items() if not measure.variant_of]
     assert places == sorted(places)
+    assert shown.count('<details class="fold">') == len(MEASURES)
     for group in {measure.group for measure in MEASURES.values()}:
         assert f'<a href="#group-{group}">{GROUPS[group]}</a>' in shown
         assert f'<h2 id="group-{group}-title">{GROUPS[group]}</h2>' in shown

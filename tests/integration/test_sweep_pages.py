@@ -50,6 +50,30 @@ def test_the_sweep_form_says_beside_its_plan_that_steps_replace_epochs(client, d
     assert told not in client.get("/experiments/new", params={"epochs": "3"}).text
 
 
+def said_in_folds(page):
+    """What is chosen in each fold, by its title."""
+    return dict(re.findall(r'<summary[^>]*>([^<]+)<span class="sr">: </span><span class="said">([^<]*)</span>', page))
+
+
+SHOWN = ["dataset_id", "model", "regularizers", "lambdas", "seeds", "epochs", "max_steps", "learning_rate"]
+
+
+@pytest.mark.parametrize("preset", ["", *PRESETS])
+def test_eight_fields_are_shown_and_the_values_of_all_others_stand_in_their_folds(client, dataset, preset):
+    asked = {"dataset_id": dataset.rsplit("/", 1)[-1], "preset": preset}
+    page = client.get("/experiments/new", params=asked).text
+    form = re.search(r'<form id="sweep".*?</form>', page, re.DOTALL)[0]
+    while (folded := re.sub(r"<details(?:(?!<details).)*?</details>", "", form, flags=re.DOTALL)) != form:
+        form = folded
+    shown = re.findall(r'<(?:input|select|textarea)(?![^>]*type="hidden")[^>]* name="([^"]+)"', form)
+    assert [*dict.fromkeys(shown)] == SHOWN
+    said = said_in_folds(page)
+    assert said["Classification"] == "sentence → label, by Accuracy"
+    assert said["Rows and machine"].startswith("Max length (tokens): ")
+    assert said["Name"] == "after model and data set"
+    assert preset or said["Shrinkage covariance"].endswith("ζ values: 0.2")
+
+
 def refused(client, data):
     """The page to which a wrong form leads: loading it again sends nothing."""
     answer = client.post("/experiments", data=data)
@@ -60,7 +84,7 @@ def refused(client, data):
 
 def test_a_wrong_sweep_comes_back_filled_in_with_the_sentence_at_its_field(client, dataset):
     page = refused(client, sweep(dataset, lambdas="abc", seeds="3, 4"))
-    assert 'aria-describedby="lambdas-help lambdas-error" aria-invalid="true" autofocus' in page
+    assert 'aria-describedby="lambdas-help lambdas-error" aria-invalid="true"' in page
     assert "Enter a number, not &#39;abc&#39;." in page
     assert 'value="3, 4"' in page
 
@@ -94,7 +118,7 @@ def test_only_what_is_chosen_shows_its_settings(client, dataset):
     assert 'name="layers"' not in page
     page = client.get("/experiments/new", params=sweep(dataset, regularizers=["none"], fixed_entropy="0.1")).text
     assert 'name="entropy_bars"' in page
-    assert "Extra penalties: persistent entropy with λ = 0.1" in page
+    assert said_in_folds(page)["Extra penalties"] == "persistent entropy with λ = 0.1"
 
 
 def test_a_grid_keeps_its_rows_and_offers_one_more(client, dataset):
@@ -140,7 +164,11 @@ def test_sets_of_regularizers_are_no_row_of_the_grid(client, dataset):
             'Extra penalties" aria-describedby="fixed_regularizers-help fixed_regularizers-error"',
             "fixed_regularizers",
         ),
-        ({"regularizers": ["x"]}, 'aria-invalid="true" aria-describedby="regularizers-error"', "regularizers"),
+        (
+            {"regularizers": ["x"]},
+            'aria-describedby="regularizers-help regularizers-error" aria-invalid="true"',
+            "regularizers",
+        ),
         ({"text_columns": ["x", "sentence"]}, 'aria-describedby="second_text-help text_columns-error"', "text_columns"),
     ],
 )
@@ -236,7 +264,7 @@ def test_a_task_of_the_hub_fills_the_form_of_a_sweep(client):
     page = client.post("/datasets/hub", data={"hub_name": "squad"}).headers["location"]
     assert "Looks like span: question + context → answers." in client.get(page).text
     form = client.get(f"/experiments/new?dataset_id={page.rsplit('/', 1)[-1]}").text
-    assert "Span: question and context → answers" in form
+    assert said_in_folds(form)["Span"].startswith("question and context → answers, by ")
 
 
 def test_deleting_asks_first(client, dataset):
@@ -249,7 +277,7 @@ def test_all_wrong_fields_are_marked_at_once_and_listed_with_links_and_their_fol
     wrong = {"batch_size": "0", "warmup": "2", "shrinkage_points": "1", "fixed_cosreg": "much", "patience": "-1"}
     rows = {"grid_field": ["accumulation", "epochs"], "grid_values": ["1, 2", "x"]}
     page = refused(client, sweep(dataset, **wrong, **rows))
-    alert = re.search(r'role="alert">(.*?)</div>', page, re.DOTALL)[1]
+    alert = re.search(r'role="alert"[^>]*>(.*?)</div>', page, re.DOTALL)[1]
     assert "6 fields need a change." in alert
     for field in (*wrong, "grid-2"):
         assert f'<a href="#{field}">' in alert
@@ -258,8 +286,8 @@ def test_all_wrong_fields_are_marked_at_once_and_listed_with_links_and_their_fol
         assert re.search(rf'id="{field}"[^>]* aria-invalid="true"', page), field
         assert f'id="{field}-error"' in page
         assert f'value="{value}"' in page
-    assert page.count("autofocus") == 1
-    folds = re.findall(r'<details class="(?:fold|own)" (open)?>\s*<summary id="fold-([a-z-]+)"', page)
+    assert page.count("autofocus") == page.count('role="alert" tabindex="-1" autofocus') == 1
+    folds = re.findall(r'<details class="fold" (open)?>\s*<summary id="fold-([a-z-]+)"', page)
     opened = {slug for is_open, slug in folds if is_open}
     assert opened == {"optimizer-and-schedule", "shrinkage-covariance", "fixed", "checkpoint-and-early-stopping"}
     assert "Enter a number of at least 1, not 0." in alert

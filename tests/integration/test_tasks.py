@@ -2,7 +2,7 @@
 
 import json
 from datetime import UTC, datetime
-from hashlib import sha256
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,7 +12,6 @@ from sqlalchemy import select, text
 from app.db import job_kinds
 from app.db.models import (
     Embedding,
-    EmbeddingFile,
     EmbeddingStatus,
     Encoding,
     EncodingStatus,
@@ -23,11 +22,8 @@ from app.db.models import (
 from app.db.task import TaskConfig
 from app.db.work import wanted
 from app.queue import Job
-from isoscope.files.inspection import inspect
-from isoscope.files.selection import Selection
-from isoscope.files.upload import NamedFile, Upload
 from isotropy.catalog import TaskKind
-from tests.factories import embedding, store
+from tests.judged import add_rows
 from workers.tasks import judge_task
 
 N, M, D = 300, 150, 16
@@ -47,28 +43,7 @@ def numbers():
 @pytest.fixture
 def add(context, tmp_path):
     """Write a measured embedding of rows with an id, a class and a home each; return its id."""
-
-    def add(prefix, x, **columns):
-        rows = (
-            {"_id": f"{prefix}{row}", "side": "ab"[int(one[1] > 0)], "home": f"h{row // 3}", "embedding": one.tolist()}
-            for row, one in enumerate(x)
-        )
-        content = "\n".join(map(json.dumps, rows)).encode()
-        path = tmp_path / f"{prefix}.jsonl"
-        path.write_bytes(content)
-        found = inspect(Upload((NamedFile(path, path.name),)), Selection(vectors="embedding", names="_id"))
-        told = {"inspection": found.model_dump(mode="json"), "selection": found.selection.model_dump(mode="json")}
-        row = embedding(prefix, filename=path.name, format="jsonl", **told | {"n": len(x), "d": x.shape[1]} | columns)
-        store(context, content)
-        digest = sha256(content).hexdigest()
-        row.files = [EmbeddingFile(position=0, filename=path.name, file_sha256=digest)]
-        with context.sessions.begin() as session:
-            session.merge(StoredFile(sha256=digest, size_bytes=len(content)))
-            session.flush()
-            session.add(row)
-        return row.id
-
-    return add
+    return partial(add_rows, context, tmp_path)
 
 
 @pytest.fixture

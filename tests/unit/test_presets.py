@@ -11,7 +11,7 @@ from isotropy.catalog import Regularizer
 @pytest.mark.parametrize(
     ("stage", "words"),
     [
-        (Stage.ISTAR_SEARCH, "3 numbers of epochs × 3 batch sizes × 3 rates × 1 baseline × 1 seed = 27 runs"),
+        (Stage.ISTAR_SEARCH, "3 numbers of epochs × 3 rates × 3 batch sizes × 1 baseline × 1 seed = 27 runs"),
         (Stage.ISTAR_TUNING, "(1 baseline + I-STAR × 7 λ × 4 ζ) × 1 seed = 29 runs"),
         (Stage.ISTAR_SEEDS, "(1 baseline + I-STAR × 1 λ) × 5 seeds = 10 runs"),
         (Stage.ISTAR_COSREG, "(1 baseline + CosReg × 1 λ) × 5 seeds = 10 runs"),

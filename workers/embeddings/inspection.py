@@ -77,6 +77,8 @@ def _store(read: Embedding, found: Inspection, sessions: Sessions) -> Sequence[J
         embedding.selection = found.selection.model_dump(mode="json")
         embedding.format = found.format
         embedding.n, embedding.d = found.n, found.d
+        if embedding.encoding_id is None:
+            embedding.layer = found.layer
         embedding.error = None
         if not embedding.commit_when_inspected:
             embedding.status = EmbeddingStatus.DRAFT

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from functools import partial
 from hashlib import sha256
 from typing import Any
 
 from sqlalchemy import delete
+from sqlalchemy.orm import Session
 
 from app.core.settings import Settings
 from app.db.job_kinds import Job
@@ -17,13 +19,16 @@ from app.db.models import (
     Embedding,
     EmbeddingStatus,
     FigureData,
+    FigureFile,
     Measurement,
     MeasurementStatus,
     ResultStatus,
     ZetaCurve,
 )
-from app.db.session import Sessions
+from app.db.point_map import MAP, MAX_MAPPED
 from app.db.types import utcnow
+from app.storage import open_storage
+from app.storage.ledger import Ledger
 from isoscope.files.matrix import Matrix
 from isoscope.files.selection import MAX_WITHOUT
 from isoscope.rows import values_of
@@ -31,6 +36,7 @@ from isotropy.cloud import Cloud, read_cloud
 from isotropy.findings import findings_of
 from isotropy.findings.finding import MAX_LISTED
 from isotropy.findings.finding import Finding as Blaming
+from isotropy.point_map import PointMap
 from isotropy.projection import projection
 from isotropy.report import Finding, measure
 from isotropy.sample_size import sample_size
@@ -38,7 +44,9 @@ from isotropy.score import Score
 from isotropy.spectrum import scaled_identity
 from workers.embeddings.inspection import open_embedding
 from workers.embeddings.neighbours import neighbours_data
+from workers.embeddings.point_map import map_files
 from workers.embeddings.zeta_curves import zeta_lines
+from workers.files import keeping
 from workers.job_rows import fail, job_sessions, waiting
 
 
@@ -68,17 +76,17 @@ def _with_parts(score: Score) -> dict[str, Any]:
     return {"value": score.value, "parts": list(score.parts)}
 
 
-def figure_data(cloud: Cloud, matrix: Matrix, seed: int) -> dict[str, dict[str, Any]]:
+def figure_data(cloud: Cloud, matrix: Matrix, mapped: PointMap, seed: int) -> dict[str, dict[str, Any]]:
     """Return the data of each figure that there can be by its slug, in the form of ``FigureData``.
 
-    ``seed`` is of what is drawn.
+    ``mapped`` collects the rows of the map; ``seed`` is of what is drawn.
     """
     names_of = partial(values_of, matrix, matrix.selection.names)
     found = findings_of(cloud, names_of, matrix.dimension_names)
     found = [one.in_file(matrix.row_places, matrix.dimension_numbers) for one in found]
     data: dict[str, dict[str, Any]] = {
         "sample_size": sample_size(cloud),
-        "projection": projection(cloud, seed, names_of),
+        "projection": projection(cloud, seed, names_of, mapped),
         "findings": {"findings": [one.document() for one in found]},
         BLAMED: {one.slug: _blamed(one) for one in found if _is_cut(one)},
     }
@@ -110,10 +118,20 @@ def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
     try:
         matrix = open_embedding(embedding, settings)
         cloud = read_cloud(matrix, SEED)
-        figures = figure_data(cloud, matrix, SEED)
+        mapped = PointMap(min(cloud.n, MAX_MAPPED), SEED)
+        figures = figure_data(cloud, matrix, mapped, SEED)
+        files = map_files(cloud, matrix, mapped, figures["projection"])
+        figures[MAP] = files.header.model_dump() if files else {"reason": figures["projection"]["reason"]}
         data = [FigureData(embedding_id=embedding_id, slug=slug, data=one) for slug, one in figures.items()]
         rows = [*_measurements(embedding_id, cloud), *_curves(embedding_id, cloud), *data]
-        _store(sessions, embedding, cloud, rows, _independent(cloud, matrix))
+        ledger = Ledger(sessions, open_storage(settings))
+        with keeping(ledger) as keep:
+            kept = {slug: keep(partial(io.BytesIO, one)) for slug, one in (files.stored if files else {}).items()}
+            rows += [FigureFile(embedding_id=embedding_id, slug=slug, file_sha256=one.sha256)
+                     for slug, one in kept.items()]  # fmt: skip
+            with ledger.recording(*kept.values()) as session:
+                replaced = _replace(session, embedding, cloud, rows, _independent(cloud, matrix))
+        ledger.release(*replaced)
     except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
         fail(error, sessions, embedding)
     return ()
@@ -148,19 +166,22 @@ def _curves(embedding_id: str, cloud: Cloud) -> list[ZetaCurve]:
     ]
 
 
-def _store(
-    sessions: Sessions, read: Embedding, cloud: Cloud, rows: Sequence[Base], independent: dict[str, Any]
-) -> None:
-    with sessions.begin() as session:
-        if (embedding := waiting(session, read)) is None:
-            return
-        session.execute(delete(Measurement).where(Measurement.embedding_id == read.id))
-        session.execute(delete(FigureData).where(FigureData.embedding_id == read.id))
-        own = ZetaCurve.embedding_id == read.id, ZetaCurve.source.in_(OWN_SOURCES)
-        session.execute(delete(ZetaCurve).where(*own))
-        session.add_all(rows)
-        embedding.status = EmbeddingStatus.READY
-        embedding.n_left_out = cloud.n_left_out
-        embedding.independent = independent
-        embedding.measured_at = utcnow()
-        embedding.error = None
+def _replace(
+    session: Session, read: Embedding, cloud: Cloud, rows: Sequence[Base], independent: dict[str, Any]
+) -> Sequence[str]:
+    """Put the rows in the place of those before, unless nobody waits for them; return the hashes of files they left."""
+    if (embedding := waiting(session, read)) is None:
+        return []
+    session.execute(delete(Measurement).where(Measurement.embedding_id == read.id))
+    session.execute(delete(FigureData).where(FigureData.embedding_id == read.id))
+    files = delete(FigureFile).where(FigureFile.embedding_id == read.id)
+    left = session.scalars(files.returning(FigureFile.file_sha256)).all()
+    own = ZetaCurve.embedding_id == read.id, ZetaCurve.source.in_(OWN_SOURCES)
+    session.execute(delete(ZetaCurve).where(*own))
+    session.add_all(rows)
+    embedding.status = EmbeddingStatus.READY
+    embedding.n_left_out = cloud.n_left_out
+    embedding.independent = independent
+    embedding.measured_at = utcnow()
+    embedding.error = None
+    return left

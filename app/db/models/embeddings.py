@@ -45,7 +45,7 @@ class Embedding(Described, Base):
     encoding_id: Mapped[str | None] = mapped_column(ForeignKey("encodings.id", ondelete="CASCADE"), index=True)
     """The encoding of texts that it is a layer of; the next two say which."""
     layer: Mapped[int | None]
-    """0 is the embedding layer."""
+    """Of an encoding, 0 being the embedding layer; or of an uploaded array [layers, n, d]."""
     pooling: Mapped[Pooling | None]
     format: Mapped[str] = mapped_column(String(16))
     status: Mapped[EmbeddingStatus] = mapped_column(default=EmbeddingStatus.INSPECTING, index=True)
@@ -199,6 +199,7 @@ class FigureData(Base):
     "after_se"}, "advice"}]}``.
     ``blamed``: ``{slug of a finding: {"rows": [all places in the file], "dimensions": [all]}}``, of those that list
     fewer than they have.
+    ``map``: ``app.db.point_map.MapHeader``, whose points lie in a ``FigureFile``, or ``{"reason"}`` why there are none.
     Of the first two, the reason is null, or why there are no rows and no points.
     ``neighbours``: ``{"k", "rows", "method", "parameters", "of": [{"name", "before": [{"name", "cosine"}],
     "after": [...]}]}``.
@@ -209,6 +210,16 @@ class FigureData(Base):
     embedding_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), primary_key=True)
     slug: Mapped[str] = mapped_column(String(40), primary_key=True)
     data: Mapped[dict[str, Any]]
+
+
+class FigureFile(Base):
+    """A file that a figure of a report reads: see ``app.db.point_map``."""
+
+    __tablename__ = "figure_files"
+
+    embedding_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), primary_key=True)
+    slug: Mapped[str] = mapped_column(String(40), primary_key=True)
+    file_sha256: Mapped[str] = mapped_column(ForeignKey("files.sha256"), index=True)
 
 
 class ZetaCurve(Base):

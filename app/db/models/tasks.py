@@ -20,6 +20,8 @@ class TaskRun(Base):
     id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
     embedding_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), index=True)
     queries_id: Mapped[str | None] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), index=True)
+    family_id: Mapped[str | None] = mapped_column(String(32), index=True)
+    """The first task of the same ground truth and settings; null of that one. It may be gone: no foreign key."""
     config: Mapped[TaskConfig] = mapped_column(Typed(TaskConfig))
     filename: Mapped[str | None] = mapped_column(String(255))
     """What the user calls the ground truth; null where there is no file."""

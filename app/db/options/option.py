@@ -52,6 +52,7 @@ class Group(NamedTuple):
 
 DATA = Group("Data and model")
 TASK = Group("Data and model", "Task")
+NAME = Group("Data and model", "Name")
 SWEPT = Group("Regularizers")
 SEEN = Group("Regularizers", "Layers and vectors")
 SHRINKAGE = Group("Regularizers", "Shrinkage covariance")
@@ -63,7 +64,7 @@ MACHINE = Group("Training", "Rows and machine")
 CHECKPOINTS = Group("Training", "Checkpoint and early stopping")
 MEASURING = Group("Training", "Measuring and keeping")
 GROUPS = (
-    DATA, TASK, SWEPT, SEEN, SHRINKAGE, BARCODE, FIXED, TRAINING, OPTIMIZER, MACHINE, CHECKPOINTS, MEASURING,
+    DATA, TASK, NAME, SWEPT, SEEN, SHRINKAGE, BARCODE, FIXED, TRAINING, OPTIMIZER, MACHINE, CHECKPOINTS, MEASURING,
 )  # fmt: skip
 """In the order of forms and run pages."""
 

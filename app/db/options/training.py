@@ -66,6 +66,7 @@ class LearningOptions(RegularizerOptions):
         Option(
             "Batch size",
             "Rows per forward pass and process. The penalty is computed on these rows.",
+            OPTIMIZER,
             several="batch sizes",
             unit="row",
             more="A larger batch makes the penalty less noisy, so the same λ acts differently at another batch size. "
@@ -92,7 +93,6 @@ class LearningOptions(RegularizerOptions):
         Option(
             "Learning rate",
             "Learning rate after warm-up.",
-            OPTIMIZER,
             several="rates",
             slows=False,
             more="Fine-tuning BERT usually takes 1e-5 to 5e-5, the range of the I-STAR paper.",
@@ -116,6 +116,7 @@ class LearningOptions(RegularizerOptions):
         Option(
             "Stride",
             "Tokens shared by two neighboring windows of a long text.",
+            MACHINE,
             several="strides",
             unit="token",
             tasks=frozenset({TaskKind.SPAN}),

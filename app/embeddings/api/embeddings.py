@@ -104,7 +104,7 @@ class EmbeddingOut(EmbeddingSummary):
     ]
 
 
-FigureDataSlug = Literal["sample_size", "projection", "neighbours"]
+FigureDataSlug = Literal["sample_size", "projection", "map", "neighbours"]
 
 
 class ZetaLine(BaseModel):

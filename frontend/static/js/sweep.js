@@ -1,6 +1,8 @@
 // While the sweep form is filled in, the plan beside it says which fields are wrong. Here these are marked, as the
 // server marks them in a page of their own, and every other one is cleared.
 
+import { openFolds } from "./folds.js";
+
 const ERROR = "-error";
 
 const described = (control) => (control.getAttribute("aria-describedby") ?? "").split(" ").filter(Boolean);
@@ -29,6 +31,7 @@ function mark(form, field, sentence) {
     else group.closest(".field, .flag")?.append(small);
   }
   small.textContent = [small.textContent, sentence].filter(Boolean).join(" ");
+  openFolds(control);
   control.setAttribute("aria-invalid", "true");
   control.setAttribute("aria-describedby", [...new Set([...described(control), id])].join(" "));
 }

@@ -136,7 +136,9 @@ def test_too_many_objects_or_too_deep_a_tree_are_refused(path, monkeypatch):
 def test_a_file_without_a_matrix_is_refused_with_advice(path):
     with h5py.File(path, "w") as file:
         file["x"] = X.reshape(4, 5, 6)
-    with pytest.raises(InvalidError, match=r"found 'x' \(4 x 5 x 6, float32\): make it two-dimensional"):
+    with pytest.raises(
+        InvalidError, match=r"found 'x' \(4 x 5 x 6, float32\): save one layer of it, or all in a \.npy"
+    ):
         read(path)
 
 

@@ -74,7 +74,7 @@ def test_records_are_refused(saved):
     ("array", "sentence"),
     [
         (np.ones(300), r"found 'array' \(300, float64\): one dimension is not a matrix; use x\.reshape\(-1, d\)"),
-        (np.ones((2, 3, 4)), r"found 'array' \(2 x 3 x 4, float64\): .*x\.reshape\(-1, x\.shape\[-1\]\)"),
+        (np.ones((2, 3, 4, 1)), r"found 'array' \(2 x 3 x 4 x 1, float64\): at most three .*x\.mean\(axis=2\)"),
         (np.float64(3), r"a single value, float64\)"),
         (np.ones((0, 300)), "0 x 300, float64.*: it has no rows or no columns, so there is nothing to measure"),
         (np.array([["a", "b"]]), "str32 is not a type of real numbers that is read here; convert it to float32"),

@@ -39,7 +39,7 @@ def test_matrices_are_parts_and_lists_are_annotations(path, save):
         vectors=VECTORS,
         words=np.array(["a", "b", "b", "é"]),
         label=np.array([0, 1, 1, 0]),
-        cube=np.ones((1, 2, 3)),
+        cube=np.ones((1, 2, 3, 4)),
     )
 
     contents = ArrayFile(read_npz(path))

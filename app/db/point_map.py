@@ -1,0 +1,58 @@
+"""The map of an embedding's rows: what its files hold, and how they are to be read."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, NonNegativeInt
+
+MAP = "map"
+"""Slug of the map in ``FigureData``, and of its points in ``FigureFile``."""
+MAP_NAMES = "map_names"
+"""Slug of the names of its rows in ``FigureFile``: UTF-8, a line each, in the order of the points."""
+
+MAX_MAPPED = 1_000_000
+"""Rows of a map; of more rows it shows a sample."""
+
+SectionType = Literal["float32", "uint32", "uint16"]
+
+
+class Section(BaseModel):
+    """A run of numbers in the file of points, lowest byte first."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    type: SectionType
+    offset: NonNegativeInt
+    """Bytes before it."""
+    count: NonNegativeInt
+    """Numbers in it."""
+
+
+class MapLabels(BaseModel):
+    """The labels of the rows of a map, the most frequent first."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    names: list[str]
+    """The last is empty where rows have none, or one beyond those that keep their name."""
+    counts: list[int]
+
+
+class MapHeader(BaseModel):
+    """What is known of a map beside its files."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    n: int
+    """Rows that were measured."""
+    points: int
+    """Rows of the map: all that were measured, or a sample in the order of the file."""
+    unit: float
+    """What one unit of coordinates and norms is in the numbers of the file."""
+    shares: list[float]
+    """Of the variance, along either axis."""
+    sections: dict[Literal["xy", "norm", "row", "label"], Section]
+    """``xy``: coordinates, two of each point. ``norm``: of each. ``row``: its place in the file, where that is not its
+    number. ``label``: a place in ``labels.names``."""
+    labels: MapLabels | None
+    named: bool
+    """Whether rows have names."""

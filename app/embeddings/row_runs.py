@@ -1,0 +1,36 @@
+"""Many rows in few characters, as a map sends what was selected on it: ``0-99 120 130-180``."""
+
+import re
+
+import numpy as np
+
+from app.db.point_map import MAX_MAPPED
+from isoscope.core.errors import InvalidError
+
+RUN = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
+FIELD = "rows"
+
+
+def read_rows(text: str) -> list[int]:
+    """Return the rows that runs name, ascending, each once.
+
+    Raises:
+        InvalidError: it is none, names no row, or more than a map has.
+
+    """
+    runs = [_run(part) for part in text.split()]
+    total = sum(last - first + 1 for first, last in runs)
+    if not total:
+        raise InvalidError("No rows are selected. Select some on the map first.", FIELD)
+    if total > MAX_MAPPED:
+        raise InvalidError(f"{total:,} rows are too many. Select at most {MAX_MAPPED:,}.", FIELD)
+    found: list[int] = np.unique(np.concatenate([np.arange(first, last + 1) for first, last in runs])).tolist()
+    return found
+
+
+def _run(part: str) -> tuple[int, int]:
+    match = RUN.fullmatch(part)
+    first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+    if first > last:
+        raise InvalidError(f"`{part[:40]}` names no rows. Write a number or a run, such as `120` or `0-99`.", FIELD)
+    return first, last

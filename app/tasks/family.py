@@ -1,0 +1,82 @@
+"""Tasks of one family: the same ground truth, split and settings on several embeddings of the same rows."""
+
+from typing import NamedTuple
+
+from sqlalchemy import or_, select
+from sqlalchemy.orm import defer, lazyload
+
+from app.context import Context
+from app.db.models import Embedding, FileRole, Pooling, TaskRun, TaskStatus
+from app.db.task import JudgedVariant, TaskResults
+
+
+class Member(NamedTuple):
+    """An embedding judged by the task of a family: its vectors as they are, and the variant that was chosen."""
+
+    task_id: str
+    embedding_id: str
+    name: str
+    series: str | None
+    """What layers in order have in common: an encoding and a pooling, or a file; None of other embeddings."""
+    layer: int | None
+    pooling: Pooling | None
+    status: TaskStatus
+    error: str | None
+    as_it_is: JudgedVariant | None
+    """None until it is judged, as the next two."""
+    chosen: JudgedVariant | None
+    report: int | None
+    """Units that the scores are reported on: other exact copies of vectors make another split."""
+
+
+def key_of(task: TaskRun) -> str:
+    """Return the id of the first task of the family."""
+    return task.family_id or task.id
+
+
+def read_family(context: Context, task: TaskRun) -> list[Member]:
+    """Return the family of a task, layers in order and then the oldest first: the newest task of each embedding.
+
+    What failed or is not launched yet gives way to an earlier task that has finished.
+    """
+    key = key_of(task)
+    of_family = select(TaskRun, Embedding).join(Embedding, Embedding.id == TaskRun.embedding_id)
+    of_family = of_family.where(or_(TaskRun.id == key, TaskRun.family_id == key), Embedding.trashed_at.is_(None))
+    without = defer(Embedding.inspection), lazyload(Embedding.tags), defer(TaskRun.maps), defer(TaskRun.preview)
+    with context.sessions() as session:
+        rows = session.execute(of_family.order_by(TaskRun.created_at, TaskRun.id).options(*without)).all()
+    found: dict[str, Member] = {}
+    for one, embedding in rows:
+        before = found.get(embedding.id)
+        if before is None or before.as_it_is is None or one.results is not None:
+            found[embedding.id] = _member(one, embedding)
+    series: dict[str | None, int] = {}
+    for member in found.values():
+        series.setdefault(member.series, len(series))
+    return sorted(found.values(), key=lambda one: (one.series is None, series[one.series], one.layer or 0))
+
+
+def series_of(embedding: Embedding) -> str | None:
+    """Return what the layers of an embedding's encoding or file have in common; None where it is no layer."""
+    if embedding.layer is None:
+        return None
+    if embedding.encoding_id is not None:
+        return f"{embedding.encoding_id} {embedding.pooling}"
+    return " ".join(one.file_sha256 for one in embedding.files if one.role is FileRole.VECTORS)
+
+
+def _member(task: TaskRun, embedding: Embedding) -> Member:
+    results: TaskResults | None = task.results
+    return Member(
+        task_id=task.id,
+        embedding_id=embedding.id,
+        name=embedding.name,
+        series=series_of(embedding),
+        layer=embedding.layer,
+        pooling=embedding.pooling,
+        status=task.status,
+        error=task.error,
+        as_it_is=None if results is None else results.variants[results.baseline],
+        chosen=None if results is None else results.variants[results.chosen],
+        report=None if results is None else results.parts.report,
+    )

@@ -1,0 +1,98 @@
+"""Whether embeddings that are more isotropic score higher: a rank correlation over embeddings, and a sentence of it."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import permutations
+from math import factorial
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from app.tasks.family import Member
+from isoscope.core.formatting import number, plural
+from isotropy.catalog import METRICS
+
+FEWEST = 5
+"""Embeddings below which a rank correlation says nothing: of four even the clearest order has p = 1/12."""
+LEVEL = 0.05
+MOST_EXACT = 7
+DRAWN = 9_999
+
+Values = npt.NDArray[np.float64]
+
+
+class RankRelation(NamedTuple):
+    """Spearman's correlation with its two-sided p by permutation; both None where either side is constant."""
+
+    embeddings: int
+    rho: float | None
+    p: float | None
+
+
+@lru_cache(maxsize=256)
+def rank_relation(points: tuple[tuple[float, float], ...]) -> RankRelation:
+    """Return the rank correlation of isotropy and score over embeddings.
+
+    All orders are looked at up to seven embeddings, 9,999 drawn ones above.
+    """
+    n = len(points)
+    x, y = (_ranks(np.array(values)) for values in zip(*points, strict=True))
+    size = float(np.sqrt((x @ x) * (y @ y)))
+    if size == 0:
+        return RankRelation(n, None, None)
+    rho = float(x @ y) / size
+    if n <= MOST_EXACT:
+        orders = np.array(list(permutations(range(n))))
+        reached = int((np.abs(y[orders] @ x) >= abs(x @ y) - 1e-9).sum())
+        return RankRelation(n, rho, reached / factorial(n))
+    orders = np.random.default_rng(0).permuted(np.tile(np.arange(n), (DRAWN, 1)), axis=1)
+    reached = int((np.abs(y[orders] @ x) >= abs(x @ y) - 1e-9).sum())
+    return RankRelation(n, rho, (reached + 1) / (DRAWN + 1))
+
+
+def relation_of(members: Sequence[Member]) -> RankRelation | None:
+    """Return the relation over the vectors of a family as they are; None of fewer than five embeddings."""
+    points = tuple(
+        (one.as_it_is.isoscore, one.as_it_is.report.value)
+        for one in members
+        if one.as_it_is is not None and one.as_it_is.isoscore is not None
+    )
+    return rank_relation(points) if len(points) >= FEWEST else None
+
+
+def statement(members: Sequence[Member], metric: str) -> str:
+    """Return what a family shows: the relation, or the two ends where there are too few for one."""
+    title = METRICS[metric]
+    found = relation_of(members)
+    if found is None:
+        return f"{_ends(members, title)} A rank correlation needs at least {FEWEST} embeddings."
+    which = f"these {found.embeddings} embeddings as they are"
+    if found.rho is None or found.p is None:
+        return f"IsoScore or {title} is the same for {which}, so there is no rank correlation."
+    told = f"Spearman rho = {number(found.rho, 2)}, permutation p = {number(found.p, 2)}"
+    if found.p > LEVEL:
+        return f"No clear relation between isotropy and {title} over {which}: {told}."
+    more = "higher" if found.rho > 0 else "lower"
+    return f"Of {which}, the more isotropic score {more} on {title}: {told}."
+
+
+def _ends(members: Sequence[Member], title: str) -> str:
+    """Return which embedding is the most isotropic, and which scores best; these may be one."""
+    judged = [(one, one.as_it_is) for one in members if one.as_it_is is not None and one.as_it_is.isoscore is not None]
+    if len(judged) < 2:
+        return f"{plural(len(judged), 'embedding')} judged."
+    most = max(judged, key=lambda one: one[1].isoscore or 0.0)
+    best = max(judged, key=lambda one: one[1].report.value)
+    told = f"{most[0].name} is the most isotropic as it is and scores {most[1].report.value:.3f} {title}"
+    if best[1].report.value <= most[1].report.value:
+        return f"{told}, the highest here."
+    return f"{told}. {best[0].name} scores highest: {best[1].report.value:.3f}."
+
+
+def _ranks(values: Values) -> Values:
+    """Return ranks less their mean; equal values share theirs."""
+    _, place, often = np.unique(values, return_inverse=True, return_counts=True)
+    ranks: Values = (np.cumsum(often) - (often - 1) / 2)[place]
+    centered: Values = ranks - ranks.mean()
+    return centered

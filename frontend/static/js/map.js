@@ -1,0 +1,38 @@
+// The map of an embedding's rows: draws every [data-map], and shows the figure that stands in where it cannot.
+
+import { RowMap } from "./map/row-map.js";
+import { fetchPoints } from "./map/points.js";
+
+const started = new WeakSet();
+
+function isOffered() {
+  return Boolean(document.createElement("canvas").getContext("webgl2"));
+}
+
+// Opens the figure of plotly, for a browser that cannot draw the map.
+function standIn() {
+  const fold = document.querySelector("#map-figure");
+  if (fold) fold.open = true;
+}
+
+async function start(figure) {
+  started.add(figure);
+  if (!isOffered()) return standIn();
+  figure.hidden = false;
+  try {
+    const map = new RowMap(figure, await fetchPoints(figure.dataset.map));
+    map.open();
+  } catch (error) {
+    const wait = figure.querySelector("[data-map-wait]");
+    wait.hidden = false;
+    wait.textContent = `The map could not be drawn. ${error.message} Reload the page to try again.`;
+    standIn();
+  }
+}
+
+function startAll() {
+  for (const figure of document.querySelectorAll("[data-map]")) if (!started.has(figure)) start(figure);
+}
+
+document.addEventListener("htmx:after:swap", startAll);
+startAll();

@@ -1,0 +1,63 @@
+// What lies over the points of a map: the shape being drawn, rings around rows, and the name at the pointer.
+
+const RING = 7;
+const GAP = 10;
+const LINE = 18;
+const LONGEST = 48;
+
+export class Overlay {
+  constructor(canvas) {
+    this.canvas = canvas;
+    this.pen = canvas.getContext("2d");
+  }
+
+  // ``rings`` and ``tip`` are places, the latter with words; ``shape`` is a list of places.
+  paint(view, { shape, rings, tip, ratio }) {
+    const { pen, canvas } = this;
+    const style = getComputedStyle(canvas.parentElement);
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    pen.clearRect(0, 0, view.width, view.height);
+    if (shape?.length > 1) {
+      pen.beginPath();
+      for (const [x, y] of shape) pen.lineTo(...view.pixel(x, y));
+      pen.closePath();
+      pen.setLineDash([5, 4]);
+      pen.lineWidth = 1.5;
+      pen.strokeStyle = style.color;
+      pen.stroke();
+      pen.setLineDash([]);
+    }
+    for (const { x, y, strong } of rings) this.ring(view.pixel(x, y), style, strong);
+    if (tip) this.tip(view, tip, style);
+  }
+
+  ring([x, y], style, strong) {
+    const { pen } = this;
+    for (const [colour, width] of [[style.backgroundColor, 4], [style.color, strong ? 2.5 : 1.5]]) {
+      pen.beginPath();
+      pen.arc(x, y, strong ? RING + 2 : RING, 0, 2 * Math.PI);
+      pen.strokeStyle = colour;
+      pen.lineWidth = width;
+      pen.stroke();
+    }
+  }
+
+  tip(view, { x, y, words }, style) {
+    const { pen } = this;
+    const [px, py] = view.pixel(x, y);
+    const shown = words.length > LONGEST ? `${words.slice(0, LONGEST - 1)}…` : words;
+    pen.font = `13px ${style.fontFamily}`;
+    const width = pen.measureText(shown).width + 12;
+    const left = px + GAP + width > view.width ? px - GAP - width : px + GAP;
+    const top = Math.min(Math.max(py - LINE / 2 - 4, 1), view.height - LINE - 9);
+    pen.fillStyle = style.backgroundColor;
+    pen.strokeStyle = style.borderTopColor;
+    pen.lineWidth = 1;
+    pen.beginPath();
+    pen.rect(Math.max(left, 1), top, width, LINE + 8);
+    pen.fill();
+    pen.stroke();
+    pen.fillStyle = style.color;
+    pen.fillText(shown, Math.max(left, 1) + 6, top + LINE);
+  }
+}

@@ -1,0 +1,205 @@
+// Draws points on a canvas by WebGL: all at once while they are few; of many a density and a few of the points while
+// the map moves, and the rest in portions when it rests.
+
+const POINTS = `#version 300 es
+in vec2 place;
+in uint group;
+uniform vec2 scale, offset;
+uniform float size;
+uniform sampler2D palette;
+flat out vec3 colour;
+void main() {
+  gl_Position = vec4(place * scale + offset, 0, 1);
+  gl_PointSize = size;
+  colour = texelFetch(palette, ivec2(int(group), 0), 0).rgb;
+}`;
+const DOT = `#version 300 es
+precision highp float;
+flat in vec3 colour;
+uniform float opacity, size;
+out vec4 painted;
+void main() {
+  float far = length(gl_PointCoord - .5) * size;
+  float inside = size < 3. ? 1. : clamp(size * .5 + .5 - far, 0., 1.);
+  if (inside == 0.) discard;
+  painted = vec4(colour, 1) * (opacity * inside);
+}`;
+const SHEET = `#version 300 es
+in vec2 corner;
+uniform vec2 scale, offset;
+uniform vec4 box;
+out vec2 at;
+void main() {
+  at = corner;
+  gl_Position = vec4((box.xy + corner * box.zw) * scale + offset, 0, 1);
+}`;
+const SHADE = `#version 300 es
+precision highp float;
+in vec2 at;
+uniform sampler2D shades;
+uniform vec3 ink;
+out vec4 painted;
+void main() { painted = vec4(ink, 1) * (texture(shades, at).r * .75); }`;
+
+const MANY = 200_000;
+const WHILE_MOVING = 30_000;
+const PORTION = 250_000;
+const COLOURS = 256;
+
+function program(gl, vertex, fragment) {
+  const made = gl.createProgram();
+  for (const [kind, source] of [[gl.VERTEX_SHADER, vertex], [gl.FRAGMENT_SHADER, fragment]]) {
+    const shader = gl.createShader(kind);
+    gl.shaderSource(shader, source);
+    gl.compileShader(shader);
+    gl.attachShader(made, shader);
+  }
+  gl.linkProgram(made);
+  if (!gl.getProgramParameter(made, gl.LINK_STATUS)) throw new Error(gl.getProgramInfoLog(made));
+  const uniforms = gl.getProgramParameter(made, gl.ACTIVE_UNIFORMS);
+  const names = Array.from({ length: uniforms }, (_, i) => gl.getActiveUniform(made, i).name);
+  return { made, at: Object.fromEntries(names.map((name) => [name, gl.getUniformLocation(made, name)])) };
+}
+
+// Diameter in pixels and opacity of each of so many points on the screen.
+function lookOf(count) {
+  const size = Math.min(Math.max(26 * count ** -0.19, 2), 8);
+  return { size, opacity: Math.min(Math.max(9 * count ** -0.27, 0.25), 0.85) };
+}
+
+export class Painter {
+  // Null where the browser offers no WebGL 2.
+  static on(canvas, points, grid) {
+    const gl = canvas.getContext("webgl2", { antialias: false, preserveDrawingBuffer: true });
+    return gl && new Painter(gl, points, grid);
+  }
+
+  constructor(gl, points, grid) {
+    this.gl = gl;
+    this.grid = grid;
+    this.points = program(gl, POINTS, DOT);
+    this.sheet = program(gl, SHEET, SHADE);
+    this.groups = gl.createBuffer();
+    this.shown = { buffer: gl.createBuffer(), count: 0 };
+    this.marked = { buffer: gl.createBuffer(), count: 0 };
+    this.ofPoints = this.array(this.points, [["place", points.xy, 2], ["group", null, 1]]);
+    this.ofSheet = this.array(this.sheet, [["corner", new Float32Array([0, 0, 1, 0, 0, 1, 1, 1]), 2]]);
+    this.palette = this.texture(gl.NEAREST);
+    this.shades = this.texture(gl.LINEAR);
+    gl.pixelStorei(gl.UNPACK_ALIGNMENT, 1);
+    gl.texImage2D(gl.TEXTURE_2D, 0, gl.R8, grid.cells, grid.cells, 0, gl.RED, gl.UNSIGNED_BYTE, grid.shades());
+    gl.enable(gl.BLEND);
+    gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
+    this.drawn = 0;
+  }
+
+  array({ made }, attributes) {
+    const { gl } = this;
+    const array = gl.createVertexArray();
+    gl.bindVertexArray(array);
+    for (const [name, values, each] of attributes) {
+      const at = gl.getAttribLocation(made, name);
+      gl.bindBuffer(gl.ARRAY_BUFFER, values ? gl.createBuffer() : this.groups);
+      if (values) gl.bufferData(gl.ARRAY_BUFFER, values, gl.STATIC_DRAW);
+      gl.enableVertexAttribArray(at);
+      if (values) gl.vertexAttribPointer(at, each, gl.FLOAT, false, 0, 0);
+      else gl.vertexAttribIPointer(at, each, gl.UNSIGNED_BYTE, 0, 0);
+    }
+    return array;
+  }
+
+  texture(filter) {
+    const { gl } = this;
+    const texture = gl.createTexture();
+    gl.bindTexture(gl.TEXTURE_2D, texture);
+    gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MIN_FILTER, filter);
+    gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MAG_FILTER, filter);
+    gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_WRAP_S, gl.CLAMP_TO_EDGE);
+    gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_WRAP_T, gl.CLAMP_TO_EDGE);
+    return texture;
+  }
+
+  // Gives each point a group, and each group a color [r, g, b].
+  colour(groups, colours) {
+    const { gl } = this;
+    gl.bindBuffer(gl.ARRAY_BUFFER, this.groups);
+    gl.bufferData(gl.ARRAY_BUFFER, groups, gl.STATIC_DRAW);
+    const texels = new Uint8Array(4 * COLOURS);
+    colours.forEach((colour, i) => texels.set([...colour, 255], 4 * i));
+    gl.bindTexture(gl.TEXTURE_2D, this.palette);
+    gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA, COLOURS, 1, 0, gl.RGBA, gl.UNSIGNED_BYTE, texels);
+  }
+
+  // Which points are drawn, in this order.
+  show(order) {
+    this.fill(this.shown, order);
+  }
+
+  // Which points stand out from the others; none for all alike.
+  mark(chosen) {
+    this.fill(this.marked, chosen);
+  }
+
+  fill(list, order) {
+    const { gl } = this;
+    gl.bindVertexArray(null);
+    gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, list.buffer);
+    gl.bufferData(gl.ELEMENT_ARRAY_BUFFER, order, gl.STATIC_DRAW);
+    list.count = order.length;
+  }
+
+  // Whether a frame of a map that moves leaves points out.
+  get hides() {
+    return this.shown.count > MANY;
+  }
+
+  // Draws a frame; returns whether more of it is to come in a further one.
+  paint(view, { isMoving, isGoingOn, ink, ratio }) {
+    const { gl, shown, marked } = this;
+    const many = this.hides;
+    if (!isGoingOn || isMoving) {
+      gl.viewport(0, 0, gl.drawingBufferWidth, gl.drawingBufferHeight);
+      gl.clearColor(0, 0, 0, 0);
+      gl.clear(gl.COLOR_BUFFER_BIT);
+      this.drawn = 0;
+      if (many && isMoving) this.paintDensity(view, ink);
+    }
+    const inView = Math.max(shown.count / Math.max(view.zoom, 1) ** 1.5, 200);
+    const { size, opacity } = lookOf(inView);
+    const most = many ? (isMoving ? WHILE_MOVING : this.drawn + PORTION) : shown.count;
+    const until = Math.min(most, shown.count);
+    this.paintPoints(view, shown, this.drawn, until, size * ratio, marked.count ? opacity * 0.3 : opacity);
+    this.drawn = until;
+    const isDone = isMoving || until === shown.count;
+    if (isDone) this.paintPoints(view, marked, 0, marked.count, (size + 1) * ratio, Math.max(opacity, 0.7));
+    return !isDone;
+  }
+
+  paintPoints(view, list, from, until, size, opacity) {
+    const { gl, points } = this;
+    if (until <= from) return;
+    const { scale, offset } = view.transform;
+    gl.useProgram(points.made);
+    gl.bindVertexArray(this.ofPoints);
+    gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, list.buffer);
+    gl.bindTexture(gl.TEXTURE_2D, this.palette);
+    gl.uniform2fv(points.at.scale, scale);
+    gl.uniform2fv(points.at.offset, offset);
+    gl.uniform1f(points.at.size, size);
+    gl.uniform1f(points.at.opacity, opacity);
+    gl.drawElements(gl.POINTS, until - from, gl.UNSIGNED_INT, 4 * from);
+  }
+
+  paintDensity(view, ink) {
+    const { gl, sheet, grid } = this;
+    const { scale, offset } = view.transform;
+    gl.useProgram(sheet.made);
+    gl.bindVertexArray(this.ofSheet);
+    gl.bindTexture(gl.TEXTURE_2D, this.shades);
+    gl.uniform2fv(sheet.at.scale, scale);
+    gl.uniform2fv(sheet.at.offset, offset);
+    gl.uniform4f(sheet.at.box, grid.left, grid.bottom, grid.width * grid.cells, grid.height * grid.cells);
+    gl.uniform3fv(sheet.at.ink, ink.map((one) => one / 255));
+    gl.drawArrays(gl.TRIANGLE_STRIP, 0, 4);
+  }
+}

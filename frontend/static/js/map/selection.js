@@ -1,0 +1,39 @@
+// The rows selected on a map, and the form that has them measured.
+
+const NAMED = 8;
+
+// Ascending rows in few characters: 0-99 120 130-180.
+export function runsOf(rows) {
+  const runs = [];
+  for (let i = 0; i < rows.length; i++) {
+    const first = rows[i];
+    while (i + 1 < rows.length && rows[i + 1] === rows[i] + 1) i++;
+    runs.push(rows[i] === first ? `${first}` : `${first}-${rows[i]}`);
+  }
+  return runs.join(" ");
+}
+
+export class Selection {
+  constructor(form, points) {
+    this.form = form;
+    this.points = points;
+    this.chosen = new Uint32Array();
+  }
+
+  async choose(chosen) {
+    this.chosen = chosen;
+    this.form.hidden = !chosen.length;
+    this.form.elements.rows.value = runsOf(Array.from(chosen, (point) => this.points.row(point)));
+    await this.points.names();
+    if (this.chosen === chosen) this.tell();
+  }
+
+  tell() {
+    const { chosen, points } = this;
+    const some = Array.from(chosen.subarray(0, NAMED), (point) => points.name(point) || `row ${points.row(point)}`);
+    const more = chosen.length - some.length;
+    const words = `${chosen.length.toLocaleString("en")} ${chosen.length === 1 ? "row" : "rows"} selected: `;
+    const rest = more ? ` and ${more.toLocaleString("en")} more` : "";
+    this.form.querySelector("[data-map-selected]").textContent = `${words}${some.join(", ")}${rest}.`;
+  }
+}

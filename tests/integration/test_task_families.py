@@ -1,0 +1,252 @@
+"""One task judges several embeddings: every layer with its queries, others of the same rows, and what they show."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from app.db.models import Embedding, EmbeddingStatus, Encoding, EncodingStatus, Pooling, StoredFile, TaskRun
+from isotropy.tasks.variants import listed
+from tests.judged import add_rows
+from workers.tasks import judge_task
+
+N, M, D, LAYERS = 300, 150, 8, 6
+QRELS = "qrels.tsv"
+
+
+@pytest.fixture(autouse=True)
+def few_variants(monkeypatch):
+    """Judge the vectors as they are and the first other variants alone: all take long and are tested elsewhere."""
+    monkeypatch.setattr("workers.tasks.listed", lambda setting: listed(setting)[:3])
+
+
+@pytest.fixture(scope="module")
+def numbers():
+    """A corpus and queries near some of its rows, by layer: the first is blurred the most."""
+    random = np.random.default_rng(3)
+    corpus = random.normal(size=(N, D))
+    relevant = random.integers(0, N, M)
+    queries = corpus[relevant] + 0.4 * random.normal(size=(M, D))
+    noise = random.normal(size=(N, D)), random.normal(size=(M, D))
+    blur = [1.0, 0.8, 0.6, 0.4, 0.2, 0.0]
+    strong = np.linspace(6, 1, LAYERS)[:, None] * np.eye(D)[0] + (1 - np.eye(D)[0])
+    layers = [
+        tuple(((x + b * e) * s).astype(np.float32) for x, e in zip((corpus, queries), noise, strict=True))
+        for b, s in zip(blur, strong, strict=True)
+    ]
+    return layers, relevant
+
+
+@pytest.fixture
+def qrels(numbers):
+    return "\n".join(["query-id\tcorpus-id\tscore", *(f"q{row}\td{one}\t1" for row, one in enumerate(numbers[1]))])
+
+
+@pytest.fixture
+def encoded(context, tmp_path, numbers):
+    """Encode texts: add an encoding whose layers are measured; return the ids of its embeddings by layer."""
+
+    def encoded(side, prefix, model="bert", layers=range(LAYERS), texts=None):
+        encoding = Encoding(name=prefix, filename="t.txt", n_texts=1, columns=[], status=EncodingStatus.FINISHED)
+        with context.sessions.begin() as session:
+            encoding.file_sha256 = "0" * 64
+            session.merge(StoredFile(sha256="0" * 64, size_bytes=1))
+            session.flush()
+            session.add(encoding)
+        made = {"model": model, "file_sha256": texts or prefix, "text_columns": ["text"], "max_rows": None, "seed": 0}
+        return [
+            add_rows(
+                context,
+                tmp_path,
+                prefix,
+                numbers[0][layer][side],
+                f"{prefix} · {model} · layer {layer}, mean",
+                encoding_id=encoding.id,
+                layer=layer,
+                pooling=Pooling.MEAN,
+                provenance=made,
+            )
+            for layer in layers
+        ]
+
+    return encoded
+
+
+@pytest.fixture
+def asked(client, qrels):
+    """Ask for a task of queries over the API; its id."""
+
+    def asked(corpus, queries, **settings):
+        form = {"kind": "queries", "queries_id": queries, **settings}
+        made = client.post(f"/api/embeddings/{corpus}/tasks", data=form, files={"file": (QRELS, qrels.encode())})
+        assert made.status_code == 201, made.text
+        return made.json()["id"]
+
+    return asked
+
+
+@pytest.fixture
+def judge(settings):
+    def judge(*task_ids):
+        for task_id in task_ids:
+            judge_task(task_id, settings, "cpu")
+
+    return judge
+
+
+@pytest.mark.both_databases
+def test_every_layer_is_judged_with_the_queries_of_its_layer_and_drawn_in_order(client, context, encoded, asked, judge):
+    corpus, queries = encoded(0, "d"), encoded(1, "q")
+    task = asked(corpus[2], queries[2])
+    judge(task)
+    assert "figure-embeddings" not in client.get(f"/tasks/{task}").text
+    assert client.post(f"/tasks/{task}/others", data={"every_layer": "true"}).status_code == 303
+    family = client.get(f"/api/tasks/{task}/family").json()
+    assert [one["layer"] for one in family["members"]] == list(range(LAYERS))
+    assert [one["embedding_id"] for one in family["members"]] == corpus
+    with context.sessions() as session:
+        rows = {one.embedding_id: one for one in session.query(TaskRun)}
+    assert [rows[one].queries_id for one in corpus] == queries
+    assert len({one.truth_sha256 for one in rows.values()}) == 1
+    assert "5 embeddings are being judged." in client.get(f"/tasks/{task}").text
+
+    judge(*(one["task_id"] for one in family["members"] if one["task_id"] != task))
+    family = client.get(f"/api/tasks/{task}/family").json()
+    assert {one["status"] for one in family["members"]} == {"finished"}, family
+    scores = [one["as_it_is"]["report"]["value"] for one in family["members"]]
+    assert scores == sorted(scores)
+    assert family["relation"] == {"embeddings": 6, "rho": pytest.approx(1), "p": pytest.approx(2 / 720)}
+    page = client.get(f"/tasks/{task}").text
+    assert "the more isotropic score higher on nDCG@10: Spearman rho = 1.0" in page
+    assert "Judge every layer" not in page
+    other = family["members"][0]["task_id"]
+    assert f'href="/tasks/{other}"' in page
+    table = client.get(f"/tasks/{other}/figures/embeddings.csv").text.splitlines()
+    assert table[0].startswith("embedding,layer,variant")
+    assert 'layer 0, mean",0,as it is' in table[1]
+    again = client.post(f"/api/tasks/{other}/others", json={})
+    assert (again.status_code, len(again.json()["members"])) == (201, LAYERS)
+
+
+def test_a_layer_without_queries_is_left_out_and_told(client, encoded, asked, judge):
+    corpus, queries = encoded(0, "d"), encoded(1, "q", layers=range(4))
+    task = asked(corpus[0], queries[0])
+    judge(task)
+    told = client.post(f"/api/tasks/{task}/others", json={}).json()
+    assert [one["layer"] for one in told["members"]] == [0, 1, 2, 3]
+    assert [one["embedding_id"] for one in told["left_out"]] == corpus[4:]
+    assert "no partner of layer 4, mean" in told["left_out"][0]["reason"]
+    assert "has no partner of layer 5, mean" in client.get(f"/tasks/{task}").text
+
+
+def test_another_model_of_the_same_texts_is_judged_with_its_own_queries(client, context, encoded, asked, judge):
+    corpus, queries = encoded(0, "d", layers=[1]), encoded(1, "q", layers=[1])
+    other, others_queries = encoded(0, "d", "gpt", [1]), encoded(1, "q", "gpt", [1])
+    stranger = encoded(0, "d", "t5", [1], texts="other texts")
+    task = asked(corpus[0], queries[0])
+    judge(task)
+    page = client.get(f"/tasks/{task}").text
+    assert f'value="{other[0]}"' in page
+    assert f'value="{stranger[0]}"' not in page
+    assert client.post(f"/tasks/{task}/others", data={"others": other}).status_code == 303
+    members = client.get(f"/api/tasks/{task}/family").json()["members"]
+    with context.sessions() as session:
+        assert session.get_one(TaskRun, members[1]["task_id"]).queries_id == others_queries[0]
+    judge(members[1]["task_id"])
+    page = client.get(f"/tasks/{task}").text
+    assert "A rank correlation needs at least 5 embeddings." in page
+    assert "figure-embeddings" in page
+
+
+@pytest.mark.both_databases
+def test_the_same_file_and_settings_are_one_family_and_others_are_not(client, encoded, asked):
+    corpus, queries = encoded(0, "d"), encoded(1, "q")
+    first = asked(corpus[0], queries[0])
+    same = asked(corpus[1], queries[1], metric="ndcg@10")
+    asked(corpus[2], queries[2], seed="1")
+    asked(corpus[3], queries[3], metric="mrr@10")
+    found = client.get(f"/api/tasks/{first}/family").json()["members"]
+    assert [one["embedding_id"] for one in found] == corpus[:2]
+    assert client.get(f"/api/tasks/{same}").json()["family_id"] == first
+    assert client.delete(f"/api/tasks/{first}").status_code == 204
+    assert len(client.get(f"/api/tasks/{same}/family").json()["members"]) == 1
+    joined = asked(corpus[4], queries[4])
+    assert client.get(f"/api/tasks/{joined}").json()["family_id"] == first
+
+
+@pytest.fixture
+def labeled(client, context, tmp_path, numbers, judge):
+    """A task of labels on rows of no encoding that was judged; its id, and a way to add more rows."""
+    add = partial(add_rows, context, tmp_path)
+    corpus = add("d", numbers[0][0][0], "first")
+    made = client.post(f"/api/embeddings/{corpus}/tasks", data={"kind": "labels", "labels": "side"}).json()["id"]
+    judge(made)
+    return made, add
+
+
+def test_labels_of_other_vectors_of_the_same_rows(client, labeled, numbers, judge):
+    task, add = labeled
+    other = add("d", numbers[0][5][0], "second")
+    told = client.post(f"/api/tasks/{task}/others", json={"others": [{"embedding_id": other}]})
+    assert told.status_code == 201, told.text
+    judge(told.json()["members"][1]["task_id"])
+    members = client.get(f"/api/tasks/{task}/family").json()["members"]
+    assert [(one["name"], one["status"], one["layer"]) for one in members] == [
+        ("first", "finished", None),
+        ("second", "finished", None),
+    ]
+    figure = client.get(f"/api/tasks/{task}/figures/embeddings").json()
+    assert figure["title"] == "Isotropy against performance"
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"status": EmbeddingStatus.DRAFT}, "is not measured"),
+        ({"n": 7}, "has 7 rows"),
+        ({"n_left_out": 2}, "hold NaN"),
+        ({"independent": {"names_in_any_order": "x"}}, "has other rows"),
+        ({"inspection": {"annotations": []}}, "has no column 'side'"),
+    ],
+)
+def test_other_rows_are_refused_at_their_field(client, context, labeled, numbers, columns, words):
+    task, add = labeled
+    with context.sessions.begin() as session:
+        first = session.query(Embedding).one()
+        first.independent = {"names_in_any_order": "y"}
+    other = add("d", numbers[0][1][0], "other", **columns)
+    refused = client.post(f"/api/tasks/{task}/others", json={"others": [{"embedding_id": other}]})
+    assert (refused.status_code, refused.json()["field"]) == (422, "others")
+    assert words in refused.json()["detail"]
+
+
+def test_what_has_no_layers_no_queries_or_no_ground_truth_is_refused(client, labeled, context):
+    task, _ = labeled
+    with context.sessions() as session:
+        corpus = session.query(Embedding).one().id
+    alone = client.post(f"/api/tasks/{task}/others", json={})
+    assert (alone.status_code, alone.json()["field"]) == (422, "others")
+    assert "has no other layers" in alone.text
+    nothing = client.post(f"/tasks/{task}/others")
+    assert nothing.status_code == 422
+    assert "Choose at least one embedding." in nothing.text
+    with_queries = {"others": [{"embedding_id": corpus, "queries_id": corpus}]}
+    assert "takes no queries" in client.post(f"/api/tasks/{task}/others", json=with_queries).text
+    gone = {"others": [{"embedding_id": "0" * 32}]}
+    assert client.post(f"/api/tasks/{task}/others", json=gone).status_code == 404
+    plain = client.post(f"/api/embeddings/{corpus}/tasks", data={"kind": "compression"}).json()["id"]
+    refused = client.post(f"/api/tasks/{plain}/others", json={})
+    assert refused.status_code == 422
+    assert "Compression has no ground truth" in refused.text
+
+
+def test_queries_of_uploads_are_named_by_hand_or_asked_for(client, context, tmp_path, numbers, asked, judge):
+    add = partial(add_rows, context, tmp_path)
+    corpus, queries = add("d", numbers[0][0][0], "corpus"), add("q", numbers[0][0][1], "queries")
+    other, others_queries = add("d", numbers[0][5][0], "corpus 2"), add("q", numbers[0][5][1], "queries 2")
+    task = asked(corpus, queries)
+    judge(task)
+    assert "Which queries belong to corpus 2 is not known." in client.get(f"/tasks/{task}").text
+    named = {"others": [{"embedding_id": other, "queries_id": others_queries}]}
+    assert client.post(f"/api/tasks/{task}/others", json=named).status_code == 201
+    assert len(client.get(f"/api/tasks/{task}/family").json()["members"]) == 2

@@ -1,0 +1,38 @@
+"""Measured embeddings of rows with ids and labels, as tasks judge them."""
+
+import json
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from app.context import Context
+from app.db.models import EmbeddingFile, StoredFile
+from isoscope.files.inspection import inspect
+from isoscope.files.selection import Selection
+from isoscope.files.upload import NamedFile, Upload
+from tests.factories import embedding, store
+
+
+def add_rows(context: Context, folder: Path, prefix: str, x: np.ndarray, name: str = "", **columns: Any) -> str:
+    """Write a measured embedding of rows [n, d] called d0, d1 ... by the prefix, each of a class and a home."""
+    rows = (
+        {"_id": f"{prefix}{row}", "side": "ab"[int(one[1] > 0)], "home": f"h{row // 3}", "embedding": one.tolist()}
+        for row, one in enumerate(x)
+    )
+    content = "\n".join(map(json.dumps, rows)).encode()
+    path = folder / f"{prefix}.jsonl"
+    path.write_bytes(content)
+    found = inspect(Upload((NamedFile(path, path.name),)), Selection(vectors="embedding", names="_id"))
+    told = {"inspection": found.model_dump(mode="json"), "selection": found.selection.model_dump(mode="json")}
+    shape = {"n": len(x), "d": x.shape[1]}
+    row = embedding(name or prefix, filename=path.name, format="jsonl", **told | shape | columns)
+    store(context, content)
+    digest = sha256(content).hexdigest()
+    row.files = [EmbeddingFile(position=0, filename=path.name, file_sha256=digest)]
+    with context.sessions.begin() as session:
+        session.merge(StoredFile(sha256=digest, size_bytes=len(content)))
+        session.flush()
+        session.add(row)
+    return row.id

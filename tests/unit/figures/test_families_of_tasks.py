@@ -1,0 +1,101 @@
+"""Isotropy against performance over embeddings: the figure of a family, the rank correlation and its sentence."""
+
+from itertools import permutations
+
+import pytest
+from scipy.stats import spearmanr
+
+from app.db.models import TaskStatus
+from app.db.task import Chosen, JudgedVariant, Reported
+from app.tasks.family import Member
+from app.tasks.family_figures import family_figure
+from app.tasks.rank_relation import rank_relation, relation_of, statement
+
+
+def variant(isoscore, value, name="as it is"):
+    report = Reported(
+        value=value, low=value - 0.02, high=value + 0.01, difference=0, difference_low=0, difference_high=0
+    )
+    return JudgedVariant(
+        name=name, method="none", parameters={}, dimensions="all", storage="float32", bytes=1536, isoscore=isoscore,
+        choose=Chosen(value=value), report=report, recall_of_exact=1.0,
+    )  # fmt: skip
+
+
+def member(place, isoscore, value, *, layer=None, series=None, chosen=None):
+    as_it_is = None if value is None else variant(isoscore, value)
+    return Member(
+        task_id=f"t{place}", embedding_id=f"e{place}", name=f"embedding {place}", series=series, layer=layer,
+        pooling=None, status=TaskStatus.FINISHED, error=None, as_it_is=as_it_is, chosen=chosen or as_it_is, report=100,
+    )  # fmt: skip
+
+
+def layers(count, value=lambda layer: 0.5 + layer / 100):
+    return [member(i, 0.1 * i, value(i), layer=i, series="s", chosen=variant(0.9, 0.8, "PCA-8")) for i in range(count)]
+
+
+def test_each_embedding_has_two_points_with_intervals_and_lines_join_layers_in_order():
+    figure = family_figure([*layers(3), member(9, 0.35, 0.7)], "ndcg@10")
+    rows = [row[:4] for row in figure.table.rows]
+    assert rows[:2] == [["embedding 0", 0, "as it is", "as it is"], ["embedding 0", 0, "chosen", "PCA-8"]]
+    assert rows[-1] == ["embedding 9", None, "as it is", "as it is"]
+    drawn = figure.draw()
+    lines = [trace for trace in drawn.data if trace.mode == "lines"]
+    assert [list(line.x) for line in lines] == [pytest.approx([0, 0.1, 0.2]), [0.9] * 3]
+    points = [trace for trace in drawn.data if trace.mode == "markers+text"]
+    assert [len(trace.x) for trace in points] == [2, 2, 2, 1]
+    assert [trace.text[0] for trace in points] == ["0", "1", "2", ""]
+    assert len({trace.marker.color for trace in points}) == 4
+    assert points[0].error_y.arrayminus[0] == pytest.approx(0.02)
+    assert {trace.name for trace in drawn.data if trace.showlegend is not False} == {
+        "embedding 9",
+        "Layers as they are",
+        "Layers with the chosen variant",
+    }
+    assert "Lines join layers in order" in figure.caption
+
+
+def test_one_embedding_has_no_figure_and_an_undefined_isoscore_is_told_and_listed():
+    assert family_figure([member(0, 0.1, 0.5), member(1, None, None)], "ndcg@10") is None
+    figure = family_figure([member(0, 0.1, 0.5), member(1, 0.2, 0.5), member(2, None, 0.6)], "ndcg@10")
+    assert "IsoScore of 1 embedding is undefined." in figure.caption
+    assert len(figure.table.rows) == 3
+    assert "Lines join" not in figure.caption
+
+
+def test_names_are_no_markup():
+    bad = member(0, 0.1, 0.5)._replace(name="<b>%{x}")
+    figure = family_figure([bad, member(1, 0.2, 0.6)], "ndcg@10")
+    assert "<b>" not in str(figure.draw())
+
+
+@pytest.mark.parametrize("values", [[1, 2, 3, 4, 5], [3, 1, 2, 5, 4], [1, 1, 2, 2, 5]])
+def test_rho_is_spearmans_and_p_counts_all_orders(values):
+    points = tuple((float(i), float(value)) for i, value in enumerate(values))
+    found = rank_relation(points)
+    expected = spearmanr(*zip(*points, strict=True)).statistic
+    assert found.rho == pytest.approx(expected)
+    orders = [spearmanr(range(len(values)), order).statistic for order in permutations(values)]
+    assert found.p == pytest.approx(sum(abs(rho) >= abs(expected) - 1e-9 for rho in orders) / len(orders))
+
+
+def test_above_seven_embeddings_orders_are_drawn():
+    found = rank_relation(tuple((float(i), float(i)) for i in range(12)))
+    assert (found.rho, found.p) == (pytest.approx(1), 1 / 10_000)
+    assert rank_relation(tuple((float(i), 1.0) for i in range(8))).rho is None
+
+
+def test_the_sentence_says_no_more_than_there_is():
+    assert statement(layers(5), "ndcg@10").startswith(
+        "Of these 5 embeddings as they are, the more isotropic score higher"
+    )
+    assert "score lower" in statement(layers(5, lambda layer: 0.5 - layer / 100), "ndcg@10")
+    assert "No clear relation" in statement(layers(5, lambda layer: 0.5 + (layer % 2) / 100), "ndcg@10")
+    assert "no rank correlation" in statement(layers(5, lambda _: 0.5), "ndcg@10")
+    assert relation_of(layers(4)) is None
+    few = statement(layers(4), "ndcg@10")
+    assert few == (
+        "embedding 3 is the most isotropic as it is and scores 0.530 nDCG@10, the highest here. "
+        "A rank correlation needs at least 5 embeddings."
+    )
+    assert "embedding 0 scores highest: 0.500." in statement(layers(3, lambda layer: 0.5 - layer / 10), "ndcg@10")

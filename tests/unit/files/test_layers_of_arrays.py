@@ -1,0 +1,117 @@
+"""Arrays [layers, n, d]: a part for each layer, which is chosen as an array is."""
+
+import io
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from isoscope.core.errors import InvalidError, TooLargeError
+from isoscope.files import arrays
+from isoscope.files.inspection import inspect
+from isoscope.files.matrix import open_matrix
+from isoscope.files.selection import Selection
+from isoscope.files.upload import NamedFile, Upload
+
+X = np.random.default_rng(0).normal(size=(3, 50, 8)).astype(np.float32)
+LABELS = np.arange(50) % 3
+
+
+def npy(x):
+    stream = io.BytesIO()
+    np.save(stream, x)
+    return stream.getvalue()
+
+
+def npz(save=np.savez, **named):
+    stream = io.BytesIO()
+    save(stream, **named)
+    return stream.getvalue()
+
+
+FILES = {
+    "npy": ("x.npy", npy(X), "array"),
+    "npz": ("x.npz", npz(states=X), "states"),
+    "compressed npz": ("x.npz", npz(np.savez_compressed, states=X), "states"),
+    "safetensors": ("x.safetensors", safetensors.numpy.save({"states": X}), "states"),
+}
+
+
+@pytest.fixture
+def written(tmp_path):
+    def of(name, content):
+        (tmp_path / name).write_bytes(content)
+        return NamedFile(tmp_path / name, name)
+
+    return of
+
+
+def rows_of(upload, vectors, transpose=False):
+    matrix = open_matrix(upload, Selection(vectors=vectors, transpose=transpose))
+    return np.concatenate(list(matrix.chunks()))
+
+
+@pytest.mark.parametrize("case", FILES)
+@pytest.mark.parametrize("transpose", [False, True])
+def test_each_layer_is_a_part_with_its_own_rows(written, case, transpose):
+    name, content, stack = FILES[case]
+    upload = Upload((written(name, content),))
+    found = inspect(upload)
+    assert [(one.name, one.n, one.d, one.stack, one.layer) for one in found.parts] == [
+        (f"{stack}[{layer}]", 50, 8, stack, layer) for layer in range(3)
+    ]
+    assert (found.selection.vectors, found.layer) == (f"{stack}[2]", 2)
+    for layer in range(3):
+        expected = X[layer].T if transpose else X[layer]
+        np.testing.assert_array_equal(rows_of(upload, f"{stack}[{layer}]", transpose), expected)
+
+
+def test_layers_stand_beside_matrices_and_labels_of_as_many_rows(written):
+    content = npz(states=X, weights=np.zeros((2, 2)), label=LABELS)
+    found = inspect(Upload((written("x.npz", content),)))
+    assert [one.name for one in found.parts] == ["weights", "states[0]", "states[1]", "states[2]"]
+    assert (found.selection.vectors, found.selection.labels) == ("states[2]", "label")
+
+
+def test_a_telling_name_of_all_layers_comes_before_a_larger_matrix(written):
+    content = npz(embeddings=X, weights=np.zeros((100, 100)))
+    assert inspect(Upload((written("x.npz", content),))).selection.vectors == "embeddings[2]"
+
+
+def test_of_a_matrix_there_is_no_layer(written):
+    assert inspect(Upload((written("x.npy", npy(X[0])),))).layer is None
+
+
+def test_shards_are_joined_layer_by_layer(written):
+    upload = Upload((written("a.npy", npy(X[:, :20])), written("b.npy", npy(X[:, 20:]))))
+    found = inspect(upload)
+    assert [(one.name, one.n, one.layer) for one in found.parts] == [(f"array[{k}]", 50, k) for k in range(3)]
+    np.testing.assert_array_equal(rows_of(upload, "array[1]"), X[1])
+
+
+def test_shards_with_other_numbers_of_layers_are_refused(written):
+    upload = Upload((written("a.npy", npy(X)), written("b.npy", npy(X[:2]))))
+    with pytest.raises(InvalidError, match="need the same arrays or columns"):
+        inspect(upload)
+
+
+def test_names_and_labels_need_a_row_for_each_row_of_a_layer(written):
+    vectors = (written("x.npy", npy(X)),)
+    found = inspect(Upload(vectors, written("rows.npy", npy(LABELS))))
+    assert found.selection.labels == "array"
+    with pytest.raises(InvalidError, match=r"rows\.npy: expected a row for each vector, .*got 150") as caught:
+        inspect(Upload(vectors, written("rows.npy", npy(np.arange(150)))))
+    assert caught.value.field == "annotations"
+
+
+def test_an_array_called_as_a_layer_is_refused(written):
+    content = safetensors.numpy.save({"x": X, "x[1]": X[0]})
+    with pytest.raises(InvalidError, match=r"x\[1\].* is both an array and a layer of one"):
+        inspect(Upload((written("x.safetensors", content),)))
+
+
+def test_many_arrays_of_many_layers_are_refused(written, monkeypatch):
+    monkeypatch.setattr(arrays, "MAX_PARTS", 5)
+    content = npz(a=X, b=X)
+    with pytest.raises(TooLargeError, match="have 6 layers in all, more than 5"):
+        inspect(Upload((written("x.npz", content),)))
