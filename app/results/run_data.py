@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
-from sqlalchemy import ColumnElement, and_, func, literal, select, true
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy import ColumnElement, func, or_, select
+from sqlalchemy.orm import Session
 
 from app.context import Context
 from app.db.models import Run, RunFigure, Split, Step
@@ -51,58 +51,38 @@ def list_logged(context: Context, of: Of, quantity: Quantity) -> Logged[float]:
     """Task loss or penalty of all runs of an experiment, or of those by id."""
     column = getattr(Step, quantity)
     with context.sessions() as session:
-        extent = _extent(session, of, column)
-        rows = _rows(session, of, column, [column], extent)
-        values = ((run_id, step, value) for run_id, step, value in rows)
-        return Logged(_gathered(values), extent.total, extent.apart)
+        total, apart = _extent(session, of, column)
+        return Logged(_gathered(_rows(session, of, column, [column], apart)), total, apart)
 
 
 def list_looks(context: Context, of: Of, measures: Sequence[str]) -> Logged[Layers]:
     """Some measures by layer, first layer first, at every step at which a run was looked at."""
     with context.sessions() as session:
-        extent = _extent(session, of, Step.layers)
-        rows = _rows(session, of, Step.layers, [Step.layers[measure] for measure in measures], extent)
+        total, apart = _extent(session, of, Step.layers)
+        rows = _rows(session, of, Step.layers, [Step.layers[measure] for measure in measures], apart)
         looks = ((run_id, step, dict(zip(measures, values, strict=True))) for run_id, step, *values in rows)
-        return Logged(_gathered(looks), extent.total, extent.apart)
+        return Logged(_gathered(looks), total, apart)
 
 
-class _Extent(NamedTuple):
-    """How many values there are, the last step of any run, and how many steps lie between two that are read."""
-
-    total: int
-    longest: int
-    apart: int
-
-
-def _extent(session: Session, of: Of, column: Any) -> _Extent:
-    last = select(func.max(Step.step)).where(Step.run_id == Run.id).correlate(Run).scalar_subquery()
-    ends = select(last.label("last")).where(_among(of)).subquery()
-    known = select(func.count(column)).select_from(Run).join(Step, Step.run_id == Run.id)
-    total = known.where(_among(of)).scalar_subquery()
-    runs, longest, values = session.execute(select(func.count(), func.max(ends.c.last), total).select_from(ends)).one()
-    if values <= MOST_VALUES:
-        return _Extent(values, longest, 1)
-    return _Extent(values, longest, -(-longest // max(MOST_VALUES // runs, FEWEST_EACH)))
+def _extent(session: Session, of: Of, column: Any) -> tuple[int, int]:
+    """How many values there are, and how many steps lie between two that are read."""
+    steps = select(func.count(column), func.max(Step.step), func.count(Step.run_id.distinct()))
+    total, longest, runs = session.execute(steps.join(Run, Run.id == Step.run_id).where(_among(of))).one()
+    return total, 1 if total <= MOST_VALUES else -(-longest // max(MOST_VALUES // runs, FEWEST_EACH))
 
 
-def _rows(
-    session: Session, of: Of, column: Any, wanted: Sequence[ColumnElement[Any]], extent: _Extent
-) -> Iterable[Any]:
-    """Run, step and what is wanted: of every step that has the column, or of every so many steps of the last."""
-    known = (_among(of), column.is_not(None))
-    picked = select(Step.run_id, Step.step, *wanted).select_from(Run)
-    if extent.apart == 1:
-        read = picked.join(Step, Step.run_id == Run.id)
-    else:
-        # Looked up in the index, run by run and end by end: to group all steps takes a database seconds.
-        ends = select(literal(0).label("step")).cte("ends", recursive=True)
-        ends = ends.union_all(select(ends.c.step + extent.apart).where(ends.c.step < extent.longest))
-        inner = aliased(Step)
-        within = (inner.run_id == Run.id, inner.step > ends.c.step - extent.apart, inner.step <= ends.c.step)
-        there = select(inner.step).where(*within, getattr(inner, column.key).is_not(None))
-        last = there.order_by(inner.step.desc()).limit(1).correlate(Run, ends).scalar_subquery()
-        read = picked.join(ends, true()).join(Step, and_(Step.run_id == Run.id, Step.step == last))
-    return session.execute(read.where(*known).order_by(Step.run_id, Step.step))
+def _rows(session: Session, of: Of, column: Any, wanted: Sequence[ColumnElement[Any]], apart: int) -> Iterable[Any]:
+    """Run, step and what is wanted, of every step that has the column, or of every ``apart`` steps the last."""
+    known = select(Step.run_id, Step.step, *(one.label(f"wanted_{place}") for place, one in enumerate(wanted)))
+    known = known.join(Run, Run.id == Step.run_id).where(_among(of), column.is_not(None))
+    if apart == 1:
+        return session.execute(known.order_by(Step.run_id, Step.step))
+    # One scan by a window: to look each of them up in the index takes three times as long.
+    later = func.lead(Step.step).over(partition_by=Step.run_id, order_by=Step.step)
+    steps = known.add_columns(later.label("later")).subquery().c
+    last = or_(steps.later.is_(None), (steps.later + apart - 1) // apart > (steps.step + apart - 1) // apart)
+    picked = [one for one in steps if one is not steps.later]
+    return session.execute(select(*picked).where(last).order_by(steps.run_id, steps.step))
 
 
 def _gathered(rows: Iterable[tuple[str, int, Value]]) -> dict[str, list[tuple[int, Value]]]:
