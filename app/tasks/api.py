@@ -79,7 +79,9 @@ class RankRelationOut(Row):
 
     embeddings: int
     rho: float | None
-    p: float | None
+    p: Annotated[
+        float | None, Field(description="Null where layers of one model, which depend on each other, are among them.")
+    ]
 
 
 class FamilyOut(BaseModel):

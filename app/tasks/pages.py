@@ -15,7 +15,7 @@ from app.tasks.family import read_family
 from app.tasks.family_figures import family_figure, figures_of
 from app.tasks.figures import roles_of, task_figures
 from app.tasks.others import Choice, judge_others, list_others
-from app.tasks.rank_relation import relation_of, statement
+from app.tasks.rank_relation import statement
 from app.tasks.service import (
     LAUNCHABLE,
     WITH_QUERIES,
@@ -125,7 +125,6 @@ def _task_page(request: Request, context: Context, task: TaskRun, problem: Isosc
             "waiting": [one for one in members if one.status in UNFINISHED_TASK],
             "family": family_figure(members, task.results.metric),
             "statement": statement(members, task.results.metric),
-            "relation": relation_of(members),
             "others": list_others(context, task),
             "problem": problem,
         }

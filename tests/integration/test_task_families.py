@@ -115,9 +115,9 @@ def test_every_layer_is_judged_with_the_queries_of_its_layer_and_drawn_in_order(
     assert {one["status"] for one in family["members"]} == {"finished"}, family
     scores = [one["as_it_is"]["report"]["value"] for one in family["members"]]
     assert scores == sorted(scores)
-    assert family["relation"] == {"embeddings": 6, "rho": pytest.approx(1), "p": pytest.approx(2 / 720)}
+    assert family["relation"] == {"embeddings": 6, "rho": pytest.approx(1), "p": None}
     page = client.get(f"/tasks/{task}").text
-    assert "the more isotropic score higher on nDCG@10: Spearman rho = 1.0" in page
+    assert "IsoScore and nDCG@10 have Spearman rho = 1.0. Layers of one model depend" in page
     assert "Judge every layer" not in page
     other = family["members"][0]["task_id"]
     assert f'href="/tasks/{other}"' in page
