@@ -184,7 +184,7 @@ def test_a_trial_that_nobody_waits_for_leaves_no_map_behind(ask, settings, sessi
     assert post_process(trial_id, settings, "cpu") == ()
     assert set(settings.files.iterdir()) == before
     with sessions() as session:
-        assert session.query(StoredFile).count() == 1
+        assert {file.sha256 for file in session.query(StoredFile)} == {path.name for path in before}
     assert post_process("gone", settings, "cpu") == ()
 
 
