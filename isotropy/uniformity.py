@@ -12,12 +12,10 @@ from isotropy.cosine import unit_rows
 from isotropy.points import at_least_float32, require_points
 from isotropy.score import Score, there_are
 from isotropy.spectrum import CHUNK_ROWS
+from isotropy.tiles import TILE_ROWS, tiles
 
 T = 2
 """Sharpness of the Gaussian kernel, as in the paper and its code."""
-
-TILE_ROWS = 1024
-"""Rows whose pairs with as many others are held at once: 4 MB in float32."""
 
 
 def uniformity(x: Tensor) -> Score:
@@ -38,24 +36,66 @@ def uniformity(x: Tensor) -> Score:
     present = x.any(dim=1)
     if not present.all():
         x = x[present]
-    n = len(x)
-    if n < 2:
-        return Score.undefined(f"Uniformity needs at least 2 rows that are not zero; {there_are(n)}.")
-    a, halves = _centred_directions(x)
-    if not halves.isfinite().all():
+    if len(x) < 2:
+        return _too_few(len(x))
+    directions = Directions(x, torch.ones(len(x), dtype=torch.int64, device=x.device))
+    if not directions.halves.isfinite().all():
         return Score.undefined("Uniformity is not finite: some points are NaN or infinite.")
+    for rows, columns in tiles(len(x)):
+        directions.exponents(rows, columns)
+    return directions.uniformity()
 
-    total = torch.zeros((), dtype=torch.float64, device=x.device)
-    for i in range(0, n, TILE_ROWS):
-        rows = slice(i, i + TILE_ROWS)
-        for j in range(i, n, TILE_ROWS):
-            columns = slice(j, j + TILE_ROWS)
-            exponents = torch.addmm(halves[columns], a[rows], a[columns].T).add_(halves[rows, None])
-            if i == j:
-                exponents.triu_(1)  # the rest adds exp(0) - 1
-            # Of exp - 1, as exp alone would keep no digits of what tells a narrow cone from a single direction.
-            total += exponents.expm1_().sum(dtype=torch.float64)
-    return Score.within(math.log1p(float(total) / (n * (n - 1) / 2)), -4 * T, 0)
+
+class Directions:
+    """The directions u of points about their mean, and the sum of exp(-2 ||u - v||^2) - 1 over the pairs so far.
+
+    Args:
+        x: points [n, d], n at least 1, finite.
+        times: how often each of them counts, int64 [n]; 0 for a row of zeros, which has no direction.
+
+    """
+
+    def __init__(self, x: Tensor, times: Tensor) -> None:
+        self._a, self.halves = _centred_directions(x)
+        self._n = int(times.sum())
+        self._times = None if bool((times == 1).all()) else times.to(self._a)
+        self._total = torch.zeros((), dtype=torch.float64, device=x.device)
+        rows = min(len(x), TILE_ROWS)
+        self._tile, self._work = self._a.new_empty(2, rows * rows).unbind()
+
+    def exponents(self, rows: slice, columns: slice) -> Tensor:
+        """Return -2 ||u - v||^2 [rows, columns] of a tile, and add its pairs; the next tile overwrites it."""
+        exponents = self.within(self._tile, rows, columns)
+        torch.addmm(self.halves[columns], self._a[rows], self._a[columns].T, out=exponents)
+        exponents.add_(self.halves[rows, None])
+        # Of exp - 1, as exp alone would keep no digits of what tells a narrow cone from a single direction.
+        terms = torch.expm1(exponents, out=self.work(rows, columns))
+        if rows == columns:
+            terms.triu_(1)  # the rest adds exp(0) - 1
+        if self._times is not None:
+            terms.mul_(self._times[columns]).mul_(self._times[rows, None])
+        self._total += terms.sum(dtype=torch.float64)
+        return exponents
+
+    def work(self, rows: slice, columns: slice) -> Tensor:
+        """Return numbers as many as a tile has, [rows, columns], to be written until the next tile."""
+        return self.within(self._work, rows, columns)
+
+    def uniformity(self) -> Score:
+        """Return that of all points, once all pairs were added."""
+        if self._n < 2:
+            return _too_few(self._n)
+        return Score.within(math.log1p(float(self._total) / (self._n * (self._n - 1) / 2)), -4 * T, 0)
+
+    @staticmethod
+    def within(numbers: Tensor, rows: slice, columns: slice) -> Tensor:
+        """Return the first of some numbers as a tile [rows, columns]."""
+        shape = (rows.stop - rows.start, columns.stop - columns.start)
+        return numbers[: shape[0] * shape[1]].view(shape)
+
+
+def _too_few(n: int) -> Score:
+    return Score.undefined(f"Uniformity needs at least 2 rows that are not zero; {there_are(n)}.")
 
 
 def _centred_directions(x: Tensor) -> tuple[Tensor, Tensor]:
