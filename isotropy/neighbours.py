@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from isotropy.points import at_least_float32, require_points, scaled
+from isotropy.points import at_least_float32, lengths, require_points, scaled
 from isotropy.products import Limit, Products, as_far, block_rows, measured, unit_roundoff
 from isotropy.tiles import least_of_each
 
@@ -16,6 +17,9 @@ FAST_BFLOAT16 = ("amx_bf16", "avx512_bf16")
 """Names by which processors say that they multiply bfloat16 in tiles or in vectors."""
 ROUNDINGS = 4
 """Roundings of their coordinates that may part two equal distances: 3.2 were the most in rotated lattices and codes."""
+
+SPARE = 9
+"""Candidates beyond k that tiles of precise products leave room for rounding with: each costs merges."""
 
 
 @dataclass(frozen=True)
@@ -106,16 +110,22 @@ class Search:
         n = len(x)
         self.k = min(k, max(n - 1, 0))
         self.candidates = min(2 * self.k + 12, n - 1)
-        """Of each row, to be measured at first."""
+        """Of each row, to be measured at first, where products may be rough."""
         self._roundoff = unit_roundoff(x.dtype)
         self._distances = torch.empty(n, self.k, dtype=torch.float64, device=x.device)
         self._indices = torch.empty(n, self.k, dtype=torch.int64, device=x.device)
         self._left = torch.arange(n if self.k else 0, device=x.device)
 
+    @cached_property
+    def lengths(self) -> Tensor:
+        """Of the points, float64 [n]."""
+        return lengths(self.points)
+
     def settle(self, tile: Callable[[slice, slice], Tensor], dtype: torch.dtype, limit: Limit = as_far) -> None:
         """Search all rows at once: see ``isotropy.tiles.least_of_each`` and ``isotropy.products.measured``."""
         n = len(self.points)
-        least, others = least_of_each(n, self.candidates, dtype, self.points.device, tile)
+        count = min(self.k + SPARE, n - 1)
+        least, others = least_of_each(n, count, dtype, self.points.device, tile)
         unsettled = []
         for rows in torch.split(self._left, block_rows(n)):
             found = measured(self.points, rows, least[rows], others[rows], self.k, limit)
@@ -135,8 +145,7 @@ class Search:
                 self._distances[rows], self._indices[rows], settled = products.nearest(rows, self.k)
                 unsettled.append(rows[~settled])
             self._left = torch.cat(unsettled)
-        lengths = torch.linalg.vector_norm(self.points, dim=1, dtype=torch.float64)
-        sizes = lengths * (self._scale / max(d, 1) ** 0.5)
+        sizes = self.lengths * (self._scale / max(d, 1) ** 0.5)
         return Neighbours(self._distances * self._scale, self._indices, sizes, self._roundoff)
 
 

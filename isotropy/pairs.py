@@ -41,20 +41,20 @@ def pairs_of(x: Tensor, k: int) -> Pairs:
     points = x if len(distinct) == len(x) else x[distinct]
     precisions = fast_precisions(x.device)
     search = Search(points, k)
-    if not (search.k and _serves_both(search.points, precisions)):
+    if not (search.k and _serves_both(search, precisions)):
         return Pairs(distinct, nearest_neighbours(points, k), uniformity(x))
-    bounds = ByDirection(search.points, times[distinct] * search.points.any(dim=1))
+    bounds = ByDirection(search.points, search.lengths, times[distinct] * (search.lengths > 0))
     search.settle(bounds.tile, search.points.dtype, bounds.limit)
     return Pairs(distinct, search.finish(precisions), bounds.directions.uniformity())
 
 
-def _serves_both(points: Tensor, precisions: list[torch.dtype]) -> bool:
+def _serves_both(search: Search, precisions: list[torch.dtype]) -> bool:
     """Return whether products in the precision of the points are best for neighbors too."""
-    if torch.bfloat16 in precisions or points.dtype not in precisions:
+    dtype = search.points.dtype
+    if torch.bfloat16 in precisions or dtype not in precisions:
         return False
-    longest = float(torch.linalg.vector_norm(points, dim=1, dtype=torch.float64).max())
     # 6: about their median, points are at most 1 + sqrt(2) times as long as the longest.
-    return not multiplies_exactly(points, 6 * longest**2, points.dtype)
+    return not multiplies_exactly(search.points, 6 * float(search.lengths.max()) ** 2, dtype)
 
 
 class ByDirection:
@@ -64,15 +64,16 @@ class ByDirection:
 
     Args:
         points: [n, d], float32 or float64, none greater than 2: see ``isotropy.points.scaled``.
+        lengths: of the points, float64 [n].
         times: how often each counts, see ``isotropy.uniformity.Directions``.
 
     """
 
-    def __init__(self, points: Tensor, times: Tensor) -> None:
+    def __init__(self, points: Tensor, lengths: Tensor, times: Tensor) -> None:
         self.directions = Directions(points, times)
         self._d = points.shape[1]
         self._dtype = points.dtype
-        self._lengths = torch.linalg.vector_norm(points, dim=1, dtype=torch.float64)
+        self._lengths = lengths
         self._offsets = self._lengths - self._lengths.mean()
         self._rounded_lengths, self._rounded_offsets = self._lengths.to(points), self._offsets.to(points)
         self._halved = self._rounded_lengths / -2

@@ -77,7 +77,8 @@ class Products:
             kept = centred.to(precision)
             self._kept[rows] = kept
             squares[rows] = _squares(centred)
-            rho = max(rho, float((_squares(centred - kept) / squares[rows]).nan_to_num(0).max()) ** 0.5)
+            if precision != exact:
+                rho = max(rho, float((_squares(centred - kept) / squares[rows]).nan_to_num(0).max()) ** 0.5)
         self._points = points
         self.precision = precision
         self._candidates = candidates

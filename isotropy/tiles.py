@@ -10,7 +10,10 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 TILE_ROWS = 1024
-"""Points whose pairs with as many others are held at once: 4 MB in float32, which stay in the cache."""
+"""Points at most whose pairs with as many others are held at once: 4 MB in float32, which stay in the cache."""
+
+FEW_ROWS = 256
+"""Points of a tile where there are few: its products with itself count each pair twice, so that tiles are small too."""
 
 GROUP = 16
 """Bounds of which only the least is looked at first."""
@@ -21,8 +24,9 @@ PENDING = 100_000
 
 def spans(n: int) -> Iterator[slice]:
     """Yield the slices of n points between which tiles lie."""
-    for start in range(0, n, TILE_ROWS):
-        yield slice(start, min(start + TILE_ROWS, n))
+    rows = min(TILE_ROWS, max(FEW_ROWS, n // 8))
+    for start in range(0, n, rows):
+        yield slice(start, min(start + rows, n))
 
 
 def tiles(n: int) -> Iterator[tuple[slice, slice]]:

@@ -7,6 +7,7 @@ from isotropy import pairs as module
 from isotropy import tiles
 from isotropy.neighbours import nearest_neighbours
 from isotropy.pairs import ByDirection, pairs_of
+from isotropy.points import lengths
 from isotropy.products import Products
 from isotropy.uniformity import uniformity
 
@@ -75,7 +76,7 @@ def test_rounding_takes_no_distance_beyond_its_limit(cloud, dtype):
     x = x / x.abs().max()
     n, everybody = len(x), slice(0, len(x))
     squares = (x.double()[:, None] - x.double()).square().sum(2)
-    bounds = ByDirection(x, x.any(dim=1).long())
+    bounds = ByDirection(x, lengths(x), x.any(dim=1).long())
     rounded = bounds.tile(everybody, everybody).double()
     rows = torch.arange(n).repeat_interleave(n)
     limits = bounds.limit(rows, squares.flatten()).view(n, n)
