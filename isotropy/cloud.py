@@ -19,7 +19,8 @@ from isotropy.dealing import Dealing, Duplicates, by_groups
 from isotropy.equal_sizes import Neighbourhoods
 from isotropy.isoscore import isoscore_from_covariance, participation_ratio
 from isotropy.jackknife import BLOCKS, Jackknife, blocks_within
-from isotropy.neighbours import Neighbours, distinct_rows
+from isotropy.neighbours import Neighbours
+from isotropy.pairs import Pairs, pairs_of
 from isotropy.partition import PartitionFunction
 from isotropy.rows import OfDimensions, Points, kept_rows
 from isotropy.sample import Sample
@@ -196,24 +197,30 @@ class Cloud:
             partition.update(chunk if self.unit == 1 else chunk * self.unit)
         return partition
 
-    @cached_property
+    @property
     def pairs(self) -> Tensor:
         """The rows whose pairs are looked at, [at most ``PAIR_ROWS``, d]."""
         # The sample is in random order, so that its head is a sample too.
         return self.sample[:PAIR_ROWS]
 
+    @cached_property
+    def of_pairs(self) -> Pairs:
+        """What these pairs say, looked at once; of neighbors one more than measures take, to know where it is tied."""
+        return pairs_of(self.pairs, NEIGHBOURS + 1)
+
     @property
     def neighbours(self) -> Neighbours:
-        """The nearest among the distinct of ``pairs``: a copy of a point tells nothing of its surroundings."""
-        return self.neighbourhoods.whole
+        """The nearest among the distinct of ``pairs``."""
+        return self.of_pairs.neighbours
 
     @cached_property
     def neighbourhoods(self) -> Neighbourhoods:
         """The same of fewer of these rows, and of each block of them."""
-        distinct = distinct_rows(self.pairs)
+        distinct = self.of_pairs.distinct
         places = self.rows[: len(self.pairs)][distinct].numpy()
-        # One more, to know where the last of them is tied with it.
-        return Neighbourhoods(self.pairs[distinct], self.dealing.of(places, BLOCKS), NEIGHBOURS + 1)
+        return Neighbourhoods(
+            self.pairs[distinct], self.dealing.of(places, BLOCKS), NEIGHBOURS + 1, self.of_pairs.neighbours
+        )
 
     @cached_property
     def bars(self) -> Tensor:
