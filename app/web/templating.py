@@ -215,8 +215,16 @@ templates = Jinja2Templates(env=create_environment())
 
 
 def confirm_deletion(
-    request: Request, section: str, name: str, loss: str, back: str, used_by: Sequence[Experiment] = ()
+    request: Request,
+    section: str,
+    name: str,
+    loss: str,
+    back: str,
+    *,
+    lost_too: str = "",
+    used_by: Sequence[Experiment] = (),
 ) -> Response:
     """Ask before deleting what is called ``name``: say what is lost or still uses it, and link the way ``back``."""
-    shown = {"section": section, "name": name, "loss": loss, "back": back, "used_by": used_by}
+    told = " ".join(filter(None, (loss, lost_too)))
+    shown = {"section": section, "name": name, "loss": told, "back": back, "used_by": used_by}
     return templates.TemplateResponse(request, "web/confirm_delete.html", shown)
