@@ -8,8 +8,7 @@ from sqlalchemy import BigInteger, ForeignKey, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.core.student import block_degrees, quantile
-from app.db.models.base import Base
-from app.db.models.described import Described
+from app.db.models.base import Base, Described
 from app.db.states import EmbeddingOrigin, EmbeddingStatus, FileRole, MeasurementStatus, Pooling, ResultStatus, RowsBy
 from app.db.types import new_id, utcnow
 from isotropy.catalog import MEASURES

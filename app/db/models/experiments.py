@@ -9,8 +9,7 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.db.config import RunConfig, TrainingConfig
 from app.db.dry_run_results import DryRunResults
-from app.db.models.base import Base
-from app.db.models.described import Described
+from app.db.models.base import Base, Described
 from app.db.reported_config import AnyConfig, ConfigColumn, ReportedConfig
 from app.db.states import ChoiceKind, DatasetOrigin, ExperimentOrigin, ImportStatus, ResultStatus, RunStatus
 from app.db.study import Search
