@@ -9,8 +9,7 @@ from isoscope.core.errors import InvalidError
 from isoscope.files.matrix import Matrix
 from isotropy.cloud import PAIR_ROWS, SAMPLE_ROWS
 from isotropy.findings.drift import Shared
-from isotropy.rows import kept_rows
-from isotropy.sample import draw
+from isotropy.rows import draw, kept_rows
 
 # A covariance of this many dimensions takes 2 GiB, and several are held at once.
 MAX_DIMENSIONS = 16_384

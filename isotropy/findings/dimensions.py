@@ -8,8 +8,7 @@ from torch import Tensor
 
 from isotropy.findings.examined import Defect, Examined
 from isotropy.findings.finding import Severity, judge, percent, score_effects
-from isotropy.findings.gaps import Gap, greatest_gap
-from isotropy.findings.limits import limit
+from isotropy.findings.limits import Gap, greatest_gap, limit
 from isotropy.rows import kept_rows
 
 ROUNDING = 1e-12

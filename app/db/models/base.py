@@ -9,7 +9,8 @@ from sqlalchemy import JSON, Enum, MetaData, String, Text, event
 from sqlalchemy.orm import DeclarativeBase, Mapped, QueryableAttribute, mapped_column
 from sqlalchemy.types import TypeEngine
 
-from app.db.types import Typed, UtcDateTime
+from app.db.states import ResultStatus
+from app.db.types import Typed, UtcDateTime, new_id, utcnow
 
 
 def _values(members: Iterable[enum.Enum]) -> list[str]:
@@ -52,6 +53,16 @@ def _take_what_json_holds(_: type[Base], name: str, attribute: QueryableAttribut
             return None if value is None else kind.check(value)
 
         event.listen(attribute, "set", check, retval=True)
+
+
+class Answered:
+    """What is asked for beside a report or before a sweep, and answered by a job: how far the row is."""
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
+    status: Mapped[ResultStatus] = mapped_column(default=ResultStatus.QUEUED, index=True)
+    error: Mapped[str | None] = mapped_column(Text)
+    attempts: Mapped[int] = mapped_column(default=0)
+    created_at: Mapped[datetime] = mapped_column(default=utcnow)
 
 
 class Described:

@@ -5,14 +5,14 @@ import shutil
 import sqlite3
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from sqlalchemy import Connection, Engine, Inspector, inspect, make_url, text
 
 from app.core.settings import Settings
-from app.db.session import create_database_engine
+from app.db.session import engine_on
 from app.operations.backup.manifest import Engine as EngineName
 from app.queue import ENGINE_SCHEMA
 from isoscope.core.errors import ConflictError, InvalidError, UnavailableError
@@ -212,10 +212,5 @@ def _plain(url: str) -> str:
     return url.replace("postgresql+psycopg://", "postgresql://", 1)
 
 
-@contextmanager
-def _connected(database: Database) -> Iterator[Engine]:
-    engine = create_database_engine(database.url.replace("postgresql://", "postgresql+psycopg://", 1))
-    try:
-        yield engine
-    finally:
-        engine.dispose()
+def _connected(database: Database) -> AbstractContextManager[Engine]:
+    return engine_on(database.url.replace("postgresql://", "postgresql+psycopg://", 1))
