@@ -1,10 +1,12 @@
 """Embeddings: their files, what was measured of them, and what was made of them."""
 
+import hashlib
+import json
 from datetime import datetime
 from math import hypot
 from typing import Any
 
-from sqlalchemy import BigInteger, ForeignKey, String, Text, UniqueConstraint
+from sqlalchemy import BigInteger, ForeignKey, String, Text, UniqueConstraint, select
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.core.student import block_degrees, quantile
@@ -82,6 +84,10 @@ class Embedding(Described, Base):
     found: Mapped["FigureData | None"] = relationship(
         primaryjoin="and_(FigureData.embedding_id == Embedding.id, FigureData.slug == 'findings')", viewonly=True
     )
+
+    def key_of(self, *asked: Any) -> str:
+        """Return the key of a question about the vectors that are chosen at present."""
+        return hashlib.sha256(json.dumps([self.selection, *asked], sort_keys=True).encode()).hexdigest()
 
     @property
     def findings(self) -> list[dict[str, Any]]:
@@ -255,6 +261,10 @@ class Lookup(Answered, Base):
     results: Mapped[dict[str, Any] | None]
     """Neighbors as in ``FigureData``, of the one row, with its place in the file as ``row``."""
 
+    def is_of(self, embedding: Embedding) -> bool:
+        """Whether it was asked for of the vectors that are chosen now, and not of others chosen before."""
+        return self.key == embedding.key_of(self.name)
+
 
 class Alignment(Answered, Base):
     """How alike two embeddings of the same rows are: the same whichever is named first, so the lower id is."""
@@ -291,3 +301,15 @@ class PostProcessing(Answered, Base):
     Before and after are of the rows held out, in sample of those fitted on, after."""
     state_sha256: Mapped[str | None] = mapped_column(ForeignKey("files.sha256"), index=True)
     """The fitted map as safetensors, for ``isotropy.postprocess.methods.restore``."""
+
+    def is_of(self, embedding: Embedding) -> bool:
+        """Whether it was asked for of the vectors that are chosen now, and not of others chosen before."""
+        return self.key == embedding.key_of(self.method, self.parameters)
+
+
+SAMPLE_SEED = 0
+"""Of the rows that are drawn from an embedding, and of the half of them that methods are fitted on."""
+MAKING = select(Embedding.postprocessing_id).where(
+    Embedding.status == EmbeddingStatus.MAKING, Embedding.postprocessing_id.is_not(None)
+)
+"""Trials that embeddings are being made by."""

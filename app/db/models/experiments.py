@@ -8,9 +8,9 @@ from sqlalchemy import ForeignKey, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.db.config import RunConfig, TrainingConfig
-from app.db.dry_run_results import DryRunResults
 from app.db.models.base import Answered, Base, Described
 from app.db.reported_config import AnyConfig, ConfigColumn, ReportedConfig
+from app.db.run_results import DryRunResults
 from app.db.states import ChoiceKind, DatasetOrigin, ExperimentOrigin, ImportStatus, RunStatus
 from app.db.study import Search
 from app.db.types import Typed, new_id, utcnow

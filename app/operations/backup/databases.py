@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, Engine, Inspector, inspect, make_url, text
 
-from app.core.settings import Settings
+from app.core.settings import Settings, driven
 from app.db.session import engine_on
 from app.operations.backup.manifest import Engine as EngineName
 from app.queue import ENGINE_SCHEMA
@@ -81,8 +81,6 @@ def _without_password(url: str) -> tuple[str, str | None]:
     return plain.render_as_string(hide_password=False), None if password is None else str(password)
 
 
-BESIDE = ("", "-wal", "-shm")
-"""The files of a SQLite database, by what follows its name."""
 ASIDE = "_before_restore"
 
 
@@ -213,4 +211,4 @@ def _plain(url: str) -> str:
 
 
 def _connected(database: Database) -> AbstractContextManager[Engine]:
-    return engine_on(database.url.replace("postgresql://", "postgresql+psycopg://", 1))
+    return engine_on(driven(database.url))
