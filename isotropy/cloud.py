@@ -22,14 +22,12 @@ from isotropy.jackknife import BLOCKS, Jackknife, blocks_within
 from isotropy.neighbours import Neighbours
 from isotropy.pairs import Pairs, pairs_of
 from isotropy.partition import PartitionFunction
-from isotropy.rows import OfDimensions, Points, kept_rows
-from isotropy.sample import Sample
+from isotropy.rows import InUnits, OfDimensions, Points, Sample, kept_rows, unit_for
 from isotropy.score import Score
 from isotropy.spectrum import Moments, scaled_identity, shrink
 from isotropy.spectrum_errors import Decomposed, spectrum_scores
 from isotropy.topology import barcode
 from isotropy.unbiased import FourthMoments, corrected_from_moments
-from isotropy.units import InUnits, unit_for
 
 SAMPLE_ROWS = 32_768
 """Rows drawn from a longer cloud, for what cannot be streamed."""

@@ -18,7 +18,7 @@ from app.core.settings import Settings
 from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import Embedding, EmbeddingStatus, PostProcessing, ResultStatus, StoredFile
-from app.db.result_keys import IN_USE, SEED, is_of
+from app.db.models.embeddings import MAKING, SAMPLE_SEED
 from app.db.session import Sessions
 from app.storage import open_storage
 from app.storage.ledger import Ledger
@@ -82,7 +82,7 @@ def post_process(postprocessing_id: str, settings: Settings, device: str) -> Seq
 
 
 def _post_process(asked: ResultJob[PostProcessing]) -> None:
-    asked.check(current=is_of(asked.row, asked.embedding))
+    asked.check(current=asked.row.is_of(asked.embedding))
     drawn = _draw(asked.embedding, asked.settings)
     trial = try_out(asked.row.method, asked.row.parameters, drawn)
     before = _known_before(asked.embedding, trial, asked.sessions)
@@ -99,7 +99,9 @@ def try_out(method: str, parameters: dict[str, Any], drawn: Drawn) -> HeldOut:
 
     """
     try:
-        return held_out(drawn.points, lambda x: fit(method, x, **parameters), FRACTION, SEED, groups=drawn.together)
+        return held_out(
+            drawn.points, lambda x: fit(method, x, **parameters), FRACTION, SAMPLE_SEED, groups=drawn.together
+        )
     except ValueError as error:
         raise InvalidError(str(error)) from error
 
@@ -112,7 +114,7 @@ def results_of(trial: HeldOut, drawn: Drawn, before: dict[str, Any] | None = Non
         "rows": len(drawn.points),
         "distinct": len(torch.unique(drawn.firsts)),
         "fit_rows": len(trial.fit_rows),
-        "seed": SEED,
+        "seed": SAMPLE_SEED,
         "before": before or _found(Rows(trial.held_out.before.numpy(), labels, groups), MEASURED),
         "after": _found(Rows(trial.held_out.after.numpy(), labels, groups), MEASURED),
         "in_sample": _found(Rows(trial.in_sample.after.numpy(), None, seen), MOMENTS),
@@ -126,7 +128,7 @@ def _of(annotation: list[str] | None, rows: Tensor) -> list[str] | None:
 
 def _draw(embedding: Embedding, settings: Settings) -> Drawn:
     matrix = open_embedding(embedding, settings)
-    points, rows = draw_rows(matrix, SEED)
+    points, rows = draw_rows(matrix, SAMPLE_SEED)
     chosen = matrix.selection
     names, labels, groups = (values_of(matrix, one, rows) for one in (chosen.names, chosen.labels, chosen.groups))
     return Drawn(points, names, labels, groups)
@@ -139,11 +141,14 @@ def _known_before(embedding: Embedding, trial: HeldOut, sessions: Sessions) -> d
     )
     with sessions() as session:
         one = session.scalar(earlier.order_by(PostProcessing.created_at.desc()).limit(1))
-    if one is None or one.results is None or not is_of(one, embedding):
+    if one is None or one.results is None or not one.is_of(embedding):
         return None
     before: dict[str, Any] = one.results["before"]
     # Trials of former versions, which held equal rows apart, do not say how many are distinct.
-    same = "distinct" in one.results and (one.results["fit_rows"], one.results["seed"]) == (len(trial.fit_rows), SEED)
+    same = "distinct" in one.results and (one.results["fit_rows"], one.results["seed"]) == (
+        len(trial.fit_rows),
+        SAMPLE_SEED,
+    )
     told = all("resampled" in one for one in before.values())
     return before if same and told and set(before) == set(MEASURED) else None
 
@@ -192,7 +197,7 @@ def _drop_beyond_budget(session: Session, asked: PostProcessing) -> Sequence[str
     (ids, sizes) = zip(*session.execute(kept), strict=True)
     beyond = [trial_id for trial_id, total in zip(ids, accumulate(sizes), strict=True) if total > MAPS_BYTES]
     oldest = delete(PostProcessing).where(
-        PostProcessing.id.in_(beyond), PostProcessing.id != asked.id, PostProcessing.id.not_in(IN_USE)
+        PostProcessing.id.in_(beyond), PostProcessing.id != asked.id, PostProcessing.id.not_in(MAKING)
     )
     return session.scalars(oldest.returning(PostProcessing.state_sha256)).all()
 
@@ -242,7 +247,7 @@ def _fitted(source: Embedding, judged: PostProcessing | None, settings: Settings
             f"The trial that this was to be made by is gone: other vectors were chosen of {source.name} meanwhile, or "
             "newer trials took its place. Try the method again first."
         )
-    if judged.state_sha256 is None or not is_of(judged, source):
+    if judged.state_sha256 is None or not judged.is_of(source):
         raise ConflictError(f"Other vectors were chosen of {source.name} meanwhile; try the method on them first.")
     return restore(
         judged.method, load_file(fetch(judged.state_sha256, f"map.safetensors of {source.name!r}", settings))

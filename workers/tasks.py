@@ -41,8 +41,7 @@ from isotropy.tasks.variants import Variant, listed, product
 from workers.embeddings.inspection import uploaded
 from workers.failure import record
 from workers.files import fetch, keeping
-from workers.job_rows import job_sessions
-from workers.progress import Progress, StoppedError
+from workers.job_rows import Progress, StoppedError, job_sessions
 
 GROUP = PAIRS[-1]
 TRUTH = "truth.jsonl"

@@ -24,7 +24,7 @@ from app.embeddings.selections import selections_of
 from app.embeddings.service import get_figure_data, get_figures_stored
 from app.embeddings.zeta_curves import ShrinkageDep, ShrinkageQuery, read_shrinkage
 from app.figures.figure import Cell, Figure, Table
-from app.web.tabs import Tab, chosen_tab
+from app.web.responses import Tab, chosen_tab
 from isotropy.catalog import METHODS
 
 LARGE = frozenset(one.slug for one in FIGURES if one.large)

@@ -92,17 +92,7 @@ def create_experiment(context: Context, request: SweepRequest) -> Experiment:
             dataset_id=plan.dataset.id,
             config=plan.config,
             grid=plan.grid,
-            runs=[
-                Run(
-                    position=position,
-                    config=config,
-                    regularizer=config.regularizer,
-                    lam=config.lam,
-                    zeta=config.zeta,
-                    seed=config.seed,
-                )
-                for position, config in enumerate(plan.runs)
-            ],
+            runs=[Run.launched(position, config) for position, config in enumerate(plan.runs)],
         )
         session.add(experiment)
     return get_experiment(context, experiment.id)
@@ -267,17 +257,7 @@ def create_study(context: Context, request: StudyRequest) -> Experiment:
             config=plan.config,
             grid={},
             study=request.search.model_copy(update={"paused": False, "over": False, "why": None}),
-            runs=[
-                Run(
-                    position=position,
-                    config=config,
-                    regularizer=config.regularizer,
-                    lam=config.lam,
-                    zeta=config.zeta,
-                    seed=config.seed,
-                )
-                for position, config in enumerate(baseline)
-            ],
+            runs=[Run.launched(position, config) for position, config in enumerate(baseline)],
         )
         session.add(experiment)
     return get_experiment(context, experiment.id)

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from isoscope.files.contents import MAX_DISTINCT, examples
 from isoscope.files.span import read_span
-from isoscope.files.table import Scalar
+from isoscope.files.table import Scalar, Table
 
 MAX_LABELS = 200
 
@@ -188,6 +188,15 @@ def count_leaks(columns: Sequence[Column], train: Rows, validation: Rows, test: 
         )
         for i, column in enumerate(found)
     ]
+
+
+def stats_of(table: Table) -> tuple[int, dict[str, ColumnStats]]:
+    """Read a whole file; return its number of rows and what each column holds."""
+    stats = [ColumnStats() for _ in table.columns]
+    for row in table.rows():
+        for column, value in zip(stats, row, strict=True):
+            column.add(value)
+    return stats[0].n, dict(zip(table.columns, stats, strict=True))
 
 
 class _Counted(NamedTuple):

@@ -22,9 +22,8 @@ from workers.encodings.forward import Encoded, Encoder, Place, load_model
 from workers.encodings.texts import Texts, load_texts
 from workers.failure import record
 from workers.files import ARRAY, LABEL, NAME, fetch, jsonl_file, keeping, npy_file
-from workers.job_rows import files_of, job_sessions
+from workers.job_rows import Progress, StoppedError, files_of, job_sessions
 from workers.models import be_quiet, choose_device, describe_environment, find_source, longest_input
-from workers.progress import Progress, StoppedError
 
 MAX_NAME_CHARACTERS = 200
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
 from pydantic import BaseModel
 from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, String, Text
@@ -120,6 +120,12 @@ class Run(Base):
         cascade="all, delete-orphan", passive_deletes=True, order_by=Attempt.number
     )
     """Its attempts, the first one first."""
+
+    @classmethod
+    def launched(cls, position: int, config: RunConfig, **values: Any) -> Self:
+        """Return a run that waits to be trained with a configuration; ``values`` are of further columns."""
+        told = {name: getattr(config, name) for name in ("regularizer", "lam", "zeta", "seed")}
+        return cls(position=position, config=config, **told, **values)
 
     @property
     def launched_config(self) -> RunConfig:

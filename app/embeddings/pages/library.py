@@ -257,4 +257,4 @@ def _confirm(request: Request, name: str, frees_bytes: int, tasks: str) -> Respo
     frees = f"{formatting.size(frees_bytes)} of the storage are freed"
     shared = "no bytes of the storage are freed, because others need the same files"
     loss = f"Measurements, curves, figures, tags and notes go, and {frees if frees_bytes else shared}."
-    return confirm_deletion(request, "data", name, f"{loss} {tasks}".rstrip(), "/trash")
+    return confirm_deletion(request, "data", name, loss, "/trash", lost_too=tasks)

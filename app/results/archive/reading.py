@@ -33,9 +33,10 @@ from app.results.archive.container import (
     Container,
     open_container,
 )
-from app.results.archive.logged_records import LoggedExperimentRecord, LoggedRunRecord
 from app.results.archive.records import (
     ExperimentRecord,
+    LoggedExperimentRecord,
+    LoggedRunRecord,
     Manifest,
     PredictionsRecord,
     RunFigureRecord,

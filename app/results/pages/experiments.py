@@ -34,13 +34,11 @@ from app.training.experiments import (
     get_experiment,
     get_experiment_alone,
 )
-from app.training.queue_status import list_workers
+from app.training.queue_status import list_workers, seconds_left
 from app.training.queue_verbs import retry_experiment
-from app.training.time_left import seconds_left
 from app.web.dependencies import ContextDep
 from app.web.error_responses import status_of
-from app.web.responses import FileKind, figure_file, see
-from app.web.tabs import Tab, chosen_tab
+from app.web.responses import FileKind, Tab, chosen_tab, figure_file, see
 from app.web.templating import confirm_deletion, templates
 from isoscope.core.errors import InvalidError, IsoscopeError
 

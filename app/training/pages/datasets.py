@@ -128,7 +128,8 @@ def confirm_delete(request: Request, context: ContextDep, dataset_id: str) -> Re
     """Ask before deleting."""
     dataset = get_dataset(context, dataset_id)
     loss, back = "Deletes its files and the description of its columns.", f"/datasets/{dataset_id}"
-    return confirm_deletion(request, "data", dataset.name, loss, back, experiments_using(context, dataset_id))
+    used_by = experiments_using(context, dataset_id)
+    return confirm_deletion(request, "data", dataset.name, loss, back, used_by=used_by)
 
 
 @router.post("/{dataset_id}/delete")

@@ -30,7 +30,7 @@ def hostile_npy() -> Iterator[tuple[str, Upload]]:
         "one row too many": f"({N + 1}, {D})",
         "one row too few": f"({N - 1}, {D})",
         "none": "None",
-        "three dimensions": f"(2, {N // 2}, {D})",
+        "four dimensions": f"(2, {N // 2}, {D // 2}, 2)",
         "empty": f"(0, {D})",
         "overflowing": f"({2**62}, {2**62})",
     }
