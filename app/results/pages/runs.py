@@ -8,7 +8,7 @@ from fastapi.responses import FileResponse, StreamingResponse
 
 from app.context import Context
 from app.db.learning import trivial_score
-from app.db.models import Experiment, Run
+from app.db.models import Experiment, Run, RunStatus
 from app.results.api.runs import csv_of
 from app.results.labels import SCALES, WATCHED, is_of_texts, title_of, weights
 from app.results.run_data import count_predictions, get_model, get_predictions
@@ -45,31 +45,55 @@ from app.training.queue_verbs import (
 from app.training.sweep_form import LABELS
 from app.web.dependencies import ContextDep
 from app.web.responses import FileKind, figure_file, file_of, see
+from app.web.tabs import Tab, chosen_tab
 from app.web.templating import templates
 from isotropy.catalog import REGULARIZERS
 
 router = APIRouter(prefix="/runs/{run_id}")
 
 
+TRAINING, LAYERS, RESULTS = Tab("training", "Training"), Tab("layers", "Layers"), Tab("results", "Results")
+LOG, SETTINGS = Tab("log", "Log"), Tab("settings", "Settings")
+
+
+def _tabs(run: Run, predicted: int) -> list[Tab]:
+    """The parts of a run's page that have something to show."""
+    filled = {
+        TRAINING: True,
+        LAYERS: bool(layer_table(run.results) or protocols_of(run.results)),
+        RESULTS: bool(run.results or predicted or run.model_sha256),
+        LOG: bool(run.log or run.timeline),
+        SETTINGS: True,
+    }
+    return [tab for tab, shown in filled.items() if shown]
+
+
 @router.get("")
-def show_run(request: Request, context: ContextDep, run_id: str, measure: MeasureQuery = WATCHED[0]) -> Response:
-    """The run and its curves; the page updates itself until the run has ended."""
+def show_run(
+    request: Request, context: ContextDep, run_id: str, tab: str = "", measure: MeasureQuery = WATCHED[0]
+) -> Response:
+    """A part of the run, of one that failed its log; the page updates itself until the run has ended."""
     run = get_run(context, run_id)
     config = run.config
     measure = measure if measure in WATCHED else WATCHED[0]
+    predicted = count_predictions(context, run_id)
+    tabs = _tabs(run, predicted)
+    tab = chosen_tab(tabs, tab, LOG.slug if run.status is RunStatus.FAILED and LOG in tabs else "")
     shown = {
         "run": run,
         "name": whole_name(run),
         "scale": SCALES[config.metric],
         "scales": SCALES,
         "methods": {REGULARIZERS[name]: lam for name, lam in weights(config)},
-        "figures": run_figures(context, run, measure),
+        "tabs": tabs,
+        "tab": tab,
+        "figures": run_figures(context, run, measure, tab),
         "measure": measure,
         "of_texts": is_of_texts(measure),
         "watched": {slug: title_of(slug) for slug in WATCHED},
         "by_layer": layer_table(run.results),
         "trivial": trivial_score(run),
-        "predicted": count_predictions(context, run_id),
+        "predicted": predicted,
         "details": details_of(run.results),
         "protocols": protocols_of(run.results),
         "configuration": configuration(run.config, find_baseline(context, run)),
