@@ -1,7 +1,7 @@
 """The rows that pages show. The job engine's own tables live elsewhere and are never read here."""
 
 from app.db.models.base import Base
-from app.db.models.described import Described
+from app.db.models.described import Described, Tagged
 from app.db.models.embeddings import (
     BLAMED,
     Alignment,
@@ -28,7 +28,7 @@ from app.db.models.experiments import (
     View,
     overall,
 )
-from app.db.models.runs import DEFAULT_PRIORITY, Attempt, Run, RunFigure, RunPredictions, Step, Worker
+from app.db.models.runs import DEFAULT_PRIORITY, Attempt, Run, RunFigure, RunPredictions, RunTag, Step, Worker
 from app.db.models.tasks import TaskRun
 from app.db.states import (
     FINAL,
@@ -104,10 +104,12 @@ __all__ = [
     "RunFigure",
     "RunPredictions",
     "RunStatus",
+    "RunTag",
     "SealedScore",
     "Split",
     "Step",
     "StoredFile",
+    "Tagged",
     "TaskRun",
     "TaskStatus",
     "View",

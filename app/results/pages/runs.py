@@ -9,6 +9,7 @@ from fastapi.responses import FileResponse, StreamingResponse
 from app.context import Context
 from app.db.learning import trivial_score
 from app.db.models import Experiment, Run, RunStatus
+from app.descriptions.service import known_tags, split_tags
 from app.results.api.runs import csv_of
 from app.results.labels import SCALES, WATCHED, is_of_texts, title_of, weights
 from app.results.run_data import count_predictions, get_model, get_predictions
@@ -42,11 +43,14 @@ from app.training.queue_verbs import (
     retry_experiment,
     retry_run,
 )
+from app.training.run_actions import tag_run
 from app.training.sweep_form import LABELS
 from app.web.dependencies import ContextDep
+from app.web.error_responses import status_of
 from app.web.responses import FileKind, figure_file, file_of, see
 from app.web.tabs import Tab, chosen_tab
 from app.web.templating import templates
+from isoscope.core.errors import InvalidError
 from isotropy.catalog import REGULARIZERS
 
 router = APIRouter(prefix="/runs/{run_id}")
@@ -56,7 +60,7 @@ TRAINING, LAYERS, RESULTS = Tab("training", "Training"), Tab("layers", "Layers")
 LOG, SETTINGS = Tab("log", "Log"), Tab("settings", "Settings")
 
 
-def _tabs(run: Run, predicted: int) -> list[Tab]:
+def _tabs(run: Run, predicted: int | None) -> list[Tab]:
     """The parts of a run's page that have something to show."""
     filled = {
         TRAINING: True,
@@ -73,6 +77,19 @@ def show_run(
     request: Request, context: ContextDep, run_id: str, tab: str = "", measure: MeasureQuery = WATCHED[0]
 ) -> Response:
     """A part of the run, of one that failed its log; the page updates itself until the run has ended."""
+    return _run_page(request, context, run_id, tab, measure)
+
+
+def _run_page(
+    request: Request,
+    context: Context,
+    run_id: str,
+    tab: str = "",
+    measure: str = "",
+    typed: str | None = None,
+    problem: InvalidError | None = None,
+) -> Response:
+    """The page; with the problem of tags that were refused, as they were typed."""
     run = get_run(context, run_id)
     config = run.config
     measure = measure if measure in WATCHED else WATCHED[0]
@@ -101,8 +118,12 @@ def show_run(
         "labels": LABELS,
         "outcomes": OUTCOMES,
         "lost": worker_lost(run, list_workers(context)),
+        "known_tags": known_tags(context),
+        "typed": typed,
+        "problem": problem,
     }
-    return templates.TemplateResponse(request, "results/run.html", shown)
+    status = status_of(problem) if problem else 200
+    return templates.TemplateResponse(request, "results/run.html", shown, status_code=status)
 
 
 @router.get("/model.zip")
@@ -143,6 +164,17 @@ def show_figure(
 
 
 buttons_router = APIRouter()
+
+
+@buttons_router.post("/runs/{run_id}/tags")
+def change_tags(request: Request, context: ContextDep, run_id: str, tags: Annotated[str, Form()] = "") -> Response:
+    """Replace the tags of a run, or say what is wrong with them."""
+    try:
+        tag_run(context, run_id, split_tags(tags))
+    except InvalidError as error:
+        return _run_page(request, context, run_id, typed=tags, problem=error)
+    return see(f"/runs/{run_id}")
+
 
 RUN_VERBS = {"cancel": cancel_run, "pause": pause_run, "resume": resume_run, "retry": retry_run}
 EXPERIMENT_VERBS = {
