@@ -277,7 +277,7 @@ def test_the_log_of_a_running_run_has_a_tab(client, add):
 def test_each_state_has_its_buttons_on_the_page_and_in_the_experiment_s_table(client, add, status, buttons):
     run_id, experiment_id = add(status=RunStatus(status), error="Why.")
     page = client.get(f"/runs/{run_id}").text
-    assert re.findall(rf'action="/runs/{run_id}/(\w+)"', page) == buttons
+    assert re.findall(rf'action="/runs/{run_id}/(\w+)"', page) == [*buttons, "tags"]
     listed = client.get(f"/experiments/{experiment_id}?tab=runs").text
     assert re.findall(rf'action="/runs/{run_id}/(\w+)"', listed) == [one for one in buttons if one != "retry"]
     words = {"pruned": "given up, others did better", "running": "worker lost"}
