@@ -4,6 +4,8 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
+from app.descriptions import api as descriptions_api
+from app.descriptions import pages as descriptions_pages
 from app.embeddings.api import alignments as embeddings_api_alignments
 from app.embeddings.api import comparison as embeddings_api_comparison
 from app.embeddings.api import embeddings as embeddings_api_embeddings
@@ -11,7 +13,7 @@ from app.embeddings.api import measures as embeddings_api_measures
 from app.embeddings.api import selections as embeddings_api_selections
 from app.embeddings.api import trash as embeddings_api_trash
 from app.embeddings.comparison import get_compared
-from app.embeddings.library import Search, find_embeddings
+from app.embeddings.library import EMBEDDINGS, Search, find_embeddings
 from app.embeddings.pages import comparison as embeddings_pages_comparison
 from app.embeddings.pages import library as embeddings_pages_library
 from app.embeddings.pages import point_map as embeddings_pages_point_map
@@ -56,6 +58,7 @@ from app.training.pages import study as training_pages_study
 from app.training.pages import sweep as training_pages_sweep
 from app.training.pages import sweep_file as training_pages_sweep_file
 from app.training.queue_status import list_encodings_at_work, list_workers
+from app.training.run_actions import EXPERIMENTS, RUNS
 from app.views import api as views_api
 from app.views import pages as views_pages
 from app.web.dependencies import ContextDep
@@ -211,6 +214,9 @@ API_ROUTERS = (
     results_api_experiments.presets_router,
     results_api_experiments.studies_router,
     results_api_runs.router,
+    descriptions_api.actions_router(RUNS, "runs"),
+    descriptions_api.actions_router(EXPERIMENTS, "experiments"),
+    descriptions_api.actions_router(EMBEDDINGS, "embeddings"),
     training_api_queue.router,
     figures_router,
     embeddings_api_measures.router,
@@ -247,6 +253,7 @@ PAGE_ROUTERS = (
     results_pages_experiments.description_router,
     results_pages_experiments.router,
     results_pages_runs.router,
+    descriptions_pages.actions_router(RUNS),
     results_pages_runs.buttons_router,
     playground_pages.router,
     training_pages_queue.router,

@@ -8,18 +8,20 @@ from urllib.parse import urlencode
 from fastapi import Depends, Query, Request
 
 from app.context import Context
-from app.db.models import Embedding, PostProcessing
+from app.db.models import BLAMED, Embedding, PostProcessing
 from app.db.point_map import MAP
 from app.embeddings.comparison import Compared, distinct_names
+from app.embeddings.figures.dimensions import ACTIVATION, marking
 from app.embeddings.figures.overlay import Subject
 from app.embeddings.figures.report import DRAWN, FIGURES, figures_of, tabs_of_figures
 from app.embeddings.figures.sample_size import SAMPLE_SIZE
-from app.embeddings.findings import shown_findings
+from app.embeddings.findings import Marked, find_marked, shown_findings
 from app.embeddings.headline import headline_of
 from app.embeddings.lookups import read_neighbours, with_lookup
 from app.embeddings.point_map import find_map
 from app.embeddings.readings import groups_of, headlines_of
 from app.embeddings.references import references_of
+from app.embeddings.row_runs import write_rows
 from app.embeddings.selections import selections_of
 from app.embeddings.service import get_figure_data, get_figures_stored
 from app.embeddings.zeta_curves import ShrinkageDep, ShrinkageQuery, read_shrinkage
@@ -52,20 +54,27 @@ class ReportQuery(NamedTuple):
     shrinkage: ShrinkageQuery
     name: str | None
     tab: str = TABS[0].slug
+    finding: str = ""
+    """Slug of the finding whose rows or dimensions are marked."""
 
 
 def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, whole: bool = False) -> dict[str, Any]:
     """What the template of the report shows; the projection only with ``whole``, else whether there is one."""
     read = {one.slug for one in FIGURES} | {"neighbours"} if whole else {READ_AT_ONCE.get(query.tab, "")}
-    stored = get_figures_stored(context, embedding.id, read)
+    stored = get_figures_stored(context, embedding.id, read | ({BLAMED} if query.finding else set()))
     data = {slug: one for slug, one in stored.items() if one is not None}
+    marked = find_marked(embedding, data.pop(BLAMED, {}), query.finding)
     figures = figures_of([Subject.from_embedding(embedding, data)])
     later = [] if whole else sorted(stored.keys() & HEAVY)
     tab_of = tabs_of_figures()
     shown = [one for one in figures if one.slug not in later and (whole or tab_of[one.slug] == query.tab)]
+    anchors = {f"figure-{one.slug}" for one in figures if not one.empty}
+    anchors |= {anchor for anchor, slug in (("map", MAP), ("sample-size", SAMPLE_SIZE)) if slug in stored}
     return {
         "headline": headline_of(embedding),
-        "findings": shown_findings(embedding, selections_of(context, embedding)),
+        "findings": shown_findings(embedding, selections_of(context, embedding), anchors),
+        "marked": marked,
+        "marked_rows": write_rows(marked.rows) if marked and query.tab == "map" else "",
         "headlines": headlines_of(embedding),
         "groups": groups_of(embedding),
         "references": references_of(context, embedding, own=not whole) if whole or query.tab in MEASURED else {},
@@ -77,7 +86,7 @@ def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, who
         "map": find_map(context, embedding) if MAP in stored and query.tab == "map" and not whole else None,
         "older_map": MAP not in stored,
         "sample_size": next((figure for figure in shown if figure.slug == SAMPLE_SIZE), None),
-        "shape": [figure for figure in shown if figure.slug != SAMPLE_SIZE],
+        "shape": [_marking(figure, marked) for figure in shown if figure.slug != SAMPLE_SIZE],
         "large": LARGE,
         "shrinkage": read_shrinkage(context, embedding, query.shrinkage),
         "neighbours": with_lookup(read_neighbours(data.get("neighbours"), query.name), context, embedding),
@@ -87,12 +96,22 @@ def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, who
     }
 
 
-def report_figures(context: Context, embedding: Embedding, slug: str, query: ShrinkageQuery) -> list[Figure]:
+def _marking(figure: Figure, marked: Marked | None) -> Figure:
+    if marked is None or not marked.dimensions or figure.slug != ACTIVATION or figure.empty:
+        return figure
+    return marking(figure, marked.dimensions, marked.title)
+
+
+def report_figures(
+    context: Context, embedding: Embedding, slug: str, query: ShrinkageQuery, finding: str = ""
+) -> list[Figure]:
     """Build the figures for one request; figure data is read only for the figure asked for."""
     if slug == "zeta":
         curve = read_shrinkage(context, embedding, query).figure
         return [curve] if curve else []
-    return figures_of([Subject.from_embedding(embedding, get_figure_data(context, embedding.id, slug))])
+    data = get_figure_data(context, embedding.id, slug, *([BLAMED] if finding else []))
+    marked = find_marked(embedding, data.pop(BLAMED, {}), finding)
+    return [_marking(figure, marked) for figure in figures_of([Subject.from_embedding(embedding, data)])]
 
 
 class Choice(NamedTuple):
@@ -154,12 +173,16 @@ ChoiceDep = Annotated[Choice, Depends(_choice)]
 
 
 def _report(
-    request: Request, shrinkage: ShrinkageDep, name: Annotated[str | None, Query()] = None, tab: str = ""
+    request: Request,
+    shrinkage: ShrinkageDep,
+    name: Annotated[str | None, Query()] = None,
+    tab: str = "",
+    finding: str = "",
 ) -> ReportQuery:
     """A form of a part asks without the part's name: what it asks for tells the part."""
     asked = request.query_params.keys()
     usual = "neighbors" if name is not None else "directions" if asked & {"zeta", "rows", "source"} else ""
-    return ReportQuery(shrinkage, name, chosen_tab(TABS, tab, usual))
+    return ReportQuery(shrinkage, name, chosen_tab(TABS, tab, usual), finding)
 
 
 ReportDep = Annotated[ReportQuery, Depends(_report)]

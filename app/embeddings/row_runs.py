@@ -1,6 +1,7 @@
 """Many rows in few characters, as a map sends what was selected on it: ``0-99 120 130-180``."""
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -26,6 +27,17 @@ def read_rows(text: str) -> list[int]:
         raise InvalidError(f"{total:,} rows are too many. Select at most {MAX_MAPPED:,}.", FIELD)
     found: list[int] = np.unique(np.concatenate([np.arange(first, last + 1) for first, last in runs])).tolist()
     return found
+
+
+def write_rows(rows: Sequence[int]) -> str:
+    """Return the runs that name these rows."""
+    runs: list[list[int]] = []
+    for row in sorted(set(rows)):
+        if runs and row == runs[-1][1] + 1:
+            runs[-1][1] = row
+        else:
+            runs.append([row, row])
+    return " ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
 
 
 def _run(part: str) -> tuple[int, int]:

@@ -38,6 +38,7 @@ def get_run(context: Context, run_id: str) -> Run:
                 joinedload(Run.experiment).joinedload(Experiment.dataset),
                 selectinload(Run.steps),
                 selectinload(Run.timeline),
+                selectinload(Run.tags),
             )
         )
     if run is None:

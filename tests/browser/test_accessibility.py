@@ -47,7 +47,7 @@ PATHS = (
     "/experiments/new?dataset_id={dataset}&regularizers=istar&regularizers=entropy",
     "/experiments/search?dataset_id={dataset}",
     "/experiments/import",
-    "/runs/{finished_run}",
+    *(f"/runs/{{finished_run}}?tab={tab}" for tab in ("training", "layers", "results", "settings")),
     "/runs/{failed_run}",
     "/compare",
     "/compare/runs",

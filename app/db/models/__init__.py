@@ -1,6 +1,6 @@
 """The rows that pages show, and their states. The job engine's own tables live elsewhere and are never read here."""
 
-from app.db.models.base import Base, Described
+from app.db.models.base import Base, Described, Tagged
 from app.db.models.embeddings import (
     BLAMED,
     Alignment,
@@ -27,7 +27,7 @@ from app.db.models.experiments import (
     View,
     overall,
 )
-from app.db.models.runs import DEFAULT_PRIORITY, Attempt, Run, RunFigure, RunPredictions, Step, Worker
+from app.db.models.runs import DEFAULT_PRIORITY, Attempt, Run, RunFigure, RunPredictions, RunTag, Step, Worker
 from app.db.models.tasks import TaskRun
 from app.db.states import (
     FINAL,

@@ -65,20 +65,25 @@ class Answered:
     created_at: Mapped[datetime] = mapped_column(default=utcnow)
 
 
-class Described:
-    """Name, notes, star and shelf of a row; its tags are in a table of their own, ``tags`` of the row."""
+class Tagged:
+    """A row whose tags are in a table of their own, ``tags`` of the row."""
 
     id: Any
-    created_at: Any
     tags: Any
+
+    @property
+    def words(self) -> Collection[str]:
+        """Its tags as texts."""
+        return [one.tag for one in self.tags]
+
+
+class Described(Tagged):
+    """Name, notes, star and shelf of a row."""
+
+    created_at: Any
 
     name: Mapped[str] = mapped_column(String(200))
     notes: Mapped[str] = mapped_column(Text, default="")
     starred: Mapped[bool] = mapped_column(default=False)
     archived_at: Mapped[datetime | None]
     """When it was archived: lists leave it out unless they are asked for it."""
-
-    @property
-    def words(self) -> Collection[str]:
-        """Its tags as texts."""
-        return [one.tag for one in self.tags]

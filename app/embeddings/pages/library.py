@@ -9,8 +9,15 @@ from fastapi import APIRouter, Depends, File, Form, Query, Request, Response, Up
 from app.context import Context, offset_of, pages_of
 from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus
 from app.descriptions.service import Shelf, known_tags
-from app.embeddings.library import MAX_QUERY_CHARACTERS, Found, Listed, Search, Sort, find_embeddings
-from app.embeddings.pages.report import EMBEDDINGS
+from app.embeddings.library import (
+    EMBEDDINGS,
+    MAX_QUERY_CHARACTERS,
+    Found,
+    Listed,
+    Search,
+    Sort,
+    find_embeddings,
+)
 from app.embeddings.service import Incoming, create_embedding, get_embedding, tasks_lost
 from app.embeddings.trash import (
     TRASHED,

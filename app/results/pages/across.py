@@ -41,6 +41,7 @@ from app.results.tables.printed import MOST_DECIMALS, printed
 from app.results.tables.summary import Shown
 from app.results.tables.texts import latex, markdown
 from app.training.experiments import list_names
+from app.training.run_actions import RUNS
 from app.web.dependencies import ContextDep
 from app.web.error_responses import status_of
 from app.web.responses import FileKind, figure_file, see
@@ -85,7 +86,7 @@ def show_runs(
 def list_runs(request: Request, context: ContextDep, wanted: RunQueryDep) -> Response:
     """The runs that are searched for one by one, sorted and in pages."""
     table = read_table(context, wanted, "/compare/runs/list", back="across")
-    shown = {"table": table, "compared": f"/compare/runs{encoded(RunQuery(table.query.q))}"}
+    shown = {"table": table, "runs": RUNS, "compared": f"/compare/runs{encoded(RunQuery(table.query.q))}"}
     status = status_of(table.problem) if table.problem else 200
     return templates.TemplateResponse(request, "results/compare_run_list.html", shown, status_code=status)
 

@@ -90,7 +90,8 @@ def wanted_runs(q: str, experiment_id: str | None = None) -> list[Condition]:
 def _runs() -> Select[Run]:
     # Read once each, not again in every row of a run of theirs.
     with_experiment = selectinload(Run.experiment).joinedload(Experiment.dataset)
-    return select(Run).join(Run.experiment).join(Experiment.dataset).options(with_experiment, *IN_A_LIST)
+    read = with_experiment, selectinload(Run.tags), *IN_A_LIST
+    return select(Run).join(Run.experiment).join(Experiment.dataset).options(*read)
 
 
 def _order(query: RunQuery) -> tuple[ColumnElement[Any], ...]:

@@ -2,6 +2,7 @@
 
 import { RowMap } from "./map/row-map.js";
 import { fetchPoints } from "./map/points.js";
+import { rowsOf } from "./map/selection.js";
 
 const started = new WeakSet();
 
@@ -22,6 +23,7 @@ async function start(figure) {
   try {
     const map = new RowMap(figure, await fetchPoints(figure.dataset.map));
     map.open();
+    if (figure.dataset.mapRows) map.choose(map.points.of(rowsOf(figure.dataset.mapRows)));
   } catch (error) {
     const wait = figure.querySelector("[data-map-wait]");
     wait.hidden = false;

@@ -39,6 +39,13 @@ export class Points {
     return this.rows ? this.rows[point] : point;
   }
 
+  // The points of these rows, as far as the map has them.
+  of(rows) {
+    const points = [];
+    for (let point = 0; point < this.n; point++) if (rows.has(this.row(point))) points.push(point);
+    return Uint32Array.from(points);
+  }
+
   // The group of rows that a point shares its color with.
   group(point) {
     return this.labels ? this.map.group_of_label[this.labels[point]] : 0;

@@ -13,6 +13,16 @@ export function runsOf(rows) {
   return runs.join(" ");
 }
 
+// The rows that runs name.
+export function rowsOf(runs) {
+  const rows = new Set();
+  for (const run of runs.split(" ")) {
+    const [first, last = first] = run.split("-").map(Number);
+    for (let row = first; row <= last; row++) rows.add(row);
+  }
+  return rows;
+}
+
 export class Selection {
   constructor(form, points) {
     this.form = form;
