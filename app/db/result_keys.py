@@ -22,10 +22,10 @@ def is_current(lookup: Lookup, embedding: Embedding) -> bool:
 
 SEED = 0
 """Of the rows that are drawn from an embedding, and of the half of them that methods are fitted on."""
-IN_USE = select(Embedding.postprocessing_id).where(
-    Embedding.status == EmbeddingStatus.MAKING, Embedding.postprocessing_id.is_not(None)
+IN_USE = select(Embedding.made_by_id).where(
+    Embedding.status == EmbeddingStatus.MAKING, Embedding.made_by_id.is_not(None)
 )
-"""Trials that embeddings are being made by."""
+"""Trials and tasks whose maps are making embeddings."""
 
 
 def postprocess_key(embedding: Embedding, method: str, parameters: Mapping[str, Any]) -> str:

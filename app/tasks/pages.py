@@ -14,6 +14,7 @@ from app.embeddings.service import get_embedding, require_ready
 from app.tasks.family import read_family
 from app.tasks.family_figures import family_figure, figures_of
 from app.tasks.figures import roles_of, task_figures
+from app.tasks.maps import changes_vectors, create_mapped, get_map
 from app.tasks.others import Choice, judge_others, list_others
 from app.tasks.rank_relation import relation_of, statement
 from app.tasks.service import (
@@ -23,7 +24,6 @@ from app.tasks.service import (
     cancel_task,
     create_task,
     delete_task,
-    get_map,
     get_task,
     launch_task,
     list_queries,
@@ -120,6 +120,7 @@ def _task_page(request: Request, context: Context, task: TaskRun, problem: Isosc
         shown |= {
             "figures": task_figures(task.results),
             "roles": roles_of(task.results),
+            "changes_vectors": changes_vectors,
             "title": METRICS[task.results.metric],
             "members": members,
             "waiting": [one for one in members if one.status in UNFINISHED_TASK],
@@ -198,6 +199,12 @@ def show_figure(context: ContextDep, task_id: str, slug: str, kind: FileKind) ->
 def show_map(context: ContextDep, task_id: str, which: Which = "chosen") -> Response:
     """The map of the chosen or the smallest variant."""
     return file_of(get_map(context, task_id, which))
+
+
+@router.post("/embedding")
+def make_embedding(context: ContextDep, task_id: str, which: Annotated[Which, Form()] = "chosen") -> Response:
+    """Make a new embedding by that map, and go to it."""
+    return see(f"/embeddings/{create_mapped(context, task_id, which).id}")
 
 
 def _parse(values: Mapping[str, str]) -> TaskConfig:
