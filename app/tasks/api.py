@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
 from app.db.config import Seed
 from app.db.models import Embedding, Pooling, TaskRun, TaskStatus
-from app.db.task import Column, JudgedVariant, TaskConfig, TaskMaps, TaskResults, Which
+from app.db.task import Column, JudgedVariant, ScoreSoFar, TaskConfig, TaskMaps, TaskResults, Which
 from app.db.types import RowId
 from app.embeddings.api.embeddings import EmbeddingOut
 from app.tasks import others, service
@@ -44,6 +44,9 @@ class TaskOut(Row):
     status: TaskStatus
     done: Annotated[int, Field(description="Variants judged so far.")]
     total: Annotated[int | None, Field(description="Variants to be judged; null until the vectors have been read.")]
+    so_far: Annotated[
+        list[ScoreSoFar], Field(description="What they score on the part that chooses, while others are being judged.")
+    ]
     error: str | None
     notes: Annotated[list[str] | None, Field(description="What was left out.")]
     results: Annotated[TaskResults | None, Field(description="As `isoscope decide --json` prints it.")]

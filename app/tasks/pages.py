@@ -46,6 +46,9 @@ from isoscope.core.errors import (
 from isoscope.files.upload_formats import Role, suffixes
 from isotropy.catalog import METRICS, TASKS, Similarity, TaskKind
 
+BEST_SO_FAR = 40
+"""Variants that the page shows while others are being judged: as many as the default list has."""
+
 embedding_router = APIRouter(prefix="/embeddings/{embedding_id}/tasks")
 router = APIRouter(prefix="/tasks/{task_id}")
 
@@ -112,6 +115,7 @@ def _task_page(request: Request, context: Context, task: TaskRun, problem: Isosc
         "kind": TASKS[task.config.kind],
         "launchable": task.status in LAUNCHABLE,
         "running": task.status in UNFINISHED_TASK,
+        "best": BEST_SO_FAR,
     }
     if task.status is TaskStatus.QUEUED:
         shown["workers"] = list_workers(context)

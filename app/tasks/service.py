@@ -150,6 +150,7 @@ def launch_task(context: Context, task_id: str) -> TaskRun:
         status=TaskStatus.QUEUED,
         done=0,
         total=None,
+        judged=None,
         attempts=0,
         error=None,
         notes=None,
