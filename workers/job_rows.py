@@ -137,10 +137,10 @@ class Progress:
             self._table.started_at == self._started_at,
         )
 
-    def advance(self, done: int) -> None:
-        """Say how much is done; may be called often, writes once a second."""
+    def advance(self, done: int, **values: Any) -> None:
+        """Say how much is done, and set other columns; may be called often, writes once a second."""
         if time.monotonic() - self._written_at >= SECONDS_BETWEEN_WRITES:
-            self.say(done=done)
+            self.say(done=done, **values)
 
     def say(self, **values: Any) -> None:
         """Set columns of the row in a transaction of their own."""

@@ -1,12 +1,13 @@
 """The jobs of the lab: judge a method on rows held out, and apply its map to all rows."""
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors.torch import load_file, save
@@ -17,9 +18,10 @@ from torch import Tensor
 from app.core.settings import Settings
 from app.db import job_kinds
 from app.db.job_kinds import Job
-from app.db.models import Embedding, EmbeddingStatus, PostProcessing, ResultStatus, StoredFile
+from app.db.models import Embedding, EmbeddingStatus, PostProcessing, ResultStatus, StoredFile, TaskRun
 from app.db.models.embeddings import MAKING, SAMPLE_SEED
 from app.db.session import Sessions
+from app.db.task import Which
 from app.storage import open_storage
 from app.storage.ledger import Ledger
 from isoscope.core.errors import ConflictError, InvalidError, NotFoundError
@@ -35,6 +37,8 @@ from isotropy.postprocess.held_out import HeldOut, held_out
 from isotropy.postprocess.methods import fit, restore
 from isotropy.report import Finding, measure
 from isotropy.rows import Rows, finite_rows
+from isotropy.tasks.maps import Map
+from isotropy.tasks.variants import Variant
 from workers.embeddings.inspection import open_embedding
 from workers.embeddings.measure import columns_of
 from workers.embeddings.neighbours import K, first_named, named_neighbours
@@ -213,19 +217,29 @@ def make_embedding(embedding_id: str, settings: Settings, device: str) -> Sequen
         if embedding is None or embedding.status is not EmbeddingStatus.MAKING:
             return ()
         source = session.get(Embedding, embedding.source_id or "")
-        judged = session.get(PostProcessing, embedding.postprocessing_id or "")
+        judged = session.get(PostProcessing, embedding.made_by_id or "")
+        task = session.get(TaskRun, embedding.made_by_id or "")
     try:
         if source is None:
             raise NotFoundError("What this was to be made of was deleted; try a method on another embedding.")
-        fitted = _fitted(source, judged, settings)
         matrix = open_embedding(source, settings)
-        return _store_embedding(embedding, matrix, fitted, Ledger(sessions, open_storage(settings)))
+        which: Which | None = (embedding.provenance or {}).get("which")
+        made = _by_trial(matrix, source, judged, settings) if which is None else _by_task(source, task, which, settings)
+        return _store_embedding(embedding, matrix, made, Ledger(sessions, open_storage(settings)))
     except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
         fail(error, sessions, embedding)
         return ()
 
 
-def images(matrix: Matrix, fitted: Fitted) -> Iterator[NDArray[Any]]:
+class Images(NamedTuple):
+    """What a map makes of vectors: how many dimensions in which type, chunk by chunk."""
+
+    d: int
+    dtype: np.dtype[Any]
+    apply: Callable[[Tensor], Tensor]
+
+
+def images(matrix: Matrix, made: Images) -> Iterator[NDArray[Any]]:
     """Yield the images of all rows in order; a row with NaN or infinity stays as it is, so that rows keep their places.
 
     Raises:
@@ -234,14 +248,35 @@ def images(matrix: Matrix, fitted: Fitted) -> Iterator[NDArray[Any]]:
     """
     for chunk, finite in finite_rows(matrix):
         try:
-            mapped = fitted.apply(chunk[finite])
+            mapped = made.apply(chunk[finite])
         except ValueError as error:
             raise InvalidError(str(error)) from error
-        chunk[finite] = mapped
-        yield chunk.numpy()
+        image = chunk[:, : made.d].to(mapped.dtype)
+        image[finite] = mapped
+        yield image.numpy()
 
 
-def _fitted(source: Embedding, judged: PostProcessing | None, settings: Settings) -> Fitted:
+def _by_task(source: Embedding, task: TaskRun | None, which: Which, settings: Settings) -> Images:
+    """Return the images of the map that a task keeps, as its lines of NumPy compute them."""
+    if task is None or task.results is None or task.embedding_id != source.id:
+        raise ConflictError(
+            f"The task that this was to be made by is gone, or other vectors were chosen of {source.name} meanwhile. "
+            "Judge it again first."
+        )
+    results, chosen = task.results, which == "chosen"
+    judged = results.variants[results.chosen if chosen else results.smallest]
+    variant = Variant(judged.method, tuple(judged.parameters.items()))
+    sha256 = (task.chosen_sha256 if chosen else task.smallest_sha256) or ""
+    tensors = load_file(fetch(sha256, f"map.safetensors of {source.name!r}", settings))
+    found = Map.from_tensors(variant, results.similarity, tensors)
+    return Images(
+        found.matrix.shape[1],
+        np.dtype(np.float32),
+        lambda points: torch.from_numpy(found.apply(points.double().numpy())),
+    )
+
+
+def _by_trial(matrix: Matrix, source: Embedding, judged: PostProcessing | None, settings: Settings) -> Images:
     if judged is None:
         raise ConflictError(
             f"The trial that this was to be made by is gone: other vectors were chosen of {source.name} meanwhile, or "
@@ -249,18 +284,17 @@ def _fitted(source: Embedding, judged: PostProcessing | None, settings: Settings
         )
     if judged.state_sha256 is None or not judged.is_of(source):
         raise ConflictError(f"Other vectors were chosen of {source.name} meanwhile; try the method on them first.")
-    return restore(
-        judged.method, load_file(fetch(judged.state_sha256, f"map.safetensors of {source.name!r}", settings))
-    )
+    tensors = load_file(fetch(judged.state_sha256, f"map.safetensors of {source.name!r}", settings))
+    return Images(matrix.d, matrix.dtype, restore(judged.method, tensors).apply)
 
 
-def _store_embedding(read: Embedding, matrix: Matrix, fitted: Fitted, ledger: Ledger) -> Sequence[Job]:
+def _store_embedding(read: Embedding, matrix: Matrix, made: Images, ledger: Ledger) -> Sequence[Job]:
     """Keep the files and have them inspected; nothing of them where nobody waits for them any more."""
     selection = matrix.selection
     given = {NAME: selection.names, LABEL: selection.labels, GROUP: selection.groups}
     chosen = {column: annotation for column, annotation in given.items() if annotation is not None}
     with keeping(ledger) as keep:
-        vectors = keep(lambda: npy_file(matrix.n, matrix.d, matrix.dtype, images(matrix, fitted)))
+        vectors = keep(lambda: npy_file(matrix.n, made.d, made.dtype, images(matrix, made)))
         named = [(ANNOTATIONS, keep(lambda: jsonl_file(_columns(matrix, chosen))))] if chosen else []
         with ledger.recording(vectors, *(stored for _, stored in named)) as session:
             if (row := waiting(session, read)) is None:

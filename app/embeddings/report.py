@@ -190,10 +190,10 @@ ReportDep = Annotated[ReportQuery, Depends(_report)]
 
 def made_by(context: Context, embedding: Embedding) -> PostProcessing | None:
     """The trial that an embedding was made by, while its result is kept."""
-    if embedding.postprocessing_id is None:
+    if embedding.made_by_id is None:
         return None
     with context.sessions() as session:
-        found = session.get(PostProcessing, embedding.postprocessing_id)
+        found = session.get(PostProcessing, embedding.made_by_id)
     return found if found is not None and found.results is not None else None
 
 
@@ -204,8 +204,9 @@ class FittedNote(NamedTuple):
     rows: int
     isoscore: float | None
     """Of rows held out, bias-corrected; None where that is not kept or is undefined."""
-    lab: str
-    """The URL of the trial; empty where its embedding is gone."""
+    url: str
+    """Of the trial or the task; empty where its embedding is gone."""
+    by_task: bool
 
 
 def fitted_note(embedding: Embedding, trial: PostProcessing | None) -> FittedNote | None:
@@ -215,11 +216,15 @@ def fitted_note(embedding: Embedding, trial: PostProcessing | None) -> FittedNot
         return None
     after = ((trial.results if trial else None) or {}).get("after", {})
     isoscore = after.get("isoscore_unbiased", {}).get("value")
-    return FittedNote(made["fit_rows"], embedding.n_measured, isoscore, _lab(embedding))
+    return FittedNote(made["fit_rows"], embedding.n_measured, isoscore, _origin_of(embedding), "which" in made)
 
 
-def _lab(embedding: Embedding) -> str:
+def _origin_of(embedding: Embedding) -> str:
     made = embedding.provenance or {}
-    if embedding.source_id is None or made["method"] not in METHODS:
+    if embedding.source_id is None:
+        return ""
+    if "which" in made:
+        return f"/tasks/{embedding.made_by_id}"
+    if made["method"] not in METHODS:
         return ""
     return f"/embeddings/{embedding.source_id}/lab?{urlencode({'method': made['method'], **made['parameters']})}"

@@ -8,13 +8,12 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, defer
 
 from app.context import Context, freeing
-from app.core.names import clean_name, described, file_stem
+from app.core.names import clean_name, described
 from app.db import job_kinds
-from app.db.encoding import FLOAT_BYTES
 from app.db.job_kinds import Job
-from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus, PostProcessing, ResultStatus
+from app.db.models import Embedding, PostProcessing, ResultStatus
 from app.db.models.embeddings import MAKING
-from app.embeddings.service import get_embedding, repeat_failed, require_measured
+from app.embeddings.service import add_mapped, get_embedding, repeat_failed, require_measured
 from app.postprocess.method_settings import MethodSettings, method_settings_of
 from isoscope.core.errors import ConflictError, NotFoundError
 
@@ -110,27 +109,13 @@ def create_postprocessed(
         raise ConflictError(f"This trial is {trial.status}; a new embedding needs one that is ready.")
     if not trial.is_of(source):
         raise ConflictError(f"Other vectors were chosen of {source.name} since; try the method on them first.")
-    context.require_room((source.n or 0) * (source.d or 0) * FLOAT_BYTES)
     title = clean_name(name, f"{source.name}, {described(trial.method, trial.parameters)}")
-    made = Embedding(
-        name=title,
-        filename=f"{file_stem(title)}.npy",
-        format="npy",
-        origin=EmbeddingOrigin.POSTPROCESSED,
-        status=EmbeddingStatus.MAKING,
-        source_id=source.id,
-        postprocessing_id=trial.id,
-        provenance={
-            "source": source.name,
-            "method": trial.method,
-            "parameters": trial.parameters,
-            **{key: trial.results[key] for key in ("rows", "fit_rows", "seed")},
-        },
-    )
-    with context.sessions.begin() as session:
-        session.add(made)
-    context.queue.enqueue(Job(job_kinds.MAKE, made.id))
-    return get_embedding(context, made.id)
+    provenance = {
+        "method": trial.method,
+        "parameters": trial.parameters,
+        **{key: trial.results[key] for key in ("rows", "fit_rows", "seed")},
+    }
+    return add_mapped(context, source, trial.id, title, source.d or 0, provenance)
 
 
 def _of_key(embedding: Embedding, position: MethodSettings) -> Select[PostProcessing]:

@@ -9,11 +9,13 @@ from fastapi.responses import FileResponse
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
 from app.db.config import Seed
-from app.db.models import Pooling, TaskRun, TaskStatus
-from app.db.task import Column, JudgedVariant, TaskConfig, TaskMaps, TaskResults, Which
+from app.db.models import Embedding, Pooling, TaskRun, TaskStatus
+from app.db.task import Column, JudgedVariant, ScoreSoFar, TaskConfig, TaskMaps, TaskResults, Which
 from app.db.types import RowId
+from app.embeddings.api.embeddings import EmbeddingOut
 from app.tasks import others, service
 from app.tasks.family import Member, read_family
+from app.tasks.maps import create_mapped, get_map
 from app.tasks.others import MAX_OTHERS, Choice, LeftOut
 from app.tasks.rank_relation import relation_of
 from app.tasks.service import GroundTruth, TaskSummary
@@ -42,6 +44,9 @@ class TaskOut(Row):
     status: TaskStatus
     done: Annotated[int, Field(description="Variants judged so far.")]
     total: Annotated[int | None, Field(description="Variants to be judged; null until the vectors have been read.")]
+    so_far: Annotated[
+        list[ScoreSoFar], Field(description="What they score on the part that chooses, while others are being judged.")
+    ]
     error: str | None
     notes: Annotated[list[str] | None, Field(description="What was left out.")]
     results: Annotated[TaskResults | None, Field(description="As `isoscope decide --json` prints it.")]
@@ -112,6 +117,15 @@ class OthersIn(BaseModel):
         list[ChoiceIn] | None,
         Field(min_length=1, max_length=MAX_OTHERS, description="Null: every other layer of its encoding or file."),
     ] = None
+
+
+class MapRequest(BaseModel):
+    """Which variant makes the new embedding, and what to call it; by default after its source and the variant."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    which: Which = "chosen"
+    name: Annotated[str | None, Field(max_length=200)] = None
 
 
 embedding_router = APIRouter(prefix="/embeddings/{embedding_id}/tasks", tags=["tasks"])
@@ -216,4 +230,11 @@ def show_map(
     context: ContextDep, task_id: str, which: Annotated[Which, Query(description="Of which variant.")] = "chosen"
 ) -> FileResponse:
     """The map of the chosen or the smallest variant; `maps` of the task has the lines that apply it."""
-    return file_of(service.get_map(context, task_id, which))
+    return file_of(get_map(context, task_id, which))
+
+
+@router.post("/embedding", status_code=201, response_model=EmbeddingOut)
+def create_embedding(context: ContextDep, task_id: str, request: MapRequest | None = None) -> Embedding:
+    """Map all rows by the chosen or the smallest variant, as an embedding of its own, which is measured when made."""
+    asked = request or MapRequest()
+    return create_mapped(context, task_id, asked.which, asked.name)

@@ -42,7 +42,8 @@ def read_family(context: Context, task: TaskRun) -> list[Member]:
     key = key_of(task)
     of_family = select(TaskRun, Embedding).join(Embedding, Embedding.id == TaskRun.embedding_id)
     of_family = of_family.where(or_(TaskRun.id == key, TaskRun.family_id == key), Embedding.trashed_at.is_(None))
-    without = defer(Embedding.inspection), lazyload(Embedding.tags), defer(TaskRun.maps), defer(TaskRun.preview)
+    unread = TaskRun.maps, TaskRun.preview, TaskRun.judged, Embedding.inspection
+    without = *map(defer, unread), lazyload(Embedding.tags)
     with context.sessions() as session:
         rows = session.execute(of_family.order_by(TaskRun.created_at, TaskRun.id).options(*without)).all()
     found: dict[str, Member] = {}

@@ -14,6 +14,7 @@ from app.embeddings.service import get_embedding, require_ready
 from app.tasks.family import read_family
 from app.tasks.family_figures import family_figure, figures_of
 from app.tasks.figures import roles_of, task_figures
+from app.tasks.maps import changes_vectors, create_mapped, get_map
 from app.tasks.others import Choice, judge_others, list_others
 from app.tasks.rank_relation import statement
 from app.tasks.service import (
@@ -23,7 +24,6 @@ from app.tasks.service import (
     cancel_task,
     create_task,
     delete_task,
-    get_map,
     get_task,
     launch_task,
     list_queries,
@@ -45,6 +45,9 @@ from isoscope.core.errors import (
 )
 from isoscope.files.upload_formats import Role, suffixes
 from isotropy.catalog import METRICS, TASKS, Similarity, TaskKind
+
+BEST_SO_FAR = 40
+"""Variants that the page shows while others are being judged: as many as the default list has."""
 
 embedding_router = APIRouter(prefix="/embeddings/{embedding_id}/tasks")
 router = APIRouter(prefix="/tasks/{task_id}")
@@ -112,6 +115,7 @@ def _task_page(request: Request, context: Context, task: TaskRun, problem: Isosc
         "kind": TASKS[task.config.kind],
         "launchable": task.status in LAUNCHABLE,
         "running": task.status in UNFINISHED_TASK,
+        "best": BEST_SO_FAR,
     }
     if task.status is TaskStatus.QUEUED:
         shown["workers"] = list_workers(context)
@@ -120,6 +124,7 @@ def _task_page(request: Request, context: Context, task: TaskRun, problem: Isosc
         shown |= {
             "figures": task_figures(task.results),
             "roles": roles_of(task.results),
+            "changes_vectors": changes_vectors,
             "title": METRICS[task.results.metric],
             "members": members,
             "waiting": [one for one in members if one.status in UNFINISHED_TASK],
@@ -197,6 +202,12 @@ def show_figure(context: ContextDep, task_id: str, slug: str, kind: FileKind) ->
 def show_map(context: ContextDep, task_id: str, which: Which = "chosen") -> Response:
     """The map of the chosen or the smallest variant."""
     return file_of(get_map(context, task_id, which))
+
+
+@router.post("/embedding")
+def make_embedding(context: ContextDep, task_id: str, which: Annotated[Which, Form()] = "chosen") -> Response:
+    """Make a new embedding by that map, and go to it."""
+    return see(f"/embeddings/{create_mapped(context, task_id, which).id}")
 
 
 def _parse(values: Mapping[str, str]) -> TaskConfig:

@@ -83,6 +83,14 @@ class Tasks(Connection):
         """Write the map of the chosen or the smallest variant; the task's ``maps`` has the NumPy that applies it."""
         return self.download(path_of("tasks", task, "map.safetensors"), target, params={"which": which})
 
+    def keep_task_map(self, task: Known, which: str = "chosen", name: str | None = None) -> Row:
+        """Make a new embedding of the task's vectors by the map of the chosen or the smallest variant.
+
+        >>> isoscope.keep_task_map(task)["status"]
+        'making'
+        """
+        return self.post("tasks", task, "embedding", json={"which": which, "name": name})
+
     def figure_of_task(self, task: Known, slug: str) -> Row:
         """Return a figure of a task: ``isotropy`` or ``bytes``, or ``embeddings`` where it judged several."""
         return self.get("tasks", task, "figures", slug)

@@ -65,6 +65,7 @@ CALLS = {
     ("GET", f"{TASK}/family"): lambda i, _: i.task_family(GONE),
     ("POST", f"{TASK}/others"): lambda i, _: i.judge_others(GONE),
     ("POST", f"{TASK}/cancel"): lambda i, _: i.cancel_task(GONE),
+    ("POST", f"{TASK}/embedding"): lambda i, _: i.keep_task_map(GONE),
     ("GET", f"{TASK}/map.safetensors"): lambda i, file: i.download_task_map(GONE, file),
     ("GET", f"{TASK}/figures/{{slug}}"): lambda i, _: i.figure_of_task(GONE, "bytes"),
     ("GET", "/api/encodings"): lambda i, _: i.encodings(),

@@ -37,12 +37,13 @@ class Embedding(Described, Base):
     origin: Mapped[EmbeddingOrigin] = mapped_column(default=EmbeddingOrigin.UPLOAD)
     provenance: Mapped[dict[str, Any] | None]
     """How it was made here, null for an upload: of another embedding ``{"source", "method", "parameters", "fit_rows",
-    "seed"}``, as a selection of one ``{"source", "finding", "rows", "dimensions"}``, the latter two how many it leaves
-    out, of texts ``{"model", "texts"}`` and what else repeats it. Words and numbers, not references."""
+    "seed"}``, by the map of a task also ``{"which", "variant", "dimensions", "similarity"}``, as a selection of one
+    ``{"source", "finding", "rows", "dimensions"}``, the latter two how many it leaves out, of texts ``{"model",
+    "texts"}`` and what else repeats it. Words and numbers, not references."""
     source_id: Mapped[str | None] = mapped_column(ForeignKey("embeddings.id", ondelete="SET NULL"), index=True)
     """The embedding that it was made of."""
-    postprocessing_id: Mapped[str | None] = mapped_column(String(32))
-    """The ``PostProcessing`` that it is to be made by, which goes with the source: no foreign key."""
+    made_by_id: Mapped[str | None] = mapped_column(String(32))
+    """The ``PostProcessing`` or ``TaskRun`` whose map makes it, which goes with the source: no foreign key."""
     encoding_id: Mapped[str | None] = mapped_column(ForeignKey("encodings.id", ondelete="CASCADE"), index=True)
     """The encoding of texts that it is a layer of; the next two say which."""
     layer: Mapped[int | None]
@@ -309,7 +310,7 @@ class PostProcessing(Answered, Base):
 
 SAMPLE_SEED = 0
 """Of the rows that are drawn from an embedding, and of the half of them that methods are fitted on."""
-MAKING = select(Embedding.postprocessing_id).where(
-    Embedding.status == EmbeddingStatus.MAKING, Embedding.postprocessing_id.is_not(None)
+MAKING = select(Embedding.made_by_id).where(
+    Embedding.status == EmbeddingStatus.MAKING, Embedding.made_by_id.is_not(None)
 )
-"""Trials that embeddings are being made by."""
+"""Trials and tasks whose maps are making embeddings."""

@@ -200,7 +200,7 @@ def asked_for(sessions, source):
             origin=EmbeddingOrigin.POSTPROCESSED,
             status=EmbeddingStatus.MAKING,
             source_id=source,
-            postprocessing_id=trial_id,
+            made_by_id=trial_id,
         )
         with sessions.begin() as session:
             session.add(embedding)
