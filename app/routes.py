@@ -39,7 +39,7 @@ from app.results.api import across as results_api_across
 from app.results.api import experiments as results_api_experiments
 from app.results.api import openings as results_api_openings
 from app.results.api import runs as results_api_runs
-from app.results.figures.scatter import isotropy_performance
+from app.results.figures.scatter import scatter
 from app.results.pages import across as results_pages_across
 from app.results.pages import experiments as results_pages_experiments
 from app.results.pages import runs as results_pages_runs
@@ -77,10 +77,10 @@ NEWEST = 3
 def show_home(request: Request, context: ContextDep) -> Response:
     """Show the newest embeddings, the newest experiment with its scatter, and the samples."""
     experiment = newest_experiment(context)
-    scatter = isotropy_performance(Sweep.from_experiment(experiment), experiment.config.metric) if experiment else None
+    newest = experiment and scatter(Sweep.from_experiment(experiment), experiment.config.metric, slug="isotropy")
     shown = {
         "experiment": experiment,
-        "scatter": scatter,
+        "scatter": newest,
         "listed": find_embeddings(context, Search(layers=True), limit=NEWEST).rows,
         "encodings": list_encodings_at_work(context),
         "formats": titles(Role.VECTORS),

@@ -160,7 +160,7 @@ def test_numbers_of_figures_are_those_of_the_rows(client, launch):
     def table(slug):
         return client.get(f"/experiments/{experiment}/figures/{slug}").text.splitlines()
 
-    assert table("silhouette.csv")[1] == "0.0,1,0.375,,0.125,"
+    assert table("silhouette.csv")[1] == "0.0,1,0.125,,1,0.375,"
     assert table("twonn.csv")[1:3] == ["0.0,1,1,0.25,", "0.0,2,1,0.5,"]
     assert table("watched.csv?measure=mean_cosine")[1:3] == ["0.0,10,1,0.1,", "0.0,20,1,0.2,"]
     assert table("watched.csv")[0] == "lambda,step,seeds,isoscore_star_mean,ci95_half_width"

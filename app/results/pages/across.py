@@ -19,6 +19,7 @@ from app.results.across import (
     choose_runs,
     conclude_across,
     draw_across,
+    drawable,
     measured_in_words,
     measured_on,
     offered_of,
@@ -27,9 +28,11 @@ from app.results.across import (
     shown_of,
     summarise,
     sweep_across,
+    told_apart_by,
 )
 from app.results.api.across import TableFile, table_file
-from app.results.figures.legend import Colouring, choices
+from app.results.figures.legend import Colouring
+from app.results.figures.scatter_points import scatter_form
 from app.results.figures.sweep_curves import WINDOWS
 from app.results.labels import SCALES, WATCHED, title_of
 from app.results.run_set import EXPERIMENT, REGULARIZER, SEED, TASK, measured_by, settings
@@ -155,11 +158,13 @@ def _shown(context: Context, chosen: Chosen, query: AcrossQuery, look: SweepQuer
 def _figures(context: Context, chosen: Chosen, on: str, look: SweepQuery) -> dict[str, Any]:
     """The scatters with what they are drawn by, and what the runs say, as on the page of an experiment."""
     sweep = sweep_across(chosen, on)
+    apart = told_apart_by(chosen, look.scatters[0], look)
+    drawn = sweep_across(chosen, on, apart) if apart else sweep
     return {
         "sweep": sweep,
-        "scatters": [draw_across(context, sweep, slug, look) for slug in look.scatters],
+        "scatters": [draw_across(context, drawn, slug, look) for slug in look.scatters],
         "errors": Error,
-        "choices": choices(sweep),
+        "form": scatter_form(sweep, measured_by(sweep.runs[0]).metric, look.look, drawable(chosen.gathered)),
         "colouring": Colouring(sweep, look.look.colour),
         "conclusion": conclude_across(context, chosen, on),
         "scale": SCALES[measured_by(sweep.runs[0]).metric],

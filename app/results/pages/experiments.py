@@ -15,7 +15,8 @@ from app.figures.labels import head
 from app.results.api.experiments import export_of
 from app.results.conclusion.conclusion import read_conclusion
 from app.results.exchange import cancel_import, create_import, export_experiment, get_import, list_imports
-from app.results.figures.legend import Colouring, choices
+from app.results.figures.legend import Colouring
+from app.results.figures.scatter_points import scatter_form
 from app.results.figures.study import outcome_of
 from app.results.figures.sweep_curves import WINDOWS
 from app.results.labels import SCALES, WATCHED, title_of
@@ -206,7 +207,7 @@ def show_experiment(
             read_figure(context, experiment, slug, query, sweep) for slug in query.scatters if tab == "scatter"
         ],
         "errors": Error,
-        "choices": choices(sweep),
+        "form": scatter_form(sweep, config.metric, query.look),
         "colouring": colouring,
         "split": read_test_split(context, experiment),
         "conclusion": read_conclusion(context, sweep),
