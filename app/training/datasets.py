@@ -69,12 +69,8 @@ def create_dataset(
             dataset = Dataset(
                 name=clean_name(name, FILE_SUFFIX.sub("", given["train"].filename)),
                 origin=origin,
-                n_train=description.n_train,
-                n_validation=description.n_validation,
-                n_test=description.n_test,
                 division=division,
-                columns=description.columns,
-                quoting=dict(description.quoting),
+                **dict(description),  # whose fields are columns of the row
             )
             for split, file in files.items():
                 setattr(dataset, f"{split}_sha256", file.stored.sha256)
@@ -104,17 +100,7 @@ def read_dataset(context: Context, dataset_id: str, quoting: Quoting) -> Dataset
     if "test" in places:
         require_labels(found)
     unused = ~exists().where(Experiment.dataset_id == dataset_id)
-    changed = (
-        update(Dataset)
-        .where(Dataset.id == dataset_id, unused)
-        .values(
-            n_train=found.n_train,
-            n_validation=found.n_validation,
-            n_test=found.n_test,
-            columns=found.columns,
-            quoting=dict(found.quoting),
-        )
-    )
+    changed = update(Dataset).where(Dataset.id == dataset_id, unused).values(**dict(found))
     with context.sessions.begin() as session:
         session.execute(delete(DryRun).where(DryRun.dataset_id == dataset_id))
         read = session.scalar(changed.returning(Dataset.id), execution_options={SEEING_ARRIVING: True})

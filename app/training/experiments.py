@@ -46,6 +46,14 @@ def get_run(context: Context, run_id: str) -> Run:
     return run
 
 
+def get_changed(context: Context, run_id: str, changed: object, only: str) -> Run:
+    """Return a run after a change; raise ConflictError that says which runs can be changed, if this one was not."""
+    run = get_run(context, run_id)
+    if not changed:
+        raise ConflictError(f"Only {only}; this one is {run.status}.")
+    return run
+
+
 def find_baseline(context: Context, run: Run) -> AnyRunConfig | None:
     """The configuration of plain training in the run's experiment, of its seed where there is one."""
     plain = select(Run.config).where(Run.experiment_id == run.experiment_id, Run.regularizer == Regularizer.NONE)
@@ -57,11 +65,9 @@ def cancel_run(context: Context, run_id: str) -> Run:
     """Stop a run that has not ended. What it has logged stays, for a while its last checkpoint too."""
     with context.sessions.begin() as session:
         stopped = mark_cancelled(session, [run_id])
-    if not stopped:
-        run = get_run(context, run_id)
-        raise ConflictError(f"Only a run that has not ended can be cancelled; this one is {run.status}.")
+    run = get_changed(context, run_id, stopped, "a run that has not ended can be cancelled")
     context.queue.cancel(Job(job_kinds.FINETUNE, run_id))
-    return get_run(context, run_id)
+    return run
 
 
 def mark_cancelled(session: Session, run_ids: Iterable[str]) -> list[str]:
