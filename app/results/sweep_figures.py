@@ -236,10 +236,10 @@ _ALL = (
     SweepFigure("layers", "{measure} by layer and step", "layers", _layers, ("measure", "setting")),
     SweepFigure(
         "activation", "Activation by dimension", "directions",
-        lambda asked: profiles(asked.sweep, list_run_figures(asked.context, asked.which, ACTIVATION)),
+        lambda asked: profiles(asked.sweep, list_run_figures(asked.context, asked.which, ACTIVATION)), wide=False,
     ),
     SweepFigure(
-        "late-anisotropy", "k-th anisotropy late in training", "directions", _late_anisotropy
+        "late-anisotropy", "k-th anisotropy late in training", "directions", _late_anisotropy, wide=False,
     ),
     SweepFigure("twonn", "Intrinsic dimension, TwoNN by layer", "layers", _by_layer("twonn")),
     SweepFigure(
