@@ -7,9 +7,9 @@ from scipy.stats import spearmanr
 
 from app.db.models import TaskStatus
 from app.db.task import Chosen, JudgedVariant, Reported
-from app.tasks.family import Member
+from app.tasks.family import Member, as_they_are
 from app.tasks.family_figures import family_figure
-from app.tasks.rank_relation import rank_relation, relation_of, statement
+from isoscope.rank_relation import rank_relation, relation_of, statement
 
 
 def variant(isoscore, value, name="as it is"):
@@ -86,16 +86,18 @@ def test_above_seven_embeddings_orders_are_drawn():
 
 
 def test_the_sentence_says_no_more_than_there_is():
-    assert statement(layers(5), "ndcg@10").startswith(
+    assert statement(as_they_are(layers(5)), "ndcg@10").startswith(
         "Of these 5 embeddings as they are, the more isotropic score higher"
     )
-    assert "score lower" in statement(layers(5, lambda layer: 0.5 - layer / 100), "ndcg@10")
-    assert "No clear relation" in statement(layers(5, lambda layer: 0.5 + (layer % 2) / 100), "ndcg@10")
-    assert "no rank correlation" in statement(layers(5, lambda _: 0.5), "ndcg@10")
-    assert relation_of(layers(4)) is None
-    few = statement(layers(4), "ndcg@10")
+    assert "score lower" in statement(as_they_are(layers(5, lambda layer: 0.5 - layer / 100)), "ndcg@10")
+    assert "No clear relation" in statement(as_they_are(layers(5, lambda layer: 0.5 + (layer % 2) / 100)), "ndcg@10")
+    assert "no rank correlation" in statement(as_they_are(layers(5, lambda _: 0.5)), "ndcg@10")
+    assert relation_of(as_they_are(layers(4))) is None
+    few = statement(as_they_are(layers(4)), "ndcg@10")
     assert few == (
         "embedding 3 is the most isotropic as it is and scores 0.530 nDCG@10, the highest here. "
         "A rank correlation needs at least 5 embeddings."
     )
-    assert "embedding 0 scores highest: 0.500." in statement(layers(3, lambda layer: 0.5 - layer / 10), "ndcg@10")
+    assert "embedding 0 scores highest: 0.500." in statement(
+        as_they_are(layers(3, lambda layer: 0.5 - layer / 10)), "ndcg@10"
+    )
