@@ -26,6 +26,7 @@ from app.storage import open_storage
 from app.storage.ledger import Ledger
 from isoscope.core.errors import ConflictError, InvalidError, NotFoundError
 from isoscope.files.matrix import Matrix
+from isoscope.files.row_ids import id_column
 from isoscope.files.selection import Selection
 from isoscope.rows import draw_rows, values_of
 from isotropy.catalog import measures_in
@@ -42,7 +43,7 @@ from isotropy.tasks.variants import Variant
 from workers.embeddings.inspection import open_embedding
 from workers.embeddings.measure import columns_of
 from workers.embeddings.neighbours import K, first_named, named_neighbours
-from workers.files import ARRAY, GROUP, LABEL, NAME, fetch, jsonl_file, keeping, npy_file
+from workers.files import ARRAY, GROUP, ID, LABEL, NAME, fetch, jsonl_file, keeping, npy_file
 from workers.job_rows import ResultJob, answer, fail, files_of, job_sessions, waiting
 
 FRACTION = 0.5
@@ -291,7 +292,8 @@ def _by_trial(matrix: Matrix, source: Embedding, judged: PostProcessing | None, 
 def _store_embedding(read: Embedding, matrix: Matrix, made: Images, ledger: Ledger) -> Sequence[Job]:
     """Keep the files and have them inspected; nothing of them where nobody waits for them any more."""
     selection = matrix.selection
-    given = {NAME: selection.names, LABEL: selection.labels, GROUP: selection.groups}
+    ids = id_column(one.name for one in matrix.contents.annotations if one.n == matrix.n)
+    given = {NAME: selection.names, LABEL: selection.labels, GROUP: selection.groups, ID: ids}
     chosen = {column: annotation for column, annotation in given.items() if annotation is not None}
     with keeping(ledger) as keep:
         vectors = keep(lambda: npy_file(matrix.n, made.d, made.dtype, images(matrix, made)))

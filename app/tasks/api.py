@@ -14,15 +14,15 @@ from app.db.task import Column, JudgedVariant, ScoreSoFar, TaskConfig, TaskMaps,
 from app.db.types import RowId
 from app.embeddings.api.embeddings import EmbeddingOut
 from app.tasks import others, service
-from app.tasks.family import Member, read_family
+from app.tasks.family import Member, as_they_are, read_family
 from app.tasks.maps import create_mapped, get_map
 from app.tasks.others import MAX_OTHERS, Choice, LeftOut
-from app.tasks.rank_relation import relation_of
 from app.tasks.service import GroundTruth, TaskSummary
-from app.web.dependencies import ContextDep, Row
+from app.web.dependencies import ContextDep, Limit, Offset, Row
 from app.web.responses import DOCUMENTED, file_of
 from app.web.uploads import parsing
 from isoscope.files.truth_check import TruthPreview
+from isoscope.rank_relation import relation_of
 from isotropy.catalog import METRICS, Similarity, TaskKind
 
 
@@ -133,9 +133,9 @@ router = APIRouter(prefix="/tasks/{task_id}", tags=["tasks"])
 
 
 @embedding_router.get("", response_model=list[TaskSummary])
-def list_tasks(context: ContextDep, embedding_id: str) -> Sequence[TaskSummary]:
+def list_tasks(context: ContextDep, embedding_id: str, limit: Limit = 100, offset: Offset = 0) -> Sequence[TaskSummary]:
     """Task runs of an embedding, newest first."""
-    return service.list_tasks(context, embedding_id)
+    return service.list_tasks(context, embedding_id, limit=limit, offset=offset)
 
 
 @embedding_router.post("", status_code=201, response_model=TaskOut)
@@ -206,9 +206,10 @@ def judge_others(context: ContextDep, task_id: str, asked: OthersIn) -> FamilyOu
 
 
 def _family(members: Sequence[Member], left_out: Sequence[LeftOut] = ()) -> FamilyOut:
+    found = relation_of(as_they_are(members))
     return FamilyOut(
         members=[MemberOut.model_validate(one) for one in members],
-        relation=None if (found := relation_of(members)) is None else RankRelationOut.model_validate(found),
+        relation=None if found is None else RankRelationOut.model_validate(found),
         left_out=[LeftOutLayer.model_validate(one) for one in left_out],
     )
 

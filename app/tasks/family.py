@@ -1,5 +1,6 @@
 """Tasks of one family: the same ground truth, split and settings on several embeddings of the same rows."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from sqlalchemy import or_, select
@@ -8,6 +9,7 @@ from sqlalchemy.orm import defer, lazyload
 from app.context import Context
 from app.db.models import Embedding, FileRole, Pooling, TaskRun, TaskStatus
 from app.db.task import JudgedVariant, TaskResults
+from isoscope.rank_relation import Placed
 
 
 class Member(NamedTuple):
@@ -55,6 +57,15 @@ def read_family(context: Context, task: TaskRun) -> list[Member]:
     for member in found.values():
         series.setdefault(member.series, len(series))
     return sorted(found.values(), key=lambda one: (one.series is None, series[one.series], one.layer or 0))
+
+
+def as_they_are(members: Iterable[Member]) -> list[Placed]:
+    """Return what the rank relation of a family is over: those that have been judged."""
+    return [
+        Placed(one.name, one.as_it_is.isoscore, one.as_it_is.report.value, one.series)
+        for one in members
+        if one.as_it_is is not None
+    ]
 
 
 def series_of(embedding: Embedding) -> str | None:

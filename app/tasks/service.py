@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from sqlalchemy import and_, case, delete, select, update
+from sqlalchemy import and_, case, delete, func, select, update
 from sqlalchemy.orm import Session
 
 from app.context import OFFERED, Context, freeing
@@ -92,14 +92,21 @@ class TaskSummary:
     conclusion: str | None
 
 
-def list_tasks(context: Context, embedding_id: str) -> list[TaskSummary]:
+def list_tasks(context: Context, embedding_id: str, *, limit: int, offset: int = 0) -> list[TaskSummary]:
     """Task runs of an embedding, newest first, without what each variant scores."""
     get_embedding(context, embedding_id)
     *plain, conclusion = (field.name for field in fields(TaskSummary))
     columns = [*(getattr(TaskRun, name) for name in plain), TaskRun.results[conclusion]]
     own = select(*columns).where(TaskRun.embedding_id == embedding_id)
+    newest = own.order_by(TaskRun.created_at.desc(), TaskRun.id).limit(limit).offset(offset)
     with context.sessions() as session:
-        return [TaskSummary(*row) for row in session.execute(own.order_by(TaskRun.created_at.desc(), TaskRun.id))]
+        return [TaskSummary(*row) for row in session.execute(newest)]
+
+
+def count_tasks(context: Context, embedding_id: str) -> int:
+    """How many task runs an embedding has."""
+    with context.sessions() as session:
+        return session.scalar(select(func.count()).where(TaskRun.embedding_id == embedding_id)) or 0
 
 
 class QueriesChoice(NamedTuple):

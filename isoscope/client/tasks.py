@@ -39,9 +39,9 @@ class Tasks(Connection):
         path = path_of("embeddings", embedding, "tasks")
         return self.send_files(path, [("file", file)], dict(fields), progress)
 
-    def tasks(self, embedding: Known) -> list[Row]:
+    def tasks(self, embedding: Known, *, limit: int = 100, offset: int = 0) -> list[Row]:
         """Return the tasks of an embedding, newest first, with the conclusion of each that has finished."""
-        return self.get_list("embeddings", embedding, "tasks")
+        return self.get_list("embeddings", embedding, "tasks", limit=limit, offset=offset)
 
     def task(self, task: Known) -> Row:
         """Return one task, with results when its ``status`` is ``finished``."""

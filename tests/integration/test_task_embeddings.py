@@ -90,7 +90,7 @@ def test_a_button_keeps_the_map_as_an_embedding_that_says_where_it_is_from(clien
     assert made["provenance"]["which"] == "smallest"
     assert made["measurements"]
     names = client.get(f"/api/embeddings/{made_id}/files/1").text.splitlines()
-    assert names[7] == '{"name": "d7"}'
+    assert names[7] == '{"name": "d7", "id": "d7"}'
     page = " ".join(client.get(f"/embeddings/{made_id}").text.split())
     assert f'the smallest variant of <a href="/tasks/{task["id"]}">a task</a>' in page
     assert "The map scales vectors to length 1." in page

@@ -329,3 +329,19 @@ def test_the_list_says_what_came_out_without_reading_it_all(client, context, cor
     assert (listed["conclusion"], listed["config"]["kind"]) == ("Take it.", "compression")
     assert (draft["status"], draft["conclusion"]) == ("draft", None)
     assert "Take it." in client.get(f"/embeddings/{corpus}/tasks").text
+
+
+def test_the_list_has_pages(client, context, corpus):
+    with context.sessions.begin() as session:
+        for number in range(60):
+            config = TaskConfig(kind=TaskKind.COMPRESSION, seed=number)
+            session.add(
+                TaskRun(embedding_id=corpus, config=config, created_at=datetime(2020, 1, 1, 0, number, tzinfo=UTC))
+            )
+    path = f"/embeddings/{corpus}/tasks"
+    first, second = (client.get(f"{path}?page={page}").text for page in (1, 2))
+    assert (first.count('<th scope="row"'), second.count('<th scope="row"')) == (50, 10)
+    assert f'href="{path}?kind=queries&amp;page=2"' in first
+    assert "Page 2 of 2" in second
+    found = client.get(f"/api{path}", params={"limit": 2, "offset": 1}).json()
+    assert [one["config"]["seed"] for one in found] == [58, 57]
