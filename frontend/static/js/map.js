@@ -3,7 +3,7 @@
 import { RowMap } from "./map/row-map.js";
 import { fetchPoints } from "./map/points.js";
 
-const started = new WeakSet();
+const started = new WeakMap();
 
 function isOffered() {
   return Boolean(document.createElement("canvas").getContext("webgl2"));
@@ -16,12 +16,13 @@ function standIn() {
 }
 
 async function start(figure) {
-  started.add(figure);
+  started.set(figure, null);
   if (!isOffered()) return standIn();
   figure.hidden = false;
   try {
     const map = new RowMap(figure, await fetchPoints(figure.dataset.map));
     map.open();
+    started.set(figure, map);
   } catch (error) {
     const wait = figure.querySelector("[data-map-wait]");
     wait.hidden = false;
@@ -34,5 +35,12 @@ function startAll() {
   for (const figure of document.querySelectorAll("[data-map]")) if (!started.has(figure)) start(figure);
 }
 
-document.addEventListener("htmx:after:swap", startAll);
+// What came may be another row to mark.
+function follow() {
+  startAll();
+  for (const figure of document.querySelectorAll("[data-map]")) started.get(figure)?.mark();
+}
+
+document.addEventListener("htmx:after:swap", follow);
+document.addEventListener("map:lost", standIn);
 startAll();
