@@ -18,6 +18,7 @@ from app.embeddings.figures.sample_size import SAMPLE_SIZE
 from app.embeddings.findings import Marked, find_marked, shown_findings
 from app.embeddings.headline import headline_of
 from app.embeddings.lookups import read_neighbours, with_lookup
+from app.embeddings.map_rows import search_rows
 from app.embeddings.point_map import find_map
 from app.embeddings.readings import groups_of, headlines_of
 from app.embeddings.references import references_of
@@ -49,13 +50,15 @@ TABS = (
 
 
 class ReportQuery(NamedTuple):
-    """What the URL says of a report: how the shrinkage is read, whose neighbors are shown, and which part of it."""
+    """What the URL says of a report: how the shrinkage is read, whose neighbors are shown, which part, which row."""
 
     shrinkage: ShrinkageQuery
     name: str | None
     tab: str = TABS[0].slug
     finding: str = ""
     """Slug of the finding whose rows or dimensions are marked."""
+    row: str = ""
+    """Number or name of a row to be shown on the map."""
 
 
 def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, whole: bool = False) -> dict[str, Any]:
@@ -67,6 +70,7 @@ def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, who
     figures = figures_of([Subject.from_embedding(embedding, data)])
     later = [] if whole else sorted(stored.keys() & HEAVY)
     tab_of = tabs_of_figures()
+    found_map = find_map(context, embedding) if MAP in stored and query.tab == "map" and not whole else None
     shown = [one for one in figures if one.slug not in later and (whole or tab_of[one.slug] == query.tab)]
     anchors = {f"figure-{one.slug}" for one in figures if not one.empty}
     anchors |= {anchor for anchor, slug in (("map", MAP), ("sample-size", SAMPLE_SIZE)) if slug in stored}
@@ -83,7 +87,8 @@ def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, who
         "tabs": TABS,
         "tab": query.tab,
         "later": later,
-        "map": find_map(context, embedding) if MAP in stored and query.tab == "map" and not whole else None,
+        "map": found_map,
+        "search": search_rows(context, found_map, query.row) if found_map and query.row.strip() else None,
         "older_map": MAP not in stored,
         "sample_size": next((figure for figure in shown if figure.slug == SAMPLE_SIZE), None),
         "shape": [_marking(figure, marked) for figure in shown if figure.slug != SAMPLE_SIZE],
@@ -178,11 +183,13 @@ def _report(
     name: Annotated[str | None, Query()] = None,
     tab: str = "",
     finding: str = "",
+    row: str = "",
 ) -> ReportQuery:
     """A form of a part asks without the part's name: what it asks for tells the part."""
     asked = request.query_params.keys()
     usual = "neighbors" if name is not None else "directions" if asked & {"zeta", "rows", "source"} else ""
-    return ReportQuery(shrinkage, name, chosen_tab(TABS, tab, usual), finding)
+    usual = "map" if "row" in asked else usual
+    return ReportQuery(shrinkage, name, chosen_tab(TABS, tab, usual), finding, row)
 
 
 ReportDep = Annotated[ReportQuery, Depends(_report)]

@@ -1,6 +1,6 @@
 """A matrix of embeddings, read from its files in chunks of rows, and counts over all of them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import compress
@@ -148,7 +148,7 @@ class Remaining(Contents):
         self._kept[rows] = True
         self._dimensions = dimensions
         self.n, self.parts = contents.n, contents.parts
-        self.numeric_columns = contents.numeric_columns
+        self.numeric_columns, self.real_columns = contents.numeric_columns, contents.real_columns
         self.annotations = [one.model_copy(update={"n": len(rows)}) for one in contents.annotations if one.n == n]
 
     def blocks(self, vectors: str | list[str], rows: int, *, transpose: bool) -> Iterator[Block]:
@@ -163,3 +163,7 @@ class Remaining(Contents):
     def values(self, annotation: str) -> Iterator[str]:
         """Return the values of the rows that are left."""
         return compress(self._contents.values(annotation), self._kept)
+
+    def rows_of(self, annotations: Sequence[str]) -> Iterator[tuple[str, ...]]:
+        """Return the values of several annotations, of the rows that are left."""
+        return compress(self._contents.rows_of(annotations), self._kept)

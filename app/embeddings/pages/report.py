@@ -12,6 +12,7 @@ from app.db.types import RowId
 from app.descriptions import pages as descriptions
 from app.descriptions.service import known_tags
 from app.embeddings.api.embeddings import safetensors_of
+from app.embeddings.comparison import rows_left_out
 from app.embeddings.files import get_file, get_npy, get_safetensors, is_npy
 from app.embeddings.library import EMBEDDINGS, get_place
 from app.embeddings.lookups import request_lookup
@@ -127,6 +128,7 @@ def _embedding_page(
         "known_tags": known_tags(context),
         "layer": get_place(context, embedding),
         "is_npy": is_npy(embedding),
+        "rows_left_out": rows_left_out(embedding),
     }
     if embedding.status is EmbeddingStatus.READY:
         query = query._replace(tab="source") if problem else query
