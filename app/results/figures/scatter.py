@@ -248,15 +248,19 @@ def _plot(drawing: Drawing, panels: Sequence[Panel]) -> go.Figure:
             again = trace.name in named and trace.showlegend
             named |= {trace.name} if trace.showlegend else set()
             traces.append(trace.update(xaxis=x, yaxis=y, **({"showlegend": False} if again else {})))
-            if place and trace.marker.showscale:
-                trace.marker.showscale = False
         lines, words = _panel_lines(drawing, panel)
         titled = {"text": panel.title, "xref": "paper", "x": 0, "xanchor": "left", "yref": "paper", "y": 1,
                   "yanchor": "bottom", "showarrow": False, "font": {"size": 12}}  # fmt: skip
         shapes += [_within(x, y, one) if panel.title else one for one in lines]
         notes += [_within(x, y, one) for one in [*([] if place else words), titled]] if panel.title else words
+    if drawing.shades:
+        steps, told = scatter_traces.bar(drawing.shades)
+        shapes, notes = [*shapes, *steps], [*notes, *told]
     axes = {f"xaxis{column + 1 if column else ''}": drawing.x.layout(drawing.ranges.x) for column in range(columns)}
     axes |= {f"yaxis{row + 1 if row else ''}": drawing.y.layout(drawing.ranges.y) for row in range(rows)}
+    for name, axis in axes.items():
+        if columns > 2:
+            axis["title"] = {"text": "" if name[0] == "y" and rows > 1 else getattr(drawing, name[0]).quantity.name}
     grid = {"rows": rows, "columns": columns, "pattern": "coupled", "xgap": 0.06, "ygap": 0.16}
     return plot(
         traces,
@@ -265,6 +269,7 @@ def _plot(drawing: Drawing, panels: Sequence[Panel]) -> go.Figure:
         annotations=notes,
         **axes,
         **({"grid": grid} if len(panels) > 1 else {}),
+        **({"margin": {"r": scatter_traces.BAR_ROOM}} if drawing.shades else {}),
     )
 
 

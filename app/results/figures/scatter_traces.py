@@ -16,14 +16,14 @@ from app.results.figures import legend
 from app.results.figures.legend import LAMBDA, Colouring
 from app.results.statistics.estimate import Estimate
 from app.results.sweep import Family, Setting, Sweep
-from isoscope.core.formatting import short, with_error
+from isoscope.core.formatting import number, short, with_error
 
 MOST_NAMED = 24
 """Points of which any but plain training is named; of more λ is told by pointing at them and by the legend."""
 MOST_ENTRIES = 8
 SIZE, RING, RUN = 11, 19, 6
-SHADES = 11
-"""Places of the scale of what is measured, from which plotly mixes the others."""
+SHADES, BAR_STEPS = 11, 33
+"""Places of the scale of what is measured, from which plotly mixes the others, and steps of the bar beside it."""
 EDGE = 0.03
 """What an axis shows beyond the bounds of its quantity, for marks that lie on them."""
 Key = TypeVar("Key", bound=Hashable)
@@ -184,7 +184,7 @@ def _means(marks: Sequence[Mark], colour: str, sweep: Sweep) -> go.Scatter:
 
 
 def _shaded(marks: Sequence[Mark], shades: Shades, sweep: Sweep) -> go.Scatter:
-    """Means in colors along an order, with the bar that tells them."""
+    """Means in colors along an order."""
     steps = [step / (SHADES - 1) for step in range(SHADES)]
     trace = _means(marks, palette.QUIET, sweep)
     trace.marker.update(
@@ -192,18 +192,41 @@ def _shaded(marks: Sequence[Mark], shades: Shades, sweep: Sweep) -> go.Scatter:
         cmin=shades.low,
         cmax=shades.high,
         colorscale=[[step, palette.in_order(step)] for step in steps],
-        showscale=True,
-        colorbar={
-            "title": {"text": shades.title, "side": "right", "font": {"size": 12}},
-            "thickness": 12,
-            "outlinewidth": 0,
-            "tickfont": {"size": 12},
-            "exponentformat": "e",
-        },
     )
     for bars in (trace.error_x, trace.error_y):
         bars.color = palette.QUIET
     return trace
+
+
+BAR = (1.02, 1.035)
+"""Of the width of the plot, beyond it."""
+BAR_ROOM = 92
+"""Pixels that the bar takes with its numbers."""
+
+
+def bar(shades: Shades) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The bar that tells colors along an order, as shapes and words beside the plot.
+
+    That of plotly sets style attributes, which the policy of pages forbids.
+    """
+    steps = [
+        {"type": "rect", "xref": "paper", "yref": "paper", "x0": BAR[0], "x1": BAR[1], "y0": step / BAR_STEPS,
+         "y1": (step + 1) / BAR_STEPS, "line": {"width": 0}, "fillcolor": palette.in_order(step / (BAR_STEPS - 1))}
+        for step in range(BAR_STEPS)
+    ]  # fmt: skip
+    words = {"xref": "paper", "yref": "paper", "showarrow": False, "xanchor": "left", "font": {"size": 12}}
+    numbers = [
+        words
+        | {
+            "x": BAR[1],
+            "y": share,
+            "yanchor": anchor,
+            "text": number(shades.low + share * (shades.high - shades.low), 2),
+        }
+        for share, anchor in ((0, "bottom"), (0.5, "middle"), (1, "top"))
+    ]
+    title = words | {"x": BAR[1], "xshift": 44, "y": 0.5, "yanchor": "middle", "textangle": 90, "text": shades.title}
+    return steps, [*numbers, title]
 
 
 def _names(marks: Sequence[Mark], ranges: Ranges, logs: tuple[bool, bool]) -> list[go.Scatter]:

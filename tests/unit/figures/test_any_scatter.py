@@ -63,11 +63,14 @@ def test_lambda_keeps_its_distances_where_that_is_asked_for():
 
 def test_what_is_measured_has_colors_along_an_order_and_a_bar_that_tells_them():
     figure = scatter(GRID, "accuracy", ScatterStyle(x="lam", colour="isoscore_star"))
-    (shaded,) = means(figure.draw())
+    plot = figure.draw()
+    (shaded,) = means(plot)
     assert list(shaded.marker.color) == pytest.approx([0.2, 0.2, 0.3, 0.3, 0.5, 0.5])
     assert (shaded.marker.cmin, shaded.marker.cmax) == pytest.approx((0.2, 0.5))
     assert [shaded.marker.colorscale[end][1] for end in (0, -1)] == [in_order(0), in_order(1)]
-    assert shaded.marker.colorbar.title.text == "IsoScore★ (1 is isotropic)"
+    assert [one.text for one in plot.layout.annotations[-4:]] == ["0.20", "0.35", "0.50", "IsoScore★ (1 is isotropic)"]
+    bar = [shape.fillcolor for shape in plot.layout.shapes if shape.type == "rect"]
+    assert (bar[0], bar[-1]) == (in_order(0), in_order(1))
     assert "isoscore_star_mean" in figure.table.columns
 
 
