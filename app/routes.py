@@ -6,7 +6,6 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from app.descriptions import api as descriptions_api
 from app.descriptions import pages as descriptions_pages
-from app.embeddings.api import alignments as embeddings_api_alignments
 from app.embeddings.api import comparison as embeddings_api_comparison
 from app.embeddings.api import embeddings as embeddings_api_embeddings
 from app.embeddings.api import measures as embeddings_api_measures
@@ -200,7 +199,6 @@ API_ROUTERS = (
     embeddings_api_embeddings.tags_router,
     embeddings_api_selections.router,
     embeddings_api_comparison.router,
-    embeddings_api_alignments.router,
     results_api_across.runs_router,
     embeddings_api_trash.trash_router,
     postprocess_api.router,
