@@ -199,8 +199,9 @@ def _drop_beyond_budget(session: Session, asked: PostProcessing) -> Sequence[str
         .where(PostProcessing.embedding_id == asked.embedding_id)
         .order_by(PostProcessing.id != asked.id, PostProcessing.created_at.desc(), PostProcessing.id)
     )
-    (ids, sizes) = zip(*session.execute(kept), strict=True)
-    beyond = [trial_id for trial_id, total in zip(ids, accumulate(sizes), strict=True) if total > MAPS_BYTES]
+    maps = session.execute(kept).all()  # none where the one just made is gone and there is no other
+    totals = accumulate(size for _, size in maps)
+    beyond = [trial_id for (trial_id, _), total in zip(maps, totals, strict=True) if total > MAPS_BYTES]
     oldest = delete(PostProcessing).where(
         PostProcessing.id.in_(beyond), PostProcessing.id != asked.id, PostProcessing.id.not_in(MAKING)
     )

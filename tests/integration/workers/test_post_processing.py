@@ -170,7 +170,7 @@ def test_a_trial_of_vectors_that_are_chosen_no_longer_fails_with_a_sentence(ask,
 
 
 @pytest.mark.both_databases
-def test_a_trial_that_nobody_waits_for_leaves_no_map_behind(ask, settings, sessions, monkeypatch):
+def test_a_trial_that_nobody_waits_for_leaves_no_map_behind(ask, settings, sessions, monkeypatch, caplog):
     trial_id = ask("centring")
 
     def gone_meanwhile(*arguments):
@@ -181,10 +181,12 @@ def test_a_trial_that_nobody_waits_for_leaves_no_map_behind(ask, settings, sessi
     results_of = postprocess.results_of
     monkeypatch.setattr(postprocess, "results_of", gone_meanwhile)
     before = set(settings.files.iterdir())
+    with sessions() as session:
     assert post_process(trial_id, settings, "cpu") == ()
     assert set(settings.files.iterdir()) == before
     with sessions() as session:
         assert {file.sha256 for file in session.query(StoredFile)} == {path.name for path in before}
+    assert "unforeseen" not in caplog.text
     assert post_process("gone", settings, "cpu") == ()
 
 
