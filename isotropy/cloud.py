@@ -216,11 +216,9 @@ class Cloud:
     @cached_property
     def neighbourhoods(self) -> Neighbourhoods:
         """The same of fewer of these rows, and of each block of them."""
-        distinct = self.of_pairs.distinct
-        places = self.rows[: len(self.pairs)][distinct].numpy()
-        return Neighbourhoods(
-            self.pairs[distinct], self.dealing.of(places, BLOCKS), NEIGHBOURS + 1, self.of_pairs.neighbours
-        )
+        pairs = self.of_pairs
+        places = self.rows[: len(self.pairs)][pairs.distinct].numpy()
+        return Neighbourhoods(pairs.points, self.dealing.of(places, BLOCKS), NEIGHBOURS + 1, pairs.neighbours)
 
     @cached_property
     def bars(self) -> Tensor:
