@@ -112,9 +112,10 @@ class Cloud:
         IsoScore, IsoScore* and the participation ratio have none: they are of these rows, and biased as estimates.
         """
         if self.dealing.by == "rows":
-            found = self.blocks.scores(_moment_scores)
+            found = self.blocks.scores(_moment_scores, whole=_moment_scores(self.moments))
         else:
-            found = self.blocks.scores(_plain_scores, self.dealing.groups) | self._corrected_across
+            found = self.blocks.scores(_plain_scores, self.dealing.groups, _plain_scores(self.moments))
+            found |= self._corrected_across
         return found | {slug: found[slug].with_error(()) for slug in OF_THESE_ROWS}
 
     @property
@@ -162,7 +163,8 @@ class Cloud:
             return spectrum_scores(centred.along(part.covariance()), second.along(second_moment(part)), self.n)
 
         centred, second = self._centred, self._second
-        found = self.blocks.scores(scores, self.dealing.groups)
+        whole = spectrum_scores(self.eigenvalues, self.energies, self.n)
+        found = self.blocks.scores(scores, self.dealing.groups, whole)
         return found | {"spectrum": found["spectrum"].times(self.unit, self.unit)}
 
     @cached_property
