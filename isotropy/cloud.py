@@ -17,7 +17,7 @@ from isotropy.anisotropy import mean_share, second_moment
 from isotropy.cosine import CosineMoments
 from isotropy.dealing import Dealing, Duplicates, by_groups
 from isotropy.equal_sizes import Neighbourhoods
-from isotropy.isoscore import isoscore_from_covariance, participation_ratio
+from isotropy.isoscore import isoscore_of_ratio, participation_ratio, shrunk_ratio
 from isotropy.jackknife import BLOCKS, Jackknife, blocks_within
 from isotropy.neighbours import Neighbours
 from isotropy.pairs import Pairs, pairs_of
@@ -25,7 +25,7 @@ from isotropy.partition import PartitionFunction
 from isotropy.rows import OfDimensions, Points, kept_rows
 from isotropy.sample import Sample
 from isotropy.score import Score
-from isotropy.spectrum import Moments, scaled_identity, shrink
+from isotropy.spectrum import Moments
 from isotropy.spectrum_errors import Decomposed, spectrum_scores
 from isotropy.topology import barcode
 from isotropy.unbiased import FourthMoments, corrected_from_moments
@@ -254,11 +254,11 @@ def _moment_scores(moments: FourthMoments) -> dict[str, Score]:
 
 
 def _plain_scores(moments: FourthMoments) -> dict[str, Score]:
-    S = moments.covariance()
+    ratio, d = participation_ratio(moments.covariance()), moments.d
     return {
-        "isoscore": isoscore_from_covariance(S),
-        "isoscore_star": isoscore_from_covariance(shrink(S, scaled_identity(S), ZETA)),
-        "participation_ratio": participation_ratio(S),
+        "isoscore": isoscore_of_ratio(ratio, d),
+        "isoscore_star": isoscore_of_ratio(shrunk_ratio(ratio, d, ZETA), d),
+        "participation_ratio": ratio,
         "mean_share": mean_share(moments),
     }
 
