@@ -17,14 +17,14 @@ from isotropy.anisotropy import mean_share, second_moment
 from isotropy.cosine import CosineMoments
 from isotropy.dealing import Dealing, Duplicates, by_groups
 from isotropy.equal_sizes import Neighbourhoods
-from isotropy.isoscore import isoscore_from_covariance, participation_ratio
+from isotropy.isoscore import isoscore_of_ratio, participation_ratio, shrunk_ratio
 from isotropy.jackknife import BLOCKS, Jackknife, blocks_within
 from isotropy.neighbours import Neighbours
 from isotropy.pairs import Pairs, pairs_of
 from isotropy.partition import PartitionFunction
 from isotropy.rows import InUnits, OfDimensions, Points, Sample, kept_rows, unit_for
 from isotropy.score import Score
-from isotropy.spectrum import Moments, scaled_identity, shrink
+from isotropy.spectrum import Moments
 from isotropy.spectrum_errors import Decomposed, spectrum_scores
 from isotropy.topology import barcode
 from isotropy.unbiased import FourthMoments, corrected_from_moments
@@ -110,9 +110,10 @@ class Cloud:
         IsoScore, IsoScore* and the participation ratio have none: they are of these rows, and biased as estimates.
         """
         if self.dealing.by == "rows":
-            found = self.blocks.scores(_moment_scores)
+            found = self.blocks.scores(_moment_scores, whole=_moment_scores(self.moments))
         else:
-            found = self.blocks.scores(_plain_scores, self.dealing.groups) | self._corrected_across
+            found = self.blocks.scores(_plain_scores, self.dealing.groups, _plain_scores(self.moments))
+            found |= self._corrected_across
         return found | {slug: found[slug].with_error(()) for slug in OF_THESE_ROWS}
 
     @property
@@ -160,7 +161,8 @@ class Cloud:
             return spectrum_scores(centred.along(part.covariance()), second.along(second_moment(part)), self.n)
 
         centred, second = self._centred, self._second
-        found = self.blocks.scores(scores, self.dealing.groups)
+        whole = spectrum_scores(self.eigenvalues, self.energies, self.n)
+        found = self.blocks.scores(scores, self.dealing.groups, whole)
         return found | {"spectrum": found["spectrum"].times(self.unit, self.unit)}
 
     @cached_property
@@ -214,11 +216,9 @@ class Cloud:
     @cached_property
     def neighbourhoods(self) -> Neighbourhoods:
         """The same of fewer of these rows, and of each block of them."""
-        distinct = self.of_pairs.distinct
-        places = self.rows[: len(self.pairs)][distinct].numpy()
-        return Neighbourhoods(
-            self.pairs[distinct], self.dealing.of(places, BLOCKS), NEIGHBOURS + 1, self.of_pairs.neighbours
-        )
+        pairs = self.of_pairs
+        places = self.rows[: len(self.pairs)][pairs.distinct].numpy()
+        return Neighbourhoods(pairs.points, self.dealing.of(places, BLOCKS), NEIGHBOURS + 1, pairs.neighbours)
 
     @cached_property
     def bars(self) -> Tensor:
@@ -252,11 +252,11 @@ def _moment_scores(moments: FourthMoments) -> dict[str, Score]:
 
 
 def _plain_scores(moments: FourthMoments) -> dict[str, Score]:
-    S = moments.covariance()
+    ratio, d = participation_ratio(moments.covariance()), moments.d
     return {
-        "isoscore": isoscore_from_covariance(S),
-        "isoscore_star": isoscore_from_covariance(shrink(S, scaled_identity(S), ZETA)),
-        "participation_ratio": participation_ratio(S),
+        "isoscore": isoscore_of_ratio(ratio, d),
+        "isoscore_star": isoscore_of_ratio(shrunk_ratio(ratio, d, ZETA), d),
+        "participation_ratio": ratio,
         "mean_share": mean_share(moments),
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from hashlib import blake2b
 
 import torch
 from torch import Tensor
@@ -17,6 +18,12 @@ FAST_BFLOAT16 = ("amx_bf16", "avx512_bf16")
 """Names by which processors say that they multiply bfloat16 in tiles or in vectors."""
 ROUNDINGS = 4
 """Roundings of their coordinates that may part two equal distances: 3.2 were the most in rotated lattices and codes."""
+
+HASHED_ROWS = 256
+"""Rows that are copied at once to be compared."""
+
+ORDINARY = 2.0**30
+"""Greatest coordinate, and its inverse, up to which squares and their rounding are far from the ends of float32."""
 
 SPARE = 9
 """Candidates beyond k that tiles of precise products leave room for rounding with: each costs merges."""
@@ -106,7 +113,7 @@ class Search:
         require_points(x)
         if k < 1:
             raise ValueError(f"Expected at least 1 neighbor, got k = {k}: ask for one or more.")
-        self.points, self._scale = scaled(at_least_float32(x.detach()))
+        self.points, self._scale = scaled(at_least_float32(x.detach()), ORDINARY)
         n = len(x)
         self.k = min(k, max(n - 1, 0))
         self.candidates = min(2 * self.k + 12, n - 1)
@@ -169,9 +176,13 @@ def equal_rows(x: Tensor) -> Tensor:
     """
     require_points(x)
     first: dict[bytes, int] = {}
-    # 0.0 is added because it makes 0.0 of -0.0: then equal numbers have equal bytes.
-    rows = (at_least_float32(x.detach()) + 0.0).cpu().numpy()
-    firsts = [first.setdefault(row.tobytes(), index) for index, row in enumerate(rows)]
+    firsts: list[int] = []
+    for chunk in torch.split(x.detach(), HASHED_ROWS):
+        # 0.0 is added because it makes 0.0 of -0.0: then equal numbers have equal bytes.
+        rows = (at_least_float32(chunk) + 0.0).cpu().numpy()
+        # Hashes of 128 bits, as the bytes of all rows would take more memory than the points.
+        for row in rows:
+            firsts.append(first.setdefault(blake2b(row.tobytes(), digest_size=16).digest(), len(firsts)))
     return torch.tensor(firsts, dtype=torch.int64, device=x.device)
 
 

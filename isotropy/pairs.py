@@ -19,6 +19,8 @@ class Pairs:
 
     distinct: Tensor
     """Rows that are the first of their equals, int64 in ascending order."""
+    points: Tensor
+    """These rows, [len(distinct), d]."""
     neighbours: Neighbours
     """The nearest among the distinct rows: a copy of a point tells nothing of its surroundings."""
     uniformity: Score
@@ -42,10 +44,10 @@ def pairs_of(x: Tensor, k: int) -> Pairs:
     precisions = fast_precisions(x.device)
     search = Search(points, k)
     if not (search.k and _serves_both(search, precisions)):
-        return Pairs(distinct, nearest_neighbours(points, k), uniformity(x))
+        return Pairs(distinct, points, nearest_neighbours(points, k), uniformity(x))
     bounds = ByDirection(search.points, search.lengths, times[distinct] * (search.lengths > 0))
     search.settle(bounds.tile, search.points.dtype, bounds.limit)
-    return Pairs(distinct, search.finish(precisions), bounds.directions.uniformity())
+    return Pairs(distinct, points, search.finish(precisions), bounds.directions.uniformity())
 
 
 def _serves_both(search: Search, precisions: list[torch.dtype]) -> bool:
@@ -63,7 +65,7 @@ class ByDirection:
     The directions are centered, so that neither a mean far from the origin nor unequal lengths cost digits.
 
     Args:
-        points: [n, d], float32 or float64, none greater than 2: see ``isotropy.points.scaled``.
+        points: [n, d], float32 or float64, of ordinary size: see ``isotropy.neighbours.ORDINARY``.
         lengths: of the points, float64 [n].
         times: how often each counts, see ``isotropy.uniformity.Directions``.
 

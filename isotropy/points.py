@@ -40,10 +40,14 @@ def in_float64(x: Tensor) -> Tensor:
     return (x.cpu() if x.device.type == "mps" else x).double()
 
 
-def scaled(x: Tensor) -> tuple[Tensor, float]:
+def scaled(x: Tensor, ordinary: float = 1.0) -> tuple[Tensor, float]:
     """Return points [n, d] over a power of two, exactly, so that their squares stay in range, and that power.
 
     The power is a constant to the gradient.
+
+    Args:
+        x: [n, d].
+        ordinary: points whose greatest coordinate lies between its inverse and it are returned themselves, no copy.
 
     Raises:
         ValueError: ``x`` holds NaN or infinity.
@@ -56,6 +60,8 @@ def scaled(x: Tensor) -> tuple[Tensor, float]:
             "Expected finite points, got NaN or infinity: leave those rows out, or, in training, lower the learning "
             "rate."
         )
+    if 1 / ordinary <= largest <= ordinary:
+        return x, 1.0
     scale = max(math.ldexp(0.5, math.frexp(largest)[1]), torch.finfo(x.dtype).tiny)
     return x / scale, scale
 

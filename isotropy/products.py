@@ -57,7 +57,7 @@ class Products:
     points of which have very many others at the same distance.
 
     Args:
-        points: [n, d], float32 or float64, none greater than 2: see ``isotropy.points.scaled``.
+        points: [n, d], float32 or float64, of ordinary size: see ``isotropy.neighbours.ORDINARY``.
         precision: to multiply in. In float64 every row is settled.
         candidates: number of others of each point to measure at first, at most n - 1.
 
