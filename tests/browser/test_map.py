@@ -81,6 +81,11 @@ def opened(page: Page, mapped: Mapped) -> Locator:
     return canvas
 
 
+def module(name: str) -> str:
+    """Return what imports a module of the map on its page."""
+    return f"import(new URL('map/{name}.js', document.querySelector('script[src*=\"js/map\"]').src))"
+
+
 def test_points_are_drawn_and_zooming_and_panning_change_them(page, mapped):
     canvas = opened(page, mapped)
     drawn = canvas.evaluate(INK)
@@ -159,7 +164,7 @@ def test_colors_follow_a_kept_column_and_hubness(page, mapped):
     expect(page.locator("#map")).to_have_attribute("data-drawn", "all")
     assert canvas.evaluate(INK)[0] < drawn[0]
     page.get_by_label("Color by").select_option("one color")
-    expect(page.locator("[data-map-legend=column-2]")).to_be_hidden()
+    expect(page.locator("[data-map-legend=column-1]")).to_be_hidden()
     expect(page.locator("#map")).to_have_attribute("data-drawn", "all")
     assert canvas.evaluate(INK) == drawn
 
@@ -182,9 +187,18 @@ def test_a_selection_of_many_runs_is_sent_as_bits(page, mapped):
     chosen = list(range(0, N, 7))
     wanted = np.zeros(N, bool)
     wanted[chosen] = True
-    module = "new URL('map/selection.js', document.querySelector('script[src*=\"js/map\"]').src)"
-    sent = page.evaluate(f"async ([chosen, n]) => (await import({module})).bitsOf(chosen, n)", [chosen, N])
+    sent = page.evaluate(f"async ([chosen, n]) => (await {module('selection')}).bitsOf(chosen, n)", [chosen, N])
     assert sent == b64encode(np.packbits(wanted)).decode()
+
+
+@pytest.mark.parametrize(("late", "drawn"), [(80, 10_000), (30, 50_000), (5, 200_000)])
+def test_a_map_that_moves_draws_as_many_points_as_frames_are_in_time(page, mapped, late, drawn):
+    opened(page, mapped)
+    moved = """const painter = { moving: 50_000 };
+      for (let frame = 0; frame < 9; frame++) Painter.prototype.pace.call(painter, late);
+      return painter.moving;"""
+    found = page.evaluate(f"async (late) => {{ const {{ Painter }} = await {module('painter')}; {moved} }}", late)
+    assert found == drawn
 
 
 def test_without_webgl_the_old_figure_stands_in(page, mapped):

@@ -103,17 +103,16 @@ class _Near:
         k = min(NEIGHBOURS, near.indices.shape[1])
         if k == 0:
             return None
-        firsts = equal_rows(cloud.pairs)
-        distinct, own = torch.unique(firsts, return_inverse=True)
+        distinct, own = np.unique(equal_rows(cloud.pairs).numpy(), return_inverse=True)
         points = _points_of(cloud.rows[: len(cloud.pairs)].numpy(), rows)
         indices = near.indices[:, :k]
         occurrences = indices.flatten().bincount(minlength=len(distinct))
         first = np.full(len(distinct), NO_POINT)
-        np.minimum.at(first, own.numpy(), points)
+        np.minimum.at(first, own, points)
         neighbors = first[indices.numpy()]
         order = points.argsort(kind="stable")
         order = order[points[order] != NO_POINT]
-        at = own.numpy()[order]
+        at = own[order]
         distances = (near.distances[:, :k] * (cloud.unit / unit)).numpy().astype(np.float32)
         return cls(points[order], neighbors[at].astype(np.uint32), distances[at], occurrences.numpy()[at])
 

@@ -181,7 +181,6 @@ def test_a_trial_that_nobody_waits_for_leaves_no_map_behind(ask, settings, sessi
     results_of = postprocess.results_of
     monkeypatch.setattr(postprocess, "results_of", gone_meanwhile)
     before = set(settings.files.iterdir())
-    with sessions() as session:
     assert post_process(trial_id, settings, "cpu") == ()
     assert set(settings.files.iterdir()) == before
     with sessions() as session:

@@ -267,13 +267,16 @@ export class RowMap {
 
   ask() {
     this.figure.dataset.drawn = "some";
-    this.asked ??= requestAnimationFrame(() => this.frame());
+    if (this.asked !== undefined) return;
+    this.askedAt = performance.now();
+    this.asked = requestAnimationFrame(() => this.frame());
   }
 
   frame() {
     this.asked = undefined;
     const rest = this.movedAt + REST_MS - performance.now();
     const isMoving = rest > 0;
+    if (isMoving) this.painter.pace(performance.now() - this.askedAt);
     const ink = rgb(getComputedStyle(this.canvas).color);
     const { isGoingOn, ratio } = this;
     this.isGoingOn = this.painter.paint(this.view, { isMoving, isGoingOn, ink, ratio });
