@@ -1,6 +1,7 @@
 """Templates and what they can call, static files by hash or as data URLs, and help for uploads."""
 
 import gzip
+import mimetypes
 import re
 from base64 import b64encode
 from collections.abc import Sequence
@@ -35,6 +36,7 @@ from isoscope.core import formatting
 from isoscope.files.upload_formats import listed_rows
 from isotropy.catalog import MEASURES, METHODS
 
+mimetypes.add_type("font/woff2", ".woff2")  # which not every machine knows
 TEXTS = (".js", ".mjs", ".css", ".svg", ".json")
 FOLDER = FILES / "frontend" / "static"
 
