@@ -178,7 +178,7 @@ def _line(pooling: Pooling, points: Sequence[LayerPoint]) -> go.Scatter:
         name=POOLING_TITLES[pooling],
         line={"color": colour, "width": 2},
         marker={"color": colour, "size": 7},
-        hovertemplate="layer %{x}: %{y:.4~g}<extra>%{fullData.name}</extra>",
+        hovertemplate="%{fullData.name}<br>layer %{x}: %{y:.4~g}<extra></extra>",
     )
 
 
