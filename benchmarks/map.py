@@ -135,9 +135,10 @@ def main() -> None:
             print(f"| {rows:,} | {name} | {one.cells} | {one.released:.0f} |")
     print("\n| points | first frame s | all drawn s | page MiB | empty page MiB | graphics MiB | empty MiB |")
     print("|---|---|---|---|---|---|---|")
-    for rows, one in loaded.items():
-        memory = f"{one.memory.page:.0f} | {one.empty.page:.0f} | {one.memory.graphics:.0f} | {one.empty.graphics:.0f}"
-        print(f"| {rows:,} | {one.first:.2f} | {one.whole:.2f} | {memory} |")
+    for rows, seen in loaded.items():
+        (page, graphics), (bare, without) = (seen.memory, seen.empty)
+        memory = f"{page:.0f} | {bare:.0f} | {graphics:.0f} | {without:.0f}"
+        print(f"| {rows:,} | {seen.first:.2f} | {seen.whole:.2f} | {memory} |")
 
 
 def _measured(folder: str, rows: int) -> str:

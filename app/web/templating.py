@@ -1,6 +1,7 @@
 """Templates and what they can call, static files by hash or as data URLs, the documentation, and help for uploads."""
 
 import gzip
+import mimetypes
 import re
 from base64 import b64encode
 from collections.abc import Sequence
@@ -34,6 +35,7 @@ from isoscope.core import formatting
 from isoscope.files.upload_formats import listed_rows
 from isotropy.catalog import MEASURES, METHODS
 
+mimetypes.add_type("font/woff2", ".woff2")  # which not every machine knows
 TEXTS = (".js", ".mjs", ".css", ".svg", ".json")
 FRONTEND = FILES / "frontend"
 STATIC = FRONTEND / "static"

@@ -225,7 +225,7 @@ def zeta_curve(lines: Sequence[ZetaLine], chosen: ZetaLine, zeta: float, source:
 
 def _draw_zeta_curve(lines: Sequence[ZetaLine], chosen: ZetaLine, zeta: float) -> go.Figure:
     named = _with_room(lines, chosen)
-    others = [_line(line, palette.faded(palette.QUIET, 0.65), 1.2, named) for line in lines if line is not chosen]
+    others = [_line(line, palette.QUIET, 1.2, named) for line in lines if line is not chosen]
     value = chosen.at(zeta)
     mark = go.Scatter(
         x=[zeta],

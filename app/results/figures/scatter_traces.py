@@ -146,7 +146,7 @@ def _path(lines: Sequence[Sequence[Mark]], colour: str) -> go.Scatter:
         x=[x for x, _ in places[:-1]],
         y=[y for _, y in places[:-1]],
         mode="lines",
-        line={"color": palette.faded(colour, 0.5), "width": 1},
+        line={"color": colour, "width": 0.8},
         showlegend=False,
         hoverinfo="skip",
     )
@@ -211,7 +211,8 @@ def bar(shades: Shades) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """
     steps = [
         {"type": "rect", "xref": "paper", "yref": "paper", "x0": BAR[0], "x1": BAR[1], "y0": step / BAR_STEPS,
-         "y1": (step + 1) / BAR_STEPS, "line": {"width": 0}, "fillcolor": palette.in_order(step / (BAR_STEPS - 1))}
+         "y1": min((step + 1.5) / BAR_STEPS, 1), "line": {"width": 0},
+         "fillcolor": palette.in_order(step / (BAR_STEPS - 1))}
         for step in range(BAR_STEPS)
     ]  # fmt: skip
     words = {"xref": "paper", "yref": "paper", "showarrow": False, "xanchor": "left", "font": {"size": 12}}
@@ -269,7 +270,7 @@ def _seeds(marks: Sequence[Mark], colour: str) -> go.Scatter:
         x=[x for x, _, _ in runs],
         y=[y for _, y, _ in runs],
         mode="markers",
-        marker={"color": colour, "size": RUN, "opacity": 0.55, "symbol": "circle-open"},
+        marker={"color": colour, "size": RUN, "symbol": "circle-open"},
         showlegend=False,
         hovertext=[words for _, _, words in runs],
         hoverinfo="text",
