@@ -20,8 +20,8 @@ OF_SWEEPS = with_what_they_need({"search": False})
 RUN_FIGURES = ("loss", "penalty", "layers", "twonn", "activation")
 FIGURE_QUERIES = 5
 """The experiment, its runs, what the figure reads; and the start of a transaction, where that is said."""
-PAGE_QUERIES = FIGURE_QUERIES + 9
-"""Of the table: its runs, how many there are, what they may differ in and do; the workers; the tags."""
+PAGE_QUERIES = FIGURE_QUERIES + 10
+"""Of the table: its runs with their tags, how many there are, what they may differ in and do; the workers; all tags."""
 
 
 def make_run(lam, seed, *, regularizer=Regularizer.ISTAR, status=RunStatus.FINISHED, position=0, **options):
