@@ -135,9 +135,10 @@ def main() -> None:
             print(f"| {rows:,} | {name} | {one.cells} | {one.released:.0f} |")
     print("\n| points | first frame s | all drawn s | page MiB | empty page MiB | graphics MiB | empty MiB |")
     print("|---|---|---|---|---|---|---|")
-    for rows, one in loaded.items():
-        memory = f"{one.memory.page:.0f} | {one.empty.page:.0f} | {one.memory.graphics:.0f} | {one.empty.graphics:.0f}"
-        print(f"| {rows:,} | {one.first:.2f} | {one.whole:.2f} | {memory} |")
+    for rows, load in loaded.items():
+        held, empty = load.memory, load.empty
+        memory = f"{held.page:.0f} | {empty.page:.0f} | {held.graphics:.0f} | {empty.graphics:.0f}"
+        print(f"| {rows:,} | {load.first:.2f} | {load.whole:.2f} | {memory} |")
 
 
 def _measured(folder: str, rows: int) -> str:
