@@ -244,6 +244,7 @@ export class RowMap {
   move(how) {
     how();
     this.movedAt = performance.now();
+    this.hasMoved = true;
     this.change();
   }
 
@@ -275,7 +276,9 @@ export class RowMap {
   frame() {
     this.asked = undefined;
     const rest = this.movedAt + REST_MS - performance.now();
-    const isMoving = rest > 0;
+    // A frame that comes late shows a move all the same.
+    const isMoving = this.hasMoved || rest > 0;
+    this.hasMoved = false;
     if (isMoving) this.painter.pace(performance.now() - this.askedAt);
     const ink = rgb(getComputedStyle(this.canvas).color);
     const { isGoingOn, ratio } = this;
@@ -283,7 +286,7 @@ export class RowMap {
     this.paintOver();
     clearTimeout(this.resting);
     if (this.isGoingOn) this.ask();
-    else if (isMoving && this.painter.hides) this.resting = setTimeout(() => this.change(), rest);
+    else if (isMoving && this.painter.hides) this.resting = setTimeout(() => this.change(), REST_MS);
     else this.figure.dataset.drawn = "all";
     this.figure.dataset.frames = Number(this.figure.dataset.frames ?? 0) + 1;
   }
