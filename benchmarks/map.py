@@ -135,17 +135,10 @@ def main() -> None:
             print(f"| {rows:,} | {name} | {one.cells} | {one.released:.0f} |")
     print("\n| points | first frame s | all drawn s | page MiB | empty page MiB | graphics MiB | empty MiB |")
     print("|---|---|---|---|---|---|---|")
-<<<<<<< HEAD
-    for rows, seen in loaded.items():
-        (page, graphics), (bare, without) = (seen.memory, seen.empty)
-        memory = f"{page:.0f} | {bare:.0f} | {graphics:.0f} | {without:.0f}"
-        print(f"| {rows:,} | {seen.first:.2f} | {seen.whole:.2f} | {memory} |")
-=======
     for rows, load in loaded.items():
         held, empty = load.memory, load.empty
         memory = f"{held.page:.0f} | {empty.page:.0f} | {held.graphics:.0f} | {empty.graphics:.0f}"
         print(f"| {rows:,} | {load.first:.2f} | {load.whole:.2f} | {memory} |")
->>>>>>> w-map
 
 
 def _measured(folder: str, rows: int) -> str:
