@@ -62,7 +62,9 @@ def test_a_form_that_is_sent_is_an_address_with_its_figure_its_numbers_and_its_c
     assert '<details class="further" id="scatters-further" open>' in form
     drawn = client.get(figure).json()
     assert drawn["layout"]["xaxis"]["type"] == "log"
-    assert [note["text"] for note in drawn["layout"]["annotations"]] == ["λ = 0", "λ = 1"]
+    panels, bar = ["λ = 0", "λ = 1"], "F1"
+    told = [note["text"] for note in drawn["layout"]["annotations"]]
+    assert (told[:2], told[-1]) == (panels, bar)
     (row, *_), rows = rows_of(client, figure.replace(".json", ".csv")), 4
     assert len(rows_of(client, figure.replace(".json", ".csv"))) == rows
     assert (row["mean_cosine_mean"], row["f1_mean"], row["batch_size"], row["mean_cosine_seeds"]) == (
