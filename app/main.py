@@ -14,11 +14,10 @@ from app.core.settings import Settings
 from app.operations.health import Vitals
 from app.storage.storage import sweep_folders
 from app.web import error_responses, security
-from app.web.documentation import Documentation
 from app.web.headers import HeadAsGet, SafeHeaders
 from app.web.responses import BINARY
 from app.web.security import BodyLimit, Gate, SignedSessions
-from app.web.templating import static_files
+from app.web.templating import Documentation, static_files
 from app.web.uploads import Parsers, parser_slots
 
 DESCRIPTION = (

@@ -18,6 +18,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import NullPool
 
+from app.core.settings import driven
 from app.db.job_kinds import DRY_RUN, KINDS, Job, Queue
 from app.db.session import add_clock_to_all_connections, cause, create_database_engine, hold
 
@@ -80,8 +81,7 @@ class JobQueue:
             lazy=True,
             retry_connection_errors=False,
         )
-        driven = url.replace("postgresql://", "postgresql+psycopg://", 1)
-        self._engine = create_database_engine(driven, poolclass=NullPool)
+        self._engine = create_database_engine(driven(url), poolclass=NullPool)
 
     def enqueue(self, job: Job) -> None:
         """Hand in a job; one that the engine knows already is left alone."""

@@ -4,14 +4,15 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from app.embeddings.api import alignments as embeddings_api_alignments
+from app.descriptions import api as descriptions_api
+from app.descriptions import pages as descriptions_pages
 from app.embeddings.api import comparison as embeddings_api_comparison
 from app.embeddings.api import embeddings as embeddings_api_embeddings
 from app.embeddings.api import measures as embeddings_api_measures
 from app.embeddings.api import selections as embeddings_api_selections
 from app.embeddings.api import trash as embeddings_api_trash
 from app.embeddings.comparison import get_compared
-from app.embeddings.library import Search, find_embeddings
+from app.embeddings.library import EMBEDDINGS, Search, find_embeddings
 from app.embeddings.pages import comparison as embeddings_pages_comparison
 from app.embeddings.pages import library as embeddings_pages_library
 from app.embeddings.pages import point_map as embeddings_pages_point_map
@@ -37,7 +38,7 @@ from app.results.api import across as results_api_across
 from app.results.api import experiments as results_api_experiments
 from app.results.api import openings as results_api_openings
 from app.results.api import runs as results_api_runs
-from app.results.figures.scatter import isotropy_performance
+from app.results.figures.scatter import scatter
 from app.results.pages import across as results_pages_across
 from app.results.pages import experiments as results_pages_experiments
 from app.results.pages import runs as results_pages_runs
@@ -56,6 +57,7 @@ from app.training.pages import study as training_pages_study
 from app.training.pages import sweep as training_pages_sweep
 from app.training.pages import sweep_file as training_pages_sweep_file
 from app.training.queue_status import list_encodings_at_work, list_workers
+from app.training.run_actions import EXPERIMENTS, RUNS
 from app.views import api as views_api
 from app.views import pages as views_pages
 from app.web.dependencies import ContextDep
@@ -74,10 +76,10 @@ NEWEST = 3
 def show_home(request: Request, context: ContextDep) -> Response:
     """Show the newest embeddings, the newest experiment with its scatter, and the samples."""
     experiment = newest_experiment(context)
-    scatter = isotropy_performance(Sweep.from_experiment(experiment), experiment.config.metric) if experiment else None
+    newest = experiment and scatter(Sweep.from_experiment(experiment), experiment.config.metric, slug="isotropy")
     shown = {
         "experiment": experiment,
-        "scatter": scatter,
+        "scatter": newest,
         "listed": find_embeddings(context, Search(layers=True), limit=NEWEST).rows,
         "encodings": list_encodings_at_work(context),
         "formats": titles(Role.VECTORS),
@@ -197,7 +199,6 @@ API_ROUTERS = (
     embeddings_api_embeddings.tags_router,
     embeddings_api_selections.router,
     embeddings_api_comparison.router,
-    embeddings_api_alignments.router,
     results_api_across.runs_router,
     embeddings_api_trash.trash_router,
     postprocess_api.router,
@@ -211,6 +212,9 @@ API_ROUTERS = (
     results_api_experiments.presets_router,
     results_api_experiments.studies_router,
     results_api_runs.router,
+    descriptions_api.actions_router(RUNS, "runs"),
+    descriptions_api.actions_router(EXPERIMENTS, "experiments"),
+    descriptions_api.actions_router(EMBEDDINGS, "embeddings"),
     training_api_queue.router,
     figures_router,
     embeddings_api_measures.router,
@@ -247,6 +251,7 @@ PAGE_ROUTERS = (
     results_pages_experiments.description_router,
     results_pages_experiments.router,
     results_pages_runs.router,
+    descriptions_pages.actions_router(RUNS),
     results_pages_runs.buttons_router,
     playground_pages.router,
     training_pages_queue.router,

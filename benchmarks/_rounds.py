@@ -9,6 +9,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 ROUNDS = 7
+THREADS = 2
+CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 
 def interleave(
@@ -17,19 +19,21 @@ def interleave(
     """Seconds of every way in every round: A B C, B C A, C A B, ..., after one round that is not counted.
 
     Each round begins with another way, since what a way leaves in caches and memory is the next one's burden.
-    ``finish`` waits for a device that works behind the program's back, such as a GPU.
+    ``finish`` waits for a device that works behind the program's back, such as a GPU. The environment variable
+    ``CLOCK`` chooses seconds of the wall or, where other work shares the cores, of the processor.
     """
+    clock = CLOCKS[os.environ.get("CLOCK", "wall")]
     times: dict[str, list[float]] = {name: [] for name in ways}
     names = list(ways)
     for number in range(rounds + 1):
         first = number % len(names)
         for name in names[first:] + names[:first]:
             finish()
-            began = time.perf_counter()
+            began = clock()
             ways[name]()
             finish()
             if number > 0:
-                times[name].append(time.perf_counter() - began)
+                times[name].append(clock() - began)
     return times
 
 
@@ -47,6 +51,11 @@ def table(times: Mapping[str, list[float]], base: str) -> str:
 def rounds_asked() -> int:
     """The number of rounds: ``ROUNDS``, or that of the environment variable of this name."""
     return int(os.environ.get("ROUNDS", ROUNDS))
+
+
+def threads_asked() -> int:
+    """The number of threads: ``THREADS``, or that of the environment variable of this name."""
+    return int(os.environ.get("THREADS", THREADS))
 
 
 def machine(*packages: str) -> str:

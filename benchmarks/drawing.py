@@ -54,7 +54,7 @@ def _paths(folder: str) -> dict[int, str]:
     context = new_context(folder)
     found = {runs: fill(context, runs=runs, experiments=1, steps=2)[0] for runs in RUNS}
     context.close()
-    return {runs: f"/compare/runs?view=isotropy&seeds=1&q={quote(f'experiment={row}')}" for runs, row in found.items()}
+    return {runs: f"/compare/runs?x=iso&seeds=1&q={quote(f'experiment={row}')}" for runs, row in found.items()}
 
 
 def _open(page: Page, address: str, runs: int) -> None:

@@ -22,12 +22,11 @@ from numpy.typing import NDArray
 from benchmarks._calibration import SEED
 from benchmarks.outlier_limit import LEVEL
 from isotropy.findings.dimensions import most_rogue
-from isotropy.findings.gaps import greatest_gap
+from isotropy.findings.limits import greatest_gap
+from isotropy.findings.mixed_clouds import best_split, leading_directions
 from isotropy.findings.nearest import QUERIES, Similarity, nearest
-from isotropy.findings.norms import norm_spread
 from isotropy.findings.outlier_rows import TAIL
-from isotropy.findings.splits import best_split, leading_directions
-from isotropy.findings.spread import most_directions
+from isotropy.findings.spread import most_directions, norm_spread
 
 ROWS = (100, 300, 1000)
 """Limits fall with the rows: that of the last stands for all beyond."""

@@ -1,19 +1,21 @@
-"""``isoscope check``: what is wrong with the vectors of a file, without a server."""
+"""``isoscope check``: what is wrong with the vectors of a file, without a server. ``score`` opens and prints alike."""
 
 import json
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
 from isoscope.cli.printing import write
 from isoscope.core.errors import InvalidError
-from isoscope.files.matrix import Matrix
-from isoscope.opened import names_in, open_files
-from isoscope.rows import values_of
-from isoscope.shared_rows import pairs_by_name, shared_rows
+from isoscope.files.contents import Contents
+from isoscope.files.matrix import Matrix, select
+from isoscope.files.selection import Selection, propose
+from isoscope.files.upload import NamedFile, Upload, open_upload
+from isoscope.rows import pairs_by_name, require_measurable, shared_rows, values_of
 from isotropy.catalog import MEASURES
 from isotropy.catalog.findings import effect_name
 from isotropy.cloud import Cloud, read_cloud
@@ -22,6 +24,35 @@ from isotropy.findings.drift import SHARED_ROWS, Shared, drift
 
 LISTED = 10
 """Rows and dimensions of a finding that are printed."""
+
+
+def open_files(paths: list[Path], given: Namespace, annotations: Path | None = None) -> Matrix:
+    """Open the files as the page would propose to, but for what was named; labels and groups only if asked for."""
+    for path in (*paths, *([annotations] if annotations else [])):
+        if not path.is_file():
+            what = f"{path} is a folder" if path.is_dir() else f"There is no file {path}"
+            raise InvalidError(f"{what}: name a file that holds vectors.")
+    beside = NamedFile(annotations, annotations.name) if annotations else None
+    _, contents = open_upload(Upload(tuple(NamedFile(path, path.name) for path in paths), beside))
+    selection = Selection(
+        vectors=_vectors(given, contents), labels=given.labels, groups=given.groups, transpose=given.transpose
+    )
+    matrix = select(contents, selection)
+    require_measurable(matrix)
+    return matrix
+
+
+def names_in(matrix: Matrix) -> str | None:
+    """Return the column or array that likely names the rows; None where none does."""
+    return matrix.selection.names or propose(matrix.contents).names
+
+
+def _vectors(given: Namespace, contents: Contents) -> str | list[str]:
+    """Return what was named, or else the likeliest."""
+    named: list[str] | None = given.vectors
+    if named is None:
+        return propose(contents).vectors
+    return ",".join(named) if contents.parts else named
 
 
 def print_check(given: Namespace) -> int:

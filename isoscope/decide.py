@@ -23,6 +23,31 @@ from isotropy.tasks.variants import Variant, listed, product
 
 def print_decision(given: Namespace) -> int:
     """Print what each variant scores and which to take, or their list alone."""
+    loaded, task = read_task(given, given.vectors[0] if given.vectors else None)
+    variants = variants_of(given, task)
+    if given.list:
+        entries = [_entry(one, task) for one in variants]
+        return write([json.dumps(entries)] if given.json else list_lines(variants, task))
+    _require_variant(given, variants)
+    aside = sys.stderr if given.json else sys.stdout
+    aside.writelines(f"{line}\n" for line in (*loaded.notes, *list_lines(variants, task), ""))
+    decision = judge(given, task, variants)
+    code = write([json.dumps(decision.document(), allow_nan=False)] if given.json else _table(task, decision))
+    if given.save_map is not None:
+        one = map_of(task, variants[_which(given.variant, decision)])
+        _save(one, given.save_map)
+        aside.write(f"\n{given.save_map} maps vectors to {one.variant.name}. To apply it:\n\n")
+        aside.write(one.numpy_code(given.save_map.name))
+    return code
+
+
+def read_task(given: Namespace, vectors: str | list[str] | None) -> tuple[LoadedTask, Task]:
+    """Return the task of the given files on some of their vectors; None takes the likeliest.
+
+    Raises:
+        InvalidError: the files make no task.
+
+    """
     similarity = Similarity(given.similarity)
     files = TaskFiles(
         given.corpus,
@@ -31,33 +56,29 @@ def print_decision(given: Namespace) -> int:
         given.pairs,
         given.labels,
         given.annotations,
-        given.vectors,
+        vectors,
         given.ids,
         given.groups,
     )
     loaded = load_task(files, similarity, given.seed)
     try:
-        return _print(given, loaded, Task(loaded.corpus, loaded.truth, similarity, given.seed, given.metric))
+        return loaded, Task(loaded.corpus, loaded.truth, similarity, given.seed, given.metric)
     except ValueError as error:
         raise InvalidError(str(error)) from error
 
 
-def _print(given: Namespace, loaded: LoadedTask, task: Task) -> int:
-    variants = (product if given.full else listed)(task.setting)
-    if given.list:
-        return write([json.dumps([_entry(one, task) for one in variants])] if given.json else _list(variants, task))
-    _require_variant(given, variants)
-    aside = sys.stderr if given.json else sys.stdout
-    aside.writelines(f"{line}\n" for line in (*loaded.notes, *_list(variants, task), ""))
-    with tqdm(total=len(variants), unit=" variants", disable=None, leave=False) as bar:
-        decision = decide(task, variants, given.tolerance, progress=lambda _: bar.update())
-    code = write([json.dumps(decision.document(), allow_nan=False)] if given.json else _table(task, decision))
-    if given.save_map is not None:
-        one = map_of(task, variants[_which(given.variant, decision)])
-        _save(one, given.save_map)
-        aside.write(f"\n{given.save_map} maps vectors to {one.variant.name}. To apply it:\n\n")
-        aside.write(one.numpy_code(given.save_map.name))
-    return code
+def variants_of(given: Namespace, task: Task) -> Sequence[Variant]:
+    """Return the variants that are judged: the default list, or all."""
+    return (product if given.full else listed)(task.setting)
+
+
+def judge(given: Namespace, task: Task, variants: Sequence[Variant], name: str | None = None) -> Decision:
+    """Return what the variants score, with a bar of how many are done."""
+    with tqdm(total=len(variants), desc=name, unit=" variants", disable=None, leave=False) as bar:
+        try:
+            return decide(task, variants, given.tolerance, progress=lambda _: bar.update())
+        except ValueError as error:
+            raise InvalidError(str(error)) from error
 
 
 def _require_variant(given: Namespace, variants: Sequence[Variant]) -> None:
@@ -91,7 +112,8 @@ def _entry(variant: Variant, task: Task) -> dict[str, Any]:
     }
 
 
-def _list(variants: Sequence[Variant], task: Task) -> Iterator[str]:
+def list_lines(variants: Sequence[Variant], task: Task) -> Iterator[str]:
+    """Yield the list of variants that is printed before it runs."""
     yield f"{plural(len(variants), 'variant')}, judged by {METRICS[task.judged_by]}, {task.similarity}:"
     for place, one in enumerate(variants):
         yield f"{place:4}  {one.bytes_of(task.setting.d):6,} bytes  {one.name}"

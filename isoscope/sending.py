@@ -100,10 +100,7 @@ class Sender:
     def put(self, step: int, values: Mapping[str, Any]) -> None:
         """Have values of a step sent; more of the same step are added to those that wait."""
         with self._changed:
-            if self.refusal is not None:
-                return
-            if self.is_ended():
-                self.say("what is logged after the end of a run is let go")
+            if not self._takes():
                 return
             again, self._newest = step == self._newest, step
             if self._full:
@@ -126,10 +123,7 @@ class Sender:
             for start in range(0, max(lengths, default=0), PREDICTIONS_AT_ONCE)
         ]
         with self._changed:
-            if self.refusal is not None:
-                return
-            if self.is_ended():
-                self.say("what is logged after the end of a run is let go")
+            if not self._takes():
                 return
             self._predictions += parts
             self._changed.notify()
@@ -160,6 +154,12 @@ class Sender:
         if sentence not in self._said:
             self._said.add(sentence)
             sys.stderr.write(f"isoscope: {sentence}\n")
+
+    def _takes(self) -> bool:
+        """Whether something more is to be sent; tell the user where it is too late."""
+        if self.refusal is None and self.is_ended():
+            self.say("what is logged after the end of a run is let go")
+        return self.refusal is None and not self.is_ended()
 
     def _is_over(self) -> bool:
         """Whether there is nothing to wait for any more."""

@@ -38,10 +38,12 @@ def mean_share(moments: Moments) -> Score:
 
     Undefined where all points are zero, and for NaN or infinity.
     """
-    S = second_moment(moments)
-    if (reason := why_undefined(S)) is not None:
+    # No product of two dimensions exceeds both their squares, so that the diagonal tells all.
+    of_mean = moments.mean.square()
+    energies = moments.scatter.diagonal() / max(moments.n, 1) + of_mean
+    if (reason := why_undefined(energies)) is not None:
         return Score.undefined(reason)
-    return Score.within(float(moments.mean.square().sum() / S.trace()), 0, 1)
+    return Score.within(float(of_mean.sum() / energies.sum()), 0, 1)
 
 
 def second_moment(moments: Moments) -> Tensor:

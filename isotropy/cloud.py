@@ -17,18 +17,17 @@ from isotropy.anisotropy import mean_share, second_moment
 from isotropy.cosine import CosineMoments
 from isotropy.dealing import Dealing, Duplicates, by_groups
 from isotropy.equal_sizes import Neighbourhoods
-from isotropy.isoscore import isoscore_from_covariance, participation_ratio
+from isotropy.isoscore import isoscore_of_ratio, participation_ratio, shrunk_ratio
 from isotropy.jackknife import BLOCKS, Jackknife, blocks_within
-from isotropy.neighbours import Neighbours, distinct_rows
+from isotropy.neighbours import Neighbours
+from isotropy.pairs import Pairs, pairs_of
 from isotropy.partition import PartitionFunction
-from isotropy.rows import OfDimensions, Points, kept_rows
-from isotropy.sample import Sample
+from isotropy.rows import InUnits, OfDimensions, Points, Sample, kept_rows, unit_for
 from isotropy.score import Score
-from isotropy.spectrum import Moments, scaled_identity, shrink
+from isotropy.spectrum import Moments
 from isotropy.spectrum_errors import Decomposed, spectrum_scores
 from isotropy.topology import barcode
 from isotropy.unbiased import FourthMoments, corrected_from_moments
-from isotropy.units import InUnits, unit_for
 
 SAMPLE_ROWS = 32_768
 """Rows drawn from a longer cloud, for what cannot be streamed."""
@@ -111,9 +110,10 @@ class Cloud:
         IsoScore, IsoScore* and the participation ratio have none: they are of these rows, and biased as estimates.
         """
         if self.dealing.by == "rows":
-            found = self.blocks.scores(_moment_scores)
+            found = self.blocks.scores(_moment_scores, whole=_moment_scores(self.moments))
         else:
-            found = self.blocks.scores(_plain_scores, self.dealing.groups) | self._corrected_across
+            found = self.blocks.scores(_plain_scores, self.dealing.groups, _plain_scores(self.moments))
+            found |= self._corrected_across
         return found | {slug: found[slug].with_error(()) for slug in OF_THESE_ROWS}
 
     @property
@@ -161,7 +161,8 @@ class Cloud:
             return spectrum_scores(centred.along(part.covariance()), second.along(second_moment(part)), self.n)
 
         centred, second = self._centred, self._second
-        found = self.blocks.scores(scores, self.dealing.groups)
+        whole = spectrum_scores(self.eigenvalues, self.energies, self.n)
+        found = self.blocks.scores(scores, self.dealing.groups, whole)
         return found | {"spectrum": found["spectrum"].times(self.unit, self.unit)}
 
     @cached_property
@@ -196,24 +197,28 @@ class Cloud:
             partition.update(chunk if self.unit == 1 else chunk * self.unit)
         return partition
 
-    @cached_property
+    @property
     def pairs(self) -> Tensor:
         """The rows whose pairs are looked at, [at most ``PAIR_ROWS``, d]."""
         # The sample is in random order, so that its head is a sample too.
         return self.sample[:PAIR_ROWS]
 
+    @cached_property
+    def of_pairs(self) -> Pairs:
+        """What these pairs say, looked at once; of neighbors one more than measures take, to know where it is tied."""
+        return pairs_of(self.pairs, NEIGHBOURS + 1)
+
     @property
     def neighbours(self) -> Neighbours:
-        """The nearest among the distinct of ``pairs``: a copy of a point tells nothing of its surroundings."""
-        return self.neighbourhoods.whole
+        """The nearest among the distinct of ``pairs``."""
+        return self.of_pairs.neighbours
 
     @cached_property
     def neighbourhoods(self) -> Neighbourhoods:
         """The same of fewer of these rows, and of each block of them."""
-        distinct = distinct_rows(self.pairs)
-        places = self.rows[: len(self.pairs)][distinct].numpy()
-        # One more, to know where the last of them is tied with it.
-        return Neighbourhoods(self.pairs[distinct], self.dealing.of(places, BLOCKS), NEIGHBOURS + 1)
+        pairs = self.of_pairs
+        places = self.rows[: len(self.pairs)][pairs.distinct].numpy()
+        return Neighbourhoods(pairs.points, self.dealing.of(places, BLOCKS), NEIGHBOURS + 1, pairs.neighbours)
 
     @cached_property
     def bars(self) -> Tensor:
@@ -247,11 +252,11 @@ def _moment_scores(moments: FourthMoments) -> dict[str, Score]:
 
 
 def _plain_scores(moments: FourthMoments) -> dict[str, Score]:
-    S = moments.covariance()
+    ratio, d = participation_ratio(moments.covariance()), moments.d
     return {
-        "isoscore": isoscore_from_covariance(S),
-        "isoscore_star": isoscore_from_covariance(shrink(S, scaled_identity(S), ZETA)),
-        "participation_ratio": participation_ratio(S),
+        "isoscore": isoscore_of_ratio(ratio, d),
+        "isoscore_star": isoscore_of_ratio(shrunk_ratio(ratio, d, ZETA), d),
+        "participation_ratio": ratio,
         "mean_share": mean_share(moments),
     }
 

@@ -35,19 +35,21 @@ class Neighbourhoods:
         points: [n, d].
         blocks: [n], the block of each.
         k: neighbors of each.
+        whole: those among all, where they were searched already.
 
     """
 
-    def __init__(self, points: Tensor, blocks: NDArray[np.int64], k: int) -> None:
+    def __init__(self, points: Tensor, blocks: NDArray[np.int64], k: int, whole: Neighbours | None = None) -> None:
         self._points = points
         self._blocks = torch.from_numpy(blocks)
         self._k = k
+        self._whole = whole
         self._found: dict[int, list[Neighbours]] = {}
 
     @cached_property
     def whole(self) -> Neighbours:
         """Among all."""
-        return nearest_neighbours(self._points, self._k)
+        return self._whole or nearest_neighbours(self._points, self._k)
 
     def score(self, measure: Callable[[Neighbours], Score]) -> Score:
         """Return a measure of all points with its standard error."""

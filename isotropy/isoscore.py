@@ -52,13 +52,23 @@ def isoscore_from_covariance(S: Tensor) -> Score:
         ValueError: ``S`` is not a square matrix.
 
     """
-    return _isoscore(participation_ratio(S), len(S))
+    return isoscore_of_ratio(participation_ratio(S), len(S))
 
 
-def _isoscore(pr: Score, d: int) -> Score:
+def isoscore_of_ratio(ratio: Score, d: int) -> Score:
+    """Return IsoScore by the participation ratio of points of d dimensions, undefined where that is, and for one."""
     if d < 2:
         return Score.undefined(f"IsoScore needs at least 2 dimensions; there is {d}.")
-    return pr if pr.value is None else Score.within((pr.value - 1) / (d - 1), 0, 1)
+    return ratio if ratio.value is None else Score.within((ratio.value - 1) / (d - 1), 0, 1)
+
+
+def shrunk_ratio(ratio: Score, d: int, zeta: float) -> Score:
+    """Return the participation ratio of a covariance shrunk toward the scaled identity, by that of the covariance.
+
+    tr(S S) of the shrunk one is (1 - zeta)^2 times its own, and 1 - (1 - zeta)^2 times tr(S)^2 / d.
+    """
+    kept = (1 - zeta) ** 2
+    return ratio if ratio.value is None else Score.within(1 / (kept / ratio.value + (1 - kept) / d), 1, d)
 
 
 def isoscore_from_gram(gram: Tensor, d: int) -> Score:
@@ -71,7 +81,7 @@ def isoscore_from_gram(gram: Tensor, d: int) -> Score:
         ValueError: ``gram`` is not a square matrix.
 
     """
-    return _isoscore(participation_ratio(gram), d)
+    return isoscore_of_ratio(participation_ratio(gram), d)
 
 
 def participation_ratio(S: Tensor) -> Score:

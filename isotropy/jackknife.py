@@ -123,7 +123,12 @@ class Jackknife(Generic[P]):
         """Return the standard error of a statistic, in its units; None where ``scores`` has none."""
         return self.scores(lambda part: {"statistic": statistic(part)})["statistic"].se
 
-    def scores(self, statistics: Callable[[P], Mapping[str, Score]], units: int | None = None) -> dict[str, Score]:
+    def scores(
+        self,
+        statistics: Callable[[P], Mapping[str, Score]],
+        units: int | None = None,
+        whole: Mapping[str, Score] | None = None,
+    ) -> dict[str, Score]:
         """Return the statistics of all points, each with its standard error.
 
         The delete-m jackknife for blocks of unequal sizes (Busing, Meijer & van der Leeden 1999). For the mean of equal
@@ -135,10 +140,11 @@ class Jackknife(Generic[P]):
         Args:
             statistics: of the part of some points.
             units: how many independent groups the points are, where they are fewer than the points.
+            whole: those of all points, where they are known.
 
         """
         left_out = map(statistics, self._left_out(self.parts, self._empty()))
-        return self.with_errors(statistics(self.total()), left_out, units)
+        return self.with_errors(statistics(self.total()) if whole is None else whole, left_out, units)
 
     def with_errors(
         self, whole: Mapping[str, Score], left_out: Iterable[Mapping[str, Score]], units: int | None = None

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import blake2b
 
 import torch
 from torch import Tensor
 
-from isotropy.points import at_least_float32, require_points, scaled
-from isotropy.products import Products, block_rows, unit_roundoff
+from isotropy.points import at_least_float32, lengths, require_points, scaled
+from isotropy.products import Limit, Products, as_far, block_rows, measured, unit_roundoff
+from isotropy.tiles import least_of_each
 
 FAST_BFLOAT16 = ("amx_bf16", "avx512_bf16")
 """Names by which processors say that they multiply bfloat16 in tiles or in vectors."""
 ROUNDINGS = 4
 """Roundings of their coordinates that may part two equal distances: 3.2 were the most in rotated lattices and codes."""
+
+HASHED_ROWS = 256
+"""Rows that are copied at once to be compared."""
+
+ORDINARY = 2.0**30
+"""Greatest coordinate, and its inverse, up to which squares and their rounding are far from the ends of float32."""
+
+SPARE = 9
+"""Candidates beyond k that tiles of precise products leave room for rounding with: each costs merges."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +76,7 @@ def nearest_neighbours(x: Tensor, k: int) -> Neighbours:
     candidate are measured. They are few, but for very many points at the same distance, and even then nothing need be
     measured where products are exact (see ``isotropy.products``). Only points that are equally far but for the last
     digits of float64, such as a rotated one-hot code, cost n^2 d differences.
+    Each pair is multiplied once, and serves both its rows, but where products are exact, or of a bfloat16 that is fast.
     The memory needed is a few copies of the points, and some times ``isotropy.products.BLOCK`` numbers.
 
     Args:
@@ -73,26 +87,73 @@ def nearest_neighbours(x: Tensor, k: int) -> Neighbours:
         ValueError: ``x`` is not a floating tensor [n, d], it holds NaN or infinity, or k is below 1.
 
     """
-    require_points(x)
-    if k < 1:
-        raise ValueError(f"Expected at least 1 neighbor, got k = {k}: ask for one or more.")
-    points, scale = scaled(at_least_float32(x.detach()))
-    n, d = points.shape
-    k = min(k, max(n - 1, 0))
-    distances = torch.empty(n, k, dtype=torch.float64, device=x.device)
-    indices = torch.empty(n, k, dtype=torch.int64, device=x.device)
-    left = torch.arange(n if k else 0, device=x.device)
-    for precision in _precisions(x.device):
-        if len(left) == 0:
-            break
-        search = Products(points, precision, min(2 * k + 12, n - 1))
+    search = Search(x, k)
+    precisions = fast_precisions(x.device)
+    if search.k and precisions[0] != torch.bfloat16:
+        products = Products(search.points, precisions[0], search.candidates)
+        if products.has_tiles:
+            search.settle(products.tile, products.precision)
+            precisions = precisions[1:] or precisions
+    return search.finish(precisions)
+
+
+class Search:
+    """The nearest neighbors so far, and the rows that still have none.
+
+    Args:
+        x: points [n, d].
+        k: number of neighbors, at least 1.
+
+    Raises:
+        ValueError: ``x`` is not a floating tensor [n, d], it holds NaN or infinity, or k is below 1.
+
+    """
+
+    def __init__(self, x: Tensor, k: int) -> None:
+        require_points(x)
+        if k < 1:
+            raise ValueError(f"Expected at least 1 neighbor, got k = {k}: ask for one or more.")
+        self.points, self._scale = scaled(at_least_float32(x.detach()), ORDINARY)
+        n = len(x)
+        self.k = min(k, max(n - 1, 0))
+        self.candidates = min(2 * self.k + 12, n - 1)
+        """Of each row, to be measured at first, where products may be rough."""
+        self._roundoff = unit_roundoff(x.dtype)
+        self._distances = torch.empty(n, self.k, dtype=torch.float64, device=x.device)
+        self._indices = torch.empty(n, self.k, dtype=torch.int64, device=x.device)
+        self._left = torch.arange(n if self.k else 0, device=x.device)
+
+    @cached_property
+    def lengths(self) -> Tensor:
+        """Of the points, float64 [n]."""
+        return lengths(self.points)
+
+    def settle(self, tile: Callable[[slice, slice], Tensor], dtype: torch.dtype, limit: Limit = as_far) -> None:
+        """Search all rows at once: see ``isotropy.tiles.least_of_each`` and ``isotropy.products.measured``."""
+        n = len(self.points)
+        count = min(self.k + SPARE, n - 1)
+        least, others = least_of_each(n, count, dtype, self.points.device, tile)
         unsettled = []
-        for rows in torch.split(left, block_rows(n)):
-            distances[rows], indices[rows], settled = search.nearest(rows, k)
-            unsettled.append(rows[~settled])
-        left = torch.cat(unsettled)
-    sizes = torch.linalg.vector_norm(points, dim=1, dtype=torch.float64) * (scale / max(d, 1) ** 0.5)
-    return Neighbours(distances * scale, indices, sizes, unit_roundoff(x.dtype))
+        for rows in torch.split(self._left, block_rows(n)):
+            found = measured(self.points, rows, least[rows], others[rows], self.k, limit)
+            self._distances[rows], self._indices[rows] = found.distances, found.columns
+            unsettled.append(rows[~found.settled])
+        self._left = torch.cat(unsettled)
+
+    def finish(self, precisions: Sequence[torch.dtype]) -> Neighbours:
+        """Search the rows that are left, in one precision after the other, of which the last must be float64."""
+        n, d = self.points.shape
+        for precision in precisions:
+            if len(self._left) == 0:
+                break
+            products = Products(self.points, precision, self.candidates)
+            unsettled = []
+            for rows in torch.split(self._left, block_rows(n)):
+                self._distances[rows], self._indices[rows], settled = products.nearest(rows, self.k)
+                unsettled.append(rows[~settled])
+            self._left = torch.cat(unsettled)
+        sizes = self.lengths * (self._scale / max(d, 1) ** 0.5)
+        return Neighbours(self._distances * self._scale, self._indices, sizes, self._roundoff)
 
 
 def distinct_rows(x: Tensor) -> Tensor:
@@ -115,13 +176,17 @@ def equal_rows(x: Tensor) -> Tensor:
     """
     require_points(x)
     first: dict[bytes, int] = {}
-    # 0.0 is added because it makes 0.0 of -0.0: then equal numbers have equal bytes.
-    rows = (at_least_float32(x.detach()) + 0.0).cpu().numpy()
-    firsts = [first.setdefault(row.tobytes(), index) for index, row in enumerate(rows)]
+    firsts: list[int] = []
+    for chunk in torch.split(x.detach(), HASHED_ROWS):
+        # 0.0 is added because it makes 0.0 of -0.0: then equal numbers have equal bytes.
+        rows = (at_least_float32(chunk) + 0.0).cpu().numpy()
+        # Hashes of 128 bits, as the bytes of all rows would take more memory than the points.
+        for row in rows:
+            firsts.append(first.setdefault(blake2b(row.tobytes(), digest_size=16).digest(), len(firsts)))
     return torch.tensor(firsts, dtype=torch.int64, device=x.device)
 
 
-def _precisions(device: torch.device) -> list[torch.dtype]:
+def fast_precisions(device: torch.device) -> list[torch.dtype]:
     """Return the precisions to multiply in, float64 last; bfloat16 where a CPU multiplies it 4 to 5 times as fast."""
     precisions = [torch.float64]
     one = torch.full((64, 64), 1 + 2**-12, device=device)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from isotropy.sample import Sample
+from isotropy.rows import Sample
 
 SAFE = (1e-30, 1e30)
 """Magnitudes that float32 holds with room for the arithmetic of whoever draws them."""

@@ -8,6 +8,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+LENGTH_ROWS = 256
+"""Points that are turned into float64 at once."""
+
 
 def require_points(x: Tensor, d: int | None = None) -> None:
     """Check that ``x`` is a cloud of points [n, d] of a floating dtype.
@@ -37,10 +40,14 @@ def in_float64(x: Tensor) -> Tensor:
     return (x.cpu() if x.device.type == "mps" else x).double()
 
 
-def scaled(x: Tensor) -> tuple[Tensor, float]:
+def scaled(x: Tensor, ordinary: float = 1.0) -> tuple[Tensor, float]:
     """Return points [n, d] over a power of two, exactly, so that their squares stay in range, and that power.
 
     The power is a constant to the gradient.
+
+    Args:
+        x: [n, d].
+        ordinary: points whose greatest coordinate lies between its inverse and it are returned themselves, no copy.
 
     Raises:
         ValueError: ``x`` holds NaN or infinity.
@@ -53,8 +60,17 @@ def scaled(x: Tensor) -> tuple[Tensor, float]:
             "Expected finite points, got NaN or infinity: leave those rows out, or, in training, lower the learning "
             "rate."
         )
+    if 1 / ordinary <= largest <= ordinary:
+        return x, 1.0
     scale = max(math.ldexp(0.5, math.frexp(largest)[1]), torch.finfo(x.dtype).tiny)
     return x / scale, scale
+
+
+def lengths(x: Tensor) -> Tensor:
+    """Return the lengths of points [n, d], float64 [n]."""
+    # By few rows that stay in the cache: a norm told to sum in float64 takes eight times as long on a CPU.
+    found = [torch.linalg.vector_norm(rows.double(), dim=1) for rows in torch.split(x, LENGTH_ROWS)]
+    return torch.cat(found)
 
 
 def draw_tokens(attention_mask: Tensor, fraction: float, generator: torch.Generator) -> Tensor:

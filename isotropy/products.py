@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from functools import partial
+from collections.abc import Callable
+from functools import cached_property, partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from isotropy.distances import centre_of
 from isotropy.spectrum import CHUNK_ROWS
+from isotropy.tiles import GROUP, TILE_ROWS, least_of_rows
 
 BLOCK = 10_000_000
 """Bounds held at once, those of 500 rows to all of 20,000: 40 MB in float32."""
@@ -17,11 +20,16 @@ BLOCK = 10_000_000
 PAIR_NUMBERS = 100_000
 """Numbers in the differences taken at once: more leave the caches."""
 
-GROUP = 20
-"""Columns of which only the least is looked at first."""
-
 GREATEST_POWER = 60
 """Units tried for exactness are no finer than 2^-60, whose squares are normal numbers of float32."""
+
+
+Limit = Callable[[Tensor, Tensor], Tensor]
+
+
+def as_far(_: Tensor, reach: Tensor) -> Tensor:
+    """Return the most that lower bounds say of what lies within a reach: no more than that."""
+    return reach
 
 
 def unit_roundoff(dtype: torch.dtype) -> float:
@@ -49,7 +57,7 @@ class Products:
     points of which have very many others at the same distance.
 
     Args:
-        points: [n, d], float32 or float64, none greater than 2: see ``isotropy.points.scaled``.
+        points: [n, d], float32 or float64, of ordinary size: see ``isotropy.neighbours.ORDINARY``.
         precision: to multiply in. In float64 every row is settled.
         candidates: number of others of each point to measure at first, at most n - 1.
 
@@ -69,11 +77,13 @@ class Products:
             kept = centred.to(precision)
             self._kept[rows] = kept
             squares[rows] = _squares(centred)
-            rho = max(rho, float((_squares(centred - kept) / squares[rows]).nan_to_num(0).max()) ** 0.5)
+            if precision != exact:
+                rho = max(rho, float((_squares(centred - kept) / squares[rows]).nan_to_num(0).max()) ** 0.5)
         self._points = points
+        self.precision = precision
         self._candidates = candidates
         self._is_last = precision == torch.float64
-        self._is_exact = sums == precision and _multiplies_exactly(points, float(squares.max()), precision)
+        self._is_exact = sums == precision and multiplies_exactly(points, float(squares.max()), precision)
         if self._is_exact:
             self._least = squares
         else:
@@ -83,9 +93,32 @@ class Products:
             error = (1 + rho) ** 2 * (1 + rounding) - 1
             self._least = (1 - error) * squares - 64 * (d + 1) * torch.finfo(sums).tiny
         self._least_in_sums = self._least.to(sums)
-        self._margin = 1 + 8 * (d + 1) * unit_roundoff(torch.float64)
-        self._products = points.new_empty(block_rows(n), n, dtype=precision)
-        self._bounds = points.new_full((block_rows(n), -(-n // GROUP) * GROUP), math.inf, dtype=sums)
+
+    @property
+    def has_tiles(self) -> bool:
+        """Whether ``tile`` makes bounds: where none is exact, and sums are as precise as products."""
+        return not self._is_exact and self._least_in_sums.dtype == self._kept.dtype
+
+    def tile(self, rows: slice, columns: slice) -> Tensor:
+        """Return lower bounds of the squared distances [rows, columns], to be overwritten by the next tile."""
+        shape = (rows.stop - rows.start, columns.stop - columns.start)
+        bounds = self._tile.view(-1)[: shape[0] * shape[1]].view(shape)
+        torch.addmm(self._least_in_sums[columns], self._kept[rows], self._kept[columns].T, alpha=-2, out=bounds)
+        return bounds.add_(self._least_in_sums[rows, None])
+
+    @cached_property
+    def _tile(self) -> Tensor:
+        return self._kept.new_empty(TILE_ROWS, TILE_ROWS)
+
+    @cached_property
+    def _products(self) -> Tensor:
+        n = len(self._points)
+        return self._kept.new_empty(block_rows(n), n)
+
+    @cached_property
+    def _bounds(self) -> Tensor:
+        n = len(self._points)
+        return self._least_in_sums.new_full((block_rows(n), -(-n // GROUP) * GROUP), math.inf)
 
     def nearest(self, rows: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
         """Return distances and indices [rows, k], nearest first, and for which rows they are settled."""
@@ -94,26 +127,15 @@ class Products:
             squares, columns = _first_least(bounds, k)
             squares = squares.double() + self._least[rows, None]
             return squares.sqrt(), columns, torch.ones_like(rows, dtype=torch.bool)
-        least, columns = _least(bounds, self._candidates)
+        least, columns = least_of_rows(bounds, self._candidates)
         least = least.double() + self._least[rows, None]
-        squares = torch.full_like(least, math.inf)
-        measured = torch.zeros_like(least, dtype=torch.bool)
-        measured[:, :k] = True
-        self._measure(squares, measured, rows, columns)
-        reach = squares[:, :k].amax(1, keepdim=True) * self._margin
-        self._measure(squares, (least <= reach) & ~measured, rows, columns)
-
-        columns, order = columns.sort(dim=1)
-        squares, order = squares.gather(1, order).sort(dim=1, stable=True)
-        squares, columns = squares[:, :k], columns.gather(1, order)[:, :k]
-        reach = squares[:, -1] * self._margin
-        settled = reach < least[:, -1]
-        if self._is_last and not settled.all():
-            left = (~settled).nonzero().squeeze(1)
-            within = bounds[left].double() + self._least[rows[left], None] <= reach[left, None]
-            squares[left], columns[left] = self._nearest_among(within, rows[left], k)
-            settled = torch.ones_like(settled)
-        return squares.sqrt(), columns, settled
+        found = measured(self._points, rows, least, columns, k)
+        if self._is_last and not found.settled.all():
+            left = (~found.settled).nonzero().squeeze(1)
+            within = bounds[left].double() + self._least[rows[left], None] <= found.reach[left, None]
+            found.distances[left], found.columns[left] = self._nearest_among(within, rows[left], k)
+            found.settled[:] = True
+        return found.distances, found.columns, found.settled
 
     def _bounds_of(self, rows: Tensor) -> Tensor:
         """Return lower bounds of squared distances less the part of the row itself, [rows, n or a few more], inf."""
@@ -126,22 +148,72 @@ class Products:
         return bounds
 
     def _nearest_among(self, within: Tensor, rows: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        """Return squared distances and indices [rows, k] of the nearest among the columns of a mask [rows, columns]."""
+        """Return distances and indices [rows, k] of the nearest among the columns of a mask [rows, columns]."""
         squares = torch.full_like(within, math.inf, dtype=torch.float64)
         columns = torch.arange(within.shape[1], device=within.device).expand_as(within)
-        self._measure(squares, within, rows, columns)
-        return _first_least(squares, k)
+        _measure(self._points, squares, within, rows, columns)
+        squares, columns = _first_least(squares, k)
+        return squares.sqrt(), columns
 
-    def _measure(self, squares: Tensor, wanted: Tensor, rows: Tensor, columns: Tensor) -> None:
-        """Fill in the squared distances [rows, columns] that are wanted, a mask of the same shape."""
-        row, _ = wanted.nonzero(as_tuple=True)
-        take = partial(self._points.index_select, 0)
-        pairs = max(PAIR_NUMBERS // max(self._points.shape[1], 1), 1)
-        measured = [
-            _squares(take(i).double().sub_(take(j).double()))
-            for i, j in zip(torch.split(rows[row], pairs), torch.split(columns[wanted], pairs), strict=True)
-        ]
-        squares[wanted] = torch.cat(measured)
+
+class Measured(NamedTuple):
+    """The nearest among the candidates of some rows."""
+
+    distances: Tensor
+    """[rows, k] float64, nearest first; of equally near ones the first rows come first."""
+    columns: Tensor
+    """[rows, k] int64."""
+    settled: Tensor
+    """[rows], whether no other point can be as near."""
+    reach: Tensor
+    """[rows] float64, squared: beyond it lies whatever is not as near as the k-th."""
+
+
+def measured(
+    points: Tensor,
+    rows: Tensor,
+    least: Tensor,
+    columns: Tensor,
+    k: int,
+    limit: Limit = as_far,
+) -> Measured:
+    """Return the k nearest of some points among their candidates, measured by differences in float64.
+
+    Args:
+        points: [n, d].
+        rows: of the points.
+        least: [rows, candidates], what products say of their squared distances, ascending; of no other less than the
+            last.
+        columns: [rows, candidates], the candidates.
+        k: at most as many.
+        limit: the most that products may say of others of the rows [rows] within a squared reach [rows].
+
+    """
+    margin = 1 + 8 * (points.shape[1] + 1) * unit_roundoff(torch.float64)
+    squares = torch.full_like(least, math.inf, dtype=torch.float64)
+    first = torch.zeros_like(least, dtype=torch.bool)
+    first[:, :k] = True
+    _measure(points, squares, first, rows, columns)
+    reach = limit(rows, squares[:, :k].amax(1) * margin)
+    _measure(points, squares, (least <= reach[:, None]) & ~first, rows, columns)
+
+    columns, order = columns.sort(dim=1)
+    squares, order = squares.gather(1, order).sort(dim=1, stable=True)
+    squares, columns = squares[:, :k], columns.gather(1, order)[:, :k]
+    reach = squares[:, -1] * margin
+    return Measured(squares.sqrt(), columns, limit(rows, reach) < least[:, -1], reach)
+
+
+def _measure(points: Tensor, squares: Tensor, wanted: Tensor, rows: Tensor, columns: Tensor) -> None:
+    """Fill in the squared distances [rows, columns] that are wanted, a mask of the same shape."""
+    row, _ = wanted.nonzero(as_tuple=True)
+    take = partial(points.index_select, 0)
+    pairs = max(PAIR_NUMBERS // max(points.shape[1], 1), 1)
+    found = [
+        _squares(take(i).double().sub_(take(j).double()))
+        for i, j in zip(torch.split(rows[row], pairs), torch.split(columns[wanted], pairs), strict=True)
+    ]
+    squares[wanted] = torch.cat(found)
 
 
 def _squares(x: Tensor) -> Tensor:
@@ -151,7 +223,7 @@ def _squares(x: Tensor) -> Tensor:
     return squares
 
 
-def _multiplies_exactly(points: Tensor, largest: float, precision: torch.dtype) -> bool:
+def multiplies_exactly(points: Tensor, largest: float, precision: torch.dtype) -> bool:
     """Return whether squared distances of points are integers, in some unit, that the precision holds.
 
     Args:
@@ -168,27 +240,12 @@ def _multiplies_exactly(points: Tensor, largest: float, precision: torch.dtype) 
 
 def _first_least(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Return the least values of every row of [rows, columns], ascending, and their columns; of equals the first."""
-    least, columns = _least(x, count)
+    least, columns = least_of_rows(x, count)
     greatest = least[:, -1:]
     places = torch.arange(x.shape[1], dtype=x.dtype, device=x.device)
-    _, first = _least(torch.where(x == greatest, places, math.inf), count)
+    _, first = least_of_rows(torch.where(x == greatest, places, math.inf), count)
     equal = least == greatest
     columns = torch.where(equal, first.gather(1, (equal.cumsum(1) - 1).clamp(min=0)), columns)
     columns, order = columns.sort(dim=1)
     least, order = least.gather(1, order).sort(dim=1, stable=True)
     return least, columns.gather(1, order)
-
-
-def _least(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return the least values of every row of [rows, columns], ascending, and their columns, [rows, count].
-
-    The least values lie in the groups with the least minima, one group for each: a minimum costs a tenth of a topk.
-    """
-    groups = x.view(len(x), GROUP, -1)
-    if groups.shape[2] < count:
-        least, columns = x.topk(count, largest=False)
-        return least, columns
-    chosen = groups.amin(1).topk(count, largest=False, sorted=False).indices
-    members = groups.gather(2, chosen[:, None, :].expand(-1, GROUP, -1)).flatten(1)
-    least, place = members.topk(count, largest=False)
-    return least, place // count * groups.shape[2] + chosen.gather(1, place % count)

@@ -14,8 +14,7 @@ from torch import Tensor
 from isotropy.anisotropy import anisotropy
 from isotropy.cloud import Cloud, Labels
 from isotropy.point_map import PointMap
-from isotropy.rows import kept_rows
-from isotropy.sample import Sample
+from isotropy.rows import Sample, kept_rows
 from isotropy.score import OUT_OF_RANGE
 from isotropy.spectrum import CHUNK_ROWS
 

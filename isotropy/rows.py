@@ -1,7 +1,8 @@
-"""Points as they come: in memory or from a file, chunk by chunk, with their labels."""
+"""Points as they come, chunk by chunk, with their labels: in memory or from a file, as parts, in units, and samples."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -101,11 +102,10 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class OfDimensions:
-    """Points with some of their dimensions."""
+class Derived:
+    """Points that are others with something done to each chunk."""
 
     points: Points
-    dimensions: NDArray[np.int64]
 
     @property
     def n(self) -> int:
@@ -114,20 +114,13 @@ class OfDimensions:
 
     @property
     def d(self) -> int:
-        """Number of dimensions that are left."""
-        return len(self.dimensions)
+        """Number of dimensions."""
+        return self.points.d
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """That of the points."""
         return self.points.dtype
-
-    def chunks(self) -> Iterator[NDArray[Any]]:
-        """Yield the rows in order; a row that is not finite in another dimension is NaN here too."""
-        for chunk in self.points.chunks():
-            rows = chunk[:, self.dimensions]
-            rows[~np.isfinite(chunk).all(1)] = np.nan
-            yield rows
 
     def labels(self) -> Iterable[str] | None:
         """Those of the points."""
@@ -136,6 +129,25 @@ class OfDimensions:
     def groups(self) -> Iterable[str] | None:
         """Those of the points."""
         return self.points.groups()
+
+
+@dataclass(frozen=True)
+class OfDimensions(Derived):
+    """Points with some of their dimensions."""
+
+    dimensions: NDArray[np.int64]
+
+    @property
+    def d(self) -> int:
+        """Number of dimensions that are left."""
+        return len(self.dimensions)
+
+    def chunks(self) -> Iterator[NDArray[Any]]:
+        """Yield the rows in order; a row that is not finite in another dimension is NaN here too."""
+        for chunk in self.points.chunks():
+            rows = chunk[:, self.dimensions]
+            rows[~np.isfinite(chunk).all(1)] = np.nan
+            yield rows
 
 
 class Kept(NamedTuple):
@@ -164,3 +176,84 @@ def finite_rows(points: Points) -> Iterator[tuple[Tensor, Tensor]]:
         # A copy where torch can take no view: of rows in reverse, say, or of what is for reading only.
         rows = torch.from_numpy(np.require(chunk, requirements=["C", "W"]))
         yield rows, rows.isfinite().all(dim=1)
+
+
+ORDINARY = 2.0**150
+"""Points of sizes up to it and down to its inverse, all of float32 among them, are measured as they are."""
+
+
+def unit_for(x: Tensor, unit: float) -> float:
+    """Return the unit of points [n, d] and of those before them, whose unit is given; 0 while all are zero.
+
+    Smaller ones need no other: what is so much smaller than another point adds nothing to any sum.
+    """
+    largest = max(-float(x.min()), float(x.max())) if x.numel() else 0.0
+    if largest <= unit * ORDINARY:
+        return unit
+    return 1.0 if 1 / ORDINARY <= largest <= ORDINARY else math.ldexp(0.5, math.frexp(largest)[1])
+
+
+@dataclass(frozen=True)
+class InUnits(Derived):
+    """Points, each over one power of two: to divide by it rounds nothing, and no fourth power leaves float64."""
+
+    unit: float
+
+    def chunks(self) -> Iterator[NDArray[Any]]:
+        """Yield the rows in order."""
+        return (chunk / self.unit for chunk in self.points.chunks())
+
+
+def draw(points: Points, size: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return at most ``size`` of the finite rows, in random order, and their places among all, int64."""
+    sample = Sample(min(points.n, size), points.d, points.dtype, seed)
+    for kept, places, _ in kept_rows(points):
+        sample.update(kept.numpy(), places)
+    return sample.drawn()
+
+
+class Sample:
+    """At most so many of all rows, without replacement, in random order: its head is a sample too.
+
+    Vitter's (1985) algorithm R: row number i takes the place of another with the chance of size / i. Which rows are
+    drawn depends on the seed, not on how the stream is cut into chunks.
+
+    Args:
+        size: places.
+        d: number of dimensions.
+        dtype: of the rows.
+        seed: of all that is drawn.
+
+    """
+
+    def __init__(self, size: int, d: int, dtype: np.dtype[Any], seed: int) -> None:
+        self._generator = np.random.default_rng(seed)
+        self._first_places = self._generator.permutation(size)
+        self._points = np.empty((size, d), dtype)
+        self._rows = np.full(size, -1)
+        self._seen = 0
+
+    def update(self, points: NDArray[Any], rows: NDArray[np.int64]) -> None:
+        """Offer points [n, d], and the number by which each is to be found again, [n]."""
+        size = len(self._rows)
+        before = np.arange(self._seen, self._seen + len(points))
+        places = (self._generator.random(len(points)) * (before + 1)).astype(np.int64)
+        free = before < size
+        places[free] = self._first_places[before[free]]
+        taken = (places < size).nonzero()[0]
+        # Of several for one place the last one stays.
+        _, last = np.unique(places[taken][::-1], return_index=True)
+        taken = taken[::-1][last]
+        self._points[places[taken]] = points[taken]
+        self._rows[places[taken]] = rows[taken]
+        self._seen += len(points)
+
+    def rescale(self, factor: float) -> None:
+        """Multiply the points so far by a factor."""
+        self._points[self._rows >= 0] *= factor
+
+    def drawn(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the points [m, d] and their numbers, int64 [m]; all, where there were not more than places."""
+        there = self._rows >= 0
+        points, rows = (self._points, self._rows) if there.all() else (self._points[there], self._rows[there])
+        return torch.from_numpy(points), torch.from_numpy(rows)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -11,13 +10,19 @@ from torch import Tensor
 from isotropy.cosine import unit_rows
 from isotropy.points import at_least_float32, require_points
 from isotropy.score import Score, there_are
-from isotropy.spectrum import CHUNK_ROWS
+from isotropy.tiles import TILE_ROWS, tiles
 
 T = 2
 """Sharpness of the Gaussian kernel, as in the paper and its code."""
 
-TILE_ROWS = 1024
-"""Rows whose pairs with as many others are held at once: 4 MB in float32."""
+NARROW = -1
+"""Mean exponent above which the points are taken as a narrow cone."""
+
+CENTRE_ROWS = 1000
+"""Directions at least, if there are as many, whose mean is the center."""
+
+DIRECTION_ROWS = 64
+"""Directions made in float64 at once: more leave the cache."""
 
 
 def uniformity(x: Tensor) -> Score:
@@ -38,43 +43,83 @@ def uniformity(x: Tensor) -> Score:
     present = x.any(dim=1)
     if not present.all():
         x = x[present]
-    n = len(x)
-    if n < 2:
-        return Score.undefined(f"Uniformity needs at least 2 rows that are not zero; {there_are(n)}.")
-    a, halves = _centred_directions(x)
-    if not halves.isfinite().all():
+    if len(x) < 2:
+        return _too_few(len(x))
+    directions = Directions(x, torch.ones(len(x), dtype=torch.int64, device=x.device))
+    if not directions.halves.isfinite().all():
         return Score.undefined("Uniformity is not finite: some points are NaN or infinite.")
+    for rows, columns in tiles(len(x)):
+        directions.exponents(rows, columns)
+    return directions.uniformity()
 
-    total = torch.zeros((), dtype=torch.float64, device=x.device)
-    for i in range(0, n, TILE_ROWS):
-        rows = slice(i, i + TILE_ROWS)
-        for j in range(i, n, TILE_ROWS):
-            columns = slice(j, j + TILE_ROWS)
-            exponents = torch.addmm(halves[columns], a[rows], a[columns].T).add_(halves[rows, None])
-            if i == j:
-                exponents.triu_(1)  # the rest adds exp(0) - 1
-            # Of exp - 1, as exp alone would keep no digits of what tells a narrow cone from a single direction.
-            total += exponents.expm1_().sum(dtype=torch.float64)
-    return Score.within(math.log1p(float(total) / (n * (n - 1) / 2)), -4 * T, 0)
+
+class Directions:
+    """The directions u of points about their mean, and the sum of exp(-2 ||u - v||^2) over the pairs so far.
+
+    Args:
+        x: points [n, d], n at least 1, finite.
+        times: how often each of them counts, int64 [n]; 0 for a row of zeros, which has no direction.
+
+    """
+
+    def __init__(self, x: Tensor, times: Tensor) -> None:
+        self._a, self.halves = _centred_directions(x)
+        # Of a narrow cone exp - 1 keeps the digits that tell it from a single direction; elsewhere exp is faster.
+        self._is_narrow = float(self.halves.mean(dtype=torch.float64)) > NARROW / 2
+        self._n = int(times.sum())
+        self._times = None if bool((times == 1).all()) else times.to(self._a)
+        self._total = torch.zeros((), dtype=torch.float64, device=x.device)
+        if not self._is_narrow:
+            self._total += (times * (times - 1)).sum() / 2  # copies of a point, of which none is a pair of a tile
+        rows = min(len(x), TILE_ROWS)
+        self._tile, self._work = self._a.new_empty(2, rows * rows).unbind()
+
+    def exponents(self, rows: slice, columns: slice) -> Tensor:
+        """Return -2 ||u - v||^2 [rows, columns] of a tile, and add its pairs; the next tile overwrites it."""
+        exponents = self.within(self._tile, rows, columns)
+        torch.addmm(self.halves[columns], self._a[rows], self._a[columns].T, out=exponents)
+        exponents.add_(self.halves[rows, None])
+        terms = (torch.expm1 if self._is_narrow else torch.exp)(exponents, out=self.work(rows, columns))
+        if rows == columns:
+            terms.triu_(1)
+        if self._times is not None:
+            terms.mul_(self._times[columns]).mul_(self._times[rows, None])
+        self._total += terms.sum(dtype=torch.float64)
+        return exponents
+
+    def work(self, rows: slice, columns: slice) -> Tensor:
+        """Return numbers as many as a tile has, [rows, columns], to be written until the next tile."""
+        return self.within(self._work, rows, columns)
+
+    def uniformity(self) -> Score:
+        """Return that of all points, once all pairs were added."""
+        if self._n < 2:
+            return _too_few(self._n)
+        mean = float(self._total) / (self._n * (self._n - 1) / 2)
+        return Score.within(math.log1p(mean) if self._is_narrow else math.log(mean), -4 * T, 0)
+
+    @staticmethod
+    def within(numbers: Tensor, rows: slice, columns: slice) -> Tensor:
+        """Return the first of some numbers as a tile [rows, columns]."""
+        shape = (rows.stop - rows.start, columns.stop - columns.start)
+        return numbers[: shape[0] * shape[1]].view(shape)
+
+
+def _too_few(n: int) -> Score:
+    return Score.undefined(f"Uniformity needs at least 2 rows that are not zero; {there_are(n)}.")
 
 
 def _centred_directions(x: Tensor) -> tuple[Tensor, Tensor]:
     """Return a [n, d] and h = -||a||^2 / 2 [n] such that a_i.a_j + h_i + h_j is -2 ||u_i - u_j||^2 of directions u.
 
-    Here a is 2 (u - mean u), made in float64: in a narrow cone the distances are far smaller than the directions.
+    Here a is 2 (u - c), made in float64, c the mean of some u: in a narrow cone the distances are far smaller than the
+    directions.
     """
-    mean = torch.stack([units.sum(0) for units in _unit_chunks(x)]).sum(0) / len(x)
+    centre = unit_rows(x[:: max(len(x) // CENTRE_ROWS, 1)].double()).mean(0)
     a = at_least_float32(torch.empty_like(x))
     halves = a.new_empty(len(x))
-    start = 0
-    for units in _unit_chunks(x):
-        chunk = slice(start, start + len(units))
-        centred = (units - mean) * math.sqrt(2 * T)
-        a[chunk], halves[chunk] = centred, centred.square().sum(1) / -2
-        start += len(units)
+    for start in range(0, len(x), DIRECTION_ROWS):
+        rows = slice(start, start + DIRECTION_ROWS)
+        centred = unit_rows(x[rows].double()).sub_(centre).mul_(math.sqrt(2 * T))
+        a[rows], halves[rows] = centred, torch.linalg.vecdot(centred, centred) / -2
     return a, halves
-
-
-def _unit_chunks(x: Tensor) -> Iterator[Tensor]:
-    for start in range(0, len(x), CHUNK_ROWS):
-        yield unit_rows(x[start : start + CHUNK_ROWS].double())

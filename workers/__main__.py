@@ -6,7 +6,7 @@ import signal
 import sys
 from threading import Event
 
-from app.core.process import PARENT_FLAG, watch_parent
+from app.core.process import LOG_FORMAT, PARENT_FLAG, watch_parent
 from app.core.settings import Settings
 from app.db.migration import require_schema
 from app.db.session import require_database
@@ -16,7 +16,6 @@ from app.storage import open_storage
 from app.storage.ledger import Ledger
 from isoscope.core.errors import IsoscopeError
 from isoscope.threads import wait_briefly
-from workers.child_process import LOG_FORMAT
 from workers.executor import Executor
 from workers.job_rows import worker_sessions
 from workers.locks import Heartbeat, open_locks

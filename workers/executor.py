@@ -13,15 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from app.db.job_kinds import IMPORT, Job, JobKind, Queue
-from app.db.models import (
-    Attempt,
-    AttemptOutcome,
-    Encoding,
-    FailureCause,
-    Run,
-    RunStatus,
-    TaskRun,
-)
+from app.db.models import Attempt, AttemptOutcome, FailureCause, Run, RunStatus
 from app.db.session import Sessions, one_line
 from app.db.types import utcnow
 from app.db.work import begin_attempt, end_attempts, end_lost
@@ -185,7 +177,7 @@ class Executor:
 
     def _give_up(self, session: Session, kind: JobKind, row: Any) -> None:
         """Write into a row that has failed why that is."""
-        if isinstance(row, Run | Encoding | TaskRun):
+        if kind.dated:
             row.finished_at = utcnow()
         if isinstance(row, Run):
             row.cause = CAUSES.get(row.error or "", FailureCause.KILLED)

@@ -74,7 +74,7 @@ def _patiently(make: Callable[[], BinaryIO], ledger: Ledger) -> Stored:
 
 ARRAY = "array"
 """What readers call the one array of an .npy file."""
-NAME, LABEL, GROUP = "name", "label", "group"
+NAME, LABEL, GROUP, ID = "name", "label", "group", "id"
 """Columns of a file that names and labels the rows of another."""
 LINES = 4096
 """Lines of a block."""

@@ -7,6 +7,7 @@ share a PostgreSQL lock there, so that one machine learns of the end of another.
 import logging
 import os
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -170,16 +171,35 @@ AtWork = Callable[[], list[JobAtWork]]
 """Tells what is worked on, as the row has it."""
 
 
-class Heartbeat:
+class Background(ABC):
+    """Works in a thread of its own while the context is open."""
+
+    def __init__(self) -> None:
+        self.stop = Event()
+        """Set as the context closes."""
+        self._thread = Thread(target=self.work, name=type(self).__name__.lower(), daemon=True)
+
+    @abstractmethod
+    def work(self) -> None:
+        """Work until ``stop`` is set."""
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop.set()
+        self._thread.join()
+
+
+class Heartbeat(Background):
     """Beats the worker's row every ten seconds while the context is open."""
 
     def __init__(self, sessions: Sessions, slot: str, device: str, at_work: AtWork) -> None:
+        super().__init__()
         self._sessions = sessions
         self._slot = slot
         self._device = device
         self._at_work = at_work
-        self._stop = Event()
-        self._thread = Thread(target=self._beat_until_stopped, name="heartbeat", daemon=True)
 
     def __enter__(self) -> None:
         with self._sessions.begin() as session:
@@ -188,11 +208,10 @@ class Heartbeat:
             row = Worker(slot=self._slot, device=self._device, pid=os.getpid(), started_at=now, heartbeat_at=now)
             row.memory_bytes, row.jobs = machine_memory(), self._at_work()
             session.merge(row)
-        self._thread.start()
+        super().__enter__()
 
     def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
+        super().__exit__()
         try:
             with self._sessions.begin() as session:
                 if (row := session.get(Worker, self._slot)) is not None:
@@ -200,8 +219,9 @@ class Heartbeat:
         except SQLAlchemyError as error:
             logger.warning("the end of this worker could not be written: %s", one_line(error))
 
-    def _beat_until_stopped(self) -> None:
-        while not self._stop.wait(BEAT_SECONDS):
+    def work(self) -> None:
+        """Beat."""
+        while not self.stop.wait(BEAT_SECONDS):
             try:
                 with self._sessions.begin() as session:
                     row = session.get(Worker, self._slot)

@@ -1,12 +1,13 @@
 """The jobs of the lab: judge a method on rows held out, and apply its map to all rows."""
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors.torch import load_file, save
@@ -17,13 +18,15 @@ from torch import Tensor
 from app.core.settings import Settings
 from app.db import job_kinds
 from app.db.job_kinds import Job
-from app.db.models import Embedding, EmbeddingStatus, PostProcessing, ResultStatus, StoredFile
-from app.db.result_keys import IN_USE, SEED, is_of
+from app.db.models import Embedding, EmbeddingStatus, PostProcessing, ResultStatus, StoredFile, TaskRun
+from app.db.models.embeddings import MAKING, SAMPLE_SEED
 from app.db.session import Sessions
+from app.db.task import Which
 from app.storage import open_storage
 from app.storage.ledger import Ledger
 from isoscope.core.errors import ConflictError, InvalidError, NotFoundError
 from isoscope.files.matrix import Matrix
+from isoscope.files.row_ids import id_column
 from isoscope.files.selection import Selection
 from isoscope.rows import draw_rows, values_of
 from isotropy.catalog import measures_in
@@ -35,10 +38,12 @@ from isotropy.postprocess.held_out import HeldOut, held_out
 from isotropy.postprocess.methods import fit, restore
 from isotropy.report import Finding, measure
 from isotropy.rows import Rows, finite_rows
+from isotropy.tasks.maps import Map
+from isotropy.tasks.variants import Variant
 from workers.embeddings.inspection import open_embedding
 from workers.embeddings.measure import columns_of
 from workers.embeddings.neighbours import K, first_named, named_neighbours
-from workers.files import ARRAY, GROUP, LABEL, NAME, fetch, jsonl_file, keeping, npy_file
+from workers.files import ARRAY, GROUP, ID, LABEL, NAME, fetch, jsonl_file, keeping, npy_file
 from workers.job_rows import ResultJob, answer, fail, files_of, job_sessions, waiting
 
 FRACTION = 0.5
@@ -82,7 +87,7 @@ def post_process(postprocessing_id: str, settings: Settings, device: str) -> Seq
 
 
 def _post_process(asked: ResultJob[PostProcessing]) -> None:
-    asked.check(current=is_of(asked.row, asked.embedding))
+    asked.check(current=asked.row.is_of(asked.embedding))
     drawn = _draw(asked.embedding, asked.settings)
     trial = try_out(asked.row.method, asked.row.parameters, drawn)
     before = _known_before(asked.embedding, trial, asked.sessions)
@@ -99,7 +104,9 @@ def try_out(method: str, parameters: dict[str, Any], drawn: Drawn) -> HeldOut:
 
     """
     try:
-        return held_out(drawn.points, lambda x: fit(method, x, **parameters), FRACTION, SEED, groups=drawn.together)
+        return held_out(
+            drawn.points, lambda x: fit(method, x, **parameters), FRACTION, SAMPLE_SEED, groups=drawn.together
+        )
     except ValueError as error:
         raise InvalidError(str(error)) from error
 
@@ -112,7 +119,7 @@ def results_of(trial: HeldOut, drawn: Drawn, before: dict[str, Any] | None = Non
         "rows": len(drawn.points),
         "distinct": len(torch.unique(drawn.firsts)),
         "fit_rows": len(trial.fit_rows),
-        "seed": SEED,
+        "seed": SAMPLE_SEED,
         "before": before or _found(Rows(trial.held_out.before.numpy(), labels, groups), MEASURED),
         "after": _found(Rows(trial.held_out.after.numpy(), labels, groups), MEASURED),
         "in_sample": _found(Rows(trial.in_sample.after.numpy(), None, seen), MOMENTS),
@@ -126,7 +133,7 @@ def _of(annotation: list[str] | None, rows: Tensor) -> list[str] | None:
 
 def _draw(embedding: Embedding, settings: Settings) -> Drawn:
     matrix = open_embedding(embedding, settings)
-    points, rows = draw_rows(matrix, SEED)
+    points, rows = draw_rows(matrix, SAMPLE_SEED)
     chosen = matrix.selection
     names, labels, groups = (values_of(matrix, one, rows) for one in (chosen.names, chosen.labels, chosen.groups))
     return Drawn(points, names, labels, groups)
@@ -139,11 +146,14 @@ def _known_before(embedding: Embedding, trial: HeldOut, sessions: Sessions) -> d
     )
     with sessions() as session:
         one = session.scalar(earlier.order_by(PostProcessing.created_at.desc()).limit(1))
-    if one is None or one.results is None or not is_of(one, embedding):
+    if one is None or one.results is None or not one.is_of(embedding):
         return None
     before: dict[str, Any] = one.results["before"]
     # Trials of former versions, which held equal rows apart, do not say how many are distinct.
-    same = "distinct" in one.results and (one.results["fit_rows"], one.results["seed"]) == (len(trial.fit_rows), SEED)
+    same = "distinct" in one.results and (one.results["fit_rows"], one.results["seed"]) == (
+        len(trial.fit_rows),
+        SAMPLE_SEED,
+    )
     told = all("resampled" in one for one in before.values())
     return before if same and told and set(before) == set(MEASURED) else None
 
@@ -189,10 +199,11 @@ def _drop_beyond_budget(session: Session, asked: PostProcessing) -> Sequence[str
         .where(PostProcessing.embedding_id == asked.embedding_id)
         .order_by(PostProcessing.id != asked.id, PostProcessing.created_at.desc(), PostProcessing.id)
     )
-    (ids, sizes) = zip(*session.execute(kept), strict=True)
-    beyond = [trial_id for trial_id, total in zip(ids, accumulate(sizes), strict=True) if total > MAPS_BYTES]
+    maps = session.execute(kept).all()  # none where the one just made is gone and there is no other
+    totals = accumulate(size for _, size in maps)
+    beyond = [trial_id for (trial_id, _), total in zip(maps, totals, strict=True) if total > MAPS_BYTES]
     oldest = delete(PostProcessing).where(
-        PostProcessing.id.in_(beyond), PostProcessing.id != asked.id, PostProcessing.id.not_in(IN_USE)
+        PostProcessing.id.in_(beyond), PostProcessing.id != asked.id, PostProcessing.id.not_in(MAKING)
     )
     return session.scalars(oldest.returning(PostProcessing.state_sha256)).all()
 
@@ -208,19 +219,29 @@ def make_embedding(embedding_id: str, settings: Settings, device: str) -> Sequen
         if embedding is None or embedding.status is not EmbeddingStatus.MAKING:
             return ()
         source = session.get(Embedding, embedding.source_id or "")
-        judged = session.get(PostProcessing, embedding.postprocessing_id or "")
+        judged = session.get(PostProcessing, embedding.made_by_id or "")
+        task = session.get(TaskRun, embedding.made_by_id or "")
     try:
         if source is None:
             raise NotFoundError("What this was to be made of was deleted; try a method on another embedding.")
-        fitted = _fitted(source, judged, settings)
         matrix = open_embedding(source, settings)
-        return _store_embedding(embedding, matrix, fitted, Ledger(sessions, open_storage(settings)))
+        which: Which | None = (embedding.provenance or {}).get("which")
+        made = _by_trial(matrix, source, judged, settings) if which is None else _by_task(source, task, which, settings)
+        return _store_embedding(embedding, matrix, made, Ledger(sessions, open_storage(settings)))
     except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
         fail(error, sessions, embedding)
         return ()
 
 
-def images(matrix: Matrix, fitted: Fitted) -> Iterator[NDArray[Any]]:
+class Images(NamedTuple):
+    """What a map makes of vectors: how many dimensions in which type, chunk by chunk."""
+
+    d: int
+    dtype: np.dtype[Any]
+    apply: Callable[[Tensor], Tensor]
+
+
+def images(matrix: Matrix, made: Images) -> Iterator[NDArray[Any]]:
     """Yield the images of all rows in order; a row with NaN or infinity stays as it is, so that rows keep their places.
 
     Raises:
@@ -229,33 +250,54 @@ def images(matrix: Matrix, fitted: Fitted) -> Iterator[NDArray[Any]]:
     """
     for chunk, finite in finite_rows(matrix):
         try:
-            mapped = fitted.apply(chunk[finite])
+            mapped = made.apply(chunk[finite])
         except ValueError as error:
             raise InvalidError(str(error)) from error
-        chunk[finite] = mapped
-        yield chunk.numpy()
+        image = chunk[:, : made.d].to(mapped.dtype)
+        image[finite] = mapped
+        yield image.numpy()
 
 
-def _fitted(source: Embedding, judged: PostProcessing | None, settings: Settings) -> Fitted:
+def _by_task(source: Embedding, task: TaskRun | None, which: Which, settings: Settings) -> Images:
+    """Return the images of the map that a task keeps, as its lines of NumPy compute them."""
+    if task is None or task.results is None or task.embedding_id != source.id:
+        raise ConflictError(
+            f"The task that this was to be made by is gone, or other vectors were chosen of {source.name} meanwhile. "
+            "Judge it again first."
+        )
+    results, chosen = task.results, which == "chosen"
+    judged = results.variants[results.chosen if chosen else results.smallest]
+    variant = Variant(judged.method, tuple(judged.parameters.items()))
+    sha256 = (task.chosen_sha256 if chosen else task.smallest_sha256) or ""
+    tensors = load_file(fetch(sha256, f"map.safetensors of {source.name!r}", settings))
+    found = Map.from_tensors(variant, results.similarity, tensors)
+    return Images(
+        found.matrix.shape[1],
+        np.dtype(np.float32),
+        lambda points: torch.from_numpy(found.apply(points.double().numpy())),
+    )
+
+
+def _by_trial(matrix: Matrix, source: Embedding, judged: PostProcessing | None, settings: Settings) -> Images:
     if judged is None:
         raise ConflictError(
             f"The trial that this was to be made by is gone: other vectors were chosen of {source.name} meanwhile, or "
             "newer trials took its place. Try the method again first."
         )
-    if judged.state_sha256 is None or not is_of(judged, source):
+    if judged.state_sha256 is None or not judged.is_of(source):
         raise ConflictError(f"Other vectors were chosen of {source.name} meanwhile; try the method on them first.")
-    return restore(
-        judged.method, load_file(fetch(judged.state_sha256, f"map.safetensors of {source.name!r}", settings))
-    )
+    tensors = load_file(fetch(judged.state_sha256, f"map.safetensors of {source.name!r}", settings))
+    return Images(matrix.d, matrix.dtype, restore(judged.method, tensors).apply)
 
 
-def _store_embedding(read: Embedding, matrix: Matrix, fitted: Fitted, ledger: Ledger) -> Sequence[Job]:
+def _store_embedding(read: Embedding, matrix: Matrix, made: Images, ledger: Ledger) -> Sequence[Job]:
     """Keep the files and have them inspected; nothing of them where nobody waits for them any more."""
     selection = matrix.selection
-    given = {NAME: selection.names, LABEL: selection.labels, GROUP: selection.groups}
+    ids = id_column(one.name for one in matrix.contents.annotations if one.n == matrix.n)
+    given = {NAME: selection.names, LABEL: selection.labels, GROUP: selection.groups, ID: ids}
     chosen = {column: annotation for column, annotation in given.items() if annotation is not None}
     with keeping(ledger) as keep:
-        vectors = keep(lambda: npy_file(matrix.n, matrix.d, matrix.dtype, images(matrix, fitted)))
+        vectors = keep(lambda: npy_file(matrix.n, made.d, made.dtype, images(matrix, made)))
         named = [(ANNOTATIONS, keep(lambda: jsonl_file(_columns(matrix, chosen))))] if chosen else []
         with ledger.recording(vectors, *(stored for _, stored in named)) as session:
             if (row := waiting(session, read)) is None:

@@ -18,14 +18,13 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import NamedTuple
 
-from app.core.process import PROC, kibibytes
+from app.core.process import LOG_FORMAT, PROC, die_with_parent, kibibytes
 from app.core.settings import Settings
 from app.db.job_kinds import Job
 from app.db.models.runs import JobAtWork
 from app.db.session import one_line
 from app.db.types import utcnow
 from app.queue import JobQueue
-from workers.child_process import LOG_FORMAT, die_with_parent
 
 
 class Memory(NamedTuple):

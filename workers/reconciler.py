@@ -10,7 +10,6 @@ At a worker's start and then every hour, one worker at a time.
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from threading import Event, Thread
 
 from pydantic import SecretStr
 from sqlalchemy import select
@@ -24,7 +23,7 @@ from app.db.work import wanted
 from app.queue import JobQueue
 from app.storage.ledger import Ledger
 from isoscope.core.errors import ConflictError, UnavailableError
-from workers.locks import Locks
+from workers.locks import Background, Locks
 from workers.notices import notify_of_ends
 
 logger = logging.getLogger(__name__)
@@ -32,7 +31,7 @@ logger = logging.getLogger(__name__)
 RECONCILE_SECONDS = 10
 
 
-class Reconciler:
+class Reconciler(Background):
     """Reconciles again and again while the context is open; one worker of a queue at a time."""
 
     def __init__(
@@ -44,23 +43,16 @@ class Reconciler:
         has: Callable[[], set[str]],
         webhook: SecretStr | None = None,
     ) -> None:
+        super().__init__()
         self._webhook = webhook
         self._sessions = sessions
         self._queue = queue
         self._slot = slot
         self._locks = locks
         self._has = has
-        self._stop = Event()
-        self._thread = Thread(target=self._reconcile_until_stopped, name="reconciler", daemon=True)
 
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _reconcile_until_stopped(self) -> None:
+    def work(self) -> None:
+        """Reconcile."""
         unwanted: set[str] = set()
         free: set[str] = set()
         missing: set[str] = set()
@@ -78,7 +70,7 @@ class Reconciler:
                 logger.warning("rows and engine could not be compared: %s", one_line(error))
             except Exception:
                 logger.warning("rows and engine could not be compared", exc_info=True)
-            if self._stop.wait(RECONCILE_SECONDS):
+            if self.stop.wait(RECONCILE_SECONDS):
                 return
 
 
@@ -159,24 +151,20 @@ JANITOR_SECONDS = 60 * 60
 KEPT_DAYS = 7.0
 
 
-class Janitor:
+class Janitor(Background):
     """Sweeps the storage and the engine again and again while the context is open."""
 
     def __init__(self, ledger: Ledger, queue: JobQueue, locks: Locks) -> None:
+        super().__init__()
         self._ledger = ledger
         self._queue = queue
         self._locks = locks
-        self._stop = Event()
-        # A daemon, not waited for: a storage out of reach must not keep a worker from ending.
-        self._thread = Thread(target=self._sweep_until_stopped, name="janitor", daemon=True)
-
-    def __enter__(self) -> None:
-        self._thread.start()
 
     def __exit__(self, *_: object) -> None:
-        self._stop.set()
+        self.stop.set()  # not waited for: a storage out of reach must not keep a worker from ending
 
-    def _sweep_until_stopped(self) -> None:
+    def work(self) -> None:
+        """Sweep."""
         while True:
             try:
                 with self._locks.held("janitor"):
@@ -185,7 +173,7 @@ class Janitor:
                     _do("%s records of jobs that ended long ago were removed", self._forget)
             except ConflictError:
                 pass  # another worker is at it
-            if self._stop.wait(JANITOR_SECONDS):
+            if self.stop.wait(JANITOR_SECONDS):
                 return
 
     def _remove_left(self) -> int:

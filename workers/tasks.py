@@ -12,7 +12,7 @@ from app.core.settings import Settings
 from app.db.job_kinds import Job
 from app.db.models import UNFINISHED_TASK, Embedding, TaskRun, TaskStatus
 from app.db.session import Sessions
-from app.db.task import TaskConfig, TaskMaps, TaskResults
+from app.db.task import ScoreSoFar, TaskConfig, TaskMaps, TaskResults
 from app.db.types import utcnow
 from app.storage import open_storage
 from app.storage.ledger import Ledger
@@ -35,14 +35,13 @@ from isoscope.task_files import (
 )
 from isotropy.catalog import TaskKind
 from isotropy.tasks.decision import Decision
-from isotropy.tasks.judge import Task, decide, map_of
+from isotropy.tasks.judge import Scored, Task, decide, map_of
 from isotropy.tasks.maps import Map
 from isotropy.tasks.variants import Variant, listed, product
 from workers.embeddings.inspection import uploaded
 from workers.failure import record
 from workers.files import fetch, keeping
-from workers.job_rows import job_sessions
-from workers.progress import Progress, StoppedError
+from workers.job_rows import Progress, StoppedError, job_sessions
 
 GROUP = PAIRS[-1]
 TRUTH = "truth.jsonl"
@@ -92,7 +91,7 @@ def _begin(sessions: Sessions, task_id: str, settings: Settings) -> _Asked | Non
         row = session.get(TaskRun, task_id, with_for_update=True)
         if row is None or row.status not in UNFINISHED_TASK:
             return None
-        row.status, row.done, row.total = TaskStatus.RUNNING, 0, None
+        row.status, row.done, row.total, row.judged = TaskStatus.RUNNING, 0, None, None
         row.started_at = utcnow()
         corpus = session.get_one(Embedding, row.embedding_id)
         queries = None if row.queries_id is None else session.get_one(Embedding, row.queries_id)
@@ -114,11 +113,11 @@ def _judge(asked: _Asked, progress: Progress) -> None:
 
 
 def _decide(task: Task, variants: Sequence[Variant], tolerance: float, progress: Progress) -> Decision:
-    judged: list[Variant] = []
+    judged: list[ScoreSoFar] = []
 
-    def advance(variant: Variant) -> None:
-        judged.append(variant)
-        progress.advance(len(judged))
+    def advance(one: Scored) -> None:
+        judged.append(ScoreSoFar(name=one.variant.name, bytes=one.bytes, isoscore=one.isoscore, choose=one.choose))
+        progress.advance(len(judged), judged=judged)
 
     return decide(task, variants, tolerance, advance)
 
@@ -193,6 +192,7 @@ def _store(decision: Decision, chosen: Map, smallest: Map, ledger: Ledger, progr
                 session,
                 status=TaskStatus.FINISHED,
                 done=len(decision.variants),
+                judged=None,
                 error=None,
                 results=TaskResults.model_validate(decision.document()),
                 maps=TaskMaps(chosen=chosen.numpy_code(MAP), smallest=smallest.numpy_code(MAP)),

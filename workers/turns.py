@@ -8,7 +8,6 @@ its row.
 import logging
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from threading import Event, Thread
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -17,7 +16,7 @@ from app.db.session import Sessions, one_line
 from app.db.work import next_in_turn
 from app.queue import JobQueue
 from isoscope.core.errors import ConflictError
-from workers.locks import Locks
+from workers.locks import Background, Locks
 
 logger = logging.getLogger(__name__)
 
@@ -25,30 +24,23 @@ EVERY_SECONDS = 0.25
 SECONDS_AFTER_AN_ERROR = 5.0
 
 
-class Turns:
+class Turns(Background):
     """Hands in what is next for this worker, again and again while the context is open."""
 
     def __init__(
         self, sessions: Sessions, queue: JobQueue, slot: str, locks: Locks, left: Callable[[], set[str]]
     ) -> None:
+        super().__init__()
         self._sessions = sessions
         self._queue = queue
         self._slot = slot
         self._locks = locks
         self._left = left
-        self._stop = Event()
-        self._thread = Thread(target=self._hand_in_until_stopped, name="turns", daemon=True)
 
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _hand_in_until_stopped(self) -> None:
+    def work(self) -> None:
+        """Hand in what is next."""
         seconds = 0.0
-        while not self._stop.wait(seconds):
+        while not self.stop.wait(seconds):
             seconds = EVERY_SECONDS
             try:
                 hand_in_next(self._sessions, self._queue, self._slot, self._locks, self._left())

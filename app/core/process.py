@@ -5,10 +5,13 @@ import os
 import signal
 import sys
 from contextlib import suppress
+from multiprocessing import parent_process
 from pathlib import Path
 from threading import Thread
 
 PARENT_FLAG = "--lifeline"
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+"""Of workers and of the processes that they start."""
 
 
 def watch_parent() -> None:
@@ -63,3 +66,15 @@ def kibibytes(path: Path, name: str) -> int | None:
             if line.startswith(f"{name}:"):
                 return int(line.split()[1]) * 1024
     return None
+
+
+def die_with_parent() -> None:
+    """End this process when the one that asked for it ends, however that ends."""
+    Thread(target=_wait_for_parent, name="lifeline", daemon=True).start()
+
+
+def _wait_for_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

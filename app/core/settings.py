@@ -68,7 +68,14 @@ SECRET_CHARACTERS = 16
 BUSY_SECONDS = 30
 POSTGRESQL = "postgresql"
 POSTGRESQL_SCHEMES = (POSTGRESQL, "postgres", "postgresql+psycopg")
+SQLITE_SUFFIXES = ("", "-wal", "-shm")
+"""The files of a SQLite database, by what follows its name."""
 BARE_PERCENT = re.compile(r"%(?![0-9a-fA-F]{2})")
+
+
+def driven(url: str) -> str:
+    """Return the URL of a database with the driver that SQLAlchemy takes for PostgreSQL."""
+    return url.replace(f"{POSTGRESQL}://", f"{POSTGRESQL}+psycopg://", 1)
 
 
 def is_loopback(host: str) -> bool:
@@ -229,7 +236,7 @@ class Settings(BaseSettings):
     def database(self) -> str:
         """SQLAlchemy URL of the metrics database."""
         if self.database_url.startswith(POSTGRESQL):
-            return self.database_url.replace(POSTGRESQL, f"{POSTGRESQL}+psycopg", 1)
+            return driven(self.database_url)
         url = self.database_url or f"sqlite:///{self.root / 'isoscope.sqlite'}"
         return url if self.busy_timeout == BUSY_SECONDS or "?" in url else f"{url}?timeout={self.busy_timeout:g}"
 

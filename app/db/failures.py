@@ -13,7 +13,7 @@ from sqlalchemy.exc import DatabaseError, SQLAlchemyError
 from app.core.settings import Settings
 from app.core.space import full_disk
 from app.db.migration import schema_problem
-from app.db.session import cause, create_database_engine, shown
+from app.db.session import cause, engine_on, shown
 from isoscope.core.errors import ConflictError, FullDiskError, IsoscopeError, UnavailableError
 
 POSTGRESQL_FULL = "53100"
@@ -30,12 +30,8 @@ def told_by(error: DatabaseError, settings: Settings) -> IsoscopeError | None:
     if (full := _full(error, settings)) is not None:
         return full
     if _undefined(error):
-        with suppress(SQLAlchemyError):
-            engine = create_database_engine(settings.database)
-            try:
-                problem = schema_problem(engine)
-            finally:
-                engine.dispose()
+        with suppress(SQLAlchemyError), engine_on(settings.database) as engine:
+            problem = schema_problem(engine)
             return None if problem is None else UnavailableError(str(problem))
     return None
 
@@ -88,14 +84,11 @@ def require_intact(url: str) -> None:
     parsed = make_url(url)
     if parsed.get_backend_name() != "sqlite" or not parsed.database or not Path(parsed.database).exists():
         return
-    engine = create_database_engine(url, poolclass=NullPool)
     try:
-        with engine.connect() as connection:
+        with engine_on(url, poolclass=NullPool) as engine, engine.connect() as connection:
             found = connection.exec_driver_sql("PRAGMA quick_check(3)").scalars().all()
     except DatabaseError as error:
         found = [cause(error)]
-    finally:
-        engine.dispose()
     if found != ["ok"]:
         raise ConflictError(
             f"The database {shown(parsed)} is damaged: {'; '.join(' '.join(one.split()) for one in found)}. "

@@ -70,6 +70,8 @@ class JobKind:
     """Where the row has a page: the first part of that page's address."""
     waited_for: bool = False
     """Whether somebody looks at the page until it is done, so that it goes before all that is not."""
+    dated: bool = False
+    """Whether its row says when the work ended, in ``finished_at``, once it was given up."""
     queued_at: Any = None
     """The column that says since when a row waits; None for the row's age."""
     order: tuple[Any, ...] = ()
@@ -164,6 +166,7 @@ JUDGE = JobKind(
     work="workers.tasks:judge_task",
     doing="judges vectors by a task",
     pages="tasks",
+    dated=True,
 )
 ENCODE = JobKind(
     "encode",
@@ -174,6 +177,7 @@ ENCODE = JobKind(
     work="workers.encodings.job:encode_texts",
     doing="encodes texts",
     pages="encodings",
+    dated=True,
     queued_at=Encoding.queued_at,
 )
 DRY_RUN = JobKind(
@@ -215,6 +219,7 @@ FINETUNE = JobKind(
     RunStatus.FAILED,
     work="workers.training.job:fine_tune",
     doing="ends a run",
+    dated=True,
     order=IN_TURN,
 )
 

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Engine, insert
 from alembic import command
 from app.core.installation import FILES
 from app.db.models import Dataset, DatasetOrigin
-from app.db.session import create_database_engine, hold, shown
+from app.db.session import engine_on, hold, shown
 from isoscope.core.errors import ConflictError
 
 # That it looks at a database, and at which kind, is no news.
@@ -107,11 +107,8 @@ def schema_problem(engine: Engine) -> SchemaProblem | None:
 
 def require_schema(url: str) -> None:
     """Raise ConflictError where the tables at ``url`` are those of another version, or missing."""
-    engine = create_database_engine(url)
-    try:
+    with engine_on(url) as engine:
         problem = schema_problem(engine)
-    finally:
-        engine.dispose()
     if problem is not None:
         raise ConflictError(str(problem))
 

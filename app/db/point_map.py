@@ -8,9 +8,17 @@ MAP = "map"
 """Slug of the map in ``FigureData``, and of its points in ``FigureFile``."""
 MAP_NAMES = "map_names"
 """Slug of the names of its rows in ``FigureFile``: UTF-8, a line each, in the order of the points."""
+MAP_NEIGHBORS = "map_neighbors"
+"""Slug of the nearest neighbors of its rows in ``FigureFile``."""
+MAP_COLUMN = "map_column_{}"
+"""Slug of the numbers of a kept column in ``FigureFile``, by its place in the header."""
 
 MAX_MAPPED = 1_000_000
 """Rows of a map; of more rows it shows a sample."""
+MAX_COLUMNS = 12
+"""Kept columns that a map can be colored by, the first of the file."""
+NO_POINT = 2**32 - 1
+"""In place of a neighbor that there is not, or that the map does not show."""
 
 SectionType = Literal["float32", "uint32", "uint16"]
 
@@ -37,6 +45,30 @@ class MapLabels(BaseModel):
     counts: list[int]
 
 
+class MapColumn(BaseModel):
+    """A column that rows can be colored by, in a file of its own."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    values: Section
+    """Numbers of the points, NaN where there is none; of labels a place in ``labels.names``."""
+    labels: MapLabels | None
+    """None of a column of numbers."""
+
+
+class MapNeighbors(BaseModel):
+    """The nearest neighbors of rows of a map by Euclidean distance, among ``rows`` of them drawn at random."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    k: int
+    rows: int
+    sections: dict[Literal["point", "neighbor", "distance"], Section]
+    """``point``: ascending. ``neighbor``: k points of each, nearest first, ``NO_POINT`` where there is none.
+    ``distance``: of these, in the unit of the map."""
+
+
 class MapHeader(BaseModel):
     """What is known of a map beside its files."""
 
@@ -56,3 +88,7 @@ class MapHeader(BaseModel):
     labels: MapLabels | None
     named: bool
     """Whether rows have names."""
+    columns: list[MapColumn] = []
+    """What else rows can be colored by."""
+    neighbors: MapNeighbors | None = None
+    """None where there are none, and where an earlier version measured."""

@@ -9,6 +9,8 @@ every Python that opens it afterward.
 import json
 import sqlite3
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, cast
 
@@ -82,6 +84,16 @@ def create_database_engine(url: str, *, patience: float = 0, poolclass: type[Poo
     return engine
 
 
+@contextmanager
+def engine_on(url: str, *, poolclass: type[Pool] | None = None) -> Iterator[Engine]:
+    """An engine for the metrics database at ``url``, for as long as the context is open."""
+    engine = create_database_engine(url, poolclass=poolclass)
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
 def _pooled(poolclass: type[Pool] | None, most: int) -> dict[str, Any]:
     return {"pool_size": 5, "max_overflow": most - 5, "pool_timeout": POOL_SECONDS} if poolclass is None else {}
 
@@ -96,15 +108,13 @@ def create_sessions(url: str, *, patience: float = 0, poolclass: type[Pool] | No
 
 def require_database(url: str, setting: str) -> None:
     """Raise ConflictError where the database that ``setting`` names does not answer."""
-    engine = create_database_engine(url)
-    try:
-        engine.connect().close()
-    except SQLAlchemyError as error:
-        raise ConflictError(
-            f"The database {shown(make_url(url))} cannot be opened: {cause(error)}. Start it, or correct {setting}."
-        ) from error
-    finally:
-        engine.dispose()
+    with engine_on(url) as engine:
+        try:
+            engine.connect().close()
+        except SQLAlchemyError as error:
+            raise ConflictError(
+                f"The database {shown(make_url(url))} cannot be opened: {cause(error)}. Start it, or correct {setting}."
+            ) from error
 
 
 def shown(url: URL) -> str:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 from pydantic import Field, model_validator
 
 from app.db.config import Seed, words_for_booleans
-from app.db.options import sources
 from app.db.options.option import Group, Option, Options
 from app.db.options.regularization import ABOUT_LAMBDA, ABOUT_ZETA, Weight, Zeta
 from app.db.states import RunStatus
 from isotropy.catalog import REGULARIZERS, Regularizer
+
+TPE = "Bergstra, Bardenet, Bengio & Kégl (2011). Algorithms for Hyper-Parameter Optimization. NeurIPS 2011."
+OPTUNA = "Akiba, Sano, Yanase, Ohta & Koyama (2019). Optuna: A Next-generation Hyperparameter Framework. KDD 2019."
 
 if TYPE_CHECKING:
     from app.db.models.runs import Run
@@ -90,7 +92,7 @@ class Search(Options):
             "Pairs of λ and ζ that are tried, each trained with every seed.",
             HOW_LONG,
             more="A few at random come first; then those are preferred that are like the best so far.",
-            source=f"{sources.TPE} {sources.OPTUNA}",
+            source=f"{TPE} {OPTUNA}",
         ),
     ] = 20
     at_once: Annotated[
@@ -119,7 +121,7 @@ class Search(Options):
             "Stop a run whose metric on the selection rows is below the median of others at its step.",
             HOW_LONG,
             more="It needs evaluations while training: the best checkpoint or a patience, in the sweep form.",
-            source=sources.OPTUNA,
+            source=OPTUNA,
         ),
     ] = False
     paused: bool = Field(False, description="No further trial is asked for until it is resumed.")

@@ -101,6 +101,15 @@ class JudgedVariant(_Part):
     recall_of_exact: float | None
 
 
+class ScoreSoFar(_Part):
+    """What a variant scores on the part that chooses, while others are still being judged."""
+
+    name: str
+    bytes: int
+    isoscore: float | None
+    choose: FiniteFloat
+
+
 class TaskResults(_Part):
     """All variants of a task, and which to take: places in ``variants``."""
 

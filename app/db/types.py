@@ -4,7 +4,6 @@ import json
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
-from enum import StrEnum
 from functools import cache
 from typing import Annotated, Any, Generic, Literal, TypeVar
 from uuid import uuid4
@@ -20,7 +19,7 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema, to_jsonable_python
-from sqlalchemy import JSON, DateTime, Dialect, Enum, TypeDecorator
+from sqlalchemy import JSON, DateTime, Dialect, TypeDecorator
 from sqlalchemy.types import TypeEngine
 
 from isoscope.core.number_limits import GREATEST, bounded
@@ -65,15 +64,6 @@ class UtcDateTime(TypeDecorator[datetime]):
         if value is None:
             return None
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-
-
-def stored_by_value(enum: type[StrEnum]) -> Enum:
-    """An enumeration stored as its values in a plain string column, so that adding one needs no migration."""
-
-    def values(members: Any) -> list[str]:
-        return [member.value for member in members]
-
-    return Enum(enum, native_enum=False, create_constraint=False, length=16, values_callable=values)
 
 
 M = TypeVar("M", bound=BaseModel)

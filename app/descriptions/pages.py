@@ -1,19 +1,18 @@
-"""The form for name, tags and notes, and actions on the rows selected in a list: one for embeddings and experiments."""
+"""The form for name, tags and notes, and actions on the rows selected in a list: one for every table that has them."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Annotated, Literal, NamedTuple
 
 from fastapi import APIRouter, Depends, Form, Request, Response
 
 from app.context import Context
-from app.db.models import Described
+from app.descriptions.actions import TAG, DescribedNoun, Noun, Refusal
 from app.descriptions.service import DescriptionChange, known_tags, split_tags
 from app.web.dependencies import ContextDep
 from app.web.error_responses import status_of
 from app.web.responses import see
 from app.web.templating import templates
-from isoscope.core.errors import InvalidError, IsoscopeError
+from isoscope.core.errors import InvalidError
 
 TEXTS = ("name", "notes", "tags")
 FLAGS = ("starred", "archived")
@@ -39,71 +38,8 @@ async def read_change(request: Request) -> Typed:
     return Typed(texts, change)
 
 
-@dataclass(frozen=True)
-class Action:
-    """Something done to each of the selected rows."""
-
-    label: str
-    act: Callable[[Context, str], object]
-    warning: str = ""
-    """What is lost for good; the page asks before it is done."""
-
-
-@dataclass(frozen=True)
-class Noun:
-    """What these pages need to know of a table."""
-
-    path: str
-    """Of the list; the page of a row lies below."""
-    title: str
-    """Of the list."""
-    section: str
-    field: str
-    """Name of the checkboxes in the list."""
-    get: Callable[[Context, str], Described]
-    describe: Callable[[Context, str, DescriptionChange], Described]
-    actions: dict[str, Action]
-    """Those that only this table has."""
-
-    @property
-    def all_actions(self) -> dict[str, Action]:
-        """Every action by its name in the form, destructive ones last; the page asks for the words of ``tag``."""
-        own = self.actions.items()
-        changes = {
-            "star": ("Star", DescriptionChange(starred=True)),
-            "unstar": ("Unstar", DescriptionChange(starred=False)),
-            "archive": ("Archive", DescriptionChange(archived=True)),
-            "unarchive": ("Unarchive", DescriptionChange(archived=False)),
-        }
-        return {
-            **{slug: action for slug, action in own if not action.warning},
-            "tag": Action("Tag", lambda _context, _row_id: None),
-            **{slug: Action(label, self._describing(change)) for slug, (label, change) in changes.items()},
-            **{slug: action for slug, action in own if action.warning},
-        }
-
-    def _describing(self, change: DescriptionChange) -> Callable[[Context, str], object]:
-        return lambda context, row_id: self.describe(context, row_id, change)
-
-    def tagging(self, tags: Sequence[str]) -> Callable[[Context, str], object]:
-        """Return what adds tags to those of a row."""
-
-        def add(context: Context, row_id: str) -> object:
-            there = self.get(context, row_id).words
-            return self.describe(context, row_id, DescriptionChange(tags=[*there, *tags]))
-
-        return add
-
-
-class Refusal(NamedTuple):
-    """A row to which an action could not be done, and why."""
-
-    name: str
-    reason: str
-
-
-def description_router(noun: Noun) -> APIRouter:
-    """Return the routes of the form and of the actions for a table."""
+def actions_router(noun: Noun) -> APIRouter:
+    """Return the route of the actions on selected rows of a table."""
     router = APIRouter(prefix=noun.path)
 
     @router.post("/actions")
@@ -118,23 +54,24 @@ def description_router(noun: Noun) -> APIRouter:
     ) -> Response:
         """Do an action to the selected rows, or ask first for tags or before something is deleted."""
         ids = list(dict.fromkeys(selected or []))
-        back = f"{noun.path}?{query}" if query else noun.path
-        asked = Asked(noun, action, ids, query, back, tags)
+        asked = Asked(noun, action, ids, query, noun.back(query), tags)
         if (chosen := noun.all_actions.get(action)) is None or not ids:
             missing = "No row is selected. Go back and select some." if chosen else "Choose one of the actions."
             return asked.page(request, context, problem=InvalidError(missing, noun.field))
-        if not confirmed and (chosen.warning or action == "tag"):
+        if not confirmed and (chosen.warning or action == TAG):
             return asked.page(request, context)
-        act = chosen.act if action != "tag" else noun.tagging(split_tags(tags))
-        refusals = []
-        for row_id in ids:
-            try:
-                act(context, row_id)
-            except InvalidError as error:  # the tags, which are the same for every row
-                return asked.page(request, context, problem=error)
-            except IsoscopeError as error:
-                refusals.append(Refusal(asked.name_of(context, row_id), error.message))
-        return asked.page(request, context, refusals=refusals) if refusals else see(back)
+        try:
+            refusals = noun.act(context, action, ids, split_tags(tags))
+        except InvalidError as error:
+            return asked.page(request, context, problem=error)
+        return asked.page(request, context, refusals=refusals) if refusals else see(asked.back)
+
+    return router
+
+
+def description_router(noun: DescribedNoun) -> APIRouter:
+    """Return the routes of the form and of the actions for a table."""
+    router = actions_router(noun)
 
     @router.get("/{row_id}/description")
     def show_form(request: Request, context: ContextDep, row_id: str) -> Response:
@@ -156,7 +93,7 @@ def description_router(noun: Noun) -> APIRouter:
 
 
 def _form(
-    noun: Noun,
+    noun: DescribedNoun,
     request: Request,
     context: Context,
     row_id: str,
@@ -185,13 +122,6 @@ class Asked(NamedTuple):
     back: str
     tags: str
 
-    def name_of(self, context: Context, row_id: str) -> str:
-        """Return the name of a row, or its id where it is gone."""
-        try:
-            return self.noun.get(context, row_id).name
-        except IsoscopeError:
-            return row_id
-
     def page(
         self,
         request: Request,
@@ -204,7 +134,7 @@ class Asked(NamedTuple):
         shown = {
             "asked": self,
             "chosen": self.noun.all_actions.get(self.action),
-            "names": [self.name_of(context, row_id) for row_id in self.ids],
+            "names": [self.noun.known_name(context, row_id) for row_id in self.ids],
             "known_tags": known_tags(context),
             "problem": problem,
             "refusals": refusals,

@@ -1,4 +1,4 @@
-"""Name, notes, tags, star and archive: checked and written for embeddings and experiments alike."""
+"""Name, notes, tags, star and archive: checked and written for embeddings and experiments alike; tags for runs too."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Select, func, select, union
 
 from app.context import Context
 from app.core.names import MAX_NAME_CHARACTERS
-from app.db.models import Described, Embedding, Experiment
+from app.db.models import Described, Embedding, Experiment, Run, Tagged
 from app.db.types import utcnow
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import one_line
@@ -22,6 +22,7 @@ MAX_TAGS = 20
 MAX_TAG_CHARACTERS = 40
 
 Table = type[Embedding] | type[Experiment]
+TAGGED = (Embedding, Experiment, Run)
 
 
 class Shelf(StrEnum):
@@ -58,13 +59,18 @@ def describe(row: Described, change: DescriptionChange) -> None:
     if change.notes is not None:
         row.notes = _clean_notes(change.notes)
     if change.tags is not None:
-        there = {one.tag: one for one in row.tags}
-        kind = type(row).tags.property.mapper.class_
-        row.tags = [there.get(tag) or kind(tag=tag) for tag in clean_tags(change.tags)]
+        set_tags(row, change.tags)
     if change.starred is not None:
         row.starred = change.starred
     if change.archived is not None:
         row.archived_at = (row.archived_at or utcnow()) if change.archived else None
+
+
+def set_tags(row: Tagged, tags: Sequence[str]) -> None:
+    """Give a row of a session these tags. Raises InvalidError of ``tags``."""
+    there = {one.tag: one for one in row.tags}
+    kind = type(row).tags.property.mapper.class_
+    row.tags = [there.get(tag) or kind(tag=tag) for tag in clean_tags(tags)]
 
 
 def on_shelf(table: Table, shelf: Shelf, tag: str = "") -> list[ColumnElement[bool]]:
@@ -82,17 +88,18 @@ def on_shelf(table: Table, shelf: Shelf, tag: str = "") -> list[ColumnElement[bo
     return conditions
 
 
-def known_tags(context: Context, *tables: Table) -> list[str]:
+def known_tags(context: Context, *tables: type[Tagged]) -> list[str]:
     """Return the tags of all rows outside the trash, each once whatever its case, in alphabetical order."""
     with context.sessions() as session:
-        found: list[str] = list(session.scalars(union(*map(_tags_of, tables or (Embedding, Experiment)))))
+        found: list[str] = list(session.scalars(union(*map(_tags_of, tables or TAGGED))))
     return sorted({tag.lower(): tag for tag in sorted(found, reverse=True)}.values(), key=str.lower)
 
 
-def _tags_of(table: Table) -> Select[tuple[str]]:
+def _tags_of(table: type[Tagged]) -> Select[tuple[str]]:
     kind: Any = table.tags.property.mapper.class_
     gone = Embedding.trashed_at if table is Embedding else Experiment.removed_at
-    return select(kind.tag).join(table).where(gone.is_(None))
+    tagged = select(kind.tag).join(table)
+    return (tagged.join(Run.experiment) if table is Run else tagged).where(gone.is_(None))
 
 
 def split_tags(text: str) -> list[str]:

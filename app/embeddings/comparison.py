@@ -13,6 +13,7 @@ from app.core.student import block_degrees, quantile
 from app.db.models import Embedding, Measurement
 from app.embeddings.service import require_measured
 from isoscope.core.errors import InvalidError, NotFoundError
+from isoscope.files.selection import unpacked
 from isotropy.catalog import MEASURES, Measure
 
 
@@ -77,7 +78,7 @@ def _origins(one: Embedding, by_id: dict[str, Embedding]) -> Iterator[object]:
 
 def rows_left_out(one: Embedding) -> list[int]:
     """Return the places in the file of the rows that the selection of an embedding leaves out."""
-    rows: list[int] = (one.selection or {}).get("without_rows", [])
+    rows: list[int] = unpacked((one.selection or {}).get("without_rows", []))
     return rows
 
 

@@ -8,8 +8,10 @@ from sqlalchemy.orm import aliased, defer, lazyload
 
 from app.context import PAGE_ROWS, Context
 from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus, EmbeddingTag, Encoding, Measurement
+from app.descriptions.actions import Action, DescribedNoun
 from app.descriptions.service import DescriptionChange, Shelf, describe, on_shelf
-from app.embeddings.service import find_embedding, get_embedding, require_in_use
+from app.embeddings.service import commit_embedding, find_embedding, get_embedding, require_in_use
+from app.embeddings.trash import trash_embedding
 
 MAX_QUERY_CHARACTERS = 200
 
@@ -164,6 +166,20 @@ def get_place(context: Context, embedding: Embedding) -> LayerPlace | None:
         return None
     own = ids.index(embedding.id)
     return LayerPlace(encoding, ids[own - 1] if own else None, ids[own + 1] if own + 1 < len(ids) else None)
+
+
+EMBEDDINGS = DescribedNoun(
+    path="/embeddings",
+    title="Embeddings",
+    section="data",
+    field="id",
+    actions={
+        "measure": Action("Measure drafts", commit_embedding),
+        "trash": Action("Move to the trash", trash_embedding),
+    },
+    get=get_embedding,
+    describe=describe_embedding,
+)
 
 
 def name_encodings(context: Context) -> dict[str, str]:

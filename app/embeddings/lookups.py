@@ -11,7 +11,6 @@ from app.core.names import described
 from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import Embedding, Lookup, ResultStatus
-from app.db.result_keys import lookup_key
 from app.embeddings.service import find_embedding, repeat_failed, require_ready
 from isoscope.core.errors import InvalidError, NotFoundError
 
@@ -53,12 +52,12 @@ def request_lookup(context: Context, embedding_id: str, name: str) -> Lookup:
 
 
 def _find(session: Session, embedding: Embedding, name: str) -> Lookup | None:
-    own = Lookup.embedding_id == embedding.id, Lookup.key == lookup_key(embedding, name)
+    own = Lookup.embedding_id == embedding.id, Lookup.key == embedding.key_of(name)
     return session.scalar(select(Lookup).where(*own))
 
 
 def _add(context: Context, embedding: Embedding, name: str) -> None:
-    asked = Lookup(embedding_id=embedding.id, key=lookup_key(embedding, name), name=name)
+    asked = Lookup(embedding_id=embedding.id, key=embedding.key_of(name), name=name)
     own = Lookup.embedding_id == embedding.id
     newest = select(Lookup.id).where(own).order_by(Lookup.created_at.desc(), Lookup.id).limit(KEPT)
     try:

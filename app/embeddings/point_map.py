@@ -7,7 +7,7 @@ from sqlalchemy import select
 
 from app.context import Context
 from app.db.models import Embedding, FigureFile
-from app.db.point_map import MAP, MAP_NAMES, MapHeader, MapLabels
+from app.db.point_map import MAP, MAP_COLUMN, MAP_NAMES, MAP_NEIGHBORS, MapHeader, MapLabels, Section
 from app.embeddings.figures.projection import OTHERS, UNLABELLED
 from app.embeddings.service import find_embedding, get_stored_figure
 from app.figures import palette
@@ -16,7 +16,8 @@ from isoscope.core.errors import NotFoundError
 from isoscope.core.formatting import count
 
 ALL = "all rows"
-SUFFIXES = {MAP: "points.bin", MAP_NAMES: "names.txt"}
+FILE_NAMES = {MAP: "points.bin", MAP_NAMES: "names.txt", MAP_NEIGHBORS: "neighbors.bin"}
+COLUMN_FILE = "column.bin"
 RAMP = (palette.MAIN, "#2f6fb3", palette.OTHER, palette.MARKED)
 """Colors from the least number to the greatest, each with enough contrast to light and dark paper."""
 
@@ -53,6 +54,15 @@ class MapGroups(NamedTuple):
         return cls(list(groups.values()), [order[key] for key in keys])
 
 
+class ColorColumn(NamedTuple):
+    """A kept column of a map."""
+
+    name: str
+    slug: str
+    groups: MapGroups | None
+    """None of a column of numbers."""
+
+
 class PointMap(NamedTuple):
     """A map as it is stored."""
 
@@ -83,6 +93,28 @@ class PointMap(NamedTuple):
         """Whether it shows some of the rows only."""
         return self.header.points < self.header.n
 
+    @property
+    def columns(self) -> list[ColorColumn]:
+        """What else rows can be colored by."""
+        columns = self.header.columns
+        return [
+            ColorColumn(
+                one.name, MAP_COLUMN.format(place), MapGroups.from_labels(one.labels, 0) if one.labels else None
+            )
+            for place, one in enumerate(columns)
+        ]
+
+
+class DrawnColumn(BaseModel):
+    """What colors rows by a column."""
+
+    name: str
+    address: str
+    values: Section
+    groups: list[MapGroup] | None
+    """None of a column of numbers, which a ramp colors."""
+    group_of_label: list[int]
+
 
 class MapDocument(BaseModel):
     """What draws a map: its header, where its files lie, and its colors."""
@@ -94,7 +126,10 @@ class MapDocument(BaseModel):
     """Address of the names of rows; null where rows have none."""
     groups: list[MapGroup]
     group_of_label: list[int]
+    columns: list[DrawnColumn]
     ramp: list[str]
+    quiet: str
+    """Color of rows without a number."""
 
 
 def find_map(context: Context, embedding: Embedding) -> PointMap | None:
@@ -121,14 +156,25 @@ def get_map(context: Context, embedding_id: str) -> PointMap:
 
 def document_of(found: PointMap, base: str) -> MapDocument:
     """What draws a map whose files lie below an address, each under its hash: what an address has never changes."""
-    at = {slug: f"{base}/{sha256}/{SUFFIXES[slug]}" for slug, sha256 in found.files.items()}
+    at = {slug: f"{base}/{sha256}/{_file_name(slug)}" for slug, sha256 in found.files.items()}
     return MapDocument(
         header=found.header,
         points=at[MAP],
         names=at.get(MAP_NAMES),
         groups=found.groups.groups,
         group_of_label=found.groups.of_label,
+        columns=[
+            DrawnColumn(
+                name=one.name,
+                address=at[one.slug],
+                values=header.values,
+                groups=one.groups and one.groups.groups,
+                group_of_label=one.groups.of_label if one.groups else [],
+            )
+            for one, header in zip(found.columns, found.header.columns, strict=True)
+        ],
         ramp=list(RAMP),
+        quiet=palette.QUIET,
     )
 
 
@@ -140,4 +186,8 @@ def get_map_file(context: Context, embedding_id: str, sha256: str) -> Download:
         slug = session.scalar(wanted.limit(1))
     if slug is None:
         raise NotFoundError("This embedding's map has no such file. It may have been measured again: reload the page.")
-    return Download(context.storage.local(sha256), SUFFIXES[slug])
+    return Download(context.storage.local(sha256), _file_name(slug))
+
+
+def _file_name(slug: str) -> str:
+    return FILE_NAMES.get(slug, COLUMN_FILE)

@@ -8,23 +8,26 @@ from urllib.parse import urlencode
 from fastapi import Depends, Query, Request
 
 from app.context import Context
-from app.db.models import Embedding, PostProcessing
+from app.db.models import BLAMED, Embedding, PostProcessing
 from app.db.point_map import MAP
 from app.embeddings.comparison import Compared, distinct_names
+from app.embeddings.figures.dimensions import ACTIVATION, marking
 from app.embeddings.figures.overlay import Subject
 from app.embeddings.figures.report import DRAWN, FIGURES, figures_of, tabs_of_figures
 from app.embeddings.figures.sample_size import SAMPLE_SIZE
-from app.embeddings.findings import shown_findings
+from app.embeddings.findings import Marked, find_marked, shown_findings
 from app.embeddings.headline import headline_of
 from app.embeddings.lookups import read_neighbours, with_lookup
+from app.embeddings.map_rows import search_rows
 from app.embeddings.point_map import find_map
 from app.embeddings.readings import groups_of, headlines_of
 from app.embeddings.references import references_of
+from app.embeddings.row_runs import write_rows
 from app.embeddings.selections import selections_of
 from app.embeddings.service import get_figure_data, get_figures_stored
 from app.embeddings.zeta_curves import ShrinkageDep, ShrinkageQuery, read_shrinkage
 from app.figures.figure import Cell, Figure, Table
-from app.web.tabs import Tab, chosen_tab
+from app.web.responses import Tab, chosen_tab
 from isotropy.catalog import METHODS
 
 LARGE = frozenset(one.slug for one in FIGURES if one.large)
@@ -47,25 +50,35 @@ TABS = (
 
 
 class ReportQuery(NamedTuple):
-    """What the URL says of a report: how the shrinkage is read, whose neighbors are shown, and which part of it."""
+    """What the URL says of a report: how the shrinkage is read, whose neighbors are shown, which part, which row."""
 
     shrinkage: ShrinkageQuery
     name: str | None
     tab: str = TABS[0].slug
+    finding: str = ""
+    """Slug of the finding whose rows or dimensions are marked."""
+    row: str = ""
+    """Number or name of a row to be shown on the map."""
 
 
 def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, whole: bool = False) -> dict[str, Any]:
     """What the template of the report shows; the projection only with ``whole``, else whether there is one."""
     read = {one.slug for one in FIGURES} | {"neighbours"} if whole else {READ_AT_ONCE.get(query.tab, "")}
-    stored = get_figures_stored(context, embedding.id, read)
+    stored = get_figures_stored(context, embedding.id, read | ({BLAMED} if query.finding else set()))
     data = {slug: one for slug, one in stored.items() if one is not None}
+    marked = find_marked(embedding, data.pop(BLAMED, {}), query.finding)
     figures = figures_of([Subject.from_embedding(embedding, data)])
     later = [] if whole else sorted(stored.keys() & HEAVY)
     tab_of = tabs_of_figures()
+    found_map = find_map(context, embedding) if MAP in stored and query.tab == "map" and not whole else None
     shown = [one for one in figures if one.slug not in later and (whole or tab_of[one.slug] == query.tab)]
+    anchors = {f"figure-{one.slug}" for one in figures if not one.empty}
+    anchors |= {anchor for anchor, slug in (("map", MAP), ("sample-size", SAMPLE_SIZE)) if slug in stored}
     return {
         "headline": headline_of(embedding),
-        "findings": shown_findings(embedding, selections_of(context, embedding)),
+        "findings": shown_findings(embedding, selections_of(context, embedding), anchors),
+        "marked": marked,
+        "marked_rows": write_rows(marked.rows) if marked and query.tab == "map" else "",
         "headlines": headlines_of(embedding),
         "groups": groups_of(embedding),
         "references": references_of(context, embedding, own=not whole) if whole or query.tab in MEASURED else {},
@@ -74,10 +87,11 @@ def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, who
         "tabs": TABS,
         "tab": query.tab,
         "later": later,
-        "map": find_map(context, embedding) if MAP in stored and query.tab == "map" and not whole else None,
+        "map": found_map,
+        "search": search_rows(context, found_map, query.row) if found_map and query.row.strip() else None,
         "older_map": MAP not in stored,
         "sample_size": next((figure for figure in shown if figure.slug == SAMPLE_SIZE), None),
-        "shape": [figure for figure in shown if figure.slug != SAMPLE_SIZE],
+        "shape": [_marking(figure, marked) for figure in shown if figure.slug != SAMPLE_SIZE],
         "large": LARGE,
         "shrinkage": read_shrinkage(context, embedding, query.shrinkage),
         "neighbours": with_lookup(read_neighbours(data.get("neighbours"), query.name), context, embedding),
@@ -87,12 +101,22 @@ def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, who
     }
 
 
-def report_figures(context: Context, embedding: Embedding, slug: str, query: ShrinkageQuery) -> list[Figure]:
+def _marking(figure: Figure, marked: Marked | None) -> Figure:
+    if marked is None or not marked.dimensions or figure.slug != ACTIVATION or figure.empty:
+        return figure
+    return marking(figure, marked.dimensions, marked.title)
+
+
+def report_figures(
+    context: Context, embedding: Embedding, slug: str, query: ShrinkageQuery, finding: str = ""
+) -> list[Figure]:
     """Build the figures for one request; figure data is read only for the figure asked for."""
     if slug == "zeta":
         curve = read_shrinkage(context, embedding, query).figure
         return [curve] if curve else []
-    return figures_of([Subject.from_embedding(embedding, get_figure_data(context, embedding.id, slug))])
+    data = get_figure_data(context, embedding.id, slug, *([BLAMED] if finding else []))
+    marked = find_marked(embedding, data.pop(BLAMED, {}), finding)
+    return [_marking(figure, marked) for figure in figures_of([Subject.from_embedding(embedding, data)])]
 
 
 class Choice(NamedTuple):
@@ -154,12 +178,18 @@ ChoiceDep = Annotated[Choice, Depends(_choice)]
 
 
 def _report(
-    request: Request, shrinkage: ShrinkageDep, name: Annotated[str | None, Query()] = None, tab: str = ""
+    request: Request,
+    shrinkage: ShrinkageDep,
+    name: Annotated[str | None, Query()] = None,
+    tab: str = "",
+    finding: str = "",
+    row: str = "",
 ) -> ReportQuery:
     """A form of a part asks without the part's name: what it asks for tells the part."""
     asked = request.query_params.keys()
     usual = "neighbors" if name is not None else "directions" if asked & {"zeta", "rows", "source"} else ""
-    return ReportQuery(shrinkage, name, chosen_tab(TABS, tab, usual))
+    usual = "map" if "row" in asked else usual
+    return ReportQuery(shrinkage, name, chosen_tab(TABS, tab, usual), finding, row)
 
 
 ReportDep = Annotated[ReportQuery, Depends(_report)]
@@ -167,10 +197,10 @@ ReportDep = Annotated[ReportQuery, Depends(_report)]
 
 def made_by(context: Context, embedding: Embedding) -> PostProcessing | None:
     """The trial that an embedding was made by, while its result is kept."""
-    if embedding.postprocessing_id is None:
+    if embedding.made_by_id is None:
         return None
     with context.sessions() as session:
-        found = session.get(PostProcessing, embedding.postprocessing_id)
+        found = session.get(PostProcessing, embedding.made_by_id)
     return found if found is not None and found.results is not None else None
 
 
@@ -181,8 +211,9 @@ class FittedNote(NamedTuple):
     rows: int
     isoscore: float | None
     """Of rows held out, bias-corrected; None where that is not kept or is undefined."""
-    lab: str
-    """The URL of the trial; empty where its embedding is gone."""
+    url: str
+    """Of the trial or the task; empty where its embedding is gone."""
+    by_task: bool
 
 
 def fitted_note(embedding: Embedding, trial: PostProcessing | None) -> FittedNote | None:
@@ -192,11 +223,15 @@ def fitted_note(embedding: Embedding, trial: PostProcessing | None) -> FittedNot
         return None
     after = ((trial.results if trial else None) or {}).get("after", {})
     isoscore = after.get("isoscore_unbiased", {}).get("value")
-    return FittedNote(made["fit_rows"], embedding.n_measured, isoscore, _lab(embedding))
+    return FittedNote(made["fit_rows"], embedding.n_measured, isoscore, _origin_of(embedding), "which" in made)
 
 
-def _lab(embedding: Embedding) -> str:
+def _origin_of(embedding: Embedding) -> str:
     made = embedding.provenance or {}
-    if embedding.source_id is None or made["method"] not in METHODS:
+    if embedding.source_id is None:
+        return ""
+    if "which" in made:
+        return f"/tasks/{embedding.made_by_id}"
+    if made["method"] not in METHODS:
         return ""
     return f"/embeddings/{embedding.source_id}/lab?{urlencode({'method': made['method'], **made['parameters']})}"

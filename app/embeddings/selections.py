@@ -13,7 +13,7 @@ from app.db.models import BLAMED, Embedding, EmbeddingFile, EmbeddingOrigin, Emb
 from app.embeddings.service import get_embedding, get_figure_data, require_measured
 from app.storage import Stored
 from isoscope.core.errors import ConflictError, InvalidError, NotFoundError
-from isoscope.files.selection import MAX_WITHOUT, Selection
+from isoscope.files.selection import MAX_BITS, MAX_LISTED, MAX_WITHOUT, Selection
 from isotropy.catalog import FINDINGS
 
 
@@ -96,10 +96,11 @@ def keeping_only(context: Context, embedding_id: str, rows: Sequence[int]) -> Le
     left_out = [row for row in range(n) if row not in kept and row not in gone]
     if not left_out:
         raise InvalidError(f"These are all rows of {source.name}. Select fewer.", "rows")
-    if len(left_out) + len(gone) > MAX_WITHOUT:
+    most = _most_rows(n)
+    if len(left_out) + len(gone) > most:
         raise InvalidError(
-            f"{len(kept):,} selected rows leave out {len(left_out):,}. A selection leaves out at most {MAX_WITHOUT:,}: "
-            "upload the selected rows as a file.",
+            f"{len(kept):,} selected rows leave out {len(left_out):,}. A selection of {n:,} rows leaves out at most "
+            f"{most:,}: upload the selected rows as a file.",
             "rows",
         )
     return LeftOut(left_out, kept=len(kept))
@@ -117,9 +118,9 @@ def left_out_by(context: Context, embedding_id: str, finding: str) -> LeftOut:
     every = get_figure_data(context, embedding_id, BLAMED).get(BLAMED, {}).get(finding, one)
     left_out = LeftOut(every["rows"], every.get("dimensions", []), finding)
     counts = one["row_count"], one.get("dimension_count", 0)
-    if max(counts) > MAX_WITHOUT:
+    if max(counts) > MAX_LISTED:
         raise InvalidError(
-            f"`{finding}` names {max(counts):,} rows. A selection leaves out at most {MAX_WITHOUT:,}: upload the rest "
+            f"`{finding}` names {max(counts):,} rows. A finding leaves out at most {MAX_LISTED:,}: upload the rest "
             "as a file.",
             "finding",
         )
@@ -150,30 +151,33 @@ def selections_of(context: Context, embedding: Embedding) -> dict[str, str]:
 def _without(source: Embedding, left_out: LeftOut) -> Selection:
     """The source's selection without more rows and dimensions, checked against what the files hold."""
     chosen = _chosen(source)
-    for field, numbers, gone in (
-        ("rows", left_out.rows, chosen.without_rows),
-        ("dimensions", left_out.dimensions, chosen.without_dimensions),
+    n, d = (source.n or 0) + len(chosen.without_rows), (source.d or 0) + len(chosen.without_dimensions)
+    for field, numbers, gone, most in (
+        ("rows", left_out.rows, chosen.without_rows, _most_rows(n)),
+        ("dimensions", left_out.dimensions, chosen.without_dimensions, MAX_LISTED),
     ):
         if again := sorted(set(numbers) & set(gone)):
             raise InvalidError(
                 f"{source.name} leaves out {field[:-1]} {again[0]:,} already. Give {field} that it still has.", field
             )
-        if len(set(numbers)) + len(gone) > MAX_WITHOUT:
-            raise InvalidError(
-                f"A selection leaves out at most {MAX_WITHOUT:,} {field}. Upload the rest as a file.", field
-            )
+        if len(set(numbers)) + len(gone) > most:
+            raise InvalidError(f"A selection leaves out at most {most:,} {field}. Upload the rest as a file.", field)
     selection = chosen.model_copy(
         update={
             "without_rows": sorted({*chosen.without_rows, *left_out.rows}),
             "without_dimensions": sorted({*chosen.without_dimensions, *left_out.dimensions}),
         }
     )
-    n, d = (source.n or 0) + len(chosen.without_rows), (source.d or 0) + len(chosen.without_dimensions)
     try:
         selection.left(n, d)
     except InvalidError as error:
         raise InvalidError(str(error), (error.field or "").removeprefix("without_")) from error
     return selection
+
+
+def _most_rows(n: int) -> int:
+    """Return how many of n rows of a file a selection leaves out at most."""
+    return MAX_WITHOUT if n <= MAX_BITS else MAX_LISTED
 
 
 def _find(context: Context, embedding_id: str, selection: Selection) -> str | None:

@@ -7,13 +7,15 @@ from sqlalchemy import ColumnElement, case, delete, func, null, or_, select, upd
 from sqlalchemy.orm import Session, defer, selectinload
 
 from app.context import Context
-from app.core.names import base_name, clean_name, natural_order, together
+from app.core.names import base_name, clean_name, file_stem, natural_order, together
 from app.db import job_kinds
+from app.db.encoding import FLOAT_BYTES
 from app.db.job_kinds import Job
 from app.db.models import (
     Alignment,
     Embedding,
     EmbeddingFile,
+    EmbeddingOrigin,
     EmbeddingStatus,
     FigureData,
     FigureFile,
@@ -185,6 +187,27 @@ def get_embedding(context: Context, embedding_id: str) -> Embedding:
     """One embedding with its files, measurements and curves."""
     with context.sessions() as session:
         return find_embedding(session, embedding_id)
+
+
+def add_mapped(
+    context: Context, source: Embedding, made_by_id: str, title: str, d: int, provenance: dict[str, Any]
+) -> Embedding:
+    """Have the vectors of an embedding mapped to d dimensions, by a trial or a task, as an embedding of its own."""
+    context.require_room((source.n or 0) * d * FLOAT_BYTES)
+    made = Embedding(
+        name=title,
+        filename=f"{file_stem(title)}.npy",
+        format="npy",
+        origin=EmbeddingOrigin.POSTPROCESSED,
+        status=EmbeddingStatus.MAKING,
+        source_id=source.id,
+        made_by_id=made_by_id,
+        provenance={"source": source.name, **provenance},
+    )
+    with context.sessions.begin() as session:
+        session.add(made)
+    context.queue.enqueue(Job(job_kinds.MAKE, made.id))
+    return get_embedding(context, made.id)
 
 
 def select_embedding(context: Context, embedding_id: str, selection: Selection, *, commit: bool = False) -> Embedding:

@@ -173,12 +173,12 @@ def _line(pooling: Pooling, points: Sequence[LayerPoint]) -> go.Scatter:
     return go.Scatter(
         x=[point.layer for point in points],
         y=[point.found.value for point in points],
-        error_y={"array": [point.found.se for point in points], "color": palette.faded(colour, 0.6), "thickness": 1.4},
+        error_y={"array": [point.found.se for point in points], "color": colour, "thickness": 0.9},
         mode="lines+markers",
         name=POOLING_TITLES[pooling],
         line={"color": colour, "width": 2},
         marker={"color": colour, "size": 7},
-        hovertemplate="layer %{x}: %{y:.4~g}<extra>%{fullData.name}</extra>",
+        hovertemplate="%{fullData.name}<br>layer %{x}: %{y:.4~g}<extra></extra>",
     )
 
 

@@ -158,7 +158,7 @@ def confirm_delete(request: Request, context: ContextDep, encoding_id: str) -> R
     encoding = get_encoding(context, encoding_id)
     loss = "This deletes its texts and the embeddings and measures of all its layers."
     tasks = tasks_lost(context, Embedding.encoding_id == encoding_id)
-    return confirm_deletion(request, "data", encoding.name, f"{loss} {tasks}".rstrip(), f"/encodings/{encoding_id}")
+    return confirm_deletion(request, "data", encoding.name, loss, f"/encodings/{encoding_id}", lost_too=tasks)
 
 
 @router.post("/{encoding_id}/delete")

@@ -58,7 +58,7 @@ def of_zeta(zeta: float) -> str:
 def in_order(share: float) -> str:
     """Color of what stands this far along an order, such as layers: from teal at 0 to violet at 1."""
     hue = radians(185 + 125 * share)
-    return _hex((0.65 - 0.13 * share, 0.12 * cos(hue), 0.12 * sin(hue)))
+    return _hex((0.64 - 0.12 * share, 0.12 * cos(hue), 0.12 * sin(hue)))
 
 
 def faded(colour: str, opacity: float) -> str:

@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 from sqlalchemy.pool import NullPool
 
 from app.context import Context
-from app.core.settings import Settings
+from app.core.settings import SQLITE_SUFFIXES, Settings
 from app.core.space import Disk, disks
 from app.db.models import StoredFile
 from app.db.session import create_sessions
@@ -45,9 +45,6 @@ class Vitals:
             raise UnavailableError(f"The database does not answer within {ANSWER_SECONDS} seconds.") from None
 
 
-BESIDE_SQLITE = ("", "-wal", "-shm")
-
-
 class Use(NamedTuple):
     """One kind of data, where it is, and its size."""
 
@@ -77,7 +74,7 @@ def _uses(context: Context, settings: Settings) -> Iterator[Use]:
             database = session.scalar(select(func.pg_database_size(func.current_database())))
             yield Use("database", "PostgreSQL", int(database or 0))
     for file in settings.sqlite_files:
-        yield Use("database", str(file), _sizes(Path(f"{file}{suffix}") for suffix in BESIDE_SQLITE))
+        yield Use("database", str(file), _sizes(Path(f"{file}{suffix}") for suffix in SQLITE_SUFFIXES))
     if settings.bucket is None:
         yield Use("files", str(settings.files), stored)
     else:

@@ -13,7 +13,7 @@ from app import queue
 from app.core.settings import Settings
 from app.core.space import explaining_full
 from app.db.migration import current_revision, known_revisions, try_insert, upgrade
-from app.db.session import cause, create_database_engine, require_database, shown
+from app.db.session import cause, engine_on, require_database, shown
 from app.operations.backup.databases import copy_database
 from isoscope.core.errors import ConflictError
 
@@ -35,8 +35,7 @@ def migrate(settings: Settings) -> None:
     settings.create_folders()
     require_database(settings.database, "ISOSCOPE_DATABASE_URL")
     require_database(settings.queue, "ISOSCOPE_QUEUE_URL")
-    engine = create_database_engine(settings.database)
-    try:
+    with engine_on(settings.database) as engine:
         current, known = current_revision(engine), known_revisions()
         if current in known[1:]:
             with explaining_full(settings.database_copies):
@@ -44,8 +43,6 @@ def migrate(settings: Settings) -> None:
         upgrade(engine)
         with _writing(settings.database, "ISOSCOPE_DATABASE_URL"):
             try_insert(engine)
-    finally:
-        engine.dispose()
     queue.migrate(settings.queue)
     jobs = queue.JobQueue(settings.queue)
     try:

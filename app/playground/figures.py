@@ -95,9 +95,8 @@ def _line(values: Sequence[float], name: str, colour: str, side: str) -> go.Scat
         line={"color": colour, "width": 2.4},
         text=[*[""] * (len(SHIFTS) - 1), f"  {name}"],
         textposition=f"{side} right",
-        textfont={"color": colour},
         cliponaxis=False,
-        hovertemplate=f"shift %{{x}}: %{{y:.3f}}<extra>{name}</extra>",
+        hovertemplate=f"{name}<br>shift %{{x}}: %{{y:.3f}}<extra></extra>",
     )
 
 
@@ -108,7 +107,6 @@ def _mark(shift: float, value: float, colour: str, side: str) -> go.Scatter:
         mode="markers+text",
         marker={"color": colour, "size": 11},
         text=[number(value)],
-        textfont={"color": colour},
         # The mean cosine rises: above it there is room on the left, below it on the right, unless names stand there.
         textposition=f"{side} {'left' if side == 'top' or shift == SHIFTS[-1] else 'right'}",
         hoverinfo="skip",
@@ -170,7 +168,7 @@ def _solid(points: Points, centred: Points, shift: float) -> go.Figure:
         x=[0, shift], y=[0, 0], z=[0, 0],
         mode="lines+markers",
         line={"color": palette.MARKED, "width": 6},
-        marker={"color": palette.MARKED, "size": [6, 4], "symbol": ["cross", "circle"]},
+        marker={"color": palette.MARKED, "size": [6, 4], "opacity": 1, "symbol": ["cross", "circle"]},
         hoverinfo="skip",
     )  # fmt: skip
     traces = [_through_origin(), _in_space(centred, palette.QUIET), _in_space(points, palette.MAIN), to_mean]
@@ -190,7 +188,7 @@ def _through_origin() -> go.Scatter3d:
         mode="lines+text",
         line={"color": palette.QUIET, "width": 2},
         text=["origin" if place == top else "" for place in range(len(ends))],
-        textposition="top center", textfont={"color": palette.QUIET},
+        textposition="top center",
         hoverinfo="skip",
     )  # fmt: skip
 
@@ -216,7 +214,7 @@ def _flat(points: Points, centred: Points, shift: float) -> go.Figure:
             **_projected([(0, 0, 0), (shift, 0, 0)], plane),
             mode="lines+markers",
             line={"color": palette.MARKED, "width": 2.4},
-            marker={"color": palette.MARKED, "size": [10, 7], "symbol": ["cross", "circle"]},
+            marker={"color": palette.MARKED, "size": [10, 7], "opacity": 1, "symbol": ["cross", "circle"]},
             hoverinfo="skip",
         )
         own = (_in_plane(centred, plane, palette.QUIET), _in_plane(points, plane, palette.MAIN), to_mean)

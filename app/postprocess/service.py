@@ -8,13 +8,12 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, defer
 
 from app.context import Context, freeing
-from app.core.names import clean_name, described, file_stem
+from app.core.names import clean_name, described
 from app.db import job_kinds
-from app.db.encoding import FLOAT_BYTES
 from app.db.job_kinds import Job
-from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus, PostProcessing, ResultStatus
-from app.db.result_keys import IN_USE, is_of, postprocess_key
-from app.embeddings.service import get_embedding, repeat_failed, require_measured
+from app.db.models import Embedding, PostProcessing, ResultStatus
+from app.db.models.embeddings import MAKING
+from app.embeddings.service import add_mapped, get_embedding, repeat_failed, require_measured
 from app.postprocess.method_settings import MethodSettings, method_settings_of
 from isoscope.core.errors import ConflictError, NotFoundError
 
@@ -29,7 +28,7 @@ def list_postprocessings(context: Context, embedding_id: str) -> list[PostProces
     newest = tried.order_by(PostProcessing.created_at.desc(), PostProcessing.id)
     with context.sessions() as session:
         found = session.scalars(newest.options(defer(PostProcessing.results)))
-        return [one for one in found if is_of(one, embedding)]
+        return [one for one in found if one.is_of(embedding)]
 
 
 def get_postprocessing(context: Context, embedding_id: str, postprocessing_id: str) -> PostProcessing:
@@ -59,7 +58,7 @@ def last_result(context: Context, embedding: Embedding, method: str) -> PostProc
     )
     with context.sessions() as session:
         found = session.scalar(ready.order_by(PostProcessing.created_at.desc()).limit(1))
-    return found if found is not None and is_of(found, embedding) else None
+    return found if found is not None and found.is_of(embedding) else None
 
 
 def request_postprocessing(
@@ -88,7 +87,7 @@ def request_postprocessing(
 def delete_postprocessing(context: Context, embedding_id: str, postprocessing_id: str) -> None:
     """Drop a trial in any state with its fitted map, unless an embedding is being made by it."""
     get_postprocessing(context, embedding_id, postprocessing_id)
-    unused = delete(PostProcessing).where(PostProcessing.id == postprocessing_id, PostProcessing.id.not_in(IN_USE))
+    unused = delete(PostProcessing).where(PostProcessing.id == postprocessing_id, PostProcessing.id.not_in(MAKING))
     with context.sessions.begin() as session:
         dropped = session.execute(unused.returning(PostProcessing.status, PostProcessing.state_sha256)).one_or_none()
     if dropped is None:
@@ -108,38 +107,24 @@ def create_postprocessed(
     trial = get_postprocessing(context, embedding_id, postprocessing_id)
     if trial.status is not ResultStatus.READY or trial.results is None:
         raise ConflictError(f"This trial is {trial.status}; a new embedding needs one that is ready.")
-    if not is_of(trial, source):
+    if not trial.is_of(source):
         raise ConflictError(f"Other vectors were chosen of {source.name} since; try the method on them first.")
-    context.require_room((source.n or 0) * (source.d or 0) * FLOAT_BYTES)
     title = clean_name(name, f"{source.name}, {described(trial.method, trial.parameters)}")
-    made = Embedding(
-        name=title,
-        filename=f"{file_stem(title)}.npy",
-        format="npy",
-        origin=EmbeddingOrigin.POSTPROCESSED,
-        status=EmbeddingStatus.MAKING,
-        source_id=source.id,
-        postprocessing_id=trial.id,
-        provenance={
-            "source": source.name,
-            "method": trial.method,
-            "parameters": trial.parameters,
-            **{key: trial.results[key] for key in ("rows", "fit_rows", "seed")},
-        },
-    )
-    with context.sessions.begin() as session:
-        session.add(made)
-    context.queue.enqueue(Job(job_kinds.MAKE, made.id))
-    return get_embedding(context, made.id)
+    provenance = {
+        "method": trial.method,
+        "parameters": trial.parameters,
+        **{key: trial.results[key] for key in ("rows", "fit_rows", "seed")},
+    }
+    return add_mapped(context, source, trial.id, title, source.d or 0, provenance)
 
 
 def _of_key(embedding: Embedding, position: MethodSettings) -> Select[PostProcessing]:
-    key = postprocess_key(embedding, position.method, position.parameters)
+    key = embedding.key_of(position.method, position.parameters)
     return select(PostProcessing).where(PostProcessing.embedding_id == embedding.id, PostProcessing.key == key)
 
 
 def _add(context: Context, embedding: Embedding, position: MethodSettings) -> None:
-    key = postprocess_key(embedding, position.method, position.parameters)
+    key = embedding.key_of(position.method, position.parameters)
     asked = PostProcessing(embedding_id=embedding.id, key=key, method=position.method, parameters=position.parameters)
     try:
         with context.sessions.begin() as session:
@@ -159,7 +144,7 @@ def _drop_oldest(session: Session, embedding_id: str) -> Sequence[str | None]:
     beyond = delete(PostProcessing).where(
         PostProcessing.embedding_id == embedding_id,
         PostProcessing.id.not_in(list(newest)),
-        PostProcessing.id.not_in(IN_USE),
+        PostProcessing.id.not_in(MAKING),
         PostProcessing.status != ResultStatus.QUEUED,
     )
     return session.scalars(beyond.returning(PostProcessing.state_sha256)).all()

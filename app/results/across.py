@@ -13,11 +13,11 @@ from app.figures.figure import Figure
 from app.figures.labels import inside
 from app.results.conclusion.conclusion import Conclusion, read_conclusion
 from app.results.labels import SCALES
-from app.results.run_set import COMPARABLE, COORDINATES, Measured, RunSet
+from app.results.run_set import COMPARABLE, COORDINATES, OF_THE_TASK, SEED, TASK, WITHOUT_EFFECT, Measured, RunSet
 from app.results.search.conditions import ALIASES
 from app.results.search.listing import MOST, matching
 from app.results.sweep import Sweep
-from app.results.sweep_figures import FIGURES, FigureRequest, SweepQuery, with_what_they_need
+from app.results.sweep_figures import FIGURES, SCATTERS, FigureRequest, SweepQuery, with_what_they_need
 from app.results.tables.printed import MOST_DECIMALS, Style
 from app.results.tables.summary import Metrics, Shown, Summary, summary
 from isoscope.core.errors import InvalidError, NotFoundError
@@ -124,14 +124,35 @@ def read_across(context: Context, chosen: Chosen, slug: str, on: str, look: Swee
     """One figure of the runs on one data set by one metric, those on which the most have finished unless it is said."""
     if slug not in offered_of(chosen.gathered):
         raise NotFoundError(f"There is no figure {slug!r} of these runs.")
-    return draw_across(context, sweep_across(chosen, on), slug, look)
+    return draw_across(context, sweep_across(chosen, on, told_apart_by(chosen, slug, look)), slug, look)
 
 
-def sweep_across(chosen: Chosen, on: str) -> Sweep:
-    """The runs that figures are of, told apart by what groups are made of."""
-    if not chosen.gathered.runs:
-        return chosen.gathered.sweep(())
-    return chosen.gathered.on(measured_on(chosen.gathered, on)).sweep(chosen.fields)
+def sweep_across(chosen: Chosen, on: str, told_apart: Sequence[str] = ()) -> Sweep:
+    """The runs that figures are of, told apart by what groups are made of, and by further fields.
+
+    Where data sets are told apart, the runs of all are there.
+    """
+    gathered = chosen.gathered
+    if not gathered.runs:
+        return gathered.sweep(())
+    shown = gathered if TASK in told_apart else gathered.on(measured_on(gathered, on))
+    return shown.sweep([*chosen.fields, *told_apart])
+
+
+def told_apart_by(chosen: Chosen, slug: str, look: SweepQuery) -> list[str]:
+    """The settings that the axes, colors and panels of a scatter name, in which runs of one group differ."""
+    if slug not in SCATTERS:
+        return []
+    style = look.look
+    named = (ALIASES.get(name, name) for name in (style.x, style.y, style.colour, style.facet))
+    return [
+        field for field in dict.fromkeys(named) if field in drawable(chosen.gathered) and field not in chosen.fields
+    ]
+
+
+def drawable(gathered: RunSet) -> list[str]:
+    """The settings that the runs differ in, besides regularizer, λ and ζ, and that figures can tell them apart by."""
+    return [field for field in gathered.differing if field not in (SEED, *COORDINATES, *WITHOUT_EFFECT, *OF_THE_TASK)]
 
 
 def conclude_across(context: Context, chosen: Chosen, on: str) -> Conclusion:

@@ -8,12 +8,11 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from app.context import Context
-from app.db.models import Run, RunStatus, Split
+from app.db.models import Run, Split
 from app.db.predictions import Predictions, read_predictions, write_predictions
-from app.db.session import hold
 from app.db.types import Count, Number
-from app.results.logged_runs import find_script_run
-from isoscope.core.errors import ConflictError, InvalidError, TooLargeError
+from app.results.logged_runs import hold_streaming
+from isoscope.core.errors import InvalidError, TooLargeError
 from isoscope.core.formatting import count
 from isoscope.core.task import TaskKind
 
@@ -54,10 +53,7 @@ class LoggedPredictions(BaseModel):
 def log_predictions(context: Context, run_id: str, told: LoggedPredictions) -> Run:
     """Add predictions to a run that its script writes."""
     with context.sessions.begin() as session:
-        hold(session.connection(), run_id)
-        run = find_script_run(session, run_id)
-        if run.status is not RunStatus.STREAMING:
-            raise ConflictError(f"Nothing can be logged to this run any more: it is {run.status}.", "status")
+        run = hold_streaming(session, run_id)
         stored = read_predictions(session, [run_id], Split.VALIDATION).get(run_id)
         found = _merged(stored, _read(told, run.config.task))
         if len(found) > MAX_ROWS:

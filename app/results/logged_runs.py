@@ -161,13 +161,19 @@ def begin_run(context: Context, told: ScriptRun) -> Run:
     return run
 
 
+def hold_streaming(session: Session, run_id: str) -> Run:
+    """Return a run that its script still writes, locked until the transaction ends."""
+    hold(session.connection(), run_id)
+    run = find_script_run(session, run_id)
+    if run.status is not RunStatus.STREAMING:
+        raise ConflictError(f"Nothing can be logged to this run any more: it is {run.status}.", "status")
+    return run
+
+
 def log_steps(context: Context, run_id: str, told: LoggedSteps) -> Run:
     """Add steps to a run that its script writes."""
     with context.sessions.begin() as session:
-        hold(session.connection(), run_id)
-        run = find_script_run(session, run_id)
-        if run.status is not RunStatus.STREAMING:
-            raise ConflictError(f"Nothing can be logged to this run any more: it is {run.status}.", "status")
+        run = hold_streaming(session, run_id)
         _require_one_depth(session, run_id, told)
         numbers = [one.step for one in told.steps]
         stored = {row.step: row for row in session.scalars(select(Step).where(_of(run_id), Step.step.in_(numbers)))}

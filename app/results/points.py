@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from app.db.learning import learned_nothing, trivial_predictor, trivial_score
 from app.db.models import Run, RunStatus
 from app.figures import palette
-from app.figures.figure import Cell, Table, plain
+from app.figures.figure import Cell, plain
 from app.results.statistics.estimate import Error, Estimate, by_seed, estimate
 from app.results.sweep import Setting, Sweep
 from isoscope.core.formatting import count, number, plural
@@ -150,9 +150,6 @@ def _freer_side(near: Sequence[float], across_range: Sequence[float]) -> str:
     return "left" if sum(x > right - width for x in near) > sum(x < left + width for x in near) else "right"
 
 
-SEED_COLUMNS = ["seed", "performance", "performance_reason", "isoscore_star", "isoscore_star_reason"]
-
-
 @dataclass(frozen=True)
 class Point:
     """The finished runs of one setting, and the means over their seeds, of which each counts once."""
@@ -216,37 +213,9 @@ def empty(sweep: Sweep) -> str:
     return "The first point appears here when the first run has finished."
 
 
-def table(sweep: Sweep, points: Sequence[Point], error: Error, trivial: Trivial, *, seeds: bool) -> Table:
-    """The means with their error bars, or with ``seeds`` all finished runs, and why a value is missing."""
-    if seeds:
-        judged = ["trivial_performance", "learned_nothing"] if trivial.columns else []
-        return Table(
-            [*sweep.columns, *SEED_COLUMNS, *judged],
-            [
-                [
-                    *sweep.cells(setting),
-                    *(getattr(run, column) for column in SEED_COLUMNS),
-                    *([trivial.score, learned_nothing(run)] if judged else []),
-                ]
-                for setting, runs in sweep.by_setting(finished(sweep)).items()
-                for run in runs
-            ],
-        )
-    return Table(
-        [*sweep.columns, *(f"{of}_{what}" for of in ("performance", "isoscore_star")
-                           for what in ("seeds", "mean", error.column)), *trivial.columns],
-        [[*sweep.cells(p.setting), *_counted(p.performance), *_counted(p.isotropy), *trivial.cells(p.setting)]
-         for p in points],
-    )  # fmt: skip
-
-
 def cells(found: Estimate | None) -> list[float | None]:
     """A mean and its error as a table has them."""
     return [found.mean, found.half_width] if found else [None, None]
-
-
-def _counted(found: Estimate | None) -> list[float | None]:
-    return [found.n if found else 0, *cells(found)]
 
 
 def how_many(sizes: Sequence[int]) -> str:

@@ -101,6 +101,16 @@ def list_by_layer(context: Context, of: Of, measure: str) -> dict[str, dict[str,
         return {run_id: {**one, "n": rows} for run_id, one, rows in session.execute(wanted) if one}
 
 
+def list_metric(context: Context, of: Of, metric: str) -> dict[str, tuple[float | None, str | None]]:
+    """A metric and why it is null, for every run with results, of an experiment or by id."""
+    wanted = select(Run.id, Run.results["metrics"], Run.results["metric_reasons"]).where(
+        _among(of), Run.results.is_not(None)
+    )
+    with context.sessions() as session:
+        found = session.execute(wanted).all()
+    return {run_id: ((values or {}).get(metric), (reasons or {}).get(metric)) for run_id, values, reasons in found}
+
+
 def list_run_figures(context: Context, of: Of, slug: str) -> dict[str, dict[str, Any]]:
     """The data of a figure, for every run that has it, of an experiment or by id."""
     wanted = select(RunFigure.run_id, RunFigure.data).join(Run, Run.id == RunFigure.run_id)

@@ -173,6 +173,8 @@ _ALL = (
 )  # fmt: skip
 RUN_FIGURES = {one.slug: one for one in _ALL}
 """In the order of the page. One more is a record more: the page, its files and the API loop over them."""
+TAB_OF_SECTION = {"watched": "training"}
+"""The tab of a section that is not called like it."""
 
 
 def read_run_figure(context: Context, run: Run, slug: str, measure: str) -> Figure:
@@ -182,11 +184,11 @@ def read_run_figure(context: Context, run: Run, slug: str, measure: str) -> Figu
     return RUN_FIGURES[slug].draw(context, run, measure)
 
 
-def run_figures(context: Context, run: Run, measure: str) -> dict[str, list[tuple[RunFigure, Figure | None]]]:
-    """The figures of the run's page by section; None for one that comes when it is reached."""
+def run_figures(context: Context, run: Run, measure: str, tab: str) -> dict[str, list[tuple[RunFigure, Figure | None]]]:
+    """The figures of a tab of the run's page by section; None for one that comes when it is reached."""
     found: dict[str, list[tuple[RunFigure, Figure | None]]] = {}
     for one in RUN_FIGURES.values():
-        if one.applies_to(run):
+        if TAB_OF_SECTION.get(one.section, one.section) == tab and one.applies_to(run):
             figure = None if one.late else one.draw(context, run, measure)
             found.setdefault(one.section, []).append((one, figure))
     return found

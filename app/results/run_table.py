@@ -50,6 +50,13 @@ class RunTable:
     lost: Collection[str]
     """Ids of runs whose worker is lost."""
     problem: InvalidError | None = None
+    experiment_id: str = ""
+    """Of the one that all of them belong to, where they were looked for there."""
+
+    @property
+    def bulk_query(self) -> str:
+        """The query string by which an action on selected runs finds the way back."""
+        return encoded(self.query, experiment=self.experiment_id).removeprefix("?")
 
     @property
     def runs(self) -> list[Run]:
@@ -171,7 +178,7 @@ def read_table(
         return RunTable(base, back, query, Page([], 0), Columns([], [], live=False, plain=False), (), problem)
     workers = list_workers(context)
     lost = {run.id for run in page.runs if worker_lost(run, workers)}
-    return RunTable(base, back, query, page, columns, lost)
+    return RunTable(base, back, query, page, columns, lost, experiment_id=experiment_id or "")
 
 
 def address(request: Request, page: str, query: RunQuery) -> dict[str, str]:

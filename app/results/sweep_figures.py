@@ -15,31 +15,35 @@ from app.results.figures.baseline import differences, method_bars
 from app.results.figures.layer_curves import late_anisotropy, setting_probe, while_training
 from app.results.figures.parallel import parallel
 from app.results.figures.profiles import by_depth, profiles
-from app.results.figures.scatter import (
-    SILHOUETTE,
-    USUAL,
-    ScatterStyle,
-    isotropy_performance,
-    isotropy_silhouette,
-    lambda_performance,
-)
+from app.results.figures.scatter import scatter
+from app.results.figures.scatter_points import USUAL, Scale, Scatter, ScatterStyle
 from app.results.figures.study import history, pareto, plane
 from app.results.figures.sweep_curves import PENALTY, TASK_LOSS, WINDOWS, Quantity, Way, logged, part_shown
-from app.results.labels import SHARES, WATCHED, title_of
-from app.results.run_data import ACTIVATION, Logged, Of, list_by_layer, list_logged, list_looks, list_run_figures
+from app.results.labels import ISOTROPY, SHARES, WATCHED, title_of
+from app.results.quantities import PERFORMANCE, Reading, Readings
+from app.results.run_data import (
+    ACTIVATION,
+    Logged,
+    Of,
+    list_by_layer,
+    list_logged,
+    list_looks,
+    list_metric,
+    list_run_figures,
+)
+from app.results.run_set import LAM
+from app.results.search.conditions import ALIASES
 from app.results.statistics.estimate import Error
 from app.results.sweep import Sweep
 from isoscope.core.errors import NotFoundError
-from isoscope.core.task import TaskKind
+from isoscope.core.task import METRIC_TITLES, TaskKind
 
-View = Literal["both", "isotropy", "lambda"]
+SILHOUETTE = "silhouette"
 
 
 class SweepQuery(NamedTuple):
     """What the URL says of the figures of a sweep."""
 
-    view: View = "both"
-    """Which of the two scatters."""
     look: ScatterStyle = USUAL
     measure: str = WATCHED[0]
     """The one that is watched while runs train."""
@@ -54,13 +58,19 @@ class SweepQuery(NamedTuple):
     @property
     def scatters(self) -> list[str]:
         """The slugs of the scatters that are shown."""
-        return ["isotropy", "lambda"] if self.view == "both" else [self.view]
+        if not self.look.x:
+            return ["isotropy", "lambda"]
+        return [{ISOTROPY: "isotropy", LAM: "lambda"}.get(ALIASES.get(self.look.x, self.look.x), "scatter")]
 
     @property
     def given(self) -> dict[str, str]:
         """What differs from the usual, by its name in the URL."""
         said = {
-            "view": "" if self.view == "both" else self.view,
+            "x": self.look.x,
+            "y": "" if self.look.y == PERFORMANCE else self.look.y,
+            "facet": self.look.facet,
+            "x_scale": self.look.x_scale,
+            "y_scale": self.look.y_scale,
             "seeds": "1" if self.look.seeds else "",
             "error": "" if self.look.error is Error.CI95 else self.look.error.value,
             "colour": self.look.colour,
@@ -124,6 +134,25 @@ def _late_anisotropy(asked: FigureRequest) -> Figure:
     return late_anisotropy(asked.sweep, found.by_run, _sample(found, "looks"))
 
 
+def _scatter(slug: str, asked: FigureRequest, style: ScatterStyle) -> Figure:
+    """A scatter, with what it tells that the rows of runs do not have."""
+    return scatter(asked.sweep, asked.metric, style, _readings(asked, style), slug=slug)
+
+
+def _readings(asked: FigureRequest, style: ScatterStyle) -> Readings:
+    """What the rows of runs do not have of what a scatter tells."""
+    keys = [one.key for one in Scatter(asked.sweep, asked.metric, style).measured if one.read is None]
+    return {key: _readings_of(asked, key) for key in keys}
+
+
+def _readings_of(asked: FigureRequest, key: str) -> dict[str, Reading]:
+    if key in METRIC_TITLES:
+        found = list_metric(asked.context, asked.which, key)
+        return {run_id: Reading(value, reason) for run_id, (value, reason) in found.items()}
+    layers = list_by_layer(asked.context, asked.which, key)
+    return {run_id: Reading(one["values"][-1], one["reasons"][-1]) for run_id, one in layers.items()}
+
+
 def _sample(found: Logged[Any], what: str) -> str:
     return part_shown(found.shown, found.total, found.apart, what)
 
@@ -157,7 +186,7 @@ class SweepFigure(NamedTuple):
 
 SECTIONS = {"methods": "Methods", "layers": "Layers", "directions": "Directions", "training": "Training"}
 """Of a page, below what its runs say."""
-DRAWN_BY = ("seeds", "error", "colour")
+DRAWN_BY = ("seeds", "error", "colour", "y", "facet", "x_scale", "y_scale")
 CURVES = ("seeds", "log", "smooth")
 
 
@@ -168,11 +197,14 @@ def _by_layer(measure: str) -> Callable[[FigureRequest], Figure]:
 _ALL = (
     SweepFigure(
         "isotropy", "Performance by isotropy", "scatters",
-        lambda asked: isotropy_performance(asked.sweep, asked.metric, asked.query.look), DRAWN_BY,
+        lambda asked: _scatter("isotropy", asked, asked.query.look._replace(x=ISOTROPY)), DRAWN_BY,
     ),
     SweepFigure(
         "lambda", "Performance by λ", "scatters",
-        lambda asked: lambda_performance(asked.sweep, asked.metric, asked.query.look), DRAWN_BY,
+        lambda asked: _scatter("lambda", asked, asked.query.look._replace(x=LAM)), DRAWN_BY,
+    ),
+    SweepFigure(
+        "scatter", "Scatter", "scatters", lambda asked: _scatter("scatter", asked, asked.query.look), ("x", *DRAWN_BY)
     ),
     SweepFigure(
         "differences", "Difference from λ = 0", "conclusion",
@@ -194,19 +226,20 @@ _ALL = (
     ),
     SweepFigure(
         SILHOUETTE, "Silhouette by isotropy", "methods",
-        lambda asked: isotropy_silhouette(
-            asked.sweep, list_by_layer(asked.context, asked.which, SILHOUETTE), asked.query.look
+        lambda asked: _scatter(
+            SILHOUETTE, asked,
+            asked.query.look._replace(x=ISOTROPY, y=SILHOUETTE, facet="", x_scale="", y_scale=""),
         ),
-        DRAWN_BY, wide=False, needs="classes",
+        ("seeds", "error", "colour"), wide=False, needs="classes",
     ),
     SweepFigure("watched", "{measure} during training", "training", _watched, ("measure",)),
     SweepFigure("layers", "{measure} by layer and step", "layers", _layers, ("measure", "setting")),
     SweepFigure(
         "activation", "Activation by dimension", "directions",
-        lambda asked: profiles(asked.sweep, list_run_figures(asked.context, asked.which, ACTIVATION)),
+        lambda asked: profiles(asked.sweep, list_run_figures(asked.context, asked.which, ACTIVATION)), wide=False,
     ),
     SweepFigure(
-        "late-anisotropy", "k-th anisotropy late in training", "directions", _late_anisotropy
+        "late-anisotropy", "k-th anisotropy late in training", "directions", _late_anisotropy, wide=False,
     ),
     SweepFigure("twonn", "Intrinsic dimension, TwoNN by layer", "layers", _by_layer("twonn")),
     SweepFigure(
@@ -222,6 +255,7 @@ _ALL = (
         lambda asked: plane(asked.trials, asked.metric), wide=False, needs="search",
     ),
 )  # fmt: skip
+SCATTERS = frozenset(one.slug for one in _ALL if one.section == "scatters")
 FIGURES = {one.slug: one for one in _ALL}
 """Every figure of a sweep by its slug. One more is a record more: pages, API and exports loop over them."""
 
@@ -238,8 +272,9 @@ def read_figure(
 
 
 def all_figures(context: Context, experiment: Experiment, query: SweepQuery) -> Iterator[Figure]:
-    """Every figure of an experiment, each read when it is its turn."""
-    return (read_figure(context, experiment, slug, query) for slug in offered(experiment))
+    """Every figure of an experiment, each read when it is its turn; the free scatter if it is none of the others."""
+    twice = {"scatter"} - {*query.scatters}
+    return (read_figure(context, experiment, slug, query) for slug in offered(experiment) if slug not in twice)
 
 
 def offered(experiment: Experiment) -> list[str]:
@@ -262,10 +297,20 @@ def by_section(slugs: Iterable[str]) -> dict[str, list[SweepFigure]]:
 
 
 Whole = Annotated[int, Query(ge=0, le=100_000)]
+Name = Annotated[str, Query(max_length=200)]
+
+
+VIEWS = {"isotropy": ISOTROPY, "lambda": LAM}
+"""What saved addresses call the scatters, by what stands along."""
 
 
 def _sweep(
-    view: View = "both",
+    x: Name = "",
+    y: Name = "",
+    facet: Name = "",
+    x_scale: Scale = "",
+    y_scale: Scale = "",
+    view: Annotated[Literal["", "both", "isotropy", "lambda"], Query(deprecated=True)] = "",
     seeds: bool = False,
     error: Error = Error.CI95,
     colour: str = "",
@@ -275,9 +320,9 @@ def _sweep(
     smooth: Whole = 1,
     tab: str = "",
 ) -> SweepQuery:
-    look = ScatterStyle(seeds, error, colour)
+    look = ScatterStyle(seeds, error, colour, x or VIEWS.get(view, ""), y or PERFORMANCE, facet, x_scale, y_scale)
     watched = measure if measure in WATCHED else WATCHED[0]
-    return SweepQuery(view, look, watched, setting, log, smooth if smooth in WINDOWS else 1, tab)
+    return SweepQuery(look, watched, setting, log, smooth if smooth in WINDOWS else 1, tab)
 
 
 SweepDep = Annotated[SweepQuery, Depends(_sweep)]

@@ -9,18 +9,20 @@ from fastapi.responses import FileResponse
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
 from app.db.config import Seed
-from app.db.models import Pooling, TaskRun, TaskStatus
-from app.db.task import Column, JudgedVariant, TaskConfig, TaskMaps, TaskResults, Which
+from app.db.models import Embedding, Pooling, TaskRun, TaskStatus
+from app.db.task import Column, JudgedVariant, ScoreSoFar, TaskConfig, TaskMaps, TaskResults, Which
 from app.db.types import RowId
+from app.embeddings.api.embeddings import EmbeddingOut
 from app.tasks import others, service
-from app.tasks.family import Member, read_family
+from app.tasks.family import Member, as_they_are, read_family
+from app.tasks.maps import create_mapped, get_map
 from app.tasks.others import MAX_OTHERS, Choice, LeftOut
-from app.tasks.rank_relation import relation_of
 from app.tasks.service import GroundTruth, TaskSummary
-from app.web.dependencies import ContextDep, Row
+from app.web.dependencies import ContextDep, Limit, Offset, Row
 from app.web.responses import DOCUMENTED, file_of
 from app.web.uploads import parsing
 from isoscope.files.truth_check import TruthPreview
+from isoscope.rank_relation import relation_of
 from isotropy.catalog import METRICS, Similarity, TaskKind
 
 
@@ -42,6 +44,9 @@ class TaskOut(Row):
     status: TaskStatus
     done: Annotated[int, Field(description="Variants judged so far.")]
     total: Annotated[int | None, Field(description="Variants to be judged; null until the vectors have been read.")]
+    so_far: Annotated[
+        list[ScoreSoFar], Field(description="What they score on the part that chooses, while others are being judged.")
+    ]
     error: str | None
     notes: Annotated[list[str] | None, Field(description="What was left out.")]
     results: Annotated[TaskResults | None, Field(description="As `isoscope decide --json` prints it.")]
@@ -114,14 +119,23 @@ class OthersIn(BaseModel):
     ] = None
 
 
+class MapRequest(BaseModel):
+    """Which variant makes the new embedding, and what to call it; by default after its source and the variant."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    which: Which = "chosen"
+    name: Annotated[str | None, Field(max_length=200)] = None
+
+
 embedding_router = APIRouter(prefix="/embeddings/{embedding_id}/tasks", tags=["tasks"])
 router = APIRouter(prefix="/tasks/{task_id}", tags=["tasks"])
 
 
 @embedding_router.get("", response_model=list[TaskSummary])
-def list_tasks(context: ContextDep, embedding_id: str) -> Sequence[TaskSummary]:
+def list_tasks(context: ContextDep, embedding_id: str, limit: Limit = 100, offset: Offset = 0) -> Sequence[TaskSummary]:
     """Task runs of an embedding, newest first."""
-    return service.list_tasks(context, embedding_id)
+    return service.list_tasks(context, embedding_id, limit=limit, offset=offset)
 
 
 @embedding_router.post("", status_code=201, response_model=TaskOut)
@@ -192,9 +206,10 @@ def judge_others(context: ContextDep, task_id: str, asked: OthersIn) -> FamilyOu
 
 
 def _family(members: Sequence[Member], left_out: Sequence[LeftOut] = ()) -> FamilyOut:
+    found = relation_of(as_they_are(members))
     return FamilyOut(
         members=[MemberOut.model_validate(one) for one in members],
-        relation=None if (found := relation_of(members)) is None else RankRelationOut.model_validate(found),
+        relation=None if found is None else RankRelationOut.model_validate(found),
         left_out=[LeftOutLayer.model_validate(one) for one in left_out],
     )
 
@@ -216,4 +231,11 @@ def show_map(
     context: ContextDep, task_id: str, which: Annotated[Which, Query(description="Of which variant.")] = "chosen"
 ) -> FileResponse:
     """The map of the chosen or the smallest variant; `maps` of the task has the lines that apply it."""
-    return file_of(service.get_map(context, task_id, which))
+    return file_of(get_map(context, task_id, which))
+
+
+@router.post("/embedding", status_code=201, response_model=EmbeddingOut)
+def create_embedding(context: ContextDep, task_id: str, request: MapRequest | None = None) -> Embedding:
+    """Map all rows by the chosen or the smallest variant, as an embedding of its own, which is measured when made."""
+    asked = request or MapRequest()
+    return create_mapped(context, task_id, asked.which, asked.name)

@@ -1,5 +1,6 @@
 """Tasks of one family: the same ground truth, split and settings on several embeddings of the same rows."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from sqlalchemy import or_, select
@@ -8,6 +9,7 @@ from sqlalchemy.orm import defer, lazyload
 from app.context import Context
 from app.db.models import Embedding, FileRole, Pooling, TaskRun, TaskStatus
 from app.db.task import JudgedVariant, TaskResults
+from isoscope.rank_relation import Placed
 
 
 class Member(NamedTuple):
@@ -42,7 +44,8 @@ def read_family(context: Context, task: TaskRun) -> list[Member]:
     key = key_of(task)
     of_family = select(TaskRun, Embedding).join(Embedding, Embedding.id == TaskRun.embedding_id)
     of_family = of_family.where(or_(TaskRun.id == key, TaskRun.family_id == key), Embedding.trashed_at.is_(None))
-    without = defer(Embedding.inspection), lazyload(Embedding.tags), defer(TaskRun.maps), defer(TaskRun.preview)
+    unread = TaskRun.maps, TaskRun.preview, TaskRun.judged, Embedding.inspection
+    without = *map(defer, unread), lazyload(Embedding.tags)
     with context.sessions() as session:
         rows = session.execute(of_family.order_by(TaskRun.created_at, TaskRun.id).options(*without)).all()
     found: dict[str, Member] = {}
@@ -54,6 +57,15 @@ def read_family(context: Context, task: TaskRun) -> list[Member]:
     for member in found.values():
         series.setdefault(member.series, len(series))
     return sorted(found.values(), key=lambda one: (one.series is None, series[one.series], one.layer or 0))
+
+
+def as_they_are(members: Iterable[Member]) -> list[Placed]:
+    """Return what the rank relation of a family is over: those that have been judged."""
+    return [
+        Placed(one.name, one.as_it_is.isoscore, one.as_it_is.report.value, one.series)
+        for one in members
+        if one.as_it_is is not None
+    ]
 
 
 def series_of(embedding: Embedding) -> str | None:

@@ -13,7 +13,6 @@ from app.figures.figure import Cell, Figure, Table, plain, plot, undefined
 from isoscope.core.formatting import count, number, plural
 from isotropy.catalog import METRICS
 
-PALE = 0.45
 LONGEST_NAME = 48
 SIZE = 10
 SMALL = 7
@@ -118,7 +117,7 @@ def _draw(results: TaskResults, places: Sequence[int], across: Across, axis: Axi
     named = {results.baseline: AS_IT_IS, results.chosen: CHOSEN, results.smallest: SMALLEST}
     roles = roles_of(results)
     others = [place for place in places if place not in named]
-    traces = [_points(variants, others, across, Role("Others", palette.faded(palette.QUIET, PALE), "circle"), SMALL)]
+    traces = [_points(variants, others, across, Role("Others", palette.QUIET, "circle"), SMALL)]
     if front:
         x, y = ([take(variants[place]) for place in front] for take in (across, lambda one: one.report.value))
         line = {"color": palette.QUIET, "dash": "dot", "shape": "hv", "width": 1.5}

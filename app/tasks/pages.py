@@ -3,27 +3,27 @@
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from fastapi import APIRouter, File, Form, Request, Response, UploadFile
+from fastapi import APIRouter, File, Form, Query, Request, Response, UploadFile
 from pydantic import ValidationError
 
-from app.context import Context
+from app.context import PAGE_ROWS, Context, offset_of, pages_of
 from app.core.validation_messages import messages_of
 from app.db.models import UNFINISHED_TASK, TaskRun, TaskStatus
 from app.db.task import TaskConfig, Which
 from app.embeddings.service import get_embedding, require_ready
-from app.tasks.family import read_family
+from app.tasks.family import as_they_are, read_family
 from app.tasks.family_figures import family_figure, figures_of
 from app.tasks.figures import roles_of, task_figures
+from app.tasks.maps import changes_vectors, create_mapped, get_map
 from app.tasks.others import Choice, judge_others, list_others
-from app.tasks.rank_relation import statement
 from app.tasks.service import (
     LAUNCHABLE,
     WITH_QUERIES,
     GroundTruth,
     cancel_task,
+    count_tasks,
     create_task,
     delete_task,
-    get_map,
     get_task,
     launch_task,
     list_queries,
@@ -44,16 +44,22 @@ from isoscope.core.errors import (
     invalid,
 )
 from isoscope.files.upload_formats import Role, suffixes
+from isoscope.rank_relation import statement
 from isotropy.catalog import METRICS, TASKS, Similarity, TaskKind
+
+BEST_SO_FAR = 40
+"""Variants that the page shows while others are being judged: as many as the default list has."""
 
 embedding_router = APIRouter(prefix="/embeddings/{embedding_id}/tasks")
 router = APIRouter(prefix="/tasks/{task_id}")
 
 
 @embedding_router.get("")
-def show_tasks(request: Request, context: ContextDep, embedding_id: str) -> Response:
+def show_tasks(
+    request: Request, context: ContextDep, embedding_id: str, page: Annotated[int, Query(ge=1)] = 1
+) -> Response:
     """The form of a task, and what was judged before."""
-    return _list_page(request, context, embedding_id, dict(request.query_params))
+    return _list_page(request, context, embedding_id, dict(request.query_params), page=page)
 
 
 @embedding_router.post("")
@@ -112,6 +118,7 @@ def _task_page(request: Request, context: Context, task: TaskRun, problem: Isosc
         "kind": TASKS[task.config.kind],
         "launchable": task.status in LAUNCHABLE,
         "running": task.status in UNFINISHED_TASK,
+        "best": BEST_SO_FAR,
     }
     if task.status is TaskStatus.QUEUED:
         shown["workers"] = list_workers(context)
@@ -120,11 +127,12 @@ def _task_page(request: Request, context: Context, task: TaskRun, problem: Isosc
         shown |= {
             "figures": task_figures(task.results),
             "roles": roles_of(task.results),
+            "changes_vectors": changes_vectors,
             "title": METRICS[task.results.metric],
             "members": members,
             "waiting": [one for one in members if one.status in UNFINISHED_TASK],
             "family": family_figure(members, task.results.metric),
-            "statement": statement(members, task.results.metric),
+            "statement": statement(as_they_are(members), task.results.metric),
             "others": list_others(context, task),
             "problem": problem,
         }
@@ -199,6 +207,12 @@ def show_map(context: ContextDep, task_id: str, which: Which = "chosen") -> Resp
     return file_of(get_map(context, task_id, which))
 
 
+@router.post("/embedding")
+def make_embedding(context: ContextDep, task_id: str, which: Annotated[Which, Form()] = "chosen") -> Response:
+    """Make a new embedding by that map, and go to it."""
+    return see(f"/embeddings/{create_mapped(context, task_id, which).id}")
+
+
 def _parse(values: Mapping[str, str]) -> TaskConfig:
     """Return what the texts of the form mean. Raises InvalidError with every field that means nothing."""
     try:
@@ -214,15 +228,18 @@ def _list_page(
     embedding_id: str,
     values: Mapping[str, str],
     problem: IsoscopeError | None = None,
+    page: int = 1,
 ) -> Response:
     embedding = get_embedding(context, embedding_id)
     require_ready(embedding, "a task")
     chosen = next((kind for kind in TaskKind if kind == values.get("kind")), TaskKind.QUERIES)
     annotations = (embedding.inspection or {}).get("annotations", [])
-    tasks = list_tasks(context, embedding_id)
+    tasks = list_tasks(context, embedding_id, limit=PAGE_ROWS, offset=offset_of(page))
     shown = {
         "embedding": embedding,
         "tasks": tasks,
+        "page": page,
+        "pages": pages_of(count_tasks(context, embedding_id)),
         "busy": any(task.status in UNFINISHED_TASK for task in tasks),
         "kinds": TASKS,
         "chosen": chosen,

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from sqlalchemy import and_, case, delete, select, update
+from sqlalchemy import and_, case, delete, func, select, update
 from sqlalchemy.orm import Session
 
 from app.context import OFFERED, Context, freeing
@@ -15,12 +15,13 @@ from app.core.names import base_name
 from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import UNFINISHED_TASK, Embedding, EmbeddingStatus, FileRole, TaskRun, TaskStatus
-from app.db.task import TaskConfig, TaskResults, Which
+from app.db.models.embeddings import MAKING
+from app.db.task import TaskConfig, TaskResults
 from app.db.types import utcnow
 from app.embeddings.service import get_embedding, require_measured
 from app.sandbox import run_in_sandbox
 from app.storage import Stored
-from app.storage.storage import CHECKING, Download
+from app.storage.storage import CHECKING
 from isoscope.core.errors import ConflictError, InvalidError, NotFoundError, TooLargeError, check_all
 from isoscope.core.formatting import plural
 from isoscope.files.selection import Selection
@@ -91,14 +92,21 @@ class TaskSummary:
     conclusion: str | None
 
 
-def list_tasks(context: Context, embedding_id: str) -> list[TaskSummary]:
+def list_tasks(context: Context, embedding_id: str, *, limit: int, offset: int = 0) -> list[TaskSummary]:
     """Task runs of an embedding, newest first, without what each variant scores."""
     get_embedding(context, embedding_id)
     *plain, conclusion = (field.name for field in fields(TaskSummary))
     columns = [*(getattr(TaskRun, name) for name in plain), TaskRun.results[conclusion]]
     own = select(*columns).where(TaskRun.embedding_id == embedding_id)
+    newest = own.order_by(TaskRun.created_at.desc(), TaskRun.id).limit(limit).offset(offset)
     with context.sessions() as session:
-        return [TaskSummary(*row) for row in session.execute(own.order_by(TaskRun.created_at.desc(), TaskRun.id))]
+        return [TaskSummary(*row) for row in session.execute(newest)]
+
+
+def count_tasks(context: Context, embedding_id: str) -> int:
+    """How many task runs an embedding has."""
+    with context.sessions() as session:
+        return session.scalar(select(func.count()).where(TaskRun.embedding_id == embedding_id)) or 0
 
 
 class QueriesChoice(NamedTuple):
@@ -149,6 +157,7 @@ def launch_task(context: Context, task_id: str) -> TaskRun:
         status=TaskStatus.QUEUED,
         done=0,
         total=None,
+        judged=None,
         attempts=0,
         error=None,
         notes=None,
@@ -175,23 +184,17 @@ def cancel_task(context: Context, task_id: str) -> TaskRun:
 
 @freeing
 def delete_task(context: Context, task_id: str) -> None:
-    """Delete a task run in any state, with its ground truth and maps."""
+    """Delete a task run in any state with its ground truth and maps, unless an embedding is being made by it."""
     get_task(context, task_id)
-    gone = delete(TaskRun).where(TaskRun.id == task_id)
+    gone = delete(TaskRun).where(TaskRun.id == task_id, TaskRun.id.not_in(MAKING))
     files = TaskRun.truth_sha256, TaskRun.chosen_sha256, TaskRun.smallest_sha256
     with context.sessions.begin() as session:
         left = session.execute(gone.returning(*files)).one_or_none()
+    if left is None:
+        get_task(context, task_id)
+        raise ConflictError("An embedding is being made by this task. Delete it when that is done.")
     context.queue.cancel(Job(job_kinds.JUDGE, task_id))
-    context.ledger.release(*(left or ()))
-
-
-def get_map(context: Context, task_id: str, which: Which = "chosen") -> Download:
-    """The map of the chosen or of the smallest variant."""
-    task = get_task(context, task_id)
-    sha256 = {"chosen": task.chosen_sha256, "smallest": task.smallest_sha256}[which]
-    if sha256 is None:
-        raise ConflictError(f"This task is {task.status}; there is a map when it has finished.")
-    return Download(context.storage.local(sha256), "map.safetensors")
+    context.ledger.release(*left)
 
 
 def _check_given(config: TaskConfig, queries: Embedding | None, truth: GroundTruth | None) -> None:

@@ -69,12 +69,8 @@ def create_dataset(
             dataset = Dataset(
                 name=clean_name(name, FILE_SUFFIX.sub("", given["train"].filename)),
                 origin=origin,
-                n_train=description.n_train,
-                n_validation=description.n_validation,
-                n_test=description.n_test,
                 division=division,
-                columns=description.columns,
-                quoting=dict(description.quoting),
+                **dict(description),  # whose fields are columns of the row
             )
             for split, file in files.items():
                 setattr(dataset, f"{split}_sha256", file.stored.sha256)
@@ -99,26 +95,12 @@ def read_dataset(context: Context, dataset_id: str, quoting: Quoting) -> Dataset
             "choose how its quotes are read.",
             "quoting",
         )
-    places = {
-        split: (context.storage.local(str(getattr(dataset, f"{split}_sha256"))), str(filename))
-        for split in SPLITS
-        if (filename := getattr(dataset, f"{split}_filename")) is not None
-    }
+    places = _places(context, dataset)
     found = _describe(context, places, quoting)
     if "test" in places:
         require_labels(found)
     unused = ~exists().where(Experiment.dataset_id == dataset_id)
-    changed = (
-        update(Dataset)
-        .where(Dataset.id == dataset_id, unused)
-        .values(
-            n_train=found.n_train,
-            n_validation=found.n_validation,
-            n_test=found.n_test,
-            columns=found.columns,
-            quoting=dict(found.quoting),
-        )
-    )
+    changed = update(Dataset).where(Dataset.id == dataset_id, unused).values(**dict(found))
     with context.sessions.begin() as session:
         session.execute(delete(DryRun).where(DryRun.dataset_id == dataset_id))
         read = session.scalar(changed.returning(Dataset.id), execution_options={SEEING_ARRIVING: True})
@@ -129,6 +111,37 @@ def read_dataset(context: Context, dataset_id: str, quoting: Quoting) -> Dataset
             "quoting",
         )
     return get_dataset(context, dataset_id)
+
+
+def count_dataset(context: Context, dataset_id: str) -> Dataset:
+    """Count classes and lengths of texts of a data set that an earlier version read without counting them."""
+    dataset = get_dataset(context, dataset_id)
+    if not (places := _places(context, dataset)):
+        raise ConflictError(f"The rows of {dataset.name} are not stored here, so they cannot be counted.")
+    readings = {split: dataset.quoting_of(split) for split, (_, name) in places.items() if ".tsv" in name.lower()}
+    found = {column.name: column for column in _describe(context, places, readings).columns}
+    with context.sessions.begin() as session:
+        row = find_dataset(session, dataset_id)
+        row.columns = [
+            column.model_copy(update={name: getattr(found[column.name], name) for name in COUNTED})
+            if column.name in found and found[column.name].values == column.values
+            else column
+            for column in row.columns
+        ]
+    return get_dataset(context, dataset_id)
+
+
+COUNTED = ("train_counts", "validation_counts", "lengths")
+"""Of a column, what earlier versions did not count."""
+
+
+def _places(context: Context, dataset: Dataset) -> dict[str, tuple[Path, str]]:
+    """Where the files of its splits are, and what they are called; none of a data set of the Hub or of a script."""
+    return {
+        split: (context.storage.local(str(sha256)), str(getattr(dataset, f"{split}_filename")))
+        for split in SPLITS
+        if (sha256 := getattr(dataset, f"{split}_sha256")) is not None
+    }
 
 
 def _describe(

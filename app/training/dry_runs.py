@@ -13,11 +13,11 @@ from sqlalchemy.orm import Session
 from app.context import Context
 from app.db import job_kinds
 from app.db.config import OPTIONS, RunConfig
-from app.db.dry_run_results import StepCosts
 from app.db.job_kinds import Job
 from app.db.models import DryRun, ResultStatus
 from app.db.options.measuring import HELD_OUT_PART, LOOKS_PER_RUN, Selection
 from app.db.options.regularizers import Refresh
+from app.db.run_results import StepCosts
 from app.db.session import hold
 from app.db.types import utcnow
 from app.training.sweeps import SweepPlan

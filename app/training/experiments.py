@@ -38,10 +38,19 @@ def get_run(context: Context, run_id: str) -> Run:
                 joinedload(Run.experiment).joinedload(Experiment.dataset),
                 selectinload(Run.steps),
                 selectinload(Run.timeline),
+                selectinload(Run.tags),
             )
         )
     if run is None:
         raise NotFoundError(f"There is no run {run_id!r}; it may have been deleted with its experiment.")
+    return run
+
+
+def get_changed(context: Context, run_id: str, changed: object, only: str) -> Run:
+    """Return a run after a change; raise ConflictError that says which runs can be changed, if this one was not."""
+    run = get_run(context, run_id)
+    if not changed:
+        raise ConflictError(f"Only {only}; this one is {run.status}.")
     return run
 
 
@@ -56,11 +65,9 @@ def cancel_run(context: Context, run_id: str) -> Run:
     """Stop a run that has not ended. What it has logged stays, for a while its last checkpoint too."""
     with context.sessions.begin() as session:
         stopped = mark_cancelled(session, [run_id])
-    if not stopped:
-        run = get_run(context, run_id)
-        raise ConflictError(f"Only a run that has not ended can be cancelled; this one is {run.status}.")
+    run = get_changed(context, run_id, stopped, "a run that has not ended can be cancelled")
     context.queue.cancel(Job(job_kinds.FINETUNE, run_id))
-    return get_run(context, run_id)
+    return run
 
 
 def mark_cancelled(session: Session, run_ids: Iterable[str]) -> list[str]:
@@ -92,17 +99,7 @@ def create_experiment(context: Context, request: SweepRequest) -> Experiment:
             dataset_id=plan.dataset.id,
             config=plan.config,
             grid=plan.grid,
-            runs=[
-                Run(
-                    position=position,
-                    config=config,
-                    regularizer=config.regularizer,
-                    lam=config.lam,
-                    zeta=config.zeta,
-                    seed=config.seed,
-                )
-                for position, config in enumerate(plan.runs)
-            ],
+            runs=[Run.launched(position, config) for position, config in enumerate(plan.runs)],
         )
         session.add(experiment)
     return get_experiment(context, experiment.id)
@@ -267,17 +264,7 @@ def create_study(context: Context, request: StudyRequest) -> Experiment:
             config=plan.config,
             grid={},
             study=request.search.model_copy(update={"paused": False, "over": False, "why": None}),
-            runs=[
-                Run(
-                    position=position,
-                    config=config,
-                    regularizer=config.regularizer,
-                    lam=config.lam,
-                    zeta=config.zeta,
-                    seed=config.seed,
-                )
-                for position, config in enumerate(baseline)
-            ],
+            runs=[Run.launched(position, config) for position, config in enumerate(baseline)],
         )
         session.add(experiment)
     return get_experiment(context, experiment.id)

@@ -29,7 +29,7 @@ from app.db.models.runs import DEFAULT_PRIORITY, IN_TURN
 from app.db.session import hold
 from app.db.types import utcnow
 from app.db.work import end_attempts
-from app.training.experiments import get_experiment, get_run
+from app.training.experiments import get_changed, get_experiment, get_run
 from isoscope.core.errors import ConflictError
 
 FIRST_PRIORITY = WAITED_FOR_PRIORITY + 1
@@ -64,10 +64,7 @@ def move_run(context: Context, run_id: str, place: Place) -> Run:
             new = {Place.FIRST: 0, Place.UP: max(old - 1, 0), Place.DOWN: old + 1, Place.LAST: len(others)}[place]
             if new != old:
                 _number(session, put([run_id], others, min(new, len(others))))
-    if old is None:
-        run = get_run(context, run_id)
-        raise ConflictError(f"Only a queued run can be moved in the queue; this one is {run.status}.")
-    return get_run(context, run_id)
+    return get_changed(context, run_id, old is not None, "a queued run can be moved in the queue")
 
 
 def move_experiment(context: Context, experiment_id: str, place: Place) -> Experiment:
@@ -86,10 +83,8 @@ def move_experiment(context: Context, experiment_id: str, place: Place) -> Exper
 
 def set_run_priority(context: Context, run_id: str, priority: int) -> Run:
     """Give a run that has not ended its number."""
-    if not _set(context, priority, Run.id == run_id):
-        run = get_run(context, run_id)
-        raise ConflictError(f"Only a run that has not ended has a place in the queue; this one is {run.status}.")
-    return get_run(context, run_id)
+    changed = _set(context, priority, Run.id == run_id)
+    return get_changed(context, run_id, changed, "a run that has not ended has a place in the queue")
 
 
 def set_experiment_priority(context: Context, experiment_id: str, priority: int) -> Experiment:
@@ -137,18 +132,14 @@ AT_REST: dict[str, Any] = {"worker": None, "phase": None, "phase_done": 0, "phas
 
 def pause_run(context: Context, run_id: str) -> Run:
     """Put a waiting or running run aside; it goes on from its last checkpoint when it is resumed."""
-    if not _pause(context, Run.id == run_id):
-        run = get_run(context, run_id)
-        raise ConflictError(f"Only a queued or running run can be paused; this one is {run.status}.")
-    return get_run(context, run_id)
+    return get_changed(context, run_id, _pause(context, Run.id == run_id), "a queued or running run can be paused")
 
 
 def resume_run(context: Context, run_id: str) -> Run:
     """Have a paused run go on, and the search that it belongs to."""
     run = get_run(context, run_id)
-    if not _queue_again(context, (RunStatus.PAUSED,), Run.id == run_id, searches=[run.experiment_id]):
-        raise ConflictError(f"Only a paused run can be resumed; this one is {run.status}.")
-    return get_run(context, run_id)
+    again = _queue_again(context, (RunStatus.PAUSED,), Run.id == run_id, searches=[run.experiment_id])
+    return get_changed(context, run_id, again, "a paused run can be resumed")
 
 
 def retry_run(context: Context, run_id: str) -> Run:
@@ -158,11 +149,8 @@ def retry_run(context: Context, run_id: str) -> Run:
         raise ConflictError(
             f"Only a run that was launched here can be tried again; this one was {run.experiment.origin}."
         )
-    if not _queue_again(context, RETRIED, Run.id == run_id):
-        raise ConflictError(
-            f"Only a failed or cancelled run can be tried again; this one is {get_run(context, run_id).status}."
-        )
-    return get_run(context, run_id)
+    again = _queue_again(context, RETRIED, Run.id == run_id)
+    return get_changed(context, run_id, again, "a failed or cancelled run can be tried again")
 
 
 def retry_experiment(context: Context, experiment_id: str) -> Experiment:

@@ -1,8 +1,8 @@
-"""Answers besides pages: the way to the next page, figures, tables, and files sent as they lie."""
+"""Answers besides pages: the way to the next page, figures, tables, files sent as they lie; and the tabs of a page."""
 
 import json
-from collections.abc import Iterable
-from typing import Any, Literal
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
 from fastapi import Response
@@ -87,3 +87,18 @@ class FigureOut(BaseModel):
             rows=list(figure.table.rows),
             plot=None if figure.empty else json.loads(figure.draw().to_json()),
         )
+
+
+class Tab(NamedTuple):
+    """A part of a page: it has an address, and only the one that is asked for is built."""
+
+    slug: str
+    """Its name in the address."""
+    title: str
+    path: str = ""
+    """Behind the address of the page, where the part is a page of its own."""
+
+
+def chosen_tab(tabs: Sequence[Tab], asked: str, usual: str = "") -> str:
+    """Return the slug of the tab that is asked for; otherwise the usual one, or the first."""
+    return asked if any(one.slug == asked and not one.path for one in tabs) else usual or tabs[0].slug

@@ -1,6 +1,7 @@
-"""Templates and what they can call, static files by hash or as data URLs, and help for uploads."""
+"""Templates and what they can call, static files by hash or as data URLs, the documentation, and help for uploads."""
 
 import gzip
+import mimetypes
 import re
 from base64 import b64encode
 from collections.abc import Sequence
@@ -30,13 +31,14 @@ from app.db.types import utcnow
 from app.db.work import is_silent
 from app.figures.labels import heading
 from app.figures.palette import of_lambda
-from app.web.documentation import has_documentation
 from isoscope.core import formatting
 from isoscope.files.upload_formats import listed_rows
 from isotropy.catalog import MEASURES, METHODS
 
+mimetypes.add_type("font/woff2", ".woff2")  # which not every machine knows
 TEXTS = (".js", ".mjs", ".css", ".svg", ".json")
-FOLDER = FILES / "frontend" / "static"
+FRONTEND = FILES / "frontend"
+STATIC = FRONTEND / "static"
 
 
 class HeldFiles(StaticFiles):
@@ -66,13 +68,35 @@ class HeldFiles(StaticFiles):
 
 def static_files() -> StaticFiles:
     """The application that serves the static folder."""
-    return HeldFiles(directory=FOLDER)
+    return HeldFiles(directory=STATIC)
 
 
 @lru_cache(maxsize=400)
 def _held(path: str, _: int, packed: bool) -> bytes:
     content = Path(path).read_bytes()
     return gzip.compress(content, 6, mtime=0) if packed else content
+
+
+DOCUMENTATION = FRONTEND / "docs"
+NOT_BUILT = "The documentation is not built here. In a checkout, run `make docs`, or read the files in its docs folder."
+
+
+def has_documentation() -> bool:
+    """Whether the site is built, so that pages may link to it."""
+    return DOCUMENTATION.is_dir()
+
+
+class Documentation(StaticFiles):
+    """Files of a folder that may be built after the start."""
+
+    def __init__(self, folder: Path = DOCUMENTATION) -> None:
+        super().__init__(directory=folder, html=True, check_dir=False)
+        self._folder = folder
+
+    async def check_config(self) -> None:
+        """Refuse with a sentence where nothing was built."""
+        if not self._folder.is_dir():
+            raise HTTPException(404, NOT_BUILT)
 
 
 TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -92,7 +116,7 @@ def data_url(media_type: str, text: str) -> str:
 def inlined(path: str) -> str:
     """A static file as a data URL, the files it names in it likewise."""
     place = PurePosixPath(path)
-    text = (FOLDER / path).read_text(encoding="utf-8")
+    text = (STATIC / path).read_text(encoding="utf-8")
     if place.parent.name != "vendor" and place.suffix in REFERENCES:
         text = REFERENCES[place.suffix].sub(lambda found: inlined(str(place.parent / found[1])), text)
     return data_url(TYPES[place.suffix], text)
@@ -147,13 +171,12 @@ UPLOADS = {
 # A symbol has a subscript, S_X or CC_i; a name such as answer_start has none.
 SUBSCRIPT = re.compile(r"(?<![a-z0-9]{2})(?<!_)_(?:\{([^{}]*)\}|([a-zA-Z]+|\w))")
 SUPERSCRIPT = re.compile(r"\^(?:\{([^{}]*)\}|\(([^()]*)\))")
-FRONTEND = FILES / "frontend"
 
 
 @cache
 def static(path: str) -> str:
     """URL of a static file, which changes with its content so that browsers may keep it for good."""
-    digest = blake2b((FRONTEND / "static" / path).read_bytes(), digest_size=6).hexdigest()
+    digest = blake2b((STATIC / path).read_bytes(), digest_size=6).hexdigest()
     return f"/static/{path}?v={digest}"
 
 
@@ -215,8 +238,16 @@ templates = Jinja2Templates(env=create_environment())
 
 
 def confirm_deletion(
-    request: Request, section: str, name: str, loss: str, back: str, used_by: Sequence[Experiment] = ()
+    request: Request,
+    section: str,
+    name: str,
+    loss: str,
+    back: str,
+    *,
+    lost_too: str = "",
+    used_by: Sequence[Experiment] = (),
 ) -> Response:
     """Ask before deleting what is called ``name``: say what is lost or still uses it, and link the way ``back``."""
-    shown = {"section": section, "name": name, "loss": loss, "back": back, "used_by": used_by}
+    told = " ".join(filter(None, (loss, lost_too)))
+    shown = {"section": section, "name": name, "loss": told, "back": back, "used_by": used_by}
     return templates.TemplateResponse(request, "web/confirm_delete.html", shown)

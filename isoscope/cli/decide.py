@@ -22,7 +22,13 @@ def decide_arguments(command: ArgumentParser) -> None:
     truth.add_argument("--pairs", type=Path, metavar="FILE", help="pairs of ids with a score")
     truth.add_argument("--labels", metavar="COL", help="the column or array that labels the rows")
     truth.add_argument("--annotations", type=Path, metavar="FILE", help="a file of ids, labels or groups of the corpus")
-    command.add_argument("--vectors", type=parse_names, metavar="NAME", help="the array, or columns with commas")
+    command.add_argument(
+        "--vectors",
+        type=parse_names,
+        action="append",
+        metavar="NAME",
+        help="the array, or columns with commas; repeat it to judge several, such as layers, by the same task",
+    )
     command.add_argument("--ids", metavar="COL", help="the column of ids, if not id or _id")
     command.add_argument(
         "--groups", metavar="COL", help="the column of queries, pairs or rows that depend on each other"
@@ -51,6 +57,10 @@ def decide(given: Namespace) -> int:
             "pip install 'isoscope[files,torch,decide]'"
         )
     wait_briefly()
+    if given.vectors is not None and len(given.vectors) > 1:
+        from isoscope.decide_several import print_decisions  # noqa: PLC0415 - it brings torch
+
+        return print_decisions(given)
     from isoscope.decide import print_decision  # noqa: PLC0415 - it brings torch
 
     return print_decision(given)

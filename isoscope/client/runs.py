@@ -112,6 +112,37 @@ class Runs(Connection):
         """Cancel a run that waits or runs."""
         return self.post("runs", run, "cancel")
 
+    def tag_run(self, run: Known, tags: Iterable[str]) -> Row:
+        """Replace the tags of a run.
+
+        >>> isoscope.tag_run(run, ["rerun"])
+        """
+        return self.patch("runs", run, json={"tags": list(tags)})
+
+    def delete_run(self, run: Known) -> None:
+        """Delete a run that has ended."""
+        self.delete("runs", run)
+
+    def act_on_runs(self, action: str, runs: Iterable[Known], *, tags: Iterable[str] = ()) -> Row:
+        """Do one thing to several runs: ``cancel``, ``retry``, ``delete`` or ``tag``. Returns ``done`` and ``refused``.
+
+        >>> isoscope.act_on_runs("retry", isoscope.all_runs("status:failed"))["refused"]
+        []
+        """
+        return self._act("runs", action, runs, tags)
+
+    def act_on_experiments(self, action: str, experiments: Iterable[Known], *, tags: Iterable[str] = ()) -> Row:
+        """Do one thing to several experiments, as ``act_on_runs`` does; also ``star``, ``archive`` and so on."""
+        return self._act("experiments", action, experiments, tags)
+
+    def act_on_embeddings(self, action: str, embeddings: Iterable[Known], *, tags: Iterable[str] = ()) -> Row:
+        """Do one thing to several embeddings: ``measure``, ``trash``, ``tag``, ``star``, ``archive`` and so on."""
+        return self._act("embeddings", action, embeddings, tags)
+
+    def _act(self, noun: str, action: str, rows: Iterable[Known], tags: Iterable[str]) -> Row:
+        ids = [id_of(one) for one in rows]
+        return self.post(noun, "actions", json={"action": action, "ids": ids, "tags": list(tags)})
+
 
 class ScriptRuns(Connection):
     """Runs that no worker touches."""

@@ -39,9 +39,9 @@ class Tasks(Connection):
         path = path_of("embeddings", embedding, "tasks")
         return self.send_files(path, [("file", file)], dict(fields), progress)
 
-    def tasks(self, embedding: Known) -> list[Row]:
+    def tasks(self, embedding: Known, *, limit: int = 100, offset: int = 0) -> list[Row]:
         """Return the tasks of an embedding, newest first, with the conclusion of each that has finished."""
-        return self.get_list("embeddings", embedding, "tasks")
+        return self.get_list("embeddings", embedding, "tasks", limit=limit, offset=offset)
 
     def task(self, task: Known) -> Row:
         """Return one task, with results when its ``status`` is ``finished``."""
@@ -82,6 +82,14 @@ class Tasks(Connection):
     def download_task_map(self, task: Known, target: str | Path, which: str = "chosen") -> Path:
         """Write the map of the chosen or the smallest variant; the task's ``maps`` has the NumPy that applies it."""
         return self.download(path_of("tasks", task, "map.safetensors"), target, params={"which": which})
+
+    def keep_task_map(self, task: Known, which: str = "chosen", name: str | None = None) -> Row:
+        """Make a new embedding of the task's vectors by the map of the chosen or the smallest variant.
+
+        >>> isoscope.keep_task_map(task)["status"]
+        'making'
+        """
+        return self.post("tasks", task, "embedding", json={"which": which, "name": name})
 
     def figure_of_task(self, task: Known, slug: str) -> Row:
         """Return a figure of a task: ``isotropy`` or ``bytes``, or ``embeddings`` where it judged several."""

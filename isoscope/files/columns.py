@@ -2,17 +2,18 @@
 
 import re
 import sys
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from hashlib import blake2b
 from math import isfinite
-from typing import NamedTuple
+from typing import Annotated, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, model_validator
 
 from isoscope.files.contents import MAX_DISTINCT, examples
 from isoscope.files.span import read_span
-from isoscope.files.table import Scalar
+from isoscope.files.table import Scalar, Table
 
 MAX_LABELS = 200
 
@@ -30,6 +31,22 @@ class ColumnKind(StrEnum):
     """Answers and where they begin in a text: see ``isoscope.files.span``."""
 
 
+LENGTH_EDGES = sorted({2**k for k in range(21)} | {3 * 2**k for k in range(20)} | {0})
+"""Bounds of the bins in which lengths of texts are counted, each with its lower one; the last is of all longer ones."""
+
+
+class TextLengths(BaseModel):
+    """Lengths of the texts of the train file, in characters."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    n: NonNegativeInt
+    mean: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    longest: NonNegativeInt
+    counts: Annotated[list[NonNegativeInt], Field(max_length=len(LENGTH_EDGES))]
+    """Rows by length: 0, 1, 2, 3, 4 to 5, 6 to 7, 8 to 11, 12 to 15 and so on, up to the longest."""
+
+
 class Column(BaseModel):
     """A column that all files have."""
 
@@ -43,6 +60,12 @@ class Column(BaseModel):
     """Three values of the train file, cut short."""
     values: list[str] | None
     """The distinct values of the train file as labels, in order; null when there are more than 200."""
+    train_counts: list[NonNegativeInt] | None = None
+    """Rows of the train file with each of ``values``; null without these, and where an earlier version read it."""
+    validation_counts: list[NonNegativeInt] | None = None
+    """Rows of the validation file with each of ``values``."""
+    lengths: TextLengths | None = None
+    """Of a column of texts; null where an earlier version read it."""
     unseen: list[str]
     """Up to three values of the validation file that the train file lacks; looked for only if ``values``."""
     not_number: str | None = None
@@ -61,6 +84,13 @@ class Column(BaseModel):
     n_test_also_validation: int = 0
     test_unlabelled: bool = False
     """Whether the test file has no value here that could be a label: all are missing, or -1 where train never is."""
+
+    @model_validator(mode="after")
+    def _count_every_value(self) -> Self:
+        for counts in (self.train_counts, self.validation_counts):
+            if counts is not None and len(counts) != len(self.values or ()):
+                raise ValueError(f"expected a count for each of {len(self.values or ())} values, got {len(counts)}")
+        return self
 
 
 def label_text(value: object) -> str:
@@ -92,7 +122,10 @@ class ColumnStats:
         self.n_missing = 0
         self.not_number: str | None = None
         """The first value that is no finite number, cut short."""
-        self._distinct: dict[str, None] = {}
+        self._distinct: dict[str, int] = {}
+        self._lengths = [0] * len(LENGTH_EDGES)
+        self._characters = 0
+        self._longest = 0
         self._all_spans = True
 
     def add(self, value: Scalar | None) -> None:
@@ -102,7 +135,12 @@ class ColumnStats:
             self.n_missing += 1
             return
         if self.n_distinct <= MAX_DISTINCT:
-            self._distinct[label_text(value)] = None
+            text = label_text(value)
+            self._distinct[text] = self._distinct.get(text, 0) + 1
+        length = len(value) if isinstance(value, str) else 0
+        self._lengths[bisect_right(LENGTH_EDGES, length) - 1] += 1
+        self._characters += length
+        self._longest = max(self._longest, length)
         if self.not_number is None and not is_number(value):
             (self.not_number,) = examples([str(value)])
         self._all_spans = self._all_spans and isinstance(value, str) and read_span(value) is not None
@@ -123,6 +161,21 @@ class ColumnStats:
     def values(self) -> list[str] | None:
         """The different values in order, None if they are too many for labels."""
         return sort_labels(self._distinct) if self.n_distinct <= MAX_LABELS else None
+
+    def counts_of(self, values: Sequence[str] | None) -> list[int] | None:
+        """Return the rows with each of these values; None without any, or if there are too many to be counted."""
+        if values is None or self.n_distinct > MAX_DISTINCT:
+            return None
+        return [self._distinct.get(value, 0) for value in values]
+
+    @property
+    def lengths(self) -> TextLengths | None:
+        """How long its texts are; None where it holds none."""
+        n = self.n - self.n_missing
+        if not n or not (self.kind is ColumnKind.TEXT or self.holds_texts):
+            return None
+        last = max(place for place, rows in enumerate(self._lengths) if rows)
+        return TextLengths(n=n, mean=self._characters / n, longest=self._longest, counts=self._lengths[: last + 1])
 
     @property
     def kind(self) -> ColumnKind:
@@ -188,6 +241,15 @@ def count_leaks(columns: Sequence[Column], train: Rows, validation: Rows, test: 
         )
         for i, column in enumerate(found)
     ]
+
+
+def stats_of(table: Table) -> tuple[int, dict[str, ColumnStats]]:
+    """Read a whole file; return its number of rows and what each column holds."""
+    stats = [ColumnStats() for _ in table.columns]
+    for row in table.rows():
+        for column, value in zip(stats, row, strict=True):
+            column.add(value)
+    return stats[0].n, dict(zip(table.columns, stats, strict=True))
 
 
 class _Counted(NamedTuple):

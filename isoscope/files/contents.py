@@ -78,6 +78,8 @@ class Contents(ABC):
     parts: list[Part]
     numeric_columns: list[str]
     annotations: list[Annotation]
+    real_columns: list[str] = []  # noqa: RUF012 - replaced, never changed
+    """Columns of fractions beside a column of vectors: neither coordinates nor labels, but kept."""
 
     def shape(self, vectors: str | list[str]) -> tuple[int, int]:
         """Rows and columns as stored."""
@@ -101,6 +103,10 @@ class Contents(ABC):
     @abstractmethod
     def values(self, annotation: str) -> Iterator[str]:
         """Return the values of an annotation as text, one a row."""
+
+    def rows_of(self, annotations: Sequence[str]) -> Iterator[tuple[str, ...]]:
+        """Return the values of some annotations as text, a tuple a row."""
+        return zip(*map(self.values, annotations), strict=True)
 
 
 def annotation_of(name: str, n: int, values: Iterable[str]) -> Annotation:

@@ -87,6 +87,7 @@ class DelimitedVectors(TableVectors):
         self.n = stats.n
         self.parts = [Part(name=name, n=self.n, d=d, dtype="float64") for name, d in widths.items()]
         self.numeric_columns = [] if layout.lists else layout.numeric
+        self.real_columns = [one for one in layout.numeric if one not in layout.annotations] if layout.lists else []
         self.annotations = stats.annotations()
 
     def cells(self, columns: list[str]) -> Cells:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, TextIO
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from isoscope.core.errors import InvalidError
-from isoscope.files.columns import ColumnStats, label_text, text_digest
+from isoscope.files.columns import label_text, stats_of, text_digest
 from isoscope.files.table import Scalar, Table
 from isoscope.files.tables import find_readings, open_table
 from isoscope.files.text import Quoting
@@ -143,7 +143,9 @@ def _unmapped(division: ColumnDivision, number: int, name: str, value: Scalar | 
 
 
 def _draw_fraction(division: FractionDivision, table: Table, validation: Table | None, folder: Path) -> dict[str, int]:
-    n, texts = _text_columns(table)
+    n, columns = stats_of(table)
+    # Columns whose texts keep rows together: without any, all columns at once.
+    texts = [name for name, column in columns.items() if column.holds_texts]
     groups = Groups()
     for row in table.rows():
         groups.add(_digests(table.columns, row, texts))
@@ -170,15 +172,6 @@ def _draw_fraction(division: FractionDivision, table: Table, validation: Table |
             root = groups.root(_digests(table.columns, row, texts))
             writers.write("test" if root in drawn else "train", _record(table.columns, row))
         return writers.counts
-
-
-def _text_columns(table: Table) -> tuple[int, list[str]]:
-    """The number of rows, and the columns whose texts keep rows together: without any, all columns at once."""
-    profiles = [ColumnStats() for _ in table.columns]
-    for row in table.rows():
-        for profile, value in zip(profiles, row, strict=True):
-            profile.add(value)
-    return profiles[0].n, [name for name, profile in zip(table.columns, profiles, strict=True) if profile.holds_texts]
 
 
 def _digests(columns: Sequence[str], row: Sequence[Scalar | None], texts: Sequence[str]) -> list[bytes]:

@@ -1,8 +1,9 @@
 """A matrix of embeddings, read from its files in chunks of rows, and counts over all of them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ from numpy.typing import NDArray
 from isoscope.core.errors import TooLargeError
 from isoscope.files.arrays import BFLOAT16
 from isoscope.files.contents import MAX_ROWS, Block, Contents
-from isoscope.files.remaining import Remaining
 from isoscope.files.selection import Selection
 from isoscope.files.upload import Upload, open_upload
 
@@ -127,3 +127,43 @@ class MatrixStats:
         """Finite rows equal to an earlier one."""
         digests: NDArray[np.bytes_] = np.frombuffer(self._digests, f"S{DIGEST_BYTES}")
         return len(digests) - len(np.unique(digests))
+
+
+class Remaining(Contents):
+    """Contents of which a matrix [n, d] is chosen, read without some of its rows and dimensions.
+
+    Columns and arrays are chosen from all that the files hold, annotations among those of the whole matrix's rows.
+
+    Args:
+        contents: all that the files hold.
+        rows: the places of all rows that are left, in order, of ``n``.
+        n: rows of the whole matrix.
+        dimensions: the numbers of all dimensions that are left, in order.
+
+    """
+
+    def __init__(self, contents: Contents, rows: NDArray[np.int64], n: int, dimensions: NDArray[np.int64]) -> None:
+        self._contents = contents
+        self._kept = np.zeros(n, bool)
+        self._kept[rows] = True
+        self._dimensions = dimensions
+        self.n, self.parts = contents.n, contents.parts
+        self.numeric_columns, self.real_columns = contents.numeric_columns, contents.real_columns
+        self.annotations = [one.model_copy(update={"n": len(rows)}) for one in contents.annotations if one.n == n]
+
+    def blocks(self, vectors: str | list[str], rows: int, *, transpose: bool) -> Iterator[Block]:
+        """Return the rows that are left from top to bottom, with the dimensions that are left."""
+        read = 0
+        for block in self._contents.blocks(vectors, rows, transpose=transpose):
+            kept = self._kept[read : read + len(block)]
+            read += len(block)
+            if kept.any():
+                yield block[kept][:, self._dimensions]
+
+    def values(self, annotation: str) -> Iterator[str]:
+        """Return the values of the rows that are left."""
+        return compress(self._contents.values(annotation), self._kept)
+
+    def rows_of(self, annotations: Sequence[str]) -> Iterator[tuple[str, ...]]:
+        """Return the values of several annotations, of the rows that are left."""
+        return compress(self._contents.rows_of(annotations), self._kept)

@@ -1,7 +1,7 @@
 """The ids by which ground truth names the rows of vectors."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from isoscope.core.errors import InvalidError
@@ -9,6 +9,12 @@ from isoscope.files.matrix import Matrix
 from isoscope.files.wording import listed, shown
 
 ID_NAMES = ("id", "_id", "ids", "doc_id", "docid", "corpus-id", "corpus_id", "query-id", "query_id", "qid")
+
+
+def id_column(columns: Iterable[str]) -> str | None:
+    """Return the likeliest column of ids; None where no name tells of any."""
+    lower = {name.lower(): name for name in reversed(list(columns))}
+    return next((lower[name] for name in ID_NAMES if name in lower), None)
 
 
 @dataclass(frozen=True)
@@ -60,8 +66,7 @@ def read_ids(matrix: Matrix, filename: str, asked: str | None, names: str | None
     if asked is not None and asked not in offered:
         columns = f"Columns are: {listed(offered)}." if offered else "It has no such columns."
         raise InvalidError(f"{filename} has no column {shown(asked)} of ids. {columns}", what)
-    lower = {name.lower(): name for name in reversed(list(offered))}
-    column = asked or next((lower[name] for name in ID_NAMES if name in lower), names)
+    column = asked or id_column(offered) or names
     numbers = range(matrix.n) if matrix.row_places is None else matrix.row_places
     values = [str(row) for row in numbers] if column is None else list(matrix.contents.values(column))
     return RowIds(filename, values, column)

@@ -1,12 +1,13 @@
 """Which part of a file is the matrix of vectors, which name and label its rows, and the likeliest choice of both."""
 
 import re
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
 
 from isoscope.core.errors import InvalidError
 from isoscope.files.contents import MAX_DISTINCT, Annotation, Offer
@@ -18,15 +19,46 @@ LABEL_NAMES = ("label", "labels", "class", "target", "category", "y", "label_id"
 MAX_DOUBTFUL = 2
 NUMBERED = re.compile(r"(.*?)(\d{1,6})")
 MIN_FAMILY = 3
-MAX_WITHOUT = 100_000
-"""Rows, or dimensions, that a selection leaves out at most: they are stored in its row."""
+MAX_LISTED = 100_000
+"""Rows, or dimensions, that are given one by one at most."""
+MAX_WITHOUT = 1_000_000
+"""Rows that a selection leaves out at most: they are stored in its row, beyond ``MAX_LISTED`` as bits."""
+MAX_BITS = 8_000_000
+"""Rows of a file of which that many are left out: as bits they take 1.3 MB."""
 
 
 def _in_order(numbers: list[int]) -> list[int]:
     return sorted(set(numbers))
 
 
-Numbers = Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=MAX_WITHOUT), AfterValidator(_in_order)]
+def _packed(numbers: list[int]) -> list[int] | str:
+    """Return many numbers as base64 of bits: the first is that of 0, the highest of the first byte."""
+    if len(numbers) <= MAX_LISTED:
+        return numbers
+    bits = np.zeros(numbers[-1] + 1, np.bool_)
+    bits[numbers] = True
+    return b64encode(np.packbits(bits).tobytes()).decode()
+
+
+def unpacked(stored: object) -> Any:
+    """Return the numbers of a stored selection, however they are stored."""
+    if not isinstance(stored, str):
+        return stored
+    if len(stored) > MAX_BITS // 6 + 4:
+        raise ValueError(f"Expected at most {MAX_BITS:,} bits in base64.")
+    # What is no base64 is a ValueError too.
+    bits = np.frombuffer(b64decode(stored, validate=True), np.uint8)
+    return np.flatnonzero(np.unpackbits(bits)).tolist()
+
+
+Dimensions = Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=MAX_LISTED), AfterValidator(_in_order)]
+Rows = Annotated[
+    list[Annotated[int, Field(ge=0)]],
+    Field(max_length=MAX_WITHOUT),
+    AfterValidator(_in_order),
+    BeforeValidator(unpacked),
+    PlainSerializer(_packed),
+]
 
 
 class Selection(BaseModel):
@@ -47,9 +79,9 @@ class Selection(BaseModel):
     transpose: bool = False
     quoting: Quoting | None = None
     """How the quotes of .tsv files are read; null for as they are meant (see ``isoscope.files.text``)."""
-    without_rows: Numbers = []
+    without_rows: Rows = []
     """Places in the file, from 0, of rows that are left out."""
-    without_dimensions: Numbers = []
+    without_dimensions: Dimensions = []
     """Numbers, from 0, of dimensions that are left out of what ``vectors`` names."""
 
     @property

@@ -121,6 +121,10 @@ class TableVectors(RowFile):
         """Return the values of a column as text."""
         return (cell_text(value) for _, (value,) in self.cells([annotation]))
 
+    def rows_of(self, annotations: Sequence[str]) -> Iterator[tuple[str, ...]]:
+        """Return the values of some columns as text, in one pass over the file."""
+        return (tuple(map(cell_text, values)) for _, values in self.cells(list(annotations)))
+
     def offer(self, parts: list[Part], kinds: Mapping[str, Kind], counted: Collection[str], why_none: str) -> list[str]:
         """Offer the lists, or else the columns of numbers; return those that could be names or labels.
 
@@ -132,6 +136,7 @@ class TableVectors(RowFile):
         if not parts and not numeric:
             raise InvalidError(why_none)
         self.parts, self.numeric_columns = parts, [] if parts else numeric
+        self.real_columns = [one for one in numeric if one not in annotations] if parts else []
         return annotations
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from isoscope.core.errors import InvalidError
-from isoscope.files.columns import Column, ColumnKind, ColumnStats, count_leaks
+from isoscope.files.columns import Column, ColumnKind, ColumnStats, count_leaks, stats_of
 from isoscope.files.detect import detect
 from isoscope.files.table import Scalar, Table
 from isoscope.files.text import Quoting, Readings, settle_readings, tsv_quotes
@@ -161,15 +161,10 @@ def open_table(path: Path, filename: str, role: Role = Role.ROWS, quoting: Quoti
 
 
 def _profile(table: Table) -> tuple[int, dict[str, ColumnStats]]:
-    """Read a whole file; return its number of rows and what each column holds."""
-    profiles = [ColumnStats() for _ in table.columns]
-    for row in table.rows():
-        for profile, value in zip(profiles, row, strict=True):
-            profile.add(value)
-    n = profiles[0].n
+    n, columns = stats_of(table)
     if n == 0:
         raise InvalidError("the file names columns but has no rows: expected at least one.")
-    return n, dict(zip(table.columns, profiles, strict=True))
+    return n, columns
 
 
 def _column(name: str, train: ColumnStats, validation: ColumnStats | None, test: ColumnStats | None = None) -> Column:
@@ -188,6 +183,9 @@ def _column(name: str, train: ColumnStats, validation: ColumnStats | None, test:
         n_distinct=train.n_distinct,
         examples=train.examples,
         values=values,
+        train_counts=train.counts_of(values),
+        validation_counts=None if validation is None else validation.counts_of(values),
+        lengths=train.lengths,
         unseen=[] if values is None or validation is None else validation.lacks(values),
         not_number=not_number,
         n_missing_train=train.n_missing,

@@ -118,6 +118,7 @@ class Shards(Contents):
             for same in zip(*(contents.parts for _, contents in files), strict=True)
         ]
         self.numeric_columns = first.numeric_columns
+        self.real_columns = [one for one in first.real_columns if all(one in each.real_columns for _, each in files)]
         described = [{each.name: each for each in contents.annotations} for _, contents in files]
         common = [name for name in described[0] if all(name in there for there in described)]
         self.annotations = [self._annotation(name, [there[name] for there in described]) for name in common]
@@ -131,6 +132,10 @@ class Shards(Contents):
     def values(self, annotation: str) -> Iterator[str]:
         """Return the values in one file after the other."""
         return self._chained(lambda contents: contents.values(annotation))
+
+    def rows_of(self, annotations: Sequence[str]) -> Iterator[tuple[str, ...]]:
+        """Return the values of several annotations in one file after the other."""
+        return self._chained(lambda contents: contents.rows_of(annotations))
 
     def _chained(self, read: Callable[[Contents], Iterator[T]]) -> Iterator[T]:
         for name, contents in self._files:
@@ -166,6 +171,7 @@ class Annotated(Contents):
     def __init__(self, contents: Contents, path: Path, filename: str, quoting: Quoting | None = None) -> None:
         self._contents = contents
         self.n, self.parts, self.numeric_columns = contents.n, contents.parts, contents.numeric_columns
+        self.real_columns = contents.real_columns
         self._filename = filename
         with blaming(filename, "annotations"):
             offered, self._read = _read_annotations(path, filename, quoting)

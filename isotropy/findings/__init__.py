@@ -15,9 +15,8 @@ from isotropy.findings.examined import Defect, Examined
 from isotropy.findings.finding import MAX_LISTED, Effect, Finding, Severity
 from isotropy.findings.hubs import hubs
 from isotropy.findings.mixed_clouds import mixed_clouds
-from isotropy.findings.norms import unequal_norms
 from isotropy.findings.outlier_rows import outlier_rows
-from isotropy.findings.spread import collapsed, common_mean, too_few_rows
+from isotropy.findings.spread import collapsed, common_mean, too_few_rows, unequal_norms
 from isotropy.findings.suspect_rows import duplicate_rows, not_finite
 from isotropy.projection import NamesOf
 

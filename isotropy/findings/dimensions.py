@@ -7,9 +7,8 @@ import torch
 from torch import Tensor
 
 from isotropy.findings.examined import Defect, Examined
-from isotropy.findings.finding import Severity, judge, percent, score_effects
-from isotropy.findings.gaps import Gap, greatest_gap
-from isotropy.findings.limits import limit
+from isotropy.findings.finding import Effect, Severity, judge, percent, score_effects
+from isotropy.findings.limits import Gap, greatest_gap, limit
 from isotropy.rows import kept_rows
 
 ROUNDING = 1e-12
@@ -69,11 +68,9 @@ def metadata_as_coordinates(examined: Examined) -> Defect | None:
     count = int(own.sum())
     if not 0 < count <= max(1, MOST_METADATA * cloud.d):
         return None
-    rest = examined.without_dimensions(_numbers(own))
-    if not rest.is_spread:
+    if (left := _without(examined, own)) is None:
         return None
-    effects = [*score_effects(cloud, rest.cloud), examined.kept_by(examined.sample[:, ~own])]
-    effect, severity = judge(effects, cloud.d)
+    rest, effect, severity = left
     return Defect(
         slug="metadata_as_coordinates",
         severity=severity,
@@ -100,11 +97,9 @@ def rogue_dimensions(examined: Examined) -> Defect | None:
     count = int(own.sum())
     if count == 0:
         return None
-    rest = examined.without_dimensions(_numbers(own))
-    if not rest.is_spread:
+    if (left := _without(examined, own)) is None:
         return None
-    effects = [*score_effects(cloud, rest.cloud), examined.kept_by(examined.sample[:, ~own])]
-    effect, severity = judge(effects, cloud.d)
+    rest, effect, severity = left
     share, energy = (float(values[own].sum() / values.sum()) for values in (variances, energies))
     holds, its, stands = ("holds", "its", "It stands") if count == 1 else ("hold", "their", "They stand")
     return Defect(
@@ -119,6 +114,15 @@ def rogue_dimensions(examined: Examined) -> Defect | None:
         dimensions=examined.dimensions[own.numpy()],
         rest=rest if severity is not Severity.NOTE else None,
     )
+
+
+def _without(examined: Examined, own: Tensor) -> tuple[Examined, Effect, Severity] | None:
+    """Return what is left without some dimensions, and what that changes; None where nothing is left to measure."""
+    rest = examined.without_dimensions(_numbers(own))
+    if not rest.is_spread:
+        return None
+    effects = [*score_effects(examined.cloud, rest.cloud), examined.kept_by(examined.sample[:, ~own])]
+    return rest, *judge(effects, examined.cloud.d)
 
 
 def _standing_out(values: Tensor, statistic: str, examined: Examined) -> Tensor:

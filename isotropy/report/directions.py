@@ -12,7 +12,7 @@ from isotropy.cosine import CosineMoments, cosine_histogram
 from isotropy.report.finding import Finding, Measuring
 from isotropy.report.spread import list_of_spectrum, of_moments
 from isotropy.score import OUT_OF_RANGE, Score
-from isotropy.uniformity import T, uniformity
+from isotropy.uniformity import T
 
 DIRECTIONS = 10
 HISTOGRAM_ROWS = 2000
@@ -33,7 +33,7 @@ def _rogue_dimensions(cloud: Cloud) -> Finding:
 
 
 def _uniformity(cloud: Cloud) -> Finding:
-    return Finding(uniformity(cloud.pairs), int(cloud.pairs.any(dim=1).sum()), {"t": T})
+    return Finding(cloud.of_pairs.uniformity, int(cloud.pairs.any(dim=1).sum()), {"t": T})
 
 
 def _activation_profile(cloud: Cloud) -> Finding:

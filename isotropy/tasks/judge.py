@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -27,7 +27,18 @@ SCORED_ROWS = 20_000
 """Rows that IsoScore is estimated from, without bias, where there are more."""
 TOLERANCE = 0.01
 
-Progress = Callable[[Variant], object]
+
+class Scored(NamedTuple):
+    """A variant as soon as it has been measured; its score on the part that reports is known only with all others."""
+
+    variant: Variant
+    bytes: int
+    isoscore: float | None
+    choose: float
+    """The score on the part that chooses."""
+
+
+Progress = Callable[[Scored], object]
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,31 +111,30 @@ def decide(
         task: the vectors and their ground truth.
         variants: to be compared, the baseline first; None takes ``isotropy.tasks.variants.listed``.
         tolerance: how much lower than the best the smallest may score.
-        progress: told of each variant when it has been measured.
+        progress: told what each variant scores when it has been measured.
 
     Raises:
         ValueError: the vectors do not suit a method.
 
     """
     variants = listed(task.setting) if variants is None else list(variants)
-    parts = task.parts
-    measured = list(_measured(task, variants, progress))
+    parts, (n, d) = task.parts, task.corpus.shape
     of_parts = parts[parts != Part.FIT]
-    values = np.stack([one.values for one in measured])
-    on_choose = task.truth.statistic(parts == Part.CHOOSE)(
-        values[:, of_parts == Part.CHOOSE], np.ones((1, int((parts == Part.CHOOSE).sum())))
-    )[0]
+    statistic, once = task.truth.statistic(parts == Part.CHOOSE), np.ones((1, int((parts == Part.CHOOSE).sum())))
+    measured, scored = [], []
+    for variant, one in zip(variants, _measured(task, variants), strict=True):
+        choose = float(statistic(one.values[None, of_parts == Part.CHOOSE], once)[0, 0])
+        measured.append(one)
+        scored.append(Scored(variant, variant.bytes_of(d), one.isoscore, choose))
+        if progress is not None:
+            progress(scored[-1])
     reported = intervals(
-        values[:, of_parts == Part.REPORT],
+        np.stack([one.values[of_parts == Part.REPORT] for one in measured]),
         task.groups[parts == Part.REPORT],
         task.truth.statistic(parts == Part.REPORT),
         task.seed,
     )
-    n, d = task.corpus.shape
-    judged = [
-        Judged(variant, variant.bytes_of(d), one.isoscore, float(choose), report, one.recall)
-        for variant, one, choose, report in zip(variants, measured, on_choose, reported, strict=True)
-    ]
+    judged = [Judged(*known, report, one.recall) for known, one, report in zip(scored, measured, reported, strict=True)]
     counts = (int((parts == Part.FIT).sum()), int((parts == Part.CHOOSE).sum()), int((parts == Part.REPORT).sum()))
     return concluded(task.truth, task.judged_by, task.similarity, (n, d), counts, judged, tolerance)
 
@@ -144,7 +154,7 @@ class _Measured:
     recall: float | None
 
 
-def _measured(task: Task, variants: Sequence[Variant], progress: Progress | None) -> Iterator[_Measured]:
+def _measured(task: Task, variants: Sequence[Variant]) -> Iterator[_Measured]:
     """Yield what each variant scores; what follows another of the same method or dimensions is not made again."""
     points = _points_to_fit(task)
     method: tuple[object, ...] | None = None
@@ -163,8 +173,6 @@ def _measured(task: Task, variants: Sequence[Variant], progress: Progress | None
         found = cloud.exact if exact else task.truth.neighbors(space, cloud.queries, task.parts)
         values = task.truth.values(space, found, task.judged_by, task.parts)
         yield _Measured(values, cloud.isoscore, recall(found, cloud.exact))
-        if progress is not None:
-            progress(variant)
 
 
 def _points_to_fit(task: Task) -> NDArray[Any]:

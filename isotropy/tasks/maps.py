@@ -14,7 +14,7 @@ from isotropy.postprocess.clusters import ClusterRemoval
 from isotropy.postprocess.components import moments_of
 from isotropy.postprocess.fitted import Fitted
 from isotropy.postprocess.flow import Flow
-from isotropy.postprocess.methods import fit
+from isotropy.postprocess.methods import fit, restore
 from isotropy.postprocess.removal import Removal
 from isotropy.postprocess.scaling import Scaling
 from isotropy.postprocess.whitening import Whitening
@@ -81,6 +81,23 @@ class Map:
         identity = torch.eye(d, dtype=torch.float64)
         mean = identity.new_zeros(d) if self.fitted is None else self.fitted.mean
         return {"mean": mean.contiguous(), "matrix": (_linear(self.fitted, identity) @ self.matrix).contiguous()}
+
+    @classmethod
+    def from_tensors(cls, variant: Variant, similarity: Similarity, tensors: dict[str, Tensor]) -> Map:
+        """Return the map whose ``tensors()`` these are; a linear one is one matrix, whatever method it was of.
+
+        Raises:
+            ValueError: the tensors are not those of a map of this variant.
+
+        """
+        if "matrix" not in tensors:
+            raise ValueError(f"Expected a tensor named matrix, got {sorted(tensors)}: give the tensors of a map.")
+        state = {name: tensor for name, tensor in tensors.items() if name != "matrix"}
+        if state.keys() == {"mean"}:
+            fitted: Fitted = Scaling(state["mean"], torch.ones_like(state["mean"]))
+        else:
+            fitted = restore(variant.method, state)
+        return cls(variant, similarity, fitted, tensors["matrix"])
 
     def metadata(self) -> dict[str, str]:
         """Return what the file says of itself."""

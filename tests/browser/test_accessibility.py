@@ -2,16 +2,11 @@
 
 from collections.abc import Callable
 
-import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
-from app.db.models import RunStatus
-from app.views.service import create_view
 from tests.drawing import draw_all
-from tests.filled import Filled
-from tests.serving import Serving
 
 MEASURED = (
     "/embeddings",
@@ -47,7 +42,7 @@ PATHS = (
     "/experiments/new?dataset_id={dataset}&regularizers=istar&regularizers=entropy",
     "/experiments/search?dataset_id={dataset}",
     "/experiments/import",
-    "/runs/{finished_run}",
+    *(f"/runs/{{finished_run}}?tab={tab}" for tab in ("training", "layers", "results", "settings")),
     "/runs/{failed_run}",
     "/compare",
     "/compare/runs",
@@ -66,47 +61,6 @@ LOOKS = (("light", 1280), ("dark", 390))
 """Colors do not depend on the width, nor what is where on the colors: two looks see all four."""
 OPTIONS = {"resultTypes": ["violations"]}
 """What is in order is not told at length, which takes longer than to find it."""
-
-
-@pytest.fixture(scope="module")
-def measured(dashboard: Serving) -> dict[str, str]:
-    """Ids of a measured embedding with labels on which a method was tried, and of an encoding and one of its layers."""
-    points = np.random.default_rng(0).normal(size=(300, 6))
-    rows = [",".join([*(f"{value:.4f}" for value in row), f"class {i % 3}"]) for i, row in enumerate(points)]
-    table = ("cloud.csv", "\n".join(["a,b,c,d,e,f,label", *rows]).encode())
-    embedding = dashboard.post("/api/embeddings?commit=auto", files={"file": table})["id"]
-    texts = ("texts.txt", "\n".join(f"a {one} film" for one in ("good", "bad", "dull", "great") * 10).encode())
-    encoding = dashboard.post("/api/encodings", files={"file": texts})["id"]
-    chosen = {"model": "tiny-bert", "text_columns": ["line"], "layers": [0, 2]}
-    dashboard.post(f"/api/encodings/{encoding}/launch", json=chosen)
-    dashboard.wait_for(lambda: status(dashboard, embedding) == "ready", "measurements")
-    trials = f"/api/embeddings/{embedding}/postprocessings"
-    trial = dashboard.post(trials, json={"method": "zca_whitening"})["id"]
-    dashboard.wait_for(lambda: dashboard.get(f"{trials}/{trial}")["status"] == "ready", "a trial")
-    form = {"kind": "labels", "labels": "label"}
-    task = dashboard.post(f"/api/embeddings/{embedding}/tasks", data=form)["id"]
-    dashboard.wait_for(lambda: dashboard.get(f"/api/tasks/{task}")["status"] == "finished", "a task")
-    dashboard.wait_for(lambda: dashboard.get(f"/api/encodings/{encoding}")["status"] == "finished", "an encoding")
-    layers = [one["embedding_id"] for one in dashboard.get(f"/api/encodings/{encoding}/layers")]
-    dashboard.wait_for(lambda: all(status(dashboard, one) == "ready" for one in layers), "layers")
-    return {"embedding": embedding, "encoding": encoding, "layer": layers[-1], "task": task}
-
-
-def status(dashboard: Serving, embedding_id: str) -> str:
-    return str(dashboard.get(f"/api/embeddings/{embedding_id}")["status"])
-
-
-@pytest.fixture(scope="module")
-def ids(filled: Filled) -> dict[str, str]:
-    """Ids of what the dashboard without a worker is filled with, and of a view."""
-    return {
-        "dataset": filled.dataset,
-        "finished": filled.finished,
-        "troubled": filled.troubled,
-        "finished_run": filled.run(filled.finished, RunStatus.FINISHED),
-        "failed_run": filled.run(filled.troubled, RunStatus.FAILED),
-        "view": create_view(filled.context, "All experiments", "/experiments", "").id,
-    }
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from starlette.routing import Mount
 from starlette.testclient import TestClient
 
 from app.routes import api_router
-from app.web.documentation import Documentation
 from app.web.headers import SafeHeaders
+from app.web.templating import Documentation
 from isoscope.cli import COMMANDS
 from tests.browser.conftest import is_complaint
 from tests.serving import answering

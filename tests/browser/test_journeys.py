@@ -134,7 +134,7 @@ def test_a_sweep_goes_from_the_form_to_its_scatter_and_to_a_table_in_latex(dashb
     drawn(page, "isotropy")
     found = numbers(page, "isotropy")
     assert [float(row["lambda"]) for row in found] == [-1, 0, 1]
-    page.get_by_role("combobox", name="Scatters").select_option("by λ")
+    page.get_by_role("combobox", name="X axis").select_option("lam")
     drawn(page, "lambda")
 
     page.get_by_role("link", name="Paper", exact=True).click()
@@ -196,8 +196,8 @@ def test_a_plot_is_as_wide_as_its_place_after_every_choice_of_scatters(filled, p
       const plot = box.querySelector('.main-svg');
       return plot && Math.abs(plot.getBoundingClientRect().width - box.getBoundingClientRect().width) < 2;
     })"""
-    for view, plots in (("both", 2), ("isotropy", 1), ("both", 2), ("lambda", 1)):
-        page.locator("select[name=view]").select_option(view)
+    for x, plots in (("", 2), ("isoscore_star", 1), ("", 2), ("lam", 1)):
+        page.locator("select[name=x]").select_option(x)
         boxes = page.locator(".scatters [data-figure]")
         expect(boxes).to_have_count(plots)
         page.wait_for_function(f"() => ({fitting})([...document.querySelectorAll('.scatters [data-figure]')])")

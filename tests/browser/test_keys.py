@@ -64,6 +64,8 @@ def test_a_sweep_is_launched_and_its_run_reached_and_cancelled(filled, page):
     expect(details).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_contain_text("λ = 3, seed 0")
+    tab_to(page, page.get_by_role("button", name="More"))
+    page.keyboard.press("Enter")
     cancel = page.get_by_role("button", name="Cancel this run")
     tab_to(page, cancel)
     polled(page)

@@ -32,7 +32,7 @@ def test_a_slider_is_moved_to_a_result_and_a_new_embedding_made_of_it(lab, page)
     expect(page.get_by_label("ε", exact=True)).to_have_value("0.11")
     expect(page).to_have_url(re.compile(r"eps=0.11$"))
     expect(page.get_by_role("heading", name="Soft ZCA whitening, eps 0.11")).to_be_visible()
-    expect(page.get_by_role("button", name="Use as a new embedding")).to_be_visible()
+    expect(page.get_by_role("button", name="Keep as an embedding")).to_be_visible()
     expect(page.locator("#figure-spectrum .js-plotly-plot")).to_be_visible()
     page.get_by_label("ε", exact=True).fill("1")
     expect(page.get_by_label("ε, slider")).to_have_value("0")
@@ -45,7 +45,7 @@ def test_a_slider_is_moved_to_a_result_and_a_new_embedding_made_of_it(lab, page)
     expect(page.get_by_role("region", name=f"Neighbors of {name}")).to_be_visible()
     expect(page).to_have_url(re.compile(f"name={name}$"))
 
-    page.get_by_role("button", name="Use as a new embedding").click()
+    page.get_by_role("button", name="Keep as an embedding").click()
     expect(page.get_by_role("link", name="All measures", exact=True)).to_be_visible()
     expect(page.locator("#provenance")).to_contain_text("Made of cloud.csv by Soft ZCA whitening, eps 0.11")
     page.get_by_text("More", exact=True).click()
@@ -87,7 +87,7 @@ def test_without_javascript_the_lab_is_two_forms(lab, browser):
 
     def ready():
         page.reload()
-        return page.get_by_role("button", name="Use as a new embedding").count() == 1
+        return page.get_by_role("button", name="Keep as an embedding").count() == 1
 
     wait_for(ready, 60)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390

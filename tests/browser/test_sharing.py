@@ -54,7 +54,7 @@ def test_a_form_leaves_as_yaml_and_comes_back_from_the_text_and_from_a_file(fill
 def test_a_view_that_is_saved_shows_another_browser_the_same(filled, open_page):
     page = open_page()
     page.goto(f"{filled.url}/experiments/{filled.finished}")
-    page.get_by_role("combobox", name="Scatters").select_option("by λ")
+    page.get_by_role("combobox", name="X axis").select_option("lam")
     page.get_by_label("Error bars").select_option("se")
     expect(page).to_have_url(re.compile("error=se"))
     drawn = figures(page)

@@ -73,7 +73,7 @@ def test_runs_are_searched_sorted_and_paged_and_the_page_is_kept(filled, plain):
 
 def test_what_an_experiment_says_is_read_in_numbers_and_its_figures_on_pages_of_their_own(filled, plain):
     plain.goto(f"{filled.url}/experiments/{filled.finished}")
-    plain.get_by_role("combobox", name="Scatters").select_option("by λ")
+    plain.get_by_role("combobox", name="X axis").select_option("lam")
     plain.get_by_role("button", name="Show").first.click()
     plain.locator("#figure-lambda").get_by_text("Numbers", exact=True).click()
     expect(plain.locator("#numbers-lambda tbody tr")).to_have_count(10)

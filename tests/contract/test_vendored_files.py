@@ -3,6 +3,9 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from fastapi.testclient import TestClient
+
+from app.web.templating import static_files
 
 VENDOR = Path(__file__).parents[2] / "frontend" / "static" / "vendor"
 NOTICES = (VENDOR / "NOTICES.md").read_text(encoding="utf-8")
@@ -24,3 +27,13 @@ def test_every_vendored_file_has_its_licence_beside_it(name):
     project = re.match(r"[a-z]+", name)
     assert project is not None
     assert f"{project.group()}.LICENSE.txt" in CHECKSUMS
+
+
+def test_every_face_is_named_once_in_a_sheet_and_sent_as_what_it_is():
+    sheet = (VENDOR.parent / "fonts.css").read_text(encoding="utf-8")
+    faces = re.findall(r'src: url\("vendor/([^"]+)"\)', sheet)
+    assert sorted(faces) == sorted(name for name in CHECKSUMS if name.endswith(".woff2"))
+    assert sheet.count("font-display: swap") == len(faces)
+    for face in faces:
+        answer = TestClient(static_files()).get(f"/vendor/{face}")
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "font/woff2")

@@ -14,6 +14,7 @@ from app.db.work import begin_attempt
 from app.training.experiments import cancel_run
 from app.training.queue_verbs import pause_run, resume_run, retry_run
 from tests.factories import add_experiment, run_row
+from tests.tabs import every_tab
 from workers.executor import Executor
 from workers.locks import Heartbeat
 from workers.process import DATABASE_AWAY, DISK_FULL
@@ -143,8 +144,8 @@ def test_a_run_that_was_paused_keeps_its_start(client, context, at_work):
 
 def test_the_run_s_page_lists_the_attempts_the_newest_first(client, context, at_work):
     execute(context, at_work, -signal.SIGKILL, 0)
-    page = " ".join(client.get(f"/runs/{at_work}").text.split())
-    assert "<summary>Attempts (3)</summary>" in page
+    page = " ".join(client.get(f"/runs/{at_work}?tab=log").text.split())
+    assert '<h3 id="attempts">Attempts (3)</h3>' in page
     table = page.partition('aria-label="Attempts"')[2].partition("</table>")[0]
     rows = table.partition("<tbody>")[2].split("</tr>")[:3]
     assert ["at work" in rows[0], "process ended <small>signal SIGKILL" in rows[1], "worker lost" in rows[2]] == [
@@ -154,7 +155,7 @@ def test_the_run_s_page_lists_the_attempts_the_newest_first(client, context, at_
 
 def test_a_run_that_never_began_has_no_attempts(client, run_id):
     assert attempts(client, run_id) == []
-    assert "Attempts" not in client.get(f"/runs/{run_id}").text
+    assert "Attempts" not in every_tab(client, f"/runs/{run_id}").text
 
 
 def test_no_step_of_the_clock_makes_a_duration_negative(context, at_work):

@@ -174,6 +174,15 @@ def test_selected_embeddings_go_to_the_trash_failed_drafts_included(client, cont
     assert client.get("/api/trash").json()["total"] == 2
 
 
+def test_selected_drafts_are_measured_and_what_is_no_draft_is_told(client, context):
+    draft = add_embedding(context, "draft", status=EmbeddingStatus.DRAFT)
+    ready = add_embedding(context, "ready")
+    answer = act(client, KINDS[0], "measure", draft, ready)
+    assert "1 done, 1 refused." in answer.text
+    assert "ready: Only a draft can be measured; this embedding is ready." in answer.text
+    assert client.get(f"/api/embeddings/{draft}").json()["status"] == "measuring"
+
+
 def test_the_library_filters_by_status(client, context):
     for status in (EmbeddingStatus.FAILED, EmbeddingStatus.DRAFT, EmbeddingStatus.READY):
         add_embedding(context, status.value, status=status)

@@ -114,6 +114,21 @@ def test_experiments_are_counted_and_moved_paused_and_cancelled_as_a_whole(clien
     assert [one["name"] for one in client.get("/api/queue").json()["experiments"]] == ["second", "first"]
 
 
+def test_what_cannot_be_taken_back_is_in_a_menu_of_its_row(client, context, add):
+    experiment_id, (run_id,) = add(QUEUED, name="sweep")
+    with context.sessions.begin() as session:
+        session.add(DryRun(dataset_id=session.query(Dataset.id).scalar(), key="k", configs=[PLAIN]))
+    page = client.get("/queue").text
+    menus = re.findall(r'<details class="menu" name="menu">.*?</details>', page, re.DOTALL)
+    assert [re.search(r'aria-label="More: (.*?)"', one)[1] for one in menus] == [
+        "sweep", "I-STAR, λ = 1, seed 0, of sweep", "tiny-bert",
+    ]  # fmt: skip
+    for menu, noun in zip(menus, (f"/experiments/{experiment_id}", f"/runs/{run_id}", "/queue/dry-runs/"), strict=True):
+        assert re.search(rf'action="{noun}\w*/cancel"', menu)
+        assert '<button class="link bad"' in menu
+    assert "/cancel" not in re.sub(r'<details class="menu".*?</details>', "", page, flags=re.DOTALL)
+
+
 def test_buttons_lead_back_to_the_page_they_were_on(client, add):
     experiment_id, (run_id, _) = add(QUEUED, QUEUED)
     places = {"queue": "/queue", "experiment": f"/experiments/{experiment_id}", "": f"/runs/{run_id}"}

@@ -44,14 +44,32 @@ def test_a_failed_run_shows_its_cause_and_the_end_of_its_log(client, add):
     run_id, _ = add(status=RunStatus.FAILED, error="ArithmeticError: two", log=log)
     page = client.get(f"/runs/{run_id}").text
     assert "<strong>An unforeseen failure.</strong> ArithmeticError: two" in page
-    assert '<details class="fold" open>\n    <summary>Log</summary>' in page
+    assert f'<a href="/runs/{run_id}?tab=log" aria-current="page">Log</a>' in page
     assert "File &#34;&lt;loss&gt;&#34;\nArithmeticError: two</pre>" in page
     assert client.get(f"/api/runs/{run_id}").json()["log"] == log
 
 
-def test_a_run_without_a_log_has_no_place_for_one(client, add):
-    run_id, _ = add()
-    assert "<summary>Log</summary>" not in client.get(f"/runs/{run_id}").text
+def test_a_run_has_tabs_for_what_it_has(client, add):
+    waiting, _ = add()
+    assert tabs_of(client, waiting) == ["training", "settings"]
+    finished, _ = add(status=RunStatus.FINISHED, performance=0.9, results=RESULTS, log="Ended.")
+    assert tabs_of(client, finished) == ["training", "layers", "results", "log", "settings"]
+    page = client.get(f"/runs/{finished}?tab=results").text
+    assert ("<dt>trivial predictor</dt>" in page, 'id="figure-loss"' in page) == (False, False)
+    assert 'id="figure-loss"' in client.get(f"/runs/{finished}?tab=nowhere").text, "the first tab"
+
+
+def tabs_of(client, run_id):
+    page = client.get(f"/runs/{run_id}").text
+    return re.findall(rf'href="/runs/{run_id}\?tab=(\w+)"', page)
+
+
+def test_tabs_keep_the_measure_that_is_watched_and_its_form_keeps_the_tab(client, add):
+    run_id, _ = add(status=RunStatus.RUNNING)
+    page = client.get(f"/runs/{run_id}?measure=isoscore_unbiased").text
+    assert f'href="/runs/{run_id}?tab=settings&amp;measure=isoscore_unbiased"' in page
+    assert f'hx-get="/runs/{run_id}?tab=training&amp;measure=isoscore_unbiased"' in page
+    assert '<input type="hidden" name="tab" value="training">' in page
 
 
 def test_what_happened_on_the_way_is_told(client, add):
@@ -85,7 +103,7 @@ def test_what_happened_on_the_way_is_told(client, add):
 def test_on_which_rows_the_weights_were_chosen_is_told(client, add, changes, selection, sentences):
     results = RESULTS | {"selection": SELECTION | selection}
     run_id, _ = add(changes, status=RunStatus.FINISHED, performance=0.9, results=results)
-    words = " ".join(client.get(f"/runs/{run_id}").text.split())
+    words = " ".join(every_tab(client, f"/runs/{run_id}").text.split())
     assert sentences.casefold() in words.casefold()
 
 
@@ -124,7 +142,7 @@ def test_the_reference_s_protocol_says_which_tokens_it_is_of_and_how_many(client
     results = {name: value for name, value in RESULTS.items() if name != "layers"}
     results |= {"by_layer": by_layer, "by_layer_n": {"isoscore_star": 200}, "reference": reference}
     run_id, _ = add(status=RunStatus.FINISHED, performance=0.9, results=results)
-    page = " ".join(client.get(f"/runs/{run_id}").text.split())
+    page = " ".join(every_tab(client, f"/runs/{run_id}").text.split())
     assert "and the reference’s own, last tokens at ζ = 0.75, n = 40 texts</caption>" in page
     assert row("last tokens", "0.100", "–", "40") in page
     assert row("all tokens", "0.300", "0.400", "200") in page
@@ -134,16 +152,16 @@ def test_the_reference_s_protocol_says_which_tokens_it_is_of_and_how_many(client
 def test_why_two_protocols_can_give_a_layer_one_score_is_told_beside_them(client, add):
     reference = {"reference": {"zeta": 0.75, "layers": [0.1, 0.1], "pooling": "last", "n": 40, "layer_reasons": []}}
     run_id, _ = add(status=RunStatus.FINISHED, performance=0.9, results=RESULTS | reference)
-    page = client.get(f"/runs/{run_id}").text
+    page = every_tab(client, f"/runs/{run_id}").text
     assert "shrinks the covariance of last tokens toward that of all tokens of the layer. Where last tokens" in page
     assert "nothing but the latter is left, and both rows agree." in page
     unfinished, _ = add()
-    assert "both rows agree" not in client.get(f"/runs/{unfinished}").text
+    assert "both rows agree" not in every_tab(client, f"/runs/{unfinished}").text
 
 
 def test_a_run_of_an_earlier_version_still_shows_its_layers(client, add):
     run_id, _ = add(status=RunStatus.FINISHED, performance=0.9, results=RESULTS | {"layer_reasons": [None, None]})
-    page = " ".join(client.get(f"/runs/{run_id}").text.split())
+    page = " ".join(every_tab(client, f"/runs/{run_id}").text.split())
     assert row("all tokens", "0.100", "0.200", "200") in page
     assert row("first tokens", "0.100", "0.200", "–") in page
 
@@ -176,7 +194,7 @@ def test_the_points_behind_a_look_at_the_layers_are_told(client, add, measure, n
 )
 def test_what_a_task_counts_is_listed_in_words(client, add, details, facts):
     run_id, _ = add(status=RunStatus.FINISHED, performance=0.9, results=RESULTS | details)
-    page = client.get(f"/runs/{run_id}").text
+    page = every_tab(client, f"/runs/{run_id}").text
     assert [fact for fact in facts if fact not in page] == []
 
 
@@ -188,7 +206,7 @@ def test_the_configuration_is_in_words_and_says_what_its_baseline_has_instead(cl
         columns = {"experiment_id": experiment_id, "lam": 0, "zeta": 0.2}
         session.add(Run(position=1, config=plain, regularizer="none", seed=1, **columns))
         session.add(Run(position=2, config=plain | {"batch_size": 4}, regularizer="none", seed=0, **columns))
-    page = " ".join(client.get(f"/runs/{run_id}").text.split())
+    page = " ".join(every_tab(client, f"/runs/{run_id}").text.split())
     for fact in (
         "<dt>Regularizer</dt><dd><mark>I-STAR</mark> <small>baseline: none</small></dd>",
         "<dt>λ</dt><dd><mark>1</mark> <small>baseline: 0</small></dd>",
@@ -208,13 +226,13 @@ def test_the_configuration_is_in_words_and_says_what_its_baseline_has_instead(cl
 
 def test_a_run_without_a_baseline_is_compared_with_nothing(client, add):
     run_id, _ = add()
-    assert "<mark>" not in client.get(f"/runs/{run_id}").text
+    assert "<mark>" not in every_tab(client, f"/runs/{run_id}").text
 
 
 def test_what_a_run_does_not_depend_on_is_no_part_of_its_configuration(client, context, add):
     run_id, experiment_id = add()
-    page = client.get(f"/runs/{run_id}").text
-    assert "Marked is what" not in page
+    page = every_tab(client, f"/runs/{run_id}").text
+    assert "Marked: values" not in page
     assert {"Shrinkage points", "ζ", "Shrinkage refresh"} < set(re.findall("<dt>(.*?)</dt>", page))
     unread = {"Shrinkage momentum", "Refresh every N steps", "Stride", "Selection rows", "Evaluate every N steps"}
     assert unread & set(re.findall("<dt>(.*?)</dt>", page)) == set()
@@ -224,22 +242,23 @@ def test_what_a_run_does_not_depend_on_is_no_part_of_its_configuration(client, c
         session.add(baseline := Run(position=1, config=plain, regularizer="none", **columns))
         session.flush()
         other = f"/runs/{baseline.id}"
-    facts = set(re.findall("<dt>(.*?)</dt>", client.get(other).text))
+    facts = set(re.findall("<dt>(.*?)</dt>", every_tab(client, other).text))
     assert {"Selection rows", "Evaluate every N steps", "Patience"} < facts
     assert facts & {"ζ", "Shrinkage points", "Shrinkage refresh", "Layers", "Entropy bars"} == set()
-    assert "Marked is what" in client.get(f"/runs/{run_id}").text
+    assert "Marked: values" in every_tab(client, f"/runs/{run_id}").text
 
 
 def test_the_hashes_of_a_model_are_told_by_the_names_of_their_files(client, add):
     run_id, _ = add(environment={"model": {"revision": "main", "weights_sha256": {"a.safetensors": "0f", "b": "1e"}}})
-    assert 'weights sha256 <span class="mono">a.safetensors 0f, b 1e</span>' in client.get(f"/runs/{run_id}").text
+    assert (
+        'weights sha256 <span class="mono">a.safetensors 0f, b 1e</span>' in every_tab(client, f"/runs/{run_id}").text
+    )
 
 
-def test_the_log_of_a_running_run_is_open(client, add):
+def test_the_log_of_a_running_run_has_a_tab(client, add):
     run_id, _ = add(status=RunStatus.RUNNING, log="step 40 of 300: loss 0.5, penalty 0.1")
-    page = client.get(f"/runs/{run_id}").text
-    assert '<details class="fold" open>\n    <summary>Log</summary>' in page
-    assert "step 40 of 300: loss 0.5" in page
+    assert "step 40 of 300: loss 0.5" not in client.get(f"/runs/{run_id}").text
+    assert "step 40 of 300: loss 0.5" in client.get(f"/runs/{run_id}?tab=log").text
 
 
 @pytest.mark.parametrize(
@@ -258,7 +277,7 @@ def test_the_log_of_a_running_run_is_open(client, add):
 def test_each_state_has_its_buttons_on_the_page_and_in_the_experiment_s_table(client, add, status, buttons):
     run_id, experiment_id = add(status=RunStatus(status), error="Why.")
     page = client.get(f"/runs/{run_id}").text
-    assert re.findall(rf'action="/runs/{run_id}/(\w+)"', page) == buttons
+    assert re.findall(rf'action="/runs/{run_id}/(\w+)"', page) == [*buttons, "tags"]
     listed = client.get(f"/experiments/{experiment_id}?tab=runs").text
     assert re.findall(rf'action="/runs/{run_id}/(\w+)"', listed) == [one for one in buttons if one != "retry"]
     words = {"pruned": "given up, others did better", "running": "worker lost"}

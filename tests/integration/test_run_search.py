@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from app.db.models import RunStatus
 from app.results.run_set import RunSet
 from app.results.search.conditions import FIELDS
-from app.results.search.kinds import Choice, Day, Flag, Number, Text
+from app.results.search.kinds import Choice, Day, Flag, Number, Tags, Text
 from app.results.search.listing import RunQuery, find_runs, matching, read_columns
 from isoscope.core.errors import InvalidError
 from isotropy.catalog import Regularizer
@@ -21,7 +21,7 @@ from tests.queries import queries_of
 pytestmark = pytest.mark.both_databases
 
 LAST_DAY_OF_2025 = datetime(2025, 12, 31, 23, 59, tzinfo=UTC)
-LISTED = 8
+LISTED = 9
 """Queries of a list: a page of it with its experiments, how many there are, what is summed or compared."""
 
 
@@ -170,7 +170,7 @@ class TestSearch:
         assert refused in (None, "q")
 
     def test_every_field_is_searched_and_sorted_by(self, context):
-        typed = {Text: "x", Number: "1", Flag: "yes", Day: "2026-01-01"}
+        typed = {Text: "x", Tags: "x", Number: "1", Flag: "yes", Day: "2026-01-01"}
         for name, kind in FIELDS.items():
             value = next(iter(kind.names)) if isinstance(kind, Choice) else typed[type(kind)]
             of_it, not_of_it = (found(context, f"{sign}{name}={value}", name) for sign in ("", "-"))
@@ -227,7 +227,7 @@ class TestTable:
         def table(q):
             page = words(client.get(path, params={"q": q}))
             heads = re.findall(r'<th scope="col"[^>]*>\s*(?:<a [^>]*>)?([^<]*)', page)
-            return heads[: heads.index("Status")], re.search(r'role="status"> (.*?) </p>', page)[1]
+            return heads[1 : heads.index("Status")], re.search(r'role="status"> (.*?) </p>', page)[1]
 
         said = "I-STAR and its baselines; ζ = 0.2; shrinkage points 500"
         assert table("") == (["λ", "Batch size", "Seed"], f"8 runs. All: {said}.")

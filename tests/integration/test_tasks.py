@@ -23,6 +23,8 @@ from app.db.task import TaskConfig
 from app.db.work import wanted
 from app.queue import Job
 from isotropy.catalog import TaskKind
+from isotropy.tasks.judge import decide
+from isotropy.tasks.variants import listed
 from tests.judged import add_rows
 from workers.tasks import judge_task
 
@@ -231,6 +233,52 @@ def test_what_is_cancelled_is_not_judged_and_a_kill_begins_afresh(client, contex
 
 
 @pytest.mark.both_databases
+def test_scores_are_shown_as_they_come_and_no_result_is_left_by_a_kill(client, settings, ask, monkeypatch):
+    monkeypatch.setattr("workers.job_rows.SECONDS_BETWEEN_WRITES", 0)
+    monkeypatch.setattr("workers.tasks.listed", lambda setting: listed(setting)[:3])
+    task = ask("labels", labels="side").json()["id"]
+    seen = []
+
+    def looked_at(killed_after):
+        def look(judging, variants, tolerance, progress):
+            def tell(one):
+                progress(one)
+                seen.append((client.get(f"/api/tasks/{task}").json(), client.get(f"/tasks/{task}").text))
+                if len(seen) == killed_after:
+                    raise KeyboardInterrupt
+
+            return decide(judging, variants, tolerance, tell)
+
+        return look
+
+    monkeypatch.setattr("workers.tasks.decide", looked_at(2))
+    with pytest.raises(KeyboardInterrupt):
+        judge_task(task, settings, "cpu")
+    found, page = seen[-1]
+    assert [one["name"] for one in found["so_far"]] == ["as it is", "float16"]
+    assert (found["status"], found["done"], found["results"]) == ("running", 2, None)
+    assert "Scores so far" in page
+    assert page.index('<th scope="row" class="wrap">as it is') > 0
+    assert f"{found['so_far'][0]['choose']:.3f}" in page
+    assert client.get(f"/api/tasks/{task}/map.safetensors").status_code == 409
+    seen.clear()
+    monkeypatch.setattr("workers.tasks.decide", looked_at(1))
+    with pytest.raises(KeyboardInterrupt):
+        judge_task(task, settings, "cpu")
+    assert len(seen[0][0]["so_far"]) == 1, "an attempt begins without the scores of the one before"
+    cancelled = client.post(f"/api/tasks/{task}/cancel").json()
+    assert (cancelled["so_far"], cancelled["results"]) == ([], None)
+    assert "Scores so far" not in client.get(f"/tasks/{task}").text
+    assert client.post(f"/api/tasks/{task}/launch").json()["so_far"] == []
+    monkeypatch.setattr("workers.tasks.decide", looked_at(None))
+    judge_task(task, settings, "cpu")
+    finished = client.get(f"/api/tasks/{task}").json()
+    assert (finished["status"], finished["so_far"]) == ("finished", [])
+    shown = [one["choose"] for one in seen[-1][0]["so_far"]]
+    assert shown == [one["choose"]["value"] for one in finished["results"]["variants"]]
+
+
+@pytest.mark.both_databases
 def test_other_vectors_and_deleting_take_tasks_and_files_with_them(client, context, ask, corpus, queries, qrels):
     task = ask("queries", qrels, queries_id=queries, launch="false").json()
     assert task["status"] == "draft"
@@ -281,3 +329,19 @@ def test_the_list_says_what_came_out_without_reading_it_all(client, context, cor
     assert (listed["conclusion"], listed["config"]["kind"]) == ("Take it.", "compression")
     assert (draft["status"], draft["conclusion"]) == ("draft", None)
     assert "Take it." in client.get(f"/embeddings/{corpus}/tasks").text
+
+
+def test_the_list_has_pages(client, context, corpus):
+    with context.sessions.begin() as session:
+        for number in range(60):
+            config = TaskConfig(kind=TaskKind.COMPRESSION, seed=number)
+            session.add(
+                TaskRun(embedding_id=corpus, config=config, created_at=datetime(2020, 1, 1, 0, number, tzinfo=UTC))
+            )
+    path = f"/embeddings/{corpus}/tasks"
+    first, second = (client.get(f"{path}?page={page}").text for page in (1, 2))
+    assert (first.count('<th scope="row"'), second.count('<th scope="row"')) == (50, 10)
+    assert f'href="{path}?kind=queries&amp;page=2"' in first
+    assert "Page 2 of 2" in second
+    found = client.get(f"/api{path}", params={"limit": 2, "offset": 1}).json()
+    assert [one["config"]["seed"] for one in found] == [58, 57]

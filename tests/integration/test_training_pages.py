@@ -20,8 +20,8 @@ OF_SWEEPS = with_what_they_need({"search": False})
 RUN_FIGURES = ("loss", "penalty", "layers", "twonn", "activation")
 FIGURE_QUERIES = 5
 """The experiment, its runs, what the figure reads; and the start of a transaction, where that is said."""
-PAGE_QUERIES = FIGURE_QUERIES + 9
-"""Of the table: its runs, how many there are, what they may differ in and do; the workers; the tags."""
+PAGE_QUERIES = FIGURE_QUERIES + 10
+"""Of the table: its runs with their tags, how many there are, what they may differ in and do; the workers; all tags."""
 
 
 def make_run(lam, seed, *, regularizer=Regularizer.ISTAR, status=RunStatus.FINISHED, position=0, **options):
@@ -94,7 +94,7 @@ def test_the_runs_table_has_a_column_for_all_that_varies(client, launch):
     experiment = launch(*runs, grid={"batch_size": [8, 32]}, fixed_regularizers={"spectrum": 0.5})
     page = words(client.get(f"/experiments/{experiment}?tab=runs"))
     heads = re.findall(r'<th scope="col"[^>]*>\s*(?:<a [^>]*>)?([^<]*)', page.split("<caption>One row")[1])
-    assert heads == ["Regularizer", "λ", "Batch size", "Status", "Accuracy", "IsoScore★", "Time", ""]
+    assert heads == ["", "Regularizer", "λ", "Batch size", "Status", "Accuracy", "IsoScore★", "Time", ""]
     assert "6 runs. All: ζ = 0.2; seed 0." in page
     assert "Regularizers: I-STAR (ζ = 0.2), CosReg. Every run adds spectrum control at λ = 0.5." in page
     assert 'aria-label="Details of CosReg, λ = 1, batch size 32, seed 0"' in page
@@ -115,7 +115,7 @@ def test_an_experiment_over_sets_of_further_regularizers_has_its_page(client, la
     assert "Every run adds" not in page
     for slug in OF_SWEEPS:
         assert client.get(f"/experiments/{experiment}/figures/{slug}.html").status_code == 200, slug
-    assert "I-STAR 0.5; CosReg 1</" in words(client.get(f"/runs/{runs[1].id}"))
+    assert "I-STAR 0.5; CosReg 1</" in words(every_tab(client, f"/runs/{runs[1].id}"))
 
 
 @pytest.mark.both_databases
@@ -139,7 +139,7 @@ def test_a_run_tells_why_it_has_no_performance_beside_its_range_and_n(client, la
     run.performance, run.performance_reason = None, "All predictions are equal."
     run.isoscore_star, run.isoscore_star_reason = None, "All points are one."
     experiment = launch(run)
-    page = words(client.get(f"/runs/{run.id}"))
+    page = words(every_tab(client, f"/runs/{run.id}"))
     assert "0 to 1, n = 40 validation rows. All predictions are equal." in page
     assert "n = 800 points of all layers. All points are one." in page
     assert 'title="All predictions are equal."' in words(every_tab(client, f"/experiments/{experiment}"))
@@ -160,7 +160,7 @@ def test_numbers_of_figures_are_those_of_the_rows(client, launch):
     def table(slug):
         return client.get(f"/experiments/{experiment}/figures/{slug}").text.splitlines()
 
-    assert table("silhouette.csv")[1] == "0.0,1,0.375,,0.125,"
+    assert table("silhouette.csv")[1] == "0.0,1,0.125,,1,0.375,"
     assert table("twonn.csv")[1:3] == ["0.0,1,1,0.25,", "0.0,2,1,0.5,"]
     assert table("watched.csv?measure=mean_cosine")[1:3] == ["0.0,10,1,0.1,", "0.0,20,1,0.2,"]
     assert table("watched.csv")[0] == "lambda,step,seeds,isoscore_star_mean,ci95_half_width"
@@ -258,7 +258,7 @@ def test_an_experiment_without_a_finished_run_says_what_will_come(client, launch
 def test_the_run_page_has_its_layers_with_n_and_reasons(client, launch, context):
     run = make_run(1.0, 0, fixed_regularizers={"cosreg": 0.5})
     launch(run)
-    page = words(client.get(f"/runs/{run.id}"))
+    page = words(every_tab(client, f"/runs/{run.id}"))
     assert "with I-STAR at λ = 1 and ζ = 0.2 and CosReg at λ = 0.5" in page
     cells = '<td class="n">0.250</td><td class="n">0.500</td><td class="n">400</td>'
     assert f'<a href="/measures#anisotropy_raw">k-th anisotropy, raw, k = 2</a></th>{cells}' in page
@@ -270,7 +270,7 @@ def test_the_heat_map_shows_the_measure_of_the_address_and_goes_on_with_it(clien
     run = make_run(1.0, 0, status=RunStatus.RUNNING)
     launch(run)
     page = words(client.get(f"/runs/{run.id}?measure=mean_cosine"))
-    assert f'hx-get="/runs/{run.id}?measure=mean_cosine" hx-select="#run"' in page
+    assert f'hx-get="/runs/{run.id}?tab=training&measure=mean_cosine" hx-select="#run"' in page
     assert "<h3>Mean cosine similarity by layer and step</h3>" in page
     assert "<h3>IsoScore★ by layer and step</h3>" in words(client.get(f"/runs/{run.id}?measure=unheard-of"))
     rows = client.get(f"/runs/{run.id}/figures/layers.csv?measure=mean_cosine").text.splitlines()
@@ -293,7 +293,7 @@ def test_a_run_from_before_layers_were_measured_still_has_its_page(client, launc
     run = make_run(1.0, 0)
     run.results = {key: value for key, value in run.results.dump().items() if not key.startswith("by_layer")}
     experiment = launch(run)
-    page = words(client.get(f"/runs/{run.id}"))
+    page = words(every_tab(client, f"/runs/{run.id}"))
     assert ("IsoScore★ by layer under two protocols" in page, "Measures by layer" in page) == (True, False)
     assert "It was not measured." in words(client.get(f"/experiments/{experiment}/figures/twonn.html"))
 

@@ -26,7 +26,7 @@ big_enough = clouds(min_n=K + 2, max_n=60)
 @given(clouds(max_n=60), st.integers(1, 12), st.sampled_from([torch.bfloat16, torch.float32, torch.float64]))
 def test_neighbours_are_those_of_brute_force_in_every_precision(x, k, precision):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_precisions", lambda _: list(dict.fromkeys([precision, torch.float64])))
+        patch.setattr(module, "fast_precisions", lambda _: list(dict.fromkeys([precision, torch.float64])))
         ours = nearest_neighbours(x, k)
     distances = (x[:, None] - x).square().sum(2).sqrt().fill_diagonal_(torch.inf)
     nearest, indices = distances.sort(dim=1)

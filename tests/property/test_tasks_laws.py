@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from isotropy.catalog import Similarity
 from isotropy.tasks.bootstrap import Interval
 from isotropy.tasks.decision import Judged, concluded
-from isotropy.tasks.judge import Task, decide, map_of
+from isotropy.tasks.judge import Scored, Task, decide, map_of
 from isotropy.tasks.maps import Map
 from isotropy.tasks.parts import FEWEST_GROUPS, Part, split
 from isotropy.tasks.search import precedence_of
@@ -100,9 +100,11 @@ def test_relevance_and_queries_that_choose_and_report_fit_nothing(task):
 
 def test_the_same_seed_decides_the_same_and_says_what_it_judges(task):
     variants = [Variant(), Variant(storage=Storage.INT8), Variant("flow", (("steps", 20),))]
-    told: list[Variant] = []
+    told: list[Scored] = []
     first = decide(task, variants, progress=told.append).document()
-    assert told == variants
+    assert [one.variant for one in told] == variants
+    assert [one.choose for one in told] == [one["choose"]["value"] for one in first["variants"]]
+    assert [(one.bytes, one.isoscore) for one in told] == [(one["bytes"], one["isoscore"]) for one in first["variants"]]
     assert first == decide(task, variants).document()
     assert first["parts"]["choose"] + first["parts"]["report"] + first["parts"]["fit"] == 150
     assert first["variants"][0]["recall_of_exact"] == 1

@@ -3,7 +3,7 @@
 import re
 from base64 import b64decode
 
-from app.web.templating import FOLDER, data_url, inlined
+from app.web.templating import STATIC, data_url, inlined
 
 
 def decoded(url: str) -> str:
@@ -20,15 +20,15 @@ def test_a_module_holds_the_modules_that_it_imports():
     imports = re.findall(r'from "([^"]+)"', decoded(inlined("js/figures.js")))
     assert len(imports) >= 2
     assert all(one.startswith("data:text/javascript;base64,") for one in imports)
-    export = (FOLDER / "js/export.js").read_text(encoding="utf-8")
+    export = (STATIC / "js/export.js").read_text(encoding="utf-8")
     assert export in map(decoded, imports)
 
 
 def test_a_style_sheet_holds_the_one_that_it_imports():
     (imported,) = re.findall(r'@import url\("([^"]+)"\) layer\(pico\)', decoded(inlined("app.css")))
-    assert decoded(imported) == (FOLDER / "vendor/pico.min.css").read_text(encoding="utf-8")
+    assert decoded(imported) == (STATIC / "vendor/pico.min.css").read_text(encoding="utf-8")
 
 
 def test_what_is_vendored_is_held_as_it_is():
     plotly = inlined("vendor/plotly-strict.min.js")
-    assert decoded(plotly) == (FOLDER / "vendor/plotly-strict.min.js").read_text(encoding="utf-8")
+    assert decoded(plotly) == (STATIC / "vendor/plotly-strict.min.js").read_text(encoding="utf-8")

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from app.db.models import RunStatus
-from app.training.time_left import seconds_left
+from app.training.queue_status import seconds_left
 from tests.factories import run_row
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

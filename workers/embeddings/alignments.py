@@ -13,8 +13,7 @@ from app.db.job_kinds import Job
 from app.db.models import Alignment, Embedding, RowsBy
 from isoscope.core.errors import InvalidError
 from isoscope.files.matrix import Matrix
-from isoscope.rows import values_of
-from isoscope.shared_rows import pairs_by_name, pairs_by_place, rows_at, sampled
+from isoscope.rows import pairs_by_name, pairs_by_place, rows_at, sampled, values_of
 from isotropy.alignment import ROWS, alignment
 from isotropy.dealing import Slices, group_numbers
 from isotropy.jackknife import BLOCKS

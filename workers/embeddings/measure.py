@@ -30,7 +30,7 @@ from app.db.types import utcnow
 from app.storage import open_storage
 from app.storage.ledger import Ledger
 from isoscope.files.matrix import Matrix
-from isoscope.files.selection import MAX_WITHOUT
+from isoscope.files.selection import MAX_LISTED as MAX_CHOSEN
 from isoscope.rows import values_of
 from isotropy.cloud import Cloud, read_cloud
 from isotropy.findings import findings_of
@@ -97,7 +97,7 @@ def figure_data(cloud: Cloud, matrix: Matrix, mapped: PointMap, seed: int) -> di
 def _is_cut(one: Blaming) -> bool:
     """Whether a finding lists fewer rows or dimensions than it has, but no more than a selection leaves out."""
     counts = len(one.every_row), len(one.every_dimension)
-    return max(counts) > MAX_LISTED and max(counts) <= MAX_WITHOUT
+    return max(counts) > MAX_LISTED and max(counts) <= MAX_CHOSEN
 
 
 def _blamed(one: Blaming) -> dict[str, list[int]]:

@@ -13,7 +13,7 @@ from torch import Tensor
 from app.core.settings import Settings
 from app.db.job_kinds import Job
 from app.db.models import Lookup
-from app.db.result_keys import SEED, is_current
+from app.db.models.embeddings import SAMPLE_SEED
 from isoscope.core.errors import InvalidError
 from isoscope.files.matrix import Matrix
 from isoscope.rows import draw_rows, values_of
@@ -136,7 +136,7 @@ def look_up(lookup_id: str, settings: Settings, device: str) -> Sequence[Job]:
 
 
 def _look_up(asked: ResultJob[Lookup]) -> None:
-    asked.check(current=is_current(asked.row, asked.embedding))
+    asked.check(current=asked.row.is_of(asked.embedding))
     results = _neighbours(open_embedding(asked.embedding, asked.settings), asked.row.name)
     with asked.sessions.begin() as session:
         asked.fill(session, results=results)
@@ -208,7 +208,7 @@ def _neighbours(matrix: Matrix, wanted: str) -> dict[str, Any]:
 
 def _fitted(matrix: Matrix, parameters: dict[str, Any]) -> Fitted:
     """The report's method, fitted on the rows that the report fits it on."""
-    points, _ = draw_rows(matrix, SEED)
+    points, _ = draw_rows(matrix, SAMPLE_SEED)
     try:
         return fit(REPORT_METHOD, points, **parameters)
     except ValueError as error:

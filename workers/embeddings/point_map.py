@@ -1,38 +1,49 @@
-"""The files of a map: coordinates, norms, places and labels of its rows as bytes, and their names."""
+"""The files of a map: coordinates, norms, places, labels and kept columns of its rows, their neighbors and names."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import compress
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from app.db.point_map import MAP, MAP_NAMES, MapHeader, MapLabels, Section, SectionType
+from app.db.point_map import (
+    MAP,
+    MAP_COLUMN,
+    MAP_NAMES,
+    MAP_NEIGHBORS,
+    NO_POINT,
+    MapColumn,
+    MapHeader,
+    MapLabels,
+    MapNeighbors,
+    Section,
+    SectionType,
+)
 from isoscope.files.matrix import Matrix
-from isotropy.cloud import Cloud
+from isotropy.cloud import NEIGHBOURS, Cloud
+from isotropy.neighbours import equal_rows
 from isotropy.point_map import PointMap
 from isotropy.projection import NAME_CHARACTERS, frequent_labels
+from workers.embeddings.map_columns import KeptColumn, kept_columns
 
 SectionName = Literal["xy", "norm", "row", "label"]
+NeighborSection = Literal["point", "neighbor", "distance"]
+Name = TypeVar("Name", bound=str)
+HUBNESS = "hubness"
+"""Name of the column of how often a row is among the nearest neighbors of others."""
 
 
 @dataclass(frozen=True)
 class MapFiles:
-    """What is stored of a map."""
+    """What is stored of a map: its header, and its files by slug."""
 
     header: MapHeader
-    points: bytes
-    names: bytes | None
-    """None where rows have no names."""
-
-    @property
-    def stored(self) -> dict[str, bytes]:
-        """The files by slug."""
-        return {MAP: self.points} | ({} if self.names is None else {MAP_NAMES: self.names})
+    stored: dict[str, bytes]
 
 
 def map_files(cloud: Cloud, matrix: Matrix, mapped: PointMap, projection: Mapping[str, Any]) -> MapFiles | None:
@@ -49,6 +60,10 @@ def map_files(cloud: Cloud, matrix: Matrix, mapped: PointMap, projection: Mappin
         numbers["label"] = labels.codes.numpy().astype(np.uint16)
     sections, points = _joined(numbers)
     named = matrix.selection.names is not None
+    files = {MAP: points} | ({MAP_NAMES: _names(matrix, found.rows)} if named else {})
+    near = _Near.of(cloud, found.rows, found.unit)
+    columns = [*([near.hubness(len(found.rows))] if near else []), *kept_columns(matrix, found.rows)]
+    described = [_column(place, one, files) for place, one in enumerate(columns)]
     header = MapHeader(
         n=cloud.n,
         points=len(found.rows),
@@ -58,13 +73,82 @@ def map_files(cloud: Cloud, matrix: Matrix, mapped: PointMap, projection: Mappin
         labels=labels
         and MapLabels(names=labels.names, counts=torch.bincount(labels.codes, minlength=len(labels.names)).tolist()),
         named=named,
+        columns=described,
+        neighbors=near and near.described(files),
     )
-    return MapFiles(header, points, _names(matrix, found.rows) if named else None)
+    return MapFiles(header, files)
 
 
-def _joined(numbers: Mapping[SectionName, NDArray[Any]]) -> tuple[dict[SectionName, Section], bytes]:
+@dataclass(frozen=True)
+class _Near:
+    """The nearest neighbors of points of a map, and how often each of these is one of another."""
+
+    points: NDArray[np.int64]
+    """[m], ascending."""
+    neighbors: NDArray[np.uint32]
+    """[m, k]."""
+    distances: NDArray[np.float32]
+    """[m, k], in the unit of the map."""
+    occurrences: NDArray[np.int64]
+    """[m]."""
+
+    @classmethod
+    def of(cls, cloud: Cloud, rows: NDArray[np.int64], unit: float) -> _Near | None:
+        """Those of the rows whose pairs are looked at, as far as they are on a map of these ascending rows.
+
+        Neighbors are distinct rows, of equal ones the first: a copy has those of the row that it equals. None of a
+        cloud without any.
+        """
+        near = cloud.neighbours
+        k = min(NEIGHBOURS, near.indices.shape[1])
+        if k == 0:
+            return None
+        distinct, own = np.unique(equal_rows(cloud.pairs).numpy(), return_inverse=True)
+        points = _points_of(cloud.rows[: len(cloud.pairs)].numpy(), rows)
+        indices = near.indices[:, :k]
+        occurrences = indices.flatten().bincount(minlength=len(distinct))
+        first = np.full(len(distinct), NO_POINT)
+        np.minimum.at(first, own, points)
+        neighbors = first[indices.numpy()]
+        order = points.argsort(kind="stable")
+        order = order[points[order] != NO_POINT]
+        at = own[order]
+        distances = (near.distances[:, :k] * (cloud.unit / unit)).numpy().astype(np.float32)
+        return cls(points[order], neighbors[at].astype(np.uint32), distances[at], occurrences.numpy()[at])
+
+    def hubness(self, n: int) -> KeptColumn:
+        """The occurrences of n points, NaN of those that were not looked at."""
+        values = np.full(n, np.nan, np.float32)
+        values[self.points] = self.occurrences
+        return KeptColumn(HUBNESS, values, None)
+
+    def described(self, files: dict[str, bytes]) -> MapNeighbors:
+        """Add the file of neighbors to those of the map, and describe it."""
+        numbers: dict[NeighborSection, NDArray[Any]] = {
+            "point": self.points.astype(np.uint32),
+            "neighbor": self.neighbors.ravel(),
+            "distance": self.distances.ravel(),
+        }
+        sections, files[MAP_NEIGHBORS] = _joined(numbers)
+        return MapNeighbors(k=self.neighbors.shape[1], rows=len(self.points), sections=sections)
+
+
+def _points_of(places: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the point of each place on a map of ascending rows, ``NO_POINT`` where it is not there."""
+    found = np.searchsorted(rows, places)
+    there = rows[np.minimum(found, len(rows) - 1)] == places
+    return np.where(there, found, NO_POINT)
+
+
+def _column(place: int, column: KeptColumn, files: dict[str, bytes]) -> MapColumn:
+    """Add the file of a column to those of the map, and describe it."""
+    sections, files[MAP_COLUMN.format(place)] = _joined({"values": column.values})
+    return MapColumn(name=column.name, values=sections["values"], labels=column.labels)
+
+
+def _joined(numbers: Mapping[Name, NDArray[Any]]) -> tuple[dict[Name, Section], bytes]:
     """Return the numbers one behind the other, lowest byte first, and where each section lies."""
-    sections: dict[SectionName, Section] = {}
+    sections: dict[Name, Section] = {}
     parts: list[bytes] = []
     offset = 0
     for name, values in numbers.items():

@@ -16,15 +16,15 @@ from app.db.session import Sessions
 from app.db.types import utcnow
 from app.storage import Stored, open_storage
 from app.storage.ledger import Ledger
+from isoscope.files.row_ids import id_column
 from isoscope.files.selection import Selection
 from isoscope.files.text import Quoting
 from workers.encodings.forward import Encoded, Encoder, Place, load_model
 from workers.encodings.texts import Texts, load_texts
 from workers.failure import record
 from workers.files import ARRAY, LABEL, NAME, fetch, jsonl_file, keeping, npy_file
-from workers.job_rows import files_of, job_sessions
+from workers.job_rows import Progress, StoppedError, files_of, job_sessions
 from workers.models import be_quiet, choose_device, describe_environment, find_source, longest_input
-from workers.progress import Progress, StoppedError
 
 MAX_NAME_CHARACTERS = 200
 
@@ -145,7 +145,8 @@ def _work(encoding: Encoding, progress: Progress, settings: Settings, device: st
     if (config := encoding.config) is None:
         raise ValueError(f"expected an encoding that was launched, got the draft {encoding.id}")
     path = fetch(encoding.file_sha256, f"{encoding.filename} of {encoding.name!r}", settings)
-    texts = load_texts(path, encoding.filename, config, encoding.quoting or Quoting.TEXT)
+    ids = id_column(one.name for one in encoding.columns)
+    texts = load_texts(path, encoding.filename, config, encoding.quoting or Quoting.TEXT, ids)
     progress.say(total=len(texts))
 
     source = find_source(config.model, settings, (encoding.environment or {}).get("model", {}).get("revision"))

@@ -14,11 +14,11 @@ from time import monotonic
 
 import torch
 
+from app.core.process import LOG_FORMAT, die_with_parent
 from app.core.settings import Settings
 from app.db.config import RunConfig
 from app.db.models import FailureCause
 from isoscope.core.errors import InvalidError, IsoscopeError
-from workers.child_process import LOG_FORMAT, die_with_parent
 from workers.failure import FailedElsewhereError, Failure, failure_of, raise_if_temporary
 from workers.job_rows import job_sessions
 from workers.training.ddp_sync import joined

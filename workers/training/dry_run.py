@@ -15,9 +15,9 @@ from transformers import PrinterCallback
 
 from app.core.settings import Settings
 from app.db.config import RunConfig
-from app.db.dry_run_results import DryRunResults, ShownRow, StepCosts, Token
 from app.db.job_kinds import Job
 from app.db.models import Dataset, DryRun, ResultStatus
+from app.db.run_results import DryRunResults, ShownRow, StepCosts, Token
 from isoscope.files.span import read_span
 from isoscope.hidden_states import depth, looking_at, width
 from isotropy.catalog import Regularizer

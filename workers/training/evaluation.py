@@ -247,14 +247,8 @@ def score_sealed(model: PreTrainedModel, sealed: SealedRows, task: Task, progres
     with looking_at(model):
         for looked in forward(model, rows, order, task.config, progress, hidden_states=False):
             collector.add(looked.outputs, looked.batch)
-    return Sealed(collector.metrics(), rows.examples, sealed.sha256, _sealed_by_row(collector, rows.examples))
-
-
-def _sealed_by_row(collector: Collector, n: int) -> Predictions | None:
-    try:
-        return collector.by_row(np.arange(n))
-    except ValueError:  # more rows than can be stored
-        return None
+    predictions, _ = _by_row(collector, np.arange(rows.examples))
+    return Sealed(collector.metrics(), rows.examples, sealed.sha256, predictions)
 
 
 def rows_sha256(columns: Columns, text_columns: list[str], label_column: str) -> str:

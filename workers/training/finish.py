@@ -30,6 +30,40 @@ from workers.training.tasks import TASKS
 
 # Of every file inside, so that the same model is the same bytes.
 DATE = (1980, 1, 1, 0, 0, 0)
+CARD = """\
+---
+{header}
+---
+
+# {experiment}
+
+{made_of}
+{penalties}
+
+{added}
+Scores of the {weights} weights on {n} validation rows:
+
+| Score | Value |
+|---|---|
+{scores}
+
+## How to load it
+
+Unpack the file into a folder, here `model`:
+
+```python
+from transformers import {loaded_by}, AutoTokenizer
+
+model = {loaded_by}.from_pretrained("model")
+tokenizer = AutoTokenizer.from_pretrained("model")
+```
+
+## How it was made
+
+```json
+{made}
+```
+"""
 
 
 def zip_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, card: str, folder: RunFolder) -> Path:
@@ -55,7 +89,7 @@ def model_card(order: RunSpec, environment: dict[str, object], evaluation: Evalu
     loaded_by = TASKS[config.task].auto_class.__name__
     added = [
         f"- {penalty.name} with lambda = {lam:g}"
-        + (f" and zeta = {config.zeta:g}" if "zeta" in penalty.options else "")
+        + (f" and zeta = {config.zeta:g}\n" if "zeta" in penalty.options else "\n")
         for name, lam in config.weights.items()
         if (penalty := REGULARIZERS[name])
     ]
@@ -66,43 +100,17 @@ def model_card(order: RunSpec, environment: dict[str, object], evaluation: Evalu
     scores.append(f"| IsoScore* at zeta = {config.evaluation_zeta:g} | {score} |")
     made_of = f"{_plain(config.model)}, fine-tuned for {config.task} on {_plain(order.dataset.name)}"
     header = {"library_name": "transformers", "base_model": config.model, "metrics": [config.metric.value]}
-    return "\n".join(
-        [
-            "---",
-            *(f"{name}: {json.dumps(value)}" for name, value in header.items()),
-            "---",
-            "",
-            f"# {_plain(order.experiment)}",
-            "",
-            f"{made_of}, seed {config.seed}.",
-            "Added to the task's loss:" if added else "Nothing was added to the task's loss.",
-            "",
-            *added,
-            "",
-            f"Scores of the {_weights(order, evaluation)} weights on {results.n_validation} validation rows:",
-            "",
-            "| Score | Value |",
-            "|---|---|",
-            *scores,
-            "",
-            "## How to load it",
-            "",
-            "Unpack the file into a folder, here `model`:",
-            "",
-            "```python",
-            f"from transformers import {loaded_by}, AutoTokenizer",
-            "",
-            f'model = {loaded_by}.from_pretrained("model")',
-            'tokenizer = AutoTokenizer.from_pretrained("model")',
-            "```",
-            "",
-            "## How it was made",
-            "",
-            "```json",
-            json.dumps({"config": config.model_dump(mode="json"), "environment": environment}, indent=2),
-            "```",
-            "",
-        ]
+    return CARD.format(
+        header="\n".join(f"{name}: {json.dumps(value)}" for name, value in header.items()),
+        experiment=_plain(order.experiment),
+        made_of=f"{made_of}, seed {config.seed}.",
+        penalties="Added to the task's loss:" if added else "Nothing was added to the task's loss.",
+        added="".join(added),
+        weights=_weights(order, evaluation),
+        n=results.n_validation,
+        scores="\n".join(scores),
+        loaded_by=loaded_by,
+        made=json.dumps({"config": config.model_dump(mode="json"), "environment": environment}, indent=2),
     )
 
 

@@ -12,8 +12,8 @@ from threading import Event, Thread
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.core.installation import LOG
+from app.core.process import LOG_FORMAT
 from app.db.types import utcnow
-from workers.child_process import LOG_FORMAT
 
 # Of the last attempt; of each one before it fewer, the newest ones first.
 LINES = 200

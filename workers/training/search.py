@@ -80,14 +80,10 @@ def _next_runs(search: Search, experiment: Experiment, trials: Sequence[Trial]) 
         coordinates = {"regularizer": search.regularizer, "lam": lam, "zeta": zeta, "seed": baseline.seed}
         config = RunConfig.model_validate(experiment.config.dump() | coordinates)
         runs.append(
-            Run(
+            Run.launched(
+                len(trials) * len(first) + place,
+                config,
                 experiment_id=experiment.id,
-                position=len(trials) * len(first) + place,
-                config=config,
-                regularizer=config.regularizer,
-                lam=config.lam,
-                zeta=config.zeta,
-                seed=config.seed,
                 status=RunStatus.QUEUED,
                 priority=trials[-1].runs[0].priority,
             )

@@ -1,7 +1,6 @@
-"""The rows that pages show. The job engine's own tables live elsewhere and are never read here."""
+"""The rows that pages show, and their states. The job engine's own tables live elsewhere and are never read here."""
 
-from app.db.models.base import Base
-from app.db.models.described import Described
+from app.db.models.base import Base, Described, Tagged
 from app.db.models.embeddings import (
     BLAMED,
     Alignment,
@@ -28,7 +27,7 @@ from app.db.models.experiments import (
     View,
     overall,
 )
-from app.db.models.runs import DEFAULT_PRIORITY, Attempt, Run, RunFigure, RunPredictions, Step, Worker
+from app.db.models.runs import DEFAULT_PRIORITY, Attempt, Run, RunFigure, RunPredictions, RunTag, Step, Worker
 from app.db.models.tasks import TaskRun
 from app.db.states import (
     FINAL,
@@ -56,62 +55,3 @@ from app.db.states import (
     Split,
     TaskStatus,
 )
-
-__all__ = [
-    "BLAMED",
-    "DEFAULT_PRIORITY",
-    "FINAL",
-    "RETRIED",
-    "UNFINISHED",
-    "UNFINISHED_ENCODING",
-    "UNFINISHED_IMPORT",
-    "UNFINISHED_TASK",
-    "Alignment",
-    "Attempt",
-    "AttemptOutcome",
-    "Base",
-    "ChoiceKind",
-    "Dataset",
-    "DatasetOrigin",
-    "Described",
-    "DryRun",
-    "Embedding",
-    "EmbeddingFile",
-    "EmbeddingOrigin",
-    "EmbeddingStatus",
-    "EmbeddingTag",
-    "Encoding",
-    "EncodingStatus",
-    "Experiment",
-    "ExperimentOrigin",
-    "ExperimentTag",
-    "FailureCause",
-    "FigureData",
-    "FigureFile",
-    "FileRole",
-    "Import",
-    "ImportStatus",
-    "Lookup",
-    "Measurement",
-    "MeasurementStatus",
-    "Opening",
-    "Phase",
-    "Pooling",
-    "PostProcessing",
-    "ResultStatus",
-    "RowsBy",
-    "Run",
-    "RunFigure",
-    "RunPredictions",
-    "RunStatus",
-    "SealedScore",
-    "Split",
-    "Step",
-    "StoredFile",
-    "TaskRun",
-    "TaskStatus",
-    "View",
-    "Worker",
-    "ZetaCurve",
-    "overall",
-]

@@ -1,35 +1,20 @@
-"""What all tables share: names of constraints, and how types are stored."""
+"""What tables share: names of constraints, how types are stored, and what users say of a row."""
 
+import enum
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import Any, ClassVar
 
-from sqlalchemy import JSON, MetaData, event
-from sqlalchemy.orm import DeclarativeBase, QueryableAttribute
+from sqlalchemy import JSON, Enum, MetaData, String, Text, event
+from sqlalchemy.orm import DeclarativeBase, Mapped, QueryableAttribute, mapped_column
 from sqlalchemy.types import TypeEngine
 
-from app.db.states import (
-    AttemptOutcome,
-    ChoiceKind,
-    DatasetOrigin,
-    EmbeddingOrigin,
-    EmbeddingStatus,
-    EncodingStatus,
-    ExperimentOrigin,
-    FailureCause,
-    FileRole,
-    ImportStatus,
-    MeasurementStatus,
-    Phase,
-    Pooling,
-    ResultStatus,
-    RowsBy,
-    RunStatus,
-    Split,
-    TaskStatus,
-)
-from app.db.types import Typed, UtcDateTime, stored_by_value
-from isoscope.files.text import Quoting
-from isotropy.catalog import Regularizer
+from app.db.states import ResultStatus
+from app.db.types import Typed, UtcDateTime, new_id, utcnow
+
+
+def _values(members: Iterable[enum.Enum]) -> list[str]:
+    return [member.value for member in members]
 
 
 class Base(DeclarativeBase):
@@ -53,26 +38,8 @@ class Base(DeclarativeBase):
         dict[str, list[float | None]]: JSON(none_as_null=True),
         list[Any]: JSON(none_as_null=True),
         list[str]: JSON(none_as_null=True),
-        AttemptOutcome: stored_by_value(AttemptOutcome),
-        EmbeddingStatus: stored_by_value(EmbeddingStatus),
-        EmbeddingOrigin: stored_by_value(EmbeddingOrigin),
-        EncodingStatus: stored_by_value(EncodingStatus),
-        FailureCause: stored_by_value(FailureCause),
-        FileRole: stored_by_value(FileRole),
-        ImportStatus: stored_by_value(ImportStatus),
-        Pooling: stored_by_value(Pooling),
-        ResultStatus: stored_by_value(ResultStatus),
-        RowsBy: stored_by_value(RowsBy),
-        MeasurementStatus: stored_by_value(MeasurementStatus),
-        RunStatus: stored_by_value(RunStatus),
-        ChoiceKind: stored_by_value(ChoiceKind),
-        Phase: stored_by_value(Phase),
-        DatasetOrigin: stored_by_value(DatasetOrigin),
-        ExperimentOrigin: stored_by_value(ExperimentOrigin),
-        Quoting: stored_by_value(Quoting),
-        Regularizer: stored_by_value(Regularizer),
-        Split: stored_by_value(Split),
-        TaskStatus: stored_by_value(TaskStatus),
+        # As values in a plain string column, so that one more needs no migration.
+        enum.Enum: Enum(enum.Enum, native_enum=False, create_constraint=False, length=16, values_callable=_values),
     }
 
 
@@ -86,3 +53,37 @@ def _take_what_json_holds(_: type[Base], name: str, attribute: QueryableAttribut
             return None if value is None else kind.check(value)
 
         event.listen(attribute, "set", check, retval=True)
+
+
+class Answered:
+    """What is asked for beside a report or before a sweep, and answered by a job: how far the row is."""
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
+    status: Mapped[ResultStatus] = mapped_column(default=ResultStatus.QUEUED, index=True)
+    error: Mapped[str | None] = mapped_column(Text)
+    attempts: Mapped[int] = mapped_column(default=0)
+    created_at: Mapped[datetime] = mapped_column(default=utcnow)
+
+
+class Tagged:
+    """A row whose tags are in a table of their own, ``tags`` of the row."""
+
+    id: Any
+    tags: Any
+
+    @property
+    def words(self) -> Collection[str]:
+        """Its tags as texts."""
+        return [one.tag for one in self.tags]
+
+
+class Described(Tagged):
+    """Name, notes, star and shelf of a row."""
+
+    created_at: Any
+
+    name: Mapped[str] = mapped_column(String(200))
+    notes: Mapped[str] = mapped_column(Text, default="")
+    starred: Mapped[bool] = mapped_column(default=False)
+    archived_at: Mapped[datetime | None]
+    """When it was archived: lists leave it out unless they are asked for it."""

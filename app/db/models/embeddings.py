@@ -1,16 +1,17 @@
 """Embeddings: their files, what was measured of them, and what was made of them."""
 
+import hashlib
+import json
 from datetime import datetime
 from math import hypot
 from typing import Any
 
-from sqlalchemy import BigInteger, ForeignKey, String, Text, UniqueConstraint
+from sqlalchemy import BigInteger, ForeignKey, String, Text, UniqueConstraint, select
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.core.student import block_degrees, quantile
-from app.db.models.base import Base
-from app.db.models.described import Described
-from app.db.states import EmbeddingOrigin, EmbeddingStatus, FileRole, MeasurementStatus, Pooling, ResultStatus, RowsBy
+from app.db.models.base import Answered, Base, Described
+from app.db.states import EmbeddingOrigin, EmbeddingStatus, FileRole, MeasurementStatus, Pooling, RowsBy
 from app.db.types import new_id, utcnow
 from isotropy.catalog import MEASURES
 
@@ -36,12 +37,13 @@ class Embedding(Described, Base):
     origin: Mapped[EmbeddingOrigin] = mapped_column(default=EmbeddingOrigin.UPLOAD)
     provenance: Mapped[dict[str, Any] | None]
     """How it was made here, null for an upload: of another embedding ``{"source", "method", "parameters", "fit_rows",
-    "seed"}``, as a selection of one ``{"source", "finding", "rows", "dimensions"}``, the latter two how many it leaves
-    out, of texts ``{"model", "texts"}`` and what else repeats it. Words and numbers, not references."""
+    "seed"}``, by the map of a task also ``{"which", "variant", "dimensions", "similarity"}``, as a selection of one
+    ``{"source", "finding", "rows", "dimensions"}``, the latter two how many it leaves out, of texts ``{"model",
+    "texts"}`` and what else repeats it. Words and numbers, not references."""
     source_id: Mapped[str | None] = mapped_column(ForeignKey("embeddings.id", ondelete="SET NULL"), index=True)
     """The embedding that it was made of."""
-    postprocessing_id: Mapped[str | None] = mapped_column(String(32))
-    """The ``PostProcessing`` that it is to be made by, which goes with the source: no foreign key."""
+    made_by_id: Mapped[str | None] = mapped_column(String(32))
+    """The ``PostProcessing`` or ``TaskRun`` whose map makes it, which goes with the source: no foreign key."""
     encoding_id: Mapped[str | None] = mapped_column(ForeignKey("encodings.id", ondelete="CASCADE"), index=True)
     """The encoding of texts that it is a layer of; the next two say which."""
     layer: Mapped[int | None]
@@ -83,6 +85,10 @@ class Embedding(Described, Base):
     found: Mapped["FigureData | None"] = relationship(
         primaryjoin="and_(FigureData.embedding_id == Embedding.id, FigureData.slug == 'findings')", viewonly=True
     )
+
+    def key_of(self, *asked: Any) -> str:
+        """Return the key of a question about the vectors that are chosen at present."""
+        return hashlib.sha256(json.dumps([self.selection, *asked], sort_keys=True).encode()).hexdigest()
 
     @property
     def findings(self) -> list[dict[str, Any]]:
@@ -222,7 +228,7 @@ class FigureFile(Base):
     file_sha256: Mapped[str] = mapped_column(ForeignKey("files.sha256"), index=True)
 
 
-class ZetaCurve(Base):
+class ZetaCurve(Answered, Base):
     """IsoScore* at 101 values of zeta, for each of several numbers of rows drawn from the embedding.
 
     ``source`` is where the shrinkage covariance comes from: ``identity`` (scaled to the data), ``sample``
@@ -233,77 +239,62 @@ class ZetaCurve(Base):
     # Of another embedding's covariance there is one curve, however often it is asked for at once.
     __table_args__ = (UniqueConstraint("embedding_id", "source", "source_id"),)
 
-    id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
     embedding_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), index=True)
     source: Mapped[str] = mapped_column(String(16))
     source_id: Mapped[str | None] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), index=True)
-    status: Mapped[ResultStatus] = mapped_column(default=ResultStatus.QUEUED, index=True)
-    error: Mapped[str | None] = mapped_column(Text)
-    attempts: Mapped[int] = mapped_column(default=0)
     seed: Mapped[int] = mapped_column(default=0)
     lines: Mapped[list[Any] | None]
     """One ``{"rows": m, "values": [101 numbers or null], "reason": str | null}`` for each number of rows."""
-    created_at: Mapped[datetime] = mapped_column(default=utcnow)
 
 
-class Lookup(Base):
+class Lookup(Answered, Base):
     """The nearest neighbors of one row among all rows of an embedding, found by the name of the row."""
 
     __tablename__ = "lookups"
     # A name is looked up once, however often it is asked for at once.
     __table_args__ = (UniqueConstraint("embedding_id", "key"),)
 
-    id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
     embedding_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), index=True)
     key: Mapped[str] = mapped_column(String(64))
     """SHA-256 of the chosen vectors and the name."""
     name: Mapped[str] = mapped_column(Text)
     """As it was asked for."""
-    status: Mapped[ResultStatus] = mapped_column(default=ResultStatus.QUEUED, index=True)
-    error: Mapped[str | None] = mapped_column(Text)
-    attempts: Mapped[int] = mapped_column(default=0)
     results: Mapped[dict[str, Any] | None]
     """Neighbors as in ``FigureData``, of the one row, with its place in the file as ``row``."""
-    created_at: Mapped[datetime] = mapped_column(default=utcnow)
+
+    def is_of(self, embedding: Embedding) -> bool:
+        """Whether it was asked for of the vectors that are chosen now, and not of others chosen before."""
+        return self.key == embedding.key_of(self.name)
 
 
-class Alignment(Base):
+class Alignment(Answered, Base):
     """How alike two embeddings of the same rows are: the same whichever is named first, so the lower id is."""
 
     __tablename__ = "alignments"
     # Two embeddings are aligned once, however often it is asked for at once.
     __table_args__ = (UniqueConstraint("embedding_id", "other_id"),)
 
-    id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
     embedding_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), index=True)
     other_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), index=True)
     rows_by: Mapped[RowsBy]
-    status: Mapped[ResultStatus] = mapped_column(default=ResultStatus.QUEUED, index=True)
-    error: Mapped[str | None] = mapped_column(Text)
-    attempts: Mapped[int] = mapped_column(default=0)
     results: Mapped[dict[str, Any] | None]
     """``{"shared": rows that both have, "rows": how many of them were compared, "scores": {slug of
     ``isotropy.catalog.ALIGNMENTS``: {"value", "parts", "reason"}}}``, as in ``Measurement``."""
-    created_at: Mapped[datetime] = mapped_column(default=utcnow)
 
 
-class PostProcessing(Base):
+class PostProcessing(Answered, Base):
     """A method of post-processing and its parameters: fitted on part of an embedding's rows, judged by the others."""
 
     __tablename__ = "postprocessings"
     # The same method with the same parameters is fitted once, however often it is asked for at once.
     __table_args__ = (UniqueConstraint("embedding_id", "key"),)
 
-    id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
     embedding_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), index=True)
     key: Mapped[str] = mapped_column(String(64))
     """SHA-256 of method and parameters."""
     method: Mapped[str] = mapped_column(String(40))
     """Slug of ``isotropy.catalog.METHODS``."""
     parameters: Mapped[dict[str, Any]]
-    status: Mapped[ResultStatus] = mapped_column(default=ResultStatus.QUEUED, index=True)
-    error: Mapped[str | None] = mapped_column(Text)
-    attempts: Mapped[int] = mapped_column(default=0)
     results: Mapped[dict[str, Any] | None]
     """``{"rows", "distinct", "fit_rows", "seed", "before": {slug: finding}, "after": {...}, "in_sample": {...},
     "neighbours"}``: distinct is the number of rows that differ, as equal ones are fitted on or held out together; a
@@ -311,4 +302,15 @@ class PostProcessing(Base):
     Before and after are of the rows held out, in sample of those fitted on, after."""
     state_sha256: Mapped[str | None] = mapped_column(ForeignKey("files.sha256"), index=True)
     """The fitted map as safetensors, for ``isotropy.postprocess.methods.restore``."""
-    created_at: Mapped[datetime] = mapped_column(default=utcnow)
+
+    def is_of(self, embedding: Embedding) -> bool:
+        """Whether it was asked for of the vectors that are chosen now, and not of others chosen before."""
+        return self.key == embedding.key_of(self.method, self.parameters)
+
+
+SAMPLE_SEED = 0
+"""Of the rows that are drawn from an embedding, and of the half of them that methods are fitted on."""
+MAKING = select(Embedding.made_by_id).where(
+    Embedding.status == EmbeddingStatus.MAKING, Embedding.made_by_id.is_not(None)
+)
+"""Trials and tasks whose maps are making embeddings."""

@@ -8,11 +8,10 @@ from sqlalchemy import ForeignKey, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.db.config import RunConfig, TrainingConfig
-from app.db.dry_run_results import DryRunResults
-from app.db.models.base import Base
-from app.db.models.described import Described
+from app.db.models.base import Answered, Base, Described
 from app.db.reported_config import AnyConfig, ConfigColumn, ReportedConfig
-from app.db.states import ChoiceKind, DatasetOrigin, ExperimentOrigin, ImportStatus, ResultStatus, RunStatus
+from app.db.run_results import DryRunResults
+from app.db.states import ChoiceKind, DatasetOrigin, ExperimentOrigin, ImportStatus, RunStatus
 from app.db.study import Search
 from app.db.types import Typed, new_id, utcnow
 from isoscope.files.columns import Column
@@ -146,22 +145,17 @@ def overall(statuses: Iterable[RunStatus]) -> RunStatus:
     return next((state for state in first if state in states), RunStatus.FINISHED)
 
 
-class DryRun(Base):
+class DryRun(Answered, Base):
     """A few rows through the model of a sweep that is not launched yet: what it would read, how long it would take."""
 
     __tablename__ = "dry_runs"
 
-    id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
     dataset_id: Mapped[str] = mapped_column(ForeignKey("datasets.id", ondelete="CASCADE"), index=True)
     key: Mapped[str] = mapped_column(String(64), unique=True)
     """A hash of ``configs``: the same question is answered once."""
     configs: Mapped[list[RunConfig]] = mapped_column(Typed(list[RunConfig]))
     """Of one run for each kind of step whose time is asked for."""
-    status: Mapped[ResultStatus] = mapped_column(default=ResultStatus.QUEUED, index=True)
-    attempts: Mapped[int] = mapped_column(default=0)
-    error: Mapped[str | None] = mapped_column(Text)
     results: Mapped[DryRunResults | None] = mapped_column(Typed(DryRunResults))
-    created_at: Mapped[datetime] = mapped_column(default=utcnow)
     queued_at: Mapped[datetime] = mapped_column(default=utcnow)
     """Last asked for at, which is its turn in the queue."""
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
 from pydantic import BaseModel
 from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, String, Text
@@ -10,7 +10,7 @@ from sqlalchemy.engine.default import DefaultExecutionContext
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.db.config import RunConfig
-from app.db.models.base import Base
+from app.db.models.base import Base, Tagged
 from app.db.models.experiments import Experiment
 from app.db.reported_config import AnyRunConfig, ConfigColumn, ReportedRunConfig
 from app.db.run_results import Learning, RunResults
@@ -50,7 +50,7 @@ def _model(context: DefaultExecutionContext) -> str:
     return CONFIG.check(context.get_current_parameters()["config"]).model  # type: ignore[no-untyped-call]
 
 
-class Run(Base):
+class Run(Tagged, Base):
     """One fine-tune: its coordinates in the sweep, how far it is, what came out, what it ran on."""
 
     __tablename__ = "runs"
@@ -120,6 +120,15 @@ class Run(Base):
         cascade="all, delete-orphan", passive_deletes=True, order_by=Attempt.number
     )
     """Its attempts, the first one first."""
+    tags: Mapped[list["RunTag"]] = relationship(
+        cascade="all, delete-orphan", passive_deletes=True, order_by="func.lower(RunTag.tag)"
+    )
+
+    @classmethod
+    def launched(cls, position: int, config: RunConfig, **values: Any) -> Self:
+        """Return a run that waits to be trained with a configuration; ``values`` are of further columns."""
+        told = {name: getattr(config, name) for name in ("regularizer", "lam", "zeta", "seed")}
+        return cls(position=position, config=config, **told, **values)
 
     @property
     def launched_config(self) -> RunConfig:
@@ -153,6 +162,15 @@ class Run(Base):
         """Its value of every field of the experiment's grid, also of those that make no difference to it."""
         told = self.config.dump()
         return {field: told.get(field) for field in self.experiment.grid}
+
+
+class RunTag(Base):
+    """A word that a user put on a run, to find it by."""
+
+    __tablename__ = "run_tags"
+
+    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
+    tag: Mapped[str] = mapped_column(String(40), primary_key=True, index=True)
 
 
 class Step(Base):

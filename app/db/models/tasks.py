@@ -7,7 +7,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from app.db.models.base import Base
 from app.db.states import TaskStatus
-from app.db.task import TaskConfig, TaskMaps, TaskResults
+from app.db.task import ScoreSoFar, TaskConfig, TaskMaps, TaskResults
 from app.db.types import Typed, new_id, utcnow
 from isoscope.files.truth_check import TruthPreview
 
@@ -32,6 +32,8 @@ class TaskRun(Base):
     done: Mapped[int] = mapped_column(default=0)
     total: Mapped[int | None]
     """Variants judged so far, and to be judged."""
+    judged: Mapped[list[ScoreSoFar] | None] = mapped_column(Typed(list[ScoreSoFar]))
+    """Their scores as they come, begun anew with each attempt and gone with the last: read ``so_far``."""
     attempts: Mapped[int] = mapped_column(default=0)
     error: Mapped[str | None] = mapped_column(Text)
     notes: Mapped[list[str] | None]
@@ -44,3 +46,8 @@ class TaskRun(Base):
     created_at: Mapped[datetime] = mapped_column(default=utcnow, index=True)
     started_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
+
+    @property
+    def so_far(self) -> list[ScoreSoFar]:
+        """The scores of the variants judged so far, while it runs: what was interrupted has none."""
+        return self.judged or [] if self.status is TaskStatus.RUNNING else []

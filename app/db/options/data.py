@@ -4,9 +4,14 @@ from typing import Annotated
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from app.db.options import sources
 from app.db.options.option import DATA, TASK, Option, Options
 from isoscope.core.task import METRIC_TITLES, METRICS, Metric, TaskKind
+
+MATTHEWS = (
+    "Matthews (1975). Comparison of the predicted and observed secondary structure of T4 phage lysozyme. Biochimica et "
+    "Biophysica Acta 405(2), 442–451."
+)
+SQUAD = "Rajpurkar, Zhang, Lopyrev & Liang (2016). SQuAD: 100,000+ Questions for Machine Comprehension. EMNLP 2016."
 
 
 class DataOptions(Options):
@@ -37,7 +42,7 @@ class DataOptions(Options):
             in_grid=False,
             more="Classification minimizes cross-entropy over the classes. Regression minimizes the squared error. "
             "Span predicts where the answer starts and ends in the context, as in SQuAD.",
-            source=sources.SQUAD,
+            source=SQUAD,
         ),
     ] = TaskKind.CLASSIFICATION
     metric: Annotated[
@@ -54,7 +59,7 @@ class DataOptions(Options):
             "F1 of words compare the answer with the closest correct one",
             more="Matthews correlation is 0 for a model that always predicts one class, whatever its accuracy. It is "
             "undefined when all validation rows have the same label.",
-            source=f"{sources.MATTHEWS} Answers: {sources.SQUAD}",
+            source=f"{MATTHEWS} Answers: {SQUAD}",
         ),
     ] = Field(Metric.ACCURACY, validate_default=True)
     text_columns: Annotated[

@@ -6,11 +6,12 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from app.db.options import sources
 from app.db.options.option import CHECKPOINTS, MEASURING, Option
 from app.db.options.regularization import Zeta
 from app.db.options.training import LearningOptions
 from isotropy.catalog.sources import RUDMAN_2024
+
+PRECHELT = "Prechelt (1998). Early Stopping – But When? Neural Networks: Tricks of the Trade, 55–69."
 
 
 class Checkpoint(StrEnum):
@@ -100,7 +101,7 @@ class MeasuringOptions(LearningOptions):
             unit="evaluation",
             none_means="no early stopping",
             slows=False,
-            source=sources.PRECHELT,
+            source=PRECHELT,
         ),
     ] = None
 

@@ -6,10 +6,15 @@ from typing import Annotated, Any
 
 from pydantic import Field, FiniteFloat, ValidationInfo, field_validator, model_validator
 
-from app.db.options import sources
 from app.db.options.option import MACHINE, OPTIMIZER, Option
 from app.db.options.regularization import RegularizerOptions
 from isoscope.core.task import TaskKind
+
+ADAM = "Kingma & Ba (2015). Adam: A Method for Stochastic Optimization. ICLR 2015."
+ADAMW = "Loshchilov & Hutter (2019). Decoupled Weight Decay Regularization. ICLR 2019."
+COSINE = "Loshchilov & Hutter (2017). SGDR: Stochastic Gradient Descent with Warm Restarts. ICLR 2017."
+MIXED = "Micikevicius et al. (2018). Mixed Precision Training. ICLR 2018."
+CHECKPOINTING = "Chen, Xu, Zhang & Guestrin (2016). Training Deep Nets with Sublinear Memory Cost. arXiv:1604.06174."
 
 
 class Schedule(StrEnum):
@@ -132,7 +137,7 @@ class LearningOptions(RegularizerOptions):
             OPTIMIZER,
             several="optimizers",
             words={Optimizer.ADAMW: "AdamW", Optimizer.ADAM: "Adam"},
-            source=f"{sources.ADAM} {sources.ADAMW}",
+            source=f"{ADAM} {ADAMW}",
         ),
     ] = Optimizer.ADAMW
     schedule: Annotated[
@@ -149,7 +154,7 @@ class LearningOptions(RegularizerOptions):
             },
             slows=False,
             more="The I-STAR paper keeps it constant.",
-            source=f"Cosine: {sources.COSINE}",
+            source=f"Cosine: {COSINE}",
         ),
     ] = Schedule.CONSTANT
     warmup: Annotated[
@@ -174,7 +179,7 @@ class LearningOptions(RegularizerOptions):
             several="weight decays",
             slows=False,
             formula="w ← w − rate × decay × w for AdamW",
-            source=sources.ADAMW,
+            source=ADAMW,
         ),
     ] = 0.0
 
@@ -220,7 +225,7 @@ class LearningOptions(RegularizerOptions):
             },
             more="Half precision is faster and takes less memory on a GPU. float16 requires one. bfloat16 has the "
             "range of float32 with fewer digits.",
-            source=sources.MIXED,
+            source=MIXED,
         ),
     ] = Precision.FP32
     processes: Annotated[
@@ -243,7 +248,7 @@ class LearningOptions(RegularizerOptions):
             "Recompute activations instead of storing them: less memory, more time.",
             MACHINE,
             several="kinds of gradient checkpointing",
-            source=sources.CHECKPOINTING,
+            source=CHECKPOINTING,
         ),
     ] = False
 

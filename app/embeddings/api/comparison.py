@@ -1,14 +1,19 @@
-"""Embeddings side by side over the API."""
+"""Embeddings side by side over the API, and how alike those of the same rows are."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
+from app.db.models import ResultStatus, RowsBy
+from app.db.types import RowId
+from app.embeddings.alignments import Aligned, alignments_of, request_alignments
 from app.embeddings.api.embeddings import EmbeddingSummary
 from app.embeddings.api.measures import MeasurementValue, Slug
 from app.embeddings.comparison import LEAST, MOST, cautions, compare, get_compared
 from app.web.dependencies import ContextDep, Row
+from isotropy.catalog import ALIGNMENTS
 
 
 class DifferenceOut(Row):
@@ -67,3 +72,64 @@ def show_comparison(
             for row in compare(embeddings)
         ],
     )
+
+
+class AlignmentValueOut(BaseModel):
+    """One measure of two embeddings."""
+
+    measure: Annotated[str, Field(description=f"One of {', '.join(ALIGNMENTS)}.")]
+    value: float | None
+    se: Annotated[float | None, Field(description="Standard error, by leaving out blocks of rows.")]
+    low: Annotated[float | None, Field(description="Lower end of the 95% interval, by Student's t over the blocks.")]
+    high: Annotated[float | None, Field(description="Upper end of the 95% interval.")]
+    reason: Annotated[str | None, Field(description="Why there is no value.")]
+
+
+class AlignmentOut(BaseModel):
+    """An embedding beside the baseline."""
+
+    embedding_id: str
+    rows_by: Annotated[RowsBy, Field(description="How the same rows were found.")]
+    status: Annotated[ResultStatus | None, Field(description="Null where nobody asked yet.")]
+    error: str | None
+    shared: Annotated[int | None, Field(description="Rows that both have.")]
+    rows: Annotated[int | None, Field(description="Rows of these that were compared.")]
+    values: list[AlignmentValueOut]
+
+
+class AlignmentRequest(BaseModel):
+    """The embeddings, the baseline first."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: Annotated[list[RowId], Field(description=f"{LEAST} to {MOST} measured embeddings.")]
+
+
+@router.get("/alignments")
+def show_alignments(
+    context: ContextDep,
+    id: Annotated[list[str], Query(description="Measured embeddings; the first is the baseline.")],  # noqa: A002
+) -> list[AlignmentOut]:
+    """How alike embeddings of the same rows are, as far as it was asked for; without those that share no rows."""
+    return _told(alignments_of(context, get_compared(context, id)))
+
+
+@router.post("/alignments", status_code=202)
+def post_alignments(context: ContextDep, request: AlignmentRequest) -> list[AlignmentOut]:
+    """Have embeddings compared row by row with the first: CKA, shared neighbors, Procrustes residual."""
+    return _told(request_alignments(context, get_compared(context, request.id)))
+
+
+def _told(found: Sequence[Aligned]) -> list[AlignmentOut]:
+    return [
+        AlignmentOut(
+            embedding_id=one.embedding.id,
+            rows_by=one.rows_by,
+            status=one.status,
+            error=one.error,
+            shared=one.shared,
+            rows=one.rows,
+            values=[AlignmentValueOut(**value._asdict() | {"measure": value.measure.slug}) for value in one.values],
+        )
+        for one in found
+    ]

@@ -97,7 +97,13 @@ class EmbeddingOut(EmbeddingSummary):
     pooling: Pooling | None
     files: list[FileOut]
     inspection: dict[str, Any] | None
-    selection: dict[str, Any] | None
+    selection: Annotated[
+        dict[str, Any] | None,
+        Field(
+            description="What was chosen. More than 100,000 `without_rows` are base64 of bits, one a row of the file, "
+            "the highest of a byte first."
+        ),
+    ]
     measurements: list[MeasurementOut]
     findings: Annotated[
         list[FindingOut], Field(description="Findings of the cloud; empty before it is measured, or if it is healthy.")

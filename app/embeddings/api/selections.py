@@ -10,9 +10,9 @@ from app.embeddings.api.embeddings import EmbeddingOut
 from app.embeddings.selections import LeftOut, create_selection, left_out_by
 from app.web.dependencies import ContextDep
 from isoscope.core.errors import InvalidError
-from isoscope.files.selection import MAX_WITHOUT
+from isoscope.files.selection import MAX_LISTED
 
-Numbers = Annotated[list[Annotated[StrictInt, Field(ge=0)]], Field(max_length=MAX_WITHOUT)]
+Numbers = Annotated[list[Annotated[StrictInt, Field(ge=0)]], Field(max_length=MAX_LISTED)]
 
 
 class SelectionRequest(BaseModel):

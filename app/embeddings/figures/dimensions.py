@@ -1,5 +1,7 @@
 """Figures by dimension: the activation profile, and what each dimension adds to the mean cosine."""
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,7 +14,9 @@ from isoscope.core.formatting import count, number, plural
 from isotropy.catalog import OUTLIER_RULES
 
 PROFILE = "activation_profile"
+ACTIVATION = "activation"
 MAX_NAMED = 8
+MAX_LINES = 100
 HEADROOM = 0.1
 """Of the plot's height, for the name of an outlier at its top."""
 
@@ -22,12 +26,33 @@ def activation(overlay: Overlay) -> Figure:
     what = "Mean of each dimension (line) with one standard deviation on each side (band)"
     marked = "" if overlay.several else f" {_name_outliers(list(outlier_rules(overlay.series[0].of(PROFILE))))}"
     return Figure(
-        slug="activation",
+        slug=ACTIVATION,
         title="Activation by dimension",
         caption=f"{what}, {overlay.rows(lambda one: one.n(PROFILE))}.{marked}",
         table=_table(overlay),
         draw=partial(_draw_activation, overlay),
     )
+
+
+def marking(figure: Figure, dimensions: Sequence[int], finding: str) -> Figure:
+    """Return the activation figure with a line at each dimension that a finding names."""
+    named = set(dimensions)
+    more = f"; the first {MAX_LINES} have lines" if len(dimensions) > MAX_LINES else ""
+    rows = [[*row, "yes" if row[0] in named else ""] for row in figure.table.rows]
+    return replace(
+        figure,
+        caption=f"{figure.caption} Dotted: {plural(len(dimensions), 'dimension')} of the finding “{finding}”{more}.",
+        table=Table([*figure.table.columns, "in_the_finding"], rows),
+        draw=partial(_draw_with_lines, figure.draw, dimensions[:MAX_LINES]),
+    )
+
+
+def _draw_with_lines(draw: Callable[[], go.Figure], dimensions: Sequence[int]) -> go.Figure:
+    drawn = draw()
+    line = {"color": palette.MARKED, "width": 1.5, "dash": "dot"}
+    across = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "line": line, "layer": "below"}
+    drawn.update_layout(shapes=[across | {"x0": one, "x1": one} for one in dimensions])
+    return drawn
 
 
 def outlier_rules(profile: dict[str, Any]) -> dict[int, list[str]]:

@@ -211,7 +211,7 @@ def _markers(overlay: Overlay, one: Series, shown: list[Point], fitted: bool) ->
         x=[point.log_mu for point in shown],
         y=[point.minus_log_survival for point in shown],
         mode="markers",
-        marker={"color": one.colour if fitted else palette.QUIET, "size": 4, "opacity": 0.5},
+        marker={"color": one.colour if fitted else palette.QUIET, "size": 3},
         legendgroup=one.name,
         showlegend=False,
         hovertemplate=overlay.hover(

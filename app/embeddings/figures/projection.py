@@ -174,7 +174,7 @@ def _markers(one: Series, drawn: Points, name: str, most: int) -> go.Scattergl:
         x=[data["x"][i] for i in drawn.places],
         y=[data["y"][i] for i in drawn.places],
         mode="markers",
-        marker={"color": drawn.colour, "size": 3 if many else 5, "opacity": 0.45 if many else 0.7},
+        marker={"color": drawn.colour, "size": 3 if many else 5},
         name=name,
         legendgroup=drawn.name,
         text=[plain(names[i], LONGEST_NAME) for i in drawn.places] if names else None,

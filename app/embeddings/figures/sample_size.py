@@ -210,7 +210,8 @@ def zeta_curve(lines: Sequence[ZetaLine], chosen: ZetaLine, zeta: float, source:
         slug="zeta",
         title="Shrinkage by ζ",
         caption=(
-            "IsoScore★ of (1 − ζ) Σₓ + ζ Σₛ. ζ = 0 uses only your rows, ζ = 1 only the shrinkage covariance: {source}. "
+            "IsoScore★ of (1 − ζ) Σₓ + ζ Σₛ. ζ = 0 uses only your rows, ζ = 1 only the shrinkage covariance: "
+            f"{source}. "
             "Colored: the rows chosen above. Gray: other numbers of rows, sampled with a fixed seed."
             + "".join(f" Of {plural(line.rows, 'row')} it is undefined: {line.reason}" for line in lines if line.reason)
         ),
@@ -225,7 +226,7 @@ def zeta_curve(lines: Sequence[ZetaLine], chosen: ZetaLine, zeta: float, source:
 
 def _draw_zeta_curve(lines: Sequence[ZetaLine], chosen: ZetaLine, zeta: float) -> go.Figure:
     named = _with_room(lines, chosen)
-    others = [_line(line, palette.faded(palette.QUIET, 0.65), 1.2, named) for line in lines if line is not chosen]
+    others = [_line(line, palette.QUIET, 1.2, named) for line in lines if line is not chosen]
     value = chosen.at(zeta)
     mark = go.Scatter(
         x=[zeta],

@@ -9,8 +9,15 @@ from fastapi import APIRouter, Depends, File, Form, Query, Request, Response, Up
 from app.context import Context, offset_of, pages_of
 from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus
 from app.descriptions.service import Shelf, known_tags
-from app.embeddings.library import MAX_QUERY_CHARACTERS, Found, Listed, Search, Sort, find_embeddings
-from app.embeddings.pages.report import EMBEDDINGS
+from app.embeddings.library import (
+    EMBEDDINGS,
+    MAX_QUERY_CHARACTERS,
+    Found,
+    Listed,
+    Search,
+    Sort,
+    find_embeddings,
+)
 from app.embeddings.service import Incoming, create_embedding, get_embedding, tasks_lost
 from app.embeddings.trash import (
     TRASHED,
@@ -257,4 +264,4 @@ def _confirm(request: Request, name: str, frees_bytes: int, tasks: str) -> Respo
     frees = f"{formatting.size(frees_bytes)} of the storage are freed"
     shared = "no bytes of the storage are freed, because others need the same files"
     loss = f"Measurements, curves, figures, tags and notes go, and {frees if frees_bytes else shared}."
-    return confirm_deletion(request, "data", name, f"{loss} {tasks}".rstrip(), "/trash")
+    return confirm_deletion(request, "data", name, loss, "/trash", lost_too=tasks)

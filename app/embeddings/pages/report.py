@@ -10,18 +10,17 @@ from app.core.names import file_name
 from app.db.models import Embedding, EmbeddingStatus
 from app.db.types import RowId
 from app.descriptions import pages as descriptions
-from app.descriptions.pages import Action, Noun
 from app.descriptions.service import known_tags
 from app.embeddings.api.embeddings import safetensors_of
+from app.embeddings.comparison import rows_left_out
 from app.embeddings.files import get_file, get_npy, get_safetensors, is_npy
-from app.embeddings.library import describe_embedding, get_place
+from app.embeddings.library import EMBEDDINGS, get_place
 from app.embeddings.lookups import request_lookup
 from app.embeddings.readings import table_of
 from app.embeddings.report import ReportDep, ReportQuery, report_figures, report_of
 from app.embeddings.selections import create_selection, left_out_by
 from app.embeddings.service import commit_embedding, get_embedding, select_embedding, tasks_lost
-from app.embeddings.trash import trash_embedding
-from app.embeddings.zeta_curves import ShrinkageDep, request_zeta_curve
+from app.embeddings.zeta_curves import request_zeta_curve
 from app.figures.figure import Figure
 from app.web.dependencies import ContextDep
 from app.web.error_responses import status_of
@@ -31,15 +30,6 @@ from isoscope.core.errors import InvalidError, NotFoundError
 from isoscope.files.selection import Selection
 from isoscope.files.text import Quoting
 
-EMBEDDINGS = Noun(
-    path="/embeddings",
-    title="Embeddings",
-    section="data",
-    field="id",
-    get=get_embedding,
-    describe=describe_embedding,
-    actions={"trash": Action("Move to the trash", trash_embedding)},
-)
 description_router = descriptions.description_router(EMBEDDINGS)
 
 router = APIRouter(prefix="/embeddings")
@@ -138,6 +128,7 @@ def _embedding_page(
         "known_tags": known_tags(context),
         "layer": get_place(context, embedding),
         "is_npy": is_npy(embedding),
+        "rows_left_out": rows_left_out(embedding),
     }
     if embedding.status is EmbeddingStatus.READY:
         query = query._replace(tab="source") if problem else query
@@ -201,16 +192,21 @@ def show_report_file(request: Request, context: ContextDep, embedding_id: str, q
 def show_figure_page(request: Request, context: ContextDep, embedding_id: str, slug: str, query: ReportDep) -> Response:
     """A figure of the report with its numbers, on a page of its own, of which the report takes them when asked."""
     embedding = get_embedding(context, embedding_id)
-    figure = find_figure(report_figures(context, embedding, slug, query.shrinkage), slug)
-    shown = {"embedding": embedding, "figure": figure, "query": query.shrinkage.encoded()}
+    figure = find_figure(report_figures(context, embedding, slug, query.shrinkage, query.finding), slug)
+    shown = {"embedding": embedding, "figure": figure, "query": _figure_query(query)}
     return templates.TemplateResponse(request, "embeddings/embedding_figure.html", shown)
 
 
+def _figure_query(query: ReportQuery) -> str:
+    finding = urlencode({"finding": query.finding}) if query.finding else ""
+    return "&".join(part for part in (query.shrinkage.encoded(), finding) if part)
+
+
 @report_router.get("/figures/{slug}.{kind}")
-def show_figure(context: ContextDep, embedding_id: str, slug: str, kind: FileKind, query: ShrinkageDep) -> Response:
+def show_figure(context: ContextDep, embedding_id: str, slug: str, kind: FileKind, query: ReportDep) -> Response:
     """A figure of the report."""
     embedding = get_embedding(context, embedding_id)
-    return figure_file(report_figures(context, embedding, slug, query), slug, kind)
+    return figure_file(report_figures(context, embedding, slug, query.shrinkage, query.finding), slug, kind)
 
 
 @report_router.get("/measurements.csv")

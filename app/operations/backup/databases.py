@@ -5,14 +5,14 @@ import shutil
 import sqlite3
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from sqlalchemy import Connection, Engine, Inspector, inspect, make_url, text
 
-from app.core.settings import Settings
-from app.db.session import create_database_engine
+from app.core.settings import Settings, driven
+from app.db.session import engine_on
 from app.operations.backup.manifest import Engine as EngineName
 from app.queue import ENGINE_SCHEMA
 from isoscope.core.errors import ConflictError, InvalidError, UnavailableError
@@ -81,8 +81,6 @@ def _without_password(url: str) -> tuple[str, str | None]:
     return plain.render_as_string(hide_password=False), None if password is None else str(password)
 
 
-BESIDE = ("", "-wal", "-shm")
-"""The files of a SQLite database, by what follows its name."""
 ASIDE = "_before_restore"
 
 
@@ -212,10 +210,5 @@ def _plain(url: str) -> str:
     return url.replace("postgresql+psycopg://", "postgresql://", 1)
 
 
-@contextmanager
-def _connected(database: Database) -> Iterator[Engine]:
-    engine = create_database_engine(database.url.replace("postgresql://", "postgresql+psycopg://", 1))
-    try:
-        yield engine
-    finally:
-        engine.dispose()
+def _connected(database: Database) -> AbstractContextManager[Engine]:
+    return engine_on(driven(database.url))

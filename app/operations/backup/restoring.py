@@ -8,13 +8,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from app.core.settings import Settings
+from app.core.settings import SQLITE_SUFFIXES, Settings
 from app.core.space import explaining_full
 from app.db.migration import INSTALL_NEWER, known_revisions
 from app.db.session import require_database
 from app.db.work import FileLocks
 from app.operations.backup.databases import (
-    BESIDE,
     Database,
     databases_of,
     load,
@@ -105,7 +104,7 @@ class _Restoring:
             self._move(runs, self._settings.runs)
             for database in self._databases:
                 if database.engine == "sqlite":
-                    for suffix in BESIDE[1:]:
+                    for suffix in SQLITE_SUFFIXES[1:]:
                         self._put_aside(Path(f"{database.file}{suffix}"))
                     self._move(_beside(database.file), database.file)
             self._undo.pop_all()

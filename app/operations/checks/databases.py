@@ -11,7 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.core.settings import Settings
 from app.db.migration import MIGRATE, known_revisions, schema_problem, try_insert
 from app.db.models import Worker
-from app.db.session import Sessions, cause, create_database_engine, shown
+from app.db.session import Sessions, cause, engine_on, shown
 from app.db.types import utcnow
 from app.db.work import slot_name, wanted
 from app.operations.checks import Finding, ok, problem, warning
@@ -86,12 +86,9 @@ def reached(check: str, setting: str, url: str) -> Iterator[Engine]:
     parsed = make_url(url)
     if missing(parsed):
         raise UnusableError(problem(check, f"{shown(parsed)} does not exist.", MIGRATE))
-    engine = create_database_engine(url)
-    try:
+    with engine_on(url) as engine:
         _require_answer(engine, check, setting)
         yield engine
-    finally:
-        engine.dispose()
 
 
 def _require_answer(engine: Engine, check: str, setting: str) -> None:

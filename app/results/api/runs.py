@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import FileResponse, StreamingResponse
-from pydantic import BaseModel, Field, ModelWrapValidatorHandler, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, model_validator
 
 from app.context import PAGE_ROWS
 from app.db.learning import diverged, learned_nothing
@@ -19,9 +19,10 @@ from app.results.logged_runs import Ending, LoggedSteps
 from app.results.run_data import RunPredictions, get_activation, get_model, get_predictions
 from app.results.search import listing
 from app.results.search.listing import Page, RunQuery
-from app.training import experiments, queue_verbs
+from app.training import experiments, queue_verbs, run_actions
 from app.training.api.queue import Move, PriorityIn, RunState
 from app.training.relaunch import request_of_run
+from app.training.run_actions import tag_run
 from app.training.sweeps import SweepRequest
 from app.web.dependencies import TOTAL, ContextDep, Limit, Offset, Row
 from app.web.responses import DOCUMENTED, attachment, file_of
@@ -93,6 +94,7 @@ class RunOut(RunOfExperiment):
     """A run with all that is needed to repeat it and all that was logged."""
 
     experiment_id: str
+    tags: Annotated[list[str], Field(validation_alias="words")]
     config: AnyRunConfig
     results: RunResults | None
     notes: list[str]
@@ -141,6 +143,7 @@ class RunFound(RunOfExperiment):
     dataset: str = Field(description="Name of its data set.")
     model: str
     metric: str = Field(description="What its performance is measured by.")
+    tags: list[str]
 
 
 class ExtentOut(Row):
@@ -188,6 +191,7 @@ def answer(found: Page, response: Response) -> list[RunFound]:
             dataset=run.experiment.dataset.name,
             model=run.model,
             metric=run.config.metric,
+            tags=list(run.words),
         )
         for run in found.runs
     ]
@@ -226,6 +230,26 @@ def finish_run(context: ContextDep, run_id: str, told: Ending) -> Run:
 def show_run(context: ContextDep, run_id: str) -> Run:
     """One run with its configuration, results, environment and logged steps."""
     return experiments.get_run(context, run_id)
+
+
+class RunTags(BaseModel):
+    """What a user says of a run."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    tags: list[str] = Field(description="All its tags: at most 20 of at most 40 characters, without commas.")
+
+
+@router.patch("/{run_id}", response_model=RunOut)
+def describe_run(context: ContextDep, run_id: str, told: RunTags) -> Run:
+    """Replace the tags of a run."""
+    return tag_run(context, run_id, told.tags)
+
+
+@router.delete("/{run_id}", status_code=204)
+def delete_run(context: ContextDep, run_id: str) -> None:
+    """Delete a run that has ended. 409: its search goes on, its test scores are open, or it is the last run."""
+    run_actions.delete_run(context, run_id)
 
 
 @router.get("/{run_id}/request")

@@ -1,7 +1,7 @@
 """An archive from outside: hostile until every hash and every line of it have been checked."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
@@ -33,9 +33,10 @@ from app.results.archive.container import (
     Container,
     open_container,
 )
-from app.results.archive.logged_records import LoggedExperimentRecord, LoggedRunRecord
 from app.results.archive.records import (
     ExperimentRecord,
+    LoggedExperimentRecord,
+    LoggedRunRecord,
     Manifest,
     PredictionsRecord,
     RunFigureRecord,
@@ -107,14 +108,12 @@ class Archive:
 
     def run_figures(self) -> Iterator[RunFigureRecord]:
         """Yield what their figures show."""
-        for number, line in enumerate(self._lines(RUN_FIGURES), start=1):
-            place = f"{RUN_FIGURES}, line {number}"
-            yield _record(RunFigureRecord, _parsed(line, place), place)
+        yield from self._records(RUN_FIGURES, RunFigureRecord)
 
     def predictions(self, task: TaskKind, split: Split = Split.VALIDATION) -> Iterator[tuple[str, Predictions]]:
         """Yield run and predictions, one run at a time; none where the export has none of the split."""
         name = PREDICTIONS if split is Split.VALIDATION else SEALED_PREDICTIONS
-        for run, parts in groupby(self._later(name, PredictionsRecord), key=lambda record: record.run):
+        for run, parts in groupby(self._records(name, PredictionsRecord), key=lambda record: record.run):
             try:
                 yield run, joined(parts, task, split)
             except ValueError as error:
@@ -122,14 +121,14 @@ class Archive:
 
     def sealed_scores(self) -> Iterator[SealedScoreRecord]:
         """Yield what runs scored on test rows, sealed."""
-        yield from self._later(SEALED_SCORES, SealedScoreRecord)
+        yield from self._records(SEALED_SCORES, SealedScoreRecord)
 
     def openings(self) -> Iterator[OpeningRecord]:
         """Yield the choices that were opened, the first first."""
-        yield from self._later(OPENINGS, OpeningRecord)
+        yield from self._records(OPENINGS, OpeningRecord)
 
-    def _later(self, name: str, kind: type[R]) -> Iterator[R]:
-        """Yield the records of a member that an export may lack."""
+    def _records(self, name: str, kind: type[R]) -> Iterator[R]:
+        """Yield the records of a member; none where an export of an earlier version lacks it."""
         lines = self._lines(name) if name in self.manifest.members else iter(())
         for number, line in enumerate(lines, start=1):
             place = f"{name}, line {number}"
@@ -189,35 +188,24 @@ class Archive:
 
     def _check_run_figures(self, runs: dict[str, int]) -> int:
         """Return how many there are."""
-        seen: set[tuple[str, str]] = set()
-        for figure in self.run_figures():
-            key = (_run_of(figure.run, runs, RUN_FIGURES), figure.slug)
-            if key in seen:
-                raise InvalidError(f"{RUN_FIGURES} has a figure of a run twice. {ADVICE}")
-            seen.add(key)
-        return len(seen)
+        keys = ((_run_of(one.run, runs, RUN_FIGURES), one.slug) for one in self.run_figures())
+        return _count_distinct(keys, f"{RUN_FIGURES} has a figure of a run")
 
     def _check_predictions(self, experiment: ExperimentRecord, runs: dict[str, int]) -> int:
         """Return of how many runs there are predictions, on either split."""
         n = 0
         for split in Split:
-            seen: set[str] = set()
-            for run, _ in self.predictions(experiment.config.task, split):
-                if _run_of(run, runs, PREDICTIONS) in seen:
-                    raise InvalidError(f"The file has the {split} predictions of a run twice. {ADVICE}")
-                seen.add(run)
-            n += len(seen)
+            found = self.predictions(experiment.config.task, split)
+            of_runs = (_run_of(run, runs, PREDICTIONS) for run, _ in found)
+            n += _count_distinct(of_runs, f"The file has the {split} predictions of a run")
         return n
 
     def _check_sealed(self, runs: dict[str, int]) -> int:
         """Return how many scores there are."""
-        seen: set[str] = set()
-        for score in self.sealed_scores():
-            if _run_of(score.run, runs, SEALED_SCORES) in seen:
-                raise InvalidError(f"{SEALED_SCORES} has the score of a run twice. {ADVICE}")
-            seen.add(score.run)
+        of_runs = (_run_of(score.run, runs, SEALED_SCORES) for score in self.sealed_scores())
+        n = _count_distinct(of_runs, f"{SEALED_SCORES} has the score of a run")
         check_openings(self.openings(), {run.position for run in self.runs()}, ADVICE)
-        return len(seen)
+        return n
 
     def _lines(self, name: str) -> Iterator[bytes]:
         rest = b""
@@ -264,6 +252,16 @@ def _check_grid(experiment: ExperimentRecord, run: RunRecord) -> None:
     for (field, values), value in zip(experiment.grid.items(), of_run, strict=True):
         if value is not None and value not in [cell(one) for one in values]:
             raise InvalidError(f"A run in {RUNS} has a {field} that is not among those of the grid. {ADVICE}")
+
+
+def _count_distinct(keys: Iterable[Hashable], twice: str) -> int:
+    """Count keys; raise InvalidError, whose sentence begins so, where one comes twice."""
+    seen: set[Hashable] = set()
+    for key in keys:
+        if key in seen:
+            raise InvalidError(f"{twice} twice. {ADVICE}")
+        seen.add(key)
+    return len(seen)
 
 
 def _run_of(run_id: str, runs: dict[str, int], name: str) -> str:

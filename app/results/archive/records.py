@@ -19,9 +19,11 @@ from app.db.config import RunConfig, TrainingConfig, renamed
 from app.db.hub_tasks import HubName
 from app.db.models import AttemptOutcome, DatasetOrigin, ExperimentOrigin, FailureCause, RunStatus, Split
 from app.db.options.regularization import Zeta
-from app.db.run_results import MAX_LAYERS, Measure, Reason, RunResults
+from app.db.reported_config import MAX_SETTINGS, ReportedConfig, ReportedRunConfig, Scalar, Word
+from app.db.run_results import MAX_LAYERS, LayerValues, Learning, Measure, Reason, RunResults
 from app.db.study import Search
 from app.db.types import Count, Number
+from app.results.logged_config import MAX_FIELDS
 from app.training.grid_expansion import Grid
 from isoscope.files.columns import Column
 from isoscope.files.division import Division
@@ -239,3 +241,40 @@ class PredictionsRecord(Record):
         if len(lengths) > 1:
             raise ValueError(f"expected columns of one length, got lengths {lengths}")
         return self
+
+
+SAID = {*Learning.model_fields, "metrics", "metric_reasons", "n_validation", "by_layer", "by_layer_n", "further"}
+"""Of results, what a script says, or what is found out of what it logged."""
+
+
+class LoggedExperimentRecord(ExperimentRecord):
+    """What the runs of an experiment share that a user's script logged."""
+
+    config: ReportedConfig  # type: ignore[assignment]
+    grid: dict[Word, list[Scalar | list[Scalar]]] = Field(max_length=MAX_FIELDS)
+    study: None
+
+
+class LoggedResults(RunResults):
+    """What a user's script said of how its run ended, and nothing that only a worker says."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    by_layer: dict[Measure, LayerValues]
+    by_layer_n: dict[Measure, Count | None]
+    further: dict[Word, Scalar] = Field(max_length=MAX_SETTINGS)
+
+    @model_validator(mode="after")
+    def _of_a_script(self) -> Self:
+        if unknown := self.model_fields_set - SAID:
+            raise ValueError(f"expected what a script says of its run, got {', '.join(sorted(unknown))}")
+        return self
+
+
+class LoggedRunRecord(RunRecord):
+    """A run that a user's script logged: no default stands in for what it did not say."""
+
+    NEEDED = ("metric_reasons", "by_layer", "by_layer_n", "further")
+
+    config: ReportedRunConfig  # type: ignore[assignment]
+    results: LoggedResults | None

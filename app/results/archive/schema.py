@@ -6,9 +6,10 @@ from typing import Any
 from pydantic.json_schema import models_json_schema
 
 from app.results.archive import container
-from app.results.archive.logged_records import LoggedExperimentRecord, LoggedRunRecord
 from app.results.archive.records import (
     ExperimentRecord,
+    LoggedExperimentRecord,
+    LoggedRunRecord,
     Manifest,
     PredictionsRecord,
     Record,

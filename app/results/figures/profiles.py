@@ -139,7 +139,6 @@ def _profile_line(sweep: Sweep, setting: Setting, one: Profile, drawn: Sequence[
         y=one.mean,
         mode="lines",
         line={"color": legend.colour(sweep, setting), "dash": legend.dash(sweep, setting), "width": 1.1},
-        opacity=1 if len(drawn) <= MOST_BANDS else 0.75,
         **legend.entry(sweep, setting, drawn),
         customdata=one.std,
         hovertemplate=f"{legend.whole(sweep, setting)}<br>dimension %{{x:,}}"
@@ -216,8 +215,8 @@ def _depth_line(
         y=[one.mean if one else None for one in layers],
         error_y={
             "array": [one.half_width if one else None for one in layers],
-            "color": palette.faded(colour, 0.6),
-            "thickness": 1.2,
+            "color": colour,
+            "thickness": 0.8,
             "width": 3,
         },
         mode="lines+markers",

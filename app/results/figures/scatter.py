@@ -1,279 +1,312 @@
-"""Performance by isotropy and by lambda, isotropy by silhouette: means over seeds with error bars."""
+"""Scatters of settings: any quantity by any other, in panels and colors by further ones, with error bars."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from math import log10
 from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 
+from app.db.models import Run
 from app.figures import palette
-from app.figures.figure import Figure, Table, plot, thinned
+from app.figures.axes import log_axis
+from app.figures.figure import Cell, Figure, plain, plot, thinned
+from app.figures.labels import heading
 from app.results.figures import legend, scatter_traces
-from app.results.figures.legend import Colouring
-from app.results.figures.scatter_traces import Mark, Ranges, interval
-from app.results.labels import SCALES, MetricRange, by_scripts, texts
-from app.results.points import (
-    Point,
-    Trivial,
-    averaged,
-    cells,
-    empty,
-    finished,
-    given_up,
-    how_many,
-    points_of,
-    scored,
-    table,
-    unscored,
+from app.results.figures.scatter_points import (
+    MOST_PANELS,
+    USUAL,
+    Scatter,
+    ScatterPoint,
+    ScatterStyle,
+    is_positive,
 )
-from app.results.statistics.estimate import Error, Estimate, by_seed, estimate
-from app.results.sweep import Sweep
-from isoscope.core.formatting import count, number, plural, short
+from app.results.figures.scatter_traces import Mark, Ranges, Shades, interval
+from app.results.points import Trivial, empty, finished
+from app.results.quantities import PERFORMANCE, Quantity, Readings, value_words
+from app.results.run_set import LAM, REGULARIZER, order
+from app.results.statistics.estimate import Estimate
+from app.results.sweep import Sweep, cell_text
+from isoscope.core.formatting import number, plural
 
-MAX_NAMED = 5
 WIDEST_STEP = 0.5
-"""Of the step from one λ to the next, what its points take up side by side."""
+"""Of the step from one value to the next, what its points take up side by side."""
 MOST_TICKS = 15
-"""Of an axis of λ: of more values some are told by pointing alone."""
+"""Of an axis at equal steps: of more values some are told by pointing alone."""
+LONGEST_TICK = 24
+LONGEST_TITLE = 44
+MOST_COLUMNS = 4
 
 
-class ScatterStyle(NamedTuple):
-    """How the scatters of a sweep are wanted."""
+def scatter(
+    sweep: Sweep, metric: str, style: ScatterStyle = USUAL, readings: Readings | None = None, *, slug: str = "scatter"
+) -> Figure:
+    """Return the scatter of a style. ``metric`` names one of ``SCALES``.
 
-    seeds: bool = False
-    """The runs behind the means, too."""
-    error: Error = Error.CI95
-    colour: str = ""
-    """What colors stand for: one of ``colouring.choices``; else the usual."""
-
-
-USUAL = ScatterStyle()
-
-
-def isotropy_performance(sweep: Sweep, metric: str, look: ScatterStyle = USUAL) -> Figure:
-    """Performance over IsoScore*, one point for each setting. ``metric`` names one of ``SCALES``."""
-    points = points_of(sweep, [run for run in scored(sweep) if run.isoscore_star is not None], look.error)
-    trivial = Trivial.from_runs(sweep, finished(sweep))
-    first = f"IsoScore★ is {by_scripts(sweep.runs, 'of the validation tokens')}. "
+    Raises InvalidError of ``x``, ``y``, ``colour`` or ``facet``.
+    """
+    wanted = Scatter(sweep, metric, style, readings)
+    above = wanted.y.name
+    left_out = wanted.left_out()
     return Figure(
-        slug="isotropy",
-        title="Performance by isotropy",
-        caption=_scatter_caption(sweep, points, look.error, first, "on both axes ", trivial) + _left_out(sweep),
-        table=table(sweep, points, look.error, trivial, seeds=look.seeds),
-        draw=partial(_draw_isotropy, sweep, points, SCALES[metric], look, trivial),
-        empty=None if points else _left_out(sweep).strip() or empty(sweep),
+        slug=slug,
+        title=f"{above[0].upper() if above[0].isascii() else above[0]}{above[1:]} by {wanted.x.name}",
+        caption=f"{wanted.caption()}{left_out}" if wanted.points else "",
+        table=wanted.table(),
+        draw=partial(_draw, wanted),
+        empty=None if wanted.points else left_out.strip() or empty(sweep),
+        wide=wanted.facet is not None,
     )
 
 
-def lambda_performance(sweep: Sweep, metric: str, look: ScatterStyle = USUAL) -> Figure:
-    """Performance over λ at equal steps, λ = 0 marked."""
-    points = points_of(sweep, scored(sweep), look.error)
-    first = "" if sweep.searched else "λ values are equally spaced. "
-    trivial = Trivial.from_runs(sweep, finished(sweep))
-    return Figure(
-        slug="lambda",
-        title="Performance by λ",
-        caption=_scatter_caption(sweep, points, look.error, first, "", trivial) + unscored(sweep),
-        table=table(sweep, points, look.error, trivial, seeds=look.seeds),
-        draw=partial(_draw_lambda, sweep, points, SCALES[metric], look, trivial),
-        empty=None if points else empty(sweep),
-    )
+@dataclass(frozen=True)
+class Axis:
+    """An axis: values at their distances, at those of their logarithms, or one step from each other."""
+
+    quantity: Quantity
+    log: bool
+    steps: Mapping[Cell, float]
+    """Places of values at equal steps; empty where they keep their distances."""
+
+    @classmethod
+    def over(cls, wanted: Scatter, quantity: Quantity, scale: str, points: Sequence[ScatterPoint]) -> "Axis":
+        """The axis of some points: words at equal steps, and so λ, unless a search chose it or a scale is given."""
+        values = set() if quantity.measured else {point.values[quantity.key] for point in points}
+        equal = quantity.key == LAM and not scale and not wanted.sweep.searched
+        if equal or any(isinstance(value, str) for value in values):
+            ordered = sorted(values, key=partial(order, quantity.key))
+            return cls(quantity, False, {value: float(step) for step, value in enumerate(ordered)})
+        return cls(quantity, scale == "log", {})
+
+    def at(self, point: ScatterPoint) -> Estimate:
+        """Where a point stands, before it is moved beside others."""
+        if mean := point.means.get(self.quantity.key):
+            return mean
+        value = point.values[self.quantity.key]
+        return Estimate(self.steps[value] if self.steps else float(value or 0), None, 1)
+
+    def range(self, estimates: Iterable[Estimate], values: Iterable[float]) -> list[float]:
+        """What it reaches from and to, in logarithms where it has these."""
+        drawn = [*estimates]
+        if self.steps:
+            return [-0.5, len(self.steps) - 0.5]
+        if self.log:
+            ends = [*values, *(end for one in drawn for end in (one.mean, *one.ends))]
+            return list(log_axis("", ends)["range"])
+        return scatter_traces.span(drawn, values, self.quantity.within)
+
+    def layout(self, reach: list[float]) -> dict[str, Any]:
+        """The axis as plotly takes it."""
+        if self.log:
+            return log_axis(self.quantity.axis, [10.0**end for end in reach]) | {"range": reach}
+        axis: dict[str, Any] = {"title": {"text": self.quantity.axis}, "range": reach}
+        if not self.steps:
+            return axis
+        ticks = thinned([*self.steps.items()], MOST_TICKS)
+        texts = [plain(cell_text(value), LONGEST_TICK) for value, _ in ticks]
+        return axis | {"tickvals": [place for _, place in ticks], "ticktext": texts}
 
 
-def _scatter_caption(
-    sweep: Sweep, points: Sequence[Point], error: Error, first: str, where: str, trivial: Trivial
-) -> str:
+class Panel(NamedTuple):
+    """What is drawn on one pair of axes."""
+
+    title: str
+    marks: list[Mark]
+    trivial: Trivial
+
+
+class Drawing(NamedTuple):
+    """What panels share."""
+
+    wanted: Scatter
+    x: Axis
+    y: Axis
+    ranges: Ranges
+    shades: Shades | None
+
+
+def _draw(wanted: Scatter) -> go.Figure:
+    style = wanted.style
+    points = [point for point in wanted.points if _has_place(wanted, point)]
     if not points:
-        return ""
-    sizes = [point.performance.n for point in points]
-    lines = " Lines connect settings that differ only in λ." if len(sweep.families) > 1 else ""
-    ring = " Ring and dotted line: λ = 0." if any(point.setting.baseline for point in points) else ""
-    of = f"Points are means over seeds ({how_many(sizes)}); bars {where}are {error.description}."
-    if max(sizes) == 1:
-        of = "Each point is of one seed (n = 1 seed); error bars need two seeds or more."
-    return f"{first}{of}{lines}{ring}{trivial.caption(sweep)}{given_up(sweep, 'Read with care')}"
+        return plot([])
+    x = Axis.over(wanted, wanted.x, style.x_scale, points)
+    y = Axis.over(wanted, wanted.y, style.y_scale, points)
+    groups = _groups(wanted, points)
+    of = {title: _marks(wanted, x, y, alike) for title, alike in groups.items()}
+    marks = [mark for alike in of.values() for mark in alike]
+    runs = [run for mark in marks for run in mark.seeds]
+    reach_y = y.range((mark.y for mark in marks), (value for _, value, _ in runs if value is not None))
+    trivial = {title: _trivial(wanted, alike) for title, alike in groups.items()}
+    if not y.log:
+        for one in trivial.values():
+            reach_y = one.widened(reach_y)
+    reach = Ranges(x.range((mark.x for mark in marks), (value for value, _, _ in runs if value is not None)), reach_y)
+    drawing = Drawing(wanted, x, y, reach, _shades(wanted, marks))
+    return _plot(drawing, [Panel(title, of[title], trivial[title]) for title in of])
 
 
-def _left_out(sweep: Sweep) -> str:
-    """Which finished runs have no place on one of the axes, and the reason of the first."""
-    by_setting = sweep.by_setting(scored(sweep))
-    left_out = [run for runs in by_setting.values() for run in runs if run.isoscore_star is None]
-    if not left_out:
-        return unscored(sweep)
-    named = ", ".join(f"{sweep.label(sweep.setting(run))} seed {run.seed}" for run in left_out[:MAX_NAMED])
-    more = f" and {count(len(left_out) - MAX_NAMED)} more" if len(left_out) > MAX_NAMED else ""
-    return (
-        f"{unscored(sweep)} Not drawn, because IsoScore★ is undefined: {named}{more}. "
-        f"{left_out[0].isoscore_star_reason}"
+def _has_place(wanted: Scatter, point: ScatterPoint) -> bool:
+    style = wanted.style
+    return all(
+        scale != "log" or is_positive(point, one)
+        for one, scale in ((wanted.x, style.x_scale), (wanted.y, style.y_scale))
     )
 
 
-def _draw_isotropy(
-    sweep: Sweep, points: Sequence[Point], scale: MetricRange, look: ScatterStyle, trivial: Trivial
-) -> go.Figure:
-    placed = [(point, point.isotropy) for point in points if point.isotropy is not None]
-    drawn = [
-        Mark(
-            point.setting,
-            isotropy,
-            point.performance,
-            _words(point) + trivial.describe(point.setting),
-            _runs(sweep, point) if look.seeds else (),
-        )
-        for point, isotropy in placed
+def _groups(wanted: Scatter, points: Sequence[ScatterPoint]) -> dict[str, list[ScatterPoint]]:
+    """The points of each panel. Plain training stands in every panel whose setting means nothing to it."""
+    if wanted.facet is None:
+        return {"": list(points)}
+    key = wanted.facet.key
+    values = [None if _is_everywhere(point, key) else point.values[key] for point in points]
+    known = sorted({*values} - {None}, key=partial(order, key))[:MOST_PANELS]
+    return {
+        plain(value_words(key, value), LONGEST_TITLE): [
+            point for point, own in zip(points, values, strict=True) if own in (None, value)
+        ]
+        for value in known
+    } or {"": list(points)}
+
+
+def _is_everywhere(point: ScatterPoint, key: str) -> bool:
+    return point.values[key] is None or (key == REGULARIZER and point.setting.baseline)
+
+
+def _trivial(wanted: Scatter, points: Sequence[ScatterPoint]) -> Trivial:
+    """The trivial predictor of a panel, which is of its own rows where panels are of several data sets."""
+    if wanted.facet is None or PERFORMANCE not in (wanted.x.key, wanted.y.key):
+        return wanted.trivial
+    settings = {point.setting for point in points}
+    return Trivial.from_runs(
+        wanted.sweep, [run for run in finished(wanted.sweep) if wanted.sweep.setting(run) in settings]
+    )
+
+
+def _marks(wanted: Scatter, x: Axis, y: Axis, points: Sequence[ScatterPoint]) -> list[Mark]:
+    """Points at their places; at one of equal steps they stand side by side."""
+    together: dict[float, list[ScatterPoint]] = {}
+    for point in points:
+        together.setdefault(x.at(point).mean if x.steps else 0.0, []).append(point)
+    return [
+        _mark(wanted, x, y, point, WIDEST_STEP / len(here) * (place - (len(here) - 1) / 2) if x.steps else 0.0)
+        for here in together.values()
+        for place, point in enumerate(here)
     ]
-    across = scatter_traces.span(
-        [isotropy for _, isotropy in placed], _known(points, "isoscore_star") if look.seeds else ()
+
+
+def _mark(wanted: Scatter, x: Axis, y: Axis, point: ScatterPoint, aside: float) -> Mark:
+    across, up = x.at(point), y.at(point)
+    if aside:
+        across = Estimate(across.mean + aside, across.half_width, across.n)
+    label = legend.whole(wanted.sweep, point.setting)
+
+    def place(axis: Axis, own: Estimate, run: Run) -> float | None:
+        return wanted.value(axis.quantity, run) if axis.quantity.measured else own.mean
+
+    runs = [
+        (place(x, across, run), value := place(y, up, run), f"{label}, seed {run.seed}: {number(value, 4)}")
+        for run in point.runs
+    ]
+    shade = point.means[wanted.shade.key] if wanted.shade else None
+    return Mark(
+        point.setting,
+        across,
+        up,
+        _words(wanted, point) + wanted.trivial.describe(point.setting),
+        runs if wanted.style.seeds else (),
+        shade.mean if shade else None,
     )
-    ranges = Ranges(across, trivial.widened(_performance_span(points, scale, look)))
-    traces = scatter_traces.traces(Colouring(sweep, look.colour), drawn, ranges)
-    means = [(mark.x.mean, mark.y.mean) for mark in drawn]
-    line = trivial.line(ranges.y, across_range=ranges.x, places=means)
+
+
+def _words(wanted: Scatter, point: ScatterPoint) -> str:
+    means = [(one.key, mean) for one in wanted.measured if (mean := point.means[one.key]) is not None]
+    seeds = plural(means[0][1].n if means else len(point.runs), "seed")
+    return "<br>".join([seeds, *(f"{heading(key)} {interval(mean)}" for key, mean in means)])
+
+
+def _shades(wanted: Scatter, marks: Sequence[Mark]) -> Shades | None:
+    if wanted.shade is None:
+        return None
+    known = [mark.shade for mark in marks if mark.shade is not None] or [0.0]
+    return Shades(wanted.shade.axis, min(known), max(known))
+
+
+def _plot(drawing: Drawing, panels: Sequence[Panel]) -> go.Figure:
+    """Panels in rows of few, on one scale: each column has an axis along, each row one upward."""
+    columns = min(len(panels), MOST_COLUMNS)
+    rows = -(-len(panels) // columns)
+    traces: list[go.Scatter] = []
+    shapes: list[dict[str, Any]] = []
+    notes: list[dict[str, Any]] = []
+    named: set[str] = set()
+    for place, panel in enumerate(panels):
+        row, column = divmod(place, columns)
+        x, y = (axis + (str(number + 1) if number else "") for axis, number in (("x", column), ("y", row)))
+        for trace in _panel_traces(drawing, panel, wide=columns < MOST_COLUMNS):
+            again = trace.name in named and trace.showlegend
+            named |= {trace.name} if trace.showlegend else set()
+            traces.append(trace.update(xaxis=x, yaxis=y, **({"showlegend": False} if again else {})))
+        lines, words = _panel_lines(drawing, panel)
+        titled = {"text": panel.title, "xref": "paper", "x": 0, "xanchor": "left", "yref": "paper", "y": 1,
+                  "yanchor": "bottom", "showarrow": False, "font": {"size": 12}}  # fmt: skip
+        shapes += [_within(x, y, one) if panel.title else one for one in lines]
+        notes += [_within(x, y, one) for one in [*([] if place else words), titled]] if panel.title else words
+    if drawing.shades:
+        steps, told = scatter_traces.bar(drawing.shades)
+        shapes, notes = [*shapes, *steps], [*notes, *told]
+    axes = {f"xaxis{column + 1 if column else ''}": drawing.x.layout(drawing.ranges.x) for column in range(columns)}
+    axes |= {f"yaxis{row + 1 if row else ''}": drawing.y.layout(drawing.ranges.y) for row in range(rows)}
+    for name, axis in axes.items():
+        if columns > 2:
+            axis["title"] = {"text": "" if name[0] == "y" and rows > 1 else getattr(drawing, name[0]).quantity.name}
+    grid = {"rows": rows, "columns": columns, "pattern": "coupled", "xgap": 0.06, "ygap": 0.16}
     return plot(
-        [*traces, *trivial.crosses([(mark.setting, mark.x.mean, mark.y.mean) for mark in drawn])],
+        traces,
         showlegend=any(trace.showlegend for trace in traces),
-        shapes=[*scatter_traces.level(drawn), *line["shapes"]],
-        annotations=line["annotations"],
-        xaxis={"title": {"text": "IsoScore★ (1 is isotropic)"}, "range": ranges.x},
-        yaxis={"title": {"text": scale.title}, "range": ranges.y},
+        shapes=shapes,
+        annotations=notes,
+        **axes,
+        **({"grid": grid} if len(panels) > 1 else {}),
+        **({"margin": {"r": scatter_traces.BAR_ROOM}} if drawing.shades else {}),
     )
 
 
-def _draw_lambda(
-    sweep: Sweep, points: Sequence[Point], scale: MetricRange, look: ScatterStyle, trivial: Trivial
-) -> go.Figure:
-    lams = sorted({point.setting.lam for point in points})
-    searched = sweep.searched
-    places = {lam: lam if searched else float(step) for step, lam in enumerate(lams)}
-    drawn = []
-    for lam, place in places.items():
-        here = [point for point in points if point.setting.lam == lam]
-        width = 0.0 if searched else WIDEST_STEP / len(here)
-        for order, point in enumerate(here):
-            x = place + width * (order - (len(here) - 1) / 2)
-            runs = [(x, y, words) for _, y, words in _runs(sweep, point)] if look.seeds else []
-            words = _words(point) + trivial.describe(point.setting)
-            drawn.append(Mark(point.setting, Estimate(x, None, 1), point.performance, words, runs))
-    room = (0.05 * (lams[-1] - lams[0]) if searched else 0.0) or 0.5
-    across = [places[lams[0]] - room, places[lams[-1]] + room]
-    ranges = Ranges(across, trivial.widened(_performance_span(points, scale, look)))
-    traces = scatter_traces.traces(Colouring(sweep, look.colour), drawn, ranges, named=False)
-    means = [(mark.x.mean, mark.y.mean) for mark in drawn]
-    line = trivial.line(ranges.y, across_range=ranges.x, places=means)
-    return plot(
-        [*traces, *trivial.crosses([(mark.setting, mark.x.mean, mark.y.mean) for mark in drawn])],
-        showlegend=any(trace.showlegend for trace in traces),
-        annotations=line["annotations"],
-        shapes=[*scatter_traces.level(drawn), *line["shapes"], *_upright(places)],
-        xaxis={"title": {"text": "λ (below 0 less isotropy, above 0 more)"}, "range": ranges.x,
-               **({} if searched else _ticks(lams))},
-        yaxis={"title": {"text": scale.title}, "range": ranges.y},
-    )  # fmt: skip
+def _within(x: str, y: str, drawn: dict[str, Any]) -> dict[str, Any]:
+    """A shape or words of a panel, beside its axes in place of those of the whole plot."""
+    refs = (("xref", x), ("yref", y))
+    return drawn | {ref: f"{axis} domain" if drawn.get(ref) == "paper" else axis for ref, axis in refs}
 
 
-def _ticks(lams: Sequence[float]) -> dict[str, list[Any]]:
-    """Values of λ at equal steps."""
-    ticks = thinned(range(len(lams)), MOST_TICKS)
-    return {"tickvals": list(ticks), "ticktext": [short(lams[tick]) for tick in ticks]}
+def _panel_traces(drawing: Drawing, panel: Panel, *, wide: bool) -> list[go.Scatter]:
+    wanted, marks = drawing.wanted, panel.marks
+    traces = scatter_traces.traces(
+        wanted.colouring,
+        marks,
+        drawing.ranges,
+        logs=(drawing.x.log, drawing.y.log),
+        named=wide and LAM not in (wanted.x.key, wanted.y.key),
+        shades=drawing.shades,
+    )
+    return [*traces, *panel.trivial.crosses([(mark.setting, mark.x.mean, mark.y.mean) for mark in marks])]
 
 
-def _upright(places: Mapping[float, float]) -> list[dict[str, Any]]:
+def _panel_lines(drawing: Drawing, panel: Panel) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Lines across a panel at what plain training and the trivial predictor have, and words on them."""
+    level = scatter_traces.level(panel.marks)
+    upright = _upright(drawing.x.steps) if drawing.x.quantity.key == LAM else []
+    if drawing.wanted.y.key != PERFORMANCE or drawing.y.log:
+        return [*level, *upright], []
+    means = [(log10(mark.x.mean) if drawing.x.log else mark.x.mean, mark.y.mean) for mark in panel.marks]
+    line = panel.trivial.line(drawing.ranges.y, across_range=drawing.ranges.x, places=means)
+    return [*level, *line["shapes"], *upright], line["annotations"]
+
+
+def _upright(places: Mapping[Cell, float]) -> list[dict[str, Any]]:
     """A dotted line at λ = 0, where that is among the values of λ."""
     if 0 not in places:
         return []
     style = {"width": 1, "dash": "dot", "color": palette.QUIET}
     return [{"type": "line", "x0": places[0], "x1": places[0], "yref": "paper", "y0": 0, "y1": 1, "line": style,
              "layer": "below"}]  # fmt: skip
-
-
-def _performance_span(points: Sequence[Point], scale: MetricRange, look: ScatterStyle) -> list[float]:
-    runs = _known(points, "performance") if look.seeds else ()
-    return scatter_traces.span([point.performance for point in points], runs, (scale.low, scale.high))
-
-
-def _known(points: Sequence[Point], column: str) -> list[float]:
-    return [value for point in points for run in point.runs if (value := getattr(run, column)) is not None]
-
-
-def _runs(sweep: Sweep, point: Point) -> list[tuple[float | None, float | None, str]]:
-    """Where the runs of a point lie; one without an IsoScore* lies nowhere on that axis."""
-    label = legend.whole(sweep, point.setting)
-    return [
-        (run.isoscore_star, run.performance, f"{label}, seed {run.seed}: {number(run.performance, 4)}")
-        for run in point.runs
-    ]
-
-
-def _words(point: Point) -> str:
-    isotropy = f"<br>IsoScore★ {interval(point.isotropy)}" if point.isotropy else ""
-    return f"{plural(point.performance.n, 'seed')}<br>performance {interval(point.performance)}{isotropy}"
-
-
-SILHOUETTE = "silhouette"
-
-
-def isotropy_silhouette(sweep: Sweep, found: Mapping[str, Mapping[str, Any]], look: ScatterStyle = USUAL) -> Figure:
-    """A point for each setting. ``found`` is, by run, what ``Run.results`` has of the silhouette by layer."""
-    drawn = _marks(sweep, found, look.error)
-    rows = min((one["n"] for one in found.values() if one.get("n") is not None), default=None)
-    return Figure(
-        slug=SILHOUETTE,
-        title="Silhouette by isotropy",
-        caption=_silhouette_caption(sweep, drawn, rows, look.error) if drawn else "",
-        table=Table(
-            [*sweep.columns, "seeds", *(f"{measure}_{column}" for measure in ("isoscore_star", SILHOUETTE)
-                                       for column in ("mean", look.error.column))],
-            [[*sweep.cells(mark.setting), mark.y.n, *cells(mark.x), *cells(mark.y)] for mark in drawn],
-        ),
-        draw=partial(_draw, sweep, drawn, look.colour),
-        empty=None if drawn else _empty(sweep, found),
-    )  # fmt: skip
-
-
-def _marks(sweep: Sweep, found: Mapping[str, Mapping[str, Any]], error: Error) -> list[Mark]:
-    """Means over the runs that have both values."""
-    drawn = []
-    for setting, runs in sweep.by_setting(sweep.runs).items():
-        both = [
-            (run.seed, run.isoscore_star, found[run.id]["values"][-1])
-            for run in runs
-            if run.isoscore_star is not None and run.id in found and found[run.id]["values"][-1] is not None
-        ]
-        if both:
-            x = estimate([*by_seed((seed, isotropy) for seed, isotropy, _ in both).values()], error)
-            y = estimate([*by_seed((seed, silhouette) for seed, _, silhouette in both).values()], error)
-            words = f"{plural(y.n, 'seed')}<br>IsoScore★ {interval(x)}<br>silhouette {interval(y)}"
-            drawn.append(Mark(setting, x, y, words))
-    return drawn
-
-
-def _silhouette_caption(sweep: Sweep, drawn: Sequence[Mark], rows: int | None, error: Error) -> str:
-    behind = f" of {texts(sweep.runs, rows)}" if rows is not None else ""
-    silhouette = by_scripts(sweep.runs, f"of the last layer’s sentence vectors{behind} by their labels")
-    lines = " Lines connect settings that differ only in λ." if len(sweep.families) > 1 else ""
-    star = by_scripts(sweep.runs, "of the validation tokens of all layers")
-    return (
-        f"IsoScore★ is {star}; the silhouette, from −1 to 1, is {silhouette}: high if classes are well separated. "
-        f"{averaged([mark.y.n for mark in drawn], error)}{lines}"
-    )
-
-
-def _empty(sweep: Sweep, found: Mapping[str, Mapping[str, Any]]) -> str:
-    reasons = [reason for one in found.values() for reason in one.get("reasons", []) if reason]
-    if reasons:
-        return f"No run has both values: {reasons[-1]}"
-    if all(run.status.final for run in sweep.runs):
-        return "No run has both an IsoScore★ and a silhouette."
-    return "The first point appears here when the first run has finished."
-
-
-def _draw(sweep: Sweep, drawn: Sequence[Mark], colour: str) -> go.Figure:
-    ranges = Ranges(scatter_traces.span(mark.x for mark in drawn), scatter_traces.span(mark.y for mark in drawn))
-    traces = scatter_traces.traces(Colouring(sweep, colour), drawn, ranges)
-    return plot(
-        traces,
-        showlegend=any(trace.showlegend for trace in traces),
-        shapes=scatter_traces.level(drawn),
-        xaxis={"title": {"text": "IsoScore★ (1 is isotropic)"}, "range": ranges.x},
-        yaxis={"title": {"text": "Silhouette of the last layer"}, "range": ranges.y},
-    )

@@ -4,7 +4,7 @@ As many traces as colors, not as points: a thousand runs are drawn as fast as te
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from math import inf
+from math import inf, log10
 from typing import Any, NamedTuple, TypeVar
 
 import plotly.graph_objects as go
@@ -16,12 +16,14 @@ from app.results.figures import legend
 from app.results.figures.legend import LAMBDA, Colouring
 from app.results.statistics.estimate import Estimate
 from app.results.sweep import Family, Setting, Sweep
-from isoscope.core.formatting import short, with_error
+from isoscope.core.formatting import number, short, with_error
 
 MOST_NAMED = 24
 """Points of which any but plain training is named; of more λ is told by pointing at them and by the legend."""
 MOST_ENTRIES = 8
 SIZE, RING, RUN = 11, 19, 6
+SHADES, BAR_STEPS = 11, 33
+"""Places of the scale of what is measured, from which plotly mixes the others, and steps of the bar beside it."""
 EDGE = 0.03
 """What an axis shows beyond the bounds of its quantity, for marks that lie on them."""
 Key = TypeVar("Key", bound=Hashable)
@@ -37,6 +39,16 @@ class Mark(NamedTuple):
     words: str
     seeds: Sequence[tuple[float | None, float | None, str]] = ()
     """The runs behind it: where they lie, and what is told of them."""
+    shade: float | None = None
+    """What its color stands for where that is measured."""
+
+
+class Shades(NamedTuple):
+    """Colors that stand for a number, told by a bar beside the plot."""
+
+    title: str
+    low: float
+    high: float
 
 
 class Ranges(NamedTuple):
@@ -46,19 +58,31 @@ class Ranges(NamedTuple):
     y: list[float]
 
 
-def traces(colouring: Colouring, marks: Sequence[Mark], ranges: Ranges, *, named: bool = True) -> list[go.Scatter]:
+def traces(
+    colouring: Colouring,
+    marks: Sequence[Mark],
+    ranges: Ranges,
+    *,
+    logs: tuple[bool, bool] = (False, False),
+    named: bool = True,
+    shades: Shades | None = None,
+) -> list[go.Scatter]:
     """Lines by family below, then runs, a ring around plain training, means, and a legend.
 
-    Means are ``named`` by their λ where there is room, unless an axis tells it.
+    Means are ``named`` by their λ where there is room, unless an axis tells it. With ``shades`` a bar tells colors.
+    ``logs`` says which of both axes are logarithmic, with ranges in logarithms.
     """
-    names = _names(marks, ranges) if named else []
-    told = not named or sum(len(one.x) for one in names) == len(marks)
-    coloured = _gathered(marks, lambda mark: colouring.colour(mark.setting))
+    names = _names(marks, ranges, logs) if named else []
+    told = shades is not None or not named or sum(len(one.x) for one in names) == len(marks)
+    coloured = _gathered(marks, lambda mark: palette.QUIET if shades else colouring.colour(mark.setting))
+    shaded = [mark for mark in marks if shades and mark.shade is not None]
+    unshaded = coloured if not shaded else {palette.QUIET: [mark for mark in marks if mark.shade is None]}
     return [
         *_paths(colouring, marks),
         *(_seeds(alike, colour) for colour, alike in coloured.items() if any(mark.seeds for mark in alike)),
         *_rings([mark for mark in marks if mark.setting.baseline]),
-        *(_means(alike, colour, colouring.sweep) for colour, alike in coloured.items()),
+        *(_means(alike, colour, colouring.sweep) for colour, alike in unshaded.items() if alike),
+        *([_shaded(shaded, shades, colouring.sweep)] if shades and shaded else []),
         *names,
         *_legend(colouring, marks, told=told),
     ]
@@ -122,7 +146,7 @@ def _path(lines: Sequence[Sequence[Mark]], colour: str) -> go.Scatter:
         x=[x for x, _ in places[:-1]],
         y=[y for _, y in places[:-1]],
         mode="lines",
-        line={"color": palette.faded(colour, 0.5), "width": 1},
+        line={"color": colour, "width": 0.8},
         showlegend=False,
         hoverinfo="skip",
     )
@@ -159,32 +183,85 @@ def _means(marks: Sequence[Mark], colour: str, sweep: Sweep) -> go.Scatter:
     )
 
 
-def _names(marks: Sequence[Mark], ranges: Ranges) -> list[go.Scatter]:
+def _shaded(marks: Sequence[Mark], shades: Shades, sweep: Sweep) -> go.Scatter:
+    """Means in colors along an order."""
+    steps = [step / (SHADES - 1) for step in range(SHADES)]
+    trace = _means(marks, palette.QUIET, sweep)
+    trace.marker.update(
+        color=[mark.shade for mark in marks],
+        cmin=shades.low,
+        cmax=shades.high,
+        colorscale=[[step, palette.in_order(step)] for step in steps],
+    )
+    for bars in (trace.error_x, trace.error_y):
+        bars.color = palette.QUIET
+    return trace
+
+
+BAR = (1.02, 1.035)
+"""Of the width of the plot, beyond it."""
+BAR_ROOM = 92
+"""Pixels that the bar takes with its numbers."""
+
+
+def bar(shades: Shades) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The bar that tells colors along an order, as shapes and words beside the plot.
+
+    That of plotly sets style attributes, which the policy of pages forbids.
+    """
+    steps = [
+        {"type": "rect", "xref": "paper", "yref": "paper", "x0": BAR[0], "x1": BAR[1], "y0": step / BAR_STEPS,
+         "y1": min((step + 1.5) / BAR_STEPS, 1), "line": {"width": 0},
+         "fillcolor": palette.in_order(step / (BAR_STEPS - 1))}
+        for step in range(BAR_STEPS)
+    ]  # fmt: skip
+    words = {"xref": "paper", "yref": "paper", "showarrow": False, "xanchor": "left", "font": {"size": 12}}
+    numbers = [
+        words
+        | {
+            "x": BAR[1],
+            "y": share,
+            "yanchor": anchor,
+            "text": number(shades.low + share * (shades.high - shades.low), 2),
+        }
+        for share, anchor in ((0, "bottom"), (0.5, "middle"), (1, "top"))
+    ]
+    title = words | {"x": BAR[1], "xshift": 44, "y": 0.5, "yanchor": "middle", "textangle": 90, "text": shades.title}
+    return steps, [*numbers, title]
+
+
+def _names(marks: Sequence[Mark], ranges: Ranges, logs: tuple[bool, bool]) -> list[go.Scatter]:
     """The λ of points beside them where there is room, that of plain training first; what else varies, colors tell."""
     if len(marks) > MOST_NAMED:
         marks = [mark for mark in marks if mark.setting.baseline][:1]
     ordered = sorted(marks, key=lambda mark: not mark.setting.baseline)
-    points = [
-        Named(mark.x.mean, mark.y.mean, mark.x.half_width or 0, mark.y.half_width or 0,
-              f"λ = {short(mark.setting.lam)}")
-        for mark in ordered
-    ]  # fmt: skip
+    points = []
+    for mark in ordered:
+        (x, x_bar), (y, y_bar) = (_shown(one, log=log) for one, log in zip((mark.x, mark.y), logs, strict=True))
+        points.append(Named(x, y, x_bar, y_bar, f"λ = {short(mark.setting.lam)}"))
     found = positions(points, ranges.x, ranges.y)
-    placed = [(point, where) for point, where in zip(points, found, strict=True) if where]
+    placed = [(mark, point, where) for mark, point, where in zip(ordered, points, found, strict=True) if where]
     if not placed:
         return []
     return [
         go.Scatter(
-            x=[point.x for point, _ in placed],
-            y=[point.y for point, _ in placed],
+            x=[mark.x.mean for mark, _, _ in placed],
+            y=[mark.y.mean for mark, _, _ in placed],
             mode="markers+text",
             marker={"color": "rgba(0, 0, 0, 0)", "size": SIZE},
-            text=[point.name for point, _ in placed],
-            textposition=[where for _, where in placed],
+            text=[point.name for _, point, _ in placed],
+            textposition=[where for _, _, where in placed],
             showlegend=False,
             hoverinfo="skip",
         )
     ]
+
+
+def _shown(found: Estimate, *, log: bool) -> tuple[float, float]:
+    """Where a mean is drawn along an axis, and how far its error bar reaches."""
+    if not log:
+        return found.mean, found.half_width or 0
+    return log10(found.mean), log10(found.ends[1]) - log10(found.mean)
 
 
 def _seeds(marks: Sequence[Mark], colour: str) -> go.Scatter:
@@ -193,7 +270,7 @@ def _seeds(marks: Sequence[Mark], colour: str) -> go.Scatter:
         x=[x for x, _, _ in runs],
         y=[y for _, y, _ in runs],
         mode="markers",
-        marker={"color": colour, "size": RUN, "opacity": 0.55, "symbol": "circle-open"},
+        marker={"color": colour, "size": RUN, "symbol": "circle-open"},
         showlegend=False,
         hovertext=[words for _, _, words in runs],
         hoverinfo="text",

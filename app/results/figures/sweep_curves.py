@@ -254,8 +254,7 @@ def _single(sweep: Sweep, run: Run, curve: Curve) -> go.Scatter:
         x=[step for step, _ in curve],
         y=[value for _, value in curve],
         mode="lines" if len(curve) > 1 else "markers",
-        line={"color": legend.colour(sweep, setting), "width": 0.9},
-        opacity=0.45,
+        line={"color": legend.colour(sweep, setting), "width": 0.6},
         showlegend=False,
         hovertemplate=f"{legend.whole(sweep, setting)}, seed {run.seed}<br>step %{{x:,}}: %{{y:.4g}}<extra></extra>",
     )

@@ -19,6 +19,7 @@ from app.results.across import (
     choose_runs,
     conclude_across,
     draw_across,
+    drawable,
     measured_in_words,
     measured_on,
     offered_of,
@@ -27,9 +28,11 @@ from app.results.across import (
     shown_of,
     summarise,
     sweep_across,
+    told_apart_by,
 )
 from app.results.api.across import TableFile, table_file
-from app.results.figures.legend import Colouring, choices
+from app.results.figures.legend import Colouring
+from app.results.figures.scatter_points import scatter_form
 from app.results.figures.sweep_curves import WINDOWS
 from app.results.labels import SCALES, WATCHED, title_of
 from app.results.run_set import EXPERIMENT, REGULARIZER, SEED, TASK, measured_by, settings
@@ -41,6 +44,7 @@ from app.results.tables.printed import MOST_DECIMALS, printed
 from app.results.tables.summary import Shown
 from app.results.tables.texts import latex, markdown
 from app.training.experiments import list_names
+from app.training.run_actions import RUNS
 from app.web.dependencies import ContextDep
 from app.web.error_responses import status_of
 from app.web.responses import FileKind, figure_file, see
@@ -85,7 +89,7 @@ def show_runs(
 def list_runs(request: Request, context: ContextDep, wanted: RunQueryDep) -> Response:
     """The runs that are searched for one by one, sorted and in pages."""
     table = read_table(context, wanted, "/compare/runs/list", back="across")
-    shown = {"table": table, "compared": f"/compare/runs{encoded(RunQuery(table.query.q))}"}
+    shown = {"table": table, "runs": RUNS, "compared": f"/compare/runs{encoded(RunQuery(table.query.q))}"}
     status = status_of(table.problem) if table.problem else 200
     return templates.TemplateResponse(request, "results/compare_run_list.html", shown, status_code=status)
 
@@ -154,11 +158,13 @@ def _shown(context: Context, chosen: Chosen, query: AcrossQuery, look: SweepQuer
 def _figures(context: Context, chosen: Chosen, on: str, look: SweepQuery) -> dict[str, Any]:
     """The scatters with what they are drawn by, and what the runs say, as on the page of an experiment."""
     sweep = sweep_across(chosen, on)
+    apart = told_apart_by(chosen, look.scatters[0], look)
+    drawn = sweep_across(chosen, on, apart) if apart else sweep
     return {
         "sweep": sweep,
-        "scatters": [draw_across(context, sweep, slug, look) for slug in look.scatters],
+        "scatters": [draw_across(context, drawn, slug, look) for slug in look.scatters],
         "errors": Error,
-        "choices": choices(sweep),
+        "form": scatter_form(sweep, measured_by(sweep.runs[0]).metric, look.look, drawable(chosen.gathered)),
         "colouring": Colouring(sweep, look.look.colour),
         "conclusion": conclude_across(context, chosen, on),
         "scale": SCALES[measured_by(sweep.runs[0]).metric],

@@ -10,13 +10,13 @@ from app.context import Context
 from app.db.models import Experiment, ImportStatus
 from app.db.options.regularizers import NAMES, reading
 from app.descriptions import pages as descriptions
-from app.descriptions.pages import Action, Noun
 from app.descriptions.service import Shelf, known_tags
 from app.figures.labels import head
 from app.results.api.experiments import export_of
 from app.results.conclusion.conclusion import read_conclusion
 from app.results.exchange import cancel_import, create_import, export_experiment, get_import, list_imports
-from app.results.figures.legend import Colouring, choices
+from app.results.figures.legend import Colouring
+from app.results.figures.scatter_points import scatter_form
 from app.results.figures.study import outcome_of
 from app.results.figures.sweep_curves import WINDOWS
 from app.results.labels import SCALES, WATCHED, title_of
@@ -27,20 +27,12 @@ from app.results.search.listing import Narrowing, RunQuery, list_summaries
 from app.results.statistics.estimate import Error
 from app.results.sweep import Sweep, cell, cell_text
 from app.results.sweep_figures import FIGURES, SECTIONS, SweepDep, all_figures, by_section, offered, read_figure
-from app.training.experiments import (
-    cancel_experiment,
-    delete_experiment,
-    describe_experiment,
-    get_experiment,
-    get_experiment_alone,
-)
-from app.training.queue_status import list_workers
-from app.training.queue_verbs import retry_experiment
-from app.training.time_left import seconds_left
+from app.training.experiments import delete_experiment, get_experiment, get_experiment_alone
+from app.training.queue_status import list_workers, seconds_left
+from app.training.run_actions import EXPERIMENTS, RUNS
 from app.web.dependencies import ContextDep
 from app.web.error_responses import status_of
-from app.web.responses import FileKind, figure_file, see
-from app.web.tabs import Tab, chosen_tab
+from app.web.responses import FileKind, Tab, chosen_tab, figure_file, see
 from app.web.templating import confirm_deletion, templates
 from isoscope.core.errors import InvalidError, IsoscopeError
 
@@ -121,23 +113,6 @@ MOST_UNFOLDED = 12
 """Rows of the numbers that are shown beside a figure."""
 
 
-EXPERIMENTS = Noun(
-    path="/experiments",
-    title="Experiments",
-    section="experiments",
-    field="experiment",
-    get=get_experiment,
-    describe=describe_experiment,
-    actions={
-        "cancel": Action("Cancel", cancel_experiment),
-        "retry": Action("Retry failed runs", retry_experiment),
-        "delete": Action(
-            "Delete",
-            delete_experiment,
-            warning="This deletes all their runs, curves and results. Data sets stay. It cannot be undone.",
-        ),
-    },
-)
 description_router = descriptions.description_router(EXPERIMENTS)
 
 
@@ -191,7 +166,7 @@ def list_runs(request: Request, context: ContextDep, experiment_id: str, wanted:
     here = f"/experiments/{experiment_id}"
     experiment = get_experiment_alone(context, experiment_id)
     table = _table(context, experiment_id, wanted)
-    shown = {"experiment": experiment, "table": table}
+    shown = {"experiment": experiment, "table": table, "runs": RUNS}
     status = status_of(table.problem) if table.problem else 200
     headers = address(request, here, table.query)
     return templates.TemplateResponse(
@@ -225,13 +200,14 @@ def show_experiment(
             if len(values) > 1
         },
         "table": _table(context, experiment_id, wanted) if tab == "runs" else None,
+        "runs": RUNS,
         "scale": SCALES[config.metric],
         "query": query,
         "scatters": [
             read_figure(context, experiment, slug, query, sweep) for slug in query.scatters if tab == "scatter"
         ],
         "errors": Error,
-        "choices": choices(sweep),
+        "form": scatter_form(sweep, config.metric, query.look),
         "colouring": colouring,
         "split": read_test_split(context, experiment),
         "conclusion": read_conclusion(context, sweep),

@@ -8,7 +8,8 @@ from fastapi.responses import FileResponse, StreamingResponse
 
 from app.context import Context
 from app.db.learning import trivial_score
-from app.db.models import Experiment, Run
+from app.db.models import Experiment, Run, RunStatus
+from app.descriptions.service import known_tags, split_tags
 from app.results.api.runs import csv_of
 from app.results.labels import SCALES, WATCHED, is_of_texts, title_of, weights
 from app.results.run_data import count_predictions, get_model, get_predictions
@@ -42,34 +43,73 @@ from app.training.queue_verbs import (
     retry_experiment,
     retry_run,
 )
+from app.training.run_actions import tag_run
 from app.training.sweep_form import LABELS
 from app.web.dependencies import ContextDep
-from app.web.responses import FileKind, figure_file, file_of, see
+from app.web.error_responses import status_of
+from app.web.responses import FileKind, Tab, chosen_tab, figure_file, file_of, see
 from app.web.templating import templates
+from isoscope.core.errors import InvalidError
 from isotropy.catalog import REGULARIZERS
 
 router = APIRouter(prefix="/runs/{run_id}")
 
 
+TRAINING, LAYERS, RESULTS = Tab("training", "Training"), Tab("layers", "Layers"), Tab("results", "Results")
+LOG, SETTINGS = Tab("log", "Log"), Tab("settings", "Settings")
+
+
+def _tabs(run: Run, predicted: int | None) -> list[Tab]:
+    """The parts of a run's page that have something to show."""
+    filled = {
+        TRAINING: True,
+        LAYERS: bool(layer_table(run.results) or protocols_of(run.results)),
+        RESULTS: bool(run.results or predicted or run.model_sha256),
+        LOG: bool(run.log or run.timeline),
+        SETTINGS: True,
+    }
+    return [tab for tab, shown in filled.items() if shown]
+
+
 @router.get("")
-def show_run(request: Request, context: ContextDep, run_id: str, measure: MeasureQuery = WATCHED[0]) -> Response:
-    """The run and its curves; the page updates itself until the run has ended."""
+def show_run(
+    request: Request, context: ContextDep, run_id: str, tab: str = "", measure: MeasureQuery = WATCHED[0]
+) -> Response:
+    """A part of the run, of one that failed its log; the page updates itself until the run has ended."""
+    return _run_page(request, context, run_id, tab, measure)
+
+
+def _run_page(
+    request: Request,
+    context: Context,
+    run_id: str,
+    tab: str = "",
+    measure: str = "",
+    typed: str | None = None,
+    problem: InvalidError | None = None,
+) -> Response:
+    """The page; with the problem of tags that were refused, as they were typed."""
     run = get_run(context, run_id)
     config = run.config
     measure = measure if measure in WATCHED else WATCHED[0]
+    predicted = count_predictions(context, run_id)
+    tabs = _tabs(run, predicted)
+    tab = chosen_tab(tabs, tab, LOG.slug if run.status is RunStatus.FAILED and LOG in tabs else "")
     shown = {
         "run": run,
         "name": whole_name(run),
         "scale": SCALES[config.metric],
         "scales": SCALES,
         "methods": {REGULARIZERS[name]: lam for name, lam in weights(config)},
-        "figures": run_figures(context, run, measure),
+        "tabs": tabs,
+        "tab": tab,
+        "figures": run_figures(context, run, measure, tab),
         "measure": measure,
         "of_texts": is_of_texts(measure),
         "watched": {slug: title_of(slug) for slug in WATCHED},
         "by_layer": layer_table(run.results),
         "trivial": trivial_score(run),
-        "predicted": count_predictions(context, run_id),
+        "predicted": predicted,
         "details": details_of(run.results),
         "protocols": protocols_of(run.results),
         "configuration": configuration(run.config, find_baseline(context, run)),
@@ -77,8 +117,12 @@ def show_run(request: Request, context: ContextDep, run_id: str, measure: Measur
         "labels": LABELS,
         "outcomes": OUTCOMES,
         "lost": worker_lost(run, list_workers(context)),
+        "known_tags": known_tags(context),
+        "typed": typed,
+        "problem": problem,
     }
-    return templates.TemplateResponse(request, "results/run.html", shown)
+    status = status_of(problem) if problem else 200
+    return templates.TemplateResponse(request, "results/run.html", shown, status_code=status)
 
 
 @router.get("/model.zip")
@@ -119,6 +163,17 @@ def show_figure(
 
 
 buttons_router = APIRouter()
+
+
+@buttons_router.post("/runs/{run_id}/tags")
+def change_tags(request: Request, context: ContextDep, run_id: str, tags: Annotated[str, Form()] = "") -> Response:
+    """Replace the tags of a run, or say what is wrong with them."""
+    try:
+        tag_run(context, run_id, split_tags(tags))
+    except InvalidError as error:
+        return _run_page(request, context, run_id, typed=tags, problem=error)
+    return see(f"/runs/{run_id}")
+
 
 RUN_VERBS = {"cancel": cancel_run, "pause": pause_run, "resume": resume_run, "retry": retry_run}
 EXPERIMENT_VERBS = {

@@ -8,10 +8,10 @@ from typing import Any
 from sqlalchemy import ColumnElement, case, false, func, not_, or_
 
 from app.db.config import TrainingOptions
-from app.db.models import Dataset, Experiment, Run, RunStatus
+from app.db.models import Dataset, Experiment, Run, RunStatus, RunTag
 from app.db.options.option import single_type
 from app.db.options.regularizers import NAMES
-from app.results.search.kinds import Choice, Condition, Day, Flag, Kind, Number, Text, UnreadableError
+from app.results.search.kinds import Choice, Condition, Day, Flag, Kind, Number, Tags, Text, UnreadableError
 from app.results.search.language import Term, Value, read
 from isoscope.core.errors import InvalidError
 from isoscope.core.task import Metric
@@ -54,6 +54,7 @@ FIELDS: Mapping[str, Kind] = {
         metric.value: Number(case((Run.config["metric"].as_string() == metric.value, Run.performance.expression)))
         for metric in Metric
     },
+    "tag": Tags(Run.id.expression, RunTag.run_id.expression, RunTag.tag.expression),
     "launched": Day(Experiment.created_at.expression),
 }
 """By name; of runs joined with their experiment and its data set. A metric is the performance of runs that have it."""

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from operator import eq, ge, gt, le, lt
 from typing import Any, Protocol
 
-from sqlalchemy import ColumnElement, and_, func
+from sqlalchemy import ColumnElement, and_, func, select
 
 Condition = ColumnElement[bool]
 
@@ -62,6 +62,30 @@ class Text:
         else:
             found = func.lower(self.text) == func.lower(value)
         return found if self.exactly is None else found | (self.exactly == value)
+
+
+@dataclass(frozen=True)
+class Tags:
+    """Words in a table of their own: one of them has a part, or with ``=`` one of them is it, whatever the case."""
+
+    row: ColumnElement[Any]
+    of_row: ColumnElement[Any]
+    """The row of a word."""
+    word: ColumnElement[Any]
+    operators: Sequence[str] = (":", "=")
+
+    @property
+    def column(self) -> ColumnElement[Any]:
+        """The first of the words in alphabetical order."""
+        return select(func.min(func.lower(self.word))).where(self.of_row == self.row).scalar_subquery()
+
+    def condition(self, operator: str, value: str) -> Condition:
+        """Rows with such a word, or with none."""
+        own = select(self.word).where(self.of_row == self.row)
+        if value.lower() in NOTHING and operator == ":":
+            return ~own.exists()
+        part = self.word.icontains(value, autoescape=True)
+        return own.where(part if operator == ":" else func.lower(self.word) == func.lower(value)).exists()
 
 
 @dataclass(frozen=True)

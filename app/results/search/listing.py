@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Float, Select, Text, and_, case, cast, func, select
-from sqlalchemy import cast as sql_cast
 from sqlalchemy.orm import Session, raiseload, selectinload
 
 from app.context import MAX_PAGE, PAGE_ROWS, Context
@@ -90,7 +89,8 @@ def wanted_runs(q: str, experiment_id: str | None = None) -> list[Condition]:
 def _runs() -> Select[Run]:
     # Read once each, not again in every row of a run of theirs.
     with_experiment = selectinload(Run.experiment).joinedload(Experiment.dataset)
-    return select(Run).join(Run.experiment).join(Experiment.dataset).options(with_experiment, *IN_A_LIST)
+    read = with_experiment, selectinload(Run.tags), *IN_A_LIST
+    return select(Run).join(Run.experiment).join(Experiment.dataset).options(*read)
 
 
 def _order(query: RunQuery) -> tuple[ColumnElement[Any], ...]:
@@ -277,7 +277,7 @@ def _summed(session: Session, experiments: Sequence[Experiment]) -> list[Listed]
         .subquery()
     )
     extent = func.nullif(ends.c.highest - ends.c.lowest, 0)
-    place = func.coalesce(func.round(sql_cast(PLACES * (Run.performance - ends.c.lowest) / extent, Float)), 0)
+    place = func.coalesce(func.round(cast(PLACES * (Run.performance - ends.c.lowest) / extent, Float)), 0)
     drawn = select(Run.experiment_id, Run.lam, place).join(ends, ends.c.experiment_id == Run.experiment_id)
     marks: dict[str, list[Mark]] = {one: [] for one in ids}
     for of, lam, at in session.execute(drawn.where(Run.performance.is_not(None)).distinct().order_by(Run.lam, place)):

@@ -7,9 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, File, Form, Request, UploadFile
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, computed_field
 
-from app.db.dry_run_results import DryRunResults
 from app.db.hub_tasks import HubName
 from app.db.models import Dataset, DatasetOrigin, DryRun, ResultStatus
+from app.db.run_results import DryRunResults
 from app.training import datasets, dry_runs
 from app.training.columns import TaskProposal, propose_for
 from app.training.dry_runs import Estimate, estimate

@@ -8,8 +8,10 @@ from fastapi import APIRouter, Depends, File, Form, Request, Response, UploadFil
 from app.context import Context
 from app.db.hub_tasks import TASKS, HubName
 from app.training.columns import propose_for
+from app.training.dataset_figures import baseline_of, dataset_figures, is_counted
 from app.training.datasets import (
     Upload,
+    count_dataset,
     create_dataset,
     create_hub_dataset,
     delete_dataset,
@@ -21,7 +23,7 @@ from app.training.datasets import (
 from app.training.splits import read_division
 from app.web.dependencies import ContextDep
 from app.web.error_responses import status_of
-from app.web.responses import see
+from app.web.responses import FileKind, figure_file, see
 from app.web.templating import confirm_deletion, templates
 from app.web.uploads import parsing
 from isoscope.core.errors import ConflictError, InvalidError, IsoscopeError
@@ -123,12 +125,27 @@ def choose_quoting(
     return see(f"/datasets/{dataset_id}")
 
 
+@router.post("/{dataset_id}/counts")
+@parsing
+def count_rows(request: Request, context: ContextDep, dataset_id: str) -> Response:
+    """Count classes and lengths of texts, where an earlier version did not."""
+    count_dataset(context, dataset_id)
+    return see(f"/datasets/{dataset_id}")
+
+
+@router.get("/{dataset_id}/figures/{slug}.{kind}")
+def show_figure(context: ContextDep, dataset_id: str, slug: str, kind: FileKind) -> Response:
+    """A figure of its rows."""
+    return figure_file(dataset_figures(get_dataset(context, dataset_id)), slug, kind)
+
+
 @router.get("/{dataset_id}/delete")
 def confirm_delete(request: Request, context: ContextDep, dataset_id: str) -> Response:
     """Ask before deleting."""
     dataset = get_dataset(context, dataset_id)
     loss, back = "Deletes its files and the description of its columns.", f"/datasets/{dataset_id}"
-    return confirm_deletion(request, "data", dataset.name, loss, back, experiments_using(context, dataset_id))
+    used_by = experiments_using(context, dataset_id)
+    return confirm_deletion(request, "data", dataset.name, loss, back, used_by=used_by)
 
 
 @router.post("/{dataset_id}/delete")
@@ -140,9 +157,13 @@ def delete(context: ContextDep, dataset_id: str) -> Response:
 
 def _page(request: Request, context: Context, dataset_id: str, problem: IsoscopeError | None = None) -> Response:
     dataset = get_dataset(context, dataset_id)
+    proposal = propose_for(dataset.hub_name, dataset.columns)
     shown = {
         "dataset": dataset,
-        "proposal": propose_for(dataset.hub_name, dataset.columns),
+        "proposal": proposal,
+        "figures": dataset_figures(dataset),
+        "baseline": baseline_of(dataset, proposal),
+        "countable": dataset.train_sha256 is not None and not is_counted(dataset),
         "quotes": [
             (getattr(dataset, f"{split}_filename"), dataset.quoting_of(split))
             for split in SPLITS

@@ -1,7 +1,7 @@
 // Draws every [data-figure] from its JSON in the colours of the page, again when its data or the theme changes.
 
 import { brushed } from "./brushing.js";
-import { exportPlot } from "./export.js";
+import { exportPlot, printPlot } from "./export.js";
 import { onPaper, themeOf, themed } from "./plot-theme.js";
 import { drawable } from "./webgl.js";
 
@@ -79,8 +79,10 @@ document.addEventListener("htmx:after:swap", drawAll);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaintAll);
 new MutationObserver(repaintAll).observe(document.documentElement, { attributeFilter: ["data-theme"] });
 
-addEventListener("beforeprint", () => paintAll(onPaper(), PAPER));
-addEventListener("afterprint", () => requestAnimationFrame(repaintAll));
+// A figure that is printed alone is drawn for that already.
+const isAlone = () => document.documentElement.classList.contains("on-sheet");
+addEventListener("beforeprint", () => isAlone() || paintAll(onPaper(), PAPER));
+addEventListener("afterprint", () => isAlone() || requestAnimationFrame(repaintAll));
 
 document.addEventListener("click", ({ target }) => {
   const button = target.closest("[data-export]");
@@ -90,7 +92,9 @@ document.addEventListener("click", ({ target }) => {
   const shown = figure && drawable(figure, box).figure;
   if (!shown) return;
   const title = whole.querySelector("h3").textContent;
-  exportPlot(themed(shown, onPaper()), button.dataset.export, box.dataset.name, title);
+  const plot = themed(shown, onPaper());
+  if (button.dataset.export !== "pdf") return exportPlot(plot, button.dataset.export, box.dataset.name, title);
+  printPlot(plot, button.dataset.sheet, box.dataset.name, title, whole.querySelector("figcaption").textContent.trim());
 });
 
 drawAll();

@@ -2,8 +2,9 @@
 
 import { RowMap } from "./map/row-map.js";
 import { fetchPoints } from "./map/points.js";
+import { rowsOf } from "./map/selection.js";
 
-const started = new WeakSet();
+const started = new WeakMap();
 
 function isOffered() {
   return Boolean(document.createElement("canvas").getContext("webgl2"));
@@ -16,12 +17,14 @@ function standIn() {
 }
 
 async function start(figure) {
-  started.add(figure);
+  started.set(figure, null);
   if (!isOffered()) return standIn();
   figure.hidden = false;
   try {
     const map = new RowMap(figure, await fetchPoints(figure.dataset.map));
     map.open();
+    if (figure.dataset.mapRows) map.choose(map.points.of(rowsOf(figure.dataset.mapRows)));
+    started.set(figure, map);
   } catch (error) {
     const wait = figure.querySelector("[data-map-wait]");
     wait.hidden = false;
@@ -34,5 +37,12 @@ function startAll() {
   for (const figure of document.querySelectorAll("[data-map]")) if (!started.has(figure)) start(figure);
 }
 
-document.addEventListener("htmx:after:swap", startAll);
+// What came may be another row to mark.
+function follow() {
+  startAll();
+  for (const figure of document.querySelectorAll("[data-map]")) started.get(figure)?.mark();
+}
+
+document.addEventListener("htmx:after:swap", follow);
+document.addEventListener("map:lost", standIn);
 startAll();

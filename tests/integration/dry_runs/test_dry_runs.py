@@ -15,11 +15,16 @@ from app.db.work import wanted
 from app.training import dry_runs
 from app.training.sweeps import SweepRequest, plan_sweep
 from isoscope.core.errors import ConflictError, InvalidError
-from tests.dry_runs import ask
 from tests.tiny import make_table
 from workers.training import dry_run as job
 from workers.training.data import n_rows
 from workers.training.dry_run import Rehearsal, dry_run
+
+
+def ask(client, sweep):
+    answer = client.post("/api/dry-runs", json=sweep)
+    assert answer.status_code == 202
+    return answer.json()
 
 
 def test_a_sweep_is_tried_before_anything_is_queued_and_its_time_and_disk_are_told(client, sweep, work):

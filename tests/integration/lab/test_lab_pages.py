@@ -68,7 +68,7 @@ def test_while_another_is_made_the_last_result_of_the_method_is_shown(client, so
     page = client.get(f"{lab}?method=soft_zca&eps=0.6").text
     assert "Meanwhile, the last result of this method." in page
     assert "Of 199 rows held out" in page
-    assert "Use as a new embedding" not in page
+    assert "Keep as an embedding" not in page
 
 
 @pytest.mark.parametrize(

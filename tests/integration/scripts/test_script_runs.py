@@ -247,8 +247,8 @@ def test_a_run_has_no_more_steps_than_figures_can_show(client, begin, context):
 
 def test_the_configuration_of_a_script_s_run_lists_what_was_said_and_takes_no_default_for_it(client, begin):
     run = begin(settings={"batch_size": 8, "dropout": 0.1}).json()
-    page = " ".join(client.get(f"/runs/{run['id']}").text.split())
-    configured = page.split("<summary>Configuration</summary>")[1].split("</details>")[0]
+    page = " ".join(client.get(f"/runs/{run['id']}?tab=settings").text.split())
+    configured = page.split('<div class="groups">')[1].split("</div>")[0]
     assert re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", configured) == [
         ("Model", "my-bert"), ("Task", "classification: a class"), ("Metric", "Accuracy"),
         ("Regularizer", "I-STAR"), ("λ", "−1"), ("ζ", "0.2"), ("Seed", "3"), ("Batch size", "8 rows"),
@@ -257,11 +257,11 @@ def test_the_configuration_of_a_script_s_run_lists_what_was_said_and_takes_no_de
     assert re.findall("<h3>(.*?)</h3>", configured) == ["Data and model", "Regularizers", "Training", "Of its script"]
 
 
-def test_a_run_without_measures_by_layer_has_no_heading_for_them(client, begin):
+def test_a_run_without_measures_by_layer_has_no_tab_for_them(client, begin):
     run = begin().json()
     client.post(f"/api/runs/{run['id']}/finish", json={"metrics": {"accuracy": 0.5}})
     page = client.get(f"/runs/{run['id']}").text
-    assert ("<h2>Results</h2>" in page, "<h2>By layer</h2>" in page) == (True, False)
+    assert ("?tab=results" in page, "?tab=layers" in page) == (True, False)
 
 
 def test_only_regularizers_that_have_runs_are_listed(client, begin):

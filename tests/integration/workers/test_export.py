@@ -25,7 +25,7 @@ def test_the_downloaded_model_predicts_the_same(client, settings, make_run, get_
     )
     assert client.get(f"/api/runs/{run_id}/model").content == answer.content
     assert client.get(f"/api/runs/{run_id}").json()["model_sha256"] == run.model_sha256
-    assert f'href="/runs/{run_id}/model.zip"' in client.get(f"/runs/{run_id}").text
+    assert f'href="/runs/{run_id}/model.zip"' in client.get(f"/runs/{run_id}?tab=results").text
     with ZipFile(io.BytesIO(answer.content)) as whole:
         assert {one.compress_type for one in whole.infolist()} == {ZIP_STORED}
         assert {"model.safetensors", "config.json", "tokenizer.json", "README.md"} <= set(whole.namelist())

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus, PostProcessing, ResultStatus, StoredFile
-from app.db.result_keys import SEED, postprocess_key
+from app.db.models.embeddings import SAMPLE_SEED
 from app.storage import open_storage
 from isoscope.rows import draw_rows
 from isotropy.cloud import read_cloud
@@ -53,7 +53,7 @@ def ask(sessions, source):
     def ask(method="soft_zca", embedding_id=source, **parameters):
         with sessions.begin() as session:
             embedding = session.get(Embedding, embedding_id)
-            key = postprocess_key(embedding, method, parameters)
+            key = embedding.key_of(method, parameters)
             trial = PostProcessing(embedding_id=embedding_id, key=key, method=method, parameters=parameters)
             session.add(trial)
         return trial.id
@@ -85,7 +85,7 @@ def trial_of(settings, ask, get):
 @pytest.fixture
 def rows(settings, get, source):
     """The rows that a trial takes."""
-    return draw_rows(open_embedding(get(Embedding, source), settings), SEED)
+    return draw_rows(open_embedding(get(Embedding, source), settings), SAMPLE_SEED)
 
 
 def values(found):
@@ -94,7 +94,7 @@ def values(found):
 
 def test_the_rows_are_those_whose_pairs_the_report_looks_at(settings, get, source, rows):
     points, places = rows
-    cloud = read_cloud(open_embedding(get(Embedding, source), settings), SEED)
+    cloud = read_cloud(open_embedding(get(Embedding, source), settings), SAMPLE_SEED)
     assert torch.equal(points, cloud.pairs)
     assert torch.equal(places, cloud.rows)
     assert len(points) == 398
@@ -105,8 +105,8 @@ def test_a_trial_measures_the_rows_held_out_before_and_after(trial_of, rows):
     trial = trial_of("soft_zca", eps=0.5)
     assert (trial.status, trial.error) == (ResultStatus.READY, None)
     results = trial.results
-    assert [results[key] for key in ("rows", "distinct", "fit_rows", "seed")] == [398, 398, 199, SEED]
-    expected = held_out(rows[0], lambda x: fit("soft_zca", x, eps=0.5), 0.5, SEED)
+    assert [results[key] for key in ("rows", "distinct", "fit_rows", "seed")] == [398, 398, 199, SAMPLE_SEED]
+    expected = held_out(rows[0], lambda x: fit("soft_zca", x, eps=0.5), 0.5, SAMPLE_SEED)
     parts = {"before": expected.held_out.before, "after": expected.held_out.after}
     for part, x in parts.items():
         found = measure(read_cloud(Rows(x.numpy())), MEASURED)
@@ -135,7 +135,7 @@ def test_whitening_gives_the_rows_fitted_on_isoscore_1_and_others_less(trial_of)
 def test_the_fitted_map_is_kept_and_restored(trial_of, rows, settings):
     trial = trial_of("all_but_the_top", D=2)
     path = open_storage(settings).local(trial.state_sha256)
-    expected = held_out(rows[0], lambda x: fit("all_but_the_top", x, D=2), 0.5, SEED).fitted
+    expected = held_out(rows[0], lambda x: fit("all_but_the_top", x, D=2), 0.5, SAMPLE_SEED).fitted
     restored = restore(trial.method, load_file(path))
     assert all(torch.equal(restored.state()[name], tensor) for name, tensor in expected.state().items())
     assert_same_images(restored.apply(rows[0]).numpy(), expected.apply(rows[0]).numpy())
@@ -170,7 +170,7 @@ def test_a_trial_of_vectors_that_are_chosen_no_longer_fails_with_a_sentence(ask,
 
 
 @pytest.mark.both_databases
-def test_a_trial_that_nobody_waits_for_leaves_no_map_behind(ask, settings, sessions, monkeypatch):
+def test_a_trial_that_nobody_waits_for_leaves_no_map_behind(ask, settings, sessions, monkeypatch, caplog):
     trial_id = ask("centring")
 
     def gone_meanwhile(*arguments):
@@ -185,6 +185,7 @@ def test_a_trial_that_nobody_waits_for_leaves_no_map_behind(ask, settings, sessi
     assert set(settings.files.iterdir()) == before
     with sessions() as session:
         assert {file.sha256 for file in session.query(StoredFile)} == {path.name for path in before}
+    assert "unforeseen" not in caplog.text
     assert post_process("gone", settings, "cpu") == ()
 
 
@@ -200,7 +201,7 @@ def asked_for(sessions, source):
             origin=EmbeddingOrigin.POSTPROCESSED,
             status=EmbeddingStatus.MAKING,
             source_id=source,
-            postprocessing_id=trial_id,
+            made_by_id=trial_id,
         )
         with sessions.begin() as session:
             session.add(embedding)

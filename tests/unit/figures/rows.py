@@ -1,6 +1,7 @@
 """Rows as the services return them, never stored."""
 
 from app.db.models import Experiment, RunStatus, Step
+from app.results.figures.scatter import USUAL, scatter
 from app.results.sweep import Sweep
 from isotropy.catalog import Regularizer
 from tests.factories import SHARED, run_row
@@ -43,3 +44,11 @@ def sweep(*runs, **grid):
 
 def step(number, task_loss=None, penalty=None, layers=None):
     return Step(step=number, task_loss=task_loss, penalty=penalty, layers=layers)
+
+
+def isotropy_performance(runs, metric, look=USUAL):
+    return scatter(runs, metric, look._replace(x="isoscore_star"))
+
+
+def lambda_performance(runs, metric, look=USUAL):
+    return scatter(runs, metric, look._replace(x="lam"))

@@ -21,6 +21,7 @@ def test_the_line_of_most_rows_is_chosen_unless_another_is_asked_for():
 
 def test_the_reading_is_marked_on_the_chosen_line():
     figure = zeta_curve([FEW, MANY], FEW, 0.2, "the identity")
+    assert "only the shrinkage covariance: the identity." in figure.caption
     marks = [trace for trace in figure.draw().data if trace.marker.color == MARKED]
     assert [(trace.x[0], round(trace.y[0], 12)) for trace in marks] == [(0.2, 0.28)]
     chosen = [trace for trace in figure.draw().data if trace.line.color == MAIN]

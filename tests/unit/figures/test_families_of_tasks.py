@@ -7,9 +7,9 @@ from scipy.stats import spearmanr
 
 from app.db.models import TaskStatus
 from app.db.task import Chosen, JudgedVariant, Reported
-from app.tasks.family import Member
+from app.tasks.family import Member, as_they_are
 from app.tasks.family_figures import family_figure
-from app.tasks.rank_relation import rank_relation, relation_of, statement
+from isoscope.rank_relation import rank_relation, relation_of, statement
 
 
 def variant(isoscore, value, name="as it is"):
@@ -89,27 +89,30 @@ def models(count, value=lambda place: 0.5 + place / 100):
     return [member(i, 0.1 * i, value(i)) for i in range(count)]
 
 
+def told(members):
+    return statement(as_they_are(members), "ndcg@10")
+
+
 def test_the_sentence_says_no_more_than_there_is():
-    assert statement(models(5), "ndcg@10").startswith(
-        "Of these 5 embeddings as they are, the more isotropic score higher"
-    )
-    assert "score lower" in statement(models(5, lambda place: 0.5 - place / 100), "ndcg@10")
-    assert "No clear relation" in statement(models(5, lambda place: 0.5 + (place % 2) / 100), "ndcg@10")
-    assert "no rank correlation" in statement(models(5, lambda _: 0.5), "ndcg@10")
-    assert relation_of(models(4)) is None
-    few = statement(layers(4), "ndcg@10")
+    assert told(models(5)).startswith("Of these 5 embeddings as they are, the more isotropic score higher")
+    assert told(models(5)).endswith("p holds for models made apart, not for checkpoints or layers of one.")
+    assert "score lower" in told(models(5, lambda place: 0.5 - place / 100))
+    assert "No clear relation" in told(models(5, lambda place: 0.5 + (place % 2) / 100))
+    assert "no rank correlation" in told(models(5, lambda _: 0.5))
+    assert relation_of(as_they_are(models(4))) is None
+    few = told(layers(4))
     assert few == (
         "embedding 3 is the most isotropic as it is and scores 0.530 nDCG@10, the highest here. "
         "A rank correlation needs at least 5 embeddings."
     )
-    assert "embedding 0 scores highest: 0.500." in statement(layers(3, lambda layer: 0.5 - layer / 10), "ndcg@10")
+    assert "embedding 0 scores highest: 0.500." in told(layers(3, lambda layer: 0.5 - layer / 10))
 
 
 def test_layers_of_one_model_depend_on_each_other_so_they_have_no_p():
-    assert relation_of(layers(5)) == (5, pytest.approx(1), None)
-    assert statement(layers(5), "ndcg@10") == (
+    assert relation_of(as_they_are(layers(5))) == (5, pytest.approx(1), None)
+    assert told(layers(5)) == (
         "Over these 5 embeddings as they are, IsoScore and nDCG@10 have Spearman rho = 1.0. "
         "Layers of one model depend on each other, so there is no p."
     )
     one_of_each = [one._replace(series=f"model {place}") for place, one in enumerate(layers(5))]
-    assert relation_of(one_of_each).p == pytest.approx(2 / 120)
+    assert relation_of(as_they_are(one_of_each)).p == pytest.approx(2 / 120)

@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from app.db.models import RunStatus
 from app.figures.palette import METHODS, SERIES, of_lambda
-from app.results.figures.scatter import ScatterStyle, isotropy_performance, lambda_performance
+from app.results.figures.scatter_points import ScatterStyle
 from app.results.figures.scatter_traces import RING, RUN
 from app.results.statistics.estimate import Error
 from isotropy.catalog import Regularizer
-from tests.unit.figures.rows import run, sweep
+from tests.unit.figures.rows import isotropy_performance, lambda_performance, run, sweep
 
 SWEEP = [
     run(lam, seed, performance=0.8 + 0.01 * seed - 0.02 * abs(lam), isoscore_star=0.3 + 0.1 * lam + 0.01 * seed)

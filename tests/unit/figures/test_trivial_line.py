@@ -2,9 +2,9 @@ import pytest
 
 from app.db.models import RunStatus
 from app.results.figures.baseline import method_bars
-from app.results.figures.scatter import ScatterStyle, isotropy_performance, lambda_performance
+from app.results.figures.scatter_points import ScatterStyle
 from app.results.points import Trivial
-from tests.unit.figures.rows import run, sweep
+from tests.unit.figures.rows import isotropy_performance, lambda_performance, run, sweep
 
 PREDICTOR = "always “0”, the most frequent class of the training rows"
 

@@ -6,7 +6,7 @@ import pytest
 from isoscope.core.errors import InvalidError
 from isoscope.files.inspection import inspect
 from isoscope.files.matrix import open_matrix
-from isoscope.files.selection import MAX_WITHOUT, Selection
+from isoscope.files.selection import MAX_BITS, MAX_LISTED, MAX_WITHOUT, Selection, unpacked
 from isoscope.files.upload import NamedFile, Upload
 
 X = np.arange(60.0).reshape(12, 5)
@@ -88,3 +88,20 @@ def test_another_choice_keeps_what_was_left_out_while_it_is_there():
     assert (others.without_rows, others.without_dimensions) == ([3], [])
     swapped = Selection(vectors=["a", "b"], transpose=True).without_as(former)
     assert (swapped.without_rows, swapped.without_dimensions) == ([], [])
+
+
+def test_many_rows_are_stored_as_bits():
+    rows = list(range(3, 3 * MAX_LISTED + 6, 3))
+    few, many = (Selection(vectors="array", without_rows=rows[:count]) for count in (MAX_LISTED, MAX_LISTED + 1))
+    stored = many.model_dump()["without_rows"]
+    assert few.model_dump()["without_rows"] == rows[:MAX_LISTED]
+    assert isinstance(stored, str)
+    assert len(stored) < MAX_LISTED
+    assert unpacked(stored) == rows
+    assert Selection.model_validate(many.model_dump()) == Selection.model_validate_json(many.model_dump_json()) == many
+
+
+@pytest.mark.parametrize("stored", ["not base64", "A" * (MAX_BITS // 6 + 5)])
+def test_bits_that_cannot_be_read_are_refused(stored):
+    with pytest.raises(ValueError, match="without_rows"):
+        Selection(vectors="array", without_rows=stored)

@@ -9,6 +9,7 @@ from isotropy.isoscore import (
     isoscore_from_covariance,
     isoscore_star,
     participation_ratio,
+    shrunk_ratio,
 )
 from isotropy.spectrum import scaled_identity, shrink
 
@@ -219,3 +220,11 @@ def test_a_zeta_curve_refuses_matrices_of_two_spaces_or_of_one_dimension(p, q):
 def test_a_zeta_curve_refuses_points():
     with pytest.raises(ValueError, match=r"Expected a covariance \[d, d\], got \[4, 2\]"):
         ZetaCurve.of(CROSS, torch.eye(2))
+
+
+@pytest.mark.parametrize("zeta", [0, 0.2, 1])
+def test_the_ratio_of_a_shrunk_covariance_follows_from_that_of_the_covariance(zeta):
+    S = torch.diag(torch.tensor([5.0, 1, 0.5, 0], dtype=torch.float64))
+    expected = participation_ratio(shrink(S, scaled_identity(S), zeta)).value
+    assert shrunk_ratio(participation_ratio(S), 4, zeta).value == pytest.approx(expected, rel=1e-14)
+    assert shrunk_ratio(participation_ratio(0 * S), 4, zeta) == participation_ratio(0 * S)

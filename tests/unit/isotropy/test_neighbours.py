@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from isotropy import neighbours as module
-from isotropy import products
+from isotropy import products, tiles
 from isotropy.neighbours import distinct_rows, nearest_neighbours
 from tests.rounding import apart
 
@@ -37,7 +37,7 @@ def assert_exact(x, k):
 @pytest.fixture(params=PRECISIONS, ids=str)
 def first_precision(request, monkeypatch):
     """Search in this precision and above, whatever the machine multiplies fast."""
-    monkeypatch.setattr(module, "_precisions", lambda _: PRECISIONS[PRECISIONS.index(request.param) :])
+    monkeypatch.setattr(module, "fast_precisions", lambda _: PRECISIONS[PRECISIONS.index(request.param) :])
     return request.param
 
 
@@ -93,9 +93,9 @@ def test_autocast_does_not_lower_the_precision():
 
 def test_float32_is_not_trusted_where_torch_multiplies_it_in_less(monkeypatch):
     monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
-    assert module._precisions(torch.device("cpu")) == [torch.float32, torch.float64]
+    assert module.fast_precisions(torch.device("cpu")) == [torch.float32, torch.float64]
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert module._precisions(torch.device("cpu")) == [torch.float64]
+        assert module.fast_precisions(torch.device("cpu")) == [torch.float64]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_float32_is_not_trusted_where_torch_multiplies_it_in_less(monkeypatch):
 )
 def test_bfloat16_comes_first_where_the_processor_multiplies_it_fast(monkeypatch, has, first):
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": False, "avx512_bf16": False, has: True})
-    assert module._precisions(torch.device("cpu"))[0] == first
+    assert module.fast_precisions(torch.device("cpu"))[0] == first
 
 
 @pytest.mark.usefixtures("first_precision")
@@ -170,11 +170,14 @@ def test_duplicates_are_neighbours_at_distance_zero():
     assert torch.equal(ours.indices[:50], torch.stack([rows + 50, rows + 100], dim=1))
 
 
+@pytest.mark.usefixtures("first_precision")
 def test_neighbours_do_not_depend_on_the_blocks(monkeypatch):
     x = randn(333, 17).float()
     whole = nearest_neighbours(x, 5)
     monkeypatch.setattr(products, "BLOCK", 7 * 333)
     monkeypatch.setattr(products, "PAIR_NUMBERS", 50)
+    monkeypatch.setattr(tiles, "TILE_ROWS", 48)
+    monkeypatch.setattr(tiles, "PENDING", 100)
     blocked = nearest_neighbours(x, 5)
     torch.testing.assert_close(blocked.distances, whole.distances, rtol=measured(x), atol=0)
     assert torch.equal(blocked.indices, whole.indices)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from isotropy.sample import Sample
+from isotropy.rows import Sample
 
 
 def drawn(n, size, cuts=(), seed=0):

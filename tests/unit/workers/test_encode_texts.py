@@ -36,6 +36,13 @@ def test_a_pair_needs_both_texts(table):
     }
 
 
+def test_ids_are_kept_as_ground_truth_names_them(tmp_path):
+    (path := tmp_path / "stored").write_text('{"_id": 3.0, "a": "x"}\n{"_id": 4, "a": ""}\n{"_id": " d5", "a": "y"}\n')
+    texts = load_texts(path, "t.jsonl", config(), ids="_id")
+    assert texts.ids == ["3", "d5"]
+    assert list(texts.annotations()) == ["name", "id"]
+
+
 def test_a_text_file_has_a_text_a_line(tmp_path):
     (path := tmp_path / "stored").write_text("\ufeffone\n\n  \ntwo\n", encoding="utf-8")
     texts = load_texts(path, "texts.txt", config(text_columns=["line"]))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import app.playground
-from workers.gaussian_example import gaussian_example
+from workers.playground import gaussian_example
 
 STORED = Path(app.playground.__file__).parent / "gaussian_example.json"
 

@@ -13,7 +13,6 @@ from transformers.utils.generic import ModelOutput
 
 from app.db.config import RunConfig
 from app.db.learning import best_class
-from app.db.predictions import Predictions
 from app.db.run_results import Trivial
 from isoscope.core.errors import InvalidError
 from isoscope.core.task import Metric
@@ -21,7 +20,7 @@ from isoscope.files.columns import label_text
 from isotropy.score import Score
 from workers.training.data import Columns
 from workers.training.inference import Rows
-from workers.training.tasks.task import Collector, Task, in_order, text_rows
+from workers.training.tasks.task import Collector, Pairs, Task, text_rows
 
 
 class Classification(Task):
@@ -72,44 +71,38 @@ def positive_label(names: Sequence[str]) -> str | None:
     return names[1] if len(names) == 2 else None
 
 
-class Classes:
+class Classes(Pairs):
     """Predicted classes beside the right ones."""
 
     def __init__(self, names: Sequence[str], order: NDArray[np.int64]) -> None:
+        super().__init__(order)
         self._names = names
-        self._order = order
-        self._right: list[int] = []
-        self._given: list[int] = []
 
     def add(self, outputs: ModelOutput, batch: Mapping[str, Tensor]) -> None:
         """Take the outputs of the next batch."""
-        self._right += batch["labels"].tolist()
-        self._given += outputs["logits"].argmax(dim=-1).tolist()
-
-    def by_row(self, numbers: NDArray[np.int64]) -> Predictions:
-        """Return the right and the predicted classes."""
-        return in_order(numbers, self._order, np.array(self._right), np.array(self._given))
+        self.right += batch["labels"].tolist()
+        self.predicted += outputs["logits"].argmax(dim=-1).tolist()
 
     def metrics(self) -> dict[str, Score]:
         """Return accuracy, F1 and Matthews correlation; the last two are undefined where a class to be found is not."""
         return {
-            Metric.ACCURACY.value: Score(float(accuracy_score(self._right, self._given))),
+            Metric.ACCURACY.value: Score(float(accuracy_score(self.right, self.predicted))),
             Metric.F1.value: self._f1(),
             Metric.MATTHEWS.value: self._matthews(),
         }
 
     def _f1(self) -> Score:
         positive = positive_label(self._names)
-        if positive is not None and 1 not in self._right:
+        if positive is not None and 1 not in self.right:
             return Score.undefined(f"No validation row has the label {positive!r}, which F1 looks for.")
         average = "macro" if positive is None else "binary"
-        return Score(float(f1_score(self._right, self._given, average=average, zero_division=0)))
+        return Score(float(f1_score(self.right, self.predicted, average=average, zero_division=0)))
 
     def _matthews(self) -> Score:
-        if len(set(self._right)) == 1:
-            label = self._names[self._right[0]]
+        if len(set(self.right)) == 1:
+            label = self._names[self.right[0]]
             return Score.undefined(f"All validation rows have the label {label!r}, with which nothing can correlate.")
-        return Score(float(matthews_corrcoef(self._right, self._given)))
+        return Score(float(matthews_corrcoef(self.right, self.predicted)))
 
 
 def _labels(values: list[Any], config: RunConfig) -> list[int]:

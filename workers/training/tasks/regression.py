@@ -11,7 +11,6 @@ from transformers import AutoModelForSequenceClassification, PreTrainedTokenizer
 from transformers.utils.generic import ModelOutput
 
 from app.db.learning import best_number
-from app.db.predictions import Predictions
 from app.db.run_results import Trivial
 from isoscope.core.errors import InvalidError
 from isoscope.core.task import Metric
@@ -19,7 +18,7 @@ from isoscope.files.columns import NUMBER
 from isotropy.score import Score, there_are
 from workers.training.data import Columns
 from workers.training.inference import Rows
-from workers.training.tasks.task import Collector, Task, in_order, text_rows
+from workers.training.tasks.task import Collector, Pairs, Task, text_rows
 
 GREATEST = float(np.finfo(np.float32).max)
 
@@ -54,22 +53,13 @@ class Regression(Task):
         return float(np.mean(np.square(np.array(train.dataset["labels"][:], dtype=np.float64))))
 
 
-class Numbers:
+class Numbers(Pairs):
     """Predicted numbers beside the right ones."""
-
-    def __init__(self, order: NDArray[np.int64]) -> None:
-        self._order = order
-        self._right: list[float] = []
-        self._given: list[float] = []
 
     def add(self, outputs: ModelOutput, batch: Mapping[str, Tensor]) -> None:
         """Take the outputs of the next batch."""
-        self._right += batch["labels"].tolist()
-        self._given += outputs["logits"].flatten().tolist()
-
-    def by_row(self, numbers: NDArray[np.int64]) -> Predictions:
-        """Return the right and the predicted numbers."""
-        return in_order(numbers, self._order, np.array(self._right), np.array(self._given))
+        self.right += batch["labels"].tolist()
+        self.predicted += outputs["logits"].flatten().tolist()
 
     def metrics(self) -> dict[str, Score]:
         """Return the correlations by Pearson and by Spearman, each in [-1, 1]."""
@@ -79,12 +69,12 @@ class Numbers:
         }
 
     def _correlation(self, of: Any) -> Score:
-        if len(self._right) < 2:
-            return Score.undefined(f"A correlation needs two validation rows or more, {there_are(len(self._right))}.")
-        for numbers, whose in ((self._right, "All validation rows have"), (self._given, "The model gives every row")):
+        if len(self.right) < 2:
+            return Score.undefined(f"A correlation needs two validation rows or more, {there_are(len(self.right))}.")
+        for numbers, whose in ((self.right, "All validation rows have"), (self.predicted, "The model gives every row")):
             if min(numbers) == max(numbers):
                 return Score.undefined(f"{whose} the same number, with which nothing can correlate.")
-        return Score.within(of(self._right, self._given).statistic, -1, 1)
+        return Score.within(of(self.right, self.predicted).statistic, -1, 1)
 
 
 def _numbers(values: list[Any], column: str) -> list[float]:

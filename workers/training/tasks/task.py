@@ -87,6 +87,19 @@ class Task(ABC):
         return {}
 
 
+class Pairs:
+    """What was predicted of each row, beside what is right, in the order in which rows are added."""
+
+    def __init__(self, order: NDArray[np.int64]) -> None:
+        self.right: list[Any] = []
+        self.predicted: list[Any] = []
+        self._order = order
+
+    def by_row(self, numbers: NDArray[np.int64]) -> Predictions:
+        """Return both, ascending by the rows' numbers."""
+        return in_order(numbers, self._order, np.array(self.right), np.array(self.predicted))
+
+
 def in_order(
     numbers: NDArray[np.int64], order: NDArray[np.int64], reference: NDArray[Any], predicted: NDArray[Any]
 ) -> Predictions:

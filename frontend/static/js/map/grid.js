@@ -56,17 +56,49 @@ export class Grid {
     return found;
   }
 
-  // The points within a closed shape, a list of [x, y], of those that are shown, ascending.
+  // The points within a closed shape, a list of [x, y], of those that are shown, ascending. Only those of cells that
+  // the outline crosses are looked at one by one: others lie within or outside as their cell does.
   within(shape, isShown) {
     const { xy } = this.points;
-    const xs = shape.map(([x]) => x);
-    const ys = shape.map(([, y]) => y);
-    const box = { left: Math.min(...xs), right: Math.max(...xs), bottom: Math.min(...ys), top: Math.max(...ys) };
+    const box = boxOf(shape);
+    const [from, until] = [this.column(box.left), this.column(box.right)];
+    const crossed = this.crossed(shape);
     const found = [];
-    this.each(box, (point) => {
-      if (isShown(point) && isInside(shape, xy[2 * point], xy[2 * point + 1])) found.push(point);
-    });
+    for (let row = this.row(box.bottom); row <= this.row(box.top); row++) {
+      let inside = null;
+      for (let column = from; column <= until; column++) {
+        const cell = row * CELLS + column;
+        inside = crossed[cell] ? null : inside ?? isInside(shape, ...this.center(row, column));
+        if (inside === false) continue;
+        for (let i = this.starts[cell]; i < this.starts[cell + 1]; i++) {
+          const point = this.members[i];
+          const isIn = inside ?? isInside(shape, xy[2 * point], xy[2 * point + 1]);
+          if (isIn && isShown(point)) found.push(point);
+        }
+      }
+    }
     return Uint32Array.from(found).sort();
+  }
+
+  center(row, column) {
+    return [this.left + (column + 0.5) * this.width, this.bottom + (row + 0.5) * this.height];
+  }
+
+  // The cells that the outline of a shape crosses, and their neighbors to the left and right, for rounding.
+  crossed(shape) {
+    const cells = new Uint8Array(CELLS * CELLS);
+    for (let i = 0, j = shape.length - 1; i < shape.length; j = i++) {
+      const [[x1, y1], [x2, y2]] = shape[i][1] < shape[j][1] ? [shape[i], shape[j]] : [shape[j], shape[i]];
+      const at = (y) => x1 + ((x2 - x1) * (Math.min(Math.max(y, y1), y2) - y1)) / (y2 - y1);
+      for (let row = this.row(y1); row <= this.row(y2); row++) {
+        const low = this.bottom + row * this.height;
+        const ends = y2 > y1 ? [at(low), at(low + this.height)] : [x1, x2];
+        const from = row * CELLS + Math.max(this.column(Math.min(...ends)) - 1, 0);
+        const until = row * CELLS + Math.min(this.column(Math.max(...ends)) + 1, CELLS - 1);
+        cells.fill(1, from, until + 1);
+      }
+    }
+    return cells;
   }
 
   // How many points each cell holds, as shades from 0 to 255 by their logarithm.
@@ -80,6 +112,11 @@ export class Grid {
     }
     return shades;
   }
+}
+
+function boxOf(shape) {
+  const [xs, ys] = [shape.map(([x]) => x), shape.map(([, y]) => y)];
+  return { left: Math.min(...xs), right: Math.max(...xs), bottom: Math.min(...ys), top: Math.max(...ys) };
 }
 
 // Whether a ray from the place leaves the shape an odd number of times.

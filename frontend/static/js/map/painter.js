@@ -41,8 +41,11 @@ uniform vec3 ink;
 out vec4 painted;
 void main() { painted = vec4(ink, 1) * (texture(shades, at).r * .75); }`;
 
-const MANY = 200_000;
-const WHILE_MOVING = 30_000;
+const MOST_MOVING = 200_000;
+const FIRST_MOVING = 50_000;
+const LEAST_MOVING = 10_000;
+const SLOW_MS = 50;
+const FAST_MS = 22;
 const PORTION = 250_000;
 const COLOURS = 256;
 
@@ -91,6 +94,7 @@ export class Painter {
     gl.enable(gl.BLEND);
     gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
     this.drawn = 0;
+    this.moving = FIRST_MOVING;
   }
 
   array({ made }, attributes) {
@@ -150,24 +154,28 @@ export class Painter {
 
   // Whether a frame of a map that moves leaves points out.
   get hides() {
-    return this.shown.count > MANY;
+    return this.shown.count > this.moving;
+  }
+
+  // Has a map that moves draw fewer points where a frame was late, and more where it was not.
+  pace(late) {
+    if (late > SLOW_MS) this.moving = Math.max(this.moving / 2, LEAST_MOVING);
+    else if (late < FAST_MS) this.moving = Math.min(this.moving * 1.25, MOST_MOVING);
   }
 
   // Draws a frame; returns whether more of it is to come in a further one.
   paint(view, { isMoving, isGoingOn, ink, ratio }) {
     const { gl, shown, marked } = this;
-    const many = this.hides;
     if (!isGoingOn || isMoving) {
       gl.viewport(0, 0, gl.drawingBufferWidth, gl.drawingBufferHeight);
       gl.clearColor(0, 0, 0, 0);
       gl.clear(gl.COLOR_BUFFER_BIT);
       this.drawn = 0;
-      if (many && isMoving) this.paintDensity(view, ink);
+      if (this.hides && isMoving) this.paintDensity(view, ink);
     }
     const inView = Math.max(shown.count / Math.max(view.zoom, 1) ** 1.5, 200);
     const { size, opacity } = lookOf(inView);
-    const most = many ? (isMoving ? WHILE_MOVING : this.drawn + PORTION) : shown.count;
-    const until = Math.min(most, shown.count);
+    const until = Math.min(isMoving ? Math.round(this.moving) : this.drawn + PORTION, shown.count);
     this.paintPoints(view, shown, this.drawn, until, size * ratio, marked.count ? opacity * 0.3 : opacity);
     this.drawn = until;
     const isDone = isMoving || until === shown.count;

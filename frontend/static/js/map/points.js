@@ -10,6 +10,10 @@ async function fetchBytes(address) {
   return response.arrayBuffer();
 }
 
+function view(bytes, { type, offset, count }) {
+  return new TYPES[type](bytes, offset, count);
+}
+
 export async function fetchPoints(address) {
   const response = await fetch(address, { headers: { Accept: "application/json" } });
   if (!response.ok) throw new Error(`The server answered ${response.status}.`);
@@ -20,10 +24,8 @@ export async function fetchPoints(address) {
 export class Points {
   constructor(map, bytes) {
     const { header } = map;
-    const read = (name) => {
-      const section = header.sections[name];
-      return section ? new TYPES[section.type](bytes, section.offset, section.count) : null;
-    };
+    const read = (name) => (header.sections[name] ? view(bytes, header.sections[name]) : null);
+    this.asked = {};
     this.map = map;
     this.n = header.points;
     this.unit = header.unit;
@@ -39,20 +41,39 @@ export class Points {
     return this.rows ? this.rows[point] : point;
   }
 
-  // The group of rows that a point shares its color with.
-  group(point) {
-    return this.labels ? this.map.group_of_label[this.labels[point]] : 0;
+  // The points of these rows, as far as the map has them.
+  of(rows) {
+    return Uint32Array.from([...rows].map((row) => this.point(row)).filter((point) => point >= 0));
+  }
+
+  // The point of a row by its place in the file; -1 where the map does not show it.
+  point(row) {
+    if (!this.rows) return row < this.n ? row : -1;
+    let [from, until] = [0, this.n];
+    while (from < until) {
+      const middle = (from + until) >> 1;
+      if (this.rows[middle] < row) from = middle + 1;
+      else until = middle;
+    }
+    return this.rows[from] === row ? from : -1;
   }
 
   label(point) {
     return this.labels ? this.map.header.labels.names[this.labels[point]] || "no label" : "";
   }
 
+  // Asks for the numbers of a kept column once.
+  async column(place) {
+    const { address, values } = this.map.columns[place];
+    this.asked[place] ??= fetchBytes(address).then((bytes) => view(bytes, values));
+    return this.asked[place];
+  }
+
   // Asks for the names once; a map of unnamed rows has none.
   names() {
     if (!this.map.names) return Promise.resolve(null);
-    this.asked ??= fetchBytes(this.map.names).then((bytes) => (this.named = new Names(bytes, this.n)));
-    return this.asked;
+    this.asked.names ??= fetchBytes(this.map.names).then((bytes) => (this.named = new Names(bytes, this.n)));
+    return this.asked.names;
   }
 
   // The name of a point's row, empty until names have come.

@@ -1,6 +1,6 @@
 // One map: its points, which of them are shown, selected and ringed, and frames drawn when something has changed.
 
-import { byGroup, byNorm, rgb, shuffled } from "./colours.js";
+import { colouringBy, numeral, rgb, shuffled } from "./colours.js";
 import { Grid } from "./grid.js";
 import { Input } from "./input.js";
 import { Overlay } from "./overlay.js";
@@ -12,7 +12,6 @@ const REACH = 12;
 const REST_MS = 160;
 const BUTTON_ZOOM = 1.6;
 const NONE = new Uint32Array();
-const numeral = (value) => value.toLocaleString("en", { maximumSignificantDigits: 4 });
 
 export class RowMap {
   constructor(figure, points) {
@@ -20,14 +19,13 @@ export class RowMap {
     this.points = points;
     this.canvas = this.one("points");
     this.grid = new Grid(points);
-    this.painter = Painter.on(this.canvas, points, this.grid);
-    if (!this.painter) throw new Error("This browser has no place for it on the graphics card.");
+    this.painter = this.newPainter();
     this.overlay = new Overlay(this.one("overlay"));
     this.view = new View(points.bounds);
     this.selection = new Selection(this.one("selection"), points);
     this.order = shuffled(points.n);
-    this.hidden = new Set();
-    this.isShown = (point) => !this.hidden.size || !this.hidden.has(points.group(point));
+    this.filter = { by: "", groups: null, hidden: new Set() };
+    this.isShown = (point) => !this.filter.hidden.size || !this.filter.hidden.has(this.filter.groups[point]);
     this.rings = [];
     this.pointed = -1;
     this.movedAt = -Infinity;
@@ -37,12 +35,19 @@ export class RowMap {
     return this.figure.querySelector(`[data-map-${name}]`);
   }
 
+  newPainter() {
+    const painter = Painter.on(this.canvas, this.points, this.grid);
+    if (!painter) throw new Error("This browser has no place for it on the graphics card.");
+    return painter;
+  }
+
   open() {
     this.painter.show(this.order);
     this.colour(this.one("colour").value);
     this.resize();
     this.one("wait").hidden = true;
     this.listen();
+    this.mark();
     new ResizeObserver(() => this.resize()).observe(this.canvas.parentElement);
     const again = () => this.change();
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
@@ -61,7 +66,7 @@ export class RowMap {
       read: () => this.read(this.near([view.width / 2, view.height / 2], Infinity)),
       draw: (shape) => this.draw(shape),
       drawn: (shape) => this.select(shape.map((pixel) => view.place(pixel))),
-      clear: () => this.choose(NONE),
+      clear: () => this.clear(),
     });
     figure.addEventListener("click", ({ target }) => {
       const { mapMode, mapDo, mapGroup, mapPng } = target.closest("button")?.dataset ?? {};
@@ -71,6 +76,34 @@ export class RowMap {
       if (mapPng) this.save(mapPng);
     });
     this.one("colour").addEventListener("change", ({ target }) => this.colour(target.value));
+    this.canvas.addEventListener("webglcontextlost", (event) => this.lose(event));
+    this.canvas.addEventListener("webglcontextrestored", () => this.restore());
+  }
+
+  // The card can be taken away: its driver starts again, or too many pages draw.
+  lose(event) {
+    event.preventDefault();
+    this.isLost = true;
+    cancelAnimationFrame(this.asked);
+    this.asked = undefined;
+    this.wait("The graphics card dropped this map. It comes back with the card. Reload the page if it stays away.");
+    this.figure.dispatchEvent(new Event("map:lost", { bubbles: true }));
+  }
+
+  restore() {
+    this.painter = this.newPainter();
+    this.isLost = false;
+    this.painter.show(this.order.filter(this.isShown));
+    this.painter.colour(this.colouring.groups, this.colouring.colours);
+    this.painter.mark(this.selection.chosen);
+    this.wait("");
+    this.change();
+  }
+
+  // Says something in place of the map; nothing shows the map again.
+  wait(words) {
+    this.one("wait").textContent = words;
+    this.one("wait").hidden = !words;
   }
 
   press(what) {
@@ -81,7 +114,7 @@ export class RowMap {
       out: () => this.move(() => view.zoomAt(1 / BUTTON_ZOOM, middle)),
       fit: () => this.move(() => view.fit()),
       select: () => this.select(view.corners()),
-      clear: () => this.choose(NONE),
+      clear: () => this.clear(),
     };
     does[what]();
   }
@@ -96,21 +129,45 @@ export class RowMap {
   }
 
   toggle(button, group) {
-    if (!this.hidden.delete(group)) this.hidden.add(group);
-    button.setAttribute("aria-pressed", !this.hidden.has(group));
-    this.painter.show(this.order.filter(this.isShown));
+    const { by, groups } = this.colouring;
+    this.filter = this.filter.by === by ? this.filter : { by, groups, hidden: new Set() };
+    const { hidden } = this.filter;
+    if (!hidden.delete(group)) hidden.add(group);
+    button.setAttribute("aria-pressed", !hidden.has(group));
+    if (!this.isLost) this.painter.show(this.order.filter(this.isShown));
     this.choose(this.selection.chosen.filter(this.isShown));
   }
 
-  colour(by) {
-    const { groups, colours, low, high } = by === "norm" ? byNorm(this.points) : byGroup(this.points);
-    this.painter.colour(groups, colours);
-    for (const legend of this.figure.querySelectorAll("[data-map-legend]")) {
-      legend.hidden = legend.dataset.mapLegend !== by;
+  showAll() {
+    if (!this.filter.hidden.size) return;
+    this.filter.hidden.clear();
+    for (const one of this.figure.querySelectorAll("[data-map-group]")) one.setAttribute("aria-pressed", true);
+    if (!this.isLost) this.painter.show(this.order);
+  }
+
+  async colour(by) {
+    try {
+      const colouring = { by, ...(await colouringBy(by, this.points)) };
+      if (this.one("colour").value === by) this.paintBy(colouring);
+    } catch (error) {
+      this.one("told").textContent = `The column could not be loaded. ${error.message} Reload the page to try again.`;
     }
-    if (by === "norm") {
-      this.one("low").textContent = `${numeral(low)} or less`;
-      this.one("high").textContent = `${numeral(high)} or more`;
+  }
+
+  paintBy(colouring) {
+    const { by, name, groups, colours, ends, missing } = colouring;
+    this.colouring = colouring;
+    if (!this.isLost) this.painter.colour(groups, colours);
+    if (!ends && this.filter.by !== by) this.showAll();
+    for (const legend of this.figure.querySelectorAll("[data-map-legend]")) {
+      legend.hidden = legend.dataset.mapLegend !== (ends ? "number" : by);
+    }
+    if (ends) {
+      const [low, high] = ends.map(({ value }) => numeral(value));
+      this.one("by").textContent = name;
+      this.one("low").textContent = ends[0].isOpen ? `${low} or less` : low;
+      this.one("high").textContent = ends[1].isOpen ? `${high} or more` : high;
+      this.one("missing").textContent = missing ? `${missing.toLocaleString("en")} without a value` : "";
     }
     this.change();
   }
@@ -127,11 +184,25 @@ export class RowMap {
     if (point >= 0) this.tell(point);
   }
 
-  // Reads a row out, and rings it until another is read.
+  // Reads a row out, rings it until another is read, and asks for its neighbors: they come by ``mark``.
   read(point) {
     this.rings = point < 0 ? [] : [{ point, strong: true }];
     this.paintOver();
-    if (point >= 0) this.tell(point);
+    if (point < 0) return;
+    this.tell(point);
+    const find = this.one("find");
+    find.elements.row.value = this.points.row(point);
+    find.requestSubmit();
+  }
+
+  // Rings the row that the page tells of, and its neighbors.
+  mark() {
+    const { row, near } = document.querySelector("#map-row")?.dataset ?? {};
+    if (row === undefined) return;
+    const points = [row, ...near.split(" ").filter(Boolean)].map((one) => this.points.point(Number(one)));
+    this.rings = points.map((point, i) => ({ point, strong: i === 0 })).filter(({ point }) => point >= 0);
+    this.paintOver();
+    if (points[0] >= 0) this.tell(points[0]);
   }
 
   async tell(point) {
@@ -139,7 +210,7 @@ export class RowMap {
     this.told = point;
     const [x, y] = [points.xy[2 * point], points.xy[2 * point + 1]].map((one) => numeral(one * points.unit));
     const words = [`Row ${points.row(point).toLocaleString("en")}`, points.label(point)];
-    words.push(`at ${x}, ${y}`, `norm ${numeral(points.norm[point] * points.unit)}`);
+    words.push(this.colouring?.value?.(point), `at ${x}, ${y}`, `norm ${numeral(points.norm[point] * points.unit)}`);
     const said = () => [words[0], points.name(point), ...words.slice(1)].filter(Boolean).join(" · ");
     this.one("told").textContent = said();
     if (points.named || !points.map.names) return;
@@ -159,15 +230,21 @@ export class RowMap {
     this.choose(this.grid.within(shape, this.isShown));
   }
 
+  clear() {
+    this.rings = [];
+    this.choose(NONE);
+  }
+
   choose(chosen) {
     this.selection.choose(chosen);
-    this.painter.mark(chosen);
+    if (!this.isLost) this.painter.mark(chosen);
     this.change();
   }
 
   move(how) {
     how();
     this.movedAt = performance.now();
+    this.hasMoved = true;
     this.change();
   }
 
@@ -184,25 +261,33 @@ export class RowMap {
 
   // Has everything drawn anew with the next frame.
   change() {
+    if (this.isLost) return;
     this.isGoingOn = false;
     this.ask();
   }
 
   ask() {
-    this.asked ??= requestAnimationFrame(() => this.frame());
+    this.figure.dataset.drawn = "some";
+    if (this.asked !== undefined) return;
+    this.askedAt = performance.now();
+    this.asked = requestAnimationFrame(() => this.frame());
   }
 
   frame() {
     this.asked = undefined;
     const rest = this.movedAt + REST_MS - performance.now();
-    const isMoving = rest > 0;
+    // A frame that comes late shows a move all the same.
+    const isMoving = this.hasMoved || rest > 0;
+    this.hasMoved = false;
+    if (isMoving) this.painter.pace(performance.now() - this.askedAt);
     const ink = rgb(getComputedStyle(this.canvas).color);
     const { isGoingOn, ratio } = this;
     this.isGoingOn = this.painter.paint(this.view, { isMoving, isGoingOn, ink, ratio });
     this.paintOver();
     clearTimeout(this.resting);
     if (this.isGoingOn) this.ask();
-    else if (isMoving && this.painter.hides) this.resting = setTimeout(() => this.change(), rest);
+    else if (isMoving && this.painter.hides) this.resting = setTimeout(() => this.change(), REST_MS);
+    else this.figure.dataset.drawn = "all";
     this.figure.dataset.frames = Number(this.figure.dataset.frames ?? 0) + 1;
   }
 

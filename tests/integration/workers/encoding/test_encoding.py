@@ -148,7 +148,7 @@ def slowly(monkeypatch):
 def test_an_encoding_that_is_no_longer_wanted_stops_and_leaves_no_file(
     settings, sessions, make_encoding, get_encoding, layers_of, slowly, stop, monkeypatch
 ):
-    monkeypatch.setattr("workers.progress.SECONDS_BETWEEN_WRITES", 0)
+    monkeypatch.setattr("workers.job_rows.SECONDS_BETWEEN_WRITES", 0)
     encoding_id = make_encoding(batch_size=1)
     before = set(settings.files.iterdir())
     slowly.acquire()

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from app.tasks.family import Member
 from isoscope.core.formatting import number, plural
 from isotropy.catalog import METRICS
 
@@ -21,6 +20,16 @@ MOST_EXACT = 7
 DRAWN = 9_999
 
 Values = npt.NDArray[np.float64]
+
+
+class Placed(NamedTuple):
+    """An embedding as it is: what it is called, its IsoScore if that is defined, and what it scores."""
+
+    name: str
+    isoscore: float | None
+    score: float
+    series: str | None = None
+    """What layers of one model have in common; None where that is not known."""
 
 
 class RankRelation(NamedTuple):
@@ -54,26 +63,22 @@ def rank_relation(points: tuple[tuple[float, float], ...]) -> RankRelation:
     return RankRelation(n, rho, (reached + 1) / (DRAWN + 1))
 
 
-def relation_of(members: Sequence[Member]) -> RankRelation | None:
-    """Return the relation over the vectors of a family as they are; None of fewer than five embeddings."""
-    points: list[tuple[float, float]] = []
-    layers: Counter[str] = Counter()
-    for one in members:
-        if one.as_it_is is not None and one.as_it_is.isoscore is not None:
-            points.append((one.as_it_is.isoscore, one.as_it_is.report.value))
-            layers.update([one.series] if one.series else [])
-    if len(points) < FEWEST:
+def relation_of(embeddings: Sequence[Placed]) -> RankRelation | None:
+    """Return the relation over embeddings judged by one task; None of fewer than five."""
+    drawn = [(one, one.isoscore) for one in embeddings if one.isoscore is not None]
+    if len(drawn) < FEWEST:
         return None
-    found = rank_relation(tuple(points))
+    found = rank_relation(tuple((isoscore, one.score) for one, isoscore in drawn))
+    layers = Counter(one.series for one, _ in drawn if one.series is not None)
     return found._replace(p=None) if max(layers.values(), default=0) > 1 else found
 
 
-def statement(members: Sequence[Member], metric: str) -> str:
-    """Return what a family shows: the relation, or the two ends where there are too few for one."""
+def statement(embeddings: Sequence[Placed], metric: str) -> str:
+    """Return what embeddings show: the relation, or the two ends where there are too few for one."""
     title = METRICS[metric]
-    found = relation_of(members)
+    found = relation_of(embeddings)
     if found is None:
-        return f"{_ends(members, title)} A rank correlation needs at least {FEWEST} embeddings."
+        return f"{_ends(embeddings, title)} A rank correlation needs at least {FEWEST} embeddings."
     which = f"these {found.embeddings} embeddings as they are"
     if found.rho is None:
         return f"IsoScore or {title} is the same for {which}, so there is no rank correlation."
@@ -83,23 +88,24 @@ def statement(members: Sequence[Member], metric: str) -> str:
             "Layers of one model depend on each other, so there is no p."
         )
     told = f"Spearman rho = {number(found.rho, 2)}, permutation p = {number(found.p, 2)}"
+    scope = "p holds for models made apart, not for checkpoints or layers of one."
     if found.p > LEVEL:
-        return f"No clear relation between isotropy and {title} over {which}: {told}."
+        return f"No clear relation between isotropy and {title} over {which}: {told}. {scope}"
     more = "higher" if found.rho > 0 else "lower"
-    return f"Of {which}, the more isotropic score {more} on {title}: {told}."
+    return f"Of {which}, the more isotropic score {more} on {title}: {told}. {scope}"
 
 
-def _ends(members: Sequence[Member], title: str) -> str:
+def _ends(embeddings: Sequence[Placed], title: str) -> str:
     """Return which embedding is the most isotropic, and which scores best; these may be one."""
-    judged = [(one, one.as_it_is) for one in members if one.as_it_is is not None and one.as_it_is.isoscore is not None]
-    if len(judged) < 2:
-        return f"{plural(len(judged), 'embedding')} judged."
-    most = max(judged, key=lambda one: one[1].isoscore or 0.0)
-    best = max(judged, key=lambda one: one[1].report.value)
-    told = f"{most[0].name} is the most isotropic as it is and scores {most[1].report.value:.3f} {title}"
-    if best[1].report.value <= most[1].report.value:
+    known = [one for one in embeddings if one.isoscore is not None]
+    if len(known) < 2:
+        return f"{plural(len(known), 'embedding')} judged."
+    most = max(known, key=lambda one: one.isoscore or 0.0)
+    best = max(known, key=lambda one: one.score)
+    told = f"{most.name} is the most isotropic as it is and scores {most.score:.3f} {title}"
+    if best.score <= most.score:
         return f"{told}, the highest here."
-    return f"{told}. {best[0].name} scores highest: {best[1].report.value:.3f}."
+    return f"{told}. {best.name} scores highest: {best.score:.3f}."
 
 
 def _ranks(values: Values) -> Values:

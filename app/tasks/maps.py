@@ -1,0 +1,64 @@
+"""The maps of a task that has finished: to download, and applied to its vectors as a new embedding."""
+
+from app.context import Context
+from app.core.names import clean_name, described
+from app.db.models import Embedding
+from app.db.task import JudgedVariant, TaskResults, Which
+from app.embeddings.service import add_mapped, get_embedding, require_measured
+from app.storage.storage import Download
+from app.tasks.service import get_results, get_task
+from isoscope.core.errors import ConflictError
+from isotropy.catalog import METHODS
+
+
+def get_map(context: Context, task_id: str, which: Which = "chosen") -> Download:
+    """The map of the chosen or of the smallest variant."""
+    task = get_task(context, task_id)
+    sha256 = {"chosen": task.chosen_sha256, "smallest": task.smallest_sha256}[which]
+    if sha256 is None:
+        raise ConflictError(f"This task is {task.status}; there is a map when it has finished.")
+    return Download(context.storage.local(sha256), "map.safetensors")
+
+
+def changes_vectors(variant: JudgedVariant) -> bool:
+    """Whether a variant differs from the vectors as they are by more than their storage."""
+    return variant.method in METHODS or variant.dimensions != "all"
+
+
+def create_mapped(context: Context, task_id: str, which: Which = "chosen", name: str | None = None) -> Embedding:
+    """Have the vectors of a task mapped by its chosen or smallest variant, as an embedding of its own."""
+    results = get_results(context, task_id)
+    source = get_embedding(context, get_task(context, task_id).embedding_id)
+    require_measured(source, "a map")
+    variant = variant_of(results, which)
+    if not changes_vectors(variant):
+        raise ConflictError(
+            f"The {which} variant keeps the vectors of {source.name} as they are. A new embedding would be a copy."
+        )
+    told = words_of(variant)
+    dimensions = variant.dimensions.rsplit("-", 1)
+    provenance = {
+        "which": which,
+        "variant": told,
+        "method": variant.method,
+        "parameters": variant.parameters,
+        "dimensions": variant.dimensions,
+        "similarity": results.similarity.value,
+        "seed": get_task(context, task_id).config.seed,
+    }
+    if variant.method in METHODS or dimensions[0] == "pca":
+        provenance |= {"rows": results.n, "fit_rows": results.n}
+    d = results.d if len(dimensions) == 1 else int(dimensions[1])
+    return add_mapped(context, source, task_id, clean_name(name, f"{source.name}, {told}"), d, provenance)
+
+
+def variant_of(results: TaskResults, which: Which) -> JudgedVariant:
+    """Return the chosen or the smallest variant."""
+    return results.variants[{"chosen": results.chosen, "smallest": results.smallest}[which]]
+
+
+def words_of(variant: JudgedVariant) -> str:
+    """Return a variant in words without its storage: "Soft ZCA whitening, eps 0.1, PCA-192"."""
+    method = described(variant.method, variant.parameters) if variant.method in METHODS else ""
+    kept = variant.dimensions.replace("pca", "PCA").replace("first-", "first ")
+    return ", ".join(one for one in (method, "" if kept == "all" else kept) if one)

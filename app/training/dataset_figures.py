@@ -1,0 +1,137 @@
+"""What rows of a data set are like: classes, lengths of texts, and what the trivial predictor scores on them."""
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import dropwhile, pairwise
+from typing import NamedTuple
+
+import plotly.graph_objects as go
+
+from app.db.models import Dataset
+from app.figures import palette
+from app.figures.figure import Cell, Figure, Table, plain, plot
+from app.training.columns import TaskProposal, propose_for
+from isoscope.core.formatting import count, number, plural
+from isoscope.core.task import TaskKind
+from isoscope.files.columns import LENGTH_EDGES, Column, TextLengths
+
+LONGEST_CLASS = 24
+COLOURS = {"train": palette.MAIN, "validation": palette.MARKED}
+
+
+class Baseline(NamedTuple):
+    """What a predictor scores that ignores the texts."""
+
+    metric: str
+    value: float
+    predictor: str
+
+
+def dataset_figures(dataset: Dataset) -> list[Figure]:
+    """Return the figures of a data set of which the rows were counted: classes, then lengths of each text column."""
+    proposal = propose_for(dataset.hub_name, dataset.columns)
+    columns = {column.name: column for column in dataset.columns}
+    if proposal is None:
+        return _all_lengths([column for column in dataset.columns if column.lengths is not None])
+    label = columns.get(proposal.label_column)
+    classes = proposal.task is TaskKind.CLASSIFICATION and label is not None and label.train_counts is not None
+    texts = [columns[name] for name in proposal.text_columns if name in columns and columns[name].lengths is not None]
+    return [*([_classes(label)] if classes and label else []), *_all_lengths(texts)]
+
+
+def is_counted(dataset: Dataset) -> bool:
+    """Whether its rows were counted when they were read; those of earlier versions, or of the Hub, were not."""
+    return any(column.lengths is not None or column.train_counts is not None for column in dataset.columns)
+
+
+def baseline_of(dataset: Dataset, proposal: TaskProposal | None) -> Baseline | None:
+    """Return the trivial predictor of the likeliest task, and its score on the validation rows, where it is known."""
+    if proposal is None or proposal.task is TaskKind.SPAN:
+        return None
+    if proposal.task is TaskKind.REGRESSION:
+        return Baseline("correlation", 0.0, "predicts the mean of the train rows for every row")
+    label = next((column for column in dataset.columns if column.name == proposal.label_column), None)
+    if label is None or not label.values or not label.train_counts or not label.validation_counts:
+        return None
+    n = sum(label.validation_counts) + label.n_unseen
+    if not n:
+        return None
+    most = max(range(len(label.values)), key=label.train_counts.__getitem__)
+    predictor = f"predicts {plain(label.values[most], LONGEST_CLASS)}, the most frequent class of the train rows"
+    return Baseline("accuracy", label.validation_counts[most] / n, predictor)
+
+
+def _classes(label: Column) -> Figure:
+    values, train = label.values or [], label.train_counts or []
+    validation = label.validation_counts or [0] * len(values)
+    shares = {"train": _shares(train), "validation": _shares(validation)}
+    rows: list[list[Cell]] = [
+        [value, train[i], shares["train"][i], validation[i], shares["validation"][i]] for i, value in enumerate(values)
+    ]
+    least, most = min(shares["train"]), max(shares["train"])
+    return Figure(
+        slug="classes",
+        title="Class balance",
+        caption=f"Share of rows in each class of {label.name}. Of the train rows, the rarest class has "
+        f"{number(100 * least)}% and the most frequent {number(100 * most)}%.",
+        table=Table(["class", "train rows", "train share", "validation rows", "validation share"], rows),
+        draw=partial(_draw_classes, values, shares),
+        wide=len(values) > 40,
+    )
+
+
+def _draw_classes(values: Sequence[str], shares: dict[str, list[float]]) -> go.Figure:
+    names = [plain(value, LONGEST_CLASS) for value in values]
+    bars = [
+        go.Bar(x=names, y=shares[split], name=split, marker={"color": COLOURS[split]},
+               hovertemplate="%{x}: %{y:.1%} of the " + split + " rows<extra></extra>")
+        for split in shares
+    ]  # fmt: skip
+    return plot(
+        bars,
+        barmode="group",
+        showlegend=True,
+        xaxis={"type": "category"},
+        yaxis={"title": {"text": "Share of rows"}, "tickformat": ".0%", "rangemode": "tozero"},
+    )
+
+
+def _all_lengths(columns: Sequence[Column]) -> list[Figure]:
+    return [_lengths(f"lengths-{place}", column) for place, column in enumerate(columns, 1)]
+
+
+def _lengths(slug: str, column: Column) -> Figure:
+    found = column.lengths or TextLengths(n=0, mean=0, longest=0, counts=[])
+    bins = zip(pairwise([*LENGTH_EDGES, found.longest + 1]), found.counts, strict=False)
+    counted: list[list[Cell]] = [[low, high - 1, n] for (low, high), n in bins]
+    rows = list(dropwhile(lambda row: not row[-1], counted))
+    mean, longest = number(found.mean), count(found.longest)
+    return Figure(
+        slug=slug,
+        title=f"Text length: {plain(column.name, LONGEST_CLASS)}",
+        caption=f"{plural(found.n, 'train row')}: {mean} characters on average, {longest} at most. "
+        "An English token has about four characters.",
+        table=Table(["from (characters)", "to", "train rows"], rows),
+        draw=partial(_draw_lengths, rows),
+    )
+
+
+def _draw_lengths(rows: Sequence[Sequence[Cell]]) -> go.Figure:
+    names = [f"{count(low)}" if low == high else f"{count(low)}–{count(high)}" for low, high, _ in rows]  # type: ignore[arg-type]
+    bars = go.Bar(
+        x=names,
+        y=[row[2] for row in rows],
+        marker={"color": palette.MAIN},
+        hovertemplate="%{x} characters: %{y:,} rows<extra></extra>",
+    )
+    return plot(
+        [bars],
+        bargap=0.05,
+        xaxis={"type": "category", "title": {"text": "Characters"}},
+        yaxis={"title": {"text": "Train rows"}, "rangemode": "tozero"},
+    )
+
+
+def _shares(counts: Sequence[int]) -> list[float]:
+    total = sum(counts)
+    return [n / total if total else 0.0 for n in counts]

@@ -1,0 +1,123 @@
+"""Actions on several experiments or runs at once, and what they do to one run that no other module does."""
+
+from collections.abc import Sequence
+from urllib.parse import parse_qsl, urlencode
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import selectinload
+
+from app.context import Context, freeing
+from app.db import job_kinds
+from app.db.job_kinds import Job
+from app.db.models import Experiment, Opening, Run
+from app.db.options.regularizers import coordinates
+from app.db.session import hold
+from app.descriptions.actions import Action, DescribedNoun, Noun
+from app.descriptions.service import set_tags
+from app.training.experiments import (
+    cancel_experiment,
+    cancel_run,
+    delete_experiment,
+    describe_experiment,
+    get_experiment,
+    get_run,
+)
+from app.training.queue_verbs import retry_experiment, retry_run
+from isoscope.core.errors import ConflictError, NotFoundError
+
+
+def tag_run(context: Context, run_id: str, tags: Sequence[str], *, keep: bool = False) -> Run:
+    """Give a run these tags, beside those that it has where they are to be kept. Raises InvalidError of ``tags``."""
+    with context.sessions.begin() as session:
+        run = session.get(Run, run_id, options=[selectinload(Run.tags)])
+        if run is None:
+            raise NotFoundError(f"There is no run {run_id!r}; it may have been deleted with its experiment.")
+        set_tags(run, [*run.words, *tags] if keep else tags)
+    return get_run(context, run_id)
+
+
+@freeing
+def delete_run(context: Context, run_id: str) -> None:
+    """Delete a run that has ended, with its curves, predictions and the model that it kept.
+
+    Raises:
+        ConflictError: it has not ended, its search goes on, the test scores were opened, or it is the last run.
+
+    """
+    experiment_id = get_run(context, run_id).experiment_id
+    with context.sessions.begin() as session:
+        hold(session.connection(), f"study {experiment_id}", "openings")
+        # Of two runs that are deleted at the same time the later one sees that the other is gone.
+        experiment = session.get(Experiment, experiment_id, with_for_update=True)
+        run = session.get(Run, run_id)
+        if experiment is None or run is None:
+            raise NotFoundError(f"There is no run {run_id!r}; it may have been deleted with its experiment.")
+        if not run.status.final:
+            raise ConflictError(f"This run is {run.status}. Cancel it before you delete it.")
+        if experiment.searching:
+            raise ConflictError("Its search is still running and learns from this run. Cancel the search first.")
+        if session.scalar(select(Opening.id).where(Opening.experiment_id == experiment_id).limit(1)):
+            raise ConflictError("The test scores of its experiment are open, so all of its runs stay.")
+        if session.scalar(select(func.count(Run.id)).where(Run.experiment_id == experiment_id)) == 1:
+            raise ConflictError("It is the only run of its experiment. Delete the experiment instead.")
+        model = run.model_sha256
+        session.delete(run)
+    context.queue.forget([Job(job_kinds.FINETUNE, run_id)])
+    context.ledger.release(model)
+
+
+class RunNoun(Noun):
+    """Runs, which have no page that lists them alone: an experiment does, or the runs of all experiments."""
+
+    def name_of(self, context: Context, row_id: str) -> str:
+        """Return what its page is called."""
+        run = get_run(context, row_id)
+        return f"{coordinates(run.regularizer, run.lam)}, seed {run.seed}, of {run.experiment.name}"
+
+    def add_tags(self, context: Context, row_id: str, tags: Sequence[str]) -> object:
+        """Add to the tags of a run."""
+        return tag_run(context, row_id, tags, keep=True)
+
+    def back(self, query: str) -> str:
+        """Return the tab of the experiment that the query names, or the list of all runs."""
+        said = dict(parse_qsl(query))
+        experiment_id = said.pop("experiment", "")
+        rest = urlencode(({"tab": "runs"} if experiment_id else {}) | said)
+        path = f"/experiments/{experiment_id}" if experiment_id.isalnum() else "/compare/runs/list"
+        return f"{path}?{rest}" if rest else path
+
+
+RUNS = RunNoun(
+    path="/runs",
+    title="Runs",
+    section="experiments",
+    field="run",
+    actions={
+        "cancel": Action("Cancel", cancel_run),
+        "retry": Action("Retry", retry_run),
+        "delete": Action(
+            "Delete",
+            delete_run,
+            warning="This deletes their curves, predictions and results. Tables and conclusions of their experiment "
+            "no longer count them. It cannot be undone.",
+        ),
+    },
+)
+
+EXPERIMENTS = DescribedNoun(
+    path="/experiments",
+    title="Experiments",
+    section="experiments",
+    field="experiment",
+    actions={
+        "cancel": Action("Cancel", cancel_experiment),
+        "retry": Action("Retry failed runs", retry_experiment),
+        "delete": Action(
+            "Delete",
+            delete_experiment,
+            warning="This deletes all their runs, curves and results. Data sets stay. It cannot be undone.",
+        ),
+    },
+    get=get_experiment,
+    describe=describe_experiment,
+)

@@ -1,0 +1,159 @@
+"""The least bounds of every point to the others, from tiles of pairs of which each is made once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+TILE_ROWS = 1024
+"""Points at most whose pairs with as many others are held at once: 4 MB in float32, which stay in the cache."""
+
+FEW_ROWS = 256
+"""Points of a tile where there are few: its products with itself count each pair twice, so that tiles are small too."""
+
+GROUP = 16
+"""Bounds of which only the least is looked at first."""
+
+PENDING = 100_000
+"""Bounds found beneath a point's reach that may wait to be merged: more keep reaches wide, fewer cost more merges."""
+
+
+def spans(n: int) -> Iterator[slice]:
+    """Yield the slices of n points between which tiles lie."""
+    rows = min(TILE_ROWS, max(FEW_ROWS, n // 8))
+    for start in range(0, n, rows):
+        yield slice(start, min(start + rows, n))
+
+
+def tiles(n: int) -> Iterator[tuple[slice, slice]]:
+    """Yield rows and columns of the tiles that hold each pair of n points once, those of one span first."""
+    for rows in spans(n):
+        yield rows, rows
+    for rows in spans(n):
+        for columns in spans(n):
+            if columns.start > rows.start:
+                yield rows, columns
+
+
+def least_of_each(
+    n: int, count: int, dtype: torch.dtype, device: torch.device, tile: Callable[[slice, slice], Tensor]
+) -> tuple[Tensor, Tensor]:
+    """Return the least bounds of each of n points to others, ascending, and to whom, [n, count] each.
+
+    Nobody else's bound is below the last. A tile serves its rows and its columns: bounds are symmetric.
+
+    Args:
+        n: number of points.
+        count: of bounds to keep for each, at most n - 1.
+        dtype: of the bounds.
+        device: where they are.
+        tile: makes the bounds [rows, columns] of a tile, finite and contiguous, which may be overwritten.
+
+    """
+    found = _Least(n, count, dtype, device)
+    for rows, columns in tiles(n):
+        if rows == columns:
+            found.begin(rows, tile(rows, rows))
+        else:
+            found.add(rows, columns, tile(rows, columns))
+    found.merge()
+    bounds, order = found.bounds.sort(dim=1)
+    return bounds, found.others.gather(1, order)
+
+
+def least_of_rows(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Return the least values of every row of [rows, columns], ascending, and their columns, [rows, count].
+
+    The least values lie in the groups with the least minima, one group for each: a minimum costs a tenth of a topk.
+
+    Args:
+        x: contiguous, the number of columns a multiple of ``GROUP``.
+        count: at most the number of columns.
+
+    """
+    groups = x.view(len(x), GROUP, -1)
+    if groups.shape[2] < count:
+        least, columns = x.topk(count, largest=False)
+        return least, columns
+    chosen = groups.amin(1).topk(count, largest=False, sorted=False).indices
+    members = groups.gather(2, chosen[:, None, :].expand(-1, GROUP, -1)).flatten(1)
+    least, place = members.topk(count, largest=False)
+    return least, place // count * groups.shape[2] + chosen.gather(1, place % count)
+
+
+class _Least:
+    """The least bounds so far, and the greatest of each point's: its reach, beneath which alone a bound counts."""
+
+    def __init__(self, n: int, count: int, dtype: torch.dtype, device: torch.device) -> None:
+        self.bounds = torch.full((n, count), math.inf, dtype=dtype, device=device)
+        self.others = torch.zeros(n, count, dtype=torch.int64, device=device)
+        self._reach = torch.full((n,), math.inf, dtype=dtype, device=device)
+        self._found: list[tuple[Tensor, Tensor, Tensor]] = []
+        self._pending = 0
+
+    def begin(self, rows: slice, tile: Tensor) -> None:
+        """Take the pairs within one span."""
+        tile.fill_diagonal_(math.inf)
+        tile = pad(tile, (0, -tile.shape[1] % GROUP), value=math.inf)
+        count = min(self.bounds.shape[1], tile.shape[1])
+        bounds, columns = least_of_rows(tile, count)
+        self.bounds[rows, :count] = bounds
+        self.others[rows, :count] = columns + rows.start
+        self._reach[rows] = self.bounds[rows].amax(1)
+
+    def add(self, rows: slice, columns: slice, tile: Tensor) -> None:
+        """Take the pairs between two spans, for the points of both."""
+        n_rows, n_columns = tile.shape
+        if n_rows % GROUP or n_columns % GROUP:
+            tile = pad(tile, (0, -n_columns % GROUP, 0, -n_rows % GROUP), value=math.inf)
+        across = tile.view(len(tile), GROUP, -1)[:n_rows]
+        row, group = (across.amin(1) < self._reach[rows, None]).nonzero(as_tuple=True)
+        members = across[row, :, group]
+        hit, member = (members < self._reach[rows][row, None]).nonzero(as_tuple=True)
+        others = member * across.shape[2] + group[hit] + columns.start
+        self._keep(row[hit] + rows.start, others, members[hit, member])
+
+        down = tile.view(-1, GROUP, tile.shape[1])
+        group, column = (down.amin(1)[:, :n_columns] < self._reach[columns]).nonzero(as_tuple=True)
+        members = down[group, :, column]
+        hit, member = (members < self._reach[columns][column, None]).nonzero(as_tuple=True)
+        self._keep(column[hit] + columns.start, group[hit] * GROUP + member + rows.start, members[hit, member])
+        if self._pending > PENDING:
+            self.merge()
+
+    def _keep(self, points: Tensor, others: Tensor, bounds: Tensor) -> None:
+        self._found.append((points, others, bounds))
+        self._pending += len(points)
+
+    def merge(self) -> None:
+        """Merge what was found with the least so far."""
+        if not self._pending:
+            return
+        points, others, bounds = map(torch.cat, zip(*self._found, strict=True))
+        self._found, self._pending = [], 0
+        order = points.argsort(stable=True)
+        points, others, bounds = points[order], others[order], bounds[order]
+        count = self.bounds.shape[1]
+        while len(points):
+            is_first = torch.ones_like(points, dtype=torch.bool)
+            is_first[1:] = points[1:] != points[:-1]
+            firsts, owner = is_first.nonzero().squeeze(1), is_first.cumsum(0) - 1
+            owners = points[firsts]
+            place = torch.arange(len(points), device=points.device) - firsts[owner]
+            # At most as many again, so that a point whom very many came nearer to needs no table of their width.
+            now = place < count
+            width = count + min(int(place.max()) + 1, count)
+            table = self.bounds.new_full((len(owners), width), math.inf)
+            names = self.others.new_zeros(len(owners), width)
+            table[:, :count], names[:, :count] = self.bounds[owners], self.others[owners]
+            cell = owner[now], place[now] + count
+            table[cell], names[cell] = bounds[now], others[now]
+            least, columns = table.topk(count, largest=False, sorted=False)
+            self.bounds[owners], self.others[owners] = least, names.gather(1, columns)
+            self._reach[owners] = least.amax(1)
+            later = ~now & (bounds < self._reach[points])
+            points, others, bounds = points[later], others[later], bounds[later]

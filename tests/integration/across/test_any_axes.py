@@ -1,0 +1,109 @@
+"""Any axes, colors and panels of the scatters: chosen in a form that needs no script, and kept in the address."""
+
+import csv
+import html
+import io
+import re
+
+import pytest
+
+from app.results.labels import OF_SENTENCES, WATCHED
+from tests.across import made, words
+from tests.factories import add_experiment
+
+LAYERS = {"values": [0.1, 0.4], "reasons": [None, None]}
+RESULTS = {
+    "metrics": {"accuracy": 0.6, "f1": 0.5},
+    "metric_reasons": {},
+    "n_validation": 40,
+    "by_layer": dict.fromkeys((*WATCHED, *OF_SENTENCES), LAYERS),
+}
+
+
+@pytest.fixture
+def sweep(context):
+    runs = [made(lam, seed, 0.5 + lam / 8, batch_size=rows)
+            for lam in (0.0, 1.0) for rows in (8, 16) for seed in (0, 1)]  # fmt: skip
+    for run in runs:
+        run.results = RESULTS
+    return add_experiment(context, *runs, grid={"lam": [0, 1], "batch_size": [8, 16]})
+
+
+def rows_of(client, address):
+    return list(csv.DictReader(io.StringIO(client.get(address).text)))
+
+
+def form_of(page):
+    return page.partition('id="scatters-form"')[2].partition("</form>")[0]
+
+
+def test_the_usual_page_has_both_scatters_and_offers_all_that_is_measured(client, sweep):
+    page = words(client.get(f"/experiments/{sweep}"))
+    assert re.findall(r'data-figure="[^"]*/figures/(\w+)\.json', page) == ["isotropy", "lambda"]
+    form = form_of(page)
+    offered = re.findall(r'<option value="(\w*)"', form.partition('name="x"')[2].partition("</select>")[0])
+    assert offered[:3] == ["", "performance", "isoscore_star"]
+    assert {"f1", "mean_cosine", "twonn", "silhouette", "seconds", "lam", "batch_size"} <= {*offered}
+    assert '<option value="performance" selected>' in form.partition('name="y"')[2]
+    assert "<noscript><button" in form
+    assert '<details class="further" id="scatters-further">' in form
+
+
+def test_a_form_that_is_sent_is_an_address_with_its_figure_its_numbers_and_its_choices(client, sweep):
+    here = f"/experiments/{sweep}"
+    asked = "x=batch_size&y=mean_cosine&facet=lam&x_scale=log&y_scale=&colour=f1&error=ci95"
+    page = words(client.get(f"{here}?{asked}"))
+    figure = html.unescape(re.findall(r'data-figure="([^"]*)"', page)[0])
+    assert figure.startswith(f"{here}/figures/scatter.json?x=batch_size&y=mean_cosine&facet=lam&x_scale=log&colour=f1")
+    assert "Mean cosine similarity by batch size" in page
+    form = form_of(page)
+    for chosen in ("batch_size", "mean_cosine", "lam", "log", "f1"):
+        assert f'<option value="{chosen}" selected>' in form
+    assert '<details class="further" id="scatters-further" open>' in form
+    drawn = client.get(figure).json()
+    assert drawn["layout"]["xaxis"]["type"] == "log"
+    panels, bar = ["λ = 0", "λ = 1"], "F1"
+    told = [note["text"] for note in drawn["layout"]["annotations"]]
+    assert (told[:2], told[-1]) == (panels, bar)
+    (row, *_), rows = rows_of(client, figure.replace(".json", ".csv")), 4
+    assert len(rows_of(client, figure.replace(".json", ".csv"))) == rows
+    assert (row["mean_cosine_mean"], row["f1_mean"], row["batch_size"], row["mean_cosine_seeds"]) == (
+        "0.4", "0.5", "8", "2",
+    )  # fmt: skip
+    answer = client.get(f"/api{figure.replace('.json', '')}").json()
+    assert answer["title"] == "Mean cosine similarity by batch size"
+
+
+@pytest.mark.parametrize(("asked", "slug"), [("view=lambda", "lambda"), ("x=iso", "isotropy"), ("x=λ", "lambda")])
+def test_addresses_that_were_saved_and_other_names_still_lead_to_their_scatter(client, sweep, asked, slug):
+    page = words(client.get(f"/experiments/{sweep}?{asked}"))
+    assert re.findall(r'data-figure="[^"]*/figures/(\w+)\.json', page) == [slug]
+
+
+@pytest.mark.parametrize("field", ["x", "y", "colour", "facet"])
+@pytest.mark.parametrize("base", ["experiments", "compare"])
+def test_a_name_that_is_none_is_refused_on_pages_and_over_the_api(client, sweep, field, base):
+    here = f"/experiments/{sweep}" if base == "experiments" else "/compare/runs"
+    what = "setting" if field == "facet" else "quantity"
+    page = client.get(f"{here}?{field}=luck")
+    assert page.status_code == 422
+    assert f"No {what} named `luck`. Choose one of: " in html.unescape(page.text)
+    answer = client.get(f"/api{here}/figures/scatter?{field}=luck")
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"] == field
+
+
+def test_across_data_sets_each_has_a_panel(client, two, launch):
+    launch("third", *(made(lam, 0, 0.5 + lam / 4) for lam in (0.0, 1.0)), on="RTE")
+    page = words(client.get("/compare/runs?facet=task"))
+    assert '<option value="task" selected>data set</option>' in page
+    drawn = client.get("/compare/runs/figures/isotropy.json?facet=task").json()
+    assert [note["text"] for note in drawn["layout"]["annotations"]][-2:] == ["CoLA", "RTE"]
+    assert {row["task"] for row in rows_of(client, "/compare/runs/figures/isotropy.csv?facet=task")} == {"CoLA", "RTE"}
+    assert {*drawn["layout"]["xaxis"]["range"]} == {*drawn["layout"]["xaxis2"]["range"]}
+
+
+def test_across_experiments_an_axis_tells_apart_what_no_group_was_made_of(client, two):
+    drawn = rows_of(client, "/compare/runs/figures/scatter.csv?group=lam&x=model")
+    assert {row["model"] for row in drawn} == {"bert_base", "roberta"}
+    assert "model" not in rows_of(client, "/compare/runs/figures/lambda.csv?group=lam")[0]

@@ -1,0 +1,77 @@
+"""What the page of a data set says of its rows: class balance, lengths of texts, the trivial predictor."""
+
+import pytest
+
+from app.db.models import Dataset
+
+HEAD = "sentence\tlabel\n"
+TRAIN = HEAD + "".join(f"{'word ' * (1 + i % 3)}{i}\t{'yes' if i % 4 else 'no'}\n" for i in range(40))
+VALIDATION = HEAD + "".join(f"other words {i}\t{'yes' if i % 2 else 'no'}\n" for i in range(10))
+
+
+def upload(client, train=TRAIN, validation=VALIDATION):
+    files = {"train": ("train.tsv", train.encode()), "validation": ("dev.tsv", validation.encode())}
+    return client.post("/api/datasets", files=files).json()
+
+
+@pytest.mark.both_databases
+def test_classes_lengths_and_the_trivial_predictor_are_told(client):
+    found = upload(client)
+    text, label = found["columns"]
+    assert (label["values"], label["train_counts"], label["validation_counts"]) == (["no", "yes"], [10, 30], [5, 5])
+    lengths = text["lengths"]
+    assert (lengths["n"], sum(lengths["counts"]), lengths["longest"]) == (40, 40, 17)
+    assert label["lengths"] is None
+    here = f"/datasets/{found['id']}"
+    page = " ".join(client.get(here).text.split())
+    assert (
+        "The trivial predictor scores accuracy <strong>0.500</strong> on the validation rows: it predicts yes" in page
+    )
+    assert "the rarest class has 25.0% and the most frequent 75.0%" in page
+    assert 'id="figure-classes"' in page
+    assert 'id="figure-lengths-1"' in page
+    rows = client.get(f"{here}/figures/classes.csv").text.splitlines()
+    assert rows[1:] == ["no,10,0.25,5,0.5", "yes,30,0.75,5,0.5"]
+    bins = client.get(f"{here}/figures/lengths-1.csv").text.splitlines()
+    assert bins[0] == "from (characters),to,train rows"
+    assert sum(int(row.rsplit(",", 1)[1]) for row in bins[1:]) == 40
+    assert client.get(f"{here}/figures/classes.json").json()["data"][0]["y"] == [0.25, 0.75]
+
+
+def test_scores_have_a_trivial_predictor_and_no_classes(client):
+    scored = HEAD.replace("label", "score") + "".join(f"text {i}\t{i / 7:.3f}\n" for i in range(40))
+    here = f"/datasets/{upload(client, scored, scored)['id']}"
+    page = client.get(here).text
+    assert "predicts the mean of the train rows" in page
+    assert 'id="figure-classes"' not in page
+    assert client.get(f"{here}/figures/classes.csv").status_code == 404
+
+
+def test_a_data_set_of_an_earlier_version_is_counted_when_asked(client, context):
+    found = upload(client)
+    here = f"/datasets/{found['id']}"
+    with context.sessions.begin() as session:
+        row = session.get(Dataset, found["id"])
+        none = {"train_counts": None, "validation_counts": None, "lengths": None}
+        row.columns = [column.model_copy(update=none) for column in row.columns]
+    page = client.get(here).text
+    assert "counted neither classes nor text lengths" in page
+    assert "trivial predictor" not in page
+    assert client.post(f"{here}/counts").headers["location"] == here
+    assert client.get(f"/api{here}").json()["columns"] == found["columns"]
+    assert "Count them now" not in client.get(here).text
+
+
+def test_the_rows_of_the_hub_are_not_here_to_be_counted(client):
+    here = f"/datasets/{client.post('/api/datasets/hub', json={'name': 'sst2'}).json()['id']}"
+    assert "Count them now" not in client.get(here).text
+    refused = client.post(f"{here}/counts", headers={"accept": "application/json"})
+    assert refused.status_code == 409
+    assert "are not stored here, so they cannot be counted" in refused.text
+
+
+def test_deleting_a_data_set_is_in_a_menu(client):
+    page = client.get(f"/datasets/{upload(client)['id']}").text
+    menu = page.partition('<details class="menu"')[2].partition("</details>")[0]
+    assert "/delete" in menu
+    assert "/delete" not in page.replace(menu, "")

@@ -1,0 +1,107 @@
+"""``isoscope decide`` with several ``--vectors``: layers of one file judged by the same task."""
+
+import json
+
+import numpy as np
+import pytest
+
+from isoscope.cli import main
+from isotropy.tasks.variants import listed
+
+N, M, D, LAYERS = 300, 150, 8, 5
+NAMES = [f"layers[{layer}]" for layer in range(LAYERS)]
+TASK = ("corpus.npz", "--queries", "queries.npz", "--qrels", "qrels.tsv")
+
+
+@pytest.fixture(autouse=True)
+def few_variants(monkeypatch):
+    """Judge the vectors as they are and the first two other variants: all take long and are tested elsewhere."""
+    monkeypatch.setattr("isoscope.decide.listed", lambda setting: listed(setting)[:3])
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A corpus and queries of five layers, the first blurred the most, and their qrels by numbers of rows."""
+    random = np.random.default_rng(3)
+    corpus = random.normal(size=(N, D))
+    relevant = random.integers(0, N, M)
+    queries = corpus[relevant] + 0.4 * random.normal(size=(M, D))
+    for name, x in {"corpus": corpus, "queries": queries}.items():
+        blur = np.linspace(1, 0, LAYERS)[:, None, None] * random.normal(size=(LAYERS, *x.shape))
+        strong = np.linspace(6, 1, LAYERS)[:, None, None] * np.eye(D)[0] + (1 - np.eye(D)[0])
+        layers = ((x + blur) * strong).astype(np.float32)
+        np.savez(tmp_path / f"{name}.npz", layers=layers, narrow=layers[0, :, :4], few=layers[0, : len(x) // 2])
+    lines = ["query-id\tcorpus-id\tscore", *(f"{row}\t{one}\t1" for row, one in enumerate(relevant))]
+    (tmp_path / "qrels.tsv").write_text("\n".join(lines))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def decide(folder, capsys):
+    """Run the command on some vectors; what it printed and its exit code."""
+
+    def decide(names, *arguments):
+        named = [part for name in names for part in ("--vectors", name)]
+        code = main(["decide", *TASK, *named, *arguments])
+        return capsys.readouterr(), code
+
+    return decide
+
+
+def test_the_document_has_that_of_each_and_the_rank_relation(decide):
+    printed, code = decide(NAMES, "--json")
+    assert code == 0, printed.err
+    found = json.loads(printed.out)
+    assert list(found) == ["task", "metric", "similarity", "embeddings", "relation", "conclusion"]
+    assert [one["name"] for one in found["embeddings"]] == NAMES
+    alone = json.loads(decide(NAMES[3:4], "--json")[0].out)
+    assert {name: value for name, value in found["embeddings"][3].items() if name != "name"} == alone
+    scores = [one["variants"][0]["report"]["value"] for one in found["embeddings"]]
+    assert scores == sorted(scores)
+    assert found["relation"] == {"embeddings": LAYERS, "rho": pytest.approx(1), "p": pytest.approx(1 / 60)}
+    assert "the more isotropic score higher on nDCG@10" in found["conclusion"]
+
+
+def test_the_table_has_a_line_for_each_as_it_is_and_chosen(decide):
+    printed, code = decide([NAMES[4], "narrow"])
+    assert code == 0, printed.err
+    lines = printed.out.splitlines()
+    heads = next(line for line in lines if line.startswith("vectors"))
+    assert heads.split("  ")[0] == "vectors"
+    assert "nDCG@10 [95%]" in heads
+    rows = lines[lines.index(heads) + 1 :][:2]
+    assert [row.split()[0] for row in rows] == [NAMES[4], "narrow"]
+    assert f"{NAMES[4]}:" in lines, "lists of other dimensions are each printed before it runs"
+    assert any(line.startswith(f"{NAMES[4]}: Best: ") for line in lines)
+    assert "A rank correlation needs at least 5 embeddings." in printed.out
+
+
+def test_one_list_is_printed_for_all_of_the_same_dimensions(decide):
+    printed, code = decide(NAMES, "--list")
+    assert code == 0
+    assert printed.out.splitlines()[0] == f"{', '.join(NAMES)}:"
+    assert printed.out.count("as it is") == 1
+
+
+@pytest.mark.parametrize(
+    ("names", "arguments", "words"),
+    [
+        ([NAMES[0], "few"], (), ["'few' has 150 rows", "'layers[0]' 300", "same rows"]),
+        ([NAMES[0], NAMES[0]], (), ["--vectors names 'layers[0]' twice"]),
+        ([NAMES[0], "layers[9]"], (), ["layers[9]"]),
+        (NAMES[:2], ("--save-map", "m"), ["--save-map", "one --vectors"]),
+        (NAMES[:2], ("--list", "--json"), ["--list with --json", "one --vectors"]),
+    ],
+)
+def test_vectors_that_cannot_be_judged_together_are_a_sentence(decide, names, arguments, words):
+    printed, code = decide(names, *arguments)
+    assert (code, printed.out) == (1, "")
+    assert all(word in printed.err for word in words), printed.err
+
+
+def test_without_ground_truth_there_is_one(folder, capsys):
+    code = main(["decide", "corpus.npz", "--vectors", NAMES[0], "--vectors", NAMES[1]])
+    told = capsys.readouterr()
+    assert (code, told.out) == (1, "")
+    assert "Several --vectors need ground truth" in told.err

@@ -1,0 +1,166 @@
+"""Actions on selected runs: cancel, retry, tag, delete; on the page, over the API, by the client."""
+
+import re
+
+import pytest
+from sqlalchemy import func, select
+
+from app.db.models import Experiment, Opening, Run, RunStatus, RunTag, Step
+from app.training.experiments import get_experiment, get_run
+from app.training.run_actions import tag_run
+from isoscope.client import Isoscope
+from tests.factories import add_experiment, run_row
+from tests.serving import served
+
+FAILED = {"status": RunStatus.FAILED, "error": "x"}
+
+
+@pytest.fixture
+def runs(context):
+    """Ids of an experiment and of its runs: one that waits, one that failed, two that finished."""
+    rows = run_row(status=RunStatus.QUEUED), run_row(seed=1, **FAILED), run_row(seed=2), run_row(seed=3)
+    experiment_id = add_experiment(context, *rows, name="sweep")
+    return experiment_id, [run.id for run in get_experiment(context, experiment_id).runs]
+
+
+def act(client, action, *ids, **fields):
+    return client.post("/runs/actions", data={"run": list(ids), "action": action} | fields, follow_redirects=False)
+
+
+@pytest.mark.both_databases
+def test_selected_runs_are_cancelled_and_retried_and_the_way_leads_back_to_the_tab(client, context, runs):
+    experiment_id, (waiting, failed, *_) = runs
+    answer = act(client, "cancel", waiting, query=f"q=lam>0&experiment={experiment_id}")
+    assert answer.headers["location"] == f"/experiments/{experiment_id}?tab=runs&q=lam%3E0"
+    act(client, "retry", failed)
+    assert [get_run(context, one).status for one in (waiting, failed)] == [RunStatus.CANCELLED, RunStatus.QUEUED]
+
+
+@pytest.mark.parametrize("query", ["", "q=lam", "experiment=/evil.example", "experiment=a/../b"])
+def test_the_way_back_stays_on_this_server(client, runs, query):
+    there = act(client, "cancel", runs[1][0], query=query).headers["location"]
+    assert there.partition("?")[0] == "/compare/runs/list"
+
+
+def test_what_is_refused_is_told_by_name_and_the_others_are_done(client, context, runs):
+    _, (waiting, _, finished, _) = runs
+    answer = act(client, "cancel", waiting, finished, "gone")
+    assert answer.status_code == 409
+    assert "1 done, 2 refused." in answer.text
+    assert "I-STAR, λ = 1, seed 2, of sweep: Only a run that has not ended can be cancelled" in answer.text
+    assert "gone: There is no run" in answer.text
+    assert get_run(context, waiting).status is RunStatus.CANCELLED
+
+
+@pytest.mark.both_databases
+def test_tags_are_asked_for_added_shown_and_searched(client, context, runs):
+    experiment_id, (first, second, third, _) = runs
+    assert 'name="tags"' in act(client, "tag", first, second).text
+    tag_run(context, second, ["Old"])
+    assert act(client, "tag", first, second, tags="odd, old", confirmed="yes").status_code == 303
+    told = {run["id"]: run["tags"] for run in client.get("/api/runs").json()}
+    assert (told[first], told[second], told[third]) == (["odd", "old"], ["odd", "Old"], [])
+    assert "odd" in client.get("/api/tags").json()
+    for q, found in (("tag:OD", 2), ("tag=odd", 2), ("tag=od", 0), ("tag:none", 2), ("-tag:odd", 2)):
+        assert len(client.get(f"/api/experiments/{experiment_id}/runs", params={"q": q}).json()) == found, q
+    assert client.get("/api/runs", params={"sort": "tag"}).json()[0]["tags"]
+    table = client.get(f"/experiments/{experiment_id}?tab=runs").text
+    assert 'href="/compare/runs/list?q=tag%3D%22odd%22"' in table
+
+
+def test_a_tag_that_cannot_be_kept_is_told_at_its_field(client, runs):
+    run_id = runs[1][0]
+    for answer in (
+        act(client, "tag", run_id, tags="x" * 41, confirmed="yes"),
+        client.post(f"/runs/{run_id}/tags", data={"tags": "x" * 41}),
+    ):
+        assert answer.status_code == 422
+        assert 'id="tags-error"' in answer.text
+        assert f'value="{"x" * 41}"' in answer.text
+    told = client.patch(f"/api/runs/{run_id}", json={"tags": ["x" * 41]})
+    assert (told.status_code, told.json()["field"]) == (422, "tags")
+    nothing = act(client, "tag", run_id, tags=" ,", confirmed="yes")
+    assert "Type at least one tag." in nothing.text
+
+
+def test_the_tags_of_a_run_are_replaced_on_its_page(client, runs):
+    run_id = runs[1][0]
+    client.post(f"/runs/{run_id}/tags", data={"tags": "a, b"})
+    assert client.get(f"/api/runs/{run_id}").json()["tags"] == ["a", "b"]
+    assert 'value="a, b"' in client.get(f"/runs/{run_id}").text
+    client.post(f"/runs/{run_id}/tags", data={"tags": ""})
+    assert client.get(f"/api/runs/{run_id}").json()["tags"] == []
+
+
+@pytest.mark.both_databases
+def test_deleting_asks_first_and_removes_the_run_with_all_that_belongs_to_it(client, context, runs):
+    experiment_id, (*_, third, last) = runs
+    tag_run(context, last, ["odd"])
+    with context.sessions.begin() as session:
+        session.add(Step(run_id=last, step=1, task_loss=0.5))
+    assert "cannot be undone" in act(client, "delete", last).text
+    assert act(client, "delete", last, confirmed="yes").status_code == 303
+    assert client.get(f"/api/runs/{last}").status_code == 404
+    with context.sessions() as session:
+        assert [session.scalar(select(func.count()).select_from(one)) for one in (RunTag, Step)] == [0, 0]
+    assert client.delete(f"/api/runs/{third}").status_code == 204
+    for tab in ("scatter", "conclusion", "runs"):
+        assert client.get(f"/experiments/{experiment_id}?tab={tab}").status_code == 200
+    assert client.get(f"/experiments/{experiment_id}/export.zip").status_code == 200
+
+
+def test_a_run_that_is_still_needed_is_not_deleted(client, context, runs):
+    experiment_id, (waiting, failed, *finished) = runs
+
+    def refusal(run_id):
+        answer = client.delete(f"/api/runs/{run_id}")
+        assert answer.status_code == 409
+        return answer.json()["detail"]
+
+    assert refusal(waiting) == "This run is queued. Cancel it before you delete it."
+    with context.sessions.begin() as session:
+        opening = {"experiment_name": "sweep", "number": 1, "kind": "run", "position": 0, "label": "x", "by": "me"}
+        session.add(Opening(experiment_id=experiment_id, rows_sha256="0" * 64, opened_before=0, **opening))
+    assert refusal(failed) == "The test scores of its experiment are open, so all of its runs stay."
+    with context.sessions.begin() as session:
+        session.query(Opening).delete()
+        session.query(Run).filter(Run.id.in_([waiting, *finished])).delete()
+    assert refusal(failed) == "It is the only run of its experiment. Delete the experiment instead."
+    with context.sessions() as session:
+        assert session.get(Experiment, experiment_id) is not None
+
+
+def test_the_table_of_runs_has_boxes_and_actions_and_nothing_destructive_beside_a_run(client, runs):
+    experiment_id, ids = runs
+    for path in (f"/experiments/{experiment_id}?tab=runs", "/compare/runs/list"):
+        page = client.get(path).text
+        assert re.findall(r'form="bulk-runs" name="run" value="(\w+)"', page) == ids
+        actions = page.partition('id="bulk-runs"')[2].partition("</form>")[0]
+        assert re.findall(r'name="action" value="(\w+)">(\w+)', actions) == [
+            ("cancel", "Cancel"), ("retry", "Retry"), ("tag", "Tag"), ("delete", "Delete"),
+        ]  # fmt: skip
+
+
+def test_the_api_says_what_was_done_and_what_was_refused(client, context, runs):
+    _, (waiting, failed, finished, _) = runs
+    asked = {"action": "cancel", "ids": [waiting, finished, waiting]}
+    told = client.post("/api/runs/actions", json=asked).json()
+    assert (told["done"], [one["id"] for one in told["refused"]]) == ([waiting], [finished])
+    unknown = client.post("/api/runs/actions", json={"action": "star", "ids": [failed]})
+    assert (unknown.status_code, unknown.json()["field"]) == (422, "action")
+    assert "Actions are: cancel, retry, tag, delete." in unknown.json()["detail"]
+    assert client.post("/api/runs/actions", json={"action": "retry", "ids": []}).status_code == 422
+    assert client.post("/api/runs/actions", json={"action": "tag", "ids": [failed]}).json()["field"] == "tags"
+
+
+def test_the_client_acts_on_runs_experiments_and_embeddings(settings, context, runs):
+    experiment_id, (waiting, failed, *_) = runs
+    with served(settings) as address, Isoscope(address) as isoscope:
+        assert isoscope.act_on_runs("cancel", [waiting, failed])["done"] == [waiting]
+        isoscope.act_on_runs("tag", isoscope.all_runs("status:failed"), tags=["again"])
+        assert isoscope.run(failed)["tags"] == ["again"]
+        assert isoscope.tag_run(failed, [])["tags"] == []
+        assert isoscope.act_on_experiments("star", [experiment_id])["refused"] == []
+        assert isoscope.act_on_embeddings("measure", ["gone"])["refused"][0]["id"] == "gone"
+        isoscope.delete_run(failed)
+    assert len(get_experiment(context, experiment_id).runs) == 3

@@ -1,0 +1,129 @@
+"""The map of a finished task makes a new embedding: of all rows, measured, and said where it is from."""
+
+import io
+
+import numpy as np
+import pytest
+
+from app.db.models import Embedding, EmbeddingStatus, TaskRun
+from isotropy.tasks.storage import Storage
+from isotropy.tasks.variants import Dimensions, Variant
+from tests.judged import add_rows
+from tests.rounding import assert_same_images
+from workers.postprocess import make_embedding
+from workers.tasks import judge_task
+
+N, D = 300, 8
+AS_IT_IS = Variant()
+VARIANTS = [
+    Variant("soft_zca", (("eps", 0.5),)),
+    Variant("all_but_the_top", (("D", 1),), Dimensions("pca", 4), Storage.INT8),
+    Variant("cluster_based", (("clusters", 3), ("D", 1)), Dimensions("first", 5)),
+    Variant("flow", (("steps", 2),)),
+    Variant(dimensions=Dimensions("pca", 6)),
+]
+
+
+@pytest.fixture(scope="module")
+def x():
+    """Points whose classes hide behind a strong direction."""
+    x = np.random.default_rng(3).normal(size=(N, D)).astype(np.float32) + 1
+    x[:, 0] *= 20
+    return x
+
+
+@pytest.fixture
+def corpus(context, tmp_path, x):
+    return add_rows(context, tmp_path, "d", x, "cloud")
+
+
+@pytest.fixture
+def judged(client, settings, corpus, monkeypatch):
+    """Judge the vectors as they are and one other variant by labels, which chooses that one; its task."""
+
+    def judged(variant, *, chosen=1, similarity="cosine"):
+        monkeypatch.setattr("workers.tasks.listed", lambda setting: [AS_IT_IS, variant])
+        monkeypatch.setattr("isotropy.tasks.decision.min", lambda places, key: chosen, raising=False)
+        form = {"kind": "labels", "labels": "side", "similarity": similarity}
+        task = client.post(f"/api/embeddings/{corpus}/tasks", data=form).json()["id"]
+        judge_task(task, settings, "cpu")
+        found = client.get(f"/api/tasks/{task}").json()
+        assert (found["status"], found["results"]["chosen"]) == ("finished", chosen), found["error"]
+        return found
+
+    return judged
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "dot"])
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda one: one.name)
+def test_the_new_embedding_is_what_the_lines_of_numpy_give(
+    client, settings, judged, tmp_path, monkeypatch, x, variant, similarity
+):
+    task = judged(variant, similarity=similarity)
+    made = client.post(f"/api/tasks/{task['id']}/embedding", json={"name": "mapped"})
+    assert (made.status_code, made.json()["status"], made.json()["name"]) == (201, "making", "mapped"), made.text
+    make_embedding(made.json()["id"], settings, "cpu")
+    (tmp_path / "map.safetensors").write_bytes(client.get(f"/api/tasks/{task['id']}/map.safetensors").content)
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    exec(task["maps"]["chosen"], names)
+    vectors = np.load(io.BytesIO(client.get(f"/api/embeddings/{made.json()['id']}/vectors.npy").content))
+    assert vectors.dtype == np.float32
+    assert_same_images(vectors, names["apply"](x))
+
+
+@pytest.mark.both_databases
+def test_a_button_keeps_the_map_as_an_embedding_that_says_where_it_is_from(client, work, judged, corpus):
+    task = judged(VARIANTS[1])
+    page = client.get(f"/tasks/{task['id']}").text
+    assert page.count("Keep as an embedding") == 1
+    assert "Applies the map to 300 rows and measures the new vectors, in float32." in page
+    sent = client.post(f"/tasks/{task['id']}/embedding", data={"which": "smallest"})
+    made_id = sent.headers["location"].rsplit("/", 1)[1]
+    refused = client.delete(f"/api/tasks/{task['id']}")
+    sentence = "An embedding is being made by this task. Delete it when that is done."
+    assert (refused.status_code, refused.json()["detail"]) == (409, sentence)
+    work()
+    made = client.get(f"/api/embeddings/{made_id}").json()
+    assert (made["status"], made["n"], made["d"], made["source_id"]) == ("ready", N, 4, corpus)
+    assert made["name"] == "cloud, All-but-the-Top, D 1, PCA-4"
+    assert made["provenance"]["which"] == "smallest"
+    assert made["measurements"]
+    names = client.get(f"/api/embeddings/{made_id}/files/1").text.splitlines()
+    assert names[7] == '{"name": "d7", "id": "d7"}'
+    page = " ".join(client.get(f"/embeddings/{made_id}").text.split())
+    assert f'the smallest variant of <a href="/tasks/{task["id"]}">a task</a>' in page
+    assert "The map scales vectors to length 1." in page
+    assert f'Fitted on 300 of these 300 rows, which flatters the numbers below (<a href="/tasks/{task["id"]}">' in page
+    assert client.delete(f"/api/tasks/{task['id']}").status_code == 204
+    assert client.get(f"/embeddings/{made_id}").status_code == 200
+
+
+def test_a_variant_that_only_stores_otherwise_makes_nothing(client, judged):
+    task = judged(Variant(storage=Storage.INT8))
+    assert "Keep as an embedding" not in client.get(f"/tasks/{task['id']}").text
+    refused = client.post(f"/api/tasks/{task['id']}/embedding")
+    assert refused.status_code == 409
+    assert "The chosen variant keeps the vectors of cloud as they are." in refused.json()["detail"]
+
+
+def test_a_task_that_has_not_finished_makes_nothing(client, corpus):
+    task = client.post(f"/api/embeddings/{corpus}/tasks", data={"kind": "labels", "labels": "side"}).json()
+    refused = client.post(f"/api/tasks/{task['id']}/embedding", json={"which": "chosen"})
+    assert refused.status_code == 409
+    assert refused.json()["detail"] == "This task is queued; it has results when it has finished."
+    assert client.post(f"/api/tasks/{task['id']}/embedding", json={"which": "best"}).status_code == 422
+
+
+@pytest.mark.both_databases
+def test_a_task_that_is_gone_before_the_worker_comes_is_a_sentence(client, context, work, judged):
+    task = judged(VARIANTS[0])
+    made = client.post(f"/api/tasks/{task['id']}/embedding").json()["id"]
+    with context.sessions.begin() as session:
+        session.delete(session.get_one(TaskRun, task["id"]))
+    work()
+    with context.sessions() as session:
+        failed = session.get_one(Embedding, made)
+    assert failed.status is EmbeddingStatus.FAILED
+    assert "The task that this was to be made by is gone" in failed.error
+    assert "Judge it again first." in failed.error

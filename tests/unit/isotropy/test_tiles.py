@@ -1,0 +1,51 @@
+import math
+
+import pytest
+import torch
+
+from isotropy import tiles as module
+from isotropy.tiles import least_of_each, tiles
+
+
+def symmetric(n, seed=0):
+    """Bounds [n, n] of random pairs."""
+    x = torch.randn(n, n, generator=torch.Generator().manual_seed(seed))
+    return x + x.T
+
+
+def of_clusters(n):
+    """Bounds of points that come in order, each nearer to those that come next than to any that came before."""
+    x = torch.arange(float(n)).square()
+    return (x[:, None] - x).abs() - x[:, None] - x
+
+
+def least(bounds, count):
+    def tile(rows, columns):
+        return bounds[rows, columns].clone()
+
+    return least_of_each(len(bounds), count, bounds.dtype, bounds.device, tile)
+
+
+@pytest.mark.parametrize("n", [2, 31, 32, 33, 100])
+def test_tiles_hold_each_pair_once(n, monkeypatch):
+    monkeypatch.setattr(module, "TILE_ROWS", 32)
+    seen = torch.zeros(n, n)
+    for rows, columns in tiles(n):
+        seen[rows, columns] += 1
+    assert torch.equal((seen + seen.T).clamp(max=2) / 2, (seen + seen.T) / 2 if n > 32 else torch.ones(n, n))
+    assert bool(((seen + seen.T) > 0).all())
+
+
+@pytest.mark.parametrize("make", [symmetric, of_clusters, lambda n: torch.ones(n, n)], ids=["any", "clusters", "equal"])
+@pytest.mark.parametrize(("n", "count"), [(2, 1), (40, 39), (200, 7), (211, 34)])
+@pytest.mark.parametrize("rows", [16, 40, 1024])
+@pytest.mark.parametrize("pending", [3, 100_000])
+def test_the_least_bounds_of_each_point_are_those_of_a_sort(make, n, count, rows, pending, monkeypatch):
+    monkeypatch.setattr(module, "TILE_ROWS", rows)
+    monkeypatch.setattr(module, "PENDING", pending)
+    bounds = make(n)
+    found, others = least(bounds, count)
+    apart = bounds.clone().fill_diagonal_(math.inf)
+    assert torch.equal(found, apart.sort(dim=1).values[:, :count])
+    assert torch.equal(apart.gather(1, others), found)
+    assert all(len(set(row)) == count for row in others.tolist())

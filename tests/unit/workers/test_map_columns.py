@@ -1,0 +1,96 @@
+"""Columns that files keep beside the vectors, as a map is colored by them."""
+
+import json
+
+import numpy as np
+import pytest
+
+from app.db.point_map import MAX_COLUMNS
+from isoscope.files.contents import MAX_DISTINCT
+from isoscope.files.matrix import open_matrix
+from isoscope.files.selection import Selection
+from isoscope.files.upload import NamedFile, Upload
+from workers.embeddings.map_columns import FEW, kept_columns
+
+N = 40
+KEPT = {
+    "price": [str(i / 4) for i in range(N)],
+    "year": [str(1980 + i) for i in range(N)],
+    "stars": [str(i % 3) for i in range(N)],
+    "topic": ["a" if i % 4 else "" for i in range(N)],
+    "same": ["1"] * N,
+}
+
+
+def csv(folder, kept, n=N):
+    lines = [",".join(["word", "x0", "x1", "x2", *kept])]
+    lines += [
+        ",".join([f"w{i}", f"{i}.5", f"{i % 7}.25", f"{i % 5}.5", *(kept[name][i] for name in kept)]) for i in range(n)
+    ]
+    path = folder / "kept.csv"
+    path.write_text("\n".join(lines))
+    return Upload((NamedFile(path, path.name),))
+
+
+def jsonl(folder, kept):
+    path = folder / "kept.jsonl"
+    rows = [
+        {"vector": [i, i % 7 + 0.5], **{name: json.loads(kept[name][i] or "null") for name in kept}} for i in range(N)
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return Upload((NamedFile(path, path.name),))
+
+
+def found(upload, rows=None, **chosen):
+    matrix = open_matrix(upload, Selection(**{"vectors": ["x0", "x1", "x2"], "names": "word"} | chosen))
+    kept = kept_columns(matrix, np.arange(matrix.n) if rows is None else np.array(rows))
+    return {one.name: one for one in kept}
+
+
+def test_fractions_and_many_numbers_are_a_scale_and_the_rest_labels_by_frequency(tmp_path):
+    columns = found(csv(tmp_path, KEPT))
+    assert set(columns) == {"price", "year", "stars", "topic"}
+    assert (columns["price"].labels, columns["year"].labels) == (None, None)
+    assert columns["price"].values.tolist() == [i / 4 for i in range(N)]
+    assert (columns["stars"].labels.names, columns["stars"].labels.counts) == (["0", "1", "2"], [14, 13, 13])
+    assert (columns["topic"].labels.names, columns["topic"].labels.counts) == (["a", ""], [30, 10])
+    assert columns["topic"].values.tolist() == [int(i % 4 == 0) for i in range(N)]
+
+
+def test_names_labels_and_coordinates_are_no_kept_columns(tmp_path):
+    assert set(found(csv(tmp_path, KEPT), labels="topic")) == {"price", "year", "stars"}
+    assert "x2" in found(csv(tmp_path, KEPT), vectors=["x0", "x1"])
+
+
+def test_a_missing_number_is_nan(tmp_path):
+    prices = [*KEPT["price"][:-2], "", "1e300"]
+    assert np.isnan(found(csv(tmp_path, {"price": prices}))["price"].values[-2:]).all()
+
+
+@pytest.mark.parametrize("without", [[], [0, 5]])
+def test_rows_are_those_of_the_map(tmp_path, without):
+    left = [i for i in range(N) if i not in without]
+    values = found(csv(tmp_path, KEPT), rows=[1, 3], without_rows=without)["price"].values
+    assert values.tolist() == [left[1] / 4, left[3] / 4]
+
+
+def test_fractions_beside_lists_of_numbers_are_kept(tmp_path):
+    kept = {"price": [*KEPT["price"][:-1], ""], "stars": KEPT["stars"]}
+    columns = found(jsonl(tmp_path, kept), vectors="vector", names=None)
+    assert columns["price"].values[1] == 0.25
+    assert np.isnan(columns["price"].values[-1])
+    assert columns["stars"].labels.names == ["0", "1", "2"]
+
+
+def test_words_that_are_too_many_for_colors_and_columns_beyond_the_first_are_left_out(tmp_path):
+    n = MAX_DISTINCT + 2
+    kept = {"text": [f"t{i}" for i in range(n)], "half": [f"t{i // 2}" for i in range(n)]}
+    assert set(found(csv(tmp_path, kept, n))) == {"half"}
+    many = {f"k{i}": [str(one / 3) for one in range(N)] for i in range(MAX_COLUMNS + 3)}
+    assert len(found(csv(tmp_path, many))) == MAX_COLUMNS
+
+
+def test_a_few_whole_numbers_are_labels(tmp_path):
+    for count, is_labeled in ((FEW, True), (FEW + 1, False)):
+        column = found(csv(tmp_path, {"grade": [str(i % count) for i in range(N)]}))["grade"]
+        assert (column.labels is not None) is is_labeled
