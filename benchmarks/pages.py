@@ -4,25 +4,33 @@ Run: python -m benchmarks.pages
 
 With ``--runs 10000`` on so many runs of 200 steps instead, in experiments of 500: pages that many runs stand on. On
 PostgreSQL with ISOSCOPE_DATABASE_URL of an empty database. ``--folder`` keeps the rows for the next time.
+
+With ``CLOCK=cpu`` the requests are made within the process that serves them, and its processor seconds are counted, for
+cores that other work shares. What a PostgreSQL server takes is not among these.
 """
 
 import argparse
 import io
+import os
 import statistics
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import httpx2
 import numpy as np
+from fastapi.testclient import TestClient
 from sqlalchemy import func, select
 
 from app.context import Context
+from app.core.settings import Settings
 from app.db.config import RunConfig, TrainingConfig
 from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunFigure, RunStatus, Step
 from app.db.types import utcnow
 from app.embeddings.service import Incoming, commit_embedding, create_embedding
+from app.main import create_app
 from app.results.labels import OF_SENTENCES, WATCHED
 from benchmarks._many_runs import fill, new_context
 from benchmarks._rounds import interleave, machine, ratio, rounds_asked
@@ -96,7 +104,7 @@ def main() -> None:
         database = context.sessions.kw["bind"].dialect.name
         context.close()
         paths = {HEALTH: HEALTH, **named}
-        with web_process(folder) as url, httpx2.Client(base_url=url, timeout=60) as client:
+        with serving(folder) as client:
             ways: dict[str, Callable[[], object]] = {name: partial(get, client, path) for name, path in paths.items()}
             times = interleave(ways, REQUESTS_A_ROUND * rounds_asked())
     print(machine("fastapi", "sqlalchemy", "uvicorn"))
@@ -107,6 +115,18 @@ def main() -> None:
         print(
             f"| `{name}` | {1e3 * statistics.median(taken):.1f} | {1e3 * p95:.1f} | {ratio(taken, times[HEALTH]):.1f} |"
         )
+
+
+@contextmanager
+def serving(folder: str) -> Iterator[httpx2.Client]:
+    """A client of the dashboard on a folder: of a web process, or for processor seconds of this one."""
+    if os.environ.get("CLOCK") == "cpu":
+        app = create_app(Settings(data_dir=folder, sample=False))
+        with TestClient(app, base_url="http://127.0.0.1:8000") as client:
+            yield client
+    else:
+        with web_process(folder) as url, httpx2.Client(base_url=url, timeout=60) as client:
+            yield client
 
 
 def few_rows(context: Context) -> tuple[dict[str, str], str]:
