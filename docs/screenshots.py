@@ -1,13 +1,15 @@
 """The pictures of the documents, taken of a dashboard that does what docs/tutorial.md tells: it really trains.
 
-Run: python -m docs.screenshots FOLDER [--url URL]
+Run: python -m docs.screenshots FOLDER [NAME ...] [--url URL]
+
+Names are of single pictures to take again; those of embeddings need no training.
 """
 
 import argparse
 import csv
 import io
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlencode
@@ -25,23 +27,27 @@ ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs/images"
 SAMPLE = ROOT / "samples/agreement"
 DATASET = "Agreement"
-FORM = {"lambdas": "-1, 1, 3", "seeds": "0, 1, 2", "epochs": "", "max_steps": "120", "learning_rate": "1e-4"}
-FORM |= {"max_length": "32", "shrinkage_points": "50000", "name": "I-STAR on agreement"}
+FORM = {"label_column": "subject", "lambdas": "-0.3, 1, 3", "seeds": "0, 1, 2", "epochs": "", "max_steps": "36"}
+FORM |= {"learning_rate": "1.5e-4", "warmup": "0.1", "max_length": "32", "validation_rows": "300", "probe_every": "18"}
+FORM |= {"shrinkage_points": "12000", "name": "I-STAR on agreement"}
 BOTH = '"on agreement"'
 SECOND = ROOT / "docs/cosreg.yaml"
 WIDTH = 1180
-COLOURS = 96
+COLORS = 96
 PATIENCE_MILLISECONDS = 120_000
 LONG_MILLISECONDS = 900_000
 """For a dry run, which waits for the run before it."""
 PATIENCE_SECONDS = 3 * 3600
+OF_EMBEDDINGS = ("upload", "report")
+OF_SWEEPS = ("dry-run", "watching", "experiment", "means", "across")
 
 
 class Tour:
     """A browser that walks through a dashboard and takes a picture now and then."""
 
-    def __init__(self, page: Page, url: str) -> None:
+    def __init__(self, page: Page, url: str, names: Collection[str]) -> None:
         self.page = page
+        self.names = names
         self.url = url
         self.client = Isoscope(url)
 
@@ -50,7 +56,12 @@ class Tour:
         self.page.goto(self.url + path)
 
     def picture(self, name: str, height: int, top: str | None = None) -> None:
-        """Save so much of the page as docs/images/NAME.png, from the element that is found by ``top`` on."""
+        """Save so much of the page as docs/images/NAME.png, from the element that is found by ``top`` on.
+
+        A picture that nobody asked for is not taken.
+        """
+        if name not in self.names:
+            return
         self.page.set_viewport_size({"width": WIDTH, "height": height})
         place = "(found) => window.scrollTo(0, found.getBoundingClientRect().top + scrollY - 16)"
         if top:
@@ -60,14 +71,14 @@ class Tour:
                 expect(plot.locator(".main-svg").first).to_be_visible()
         self.page.wait_for_timeout(500)
         shot = Image.open(io.BytesIO(self.page.screenshot(animations="disabled"))).convert("RGB")
-        shot.quantize(COLOURS, dither=Image.Dither.NONE).save(IMAGES / f"{name}.png", optimize=True)
+        shot.quantize(COLORS, dither=Image.Dither.NONE).save(IMAGES / f"{name}.png", optimize=True)
         print(f"{name}.png  {(IMAGES / f'{name}.png').stat().st_size // 1000} kB", flush=True)
 
 
 def write_vectors(folder: Path) -> tuple[Path, Path]:
     """Four groups of invented words in 64 dimensions, one of which carries too much; a label for each."""
     draw = np.random.default_rng(0)
-    topics = ("animals", "colours", "places", "tools")
+    topics = ("animals", "colors", "places", "tools")
     scale = np.linspace(1.0, 0.2, 64)
     labels = draw.integers(0, len(topics), 1200)
     vectors = (draw.normal(size=(1200, 64)) + 1.4 * draw.normal(size=(len(topics), 64))[labels]) * scale
@@ -121,7 +132,7 @@ def launch(tour: Tour) -> str:
     if FORM["name"] not in there:
         page.get_by_role("button", name="Launch", exact=True).click()
         expect(page.get_by_role("heading", name=FORM["name"])).to_be_visible()
-    if "CosReg on agreement" not in there:
+    if "across" in tour.names and "CosReg on agreement" not in there:
         tour.client.sweep(SECOND, dataset=DATASET)
     return next(one["id"] for one in tour.client.experiments() if one["name"] == FORM["name"])
 
@@ -141,8 +152,10 @@ def show_experiment(tour: Tour, experiment: str) -> None:
     tour.picture("means", 760, "#means")
 
 
-def show_across(tour: Tour, experiment: str) -> None:
+def show_across(tour: Tour) -> None:
     """Both sweeps in one figure."""
+    if "across" not in tour.names:
+        return
     for one in tour.client.experiments():
         if one["name"].endswith("on agreement"):
             wait(tour, one["id"])
@@ -179,6 +192,8 @@ def main() -> None:
     """Walk through the tutorial; what a folder holds already is not trained again."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="where the dashboard keeps its data")
+    every = (*OF_EMBEDDINGS, *OF_SWEEPS)
+    parser.add_argument("names", nargs="*", metavar="name", choices=every, help=f"pictures to take: {', '.join(every)}")
     parser.add_argument("--url", help="of a dashboard that runs already")
     asked = parser.parse_args()
     asked.folder.mkdir(parents=True, exist_ok=True)
@@ -187,12 +202,14 @@ def main() -> None:
         page = browser.new_page(viewport={"width": WIDTH, "height": 800}, color_scheme="light")
         page.set_default_timeout(PATIENCE_MILLISECONDS)
         expect.set_options(timeout=PATIENCE_MILLISECONDS)
-        tour = Tour(page, url)
-        show_embeddings(tour, asked.folder)
-        upload_dataset(tour)
-        experiment = launch(tour)
-        show_experiment(tour, experiment)
-        show_across(tour, experiment)
+        tour = Tour(page, url, asked.names or every)
+        if set(OF_EMBEDDINGS) & set(tour.names):
+            show_embeddings(tour, asked.folder)
+        if set(OF_SWEEPS) & set(tour.names):
+            upload_dataset(tour)
+            experiment = launch(tour)
+            show_experiment(tour, experiment)
+            show_across(tour)
         browser.close()
 
 
