@@ -10,14 +10,13 @@ from typing import Any
 from tqdm import tqdm
 
 from isoscope.cli.printing import write
+from isoscope.core.effects import effect_words
 from isoscope.core.errors import InvalidError
 from isoscope.files.contents import Contents
 from isoscope.files.matrix import Matrix, select
 from isoscope.files.selection import Selection, propose
 from isoscope.files.upload import NamedFile, Upload, open_upload
 from isoscope.rows import pairs_by_name, require_measurable, shared_rows, values_of
-from isotropy.catalog import MEASURES
-from isotropy.catalog.findings import effect_name
 from isotropy.cloud import Cloud, read_cloud
 from isotropy.findings import Finding, Severity, findings_of, ranked, told
 from isotropy.findings.drift import SHARED_ROWS, Shared, drift
@@ -114,10 +113,7 @@ def lines_of(finding: Finding) -> Iterator[str]:
     where = [one for one in (_listed(finding, "row"), _listed(finding, "dimension")) if one]
     yield f"{finding.severity.value}: {finding.title}" + (f": {'; '.join(where)}." if where else ".")
     effect = finding.effect
-    name = effect_name(effect.measure) or MEASURES[effect.measure].name
-    before, after = ("in the baseline", "now") if finding.slug == "drift" else ("now", "when fixed")
-    told_after = _told(effect.after.value, effect.after.se)
-    yield f"  {name}: {_told(effect.before.value, None)} {before}, {told_after} {after}."
+    yield f"  {effect_words(finding.slug, effect.measure, effect.before.value, effect.after.value, effect.after.se)}"
     yield f"  {finding.evidence} {finding.advice}"
 
 
@@ -135,9 +131,3 @@ def _listed(finding: Finding, what: str) -> str:
     each = [f"{number} ({name})" if name else f"{number}" for number, name in named][:LISTED]
     more = count - len(each)
     return f"{what}{'' if count == 1 else 's'} {', '.join(each)}" + (f" and {more:,} more" if more else "")
-
-
-def _told(value: float | None, se: float | None) -> str:
-    if value is None:
-        return "undefined"
-    return f"{value:.3g}" + ("" if se is None else f" ± {se:.2g}")

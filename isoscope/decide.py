@@ -59,6 +59,7 @@ def read_task(given: Namespace, vectors: str | list[str] | None) -> tuple[Loaded
         vectors,
         given.ids,
         given.groups,
+        given.split,
     )
     loaded = load_task(files, similarity, given.seed)
     try:
@@ -122,7 +123,10 @@ def list_lines(variants: Sequence[Variant], task: Task) -> Iterator[str]:
 def _table(task: Task, decision: Decision) -> Iterator[str]:
     """Yield the scores of all variants, and the conclusion."""
     if decision.task == "compression":
-        yield "There is no ground truth, so this judges compression alone: what is found as before, not what is right."
+        yield (
+            "There is no ground truth, so only compression is judged: whether the same rows are found, not whether "
+            "they are right."
+        )
     yield (
         f"corpus {decision.n:,} x {decision.d:,}; "
         f"{task.truth.units}: {decision.fit:,} fit, {decision.choose:,} choose, {decision.report:,} report"
@@ -131,6 +135,9 @@ def _table(task: Task, decision: Decision) -> Iterator[str]:
     yield from map("".join, _rows(decision))
     yield "* chosen, + smallest: reported on rows that chose nothing. The others are not corrected for choosing."
     yield "bytes per vector; IsoScore is bias-corrected, so it can exceed 1."
+    for side, one in decision.hubness.items():
+        most = ", ".join(f"{hub.id} ({hub.queries:,})" for hub in one.hubs[:3])
+        yield f"hubness, {side}: skewness {number(one.skewness)}, {one.never:.0%} never found; most queries: {most}"
     yield ""
     yield decision.conclusion
 

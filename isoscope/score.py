@@ -15,9 +15,10 @@ from isoscope.files.contents import MAX_DISTINCT
 from isoscope.files.matrix import Matrix
 from isoscope.files.selection import doubtful, excluded
 from isoscope.files.wording import listed
+from isoscope.hubs import with_names
 from isoscope.rows import values_of
 from isotropy import findings
-from isotropy.catalog import MEASURES
+from isotropy.catalog import MEASURES, SIMILARITIES, Similarity
 from isotropy.cloud import Cloud, read_cloud
 from isotropy.report import Finding, measure
 
@@ -26,14 +27,14 @@ def print_score(given: Namespace) -> int:
     """Print the measures of the files that were named, as a table or as JSON."""
     matrix = open_files(given.files, given, given.annotations)
     with tqdm(total=matrix.n, desc="reading", unit=" rows", unit_scale=True, disable=None, leave=False) as rows:
-        cloud = read_cloud(matrix, given.seed, progress=rows.update)
+        cloud = read_cloud(matrix, given.seed, progress=rows.update, similarity=Similarity(given.similarity))
     if cloud.n == 0:
         raise InvalidError(f"None of the {matrix.n:,} rows is finite, so nothing can be measured.")
     found: dict[str, Finding] = {}
     with tqdm(given.measures or list(MEASURES), unit=" measures", disable=None, leave=False) as slugs:
         for slug in slugs:
             slugs.set_description(f"{NAMES[slug]:{WIDTH}}")
-            found |= measure(cloud, [slug])
+            found |= {slug: with_names(measure(cloud, [slug])[slug], matrix, names_in(matrix))}
     names = partial(values_of, matrix, names_in(matrix))
     wrong = findings.findings_of(cloud, names, matrix.dimension_names)
     return write((_json if given.json else _table)(matrix, cloud, found, wrong))
@@ -68,6 +69,8 @@ def _table(matrix: Matrix, cloud: Cloud, found: dict[str, Finding], wrong: Seque
         yield independent
     for finding in wrong:
         yield from lines_of(finding)
+    if cloud.similarity is not Similarity.EUCLIDEAN:
+        yield f"neighbors, hubness and intrinsic dimension by {SIMILARITIES[cloud.similarity]}"
     yield f"labels: {matrix.selection.labels or _offered(matrix)}"
     yield EXPLAINED
     yield from by_group(

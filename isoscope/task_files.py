@@ -1,16 +1,21 @@
 """Read a task from files: vectors with ids, and the queries, pairs or labels that judge them."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import compress
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from isoscope.core.beir_layout import ZIP_SUFFIX
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import plural
+from isoscope.files.beir import choose_split, open_beir
+from isoscope.files.beir_check import ID, read_beir_ids
 from isoscope.files.ground_truth import Judgment, ScoredPair, corpus_and_query_rows, pair_rows, read_pairs, read_qrels
+from isoscope.files.row_ids import RowIds
+from isoscope.files.upload import NamedFile
 from isoscope.files.wording import shown
 from isoscope.named_vectors import NamedVectors, read_vectors
 from isotropy.catalog import Similarity
@@ -35,6 +40,8 @@ class TaskFiles:
     vectors: str | list[str] | None = None
     ids: str | None = None
     groups: str | None = None
+    split: str | None = None
+    """Of ``qrels`` that are a BEIR data set; None takes test, or the first."""
 
     def check(self) -> None:
         """Refuse files that make no task, or more than one.
@@ -52,10 +59,17 @@ class TaskFiles:
             raise InvalidError("--qrels needs the vectors of the queries: name their file by --queries.", "queries")
         if self.queries is not None and given and self.qrels is None:
             raise InvalidError(f"--queries goes with --qrels or alone, not with --{given[0]}.", "queries")
+        if self.split is not None and not self.of_beir:
+            raise InvalidError("--split goes with --qrels of a BEIR folder or zip file.", "split")
         for path in (*self.corpus, self.queries, self.qrels, self.pairs, self.annotations):
-            if path is not None and not path.is_file():
+            if path is not None and not path.is_file() and not (path is self.qrels and path.is_dir()):
                 what = f"{path} is a folder" if path.is_dir() else f"There is no file {path}"
                 raise InvalidError(f"{what}: name a file.", "corpus")
+
+    @property
+    def of_beir(self) -> bool:
+        """Whether the ground truth is a BEIR data set, in a folder or a zip file."""
+        return self.qrels is not None and (self.qrels.is_dir() or self.qrels.suffix.lower() == ZIP_SUFFIX)
 
 
 @dataclass(frozen=True)
@@ -96,7 +110,37 @@ def load_task(files: TaskFiles, similarity: Similarity, seed: int = 0) -> Loaded
     require_alike(corpus, queries)
     if files.qrels is None:
         return with_queries(corpus, queries, similarity)
+    if files.of_beir:
+        return _with_beir(corpus, queries, files.qrels, files.split)
     return with_qrels(corpus, queries, read_qrels(files.qrels, files.qrels.name), files.qrels.name)
+
+
+def _with_beir(corpus: NamedVectors, queries: NamedVectors, data_set: Path, split: str | None) -> LoadedTask:
+    """Return the task of a BEIR data set, whose files give ids to vectors without any."""
+    with open_beir(data_set) as found:
+        chosen = choose_split(found.qrels, split)
+        table = found.qrels[chosen]
+        corpus, queries = _named_by(corpus, found.corpus), _named_by(queries, found.queries)
+        loaded = with_qrels(corpus, queries, read_qrels(table.path, table.filename), table.filename)
+    others = [name for name in found.qrels if name != chosen]
+    more = f" Others: {', '.join(others)}; choose one by --split." if others else ""
+    return replace(loaded, notes=[f"Judged by the split {chosen} of {data_set.name}.{more}", *loaded.notes])
+
+
+def _named_by(vectors: NamedVectors, texts: NamedFile) -> NamedVectors:
+    """Return vectors with the ids of the texts that they were made of, in their order, unless they have ids."""
+    if vectors.named.column is not None:
+        return vectors
+    ids = read_beir_ids(texts)
+    if len(ids) != len(vectors.x):
+        raise InvalidError(
+            f"{vectors.filename} has no ids and {plural(len(vectors.x), 'row')}, {texts.filename} {len(ids):,}. Give a "
+            "vector for each line in order, or a column of ids by --ids.",
+            "qrels",
+        )
+    named = RowIds(vectors.filename, ids, ID)
+    named.require_unique("qrels", "choose the column of ids by --ids")
+    return replace(vectors, named=named)
 
 
 def require_alike(corpus: NamedVectors, queries: NamedVectors) -> None:

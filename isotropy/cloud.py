@@ -14,16 +14,18 @@ from torch import Tensor
 
 from isotropy.across_blocks import BlockProducts, scores_across
 from isotropy.anisotropy import mean_share, second_moment
+from isotropy.catalog import Similarity
 from isotropy.cosine import CosineMoments
 from isotropy.dealing import Dealing, Duplicates, by_groups
 from isotropy.equal_sizes import Neighbourhoods
 from isotropy.isoscore import isoscore_of_ratio, participation_ratio, shrunk_ratio
 from isotropy.jackknife import BLOCKS, Jackknife, blocks_within
 from isotropy.neighbours import Neighbours
-from isotropy.pairs import Pairs, pairs_of
+from isotropy.pairs import Pairs
 from isotropy.partition import PartitionFunction
 from isotropy.rows import InUnits, OfDimensions, Points, Sample, kept_rows, unit_for
 from isotropy.score import Score
+from isotropy.similarity import pairs_by, search_by
 from isotropy.spectrum import Moments
 from isotropy.spectrum_errors import Decomposed, spectrum_scores
 from isotropy.topology import barcode
@@ -87,6 +89,8 @@ class Cloud:
     n_left_out: int
     unit: float = 1.0
     """A power of two, 1 unless the points are so large or so small that their fourth powers leave float64."""
+    similarity: Similarity = Similarity.EUCLIDEAN
+    """By which neighbors are near."""
 
     @property
     def n(self) -> int:
@@ -206,19 +210,26 @@ class Cloud:
     @cached_property
     def of_pairs(self) -> Pairs:
         """What these pairs say, looked at once; of neighbors one more than measures take, to know where it is tied."""
-        return pairs_of(self.pairs, NEIGHBOURS + 1)
+        return pairs_by(self.pairs, NEIGHBOURS + 1, self.similarity)
 
     @property
     def neighbours(self) -> Neighbours:
         """The nearest among the distinct of ``pairs``."""
         return self.of_pairs.neighbours
 
+    def row_of(self, point: int) -> int:
+        """Return the place among all rows of one of the distinct of ``pairs``: that of the first of its equals."""
+        equal = (self.pairs == self.pairs[self.of_pairs.distinct[point]]).all(1)
+        return int(self.rows[: len(equal)][equal].min())
+
     @cached_property
     def neighbourhoods(self) -> Neighbourhoods:
         """The same of fewer of these rows, and of each block of them."""
         pairs = self.of_pairs
         places = self.rows[: len(self.pairs)][pairs.distinct].numpy()
-        return Neighbourhoods(pairs.points, self.dealing.of(places, BLOCKS), NEIGHBOURS + 1, pairs.neighbours)
+        blocks = self.dealing.of(places, BLOCKS)
+        search = search_by(self.similarity, self.pairs.dtype)
+        return Neighbourhoods(pairs.points, blocks, NEIGHBOURS + 1, pairs.neighbours, search)
 
     @cached_property
     def bars(self) -> Tensor:
@@ -261,7 +272,12 @@ def _plain_scores(moments: FourthMoments) -> dict[str, Score]:
     }
 
 
-def read_cloud(points: Points, seed: int = 0, progress: Callable[[int], object] = lambda _: None) -> Cloud:
+def read_cloud(
+    points: Points,
+    seed: int = 0,
+    progress: Callable[[int], object] = lambda _: None,
+    similarity: Similarity = Similarity.EUCLIDEAN,
+) -> Cloud:
     """Stream the rows once, and once more if some are exact duplicates of others.
 
     Duplicates are taken as one group, unless the points come with groups of their own.
@@ -270,6 +286,7 @@ def read_cloud(points: Points, seed: int = 0, progress: Callable[[int], object] 
         points: the rows.
         seed: draws the sample.
         progress: told of how many rows were just read, in the first pass.
+        similarity: by which neighbors are near.
 
     """
     groups = points.groups()
@@ -297,7 +314,9 @@ def read_cloud(points: Points, seed: int = 0, progress: Callable[[int], object] 
         for kept, places, _ in kept_rows(points):
             sums.update(kept, dealing, places)
     drawn, drawn_places = sample.drawn()
-    return Cloud(points, dealing, sums.blocks, sums.cosine_blocks, drawn, drawn_places, n_left_out, unit or 1.0)
+    return Cloud(
+        points, dealing, sums.blocks, sums.cosine_blocks, drawn, drawn_places, n_left_out, unit or 1.0, similarity
+    )
 
 
 def _fourth_moments(points: Points) -> Jackknife[FourthMoments]:

@@ -36,20 +36,29 @@ class Neighbourhoods:
         blocks: [n], the block of each.
         k: neighbors of each.
         whole: those among all, where they were searched already.
+        search: finds the neighbors.
 
     """
 
-    def __init__(self, points: Tensor, blocks: NDArray[np.int64], k: int, whole: Neighbours | None = None) -> None:
+    def __init__(
+        self,
+        points: Tensor,
+        blocks: NDArray[np.int64],
+        k: int,
+        whole: Neighbours | None = None,
+        search: Callable[[Tensor, int], Neighbours] = nearest_neighbours,
+    ) -> None:
         self._points = points
         self._blocks = torch.from_numpy(blocks)
         self._k = k
+        self._search = search
         self._whole = whole
         self._found: dict[int, list[Neighbours]] = {}
 
     @cached_property
     def whole(self) -> Neighbours:
         """Among all."""
-        return self._whole or nearest_neighbours(self._points, self._k)
+        return self._whole or self._search(self._points, self._k)
 
     def score(self, measure: Callable[[Neighbours], Score]) -> Score:
         """Return a measure of all points with its standard error."""
@@ -72,7 +81,7 @@ class Neighbourhoods:
         """Return the neighbors among the first points, then among those of each block of them."""
         if size not in self._found:
             points, blocks = self._points[:size], self._blocks[:size]
-            whole = self.whole if size == len(self._points) else nearest_neighbours(points, self._k)
-            own = [nearest_neighbours(points[blocks == block], self._k) for block in range(int(blocks.max()) + 1)]
+            whole = self.whole if size == len(self._points) else self._search(points, self._k)
+            own = [self._search(points[blocks == block], self._k) for block in range(int(blocks.max()) + 1)]
             self._found[size] = [whole, *own]
         return self._found[size]

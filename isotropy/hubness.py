@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from isotropy.neighbours import Neighbours
 from isotropy.products import unit_roundoff
@@ -12,6 +14,18 @@ from isotropy.score import Score, there_are
 
 TIED = 0.01
 """Share of points with a tie up to which counts are told: in simulations so many moved the skewness by 5%."""
+
+LISTED = 10
+"""Hubs that are listed."""
+
+
+class Hub(NamedTuple):
+    """A point that is among the nearest neighbors of others."""
+
+    point: int
+    """Row of the cloud that was searched."""
+    occurrences: int
+    """Points that have it among their k nearest, N_k."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +40,8 @@ class Hubness:
     """Share of the points that are nobody's neighbor, in [0, 1)."""
     greatest: Score
     """Places of the greatest hub, from k to n - 1."""
+    hubs: tuple[Hub, ...] = ()
+    """The greatest first, at most ``LISTED``, of equals the first row; none where the counts are undefined."""
 
 
 def hubness(neighbours: Neighbours, k: int = 10) -> Hubness:
@@ -58,7 +74,15 @@ def hubness(neighbours: Neighbours, k: int = 10) -> Hubness:
         robin_hood=Score(float(excess.abs().sum()) / (2 * k * n)),
         antihubs=Score(float((occurrences == 0).double().mean())),
         greatest=Score(float(occurrences.max())),
+        hubs=greatest_hubs(occurrences),
     )
+
+
+def greatest_hubs(occurrences: Tensor, most: int = LISTED) -> tuple[Hub, ...]:
+    """Return the points that are most often neighbors, of counts int64 [n]; those that never are, are none."""
+    counts, points = occurrences.sort(descending=True, stable=True)
+    found = zip(points[:most].tolist(), counts[:most].tolist(), strict=True)
+    return tuple(Hub(point, count) for point, count in found if count)
 
 
 def _undefined(reason: str) -> Hubness:

@@ -124,7 +124,7 @@ class Products:
         """Return distances and indices [rows, k], nearest first, and for which rows they are settled."""
         bounds = self._bounds_of(rows)
         if self._is_exact:
-            squares, columns = _first_least(bounds, k)
+            squares, columns = first_least(bounds, k)
             squares = squares.double() + self._least[rows, None]
             return squares.sqrt(), columns, torch.ones_like(rows, dtype=torch.bool)
         least, columns = least_of_rows(bounds, self._candidates)
@@ -152,7 +152,7 @@ class Products:
         squares = torch.full_like(within, math.inf, dtype=torch.float64)
         columns = torch.arange(within.shape[1], device=within.device).expand_as(within)
         _measure(self._points, squares, within, rows, columns)
-        squares, columns = _first_least(squares, k)
+        squares, columns = first_least(squares, k)
         return squares.sqrt(), columns
 
 
@@ -238,7 +238,7 @@ def multiplies_exactly(points: Tensor, largest: float, precision: torch.dtype) -
     return all(bool((chunk == chunk.round()).all()) for chunk in chunks)
 
 
-def _first_least(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
+def first_least(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Return the least values of every row of [rows, columns], ascending, and their columns; of equals the first."""
     least, columns = least_of_rows(x, count)
     greatest = least[:, -1:]

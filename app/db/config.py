@@ -84,6 +84,11 @@ class TrainingConfig(TrainingOptions):
             raise ValueError(f"expected two classes or more for classification and none else; got {self.label_names}")
         return self
 
+    @property
+    def said(self) -> Mapping[str, Any]:
+        """All options by their names."""
+        return self.__dict__
+
     def says(self, name: str) -> bool:
         """Whether it has this option."""
         return name in self.__dict__

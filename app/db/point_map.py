@@ -4,6 +4,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, NonNegativeInt
 
+from isotropy.catalog import Similarity
+
 MAP = "map"
 """Slug of the map in ``FigureData``, and of its points in ``FigureFile``."""
 MAP_NAMES = "map_names"
@@ -58,7 +60,7 @@ class MapColumn(BaseModel):
 
 
 class MapNeighbors(BaseModel):
-    """The nearest neighbors of rows of a map by Euclidean distance, among ``rows`` of them drawn at random."""
+    """The nearest neighbors of rows of a map by a similarity, among ``rows`` of them drawn at random."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -66,7 +68,17 @@ class MapNeighbors(BaseModel):
     rows: int
     sections: dict[Literal["point", "neighbor", "distance"], Section]
     """``point``: ascending. ``neighbor``: k points of each, nearest first, ``NO_POINT`` where there is none.
-    ``distance``: of these, in the unit of the map."""
+    ``distance``: to these, in the unit of the map. By cosine 1 less the cosine; by dot product minus the product, in
+    the unit squared."""
+    similarity: Similarity = Similarity.EUCLIDEAN
+
+    def unit_of(self, unit: float) -> float:
+        """Return what one unit of distances is in the numbers of the file, for the unit of the map."""
+        return {Similarity.EUCLIDEAN: unit, Similarity.COSINE: 1.0, Similarity.DOT: unit * unit}[self.similarity]
+
+    def shown(self, distance: float) -> float:
+        """Return what a list shows of a distance: itself, the cosine or the product."""
+        return {Similarity.COSINE: 1 - distance, Similarity.DOT: -distance}.get(self.similarity, distance)
 
 
 class MapHeader(BaseModel):

@@ -104,6 +104,11 @@ class ReportedConfig(Part):
         """Whether it is evaluated while it trains, to choose its weights or to stop it early."""
         return selects({"checkpoint": self.checkpoint, "patience": self.patience})
 
+    @property
+    def said(self) -> Mapping[str, Any]:
+        """All that the script said, by name."""
+        return {name: self.value(name) for name in self.model_fields_set}
+
     def says(self, name: str) -> bool:
         """Whether the script said it."""
         return name in self.model_fields_set

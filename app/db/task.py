@@ -86,6 +86,23 @@ class Reported(_Part):
     difference_high: FiniteFloat
 
 
+class FoundRow(_Part):
+    """A row of the corpus, by its id, and how many queries find it."""
+
+    id: str
+    queries: int
+
+
+class QueryHubness(_Part):
+    """How unequally often rows of the corpus are found: see ``isotropy.tasks.retrieved``."""
+
+    k: int
+    queries: int
+    skewness: float | None
+    never: float
+    hubs: list[FoundRow]
+
+
 class JudgedVariant(_Part):
     """A post-processing, how many dimensions, how they are stored, and what that scores."""
 
@@ -124,9 +141,13 @@ class TaskResults(_Part):
     chosen: int
     smallest: int
     conclusion: str
+    hubness: dict[Literal["baseline", "chosen"], QueryHubness] = {}
+    """Of a task with queries; empty of others, and of those that an earlier version judged."""
 
 
 Which = Literal["chosen", "smallest"]
+Side = Literal["corpus", "queries"]
+"""The vectors that a task maps."""
 
 
 class TaskMaps(_Part):

@@ -7,7 +7,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import entry_points, version
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from isoscope.core.errors import IsoscopeError, UnavailableError
@@ -67,7 +67,12 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def parser_of(called: Sequence[str]) -> ArgumentParser:
     """Return a parser that knows all commands by name, and the arguments of those that are called."""
-    parser = ArgumentParser(prog="isoscope", description="A dashboard for isotropy.")
+    parser = ArgumentParser(
+        prog="isoscope",
+        description="Measure isotropy, and train for it. score, check and decide read files and need no server. "
+        "serve starts a dashboard; upload, encode, sweep, runs and the like speak to one.",
+    )
+    parser.add_argument("--version", action="version", version=f"isoscope {version('isoscope')}")
     commands = parser.add_subparsers(required=True)
     for name, command in COMMANDS.items():
         added = commands.add_parser(name, help=command.help)

@@ -18,7 +18,13 @@ def decide_arguments(command: ArgumentParser) -> None:
     command.add_argument("corpus", nargs="+", type=Path, metavar="CORPUS", help="vectors, in the order of their rows")
     truth = command.add_argument_group("ground truth", "one of these; without any, only compression is judged")
     truth.add_argument("--queries", type=Path, metavar="FILE", help="vectors of queries")
-    truth.add_argument("--qrels", type=Path, metavar="FILE", help="query ids, document ids and relevance, as of BEIR")
+    truth.add_argument(
+        "--qrels",
+        type=Path,
+        metavar="FILE",
+        help="query ids, document ids and relevance, as of BEIR; or a BEIR folder or zip",
+    )
+    truth.add_argument("--split", metavar="NAME", help="of a BEIR folder or zip, if not test")
     truth.add_argument("--pairs", type=Path, metavar="FILE", help="pairs of ids with a score")
     truth.add_argument("--labels", metavar="COL", help="the column or array that labels the rows")
     truth.add_argument("--annotations", type=Path, metavar="FILE", help="a file of ids, labels or groups of the corpus")

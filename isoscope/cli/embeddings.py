@@ -7,7 +7,8 @@ from typing import Any
 from isoscope.cli.printing import EXPLAINED, by_group, cell, number, sending, table, tell, write, write_json
 from isoscope.client import Isoscope
 from isoscope.client.connection import Row
-from isoscope.client.data import likely_columns
+from isoscope.client.encodings import likely_settings
+from isoscope.core.beir_layout import folder_paths
 from isotropy.catalog import MEASURES
 
 SETTINGS = ("label_column", "poolings", "layers", "max_rows", "max_length", "batch_size", "seed")
@@ -52,7 +53,13 @@ def _measured(scores: dict[str, Row], rows: int | None) -> list[str]:
 def encode_arguments(command: ArgumentParser) -> None:
     """Add the arguments of ``isoscope encode``."""
     source = command.add_mutually_exclusive_group(required=True)
-    source.add_argument("file", nargs="?", type=Path, metavar="FILE", help="texts: a line each in .txt, or a table")
+    source.add_argument(
+        "file",
+        nargs="?",
+        type=Path,
+        metavar="FILE",
+        help="texts: a line each in .txt, or a table; or a BEIR data set, its folder or zip file",
+    )
     source.add_argument("--dataset", metavar="NAME", help="or those of a data set, by its name or id")
     source.add_argument("--encoding", metavar="ID", help="or those of a draft on the dashboard")
     command.add_argument("--split", choices=("train", "validation"), default="validation", help="of the data set")
@@ -73,15 +80,17 @@ def encode_arguments(command: ArgumentParser) -> None:
 def encode(isoscope: Isoscope, given: Namespace) -> int:
     """Put texts through a model on a dashboard: every layer becomes an embedding that is measured."""
     texts = _texts(isoscope, given)
-    settings: dict[str, Any] = {"model": given.model, "text_columns": given.text_columns or likely_columns(texts)}
+    settings: dict[str, Any] = {**likely_settings(texts), "model": given.model}
+    settings |= {"text_columns": given.text_columns} if given.text_columns else {}
     settings |= {name: _null(value) for name in SETTINGS if (value := getattr(given, name)) is not None}
     if given.plan:
         return _say_plan(isoscope.plan_encoding(texts, settings), as_json=given.json)
     launched = isoscope.launch_encoding(texts, settings)
     if not given.wait:
         where = f"{launched['name']}: {isoscope.url}/encodings/{launched['id']}"
-        return write_json(launched) if given.json else write([where])
-    tell(f"{isoscope.url}/encodings/{launched['id']}")
+        return write_json(launched) if given.json else write([where, *_queries(isoscope, launched)])
+    for line in (f"{isoscope.url}/encodings/{launched['id']}", *_queries(isoscope, launched)):
+        tell(line)
     layers = isoscope.layers(isoscope.wait_for_encoding(launched))
     return write_json(layers) if given.json else write(_layers(layers))
 
@@ -91,8 +100,15 @@ def _texts(isoscope: Isoscope, given: Namespace) -> Row:
         return isoscope.encoding(given.encoding)
     if given.dataset:
         return isoscope.texts_of_dataset(isoscope.find_dataset(given.dataset), given.split, name=given.name)
-    with sending([given.file]) as progress:
+    with sending(folder_paths(given.file) if given.file.is_dir() else [given.file]) as progress:
         return isoscope.upload_texts(given.file, name=given.name, progress=progress)
+
+
+def _queries(isoscope: Isoscope, launched: Row) -> list[str]:
+    """Where the queries of a BEIR data set are, and what judges them; nothing of other texts."""
+    qrels = launched["qrels"]
+    splits = ", ".join(f"{one['split']} ({one['judgments']:,})" for one in qrels)
+    return [f"queries: {isoscope.url}/encodings/{qrels[0]['queries_id']}; judgments: {splits}"] if qrels else []
 
 
 def _say_plan(plan: Row, *, as_json: bool) -> int:

@@ -6,13 +6,19 @@ from pathlib import Path
 
 from isoscope.core.errors import IsoscopeError, UnavailableError
 from isoscope.threads import wait_briefly
-from isotropy.catalog import MEASURES
+from isotropy.catalog import MEASURES, Similarity
 
 
 def score_arguments(command: ArgumentParser) -> None:
     """Add the arguments of ``isoscope score``."""
     add_file_arguments(command)
     command.add_argument("--measures", type=_measures, metavar="SLUGS", help="only these, with commas")
+    command.add_argument(
+        "--similarity",
+        choices=[one.value for one in Similarity],
+        default=Similarity.EUCLIDEAN.value,
+        help="by which neighbors are near, for hubness and intrinsic dimension",
+    )
 
 
 def score(given: Namespace) -> int:

@@ -7,7 +7,8 @@
 """
 
 from isoscope.client.connection import Known, RefusedError, Row
-from isoscope.client.data import Embeddings, Encodings, Postprocessings
+from isoscope.client.data import Embeddings, Postprocessings
+from isoscope.client.encodings import Encodings
 from isoscope.client.runs import Figures, Runs, ScriptRuns
 from isoscope.client.tasks import Tasks
 from isoscope.client.training import Imports, Queue

@@ -1,4 +1,4 @@
-"""Data sets, embeddings, what is tried on them, and encodings over the API."""
+"""Data sets, embeddings, and what is tried on them, over the API."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -161,9 +161,13 @@ class Embeddings(Connection):
         query = {"commit": "auto"} if commit else {}
         return self.put("embeddings", embedding, "selection", params=query, json=dict(selection))
 
-    def commit(self, embedding: Known) -> Row:
-        """Have a draft measured."""
-        return self.post("embeddings", embedding, "commit")
+    def commit(self, embedding: Known, *, similarity: str | None = None) -> Row:
+        """Have a draft measured; neighbors are near by ``similarity``: ``"cosine"``, ``"dot"`` or ``"euclidean"``.
+
+        >>> isoscope.commit(draft, similarity="cosine")
+        """
+        query = {"similarity": similarity} if similarity else {}
+        return self.post("embeddings", embedding, "commit", params=query)
 
     def findings(self, embedding: Known) -> list[Row]:
         """Return what is wrong with an embedding, the most severe first; nothing of a healthy one."""
@@ -199,13 +203,21 @@ class Embeddings(Connection):
         """Have the curve computed that shrinks toward another embedding's covariance."""
         return self.post("embeddings", embedding, "curves", "zeta", json={"source_id": id_of(source)})
 
-    def neighbors(self, embedding: Known, name: str) -> Row:
-        """Return the rows nearest to the row of a name, once it was looked up."""
-        return self.get("embeddings", embedding, "neighbors", name=name)
+    def neighbors(self, embedding: Known, name: str | None = None, *, text: str | None = None) -> Row:
+        """Return the rows nearest to the row of a name, or to a text, once it was looked up."""
+        asked = {"name": name} if text is None else {"text": text}
+        return self.get("embeddings", embedding, "neighbors", **asked)
 
-    def request_neighbors(self, embedding: Known, name: str) -> Row:
-        """Have a row looked up by its name among all rows; ask again until its ``status`` is ready or failed."""
-        return self.post("embeddings", embedding, "neighbors", json={"name": name})
+    def request_neighbors(self, embedding: Known, name: str | None = None, *, text: str | None = None) -> Row:
+        """Have a row looked up by its name among all rows; ask again until its ``status`` is ready or failed.
+
+        Of an embedding that was encoded on the dashboard, a new ``text`` is encoded as the rows were.
+
+        >>> isoscope.request_neighbors(embedding, text="a film about trains")["status"]
+        'queued'
+        """
+        asked = {"name": name} if text is None else {"text": text}
+        return self.post("embeddings", embedding, "neighbors", json=asked)
 
     def download_file(self, embedding: Known, position: int, target: str | Path) -> Path:
         """Write a file of an embedding as it was uploaded; they count from 0."""
@@ -303,76 +315,7 @@ class Postprocessings(Connection):
         return self.post(*trial, "embedding", json={"name": name})
 
 
-class Encodings(Connection):
-    """Texts, and the embeddings of each layer that a model makes of them."""
-
-    def encode(self, file: str | Path, model: str, *, name: str | None = None, **settings: Any) -> Row:
-        """Upload a file of texts and put them through a model; without ``text_columns`` the likeliest is taken.
-
-        >>> encoding = isoscope.encode("texts.txt", model="all-MiniLM-L6-v2", poolings=["first", "mean"])
-        >>> isoscope.layers(isoscope.wait_for_encoding(encoding))
-        """
-        texts = self.upload_texts(file, name=name)
-        return self.launch_encoding(texts, {"text_columns": likely_columns(texts), "model": model, **settings})
-
-    def upload_texts(self, file: str | Path, *, name: str | None = None, progress: Progress | None = None) -> Row:
-        """Upload a file of texts: a draft, whose ``columns`` say what is in it."""
-        return self.send_files("/api/encodings", [("file", file)], {"name": name}, progress)
-
-    def texts_of_dataset(self, dataset: Known, split: str = "validation", *, name: str | None = None) -> Row:
-        """Take the texts of a data set, its ``train`` or its ``validation`` rows: a draft."""
-        fields = {"dataset_id": id_of(dataset), "split": split, "name": name}
-        given = {field: value for field, value in fields.items() if value is not None}
-        return self.post("encodings", data=given)
-
-    def encodings(self) -> list[Row]:
-        """Return all encodings, newest first."""
-        return self.get_list("encodings")
-
-    def encoding(self, encoding: Known) -> Row:
-        """Return one encoding and how far it is."""
-        return self.get("encodings", encoding)
-
-    def plan_encoding(self, encoding: Known, config: Mapping[str, Any]) -> Row:
-        """Return what a configuration would make: embeddings, rows, bytes. Nothing is launched."""
-        return self.post("encodings", encoding, "plan", json=dict(config))
-
-    def launch_encoding(self, encoding: Known, config: Mapping[str, Any]) -> Row:
-        """Put the texts of a draft through a model.
-
-        >>> isoscope.launch_encoding(texts, {"model": "all-MiniLM-L6-v2", "text_columns": ["line"]})
-        """
-        return self.post("encodings", encoding, "launch", json=dict(config))
-
-    def wait_for_encoding(self, encoding: Known) -> Row:
-        """Return an encoding once it has ended; raise with its error where it failed."""
-        while (found := self.encoding(encoding))["status"] in BUSY:
-            time.sleep(LOOK_EVERY_SECONDS)
-        if found["status"] == "failed":
-            raise InvalidError(f"{found['name']} could not be encoded: {found['error']}")
-        return found
-
-    def cancel_encoding(self, encoding: Known) -> Row:
-        """Stop one that waits or runs."""
-        return self.post("encodings", encoding, "cancel")
-
-    def layers(self, encoding: Known) -> list[Row]:
-        """Return the embedding of each layer and pooling with its measurements."""
-        return self.get_list("encodings", encoding, "layers")
-
-    def delete_encoding(self, encoding: Known) -> None:
-        """Delete an encoding with the embeddings of its layers."""
-        self.delete("encodings", encoding)
-
-
 def change_of(change: Mapping[str, Any]) -> Row:
     """Return a change of a description as JSON has it."""
     tags = change.get("tags")
     return dict(change) if tags is None else {**change, "tags": list(tags)}
-
-
-def likely_columns(texts: Mapping[str, Any]) -> list[str]:
-    """Return the column that the page would propose: the first that looks like texts, else the first."""
-    columns = texts["columns"]
-    likely = [column["name"] for column in columns if column["kind"] == "text"] or [c["name"] for c in columns]
-    return likely[:1]

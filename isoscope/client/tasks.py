@@ -27,10 +27,13 @@ class Tasks(Connection):
         ``"queries"`` takes a file of relevant documents and the embedding of the queries, ``"pairs"`` a file of pairs
         with scores, ``"labels"`` a column, ``"compression"`` nothing. Settings are those of the form: ``similarity``,
         ``metric``, ``labels``, ``groups``, ``ids``, ``query_ids``, ``seed``, ``tolerance``, ``full``; with
-        ``launch=False`` it stays a draft.
+        ``launch=False`` it stays a draft. Qrels that came with the encoded texts, of a BEIR data set, need neither file
+        nor queries: ``split`` names them.
 
         >>> task = isoscope.judge(corpus, "queries", "qrels.tsv", queries=queries)
         >>> print(isoscope.wait_for_task(task)["results"]["conclusion"])
+        >>> isoscope.judge(corpus, "queries", split="test")["preview"]["used"]
+        339
         """
         given = {"kind": kind, "queries_id": None if queries is None else id_of(queries), **settings}
         fields = {name: _text(value) for name, value in given.items() if value is not None}
@@ -83,13 +86,13 @@ class Tasks(Connection):
         """Write the map of the chosen or the smallest variant; the task's ``maps`` has the NumPy that applies it."""
         return self.download(path_of("tasks", task, "map.safetensors"), target, params={"which": which})
 
-    def keep_task_map(self, task: Known, which: str = "chosen", name: str | None = None) -> Row:
-        """Make a new embedding of the task's vectors by the map of the chosen or the smallest variant.
+    def keep_task_map(self, task: Known, which: str = "chosen", name: str | None = None, of: str = "corpus") -> Row:
+        """Make a new embedding of the task's corpus or queries by the map of the chosen or the smallest variant.
 
         >>> isoscope.keep_task_map(task)["status"]
         'making'
         """
-        return self.post("tasks", task, "embedding", json={"which": which, "name": name})
+        return self.post("tasks", task, "embedding", json={"which": which, "name": name, "of": of})
 
     def figure_of_task(self, task: Known, slug: str) -> Row:
         """Return a figure of a task: ``isotropy`` or ``bytes``, or ``embeddings`` where it judged several."""

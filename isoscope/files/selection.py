@@ -13,6 +13,7 @@ from isoscope.core.errors import InvalidError
 from isoscope.files.contents import MAX_DISTINCT, Annotation, Offer
 from isoscope.files.text import Quoting
 from isoscope.files.wording import listed, shown
+from isotropy.catalog import Similarity
 
 VECTOR_NAMES = ("embeddings", "embedding", "vectors", "vector", "x", "features", "hidden_states")
 LABEL_NAMES = ("label", "labels", "class", "target", "category", "y", "label_id", "cluster", "group")
@@ -83,6 +84,18 @@ class Selection(BaseModel):
     """Places in the file, from 0, of rows that are left out."""
     without_dimensions: Dimensions = []
     """Numbers, from 0, of dimensions that are left out of what ``vectors`` names."""
+    similarity: Similarity | None = None
+    """By which neighbors are near; null for Euclidean distance in measures and the cosine in lists of neighbors."""
+
+    @property
+    def neighbors_by(self) -> Similarity:
+        """By which neighbors are near in measures."""
+        return self.similarity or Similarity.EUCLIDEAN
+
+    @property
+    def lists_by(self) -> Similarity:
+        """By which neighbors are near in lists of neighbors."""
+        return self.similarity or Similarity.COSINE
 
     @property
     def columns(self) -> list[str]:

@@ -30,7 +30,10 @@ class FindingEntry:
     """Slug of a method of ``isotropy.catalog.METHODS`` that mends it; empty where none does."""
 
 
-EFFECTS = {"top10_kept": "Top-10 neighbors kept", "energy_distance": "Energy distance (0 to 1)"}
+KEPT = "top10_kept"
+"""The effect that is the share of the 10 nearest neighbors that stay."""
+
+EFFECTS = {KEPT: "Top-10 neighbors kept", "energy_distance": "Energy distance (0 to 1)"}
 """Names of what effects are told in beside the measures of the catalog."""
 
 _ENTRIES = (
@@ -109,7 +112,7 @@ _ENTRIES = (
         statistic="The distance of two parts along Fisher's discriminant, in standard deviations (Ashman's D).",
         limit=f"{HEALTHY} with as many rows and dimensions, and at least 5.",
         effect="IsoScore of the largest part alone.",
-        advice="Check that all rows come from one model, layer and preprocessing. If so, measure each part alone.",
+        advice="Check whether the parts come from different models, layers or scripts. If so, measure each alone.",
         pitfall="More than four parts are clusters, which topics make, and are no finding. Parts that labels tell are "
         "a note.",
         citation="Ashman, Bird & Zepf (1994). Detecting Bimodality in Astronomical Datasets. AJ 108, 2348–2361.",

@@ -21,8 +21,8 @@ PLACES: dict[Place, str] = {
 }
 """Where measures are shown beside the table of all that every report has."""
 INFINITE = {
-    "(−∞, ∞), about [0, 1]": "may leave 0 to 1",
-    "(−∞, ∞), about [1, d]": "may leave 1 to d",
+    "(−∞, ∞), about [0, 1]": "usually 0 to 1; estimates can fall outside",
+    "(−∞, ∞), about [1, d]": "usually 1 to d; estimates can fall outside",
     "(−∞, ∞)": "any number",
     "(−∞, 0]": "at most 0",
     "(0, ∞)": "above 0",
@@ -42,7 +42,7 @@ class Measure:
     variant_of: str = ""
     """Slug of the measure of the same idea under which this one is listed; empty for those that stand for an idea."""
     value: str = ""
-    """Which number it is in a report, where a measure is more than one or has settings; else empty."""
+    """Which value of the report it is, if the measure has several values or settings; else empty."""
     whole: bool = False
     """Whether that number counts something."""
     range: str
@@ -62,7 +62,7 @@ class Measure:
     corrected: str = ""
     """Slug of the bias-corrected form that stands for it wherever the rows are a sample."""
     compared: Compared = "never"
-    """Between which embeddings a difference has an interval."""
+    """Which embeddings can be compared with an interval."""
     shown_in: tuple[Place, ...] = ()
     """Pages and figures that show it unless others are chosen, each in the catalog's order."""
     beside: str = ""

@@ -21,6 +21,17 @@ class Similarity(StrEnum):
     EUCLIDEAN = "euclidean"
 
 
+SIMILARITIES = {
+    Similarity.EUCLIDEAN: "Euclidean distance",
+    Similarity.COSINE: "cosine",
+    Similarity.DOT: "dot product",
+}
+"""What sentences call each similarity."""
+
+NEAR_COLUMNS = {Similarity.EUCLIDEAN: "Distance", Similarity.COSINE: "Cosine", Similarity.DOT: "Dot product"}
+"""Heads of columns that tell how near a neighbor is."""
+
+
 @dataclass(frozen=True)
 class TaskEntry:
     """A kind of task: what a user has of it, what its units are called, and the metrics, the usual one first."""

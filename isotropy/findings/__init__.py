@@ -62,7 +62,10 @@ def findings_of(
             continue
         if defect is None:
             continue
-        defect = defect._replace(evidence=defect.evidence + _scope(examined.cloud, cloud))
+        if scope := _scope(examined.cloud, cloud):
+            title = f"{defect.title} ({scope})"
+            evidence = f"{defect.evidence} Measured on the {scope} that no other finding blames."
+            defect = defect._replace(title=title, evidence=evidence)
         found.append(told(defect, names_of, dimension_names))
         examined = examined if defect.rest is None else defect.rest
         if defect.severity is not Severity.NOTE:
@@ -71,12 +74,9 @@ def findings_of(
 
 
 def _scope(looked_at: Cloud, cloud: Cloud) -> str:
-    """Return of what part of a cloud a finding tells, as a sentence; empty if of all of it."""
-    rows, dimensions = looked_at.n < cloud.n, looked_at.d < cloud.d
-    if not rows and not dimensions:
-        return ""
-    parts = [f"{looked_at.n:,} rows"] * rows + [f"{looked_at.d:,} dimensions"] * dimensions
-    return f" Measured on the {' and '.join(parts)} that no other finding blames."
+    """Return which part of a cloud a finding describes, such as "31 of 32 dimensions"; empty if all of it."""
+    parts = [(looked_at.n, cloud.n, "rows"), (looked_at.d, cloud.d, "dimensions")]
+    return " and ".join(f"{left:,} of {all_:,} {what}" for left, all_, what in parts if left < all_)
 
 
 def ranked(found: Sequence[Finding]) -> list[Finding]:

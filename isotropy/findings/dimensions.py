@@ -101,11 +101,12 @@ def rogue_dimensions(examined: Examined) -> Defect | None:
         return None
     rest, effect, severity = left
     share, energy = (float(values[own].sum() / values.sum()) for values in (variances, energies))
+    greater = f"{percent(max(share, energy))} of the {'variance' if share >= energy else 'energy'}"
     holds, its, stands = ("holds", "its", "It stands") if count == 1 else ("hold", "their", "They stand")
     return Defect(
         slug="rogue_dimensions",
         severity=severity,
-        title=f"{_dimensions(count)} {holds} {percent(max(share, energy))} of the energy",
+        title=f"{_dimensions(count)} {holds} {greater}",
         evidence=(
             f"{count:,} of {cloud.d:,} dimensions {holds} {percent(share)} of the variance, and with {its} mean "
             f"{percent(energy)} of the energy. {stands} out from the decay of the other dimensions."

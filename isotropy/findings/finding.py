@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from isotropy.catalog.findings import KEPT
 from isotropy.cloud import Cloud
 from isotropy.score import Score
 
@@ -25,9 +26,6 @@ NONE: NDArray[np.int64] = np.empty(0, np.int64)
 
 SCORES = ("isoscore_unbiased", "isoscore")
 """Scores whose change counts; the first that changes is told. One huge row moves the second alone."""
-
-KEPT = "top10_kept"
-"""Share of the 10 nearest neighbors that stay when the finding is mended."""
 
 
 class Severity(StrEnum):

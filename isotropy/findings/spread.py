@@ -125,11 +125,13 @@ def common_mean(examined: Examined) -> Defect | None:
 def too_few_rows(examined: Examined) -> Defect | None:
     """Return that plain IsoScore is lower by more than 0.05 for want of rows; a warning below d rows.
 
+    Not of what is left of mixed clouds: the rows of the largest alone are not all that there are.
+
     Of n rows, 1 over the participation ratio is greater by about 1/n, whatever the spectrum.
     """
     cloud = examined.cloud
     rows = examined.units
-    if cloud.n < 2 or cloud.d < 2 or {"collapsed", "duplicate_rows"} & examined.blamed:
+    if cloud.n < 2 or cloud.d < 2 or {"collapsed", "duplicate_rows", "mixed_clouds"} & examined.blamed:
         return None
     scores = cloud.moment_scores
     plain, corrected = scores["isoscore"], scores["isoscore_unbiased"]

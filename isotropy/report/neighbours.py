@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from isotropy.catalog import Similarity
 from isotropy.cloud import NEIGHBOURS, Cloud
 from isotropy.hubness import hubness
 from isotropy.intrinsic import levina_bickel, twonn, twonn_mle
@@ -13,6 +14,10 @@ from isotropy.report.finding import Finding, Measuring
 from isotropy.score import Score
 
 DISCARD = 0.1
+NO_DIMENSION = (
+    "Local dimension is undefined by dot product, which is no distance between rows. Choose cosine or Euclidean "
+    "distance."
+)
 
 
 def _twonn(cloud: Cloud) -> Finding:
@@ -33,13 +38,19 @@ def _levina_bickel(cloud: Cloud) -> Finding:
 
 def _dimension(cloud: Cloud, measure: Callable[[Neighbours], Score], detail: dict[str, Any] | None = None) -> Finding:
     near = cloud.neighbourhoods
-    return Finding(near.score(measure), len(near.whole.indices), detail, near.at_sizes(measure))
+    n = len(near.whole.indices)
+    if cloud.similarity is Similarity.DOT:
+        return Finding(Score.undefined(NO_DIMENSION), n)
+    told = {**(detail or {}), "similarity": cloud.similarity.value}
+    return Finding(near.score(measure), n, told, near.at_sizes(measure))
 
 
 def _hubness(cloud: Cloud) -> Finding:
     found = hubness(cloud.neighbours, NEIGHBOURS)
     parts = {"robin_hood": found.robin_hood.value, "antihubs": found.antihubs.value, "greatest": found.greatest.value}
-    return Finding(found.skewness, len(cloud.neighbours.indices), {"k": NEIGHBOURS, "parts": parts})
+    hubs = [{"row": cloud.row_of(one.point), "occurrences": one.occurrences} for one in found.hubs]
+    detail = {"k": NEIGHBOURS, "similarity": cloud.similarity.value, "parts": parts, "hubs": hubs}
+    return Finding(found.skewness, len(cloud.neighbours.indices), detail)
 
 
 MEASURES: dict[str, Measuring] = {

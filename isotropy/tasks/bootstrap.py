@@ -73,6 +73,9 @@ def intervals(values: Numbers, groups: Codes, statistic: Statistic, seed: int) -
         left_out = np.concatenate([statistic(values, (part[:, None] != codes).astype(np.float64)) for part in parts])
     of_value = _bounds(scores, found, left_out, count)
     of_difference = _bounds(scores - scores[:, :1], found - found[0], left_out - left_out[:, :1], count)
+    if statistic is mean:
+        of_value = _widened(of_value, values, count, least=0)
+        of_difference[:, 1:] = _widened(of_difference, values - values[0], count, least=-1)[:, 1:]
     return [
         Interval(*map(float, (found[i], *of_value[:, i], found[i] - found[0], *of_difference[:, i])))
         for i in range(len(values))
@@ -97,6 +100,17 @@ def _bounds(scores: Numbers, found: Numbers, left_out: Numbers, count: int) -> N
         levels = norm.cdf(shift + (shift + z) / (1 - skewness * (shift + z)))
         ends.append([np.quantile(of_one, level) for of_one, level in zip(scores.T, levels, strict=True)])
     return np.array(ends)
+
+
+def _widened(ends: Numbers, values: Numbers, count: int, least: float) -> Numbers:
+    """Return the ends [2, V] of means of values [V, m], wider where all values are equal, so that no resample differs.
+
+    Where none of g groups differs, at most a share of 1 - 0.025^(1/g) of all groups does (Clopper and Pearson 1934).
+    Values are metrics from ``least`` to 1, so that these move a mean by at most as much.
+    """
+    unseen = 1 - ((1 - LEVEL) / 2) ** (1 / count)
+    wide = (ends + np.array([[-unseen], [unseen]])).clip(least, 1)
+    return np.where(np.ptp(values, axis=1) == 0, wide, ends)
 
 
 class _Ranks:

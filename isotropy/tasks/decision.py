@@ -8,6 +8,7 @@ from typing import Any
 
 from isotropy.catalog import METRICS, Similarity, TaskKind
 from isotropy.tasks.bootstrap import Interval
+from isotropy.tasks.retrieved import Retrieved
 from isotropy.tasks.storage import Storage
 from isotropy.tasks.truth import Truth
 from isotropy.tasks.variants import Variant
@@ -30,6 +31,8 @@ class Judged:
     report: Interval
     recall_of_exact: float | None
     """Of the ten nearest in float32 the share that is found as stored; None where nothing is searched."""
+    retrieved: Retrieved | None = None
+    """How often the queries that choose and report find each row; None without queries."""
 
     def document(self) -> dict[str, Any]:
         """Return what JSON holds of it."""
@@ -80,6 +83,12 @@ class Decision:
         if self.smallest == self.chosen:
             return f"{first} No smaller variant is within {self.tolerance:g} of it."
         return f"{first} Smallest within {self.tolerance:g} of it: {self._claim(smallest)} {title}{_kept(smallest)}."
+
+    @property
+    def hubness(self) -> dict[str, Retrieved]:
+        """How often rows of the corpus are found, by the "baseline" and by the "chosen"; empty without queries."""
+        sides = {"baseline": self.variants[BASELINE].retrieved, "chosen": self.variants[self.chosen].retrieved}
+        return {side: one for side, one in sides.items() if one is not None}
 
     def document(self) -> dict[str, Any]:
         """Return the document that ``isoscope decide --json`` prints."""

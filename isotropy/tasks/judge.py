@@ -17,6 +17,7 @@ from isotropy.tasks.bootstrap import Numbers, intervals
 from isotropy.tasks.decision import Decision, Judged, concluded
 from isotropy.tasks.maps import Map, fitted_on, kept, mapped, reduced
 from isotropy.tasks.parts import Codes, Part, split
+from isotropy.tasks.retrieved import Retrieved
 from isotropy.tasks.search import Floats, Indices, prepared
 from isotropy.tasks.storage import Space, Storage
 from isotropy.tasks.truth import Truth
@@ -134,7 +135,10 @@ def decide(
         task.truth.statistic(parts == Part.REPORT),
         task.seed,
     )
-    judged = [Judged(*known, report, one.recall) for known, one, report in zip(scored, measured, reported, strict=True)]
+    judged = [
+        Judged(*known, report, one.recall, one.retrieved)
+        for known, one, report in zip(scored, measured, reported, strict=True)
+    ]
     counts = (int((parts == Part.FIT).sum()), int((parts == Part.CHOOSE).sum()), int((parts == Part.REPORT).sum()))
     return concluded(task.truth, task.judged_by, task.similarity, (n, d), counts, judged, tolerance)
 
@@ -152,6 +156,7 @@ class _Measured:
     """[j], of the units that choose or report."""
     isoscore: float | None
     recall: float | None
+    retrieved: Retrieved | None
 
 
 def _measured(task: Task, variants: Sequence[Variant]) -> Iterator[_Measured]:
@@ -172,7 +177,7 @@ def _measured(task: Task, variants: Sequence[Variant]) -> Iterator[_Measured]:
         exact = variant.storage is Storage.FLOAT32
         found = cloud.exact if exact else task.truth.neighbors(space, cloud.queries, task.parts)
         values = task.truth.values(space, found, task.judged_by, task.parts)
-        yield _Measured(values, cloud.isoscore, recall(found, cloud.exact))
+        yield _Measured(values, cloud.isoscore, recall(found, cloud.exact), task.truth.retrieved(found))
 
 
 def _points_to_fit(task: Task) -> NDArray[Any]:

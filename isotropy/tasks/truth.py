@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from isotropy.catalog import TASKS, Similarity, TaskKind
 from isotropy.tasks.bootstrap import Numbers, Statistic, mean, spearman_with
 from isotropy.tasks.parts import Codes, Part, groups_of
+from isotropy.tasks.retrieved import Retrieved, retrieved
 from isotropy.tasks.search import Floats, Indices, nearest, precedence_of, prepared
 from isotropy.tasks.storage import Space
 
@@ -61,6 +62,10 @@ class Truth(ABC):
 
     def neighbors(self, space: Space, queries: Floats | None, parts: Codes) -> Indices | None:
         """Return what units of the parts that choose and report find, int64 [j, k]; None where nothing is searched."""
+        return None
+
+    def retrieved(self, neighbors: Indices | None) -> Retrieved | None:
+        """Return how often queries find each row of the corpus; None where no queries are asked."""
         return None
 
     @abstractmethod
@@ -115,6 +120,10 @@ class Queries(Truth):
     def neighbors(self, space: Space, queries: Floats | None, parts: Codes) -> Indices | None:
         """Return the first ten documents of the queries that choose and report."""
         return None if queries is None else space.nearest(queries[parts != Part.FIT], DEPTH, self.precedence)
+
+    def retrieved(self, neighbors: Indices | None) -> Retrieved | None:
+        """Return how often these queries find each row of the corpus; None where its own rows are the queries."""
+        return None if neighbors is None or self.compression else retrieved(neighbors, self.ids)
 
     def values(self, space: Space, neighbors: Indices | None, metric: str, parts: Codes) -> Numbers:
         """Return trec_eval's metric of each query that chooses or reports."""

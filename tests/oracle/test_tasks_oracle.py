@@ -6,12 +6,13 @@ import pytest
 import pytrec_eval
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
-from scipy.stats import spearmanr
-from sklearn.neighbors import KNeighborsClassifier
+from scipy.stats import binomtest, skew, spearmanr
+from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
 from isotropy.catalog import Similarity
 from isotropy.tasks.bootstrap import intervals, mean, spearman_with
 from isotropy.tasks.parts import groups_of
+from isotropy.tasks.retrieved import retrieved
 from isotropy.tasks.search import nearest, precedence_of, prepared
 from isotropy.tasks.storage import PQ_ITERATIONS, Space, Storage, bytes_of, pq_bytes
 from isotropy.tasks.truth import DEPTH, Labels, Pairs, ranking_metric
@@ -151,6 +152,31 @@ def test_the_bootstrap_of_a_mean_has_the_width_of_students_t(random):
     assert found.value == pytest.approx(values.mean())
     assert found.high - found.low == pytest.approx(expected, rel=0.08)
     assert (found.difference, found.difference_low, found.difference_high) == (0, 0, 0)
+
+
+def test_scores_that_are_all_equal_have_the_interval_of_clopper_and_pearson():
+    values = np.stack([np.ones(200), np.ones(200), np.zeros(200)])
+    baseline, same, worse = intervals(values, np.arange(200), mean, seed=0)
+    low = binomtest(200, 200).proportion_ci(method="exact").low
+    assert (baseline.low, baseline.high) == (pytest.approx(low), 1)
+    assert (worse.low, worse.high) == (0, pytest.approx(1 - low))
+    assert (baseline.difference_low, baseline.difference_high) == (0, 0)
+    assert (same.difference_low, same.difference_high) == (pytest.approx(low - 1), pytest.approx(1 - low))
+    assert (worse.difference_low, worse.difference_high) == (-1, pytest.approx(-low))
+
+
+def test_hubness_of_queries_is_the_skewness_of_how_often_rows_are_found(random):
+    rows, asked = random.normal(size=(80, 6)).astype(np.float32), random.normal(size=(50, 6)).astype(np.float32)
+    rows[7] = asked.mean(0) * 0.1
+    ids = [f"d{row}" for row in range(80)]
+    found = nearest(asked, rows, DEPTH, Similarity.EUCLIDEAN, precedence_of(ids))
+    counts = NearestNeighbors(n_neighbors=DEPTH).fit(rows).kneighbors_graph(asked).sum(0).A1
+    hubness = retrieved(found, ids)
+    assert (hubness.k, hubness.queries) == (DEPTH, 50)
+    assert hubness.skewness == pytest.approx(skew(counts))
+    assert hubness.never == pytest.approx((counts == 0).mean())
+    assert (hubness.hubs[0].id, [one.queries for one in hubness.hubs]) == ("d7", sorted(counts, reverse=True)[:10])
+    assert retrieved(np.arange(80)[:, None], ids).skewness is None
 
 
 def test_groups_are_connected_components(random):

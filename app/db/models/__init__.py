@@ -1,6 +1,6 @@
 """The rows that pages show, and their states. The job engine's own tables live elsewhere and are never read here."""
 
-from app.db.models.base import Base, Described, Tagged
+from app.db.models.base import MAX_TAG_CHARACTERS, MAX_TAGS, Base, Described, Tagged
 from app.db.models.embeddings import (
     BLAMED,
     Alignment,
@@ -15,7 +15,7 @@ from app.db.models.embeddings import (
     StoredFile,
     ZetaCurve,
 )
-from app.db.models.encodings import Encoding
+from app.db.models.encodings import Encoding, Qrels
 from app.db.models.experiments import (
     Dataset,
     DryRun,

@@ -65,6 +65,11 @@ class Answered:
     created_at: Mapped[datetime] = mapped_column(default=utcnow)
 
 
+MAX_TAGS = 20
+"""Of a row."""
+MAX_TAG_CHARACTERS = 40
+
+
 class Tagged:
     """A row whose tags are in a table of their own, ``tags`` of the row."""
 

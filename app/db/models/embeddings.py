@@ -10,7 +10,7 @@ from sqlalchemy import BigInteger, ForeignKey, String, Text, UniqueConstraint, s
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.core.student import block_degrees, quantile
-from app.db.models.base import Answered, Base, Described
+from app.db.models.base import MAX_TAG_CHARACTERS, Answered, Base, Described
 from app.db.states import EmbeddingOrigin, EmbeddingStatus, FileRole, MeasurementStatus, Pooling, RowsBy
 from app.db.types import new_id, utcnow
 from isotropy.catalog import MEASURES
@@ -113,7 +113,7 @@ class EmbeddingTag(Base):
     __tablename__ = "embedding_tags"
 
     embedding_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), primary_key=True)
-    tag: Mapped[str] = mapped_column(String(40), primary_key=True, index=True)
+    tag: Mapped[str] = mapped_column(String(MAX_TAG_CHARACTERS), primary_key=True, index=True)
 
 
 class EmbeddingFile(Base):
@@ -248,23 +248,33 @@ class ZetaCurve(Answered, Base):
 
 
 class Lookup(Answered, Base):
-    """The nearest neighbors of one row among all rows of an embedding, found by the name of the row."""
+    """The nearest neighbors of one row among all rows of an embedding, found by its name; or those of a new text."""
 
     __tablename__ = "lookups"
-    # A name is looked up once, however often it is asked for at once.
+    # A name or a text is looked up once, however often it is asked for at once.
     __table_args__ = (UniqueConstraint("embedding_id", "key"),)
 
     embedding_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), index=True)
     key: Mapped[str] = mapped_column(String(64))
-    """SHA-256 of the chosen vectors and the name."""
+    """SHA-256 of the chosen vectors and the name, or of the vectors and the text: see ``lookup_key``."""
     name: Mapped[str] = mapped_column(Text)
-    """As it was asked for."""
+    """The name or the text, as it was asked for."""
     results: Mapped[dict[str, Any] | None]
-    """Neighbors as in ``FigureData``, of the one row, with its place in the file as ``row``."""
+    """Neighbors as in ``FigureData``, of the one row, with its place in the file as ``row``; of a text that is null,
+    and each neighbor has its own place as ``row``."""
 
     def is_of(self, embedding: Embedding) -> bool:
         """Whether it was asked for of the vectors that are chosen now, and not of others chosen before."""
-        return self.key == embedding.key_of(self.name)
+        return self.key == lookup_key(embedding, self.name) or self.is_text_of(embedding)
+
+    def is_text_of(self, embedding: Embedding) -> bool:
+        """Whether it is of a text rather than of a name, for the vectors that are chosen now."""
+        return self.key == lookup_key(embedding, self.name, by_text=True)
+
+
+def lookup_key(embedding: Embedding, asked: str, *, by_text: bool = False) -> str:
+    """Return the key of the look-up of a row's name, or of a new text."""
+    return embedding.key_of(asked, "text") if by_text else embedding.key_of(asked)
 
 
 class Alignment(Answered, Base):

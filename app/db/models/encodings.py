@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, String, Text
+from sqlalchemy import ForeignKey, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.db.encoding import EncodingConfig
@@ -46,6 +46,27 @@ class Encoding(Base):
     started_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
 
+    qrels: Mapped[list["Qrels"]] = relationship(
+        foreign_keys="Qrels.corpus_id", lazy="selectin", viewonly=True, order_by="Qrels.place"
+    )
+    """Of the corpus of a BEIR data set: which queries find which of its documents, by split."""
     embeddings: Mapped[list[Embedding]] = relationship(
         cascade="all, delete-orphan", passive_deletes=True, order_by="Embedding.layer"
     )
+
+
+class Qrels(Base):
+    """The relevant documents of one split of a BEIR data set, whose corpus and queries are encodings."""
+
+    __tablename__ = "qrels"
+    __table_args__ = (UniqueConstraint("corpus_id", "split"),)
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
+    corpus_id: Mapped[str] = mapped_column(ForeignKey("encodings.id", ondelete="CASCADE"), index=True)
+    queries_id: Mapped[str] = mapped_column(ForeignKey("encodings.id", ondelete="CASCADE"), index=True)
+    split: Mapped[str] = mapped_column(String(100))
+    place: Mapped[int]
+    """In the list of splits, the usual one first."""
+    judgments: Mapped[int]
+    file_sha256: Mapped[str] = mapped_column(ForeignKey("files.sha256"), index=True)
+    """As JSON lines: see ``isoscope.files.ground_truth``."""

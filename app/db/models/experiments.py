@@ -8,7 +8,7 @@ from sqlalchemy import ForeignKey, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.db.config import RunConfig, TrainingConfig
-from app.db.models.base import Answered, Base, Described
+from app.db.models.base import MAX_TAG_CHARACTERS, Answered, Base, Described
 from app.db.reported_config import AnyConfig, ConfigColumn, ReportedConfig
 from app.db.run_results import DryRunResults
 from app.db.states import ChoiceKind, DatasetOrigin, ExperimentOrigin, ImportStatus, RunStatus
@@ -133,7 +133,7 @@ class ExperimentTag(Base):
     __tablename__ = "experiment_tags"
 
     experiment_id: Mapped[str] = mapped_column(ForeignKey("experiments.id", ondelete="CASCADE"), primary_key=True)
-    tag: Mapped[str] = mapped_column(String(40), primary_key=True, index=True)
+    tag: Mapped[str] = mapped_column(String(MAX_TAG_CHARACTERS), primary_key=True, index=True)
 
 
 def overall(statuses: Iterable[RunStatus]) -> RunStatus:

@@ -5,12 +5,12 @@ from datetime import datetime
 from typing import Any, Self
 
 from pydantic import BaseModel
-from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, String, Text
+from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, PrimaryKeyConstraint, String, Text, text
 from sqlalchemy.engine.default import DefaultExecutionContext
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.db.config import RunConfig
-from app.db.models.base import Base, Tagged
+from app.db.models.base import MAX_TAG_CHARACTERS, Base, Tagged
 from app.db.models.experiments import Experiment
 from app.db.reported_config import AnyRunConfig, ConfigColumn, ReportedRunConfig
 from app.db.run_results import Learning, RunResults
@@ -170,13 +170,21 @@ class RunTag(Base):
     __tablename__ = "run_tags"
 
     run_id: Mapped[str] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
-    tag: Mapped[str] = mapped_column(String(40), primary_key=True, index=True)
+    tag: Mapped[str] = mapped_column(String(MAX_TAG_CHARACTERS), primary_key=True, index=True)
+
+
+_LOOKED = text("layers IS NOT NULL")
 
 
 class Step(Base):
     """What was logged at one optimizer step of a run."""
 
     __tablename__ = "steps"
+    __table_args__ = (
+        # Curves of many runs are read of the index alone: the rows are wide where layers were looked at.
+        PrimaryKeyConstraint("run_id", "step", postgresql_include=["task_loss", "penalty"]),
+        Index("ix_steps_looks", "run_id", "step", sqlite_where=_LOOKED, postgresql_where=_LOOKED),
+    )
 
     run_id: Mapped[str] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
     step: Mapped[int] = mapped_column(primary_key=True)

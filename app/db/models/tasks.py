@@ -21,7 +21,7 @@ class TaskRun(Base):
     embedding_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), index=True)
     queries_id: Mapped[str | None] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), index=True)
     family_id: Mapped[str | None] = mapped_column(String(32), index=True)
-    """The first task of the same ground truth and settings; null of that one. It may be gone: no foreign key."""
+    """First task with the same ground truth and settings; null for that task itself. It may be gone: no foreign key."""
     config: Mapped[TaskConfig] = mapped_column(Typed(TaskConfig))
     filename: Mapped[str | None] = mapped_column(String(255))
     """What the user calls the ground truth; null where there is no file."""

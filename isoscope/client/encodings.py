@@ -1,0 +1,99 @@
+"""Texts through a model, over the API."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from isoscope.client.connection import Connection, Known, Progress, Row, id_of
+from isoscope.client.data import BUSY, LOOK_EVERY_SECONDS
+from isoscope.core.beir_layout import folder_paths
+from isoscope.core.errors import InvalidError
+
+
+class Encodings(Connection):
+    """Texts, and the embeddings of each layer that a model makes of them."""
+
+    def encode(self, file: str | Path, model: str, *, name: str | None = None, **settings: Any) -> Row:
+        """Upload texts and put them through a model; without ``text_columns`` the likeliest is taken.
+
+        Of a BEIR data set, a folder or a zip file, the corpus is returned; its queries are encoded with it. All rows
+        are taken unless ``max_rows`` says otherwise.
+
+        >>> encoding = isoscope.encode("texts.txt", model="all-MiniLM-L6-v2", poolings=["first", "mean"])
+        >>> isoscope.layers(isoscope.wait_for_encoding(encoding))
+        """
+        texts = self.upload_texts(file, name=name)
+        return self.launch_encoding(texts, {**likely_settings(texts), "model": model, **settings})
+
+    def upload_texts(self, file: str | Path, *, name: str | None = None, progress: Progress | None = None) -> Row:
+        """Upload a file of texts: a draft, whose ``columns`` say what is in it.
+
+        Of a BEIR data set, a folder or a zip file, it is the draft of the corpus, whose ``qrels`` list the splits. To
+        launch it launches the queries too.
+
+        >>> isoscope.upload_texts("scifact")["qrels"][0]["split"]
+        'test'
+        """
+        path = Path(file)
+        files = folder_paths(path) if path.is_dir() else [path]
+        called = path.resolve().name if path.is_dir() and name is None else name
+        return self.send_files("/api/encodings", [("file", one) for one in files], {"name": called}, progress)
+
+    def texts_of_dataset(self, dataset: Known, split: str = "validation", *, name: str | None = None) -> Row:
+        """Take the texts of a data set, its ``train`` or its ``validation`` rows: a draft."""
+        fields = {"dataset_id": id_of(dataset), "split": split, "name": name}
+        given = {field: value for field, value in fields.items() if value is not None}
+        return self.post("encodings", data=given)
+
+    def encodings(self) -> list[Row]:
+        """Return all encodings, newest first."""
+        return self.get_list("encodings")
+
+    def encoding(self, encoding: Known) -> Row:
+        """Return one encoding and how far it is."""
+        return self.get("encodings", encoding)
+
+    def plan_encoding(self, encoding: Known, config: Mapping[str, Any]) -> Row:
+        """Return what a configuration would make: embeddings, rows, bytes. Nothing is launched."""
+        return self.post("encodings", encoding, "plan", json=dict(config))
+
+    def launch_encoding(self, encoding: Known, config: Mapping[str, Any]) -> Row:
+        """Put the texts of a draft through a model.
+
+        >>> isoscope.launch_encoding(texts, {"model": "all-MiniLM-L6-v2", "text_columns": ["line"]})
+        """
+        return self.post("encodings", encoding, "launch", json=dict(config))
+
+    def wait_for_encoding(self, encoding: Known) -> Row:
+        """Return an encoding once it has ended; raise with its error where it failed."""
+        while (found := self.encoding(encoding))["status"] in BUSY:
+            time.sleep(LOOK_EVERY_SECONDS)
+        if found["status"] == "failed":
+            raise InvalidError(f"{found['name']} could not be encoded: {found['error']}")
+        return found
+
+    def cancel_encoding(self, encoding: Known) -> Row:
+        """Stop one that waits or runs."""
+        return self.post("encodings", encoding, "cancel")
+
+    def layers(self, encoding: Known) -> list[Row]:
+        """Return the embedding of each layer and pooling with its measurements."""
+        return self.get_list("encodings", encoding, "layers")
+
+    def delete_encoding(self, encoding: Known) -> None:
+        """Delete an encoding with the embeddings of its layers."""
+        self.delete("encodings", encoding)
+
+
+def likely_settings(texts: Mapping[str, Any]) -> Row:
+    """Return what the page would propose for texts: the likeliest column; of a BEIR data set its texts, all rows."""
+    of_beir = {"text_columns": ["text"], "max_rows": None}
+    return of_beir if texts["qrels"] else {"text_columns": likely_columns(texts)}
+
+
+def likely_columns(texts: Mapping[str, Any]) -> list[str]:
+    """Return the column that the page would propose: the first that looks like texts, else the first."""
+    columns = texts["columns"]
+    likely = [column["name"] for column in columns if column["kind"] == "text"] or [c["name"] for c in columns]
+    return likely[:1]

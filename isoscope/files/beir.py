@@ -1,0 +1,141 @@
+"""BEIR data sets as people have them: corpus.jsonl, queries.jsonl and qrels/*.tsv, in a folder or a zip file."""
+
+import shutil
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from isoscope.core.beir_layout import CORPUS, LAYOUT, QRELS_SUFFIX, QUERIES, folder_paths
+from isoscope.core.errors import InvalidError, TooLargeError
+from isoscope.files.compressed import COMPRESSIONS, ENCRYPTED, open_zip, reading_zip, require_honest
+from isoscope.files.upload import NamedFile
+from isoscope.files.upload_formats import ZIP_MAGIC
+from isoscope.files.wording import listed, shown
+
+USUAL_SPLIT = "test"
+MAX_MEMBERS = 10_000
+MAX_SPLITS = 20
+MAX_SPLIT_CHARACTERS = 100
+BROKEN = "The zip file cannot be read: {reason}. Write it again."
+NO_MEMBER = ("__MACOSX", ".")
+"""What macOS and editors add begins so."""
+
+
+class BeirFiles(NamedTuple):
+    """The files of a data set."""
+
+    corpus: NamedFile
+    queries: NamedFile
+    qrels: dict[str, NamedFile]
+    """By split, those of the usual split first."""
+
+
+def find_beir(files: Iterable[NamedFile]) -> BeirFiles:
+    """Tell the files of a data set apart by their names; folders before a name do not matter.
+
+    Raises:
+        InvalidError: one is missing, there twice, or of another kind.
+
+    """
+    named: dict[str, NamedFile] = {}
+    qrels: dict[str, NamedFile] = {}
+    for file in files:
+        name = PurePosixPath(file.filename).name
+        by_name, key = (qrels, name.removesuffix(QRELS_SUFFIX)) if name.endswith(QRELS_SUFFIX) else (named, name)
+        if by_name is named and name not in (CORPUS, QUERIES):
+            raise InvalidError(f"{shown(name)} has no place here. {LAYOUT}.", "file")
+        if key in by_name:
+            raise InvalidError(f"{shown(name)} is there twice. Choose the files of one data set.", "file")
+        by_name[key] = file
+    missing = [name for name in (CORPUS, QUERIES) if name not in named] + ([] if qrels else ["qrels/test.tsv"])
+    if missing:
+        raise InvalidError(f"There is no {' and no '.join(missing)}. {LAYOUT}.", "file")
+    _check_splits(qrels)
+    splits = sorted(qrels, key=lambda split: (split != USUAL_SPLIT, split))
+    return BeirFiles(named[CORPUS], named[QUERIES], {split: qrels[split] for split in splits})
+
+
+def _check_splits(qrels: Mapping[str, NamedFile]) -> None:
+    if len(qrels) > MAX_SPLITS:
+        raise TooLargeError(f"There are {len(qrels):,} files of qrels, more than {MAX_SPLITS}. Leave some out.", "file")
+    if unfit := [split for split in qrels if not 0 < len(split) <= MAX_SPLIT_CHARACTERS]:
+        raise InvalidError(
+            f"{shown(unfit[0] + QRELS_SUFFIX)} names no split: expected 1 to {MAX_SPLIT_CHARACTERS} characters before "
+            f"{QRELS_SUFFIX}.",
+            "file",
+        )
+
+
+def choose_split(splits: Iterable[str], asked: str | None, field: str = "split") -> str:
+    """Return the split that was asked for, else test, else the first.
+
+    Raises:
+        InvalidError: there is no such split.
+
+    """
+    there = list(splits)
+    if asked is not None and asked not in there:
+        raise InvalidError(f"There are no qrels of the split {shown(asked)}. Splits are: {listed(there)}.", field)
+    return asked or (USUAL_SPLIT if USUAL_SPLIT in there else there[0])
+
+
+@contextmanager
+def open_beir(path: Path) -> Iterator[BeirFiles]:
+    """Open a data set in a folder or a zip file; what is unpacked goes at the end.
+
+    Raises:
+        InvalidError: it is no such data set; the sentence says why.
+
+    """
+    if path.is_dir():
+        yield find_beir(NamedFile(one, one.name) for one in folder_paths(path))
+        return
+    with TemporaryDirectory(prefix="isoscope-beir-") as folder:
+        yield find_beir(unpack(path, Path(folder)))
+
+
+def unpack(path: Path, folder: Path) -> list[NamedFile]:
+    """Write the members of a zip file that belong to a data set into ``folder``, under names of our own.
+
+    Raises:
+        InvalidError: it is no zip file, is damaged or encrypted.
+        TooLargeError: it has too many members, or was made to exhaust memory or disk.
+
+    """
+    with path.open("rb") as stream:
+        if not stream.read(4).startswith(ZIP_MAGIC):
+            raise InvalidError(f"This is no zip file. {LAYOUT}, in a folder or a zip file.", "file")
+    with open_zip(path, BROKEN) as archive:
+        members = _members(archive.infolist())
+        found = []
+        for number, member in enumerate(members):
+            target = folder / f"{number}{PurePosixPath(member.filename).suffix}"
+            with reading_zip(BROKEN), archive.open(member) as packed, target.open("wb") as unpacked:
+                shutil.copyfileobj(packed, unpacked)  # zipfile gives no more than the directory declares
+            found.append(NamedFile(target, member.filename))
+    return found
+
+
+def _members(directory: Sequence[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
+    """Return the members that belong to a data set, checked; nothing is read of the others."""
+    if len(directory) > MAX_MEMBERS:
+        raise TooLargeError(f"The zip file has {len(directory):,} members, more than {MAX_MEMBERS:,}. {LAYOUT}.")
+    members = [member for member in directory if _belongs(PurePosixPath(member.filename))]
+    for member in members:
+        name = shown(member.filename)
+        if member.flag_bits & ENCRYPTED:
+            raise InvalidError(f"{name} is encrypted. Write the zip file without a password.")
+        if member.compress_type not in COMPRESSIONS:
+            raise InvalidError(f"{name} is compressed by a method that is not read here. Use ordinary zip compression.")
+        require_honest(name, member.file_size, member.compress_size)
+    require_honest("The zip file", sum(one.file_size for one in members), sum(one.compress_size for one in members))
+    return members
+
+
+def _belongs(name: PurePosixPath) -> bool:
+    if any(part.startswith(NO_MEMBER) for part in name.parts):
+        return False
+    return name.name in (CORPUS, QUERIES) or (name.parent.name == "qrels" and name.suffix == QRELS_SUFFIX)

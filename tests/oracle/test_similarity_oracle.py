@@ -1,0 +1,118 @@
+"""Neighbors by cosine and by dot product against scikit-learn and brute force in float64."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import skew
+from skdim.id import MLE, TwoNN
+from sklearn.neighbors import NearestNeighbors
+from sklearn.preprocessing import normalize
+
+from isotropy.catalog import Similarity
+from isotropy.cloud import read_cloud
+from isotropy.hubness import hubness
+from isotropy.neighbours import distinct_rows
+from isotropy.report import measure
+from isotropy.rows import Rows
+from isotropy.similarity import dissimilarities, pairs_by
+from isotropy.uniformity import uniformity
+
+N, D, K = 1500, 24, 11
+
+
+def cloud(dtype=torch.float64):
+    """Off the origin and of very unlike lengths, [n, d]."""
+    generator = torch.Generator().manual_seed(3)
+    x = 0.5 + torch.randn(N, D, dtype=torch.float64, generator=generator)
+    return (x * torch.randn(N, 1, dtype=torch.float64, generator=generator).exp()).to(dtype)
+
+
+@pytest.fixture(params=[torch.float64, torch.float32, "word2vec"], ids=str)
+def points(request):
+    """Distinct points."""
+    if request.param == "word2vec":
+        x = request.getfixturevalue("word2vec")[:1500]
+        return x[distinct_rows(x)]
+    return cloud(request.param)
+
+
+def by_product(x, k):
+    """The others of greatest product, by brute force in float64."""
+    products = x.double().numpy() @ x.double().numpy().T
+    np.fill_diagonal(products, -np.inf)
+    order = np.argsort(-products, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(products, order, axis=1), order
+
+
+def test_neighbours_by_cosine_are_those_of_scikit_learn(points):
+    theirs = NearestNeighbors(n_neighbors=K, metric="cosine", algorithm="brute").fit(points.double().numpy())
+    distances, indices = theirs.kneighbors()
+    found = pairs_by(points, K, Similarity.COSINE)
+    np.testing.assert_array_equal(found.neighbours.indices, indices)
+    np.testing.assert_allclose(dissimilarities(found.neighbours, Similarity.COSINE, D), distances, atol=1e-13)
+    assert found.uniformity == uniformity(points)
+
+
+def test_neighbours_by_dot_product_are_those_of_brute_force(points):
+    products, indices = by_product(points, K)
+    found = pairs_by(points, K, Similarity.DOT).neighbours
+    np.testing.assert_array_equal(found.indices, indices)
+    shown = dissimilarities(found, Similarity.DOT, points.shape[1])
+    np.testing.assert_allclose(-shown, products, rtol=1e-9, atol=1e-12 * np.abs(products).max())
+    assert (found.distances.diff(dim=1) >= 0).all()
+
+
+@pytest.mark.measure("hubness")
+@pytest.mark.parametrize("similarity", ["cosine", "dot"])
+def test_hubness_is_the_skewness_of_scipy_over_neighbours_of_that_similarity(points, similarity):
+    unit = normalize(points.double().numpy())
+    x = torch.from_numpy(unit) if similarity == "cosine" else points
+    counts = np.bincount(by_product(x, 10)[1].ravel(), minlength=len(points))
+    found = measure(read_cloud(Rows(points.numpy()), similarity=Similarity(similarity)), ["hubness"])["hubness"]
+    assert found.value == pytest.approx(skew(counts), rel=1e-7)
+    assert found.detail["similarity"] == similarity
+    assert [one["occurrences"] for one in found.detail["hubs"]] == sorted(counts, reverse=True)[:10]
+    assert all(one["occurrences"] == counts[one["row"]] for one in found.detail["hubs"])
+
+
+@pytest.mark.measure("twonn", "levina_bickel")
+def test_local_dimension_by_cosine_is_that_of_scikit_dimension_on_rows_of_length_1(points):
+    unit = normalize(points.double().numpy())
+    found = measure(read_cloud(Rows(points.numpy()), similarity=Similarity.COSINE), ["twonn", "levina_bickel"])
+    assert found["twonn"].value == pytest.approx(TwoNN(discard_fraction=0.1).fit(unit).dimension_, rel=1e-7)
+    theirs = MLE().fit(unit, n_neighbors=10, comb="mle").dimension_
+    assert found["levina_bickel"].value == pytest.approx(theirs, rel=1e-7)
+
+
+@pytest.mark.parametrize("slug", ["twonn", "twonn_mle", "levina_bickel"])
+def test_local_dimension_has_no_meaning_by_dot_product(slug):
+    found = measure(read_cloud(Rows(cloud().numpy()), similarity=Similarity.DOT), [slug])[slug]
+    assert (found.value, found.at_sizes) == (None, {})
+    assert found.score.reason == (
+        "Local dimension is undefined by dot product, which is no distance between rows. Choose cosine or Euclidean "
+        "distance."
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_rows_of_zeros_have_no_cosine_and_rows_of_one_direction_are_duplicates(dtype):
+    x = cloud(dtype)
+    x = torch.cat([x[:5] * 0, x, 3 * x[:7], x[7:9]])
+    found = pairs_by(x, K, Similarity.COSINE)
+    assert (len(found.points), int(found.distinct[0])) == (N + 7, 5)
+    near = found.neighbours
+    assert (near.distances[:7, 0] == 0).all()
+    assert near.indices[:7, 0].tolist() == list(range(N, N + 7))
+    assert (near.distances[7:N, 0] > 0).all()
+    by_product = pairs_by(x, K, Similarity.DOT)
+    assert len(by_product.points) == N + 8
+    assert len(hubness(by_product.neighbours).hubs) == 10
+
+
+@pytest.mark.parametrize("similarity", [Similarity.COSINE, Similarity.DOT])
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_of_few_rows_all_others_are_neighbours(similarity, n):
+    found = pairs_by(cloud()[:n], K, similarity).neighbours
+    assert found.indices.tolist() == [[1], [0]][:n] if n == 2 else found.indices.shape == (n, 0)
+    nothing = measure(read_cloud(Rows(np.zeros((20, 3))), similarity=similarity), ["hubness", "twonn"])
+    assert all(one.value is None and one.score.reason for one in nothing.values())
