@@ -260,7 +260,7 @@ def images(matrix: Matrix, made: Images) -> Iterator[NDArray[Any]]:
 
 def _by_task(source: Embedding, task: TaskRun | None, which: Which, settings: Settings) -> Images:
     """Return the images of the map that a task keeps, as its lines of NumPy compute them."""
-    if task is None or task.results is None or task.embedding_id != source.id:
+    if task is None or task.results is None or source.id not in (task.embedding_id, task.queries_id):
         raise ConflictError(
             f"The task that this was to be made by is gone, or other vectors were chosen of {source.name} meanwhile. "
             "Judge it again first."

@@ -12,7 +12,7 @@ from app.core.settings import Settings
 from app.db.job_kinds import Job
 from app.db.models import UNFINISHED_TASK, Embedding, TaskRun, TaskStatus
 from app.db.session import Sessions
-from app.db.task import ScoreSoFar, TaskConfig, TaskMaps, TaskResults
+from app.db.task import QueryHubness, ScoreSoFar, TaskConfig, TaskMaps, TaskResults
 from app.db.types import utcnow
 from app.storage import open_storage
 from app.storage.ledger import Ledger
@@ -122,6 +122,10 @@ def _decide(task: Task, variants: Sequence[Variant], tolerance: float, progress:
     return decide(task, variants, tolerance, advance)
 
 
+def _hubness(decision: Decision) -> dict[str, QueryHubness]:
+    return {side: QueryHubness.model_validate(one.document()) for side, one in decision.hubness.items()}
+
+
 def _load(asked: _Asked) -> LoadedTask:
     """Read vectors and ground truth into memory.
 
@@ -194,7 +198,7 @@ def _store(decision: Decision, chosen: Map, smallest: Map, ledger: Ledger, progr
                 done=len(decision.variants),
                 judged=None,
                 error=None,
-                results=TaskResults.model_validate(decision.document()),
+                results=TaskResults.model_validate(decision.document() | {"hubness": _hubness(decision)}),
                 maps=TaskMaps(chosen=chosen.numpy_code(MAP), smallest=smallest.numpy_code(MAP)),
                 chosen_sha256=kept[0].sha256,
                 smallest_sha256=kept[1].sha256,

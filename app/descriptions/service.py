@@ -11,15 +11,13 @@ from sqlalchemy import ColumnElement, Select, func, select, union
 
 from app.context import Context
 from app.core.names import MAX_NAME_CHARACTERS
-from app.db.models import Described, Embedding, Experiment, Run, Tagged
+from app.db.models import MAX_TAG_CHARACTERS, MAX_TAGS, Described, Embedding, Experiment, Run, Tagged
 from app.db.types import utcnow
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import one_line
 from isoscope.files.wording import shown
 
 MAX_NOTES_CHARACTERS = 10_000
-MAX_TAGS = 20
-MAX_TAG_CHARACTERS = 40
 
 Table = type[Embedding] | type[Experiment]
 TAGGED = (Embedding, Experiment, Run)

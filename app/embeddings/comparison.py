@@ -12,9 +12,10 @@ from app.context import Context
 from app.core.student import block_degrees, quantile
 from app.db.models import Embedding, Measurement
 from app.embeddings.service import require_measured
+from app.embeddings.similarity import similarity_of
 from isoscope.core.errors import InvalidError, NotFoundError
 from isoscope.files.selection import unpacked
-from isotropy.catalog import MEASURES, Measure
+from isotropy.catalog import MEASURES, SIMILARITIES, Measure, Similarity
 
 
 class Pairing(Enum):
@@ -97,7 +98,7 @@ class Difference(NamedTuple):
     low: float | None = None
     high: float | None = None
     paired: bool = False
-    """Whether the error is that of the same rows in both."""
+    """Whether the difference is paired by row."""
     n: int | None = None
     """Rows of either from which the difference was taken, where those are fewer than the measurements' own."""
     reason: str = ""
@@ -131,8 +132,8 @@ def difference(one: Measurement | None, baseline: Measurement | None, *, same_ro
     value = one.value - baseline.value
     if is_rounding(measure, one, baseline):
         return Difference(0.0, reason="No difference: the values are equal but for rounding.")
-    if measure.compared == "never":
-        return Difference(value, reason=_why_never(measure))
+    if reason := _why_incomparable(measure, one, baseline):
+        return Difference(value, reason=reason)
     if measure.compared == "at any n" or one.n == baseline.n:
         found = _between(_whole(one), _whole(baseline), None, same_rows)
         return found or Difference(value, reason=_why_none(one, baseline))
@@ -174,7 +175,14 @@ def _at(found: Measurement) -> dict[str, dict[str, Any]]:
     return at
 
 
-def _why_never(measure: Measure) -> str:
+def _why_incomparable(measure: Measure, one: Measurement, baseline: Measurement) -> str:
+    own, other = similarity_of(one), similarity_of(baseline)
+    if own is not other:
+        return (
+            f"Measured by {SIMILARITIES[own]}, the baseline by {SIMILARITIES[other]}. Measure both by one similarity."
+        )
+    if measure.compared != "never":
+        return ""
     if measure.corrected:
         return f"Biased by the number of rows. Compare {MEASURES[measure.corrected].name} instead."
     return "No error is known of this measure."
@@ -241,6 +249,13 @@ def cautions(embeddings: Sequence[Embedding]) -> list[str]:
         found.append(
             f"Numbers of dimensions differ ({told}): measures whose range grows with d, such as ranks, "
             "are not of one scale."
+        )
+    chosen = {one.id: (one.selection or {}).get("similarity") or Similarity.EUCLIDEAN for one in embeddings}
+    if len(set(chosen.values())) > 1:
+        told = ", ".join(f"{names[one]} ({SIMILARITIES[by]})" for one, by in chosen.items())
+        found.append(
+            f"Similarities differ: {told}. Hubness and intrinsic dimension cannot be compared: measure all by one "
+            "similarity."
         )
     found += [
         f"{names[one.id]} and {names[embeddings[0].id]} hold the same rows, {why}. Their intervals are those of "

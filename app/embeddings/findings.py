@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from app.db.models import Embedding
-from isoscope.core.formatting import number, starred, with_error
-from isotropy.catalog import FINDINGS, MEASURES, METHODS, Method, effect_name
+from isoscope.core.effects import effect_words
+from isotropy.catalog import FINDINGS, METHODS, Method
 
 MOST_MARKED = 5000
 """Rows of a finding that a map is told to mark."""
@@ -71,9 +71,8 @@ class ShownFinding(NamedTuple):
     dimensions: list[int]
     dimension_count: int
     dimension_names: list[str] | None
-    effect_name: str
-    before: str
-    after: str
+    effect: str
+    """What mending it changes, as a sentence."""
     is_removable: bool
     """Whether the cloud can be measured without its rows or dimensions."""
     measured_without: str | None
@@ -109,7 +108,6 @@ def _place(one: dict[str, Any], anchors: Collection[str]) -> Place | None:
 def _shown(one: dict[str, Any], selections: Mapping[str, str], anchors: Collection[str]) -> ShownFinding:
     entry = FINDINGS.get(one["slug"])
     effect = one["effect"]
-    measure = effect["measure"]
     return ShownFinding(
         slug=one["slug"],
         severity=one["severity"],
@@ -123,9 +121,7 @@ def _shown(one: dict[str, Any], selections: Mapping[str, str], anchors: Collecti
         dimensions=one.get("dimensions", []),
         dimension_count=one.get("dimension_count", 0),
         dimension_names=one.get("dimension_names"),
-        effect_name=effect_name(measure) or starred(MEASURES[measure].name),
-        before="undefined" if effect["before"] is None else number(effect["before"]),
-        after="undefined" if effect["after"] is None else with_error(effect["after"], effect["after_se"] or None),
+        effect=effect_words(one["slug"], effect["measure"], effect["before"], effect["after"], effect["after_se"]),
         is_removable=entry is not None and entry.removed is not None,
         measured_without=selections.get(one["slug"]),
         method=METHODS.get(entry.method) if entry is not None else None,

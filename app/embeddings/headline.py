@@ -227,7 +227,7 @@ def _misfit(found: Found) -> Sentence:
     distance, by_chance = goodness.get("fit_distance"), goodness.get("fit_distance_by_chance")
     if distance is None or by_chance is None or distance <= max(by_chance, MISFIT):
         return []
-    told = f" TwoNN does not fit these rows: its distribution is off by {percent(distance)}"
+    told = f" Do not trust it: TwoNN does not fit these rows. Its distribution is off by {percent(distance)}"
     return [Part(told, "twonn"), Part(f", by chance {percent(by_chance)}.", "twonn")]
 
 

@@ -1,4 +1,4 @@
-"""Look up rows by their names, and show their nearest neighbors before and after a method."""
+"""Look up rows by their names or by a new text, and show the nearest neighbors before and after a method."""
 
 from typing import Any, NamedTuple
 
@@ -10,54 +10,71 @@ from app.context import Context
 from app.core.names import described
 from app.db import job_kinds
 from app.db.job_kinds import Job
-from app.db.models import Embedding, Lookup, ResultStatus
+from app.db.models import Embedding, EmbeddingOrigin, Lookup, ResultStatus
+from app.db.models.embeddings import lookup_key
 from app.embeddings.service import find_embedding, repeat_failed, require_ready
 from isoscope.core.errors import InvalidError, NotFoundError
+from isotropy.catalog import Similarity
 
 KEPT = 200
 """Look-ups of an embedding that are kept; the oldest go."""
 MAX_NAME_CHARACTERS = 1000
 
 
-def find_lookup(context: Context, embedding: Embedding, name: str) -> Lookup | None:
-    """Return the look-up of a name, None if nobody asked for it."""
-    with context.sessions() as session:
-        return _find(session, embedding, name)
+def why_no_text(embedding: Embedding) -> str:
+    """Return why rows of an embedding cannot be found by a new text; nothing where they can."""
+    made = embedding.provenance or {}
+    if embedding.origin is not EmbeddingOrigin.ENCODED or "weights_sha256" not in made:
+        return "These vectors were not encoded here, so it is not known which model to encode a new text with."
+    if len(made["text_columns"]) > 1:
+        return "The rows are pairs of texts, and a new text is one."
+    if (embedding.selection or {}).get("transpose"):
+        return "The rows are dimensions here, so a new text is none of them."
+    return ""
 
 
-def get_lookup(context: Context, embedding_id: str, name: str) -> Lookup:
-    """Return the look-up of a name."""
+def find_lookup(context: Context, embedding: Embedding, asked: str, *, by_text: bool = False) -> Lookup | None:
+    """Return the look-up of a name or of a text, None if nobody asked for it."""
     with context.sessions() as session:
-        found = _find(session, find_embedding(session, embedding_id), name)
+        return _find(session, embedding, asked, by_text)
+
+
+def get_lookup(context: Context, embedding_id: str, asked: str, *, by_text: bool = False) -> Lookup:
+    """Return the look-up of a name or of a text."""
+    with context.sessions() as session:
+        found = _find(session, find_embedding(session, embedding_id), asked, by_text)
     if found is None:
-        raise NotFoundError(f"Nobody has looked up {name!r} in this embedding yet.")
+        raise NotFoundError(f"Nobody has looked up {asked!r} in this embedding yet.")
     return found
 
 
-def request_lookup(context: Context, embedding_id: str, name: str) -> Lookup:
-    """Have the row of a name looked up, unless it was already; one that failed again."""
+def request_lookup(context: Context, embedding_id: str, asked: str, *, by_text: bool = False) -> Lookup:
+    """Have the row of a name looked up, or the rows nearest to a text, unless it was already; one that failed again."""
+    field = "text" if by_text else "name"
     with context.sessions() as session:
         embedding = find_embedding(session, embedding_id)
         require_ready(embedding, "a look-up")
+        if by_text and (reason := why_no_text(embedding)):
+            raise InvalidError(reason, field)
         if (embedding.selection or {}).get("names") is None:
-            raise InvalidError(f"The rows of {embedding.name} have no names. Choose the names on its page.", "name")
-        if not name or len(name) > MAX_NAME_CHARACTERS:
-            raise InvalidError(f"Give a name of 1 to {MAX_NAME_CHARACTERS:,} characters.", "name")
-        found = _find(session, embedding, name)
+            raise InvalidError(f"The rows of {embedding.name} have no names. Choose the names on its page.", field)
+        if not asked.strip() or len(asked) > MAX_NAME_CHARACTERS:
+            raise InvalidError(f"Give a {field} of 1 to {MAX_NAME_CHARACTERS:,} characters.", field)
+        found = _find(session, embedding, asked, by_text)
     if found is None:
-        _add(context, embedding, name)
+        _add(context, embedding, asked, by_text)
     elif found.status is ResultStatus.FAILED:
         repeat_failed(context, Lookup, Job(job_kinds.LOOKUP, found.id))
-    return get_lookup(context, embedding_id, name)
+    return get_lookup(context, embedding_id, asked, by_text=by_text)
 
 
-def _find(session: Session, embedding: Embedding, name: str) -> Lookup | None:
-    own = Lookup.embedding_id == embedding.id, Lookup.key == embedding.key_of(name)
+def _find(session: Session, embedding: Embedding, asked: str, by_text: bool) -> Lookup | None:
+    own = Lookup.embedding_id == embedding.id, Lookup.key == lookup_key(embedding, asked, by_text=by_text)
     return session.scalar(select(Lookup).where(*own))
 
 
-def _add(context: Context, embedding: Embedding, name: str) -> None:
-    asked = Lookup(embedding_id=embedding.id, key=embedding.key_of(name), name=name)
+def _add(context: Context, embedding: Embedding, name: str, by_text: bool) -> None:
+    asked = Lookup(embedding_id=embedding.id, key=lookup_key(embedding, name, by_text=by_text), name=name)
     own = Lookup.embedding_id == embedding.id
     newest = select(Lookup.id).where(own).order_by(Lookup.created_at.desc(), Lookup.id).limit(KEPT)
     try:
@@ -73,10 +90,10 @@ def _add(context: Context, embedding: Embedding, name: str) -> None:
 
 
 class Neighbour(NamedTuple):
-    """A row by its name, and the cosine of the angle to it."""
+    """A row by its name, and its cosine, dot product or distance."""
 
     name: str
-    cosine: float
+    near: float
 
 
 class Neighbours(NamedTuple):
@@ -91,6 +108,7 @@ class Neighbours(NamedTuple):
     method: str
     before: list[Neighbour]
     after: list[Neighbour]
+    similarity: Similarity = Similarity.COSINE
     lookup: Lookup | None = None
     """Among all rows of the name in ``unknown``, or of what is shown; None if nobody asked for it."""
 
@@ -123,12 +141,14 @@ def read_neighbours(data: dict[str, Any] | None, name: str | None) -> Neighbours
     by_name = {one["name"]: one for one in reversed(data["of"])}
     names = list(dict.fromkeys(one["name"] for one in data["of"]))
     chosen = name if name is not None and name in by_name else names[0]
+    similarity = Similarity(data.get("similarity", Similarity.COSINE))
     before, after = (
-        [Neighbour(each["name"], each["cosine"]) for each in by_name[chosen][side]] for side in ("before", "after")
+        [Neighbour(each["name"], each[similarity.value]) for each in by_name[chosen][side]]
+        for side in ("before", "after")
     )
     unknown = name if name and name != chosen else ""
     return Neighbours(
-        names, chosen, unknown, data["rows"], described(data["method"], data["parameters"]), before, after
+        names, chosen, unknown, data["rows"], described(data["method"], data["parameters"]), before, after, similarity
     )
 
 
@@ -139,6 +159,38 @@ def with_lookup(found: Neighbours | None, context: Context, embedding: Embedding
     lookup = find_lookup(context, embedding, found.unknown)
     shown = read_neighbours(lookup.results, None) if lookup else None
     return (shown or found)._replace(names=found.names, lookup=lookup)
+
+
+class NearText(NamedTuple):
+    """A text whose nearest rows were asked for; or why that cannot be asked."""
+
+    text: str
+    reason: str
+    lookup: Lookup | None
+    """None if nobody asked for the text."""
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a worker still has to look the text up."""
+        return self.lookup is not None and self.lookup.status is ResultStatus.QUEUED
+
+    @property
+    def found(self) -> Neighbours | None:
+        """The nearest rows, once there are any."""
+        return None if self.lookup is None else read_neighbours(self.lookup.results, None)
+
+    @property
+    def places(self) -> list[int]:
+        """The places in the file of the rows nearest to it as the vectors are."""
+        results = None if self.lookup is None else self.lookup.results
+        return [one["row"] for one in results["of"][0]["before"]] if results else []
+
+
+def near_text(context: Context, embedding: Embedding, text: str) -> NearText:
+    """Return what is known of the rows nearest to a text."""
+    reason = why_no_text(embedding)
+    asked = bool(text) and not reason
+    return NearText(text, reason, find_lookup(context, embedding, text, by_text=True) if asked else None)
 
 
 def _at(found: list[Neighbour], place: int) -> Neighbour | None:

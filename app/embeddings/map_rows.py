@@ -12,6 +12,7 @@ from app.context import Context
 from app.db.point_map import MAP, MAP_NAMES, MAP_NEIGHBORS, NO_POINT, Section
 from app.embeddings.point_map import PointMap
 from isoscope.core.formatting import count
+from isotropy.catalog import Similarity
 
 MAX_ASKED_CHARACTERS = 60
 """As many as names on a map are cut to."""
@@ -35,7 +36,8 @@ class NearRow(NamedTuple):
     """A neighbor of a row."""
 
     row: NamedRow
-    distance: float
+    near: float
+    """The distance, the cosine or the dot product."""
 
 
 class RowSearch(NamedTuple):
@@ -79,6 +81,8 @@ def _why_not_near(found: PointMap, not_looked: bool) -> str:
         return "An earlier version measured these rows. Choose again on the Source tab to get neighbors."
     if not_looked:
         return f"Neighbors are known of {count(neighbors.rows)} rows drawn at random. This row is not one of them."
+    if neighbors.similarity is Similarity.COSINE:
+        return "This row is all zeros. It has no direction, so no row is near to it by cosine."
     return "This row has no neighbors."
 
 
@@ -134,8 +138,8 @@ class MapRows:
             return None
         own = slice(at * neighbors.k, (at + 1) * neighbors.k)
         pairs = zip(neighbor[own].tolist(), distance[own].tolist(), strict=True)
-        unit = self._found.header.unit
-        return [NearRow(self.row(one), far * unit) for one, far in pairs if one != NO_POINT]
+        unit = neighbors.unit_of(self._found.header.unit)
+        return [NearRow(self.row(one), neighbors.shown(far * unit)) for one, far in pairs if one != NO_POINT]
 
     @cached_property
     def places(self) -> NDArray[np.uint32] | None:

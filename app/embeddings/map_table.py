@@ -68,7 +68,7 @@ def _neighbors(rows: MapRows, found: PointMap) -> pa.Array:
         points, neighbors, distances = (
             rows.read(MAP_NEIGHBORS, near.sections[name]) for name in ("point", "neighbor", "distance")
         )
-        far = distances.astype(np.float64) * found.header.unit
+        far = distances.astype(np.float64) * near.unit_of(found.header.unit)
         pairs = zip(points.tolist(), neighbors.reshape(-1, near.k), far.reshape(-1, near.k), strict=True)
         for point, ids, own in pairs:
             there = ids != NO_POINT

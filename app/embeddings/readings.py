@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
 from app.db.models import Embedding, Measurement
+from app.embeddings.similarity import similarity_of
 from app.figures.figure import Cell, Table
 from isoscope.core.formatting import tick
-from isotropy.catalog import GROUPS, MEASURES, Measure, measures_in
+from isotropy.catalog import GROUPS, MEASURES, SIMILARITIES, Measure, measures_in
 
 Grouped = TypeVar("Grouped")
 
@@ -56,6 +57,11 @@ class Reading(NamedTuple):
             if low == high:
                 return f"only {tick(low)} is possible"
         return self.measure.range_told
+
+    @property
+    def similarity(self) -> str:
+        """By which neighbors were near, of a measure that says so; else empty."""
+        return SIMILARITIES[similarity_of(self.found)] if "similarity" in (self.found.detail or {}) else ""
 
     @property
     def items(self) -> list[Item]:

@@ -17,7 +17,8 @@ from app.embeddings.figures.report import DRAWN, FIGURES, figures_of, tabs_of_fi
 from app.embeddings.figures.sample_size import SAMPLE_SIZE
 from app.embeddings.findings import Marked, find_marked, shown_findings
 from app.embeddings.headline import headline_of
-from app.embeddings.lookups import read_neighbours, with_lookup
+from app.embeddings.hubs import hubs_of
+from app.embeddings.lookups import near_text, read_neighbours, with_lookup
 from app.embeddings.map_rows import search_rows
 from app.embeddings.point_map import find_map
 from app.embeddings.readings import groups_of, headlines_of
@@ -59,6 +60,8 @@ class ReportQuery(NamedTuple):
     """Slug of the finding whose rows or dimensions are marked."""
     row: str = ""
     """Number or name of a row to be shown on the map."""
+    text: str = ""
+    """A text whose nearest rows are shown."""
 
 
 def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, whole: bool = False) -> dict[str, Any]:
@@ -95,6 +98,9 @@ def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, who
         "large": LARGE,
         "shrinkage": read_shrinkage(context, embedding, query.shrinkage),
         "neighbours": with_lookup(read_neighbours(data.get("neighbours"), query.name), context, embedding),
+        "near_text": near_text(context, embedding, query.text),
+        "hubs": hubs_of(embedding),
+        "hubs_on_map": MAP in stored,
         "fitted": fitted_note(embedding, made_by(context, embedding)),
         "standalone": False,
         "files": None,
@@ -184,12 +190,13 @@ def _report(
     tab: str = "",
     finding: str = "",
     row: str = "",
+    text: str = "",
 ) -> ReportQuery:
     """A form of a part asks without the part's name: what it asks for tells the part."""
     asked = request.query_params.keys()
     usual = "neighbors" if name is not None else "directions" if asked & {"zeta", "rows", "source"} else ""
     usual = "map" if "row" in asked else usual
-    return ReportQuery(shrinkage, name, chosen_tab(TABS, tab, usual), finding, row)
+    return ReportQuery(shrinkage, name, chosen_tab(TABS, tab, usual), finding, row, text)
 
 
 ReportDep = Annotated[ReportQuery, Depends(_report)]

@@ -33,6 +33,7 @@ from isoscope.core.formatting import plural
 from isoscope.files.inspection import Inspection
 from isoscope.files.selection import Selection
 from isoscope.files.upload import NamedFile, check_annotations, common_format
+from isotropy.catalog import Similarity
 
 # The job that works on an embedding in such a state.
 WORKING = {status: kind for kind in job_kinds.KINDS.values() if kind.table is Embedding for status in kind.waiting}
@@ -242,13 +243,15 @@ def select_embedding(context: Context, embedding_id: str, selection: Selection, 
     return get_embedding(context, embedding_id)
 
 
-def commit_embedding(context: Context, embedding_id: str) -> Embedding:
-    """Measure a draft as it is shown."""
+def commit_embedding(context: Context, embedding_id: str, similarity: Similarity | None = None) -> Embedding:
+    """Measure a draft as it is shown, by another similarity where one is given."""
     with context.sessions.begin() as session:
         embedding = find_embedding(session, embedding_id)
         require_in_use(embedding)
         if embedding.status is not EmbeddingStatus.DRAFT:
             raise ConflictError(f"Only a draft can be measured; this embedding is {embedding.status}.")
+        if similarity is not None:
+            embedding.selection = {**(embedding.selection or {}), "similarity": similarity.value}
         embedding.status = EmbeddingStatus.MEASURING
         embedding.attempts = 0
     context.queue.ensure(Job(job_kinds.MEASURE, embedding_id))

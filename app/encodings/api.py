@@ -13,12 +13,21 @@ from app.db.types import RowId
 from app.embeddings.api.measures import MeasurementSummary
 from app.encodings import layers, service
 from app.encodings.service import EncodingPlan, Split
+from app.encodings.texts import TextsFile
 from app.web.dependencies import ContextDep, Row
 from app.web.uploads import parsing
 from isoscope.core.errors import InvalidError
 from isoscope.files.columns import Column
 from isoscope.files.text import Quoting
 from isoscope.files.upload_formats import Role, listed
+
+
+class QrelsOut(Row):
+    """Which queries find which documents, in one split of a BEIR data set."""
+
+    split: str
+    judgments: int
+    queries_id: Annotated[str, Field(description="The encoding of the queries.")]
 
 
 class EncodingOut(Row):
@@ -33,7 +42,8 @@ class EncodingOut(Row):
     config: Annotated[EncodingConfig | None, Field(description="Null for a draft.")]
     status: EncodingStatus
     done: Annotated[int, Field(description="Texts encoded so far.")]
-    total: Annotated[int | None, Field(description="Texts to be encoded; null until they have been read.")]
+    total: Annotated[int | None, Field(description="Number of texts to encode; null until they have been read.")]
+    qrels: Annotated[list[QrelsOut], Field(description="Of the corpus of a BEIR data set: its splits.")]
     error: str | None
     environment: dict[str, Any] | None
     created_at: datetime
@@ -44,12 +54,13 @@ class EncodingOut(Row):
 class EncodingPlanOut(Row):
     """What a configuration would make; null where it is known only when a model of the Hub has been fetched."""
 
-    rows: Annotated[int, Field(description="Texts at most; those that are empty are left out.")]
+    rows: Annotated[int, Field(description="At most this many texts. Empty ones are left out.")]
     layers: int | None
     embeddings: int | None
     dimensions: int | None
-    size_bytes: Annotated[int | None, Field(description="Of all vectors, on the disk.")]
+    size_bytes: Annotated[int | None, Field(description="Bytes of all vectors on disk.")]
     model_layers: int | None
+    queries: Annotated[int, Field(description="Texts encoded alike: the queries that came with the corpus.")]
 
 
 class LayerOut(Row):
@@ -78,16 +89,22 @@ def list_encodings(context: ContextDep) -> Sequence[Encoding]:
 def create_encoding(
     request: Request,
     context: ContextDep,
-    file: Annotated[UploadFile | None, File(description=f"Texts: {listed(Role.TEXTS)}; a text a line in .txt.")] = None,
-    dataset_id: Annotated[RowId | None, Form(description="Or a data set that is here, with `split`.")] = None,
+    file: Annotated[
+        list[UploadFile] | None,
+        File(
+            description=f"Texts: {listed(Role.TEXTS)}; a text a line in .txt. Or a BEIR data set: its zip file, or "
+            "corpus.jsonl, queries.jsonl and the .tsv files of its qrels, which are named by their split."
+        ),
+    ] = None,
+    dataset_id: Annotated[RowId | None, Form(description="Or an uploaded data set, with `split`.")] = None,
     split: Annotated[Split, Form()] = "validation",
     name: Annotated[str | None, Form(max_length=200)] = None,
 ) -> Encoding:
-    """Upload a file of texts, or take those of a data set: a draft, until it is launched."""
-    if (file is None) == (dataset_id is None):
+    """Upload texts, or take those of a data set: a draft, until it is launched; of a BEIR data set its corpus."""
+    if (not file) == (dataset_id is None):
         raise InvalidError("Expected either a file of texts or a dataset_id; give one of them.", "file")
-    if file is not None:
-        return service.create_encoding(context, file.file, file.filename or "", name)
+    if file:
+        return service.create_encoding(context, [TextsFile(one.file, one.filename or "") for one in file], name)
     return service.create_encoding_of_dataset(context, str(dataset_id), split, name)
 
 

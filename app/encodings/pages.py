@@ -15,6 +15,7 @@ from app.db.encoding import EncodingConfig
 from app.db.models import UNFINISHED_ENCODING, Embedding, Encoding, EncodingStatus
 from app.db.options.option import options_of
 from app.embeddings.service import tasks_lost
+from app.encodings.beir import queries_of
 from app.encodings.figures import POOLING_TITLES
 from app.encodings.layers import LayersDep, LayersQuery, read_layers
 from app.encodings.service import (
@@ -30,6 +31,7 @@ from app.encodings.service import (
     list_encodings,
     plan_encoding,
 )
+from app.encodings.texts import TextsFile
 from app.training.datasets import list_datasets
 from app.training.models import list_models
 from app.training.option_form import CHECKED, address_that_shows, controls_of, labelled, meaning, text_of
@@ -40,8 +42,10 @@ from app.web.error_responses import status_of
 from app.web.responses import FileKind, figure_file, see
 from app.web.templating import confirm_deletion, templates
 from app.web.uploads import parsing
+from isoscope.core.beir_layout import ZIP_SUFFIX
 from isoscope.core.errors import FieldError, InvalidError, IsoscopeError, invalid
 from isoscope.core.formatting import count
+from isoscope.files.row_ids import id_column
 from isoscope.files.upload_formats import Role, suffixes
 
 Values = dict[str, Any]
@@ -57,11 +61,15 @@ def defaults(encoding: Encoding, model: str) -> Values:
     if encoding.config is not None:
         return _texts(encoding.config.model_dump(mode="json"))
     usual = _texts({name: field.get_default() for name, field in FIELDS.items() if not field.is_required()})
-    names = [column.name for column in encoding.columns]
-    by_kind = {kind: [c.name for c in encoding.columns if c.kind == kind] for kind in ("label", "text")}
+    ids = id_column(column.name for column in encoding.columns)
+    columns = [column for column in encoding.columns if column.name != ids] or encoding.columns
+    names = [column.name for column in columns]
+    by_kind = {kind: [c.name for c in columns if c.kind == kind] for kind in ("label", "text")}
     text = (by_kind["text"] or names)[:1]
     label = next((name for name in by_kind["label"] if name not in text), "")
-    return usual | {"model": model, "text_columns": text, "label_column": label}
+    # Documents that are not drawn are missing to the queries.
+    all_rows = {"max_rows": ""} if encoding.qrels else {}
+    return usual | {"model": model, "text_columns": text, "label_column": label} | all_rows
 
 
 def read_values(data: ImmutableMultiDict[str, Any]) -> Values:
@@ -105,14 +113,15 @@ def list_all(request: Request, context: ContextDep) -> Response:
 def upload_texts(
     request: Request,
     context: ContextDep,
-    file: Annotated[UploadFile | str | None, File()] = None,
+    file: Annotated[list[UploadFile | str] | None, File()] = None,
     name: Annotated[str, Form()] = "",
 ) -> Response:
-    """Keep a file of texts and go to its page, where model and columns are chosen."""
+    """Keep a file of texts, or a BEIR data set, and go to its page, where model and columns are chosen."""
+    files = [TextsFile(one.file, one.filename) for one in file or [] if not isinstance(one, str) and one.filename]
     try:
-        if file is None or isinstance(file, str) or not file.filename:
+        if not files:
             raise InvalidError("Expected a file of texts: choose one.", "file")
-        encoding = create_encoding(context, file.file, file.filename, name or None)
+        encoding = create_encoding(context, files, name or None)
     except IsoscopeError as error:
         error.field = error.field or "file"
         return _list_page(request, context, error, name)
@@ -192,7 +201,11 @@ def _page(
     problem: IsoscopeError | None = None,
 ) -> Response:
     encoding = get_encoding(context, encoding_id)
-    shown: dict[str, Any] = {"encoding": encoding, "pooling_titles": POOLING_TITLES}
+    shown: dict[str, Any] = {
+        "encoding": encoding,
+        "pooling_titles": POOLING_TITLES,
+        "queries": queries_of(context, encoding),
+    }
     if encoding.status in LAUNCHABLE:
         models, checked = list_models(context.settings), CHECKED in request.query_params
         filled = defaults(encoding, models[0].name) | values
@@ -232,7 +245,7 @@ def _list_page(request: Request, context: Context, problem: IsoscopeError | None
     shown = {
         "encodings": list_encodings(context),
         "datasets": [one for one in list_datasets(context) if one.train_sha256 is not None],
-        "suffixes": suffixes(Role.TEXTS),
+        "suffixes": [*suffixes(Role.TEXTS), ZIP_SUFFIX],
         "tables": suffixes(Role.ROWS),
         "max_bytes": context.settings.max_dataset_bytes,
         "problem": problem,

@@ -1,7 +1,7 @@
 """Encodings: upload texts, check what an encoding would make, launch, follow, delete."""
 
 from collections.abc import Sequence
-from typing import BinaryIO, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
@@ -14,10 +14,13 @@ from app.db.job_kinds import Job
 from app.db.models import UNFINISHED_ENCODING, Embedding, Encoding, EncodingStatus, StoredFile
 from app.db.types import utcnow
 from app.embeddings.service import drop_embeddings
+from app.encodings.beir import config_of_queries, create_beir, kept_qrels, queries_of
+from app.encodings.texts import TextsFile, draft_of
 from app.sandbox import run_in_sandbox
 from app.storage import Stored
 from app.training.datasets import get_dataset
 from app.training.models import ModelChoice, require_model
+from isoscope.core.beir_layout import is_beir
 from isoscope.core.errors import ConflictError, InvalidError, NotFoundError
 from isoscope.files.columns import MAX_LABELS, Column
 from isoscope.files.tables import TextsDescription, describe_texts
@@ -29,13 +32,15 @@ class EncodingPlan(NamedTuple):
     """What a configuration would make. What a model of the Hub has is known only when it has been fetched."""
 
     rows: int
-    """Texts at most; those that are empty are left out."""
+    """At most this many texts. Empty ones are left out."""
     layers: int | None
     embeddings: int | None
     dimensions: int | None
     size_bytes: int | None
-    """Of all vectors, on the disk."""
+    """Bytes of all vectors on disk, those of the queries too."""
     model_layers: int | None
+    queries: int = 0
+    """Texts that are encoded alike: the queries of a BEIR data set, whose corpus this is."""
 
 
 def plan_encoding(
@@ -51,15 +56,17 @@ def plan_encoding(
     model = require_model(context.settings, config.model, ask_hub=ask_hub)
     _check_layers(model, config)
     rows = min(encoding.n_texts, config.max_rows or encoding.n_texts)
+    asking = queries_of(context, encoding)
+    queries = asking.n_texts if asking is not None and asking.status in LAUNCHABLE else 0
     n_layers = len(config.layers) if config.layers is not None else None
     if n_layers is None and model.layers is not None:
         n_layers = 1 + model.layers
     embeddings = None if n_layers is None else n_layers * len(config.poolings)
     size_bytes = None
     if embeddings is not None and model.width is not None:
-        size_bytes = embeddings * rows * model.width * FLOAT_BYTES
+        size_bytes = embeddings * (rows + queries) * model.width * FLOAT_BYTES
     require_sensible(embeddings or 0, size_bytes or 0)
-    return EncodingPlan(rows, n_layers, embeddings, model.width, size_bytes, model.layers)
+    return EncodingPlan(rows, n_layers, embeddings, model.width, size_bytes, model.layers, queries)
 
 
 def _check_columns(columns: Sequence[Column], config: EncodingConfig) -> None:
@@ -99,15 +106,17 @@ LAUNCHABLE = (EncodingStatus.DRAFT, EncodingStatus.FAILED, EncodingStatus.CANCEL
 Split = Literal["train", "validation"]
 
 
-def create_encoding(context: Context, texts: BinaryIO, filename: str, name: str | None = None) -> Encoding:
-    """Keep a file of texts and describe its columns: a draft, until it is launched.
+def create_encoding(context: Context, files: Sequence[TextsFile], name: str | None = None) -> Encoding:
+    """Keep a file of texts and describe its columns: a draft, until it is launched; of a BEIR data set its corpus.
 
     It is read in a process of its own, within limits, while the request waits: the form that comes next needs the
     columns.
     """
-    filename = base_name(filename)
+    if is_beir([file.filename for file in files]):
+        return create_beir(context, files, name)
+    filename = base_name(files[0].filename)
     with context.ledger.arriving() as store:
-        stored = store(texts, context.settings.max_dataset_bytes)
+        stored = store(files[0].stream, context.settings.max_dataset_bytes)
         return _create(context, stored, filename, clean_name(name, filename.rsplit(".", 1)[0]))
 
 
@@ -146,11 +155,26 @@ def get_encoding(context: Context, encoding_id: str) -> Encoding:
 
 
 def launch_encoding(context: Context, encoding_id: str, config: EncodingConfig) -> Encoding:
-    """Hand a draft to the workers as ``config`` says, or again one that failed or was cancelled."""
+    """Hand a draft to the workers as ``config`` says, or again one that failed or was cancelled.
+
+    The queries that came with a corpus go with it, unless they were launched already.
+    """
     encoding = get_encoding(context, encoding_id)
     _require_launchable(encoding)
     plan = plan_encoding(context, encoding, config)
     context.require_room(plan.size_bytes or 0)
+    asking = queries_of(context, encoding)
+    with context.sessions.begin() as session:
+        launched = _queue(session, encoding_id, config)
+        if launched and asking is not None:
+            _queue(session, asking.id, config_of_queries(config))
+    if not launched:
+        _require_launchable(get_encoding(context, encoding_id))
+    return get_encoding(context, encoding_id)
+
+
+def _queue(session: Session, encoding_id: str, config: EncodingConfig) -> bool:
+    """Have an encoding wait for a worker, and return whether it could be launched."""
     waiting = update(Encoding).where(Encoding.id == encoding_id, Encoding.status.in_(LAUNCHABLE))
     queued = waiting.values(
         config=config,
@@ -164,11 +188,7 @@ def launch_encoding(context: Context, encoding_id: str, config: EncodingConfig) 
         started_at=None,
         finished_at=None,
     )
-    with context.sessions.begin() as session:
-        launched = session.scalar(queued.returning(Encoding.id))
-    if launched is None:
-        _require_launchable(get_encoding(context, encoding_id))
-    return get_encoding(context, encoding_id)
+    return session.scalar(queued.returning(Encoding.id)) is not None
 
 
 @freeing
@@ -192,25 +212,19 @@ def delete_encoding(context: Context, encoding_id: str) -> None:
         encoding = _find(session, encoding_id)
         layers = session.scalars(select(Embedding.id).where(Embedding.encoding_id == encoding_id)).all()
         jobs, left = drop_embeddings(session, layers)
+        qrels = kept_qrels(session, encoding_id)
         session.delete(encoding)
     for job in jobs:
         context.queue.cancel(job)
-    context.ledger.release(encoding.file_sha256, *left)
+    context.ledger.release(encoding.file_sha256, *left, *qrels)
 
 
 def _create(context: Context, stored: Stored, filename: str, name: str, quoting: Quoting | None = None) -> Encoding:
     found = _describe(context, stored, filename, quoting)
     with context.ledger.recording(stored) as session:
-        encoding = Encoding(
-            name=name,
-            filename=filename,
-            file_sha256=stored.sha256,
-            n_texts=found.n,
-            columns=found.columns,
-            quoting=found.quoting,
-        )
+        encoding = draft_of(name, filename, stored, found)
         session.add(encoding)
-    return encoding
+    return get_encoding(context, encoding.id)
 
 
 def _describe(context: Context, stored: Stored, filename: str, quoting: Quoting | None) -> TextsDescription:

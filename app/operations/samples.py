@@ -13,7 +13,7 @@ from app.training.sweeps import SweepRequest
 
 FOLDER = FILES / "samples" / "agreement"
 NAME = "Subject-verb agreement (synthetic)"
-TEXTS, LABELS = "sentence", "construction"
+TEXTS, LABELS = "sentence", "subject"
 
 SWEEP_NAME = "Sample: does isotropy help classify sentences?"
 EMBEDDING_NAME = "Sample sentences"
@@ -41,10 +41,11 @@ def launch_sample_sweep(context: Context) -> Experiment:
 
 
 def sample_sweep(dataset: Dataset) -> SweepRequest:
-    """Return the sweep, chosen by trial to take some twenty seconds a run.
+    """Return the sweep, chosen by trial to take some twenty seconds of one core a run.
 
-    Constructions are learned within these steps. Agreement itself (the column ``label``) takes some hundred; at rates
-    that learn it sooner, some seeds stay at chance and layers collapse at λ = -0.1.
+    The kind of a subject is learned within these steps; its construction, of seven classes, is not within eighty, and
+    agreement itself (the column ``label``) takes some hundred. With fewer steps some seeds stay near chance. At λ = -1
+    nothing is learned; at λ = 1 IsoScore★ was three times that of the baseline.
     """
     return SweepRequest(
         name=SWEEP_NAME,
@@ -52,15 +53,16 @@ def sample_sweep(dataset: Dataset) -> SweepRequest:
         dataset_id=dataset.id,
         text_columns=[TEXTS],
         label_column=LABELS,
-        lambdas=[-0.1, -0.03, 0.0, 0.1, 0.3],
+        lambdas=[-0.3, 0.0, 0.3, 1.0, 3.0],
         seeds=[0, 1, 2],
         epochs=None,
-        max_steps=40,
-        learning_rate=1e-4,
+        max_steps=36,
+        learning_rate=1.5e-4,
         warmup=0.1,
         max_length=32,
         shrinkage_points=12_000,
-        probe_every=20,
+        validation_rows=300,
+        probe_every=18,
     )
 
 

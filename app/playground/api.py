@@ -24,7 +24,7 @@ class PlaygroundShape(BaseModel):
 
     slug: str
     name: str
-    spread: Annotated[str, Field(description="What its spread, from 0 to 1, is.")]
+    spread: Annotated[str, Field(description="What the spread parameter, from 0 to 1, sets.")]
 
 
 class PlaygroundGrid(BaseModel):

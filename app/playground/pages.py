@@ -12,7 +12,7 @@ router = APIRouter(prefix="/playground")
 PRESETS = {
     "Gaussian at the origin": SHIFTED._replace(shift=0.0),
     "The same, shifted": SHIFTED,
-    "A narrow cone, and yet even": Position("cone", 1.0, 2.0, 512),
+    "A narrow cone that is still even": Position("cone", 1.0, 2.0, 512),
     "A line through the origin: cosine 0, isotropy 0": Position("line", 0.0, 0.0, 512),
     "Too few points": Position("sphere", 1.0, 0.0, 8),
 }

@@ -165,10 +165,13 @@ def _runs(context: Context, run_ids: Sequence[str]) -> Iterator[dict[str, Any]]:
     with context.sessions() as session:
         for start in range(0, len(run_ids), FEW_AT_ONCE):
             some = Run.id.in_(run_ids[start : start + FEW_AT_ONCE])
-            runs = select(Run).where(some).order_by(Run.position).options(selectinload(Run.timeline))
+            runs = select(Run).where(some).order_by(Run.position)
+            runs = runs.options(selectinload(Run.timeline), selectinload(Run.tags))
             for run in session.scalars(runs):
                 attempts = [_columns(attempt, AttemptRecord.model_fields) for attempt in run.timeline]
-                yield _columns(run, RunRecord.model_fields) | {"timeline": attempts}
+                columns = _columns(run, [name for name in RunRecord.model_fields if name != "tags"])
+                # Left out where there are none, so that an Isoscope that knows no tags of runs reads it as well.
+                yield columns | {"timeline": attempts} | ({"tags": list(run.words)} if run.tags else {})
 
 
 def _steps(context: Context, run_ids: Iterable[str]) -> Iterator[dict[str, Any]]:

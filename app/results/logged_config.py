@@ -73,20 +73,16 @@ class ScriptRun(BaseModel):
     id: str | None = Field(
         None,
         pattern="^[0-9a-f]{32}$",
-        description="Made by the script, so that asking twice makes one run; null has one made here.",
+        description="Chosen by the script, so that a repeated request makes one run. Null: chosen by the server.",
     )
-    experiment: Name = Field(
-        description="The experiment of this name that a script began; it is made if there is none."
-    )
-    dataset: Name = Field(description="A name is all that is kept: the rows stay where they are.")
+    experiment: Name = Field(description="Name of a script's experiment. It is created if there is none.")
+    dataset: Name = Field(description="Only the name is stored; the rows stay where they are.")
     model: Name
     task: TaskKind
-    metric: Metric = Field(description="What performance is measured by; the same in all runs of an experiment.")
+    metric: Metric = Field(description="Metric of performance, the same in all runs of an experiment.")
     regularizer: Regularizer = Regularizer.NONE
     lam: Annotated[Weight, AfterValidator(bounded)] = 0.0
-    zeta: Annotated[Zeta, AfterValidator(bounded)] | None = Field(
-        None, description="Of I-STAR, for which it has to be given."
-    )
+    zeta: Annotated[Zeta, AfterValidator(bounded)] | None = Field(None, description="Required for I-STAR.")
     seed: Seed
     settings: Settings = Field(
         default_factory=dict,
@@ -96,7 +92,7 @@ class ScriptRun(BaseModel):
     environment: dict[Word, Line] = Field(
         default_factory=dict,
         max_length=MAX_SETTINGS,
-        description="Hardware and software. Never used to group runs.",
+        description="Hardware and software. Not used to group runs.",
     )
     total_steps: int | None = Field(None, ge=1, lt=2**31)
     probe: Probe | None = None

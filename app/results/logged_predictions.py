@@ -32,11 +32,11 @@ class LoggedPredictions(BaseModel):
         description="Positions in the validation rows, from 0, the same for every run of the experiment.",
     )
     reference: list[Number] | None = Field(
-        None, description="Right classes as whole numbers, or right numbers; of answers none."
+        None, description="True classes as whole numbers, or true numbers; none for answers."
     )
     predicted: list[Number] | list[str] = Field(description="Classes as whole numbers, numbers, or answers.")
-    exact_match: list[Number] | None = Field(None, description="Of answers: whether each is exactly right, 0 or 1.")
-    f1: list[Number] | None = Field(None, description="Of answers: F1 of the words of each, from 0 to 1.")
+    exact_match: list[Number] | None = Field(None, description="For answers: 1 if it matches exactly, else 0.")
+    f1: list[Number] | None = Field(None, description="For answers: F1 of the words, from 0 to 1.")
 
     @model_validator(mode="after")
     def _of_one_length(self) -> Self:

@@ -16,7 +16,8 @@ from app.db.session import hold
 from app.db.types import Count, Number, new_id, utcnow
 from app.results.labels import OF_SENTENCES, SCALES, WATCHED, MetricRange
 from app.results.logged_config import ScriptRun, differ, judge
-from isoscope.core.errors import ConflictError, InvalidError, NotFoundError, TooLargeError
+from app.training.experiments import no_run
+from isoscope.core.errors import ConflictError, InvalidError, TooLargeError
 from isoscope.core.formatting import count
 from isoscope.core.task import Metric
 
@@ -51,11 +52,11 @@ class LoggedStep(BaseModel):
 
     step: int = Field(ge=0, lt=2**31)
     task_loss: Number | None = None
-    penalty: Number | None = Field(None, description="As it was added to the task's loss.")
+    penalty: Number | None = Field(None, description="As added to the task's loss.")
     layers: ByLayer | None = Field(
         None, description="Measures by layer, first transformer layer first; null where one is undefined."
     )
-    reason: Line | None = Field(None, description="Why a value is null that would be a number: NaN, infinity.")
+    reason: Line | None = Field(None, description="Why a value is null, such as NaN or infinity.")
 
     @field_validator("layers")
     @classmethod
@@ -89,14 +90,14 @@ class Ending(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    error: Line | None = Field(None, min_length=1, description="What went wrong; the run has failed then.")
+    error: Line | None = Field(None, min_length=1, description="What went wrong, if the run failed.")
     metrics: dict[Metric, Number | None] = Field(
         default_factory=dict,
-        description="On the validation rows, as parts of 1, never as percentages; that of the experiment is the "
+        description="On the validation rows, from 0 to 1, not in percent. The metric of the experiment is the "
         "performance.",
     )
     metric_reasons: dict[Metric, Line] = Field(default_factory=dict, description="Why a metric is null.")
-    isoscore_star: Number | None = Field(None, description="Of the trained model, from 0 to 1.")
+    isoscore_star: Number | None = Field(None, description="IsoScore★ of the trained model, from 0 to 1.")
     isoscore_star_reason: Line | None = None
     n_validation: Count | None = Field(None, ge=1)
     by_layer: dict[str, LoggedLayers] = Field(default_factory=dict)
@@ -292,7 +293,7 @@ def find_script_run(session: Session, run_id: str) -> Run:
     # Held, so that it is neither cancelled nor deleted between this look and what is written.
     run = session.get(Run, run_id, with_for_update=True)
     if run is None:
-        raise NotFoundError(f"There is no run {run_id!r}; it may have been deleted with its experiment.")
+        raise no_run(run_id)
     return _require_script(run)
 
 

@@ -58,7 +58,7 @@ class Trivial(NamedTuple):
         """What a caption says of it: the level, and which runs learned nothing."""
         told = ""
         if self.score is not None:
-            told = f" The trivial predictor (dashed line) scores {number(self.score)}: {self.predictor}."
+            told = f" The trivial predictor (dashed line or arrow) scores {number(self.score)}: {self.predictor}."
         runs = [(run, why) for of_one in self.nothing.values() for run, why in of_one]
         if not runs:
             return told

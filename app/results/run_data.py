@@ -1,10 +1,13 @@
 """What is read of runs beside their rows: logged values, figures, predictions, the kept model."""
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
-from sqlalchemy import ColumnElement, func, or_, select
+from pydantic_core import from_json
+from sqlalchemy import ColumnElement, Select, Text, cast, func, select
 from sqlalchemy.orm import Session
 
 from app.context import Context
@@ -14,7 +17,7 @@ from app.db.predictions import Predictions, read_predictions
 from app.figures.figure import Table
 from app.results.openings import require_opened
 from app.storage.storage import Download
-from app.training.experiments import get_run
+from app.training.experiments import get_run, no_run
 from isoscope.core.errors import ConflictError, NotFoundError
 from isoscope.core.task import TaskKind
 
@@ -22,6 +25,8 @@ ACTIVATION = "activation"
 MOST_VALUES = 20_000
 """Steps that a figure of an experiment reads; of more there are some of each run, at equal distances."""
 FEWEST_EACH = 10
+MOST_NAMED = 5000
+"""Steps that a query names; where it would take more, as runs of scripts log at any steps, all are read."""
 
 Value = TypeVar("Value")
 Quantity = Literal["task_loss", "penalty"]
@@ -51,45 +56,85 @@ def list_logged(context: Context, of: Of, quantity: Quantity) -> Logged[float]:
     """Task loss or penalty of all runs of an experiment, or of those by id."""
     column = getattr(Step, quantity)
     with context.sessions() as session:
-        total, apart = _extent(session, of, column)
-        return Logged(_gathered(_rows(session, of, column, [column], apart)), total, apart)
+        extent = _read_extent(session, of, column)
+        return _gathered(session.execute(_wanted(of, column, [column], extent)), extent)
 
 
 def list_looks(context: Context, of: Of, measures: Sequence[str]) -> Logged[Layers]:
     """Some measures by layer, first layer first, at every step at which a run was looked at."""
+    texts = [cast(Step.layers[measure], Text) for measure in measures]
     with context.sessions() as session:
-        total, apart = _extent(session, of, Step.layers)
-        rows = _rows(session, of, Step.layers, [Step.layers[measure] for measure in measures], apart)
-        looks = ((run_id, step, dict(zip(measures, values, strict=True))) for run_id, step, *values in rows)
-        return Logged(_gathered(looks), total, apart)
+        extent = _read_extent(session, of, Step.layers)
+        rows = session.execute(_wanted(of, Step.layers, texts, extent)).all()
+    # Parse them together: for many short texts, calling the parser costs more than parsing.
+    lists = [f"[{','.join(text or 'null' for text in row[2:])}]" for row in rows]
+    looks = (dict(zip(measures, values, strict=True)) for values in from_json(f"[{','.join(lists)}]"))
+    return _gathered(((row[0], row[1], look) for row, look in zip(rows, looks, strict=True)), extent)
 
 
-def _extent(session: Session, of: Of, column: Any) -> tuple[int, int]:
-    """How many values there are, and how many steps lie between two that are read."""
-    steps = select(func.count(column), func.max(Step.step), func.count(Step.run_id.distinct()))
-    total, longest, runs = session.execute(steps.join(Run, Run.id == Step.run_id).where(_among(of))).one()
-    return total, 1 if total <= MOST_VALUES else -(-longest // max(MOST_VALUES // runs, FEWEST_EACH))
+class _Extent(NamedTuple):
+    """How many values there are, how many steps lie between two that are kept, and where these are among."""
+
+    total: int
+    apart: int
+    steps: Sequence[int] | None
+    """None where all are read."""
 
 
-def _rows(session: Session, of: Of, column: Any, wanted: Sequence[ColumnElement[Any]], apart: int) -> Iterable[Any]:
-    """Run, step and what is wanted, of every step that has the column, or of every ``apart`` steps the last."""
-    known = select(Step.run_id, Step.step, *(one.label(f"wanted_{place}") for place, one in enumerate(wanted)))
-    known = known.join(Run, Run.id == Step.run_id).where(_among(of), column.is_not(None))
-    if apart == 1:
-        return session.execute(known.order_by(Step.run_id, Step.step))
-    # One scan by a window: to look each of them up in the index takes three times as long.
-    later = func.lead(Step.step).over(partition_by=Step.run_id, order_by=Step.step)
-    steps = known.add_columns(later.label("later")).subquery().c
-    last = or_(steps.later.is_(None), (steps.later + apart - 1) // apart > (steps.step + apart - 1) // apart)
-    picked = [one for one in steps if one is not steps.later]
-    return session.execute(select(*picked).where(last).order_by(steps.run_id, steps.step))
+def _read_extent(session: Session, of: Of, column: Any) -> _Extent:
+    logged = select(Step.step, func.count()).join(Run, Run.id == Step.run_id).where(_among(of), column.is_not(None))
+    counts = dict(session.execute(logged.group_by(Step.step)).all())
+    total = sum(counts.values())
+    if total <= MOST_VALUES:
+        return _Extent(total, 1, None)
+    last = select(func.max(Step.step)).where(Step.run_id == Run.id, column.is_not(None)).scalar_subquery()
+    ends = [end for end in session.scalars(select(last).where(_among(of))) if end is not None]
+    apart = -(-max(ends) // max(MOST_VALUES // len(ends), FEWEST_EACH))
+    steps = steps_to_read(counts, ends, apart)
+    return _Extent(total, apart, steps if len(steps) <= MOST_NAMED else None)
 
 
-def _gathered(rows: Iterable[tuple[str, int, Value]]) -> dict[str, list[tuple[int, Value]]]:
+def steps_to_read(counts: Mapping[int, int], ends: Iterable[int], apart: int) -> list[int]:
+    """Return steps among which every run has the last of its own in each stretch of ``apart`` steps.
+
+    ``counts`` tells how many runs logged at a step, ``ends`` the last step of each run. Runs of one experiment mostly
+    log at the same steps, so these are few: of each stretch the last, and where some run has none there, those before
+    it, back to one that all runs that got so far have.
+    """
+    in_order = sorted(ends)
+    found: list[int] = []
+    complete = None
+    for step in sorted(counts, reverse=True):
+        stretch = _stretch(step, apart)
+        if stretch != complete:
+            found.append(step)
+            there = len(in_order) - bisect_right(in_order, (stretch - 1) * apart)
+            complete = stretch if counts[step] == there else None
+    return found
+
+
+def _stretch(step: int, apart: int) -> int:
+    """The number of the stretch that a step is in; it ends with a multiple of ``apart``."""
+    return -(-step // apart)
+
+
+def _wanted(of: Of, column: Any, values: Sequence[ColumnElement[Any]], extent: _Extent) -> Select[Any]:
+    """Run, step and these values, of the steps that have the column."""
+    known = select(Step.run_id, Step.step, *values).join(Run, Run.id == Step.run_id)
+    known = known.where(_among(of), column.is_not(None))
+    # The sum keeps PostgreSQL from one lookup in the index for every run and step: it scans those of a run at once.
+    return known if extent.steps is None else known.where((Step.step + 0).in_(extent.steps))
+
+
+def _gathered(rows: Iterable[tuple[str, int, Value]], extent: _Extent) -> Logged[Value]:
+    """Values by run in the order of their steps, of each stretch the last."""
     by_run: dict[str, list[tuple[int, Value]]] = {}
     for run_id, step, value in rows:
         by_run.setdefault(run_id, []).append((step, value))
-    return by_run
+    for points in by_run.values():
+        points.sort(key=itemgetter(0))
+        points[:] = {_stretch(step, extent.apart): (step, value) for step, value in points}.values()
+    return Logged(by_run, extent.total, extent.apart)
 
 
 def list_by_layer(context: Context, of: Of, measure: str) -> dict[str, dict[str, Any]]:
@@ -203,7 +248,7 @@ def get_predictions(context: Context, run_id: str, split: Split = Split.VALIDATI
             require_opened(session, run, split)
         found = read_predictions(session, [run_id], split).get(run_id)
     if run is None:
-        raise NotFoundError(f"There is no run {run_id!r}; it may have been deleted with its experiment.")
+        raise no_run(run_id)
     if found is None:
         raise NotFoundError(
             f"No {split} predictions are stored for run {run_id!r}. They are stored when a run finishes, or when a "

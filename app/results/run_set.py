@@ -1,7 +1,7 @@
 """Runs of any experiments: what they are called, what they differ in, and the table of their settings."""
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ from app.db.models import Run, RunStatus
 from app.db.options.regularizers import NAMES, coordinates
 from app.db.reported_config import UNKNOWN, AnyRunConfig, ReportedRunConfig
 from app.figures.figure import Cell
-from app.results.sweep import Sweep, cell_text, setting_of
+from app.results.sweep import Reads, Setting, Sweep, cell, cell_text, setting_of
 from isotropy.catalog import Regularizer
 
 MODEL, REGULARIZER, LAM, ZETA, SEED = "model", "regularizer", "lam", "zeta", "seed"
@@ -76,19 +76,36 @@ class RunSet:
 
     def value(self, run: Run, field: str) -> Cell:
         """What a run is in a field; None where that means nothing to it."""
+        if self.whole and field not in (TASK, EXPERIMENT):
+            return self.whole.value(run, field)
+        if field not in self._known:
+            self._known[field] = dict(zip(self.runs, self.values(field), strict=True))
+        return self._known[field][run]
+
+    def values(self, field: str) -> Iterator[Cell]:
+        """What the runs are in a field, one after the other; None where that means nothing."""
         if field == TASK:
-            return self.datasets[run.experiment.dataset_id]
+            return (self.datasets[run.experiment.dataset_id] for run in self.runs)
         if field == EXPERIMENT:
-            return self.experiments[run.experiment_id]
-        known = self._known[field]
-        if run not in known:
-            known[run] = _value(run, field)
-        return known[run]
+            return (self.experiments[run.experiment_id] for run in self.runs)
+        if field in _COORDINATES:
+            return map(_COORDINATES[field], self._settings)
+        known = zip(self._configs, self._reads, strict=True)
+        return (cell(config.value(field, UNKNOWN)) if reads.applies(field) else None for config, reads in known)
 
     @cached_property
-    def _known(self) -> defaultdict[str, dict[Run, Cell]]:
+    def _known(self) -> dict[str, Mapping[Run, Cell]]:
         """What was read of the runs by field, once of each."""
-        return self.whole._known if self.whole else defaultdict(dict)
+        return {}
+
+    @cached_property
+    def _settings(self) -> list[Setting]:
+        return [setting_of(run, ()) for run in self.runs]
+
+    @cached_property
+    def _reads(self) -> list[Reads]:
+        both = zip(self._configs, self._settings, strict=True)
+        return [Reads.from_config(config, swept=setting.regularizer) for config, setting in both]
 
     @cached_property
     def fields(self) -> list[str]:
@@ -129,6 +146,17 @@ class RunSet:
 
     def sweep(self, fields: Iterable[str]) -> Sweep:
         """The runs for figures, told apart by these fields, and by what cannot be averaged over."""
+        key = tuple(fields)
+        if key not in self._sweeps:
+            self._sweeps[key] = self._sweep(key)
+        return self._sweeps[key]
+
+    @cached_property
+    def _sweeps(self) -> dict[tuple[str, ...], Sweep]:
+        """Those that were asked for, as they read every run."""
+        return {}
+
+    def _sweep(self, fields: Iterable[str]) -> Sweep:
         wanted = [*(one for one in COMPARABLE if one in self.differing), *fields]
         grid = {field: self._values(field) for field in dict.fromkeys(wanted) if field not in COORDINATES}
         told = [field for field in (TASK, EXPERIMENT) if field in grid]
@@ -146,14 +174,20 @@ class RunSet:
             return len(self.datasets) > 1
         if field == EXPERIMENT:
             return len(self.experiments) > 1
-        if field not in (SEED, *COORDINATES) and self._alike(field):
+        if field not in (SEED, *COORDINATES) and field not in self._said_differently:
             return False
         return len(self._values_of(field)) > 1
 
-    def _alike(self, field: str) -> bool:
-        """Whether all configurations say the same of a field, which most do of most: quicker to see than its values."""
-        first = self._configs[0].value(field) if self._configs else None
-        return all(config.value(field) == first for config in self._configs)
+    @cached_property
+    def _said_differently(self) -> set[str]:
+        """Of what configurations say not the same, which is little: the other values need not be looked at."""
+        first, *others = [config.said for config in self._configs] or [{}]
+        return {
+            name
+            for said in others
+            for name in (first if said.keys() == first.keys() else {**first, **said})
+            if said.get(name) != first.get(name)
+        }
 
     @cached_property
     def _configs(self) -> list[AnyRunConfig]:
@@ -172,11 +206,11 @@ def order(field: str, cell: Cell) -> tuple[int, float, str]:
 _METHODS = list(NAMES.values())
 
 
-def _value(run: Run, field: str) -> Cell:
-    setting = setting_of(run, [field])
-    if field == REGULARIZER:
-        return NAMES[setting.regularizer]
-    return {LAM: setting.lam, ZETA: setting.zeta}.get(field, setting.values[0])
+_COORDINATES: Mapping[str, Callable[[Setting], Cell]] = {
+    REGULARIZER: lambda setting: NAMES[setting.regularizer],
+    LAM: lambda setting: setting.lam,
+    ZETA: lambda setting: setting.zeta,
+}
 
 
 def _told_apart(named: Iterable[tuple[str, str]]) -> dict[str, str]:
@@ -233,8 +267,7 @@ def settings(gathered: RunSet) -> Settings:
 
 def _first(gathered: RunSet, field: str) -> Cell:
     """The value of the first run to which it means something."""
-    values = (gathered.value(run, field) for run in gathered.runs)
-    return next((value for value in values if value is not None), None)
+    return next((value for value in gathered.values(field) if value is not None), None)
 
 
 def _columns(gathered: RunSet) -> list[tuple[Side, Sequence[Run]]]:

@@ -3,17 +3,17 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
-from typing import Any, NamedTuple
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple, Self
 
 from app.db.config import applies
 from app.db.models import Experiment, Run, RunStatus
 from app.db.options.regularizers import NAMES, added_words
-from app.db.reported_config import UNKNOWN
+from app.db.reported_config import UNKNOWN, AnyRunConfig
 from app.figures.figure import Cell
 from app.figures.labels import inside
 from isoscope.core.formatting import short
-from isotropy.catalog import Regularizer
+from isotropy.catalog import Points, Regularizer
 
 
 class Setting(NamedTuple):
@@ -39,18 +39,35 @@ class Family(NamedTuple):
     values: tuple[Cell, ...]
 
 
+_applies = lru_cache(maxsize=1024)(applies)
+
+
+class Reads(NamedTuple):
+    """What of a run says whether an option means anything to it."""
+
+    regularizers: tuple[Regularizer, ...]
+    points: Points | None
+
+    @classmethod
+    def from_config(cls, config: AnyRunConfig, *, swept: Regularizer) -> Self:
+        """Read it of a configuration, and of the regularizer that is swept: none for plain training."""
+        return cls((() if swept is Regularizer.NONE else (swept,)) + (*config.fixed_regularizers,), config.points)
+
+    def applies(self, field: str) -> bool:
+        """Return whether an option applies; the answer is kept, because most runs share it."""
+        return _applies(field, *self)
+
+
 def setting_of(run: Run, fields: Sequence[str]) -> Setting:
     """What a run is one of, by these fields of its configuration; the same for all its seeds."""
-    config, lam, regularizer = run.config, run.lam, run.regularizer
-    baseline = lam == 0 or regularizer is Regularizer.NONE
-    swept = [] if baseline else [regularizer]
-    active = [*swept, *config.fixed_regularizers]
-    points = config.points
+    config, lam = run.config, run.lam
+    regularizer = run.regularizer if lam else Regularizer.NONE
+    reads = Reads.from_config(config, swept=regularizer)
     return Setting(
-        Regularizer.NONE if baseline else regularizer,
-        0.0 if baseline else lam,
-        run.zeta if applies("zeta", active, points) else None,
-        tuple(cell(config.value(field, UNKNOWN)) if applies(field, active, points) else None for field in fields),
+        regularizer,
+        0.0 if regularizer is Regularizer.NONE else lam,
+        run.zeta if reads.applies("zeta") else None,
+        tuple(cell(config.value(field, UNKNOWN)) if reads.applies(field) else None for field in fields),
     )
 
 

@@ -11,7 +11,18 @@ from sqlalchemy import ColumnElement, CompoundSelect, exists, func, null, or_, s
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from app.db.models import Dataset, EmbeddingFile, Encoding, FigureFile, Import, PostProcessing, Run, StoredFile, TaskRun
+from app.db.models import (
+    Dataset,
+    EmbeddingFile,
+    Encoding,
+    FigureFile,
+    Import,
+    PostProcessing,
+    Qrels,
+    Run,
+    StoredFile,
+    TaskRun,
+)
 from app.db.session import Sessions, hold
 from app.db.types import utcnow
 from app.storage.storage import TEMPORARY_SECONDS, Storage, Stored
@@ -31,6 +42,7 @@ REFERENCES: tuple[tuple[InstrumentedAttribute[Any], InstrumentedAttribute[str] |
     (Dataset.validation_sha256, None),
     (Dataset.test_sha256, None),
     (Encoding.file_sha256, None),
+    (Qrels.file_sha256, None),
     (Import.file_sha256, None),
     (Run.model_sha256, None),
     (TaskRun.truth_sha256, TaskRun.embedding_id),

@@ -10,17 +10,19 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
 from app.db.config import Seed
 from app.db.models import Embedding, Pooling, TaskRun, TaskStatus
-from app.db.task import Column, JudgedVariant, ScoreSoFar, TaskConfig, TaskMaps, TaskResults, Which
+from app.db.task import Column, JudgedVariant, ScoreSoFar, Side, TaskConfig, TaskMaps, TaskResults, Which
 from app.db.types import RowId
 from app.embeddings.api.embeddings import EmbeddingOut
 from app.tasks import others, service
 from app.tasks.family import Member, as_they_are, read_family
+from app.tasks.kept_truth import create_task_of_split
 from app.tasks.maps import create_mapped, get_map
 from app.tasks.others import MAX_OTHERS, Choice, LeftOut
 from app.tasks.service import GroundTruth, TaskSummary
 from app.web.dependencies import ContextDep, Limit, Offset, Row
 from app.web.responses import DOCUMENTED, file_of
 from app.web.uploads import parsing
+from isoscope.core.errors import InvalidError
 from isoscope.files.truth_check import TruthPreview
 from isoscope.rank_relation import relation_of
 from isotropy.catalog import METRICS, Similarity, TaskKind
@@ -33,20 +35,20 @@ class TaskOut(Row):
     embedding_id: str
     queries_id: str | None
     family_id: Annotated[
-        str | None, Field(description="The first task of the same ground truth and settings; null of that one.")
+        str | None, Field(description="First task with the same ground truth and settings; null for that task itself.")
     ]
     config: TaskConfig
-    filename: Annotated[str | None, Field(description="Of the ground truth; null where there is no file.")]
+    filename: Annotated[str | None, Field(description="Name of the ground truth's file; null without one.")]
     preview: Annotated[
         TruthPreview | None,
-        Field(description="What that file holds, and how much of it is known; null where another task's is taken."),
+        Field(description="What that file holds and how much of it matches the rows; null if it is another task's."),
     ]
     status: TaskStatus
     done: Annotated[int, Field(description="Variants judged so far.")]
-    total: Annotated[int | None, Field(description="Variants to be judged; null until the vectors have been read.")]
-    so_far: Annotated[
-        list[ScoreSoFar], Field(description="What they score on the part that chooses, while others are being judged.")
+    total: Annotated[
+        int | None, Field(description="Number of variants to judge; null until the vectors have been read.")
     ]
+    so_far: Annotated[list[ScoreSoFar], Field(description="Scores so far, on the part that chooses.")]
     error: str | None
     notes: Annotated[list[str] | None, Field(description="What was left out.")]
     results: Annotated[TaskResults | None, Field(description="As `isoscope decide --json` prints it.")]
@@ -68,7 +70,7 @@ class MemberOut(Row):
     error: str | None
     as_it_is: Annotated[JudgedVariant | None, Field(description="Null until it is judged, as the next two.")]
     chosen: JudgedVariant | None
-    report: Annotated[int | None, Field(description="Units that the scores are reported on.")]
+    report: Annotated[int | None, Field(description="Number of units that the scores are on.")]
 
 
 class LeftOutLayer(Row):
@@ -93,8 +95,8 @@ class FamilyOut(BaseModel):
     """Embeddings judged by the same ground truth, split and settings."""
 
     members: Annotated[list[MemberOut], Field(description="Layers in order, then the oldest first.")]
-    relation: Annotated[RankRelationOut | None, Field(description="Null of fewer than five embeddings.")]
-    left_out: Annotated[list[LeftOutLayer], Field(description="Layers that were asked for and cannot be judged.")] = []
+    relation: Annotated[RankRelationOut | None, Field(description="Null for fewer than five embeddings.")]
+    left_out: Annotated[list[LeftOutLayer], Field(description="Requested layers that cannot be judged.")] = []
 
 
 class ChoiceIn(BaseModel):
@@ -120,11 +122,12 @@ class OthersIn(BaseModel):
 
 
 class MapRequest(BaseModel):
-    """Which variant makes the new embedding, and what to call it; by default after its source and the variant."""
+    """Variant, vectors and name of the new embedding. By default it is named after its source and the variant."""
 
     model_config = ConfigDict(extra="forbid")
 
     which: Which = "chosen"
+    of: Side = "corpus"
     name: Annotated[str | None, Field(max_length=200)] = None
 
 
@@ -148,7 +151,13 @@ def create_task(
     file: Annotated[
         UploadFile | None, File(description="Query ids, document ids and relevance; or two ids and a score.")
     ] = None,
-    queries_id: Annotated[RowId | None, Form(description="The embedding of the queries.")] = None,
+    split: Annotated[
+        str | None,
+        Form(max_length=100, description="Or the qrels of this split, which came with the texts of the embedding."),
+    ] = None,
+    queries_id: Annotated[
+        RowId | None, Form(description="The embedding of the queries; by default those that came with the split.")
+    ] = None,
     similarity: Annotated[Similarity, Form()] = Similarity.COSINE,
     metric: Annotated[str | None, Form(description=f"One of {', '.join(METRICS)}; else the kind's usual one.")] = None,
     labels: Annotated[Column | None, Form(description="The column of labels.")] = None,
@@ -158,7 +167,9 @@ def create_task(
     ids: Annotated[Column | None, Form(description="The column of ids, if not id or _id.")] = None,
     query_ids: Annotated[Column | None, Form(description="The same of the queries.")] = None,
     seed: Annotated[Seed, Form(description="Of the split and of what methods draw.")] = 0,
-    tolerance: Annotated[FiniteFloat, Form(ge=0, le=1, description="How much lower the smallest may score.")] = 0.01,
+    tolerance: Annotated[
+        FiniteFloat, Form(ge=0, le=1, description="How much lower the smallest variant may score.")
+    ] = 0.01,
     full: Annotated[bool, Form(description="All methods with all dimensions and storages.")] = False,
     launch: Annotated[bool, Form(description="False keeps a draft.")] = True,
 ) -> TaskRun:
@@ -175,6 +186,10 @@ def create_task(
         full=full,
         tolerance=tolerance,
     )
+    if split is not None:
+        if file is not None:
+            raise InvalidError("Give either a file or a split; both are ground truth.", "split")
+        return create_task_of_split(context, embedding_id, config, split, queries_id, launch=launch)
     truth = None if file is None else GroundTruth(file.file, file.filename or "")
     return service.create_task(context, embedding_id, config, queries_id, truth, launch=launch)
 
@@ -236,6 +251,6 @@ def show_map(
 
 @router.post("/embedding", status_code=201, response_model=EmbeddingOut)
 def create_embedding(context: ContextDep, task_id: str, request: MapRequest | None = None) -> Embedding:
-    """Map all rows by the chosen or the smallest variant, as an embedding of its own, which is measured when made."""
+    """Map the corpus or the queries by the chosen or the smallest variant, as a new embedding, measured when made."""
     asked = request or MapRequest()
-    return create_mapped(context, task_id, asked.which, asked.name)
+    return create_mapped(context, task_id, asked.which, asked.name, asked.of)

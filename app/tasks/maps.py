@@ -3,11 +3,11 @@
 from app.context import Context
 from app.core.names import clean_name, described
 from app.db.models import Embedding
-from app.db.task import JudgedVariant, TaskResults, Which
+from app.db.task import JudgedVariant, Side, TaskResults, Which
 from app.embeddings.service import add_mapped, get_embedding, require_measured
 from app.storage.storage import Download
 from app.tasks.service import get_results, get_task
-from isoscope.core.errors import ConflictError
+from isoscope.core.errors import ConflictError, InvalidError
 from isotropy.catalog import METHODS
 
 
@@ -25,10 +25,21 @@ def changes_vectors(variant: JudgedVariant) -> bool:
     return variant.method in METHODS or variant.dimensions != "all"
 
 
-def create_mapped(context: Context, task_id: str, which: Which = "chosen", name: str | None = None) -> Embedding:
-    """Have the vectors of a task mapped by its chosen or smallest variant, as an embedding of its own."""
-    results = get_results(context, task_id)
-    source = get_embedding(context, get_task(context, task_id).embedding_id)
+def create_mapped(
+    context: Context, task_id: str, which: Which = "chosen", name: str | None = None, of: Side = "corpus"
+) -> Embedding:
+    """Have the corpus or the queries of a task mapped by its chosen or smallest variant, as an embedding of its own.
+
+    Raises:
+        ConflictError: the task has not finished, or the variant keeps the vectors as they are.
+        InvalidError: the task has no queries; at ``of``.
+
+    """
+    task, results = get_task(context, task_id), get_results(context, task_id)
+    mapped_id = {"corpus": task.embedding_id, "queries": task.queries_id}[of]
+    if mapped_id is None:
+        raise InvalidError("This task has no queries. Map its corpus.", "of")
+    source = get_embedding(context, mapped_id)
     require_measured(source, "a map")
     variant = variant_of(results, which)
     if not changes_vectors(variant):
@@ -44,9 +55,9 @@ def create_mapped(context: Context, task_id: str, which: Which = "chosen", name:
         "parameters": variant.parameters,
         "dimensions": variant.dimensions,
         "similarity": results.similarity.value,
-        "seed": get_task(context, task_id).config.seed,
+        "seed": task.config.seed,
     }
-    if variant.method in METHODS or dimensions[0] == "pca":
+    if of == "corpus" and (variant.method in METHODS or dimensions[0] == "pca"):
         provenance |= {"rows": results.n, "fit_rows": results.n}
     d = results.d if len(dimensions) == 1 else int(dimensions[1])
     return add_mapped(context, source, task_id, clean_name(name, f"{source.name}, {told}"), d, provenance)

@@ -9,11 +9,12 @@ from pydantic import ValidationError
 from app.context import PAGE_ROWS, Context, offset_of, pages_of
 from app.core.validation_messages import messages_of
 from app.db.models import UNFINISHED_TASK, TaskRun, TaskStatus
-from app.db.task import TaskConfig, Which
+from app.db.task import Side, TaskConfig, Which
 from app.embeddings.service import get_embedding, require_ready
 from app.tasks.family import as_they_are, read_family
 from app.tasks.family_figures import family_figure, figures_of
 from app.tasks.figures import roles_of, task_figures
+from app.tasks.kept_truth import create_task_of_split, list_qrels
 from app.tasks.maps import changes_vectors, create_mapped, get_map
 from app.tasks.others import Choice, judge_others, list_others
 from app.tasks.service import (
@@ -80,6 +81,7 @@ def check_task(
     seed: Annotated[str, Form()] = "",
     tolerance: Annotated[str, Form()] = "",
     full: Annotated[str, Form()] = "",
+    split: Annotated[str, Form()] = "",
 ) -> Response:
     """Check a task against the rows and show what was found, or the form with what is wrong."""
     values = {
@@ -98,9 +100,13 @@ def check_task(
     if file is not None and not isinstance(file, str) and file.filename:
         truth = GroundTruth(file.file, file.filename)
     try:
-        task = create_task(context, embedding_id, _parse(values), queries_id or None, truth, launch=truth is None)
+        config = _parse(values)
+        if split and truth is None:
+            task = create_task_of_split(context, embedding_id, config, split, queries_id or None, launch=False)
+        else:
+            task = create_task(context, embedding_id, config, queries_id or None, truth, launch=truth is None)
     except (InvalidError, TooLargeError, UnsupportedFormatError) as error:
-        return _list_page(request, context, embedding_id, values | {"queries_id": queries_id}, error)
+        return _list_page(request, context, embedding_id, values | {"queries_id": queries_id, "split": split}, error)
     return see(f"/tasks/{task.id}")
 
 
@@ -208,9 +214,14 @@ def show_map(context: ContextDep, task_id: str, which: Which = "chosen") -> Resp
 
 
 @router.post("/embedding")
-def make_embedding(context: ContextDep, task_id: str, which: Annotated[Which, Form()] = "chosen") -> Response:
+def make_embedding(
+    context: ContextDep,
+    task_id: str,
+    which: Annotated[Which, Form()] = "chosen",
+    of: Annotated[Side, Form()] = "corpus",
+) -> Response:
     """Make a new embedding by that map, and go to it."""
-    return see(f"/embeddings/{create_mapped(context, task_id, which).id}")
+    return see(f"/embeddings/{create_mapped(context, task_id, which, of=of).id}")
 
 
 def _parse(values: Mapping[str, str]) -> TaskConfig:
@@ -247,10 +258,11 @@ def _list_page(
         "similarities": list(Similarity),
         "columns": [one["name"] for one in annotations],
         "queries": list_queries(context, embedding) if chosen in WITH_QUERIES else [],
+        "kept": list_qrels(context, embedding) if chosen is TaskKind.QUERIES else [],
         "suffixes": suffixes(Role.ANNOTATIONS),
         "max_bytes": context.settings.max_dataset_bytes,
         "values": {
-            **dict.fromkeys((*TaskConfig.model_fields, "queries_id"), ""),
+            **dict.fromkeys((*TaskConfig.model_fields, "queries_id", "split"), ""),
             "labels": (embedding.selection or {}).get("labels") or "",
             **values,
         },

@@ -28,6 +28,11 @@ from isoscope.core.formatting import plural
 from isotropy.catalog import Regularizer
 
 
+def no_run(run_id: str) -> NotFoundError:
+    """Return what to raise where a run is asked for that is not there."""
+    return NotFoundError(f"There is no run {run_id!r}; it may have been deleted with its experiment.")
+
+
 def get_run(context: Context, run_id: str) -> Run:
     """One run with its experiment and its steps."""
     with context.sessions() as session:
@@ -42,7 +47,7 @@ def get_run(context: Context, run_id: str) -> Run:
             )
         )
     if run is None:
-        raise NotFoundError(f"There is no run {run_id!r}; it may have been deleted with its experiment.")
+        raise no_run(run_id)
     return run
 
 

@@ -24,8 +24,8 @@ class Advice(NamedTuple):
 ADVICE = {
     FailureCause.MEMORY: Advice(
         "Memory ran out",
-        "Halve the batch and double the accumulation, which keeps the rows of a step; or cut texts earlier, take a "
-        "smaller model, or train with gradient checkpointing.",
+        "Halve the batch and double the accumulation, which keeps the rows per step. Or lower Max length, choose a "
+        "smaller model, or turn on gradient checkpointing.",
         "batch_size",
     ),
     FailureCause.MODEL: Advice(
@@ -45,27 +45,27 @@ ADVICE = {
         "learning_rate",
     ),
     FailureCause.KILLED: Advice(
-        "Its process was killed again and again",
-        "Most often the system ends what takes too much memory: halve the batch, or take a smaller model. If the "
-        "machine was restarted, try it again as it is.",
+        "Its process was killed repeatedly",
+        "Usually the system killed it for taking too much memory: halve the batch, or choose a smaller model. If the "
+        "machine was restarted, try it again unchanged.",
         "batch_size",
     ),
     FailureCause.DATABASE: Advice(
         "The database was away",
-        "Nothing is wrong with the run: when the database answers again, try it again as it is.",
+        "The run itself is fine. Try it again when the database answers.",
     ),
     FailureCause.DISK: Advice(
         "The disk of its worker is full",
-        "Nothing is wrong with the run. Free some space on the worker’s machine, then try it again as it is.",
+        "The run itself is fine. Free some space on the worker’s machine, then try it again.",
     ),
-    FailureCause.SETTING: Advice("A setting cannot be used", "Change the setting that the sentence names."),
+    FailureCause.SETTING: Advice("A setting cannot be used", "Change the setting named above."),
     FailureCause.OTHER: Advice(
         "An unforeseen failure",
-        "The last lines of its log, below, show where. Retry as is, or with changed settings.",
+        "The last lines of its log, below, show where. Try again, or change the settings.",
     ),
 }
 
-OF_A_SCRIPT = Advice("Its script gave this run up", "Its message is all that is known here.")
+OF_A_SCRIPT = Advice("Its script gave this run up", "Isoscope knows only its message.")
 
 
 def advice_of(run: Run) -> Advice:

@@ -84,7 +84,7 @@ def yaml_of(request: LaunchRequest, dataset: Dataset) -> str:
     # A grid's explanation is of the API; in a file the names of its settings say it.
     told = {
         "dataset_id": one_line(dataset.name),
-        "grid": "Every combination of these is a setting.",
+        "grid": "Every combination of these values is a setting.",
         "search": "Ranges in which the best lambda and zeta are searched; empty: from -1 to 1.",
     }
     return HEADING + write_yaml(plain(request), meanings | told)

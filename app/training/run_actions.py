@@ -21,9 +21,10 @@ from app.training.experiments import (
     describe_experiment,
     get_experiment,
     get_run,
+    no_run,
 )
 from app.training.queue_verbs import retry_experiment, retry_run
-from isoscope.core.errors import ConflictError, NotFoundError
+from isoscope.core.errors import ConflictError
 
 
 def tag_run(context: Context, run_id: str, tags: Sequence[str], *, keep: bool = False) -> Run:
@@ -31,7 +32,7 @@ def tag_run(context: Context, run_id: str, tags: Sequence[str], *, keep: bool = 
     with context.sessions.begin() as session:
         run = session.get(Run, run_id, options=[selectinload(Run.tags)])
         if run is None:
-            raise NotFoundError(f"There is no run {run_id!r}; it may have been deleted with its experiment.")
+            raise no_run(run_id)
         set_tags(run, [*run.words, *tags] if keep else tags)
     return get_run(context, run_id)
 
@@ -51,7 +52,7 @@ def delete_run(context: Context, run_id: str) -> None:
         experiment = session.get(Experiment, experiment_id, with_for_update=True)
         run = session.get(Run, run_id)
         if experiment is None or run is None:
-            raise NotFoundError(f"There is no run {run_id!r}; it may have been deleted with its experiment.")
+            raise no_run(run_id)
         if not run.status.final:
             raise ConflictError(f"This run is {run.status}. Cancel it before you delete it.")
         if experiment.searching:

@@ -44,7 +44,7 @@ class SweepRequest(TrainingOptions):
         RowId,
         Option(
             "Data set",
-            "Its train rows are trained on, its validation rows judge.",
+            "Train rows train the models; validation rows score them.",
             DATA,
             more="Upload one on the page of data sets, or name a task of the Hub there.",
         ),
@@ -54,12 +54,12 @@ class SweepRequest(TrainingOptions):
         Field(max_length=20),
         Option(
             "Regularizers",
-            "Each is swept over all λ on its own; none, or an empty list: the baseline alone.",
+            "Each is swept over all λ separately. Empty: only the baseline.",
             SWEPT,
             words={slug: penalty.name for slug, penalty in REGULARIZERS.items()},
             formula="loss of the task + λ × penalty",
-            more="A run has one swept regularizer. All runs of one seed begin with the same weights and read the rows "
-            "in the same order, so that only the penalty differs.",
+            more="A run has one swept regularizer. Runs of the same seed start from the same weights and read rows in "
+            "the same order, so only the penalty differs.",
         ),
     ] = Field([Regularizer.ISTAR])
     lambdas: Annotated[
@@ -67,7 +67,7 @@ class SweepRequest(TrainingOptions):
         Field(min_length=1, max_length=100),
         Option(
             "λ values",
-            "How strongly a regularizer acts: below 0 it takes isotropy away, above 0 it adds it.",
+            "Strength of the regularizer: negative λ lowers isotropy, positive λ raises it.",
             SWEPT,
             **vars(ABOUT_LAMBDA),
         ),
@@ -77,7 +77,7 @@ class SweepRequest(TrainingOptions):
         Field(min_length=1, max_length=50),
         Option(
             "ζ values",
-            "Of I-STAR: how far a batch’s covariance is shrunk to that of many more tokens. 0: not at all.",
+            "For I-STAR: how far the batch covariance is shrunk toward that of many more tokens. 0: no shrinkage.",
             SHRINKAGE,
             applies_to=reading("zeta"),
             **vars(ABOUT_ZETA),
@@ -88,10 +88,10 @@ class SweepRequest(TrainingOptions):
         Field(min_length=1, max_length=100),
         Option(
             "Seeds",
-            "Train every setting once with each: new weights, dropout and order of the rows.",
+            "Train every setting once per seed. A seed sets the initial weights, dropout, and the order of rows.",
             SWEPT,
             more="With one seed, a difference may be chance. Error bars need two seeds. A significant difference (p < "
-            "0.05) between one λ and λ = 0 needs six, or seven for two or three λ. The papers use five.",
+            "0.05) between one λ and λ = 0 needs six, or seven for two or three λ. The papers use five seeds.",
         ),
     ] = Field([0])
     grid: Annotated[
@@ -101,8 +101,8 @@ class SweepRequest(TrainingOptions):
             "Values by the name of a training option: every combination is a setting, with a baseline of its own. A "
             "regularizer's own options are varied only in its runs. A grid over max_steps stands in for epochs.",
             GRID,
-            more="The values here stand in for the option’s own field above. A regularizer’s own options are tried in "
-            "its runs alone, all others in the baseline too.",
+            more="These values replace the option’s own field above. Options of a regularizer apply to its runs only, "
+            "all others to the baseline too.",
         ),
     ] = Field(default_factory=dict)
     name: Annotated[
@@ -110,10 +110,10 @@ class SweepRequest(TrainingOptions):
         Field(max_length=200),
         Option(
             "Name",
-            "What the experiment is called. Empty: after model and data set.",
+            "Name of the experiment. Empty: named after model and data set.",
             NAME,
             none_means="after model and data set",
-            more="It can be searched for, and files that are downloaded are called by it.",
+            more="You can search by it, and downloaded files carry it.",
         ),
     ] = None
 

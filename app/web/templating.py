@@ -33,7 +33,7 @@ from app.figures.labels import heading
 from app.figures.palette import of_lambda
 from isoscope.core import formatting
 from isoscope.files.upload_formats import listed_rows
-from isotropy.catalog import MEASURES, METHODS
+from isotropy.catalog import MEASURES, METHODS, NEAR_COLUMNS, SIMILARITIES
 
 mimetypes.add_type("font/woff2", ".woff2")  # which not every machine knows
 TEXTS = (".js", ".mjs", ".css", ".svg", ".json")
@@ -225,6 +225,8 @@ def create_environment() -> Environment:
         "lambda_colour": of_lambda,
         "measures": MEASURES,
         "methods": METHODS,
+        "similarities": SIMILARITIES,
+        "near_columns": NEAR_COLUMNS,
         "silent": is_silent,
         "diverged": diverged,
         "learned_nothing": learned_nothing,

@@ -272,6 +272,18 @@ class Draft:
         return Pair(frame.format(right), frame.format(wrong), construction)
 
 
+SUBJECTS = {
+    "plain": "plain",
+    "prepositional": "prepositional",
+    "nested_prepositional": "prepositional",
+    "subject_relative": "relative",
+    "object_relative": "relative",
+    "coordinated_relative": "relative",
+    "coordinated_subject": "coordinated",
+}
+"""The kind of subject that each construction has: what a model learns within some thirty steps."""
+
+
 def pairs(split: str) -> list[Pair]:
     """Return the minimal pairs of a file in random order, no two alike."""
     lexicon, random = LEXICONS[split], Random(f"{SEED} {split}")  # noqa: S311 (sentences, no secrets)
@@ -289,10 +301,11 @@ def pairs(split: str) -> list[Pair]:
 
 def lines(split: str) -> Iterator[str]:
     """Yield the lines of a file: a header, then two for each pair, the acceptable sentence first."""
-    yield "sentence\tlabel\tconstruction\n"
+    yield "sentence\tlabel\tconstruction\tsubject\n"
     for pair in pairs(split):
-        yield f"{pair.acceptable}\t1\t{pair.construction}\n"
-        yield f"{pair.unacceptable}\t0\t{pair.construction}\n"
+        told = f"{pair.construction}\t{SUBJECTS[pair.construction]}"
+        yield f"{pair.acceptable}\t1\t{told}\n"
+        yield f"{pair.unacceptable}\t0\t{told}\n"
 
 
 def main() -> None:

@@ -1,8 +1,10 @@
-"""A figure as a PDF: printed alone by the browser, as wide as a paper's column or page, with its caption."""
+"""A figure as a file: printed alone as a PDF, as wide as a paper's column or page; PNG and SVG in the page's face."""
 
 import re
 
+import numpy as np
 import pytest
+from PIL import Image
 from playwright.sync_api import expect
 
 from tests.drawing import draw_all
@@ -28,3 +30,28 @@ def test_a_figure_is_printed_alone_at_the_width_of_a_paper(filled, page, size):
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     expect(sheet).to_have_count(0)
     expect(page).to_have_title(re.compile("All finished"))
+
+
+TITLE_WIDTH = """([text, family]) => {
+  const pen = document.createElement("canvas").getContext("2d");
+  pen.font = `600 16px ${family}`;
+  return pen.measureText(text).width;
+}"""
+TITLE = {"x": 8, "height": 36, "scale": 3}
+
+
+def test_pictures_of_a_figure_are_in_the_face_of_the_page(filled, page, tmp_path):
+    page.goto(f"{filled.url}/experiments/{filled.finished}?x=lam")
+    draw_all(page)
+    for kind in ("png", "svg"):
+        with page.expect_download() as download:
+            page.locator(f"#figure-lambda [data-export={kind}]").click()
+        download.value.save_as(tmp_path / f"picture.{kind}")
+    svg = (tmp_path / "picture.svg").read_text()
+    assert svg.count('src: url("data:font/woff2;base64,') == 2, "Latin and Greek letters, for programs without Inter"
+
+    title = page.locator("#figure-lambda h3").text_content()
+    inter, other = (page.evaluate(TITLE_WIDTH, [title, family]) for family in ('"Inter Variable"', "sans-serif"))
+    assert abs(inter - other) > 5
+    ink = np.asarray(Image.open(tmp_path / "picture.png").convert("L"))[: TITLE["height"] * TITLE["scale"]] < 200
+    assert np.flatnonzero(ink.any(axis=0)).max() / TITLE["scale"] == pytest.approx(TITLE["x"] + inter, abs=2)

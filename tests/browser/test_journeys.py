@@ -71,7 +71,7 @@ def test_embeddings_are_uploaded_looked_at_measured_read_and_purged(dashboard, p
     expect(table.get_by_role("rowheader", name="Mean cosine similarity")).to_be_visible()
     shares = measures.get_by_label("Numbers of k-th anisotropy, centered")
     expect(shares).to_be_hidden()
-    measures.locator("summary", has_text=re.compile(r"variants?: .*k-th anisotropy, centered")).press("Enter")
+    measures.locator("summary", has_text=re.compile(r"Related: .*k-th anisotropy, centered")).press("Enter")
     measures.get_by_text("8 values of k-th anisotropy, centered").press("Enter")
     expect(shares.get_by_role("row")).to_have_count(1 + 8)
     with page.expect_download() as download:

@@ -21,7 +21,7 @@ def test_every_layer_is_judged_by_one_task_and_drawn_in_one_figure(dashboard, pa
     dashboard.wait_for(measured, "layers")
 
     page.goto(f"{dashboard.url}/embeddings/{layers[0]}/tasks?kind=labels")
-    page.get_by_role("button", name="Judge the variants").click()
+    page.get_by_role("button", name="Compare variants").click()
     family = page.get_by_role("region", name="Isotropy over embeddings")
     expect(family).to_be_visible(timeout=240_000)
     expect(family.get_by_text(f"{len(layers) - 1} more layers")).to_be_visible()

@@ -303,6 +303,7 @@ def test_names_and_labels_of_a_second_file_are_offered_chosen_and_kept(client, w
         "groups": None,
         "transpose": False,
         "quoting": None,
+        "similarity": None,
         "without_rows": [],
         "without_dimensions": [],
     }

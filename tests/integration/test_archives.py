@@ -200,6 +200,22 @@ def test_two_exports_of_one_experiment_are_the_same_only_while_nothing_changes(c
     assert "a name alone: its rows are where its runs were trained" in page
 
 
+def test_tags_of_runs_travel_and_a_run_without_any_is_written_as_before(client, experiment, elsewhere):
+    first, second = (run["id"] for run in client.get(f"/api/experiments/{experiment}").json()["runs"][:2])
+    client.patch(f"/api/runs/{first}", json={"tags": ["keep", "for the paper"]})
+    client.patch(f"/api/runs/{second}", json={"tags": ["keep"]})
+    content = exported(client, experiment)
+    told = [json.loads(line).get("tags") for line in members(content)["runs.jsonl"].splitlines()]
+    assert [tags for tags in told if tags is not None] == [["for the paper", "keep"], ["keep"]]
+    there = sent(elsewhere, content).json()["runs"]
+    assert [elsewhere.get(f"/api/runs/{run['id']}").json()["tags"] for run in there[:3]] == [
+        ["for the paper", "keep"],
+        ["keep"],
+        [],
+    ]
+    assert len(elsewhere.get("/api/runs", params={"q": "tag:keep"}).json()) == 2
+
+
 def test_a_data_set_of_the_same_files_is_taken_for_the_data_set(client, context, elsewhere):
     files = {"train": ("train.tsv", ROWS), "validation": ("validation.tsv", ROWS)}
     ours, theirs = (one.post("/api/datasets", files=files, data={"name": name}).json() for one, name in

@@ -60,7 +60,7 @@ def test_the_table_has_rows_effect_and_advice(files, capsys):
     out = capsys.readouterr().out
     assert "warning: 2 rows hold " in out
     assert ": rows 4, 9." in out
-    assert " when fixed." in out
+    assert " before fixing, " in out
     assert "Look at each listed row." in out
 
 

@@ -1,6 +1,7 @@
 """``isoscope decide``: variants of vectors judged by a task on the command line."""
 
 import json
+import shutil
 import sys
 
 import numpy as np
@@ -103,6 +104,60 @@ def test_the_document_of_queries(decided):
     assert "smaller" in found["conclusion"]
 
 
+@pytest.fixture
+def beir(folder):
+    """That task as a BEIR folder and zip file, beside vectors without ids."""
+    named = folder / "scifact"
+    (named / "qrels").mkdir(parents=True)
+    for name, letter in (("corpus", "d"), ("queries", "q")):
+        x = [json.loads(line)["embedding"] for line in (folder / f"{name}.jsonl").read_text().splitlines()]
+        np.save(folder / f"{name}.npy", np.array(x, np.float32))
+        lines = (json.dumps({"_id": f"{letter}{row}", "text": "x"}) for row in range(len(x)))
+        (named / f"{name}.jsonl").write_text("\n".join(lines))
+    (named / "qrels" / "test.tsv").write_text((folder / "qrels.tsv").read_text())
+    (named / "qrels" / "dev.tsv").write_text((folder / "qrels.tsv").read_text().replace("\td", "\tother"))
+    shutil.make_archive(str(named), "zip", folder, "scifact")
+
+
+@pytest.mark.usefixtures("beir")
+def test_a_beir_folder_gives_qrels_and_ids(decide, decided):
+    plain = decided("corpus.jsonl", "--queries", *SEARCHED)
+    searched = ("corpus.npy", "--queries", "queries.npy", "--qrels")
+    assert decided(*searched, "scifact") == decided(*searched, "scifact.zip")
+    assert decided(*searched, "scifact")["variants"][0] == plain["variants"][0]
+    printed, code = decide(*searched, "scifact", "--split", "test")
+    assert code == 0
+    assert "Judged by the split test of scifact. Others: dev; choose one by --split." in printed.out
+
+
+@pytest.mark.usefixtures("beir")
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--split", "dev"), "No document id of dev.tsv, such as 'other"),
+        (("--split", "text"), "no qrels of the split 'text'. Splits are: 'test', 'dev'"),
+    ],
+)
+def test_a_wrong_split_is_told(decide, words, sentence):
+    printed, code = decide("corpus.npy", "--queries", "queries.npy", "--qrels", "scifact", *words)
+    assert code == 1
+    assert sentence in printed.err
+
+
+@pytest.mark.usefixtures("beir")
+def test_vectors_of_other_rows_than_the_texts_are_told(decide, folder):
+    np.save(folder / "fewer.npy", np.load(folder / "corpus.npy")[1:])
+    printed, code = decide("fewer.npy", "--queries", "queries.npy", "--qrels", "scifact.zip")
+    assert code == 1
+    assert f"fewer.npy has no ids and {N - 1} rows, scifact/corpus.jsonl {N}" in printed.err
+
+
+def test_a_split_of_a_table_is_refused(decide):
+    printed, code = decide("corpus.jsonl", "--queries", *SEARCHED, "--split", "dev")
+    assert code == 1
+    assert "--split goes with --qrels of a BEIR folder" in printed.err
+
+
 def test_the_strong_direction_is_removed_for_neighbors_of_a_class(decided):
     found = decided("corpus.jsonl", "--labels", "side")
     chosen = found["variants"][found["chosen"]]
@@ -128,7 +183,7 @@ def test_without_ground_truth_only_compression_is_judged_and_so_said(decide, dec
     assert found["variants"][0]["report"]["value"] == 1
     assert {one["method"] for one in found["variants"]} == {"none"}
     printed = decide("corpus.npy", "--queries", "queries.jsonl")[0].out
-    assert "compression alone" in printed
+    assert "only compression is judged" in printed
 
 
 def test_the_list_is_printed_before_it_runs_or_alone(decide, decided):

@@ -1,13 +1,19 @@
 """From texts to a decision: BEIR's corpus and queries encoded, judged by its qrels without renaming anything."""
 
+import gzip
+import io
 import json
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sqlalchemy import func, select
 
+from app.core.installation import BUNDLED
 from app.core.settings import Settings
-from app.db.models import Embedding
+from app.db.models import Embedding, Qrels, StoredFile
+from tests.squad import DATA
 from workers.encodings.job import encode_texts
 from workers.tasks import judge_task
 
@@ -71,3 +77,142 @@ def test_encoded_texts_are_judged_by_the_ids_of_beir(client, context, settings, 
     found = client.get(f"/api/tasks/{asked.json()['id']}").json()
     assert found["status"] == "finished", found["error"]
     assert found["results"]["variants"][0]["report"]["value"] > 0.9, "queries are the texts of their documents"
+
+
+def zip_of(files):
+    """A data set as it is downloaded."""
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(f"scifact/qrels/{name}" if name.endswith(".tsv") else f"scifact/{name}", content)
+    return held.getvalue()
+
+
+@pytest.fixture
+def launched(client, settings, work):
+    """Encode a data set as it is uploaded; return corpus, queries, and the layer of each, taken as measured."""
+
+    def launched(files, model="tiny-bert", layer=2):
+        draft = client.post("/api/encodings", files=files)
+        assert draft.status_code == 201, draft.text
+        corpus = draft.json()
+        queries = corpus["qrels"][0]["queries_id"]
+        config = {"model": model, "text_columns": ["text"], "layers": [layer], "max_rows": None}
+        answer = client.post(f"/api/encodings/{corpus['id']}/launch", json=config)
+        assert answer.status_code == 200, answer.text
+        layers = [encode_texts(one, settings, "cpu")[0].row_id for one in (corpus["id"], queries)]
+        work()
+        return corpus, queries, *layers
+
+    return launched
+
+
+@pytest.mark.both_databases
+def test_a_zip_file_is_encoded_and_judged_without_another_upload(client, settings, launched, beir):
+    corpus, queries, documents, _ = launched({"file": ("scifact.zip", zip_of(beir))})
+    assert (corpus["name"], corpus["n_texts"], corpus["status"]) == ("scifact", DOCUMENTS, "draft")
+    assert corpus["qrels"] == [{"split": "test", "judgments": QUERIES, "queries_id": queries}]
+    asked = client.get(f"/api/encodings/{queries}").json()
+    assert (asked["name"], asked["n_texts"], asked["qrels"]) == ("scifact, queries", QUERIES, [])
+    assert (asked["config"]["layers"], asked["config"]["max_rows"]) == ([2], None)
+    page = client.get(f"/embeddings/{documents}/tasks").text
+    assert "test (60 judgments)" in page
+    checked = client.post(f"/embeddings/{documents}/tasks", data={"kind": "queries", "split": "test"})
+    assert checked.status_code == 303, checked.text
+    preview = client.get(f"/api{checked.headers['location']}").json()["preview"]
+    assert (preview["lines"], preview["used"], preview["unknown"]) == (QUERIES, QUERIES, [])
+    task = client.post(f"/api/embeddings/{documents}/tasks", data={"kind": "queries", "split": "test"}).json()
+    judge_task(task["id"], settings, "cpu")
+    found = client.get(f"/api/tasks/{task['id']}").json()
+    assert found["status"] == "finished", found["error"]
+    assert found["results"]["variants"][0]["report"]["value"] > 0.9, "queries are the texts of their documents"
+
+
+def test_what_is_no_split_of_an_embedding_is_told(client, launched, beir):
+    _, _, documents, questions = launched({"file": ("scifact.zip", zip_of(beir))})
+    url = "/api/embeddings/{}/tasks"
+    wrong = client.post(url.format(documents), data={"kind": "queries", "split": "dev"})
+    assert (wrong.status_code, wrong.json()["field"]) == (422, "split")
+    assert "no qrels of the split 'dev'" in wrong.json()["detail"]
+    none = client.post(url.format(questions), data={"kind": "queries", "split": "test"}).json()
+    assert "came without qrels" in none["detail"]
+    twice = client.post(
+        url.format(documents),
+        data={"kind": "queries", "split": "test"},
+        files={"file": ("test.tsv", beir["test.tsv"])},
+    ).json()
+    assert "either a file or a split" in twice["detail"]
+    client.delete(f"/api/embeddings/{questions}")
+    gone = client.post(f"/embeddings/{documents}/tasks", data={"kind": "queries", "split": "test"})
+    assert gone.status_code == 422
+    assert "queries of this data set are not measured" in gone.text
+
+
+def test_files_of_a_folder_are_a_data_set_and_all_goes_with_it(client, context, beir):
+    files = [("file", (name, content)) for name, content in beir.items()]
+    files.append(("file", ("dev.tsv", b"query-id\tcorpus-id\tscore\nPLAIN-0\tMED-7\t1\n")))
+    path = client.post("/encodings", files=files, data={"name": "NFCorpus"}).headers["location"]
+    page, corpus = client.get(path), client.get(f"/api{path}").json()
+    assert [(one["split"], one["judgments"]) for one in corpus["qrels"]] == [("test", QUERIES), ("dev", 1)]
+    assert "60 queries" in page.text
+    assert '<option value="text" selected>' in page.text, "ids are no texts"
+    assert '<option value="_id" selected>' not in page.text
+    plan = client.post(
+        f"/api/encodings/{corpus['id']}/plan", json={"model": "tiny-bert", "text_columns": ["text"], "layers": [1]}
+    ).json()
+    assert (plan["rows"], plan["queries"]) == (DOCUMENTS, QUERIES)
+
+    def counted(table):
+        with context.sessions() as session:
+            return session.scalar(select(func.count()).select_from(table))
+
+    assert counted(Qrels) == 2
+    client.delete(f"/api/encodings/{corpus['qrels'][0]['queries_id']}")
+    assert client.get(f"/api/encodings/{corpus['id']}").json()["qrels"] == []
+    assert client.get(f"/encodings/{corpus['id']}").status_code == 200
+    client.delete(f"/api/encodings/{corpus['id']}")
+    assert counted(Qrels) == counted(StoredFile) == 0
+
+
+def test_an_upload_that_is_no_data_set_leaves_nothing(client, context, beir):
+    files = {name: content for name, content in beir.items() if name != "queries.jsonl"}
+    for sent in ({"file": ("scifact.zip", zip_of(files))}, [("file", one) for one in files.items()]):
+        refused = client.post("/api/encodings", files=sent)
+        assert refused.status_code == 422
+        assert "There is no queries.jsonl" in refused.json()["detail"]
+        assert refused.json()["field"] == "file"
+    with context.sessions() as session:
+        assert session.scalar(select(func.count()).select_from(StoredFile)) == 0
+
+
+@pytest.mark.skipif(DATA is None, reason="ISOSCOPE_BENCH_DATA is unset: no reference data")
+def test_questions_of_squad_find_their_paragraphs(client, settings, launched):
+    paragraphs, questions = {}, []
+    with gzip.open(Path(DATA) / "squad" / "validation.jsonl.gz", "rt", encoding="utf-8") as lines:
+        for line in lines:
+            row = json.loads(line)
+            place = paragraphs.setdefault(row["context"], len(paragraphs))
+            if place >= 100:
+                break
+            questions.append((row["id"], row["question"], place))
+    questions = questions[::8]
+    corpus = [{"_id": f"p{place}", "title": "", "text": text} for text, place in paragraphs.items() if place < 100]
+    files = {
+        "corpus.jsonl": "\n".join(map(json.dumps, corpus)),
+        "queries.jsonl": "\n".join(json.dumps({"_id": name, "text": text}) for name, text, _ in questions),
+        "test.tsv": "query-id\tcorpus-id\tscore\n" + "\n".join(f"{q[0]}\tp{q[2]}\t1" for q in questions),
+    }
+    *_, documents, asked = launched({"file": ("squad.zip", zip_of(files))}, BUNDLED, 6)
+    task = client.post(f"/api/embeddings/{documents}/tasks", data={"kind": "queries", "split": "test"}).json()
+    assert task["preview"]["used"] == len(questions) > 50
+    judge_task(task["id"], settings, "cpu")
+    results = client.get(f"/api/tasks/{task['id']}").json()["results"]
+    x, y = (np.load(io.BytesIO(client.get(f"/api/embeddings/{one}/vectors.npy").content)) for one in (documents, asked))
+    x, y = (one / np.linalg.norm(one, axis=1, keepdims=True) for one in (x, y))
+    relevant = np.array([place for *_, place in questions])
+    cosines = y @ x.T
+    rank = (cosines > cosines[np.arange(len(y)), relevant][:, None]).sum(axis=1)
+    ndcg = np.where(rank < 10, 1 / np.log2(rank + 2), 0).mean()
+    reported = results["variants"][0]["report"]
+    assert (results["metric"], results["n"]) == ("ndcg@10", 100)
+    assert reported["low"] < ndcg < reported["high"], "of all questions, where the report is of a part of them"

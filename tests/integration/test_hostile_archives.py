@@ -203,6 +203,14 @@ def test_rows_must_fit_together(refusal, files):
     assert "with 1 or more values" in told(
         "runs.jsonl", lambda one: one["results"]["by_layer"].update(silhouette={"values": [], "reasons": []})
     )
+    assert told("runs.jsonl", lambda one: one.update(tags=["keep", "Keep"])) == (
+        f"runs.jsonl, line 1: Expected each tag of a run once, whatever its case. {ADVICE}"
+    )
+    assert told("runs.jsonl", lambda one: one.update(tags=[" keep"])) == (
+        f"runs.jsonl, line 1: Expected a tag in one line, without blanks around it. {ADVICE}"
+    )
+    for tags in (["a,b"], ["long " * 10], [""], [f"tag {n}" for n in range(21)]):
+        assert told("runs.jsonl", lambda one, tags=tags: one.update(tags=tags)).startswith("runs.jsonl, line 1: ")
     assert told("runs.jsonl", lambda one: one.update(more=1)).startswith(
         "runs.jsonl, line 1: There is no field more; leave it out."
     )

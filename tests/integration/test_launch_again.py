@@ -110,7 +110,7 @@ def test_a_run_that_memory_was_not_enough_for_is_filled_in_under_its_name_with_h
         (FailureCause.COLUMN, "label_column", "The data do not fit", "label_column"),
         (FailureCause.NOT_A_NUMBER, "learning_rate", "The loss is not a number", "learning_rate"),
         (FailureCause.NOT_A_NUMBER, "lambdas", "The loss is not a number", "lambdas"),
-        (FailureCause.KILLED, None, "Its process was killed again and again", "batch_size"),
+        (FailureCause.KILLED, None, "Its process was killed repeatedly", "batch_size"),
         (FailureCause.SETTING, "processes", "A setting cannot be used", "processes"),
     ],
 )

@@ -132,7 +132,7 @@ def test_the_report_page_asks_waits_and_shows(client, measured, work):
     assert f'hx-get="/embeddings/{measured}?name=king"' in section("king")
     work()
     assert "every 2s" not in section("king")
-    assert "Nearest to king ;" in words("king")
+    assert "Nearest to king by cosine;" in words("king")
     assert "among 99 rows" in words("king")
     client.post(f"/embeddings/{measured}/neighbors", data={"name": "x"})
     work()

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 from scipy.spatial.distance import cdist
+from sqlalchemy import select
 
+from app.db.models import Measurement
 from app.db.point_map import MapHeader
 from app.embeddings.map_rows import MAX_ASKED_CHARACTERS
 from isotropy.cloud import NEIGHBOURS
@@ -61,6 +63,88 @@ def nearest(row):
 
 def near(places):
     return f'data-near="{" ".join(map(str, places))}"'
+
+
+def test_the_greatest_hubs_are_listed_by_name_with_their_place_on_the_map(client, source):
+    measured = client.get(f"/api/embeddings/{source}").json()["measurements"]
+    hubs = next(one for one in measured if one["measure"] == "hubness")["detail"]["hubs"]
+    others = [row for row in range(N) if row != TWIN]
+    counts = np.bincount(np.concatenate([nearest(row)[0] for row in others]), minlength=N)
+    order = sorted(range(N), key=lambda row: -counts[row])
+    assert [one["occurrences"] for one in hubs] == [counts[row] for row in order[:10]]
+    assert all(one["occurrences"] == counts[one["row"]] for one in hubs)
+    assert {one["row"]: one["name"] for one in hubs} == {one["row"]: f"word {one['row']}" for one in hubs}
+    page = client.get(f"/embeddings/{source}", params={"tab": "neighbors"}).text
+    first = hubs[0]
+    assert f'<a href="/embeddings/{source}?tab=map&amp;row={first["row"]}#map">{first["name"]}</a>' in page
+    kept = client.get(f"/embeddings/{source}/report.html").text
+    assert "Greatest hubs" in kept
+    assert "tab=map&amp;row" not in kept
+
+
+def test_hubs_of_a_selection_are_places_in_the_file(client, work, source):
+    chosen = {"vectors": ["a", "b", "c", "d"], "names": "name", "without_rows": [0, 1, 2]}
+    client.put(f"/api/embeddings/{source}/selection?commit=auto", json=chosen)
+    work()
+    measured = client.get(f"/api/embeddings/{source}").json()["measurements"]
+    hubs = next(one for one in measured if one["measure"] == "hubness")["detail"]["hubs"]
+    assert all(one["row"] > 2 and one["name"] in (f"word {one['row']}", "20") for one in hubs)
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "dot", "euclidean"])
+def test_a_similarity_that_is_chosen_is_that_of_measures_map_and_look_ups(client, work, source, similarity):
+    chosen = {"vectors": ["a", "b", "c", "d"], "names": "name", "similarity": similarity}
+    client.put(f"/api/embeddings/{source}/selection", json=chosen)
+    work()
+    assert f'<option value="{similarity}" selected>' in client.get(f"/embeddings/{source}").text
+    client.post(f"/api/embeddings/{source}/commit")
+    work()
+    found = client.get(f"/api/embeddings/{source}").json()
+    measured = {one["measure"]: one for one in found["measurements"]}
+    assert found["selection"]["similarity"] == measured["hubness"]["detail"]["similarity"] == similarity
+    assert (measured["twonn"]["value"] is None) == (similarity == "dot")
+    x = cloud()
+    unit = x / np.linalg.norm(x, axis=1, keepdims=True)
+    near = {"cosine": unit @ unit.T, "dot": x @ x.T, "euclidean": -cdist(x, x)}[similarity]
+    near[7, [7, TWIN]] = -np.inf
+    places = near[7].argsort()[::-1][:NEIGHBOURS]
+    page = asked(client, source, 7)
+    words = {"cosine": "cosine", "dot": "dot product", "euclidean": "Euclidean distance"}[similarity]
+    assert f'data-near="{" ".join(map(str, places))}"' in page
+    assert f"Nearest by {words}, among 60 rows" in page
+    assert f"{abs(near[7, places[0]]):.3g}" in page
+    client.post(f"/api/embeddings/{source}/neighbors", json={"name": "word 7"})
+    work()
+    results = client.get(f"/api/embeddings/{source}/neighbors", params={"name": "word 7"}).json()["results"]
+    (first, *_) = results["of"][0]["before"]
+    assert results["similarity"] == similarity
+    assert first[similarity] == pytest.approx(abs(near[7, places[0]]), rel=1e-6)
+    listed = client.get(f"/embeddings/{source}", params={"tab": "neighbors"}).text
+    assert f"nearest neighbors of other rows by {words}" in listed
+    assert f"The nearest rows by {words} among" in listed
+
+
+def test_a_draft_is_measured_by_the_similarity_that_its_commit_names(client, work):
+    rows = np.vstack([np.zeros((2, D)), cloud()])
+    file = io.BytesIO()
+    np.save(file, rows)
+    made = client.post("/api/embeddings", files={"file": ("x.npy", file.getvalue())}).json()["id"]
+    work()
+    assert client.post(f"/api/embeddings/{made}/commit?similarity=nearness").status_code == 422
+    client.post(f"/api/embeddings/{made}/commit?similarity=cosine")
+    work()
+    found = client.get(f"/api/embeddings/{made}").json()
+    assert next(one for one in found["measurements"] if one["measure"] == "hubness")["n"] == N - 1
+    assert "This row is all zeros. It has no direction, so no row is near to it by cosine." in asked(client, made, 1)
+
+
+def test_a_report_of_an_earlier_version_lists_no_hubs(client, context, source):
+    with context.sessions.begin() as session:
+        found = session.scalars(select(Measurement).where(Measurement.measure == "hubness")).one()
+        found.detail = {name: one for name, one in found.detail.items() if name != "hubs"}
+    page = client.get(f"/embeddings/{source}", params={"tab": "neighbors"})
+    assert page.status_code == 200
+    assert "Greatest hubs" not in page.text
 
 
 @pytest.mark.parametrize("row", ["7", "word 7", " word 7 "])

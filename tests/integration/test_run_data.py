@@ -42,6 +42,16 @@ def test_of_many_values_the_last_of_every_so_many_steps_is_read(context, written
     assert found.by_run[second] == [(9, 9.0), (52, 52.0)]
 
 
+def test_the_same_is_read_where_a_query_would_have_to_name_too_many_steps(context, written, monkeypatch):
+    monkeypatch.setattr(run_data, "MOST_VALUES", 20)
+    every = {seed: {step: {"task_loss": float(step)} for step in range(seed, 101, seed)} for seed in (2, 3, 7)}
+    experiment, runs = written(*every.values())
+    found = list_logged(context, experiment, "task_loss")
+    monkeypatch.setattr(run_data, "MOST_NAMED", 0)
+    assert list_logged(context, experiment, "task_loss") == found
+    assert found.by_run[runs[2]] == [(step, float(step)) for step in (7, 14, 28, 35, 49, 56, 70, 77, 84, 98)]
+
+
 def test_looks_are_read_in_the_same_way(context, written, monkeypatch):
     steps = {step: {"layers": {"mean_cosine": [0.5, step / 100]}} if step % 4 == 0 else {} for step in range(101)}
     experiment, (run,) = written(steps)

@@ -280,7 +280,7 @@ def test_each_state_has_its_buttons_on_the_page_and_in_the_experiment_s_table(cl
     assert re.findall(rf'action="/runs/{run_id}/(\w+)"', page) == [*buttons, "tags"]
     listed = client.get(f"/experiments/{experiment_id}?tab=runs").text
     assert re.findall(rf'action="/runs/{run_id}/(\w+)"', listed) == [one for one in buttons if one != "retry"]
-    words = {"pruned": "given up, others did better", "running": "worker lost"}
+    words = {"pruned": "pruned, others did better", "running": "worker lost"}
     assert words.get(status, status) in page
 
 

@@ -30,7 +30,7 @@ def test_the_first_start_launches_both_samples_and_the_embedding_goes_first(cont
     with context.sessions() as session:
         [experiment], [encoding] = session.scalars(select(Experiment)).all(), session.scalars(select(Encoding)).all()
         assert sorted({(run.lam, run.seed) for run in experiment.runs}) == sorted(
-            (lam, seed) for lam in (-0.1, -0.03, 0.0, 0.1, 0.3) for seed in (0, 1, 2)
+            (lam, seed) for lam in (-0.3, 0.0, 0.3, 1.0, 3.0) for seed in (0, 1, 2)
         )
         assert encoding.status is EncodingStatus.QUEUED
         assert encoding.config == ENCODING

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from IsoScore import IsoScore
+from scipy.spatial.distance import cdist
+from scipy.stats import skew
 from sklearn.metrics import silhouette_score
 
 from isoscope.cli import main
@@ -67,6 +69,31 @@ def test_json_has_every_measure_of_the_catalogue_by_its_slug(scored, npy, x):
     assert found["explained_variance"]["value"] == pytest.approx(variances.cumsum() / variances.sum())
 
 
+def test_hubs_are_listed_with_their_names_and_places(scored, tmp_path, npy, x):
+    lines = [f"word {row},{','.join(map(str, values))}" for row, values in enumerate(x)]
+    (tmp_path / "named.csv").write_text("word,a,b,c,d,e,f\n" + "\n".join(lines))
+    named = scored(tmp_path / "named.csv", "--measures", "hubness")["hubness"]["detail"]["hubs"]
+    far = cdist(x, x)
+    np.fill_diagonal(far, np.inf)
+    counts = np.bincount(far.argsort(axis=1)[:, :10].ravel(), minlength=len(x))
+    assert [one["occurrences"] for one in named] == sorted(counts, reverse=True)[:10]
+    assert all(one["name"] == f"word {one['row']}" and one["occurrences"] == counts[one["row"]] for one in named)
+    unnamed = scored(npy, "--measures", "hubness")["hubness"]["detail"]["hubs"]
+    assert {one["name"] for one in unnamed} == {None}
+
+
+def test_a_similarity_is_chosen_and_told(scored, score, npy, x):
+    chosen = (npy, "--similarity", "cosine", "--measures", "hubness,levina_bickel")
+    found = scored(*chosen)
+    unit = x / np.linalg.norm(x, axis=1, keepdims=True)
+    far = -unit @ unit.T
+    np.fill_diagonal(far, np.inf)
+    counts = np.bincount(far.argsort(axis=1)[:, :10].ravel(), minlength=len(x))
+    assert found["hubness"]["value"] == pytest.approx(skew(counts))
+    assert found["levina_bickel"]["detail"]["similarity"] == "cosine"
+    assert "neighbors, hubness and intrinsic dimension by cosine" in score(*chosen)[0].out
+
+
 def test_copies_and_groups_count_as_one(scored, score, tmp_path, x):
     lines = [f"{row // 10},{','.join(map(str, values))}" for row, values in enumerate(np.repeat(x[:30], 10, axis=0))]
     path = tmp_path / "copies.csv"
@@ -121,7 +148,8 @@ def test_rows_that_are_not_finite_are_left_out_and_counted(scored, score, tmp_pa
 def test_the_table_has_the_groups_and_names_of_the_catalogue(score, npy):
     printed, code = score(npy)
     assert code == 0
-    assert printed.out.startswith("points n = 300, dimensions d = 6\nwarning: The mean holds 81% of the energy.\n")
+    first = "points n = 300, dimensions d = 6\nwarning: The mean holds 81% of the energy (150 of 300 rows).\n"
+    assert printed.out.startswith(first)
     assert "\nlabels: none\n" in printed.out
     assert all(heading in printed.out for heading in GROUPS.values())
     assert all(measure.name.replace("*", "★") in printed.out for measure in MEASURES.values())

@@ -220,8 +220,8 @@ def test_both_objectives_are_searched_and_pages_show_the_front(client, context, 
     ("scores", "told"),
     [
         ([0.5, 0.5], "No trial did better than the baseline so far: "
-                     "Accuracy 0.5000 at best, of 1 trial ({0}), beside 0.5000."),
-        ([0.5, 0.6, 0.6], "Best so far: {0}; {1}, Accuracy 0.6000, beside 0.5000 of the baseline."),
+                     "Accuracy 0.5000 at best in 1 trial ({0}), baseline 0.5000."),
+        ([0.5, 0.6, 0.6], "Best so far: {0}; {1}, Accuracy 0.6000, baseline 0.5000."),
         ([0.5], None),
     ],
 )  # fmt: skip
@@ -305,7 +305,7 @@ def test_a_run_below_the_median_is_given_up_with_its_seeds_that_wait_and_says_wh
     assert "workers.training" in told["log"], "its last lines are kept"
     assert "Given up with seed 0 of the same λ and ζ." in client.get(f"/runs/{sibling.id}").text
     assert client.get(f"/runs/{own.id}").status_code == 200
-    assert "1 given up by the median of the others" in every_tab(client, f"/experiments/{experiment['id']}").text
+    assert "1 pruned (median rule)" in every_tab(client, f"/experiments/{experiment['id']}").text
     assert not (context.settings.runs / own.id).exists()
     assert len(rows) > len(runs)  # and the next is asked for
 

@@ -52,7 +52,7 @@ def test_what_is_filled_in_is_launched(client, context, page):
     assert {name: getattr(experiment.study, name) for name in wanted} == wanted
     told = client.get(answer.headers["location"]).text
     assert "Search for λ and ζ" in told
-    assert "by the logarithm of its size, from 0.1 on" in told
+    assert "on a log scale, |λ| at least 0.1" in told
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,48 @@ def test_the_new_embedding_is_what_the_lines_of_numpy_give(
 
 
 @pytest.mark.both_databases
+def test_the_map_of_a_corpus_makes_its_queries_alike(client, context, settings, work, corpus, tmp_path, monkeypatch, x):
+    monkeypatch.setattr("workers.tasks.listed", lambda setting: [AS_IT_IS, VARIANTS[4]])
+    monkeypatch.setattr("isotropy.tasks.decision.min", lambda places, key: 1, raising=False)
+    asked = (x[:60] + 0.1).astype(np.float32)
+    queries = add_rows(context, tmp_path, "q", asked, "questions")
+    qrels = "\n".join(["query-id\tcorpus-id\tscore", *(f"q{row}\td{row}\t1" for row in range(60))])
+    form = {"kind": "queries", "queries_id": queries, "similarity": "dot"}
+    sent = client.post(f"/api/embeddings/{corpus}/tasks", data=form, files={"file": ("qrels.tsv", qrels.encode())})
+    task = sent.json()["id"]
+    judge_task(task, settings, "cpu")
+    page = " ".join(client.get(f"/tasks/{task}").text.split())
+    assert "Keep the queries as an embedding" in page
+    assert "find among their first 10, whatever they ask." in page
+    assert page.count("Hubs, as they are") == page.count("Hubs, chosen") == 1
+    assert "Applies the map to 300 rows or 60 queries and measures the new vectors." in page
+    made = client.post(f"/api/tasks/{task}/embedding", json={"of": "queries"}).json()
+    assert (made["name"], made["source_id"]) == ("questions, PCA-6", queries)
+    work()
+    names: dict = {}
+    (tmp_path / "map.safetensors").write_bytes(client.get(f"/api/tasks/{task}/map.safetensors").content)
+    monkeypatch.chdir(tmp_path)
+    exec(client.get(f"/api/tasks/{task}").json()["maps"]["chosen"], names)
+    vectors = np.load(io.BytesIO(client.get(f"/api/embeddings/{made['id']}/vectors.npy").content))
+    assert_same_images(vectors, names["apply"](asked))
+    assert "Fitted on" not in client.get(f"/embeddings/{made['id']}").text
+    kept = client.post(f"/tasks/{task}/embedding", data={"which": "chosen", "of": "queries"})
+    work()
+    corpus_made = client.post(f"/api/tasks/{task}/embedding").json()["id"]
+    work()
+    again = {"kind": "queries", "queries_id": kept.headers["location"].rsplit("/", 1)[1], "similarity": "dot"}
+    found = client.post(f"/api/embeddings/{corpus_made}/tasks", data=again, files={"file": ("q.tsv", qrels.encode())})
+    assert found.status_code == 201, found.text
+
+
+def test_a_task_without_queries_maps_none(client, judged):
+    task = judged(VARIANTS[4])
+    refused = client.post(f"/api/tasks/{task['id']}/embedding", json={"of": "queries"})
+    assert (refused.status_code, refused.json()["field"]) == (422, "of")
+    assert refused.json()["detail"] == "This task has no queries. Map its corpus."
+
+
+@pytest.mark.both_databases
 def test_a_button_keeps_the_map_as_an_embedding_that_says_where_it_is_from(client, work, judged, corpus):
     task = judged(VARIANTS[1])
     page = client.get(f"/tasks/{task['id']}").text

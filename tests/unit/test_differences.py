@@ -87,6 +87,16 @@ def test_without_an_error_it_is_said_that_there_is_none():
     assert "No error is known" in difference(found("hubness", 0.5), found("hubness", 0.4)).reason
 
 
+@pytest.mark.parametrize("slug", ["hubness", "levina_bickel"])
+def test_values_by_unlike_similarities_are_not_compared(slug):
+    former = found(slug, 0.4)  # of an earlier version, which had Euclidean distances alone
+    told = difference(found(slug, 0.5, detail={"similarity": "cosine"}), former)
+    assert (told.value, told.se) == (pytest.approx(0.1), None)
+    assert told.reason == ("Measured by cosine, the baseline by Euclidean distance. Measure both by one similarity.")
+    same = difference(found(slug, 0.5, detail={"similarity": "euclidean"}), former)
+    assert "Measured by" not in same.reason
+
+
 def test_only_estimates_of_the_population_have_an_interval_of_their_own():
     one = found("isoscore_unbiased", 0.5)
     half = half_width(10) * hypot(*PARTS)

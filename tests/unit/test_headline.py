@@ -189,7 +189,9 @@ def test_a_fit_that_the_rows_refute_is_told():
     goodness = {"fit_distance": 0.21, "fit_distance_by_chance": 0.06}
     twonn.detail = twonn.detail | {"parts": goodness}
     told = plain(headline_of(embedding))[1][-1]
-    assert told.endswith(" TwoNN does not fit these rows: its distribution is off by 21%, by chance 6.0%.")
+    assert told.endswith(
+        " Do not trust it: TwoNN does not fit these rows. Its distribution is off by 21%, by chance 6.0%."
+    )
     twonn.detail = twonn.detail | {"parts": goodness | {"fit_distance": 0.05}}
     assert "does not fit" not in plain(headline_of(embedding))[1][-1]
 

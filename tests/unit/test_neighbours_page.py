@@ -52,3 +52,9 @@ def test_the_method_is_named_with_the_parameters_that_were_given():
 def test_where_nothing_is_stored_there_is_nothing_to_show():
     assert read_neighbours(None, None) is None
     assert read_neighbours(DATA | {"of": []}, "king") is None
+
+
+def test_another_similarity_is_told_with_its_values():
+    one = {"name": "king", "before": [{"name": "queen", "dot": 7.0}], "after": [{"name": "lord", "dot": 2.0}]}
+    found = read_neighbours(DATA | {"similarity": "dot", "of": [one]}, None)
+    assert (found.similarity, found.before, found.after) == ("dot", [Neighbour("queen", 7.0)], [Neighbour("lord", 2.0)])

@@ -69,6 +69,12 @@ def test_labels_are_balanced_in_the_file_and_in_every_construction(split):
         assert counts[construction, "0"] == counts[construction, "1"]
 
 
+@pytest.mark.parametrize("split", SPLITS)
+def test_every_construction_has_one_kind_of_subject(split):
+    assert {row["construction"]: row["subject"] for row in rows(split)} == grammar.SUBJECTS
+    assert {row["subject"] for row in rows(split)} == {"plain", "prepositional", "relative", "coordinated"}
+
+
 @pytest.mark.parametrize(("split", "count"), [("train", 336), ("validation", 150)])
 def test_a_third_of_the_subjects_in_train_and_half_of_those_in_validation_are_plural(split, count):
     lexicon = grammar.LEXICONS[split]

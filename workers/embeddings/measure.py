@@ -31,6 +31,7 @@ from app.storage import open_storage
 from app.storage.ledger import Ledger
 from isoscope.files.matrix import Matrix
 from isoscope.files.selection import MAX_LISTED as MAX_CHOSEN
+from isoscope.hubs import with_names
 from isoscope.rows import values_of
 from isotropy.cloud import Cloud, read_cloud
 from isotropy.findings import findings_of
@@ -90,7 +91,7 @@ def figure_data(cloud: Cloud, matrix: Matrix, mapped: PointMap, seed: int) -> di
         "findings": {"findings": [one.document() for one in found]},
         BLAMED: {one.slug: _blamed(one) for one in found if _is_cut(one)},
     }
-    neighbours = neighbours_data(cloud, names_of(cloud.rows[: len(cloud.pairs)]), seed)
+    neighbours = neighbours_data(cloud, names_of(cloud.rows[: len(cloud.pairs)]), seed, matrix.selection.lists_by)
     return data if neighbours is None else data | {"neighbours": neighbours}
 
 
@@ -117,13 +118,13 @@ def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
         return ()
     try:
         matrix = open_embedding(embedding, settings)
-        cloud = read_cloud(matrix, SEED)
+        cloud = read_cloud(matrix, SEED, similarity=matrix.selection.neighbors_by)
         mapped = PointMap(min(cloud.n, MAX_MAPPED), SEED)
         figures = figure_data(cloud, matrix, mapped, SEED)
         files = map_files(cloud, matrix, mapped, figures["projection"])
         figures[MAP] = files.header.model_dump() if files else {"reason": figures["projection"]["reason"]}
         data = [FigureData(embedding_id=embedding_id, slug=slug, data=one) for slug, one in figures.items()]
-        rows = [*_measurements(embedding_id, cloud), *_curves(embedding_id, cloud), *data]
+        rows = [*_measurements(embedding_id, cloud, matrix), *_curves(embedding_id, cloud), *data]
         ledger = Ledger(sessions, open_storage(settings))
         with keeping(ledger) as keep:
             kept = {slug: keep(partial(io.BytesIO, one)) for slug, one in (files.stored if files else {}).items()}
@@ -137,9 +138,12 @@ def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
     return ()
 
 
-def _measurements(embedding_id: str, cloud: Cloud) -> list[Measurement]:
+def _measurements(embedding_id: str, cloud: Cloud, matrix: Matrix) -> list[Measurement]:
     """A row for every measure of the catalog."""
-    return [Measurement(embedding_id=embedding_id, **columns_of(slug, found)) for slug, found in measure(cloud).items()]
+    return [
+        Measurement(embedding_id=embedding_id, **columns_of(slug, with_names(found, matrix, matrix.selection.names)))
+        for slug, found in measure(cloud).items()
+    ]
 
 
 def _independent(cloud: Cloud, matrix: Matrix) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Nearest neighbors by name, of a sample and of one row among all: the look-up job."""
+"""Nearest neighbors of a sample, of one row by its name and of a new text, among all: the look-up job."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from app.db.models.embeddings import SAMPLE_SEED
 from isoscope.core.errors import InvalidError
 from isoscope.files.matrix import Matrix
 from isoscope.rows import draw_rows, values_of
-from isotropy.catalog import METHODS
+from isotropy.catalog import METHODS, Similarity
 from isotropy.cloud import Cloud
 from isotropy.points import at_least_float32
 from isotropy.postprocess.fitted import Fitted
 from isotropy.postprocess.methods import fit
 from isotropy.rows import kept_rows
 from workers.embeddings.inspection import open_embedding
+from workers.encodings.one_text import encode_alike
 from workers.job_rows import ResultJob, answer
 
 K = 8
@@ -31,12 +32,18 @@ REPORT_QUERIES = 200
 """Names that can be looked up in a report: some 230 kB, of which no other part of the page is made."""
 REPORT_METHOD = "all_but_the_top"
 BLOCK_ROWS = 64
+NO_ROW = -1
 
 
 def named_neighbours(
-    names: Sequence[str], before: Tensor, after: Tensor, queries: Tensor, k: int = K
+    names: Sequence[str],
+    before: Tensor,
+    after: Tensor,
+    queries: Tensor,
+    k: int = K,
+    similarity: Similarity = Similarity.COSINE,
 ) -> list[dict[str, Any]]:
-    """Return the k rows nearest by cosine to each of some rows, before and after.
+    """Return the k rows nearest to each of some rows, before and after.
 
     Args:
         names: of the rows, n of them.
@@ -44,26 +51,35 @@ def named_neighbours(
         after: the same rows mapped, [n, any].
         queries: rows to look up, int64 [m].
         k: neighbors of each; fewer where there are fewer rows.
+        similarity: by which they are near.
 
     Returns:
-        One ``{"name", "before": [{"name", "cosine"}], "after": [...]}`` a query, nearest first. A row is not its own
-        neighbor. Rows of zeros have no direction: they are nobody's neighbors and have none.
+        One ``{"name", "before": [{"name", "cosine"}], "after": [...]}`` a query, nearest first; by another similarity
+        its name stands for "cosine". A row is not its own neighbor. By cosine rows of zeros, which have no direction,
+        are nobody's neighbors and have none.
 
     """
-    sides = [_nearest(x, queries, k) for x in (before, after)]
+    sides = [_nearest(x, queries, k, similarity) for x in (before, after)]
     return [
-        {"name": names[query], "before": _named(names, first), "after": _named(names, second)}
+        {
+            "name": names[query],
+            "before": _named(names, first, similarity),
+            "after": _named(names, second, similarity),
+        }
         for query, first, second in zip(queries.tolist(), *sides, strict=True)
     ]
 
 
-def neighbours_data(cloud: Cloud, names: Sequence[str] | None, seed: int) -> dict[str, Any] | None:
+def neighbours_data(
+    cloud: Cloud, names: Sequence[str] | None, seed: int, similarity: Similarity = Similarity.COSINE
+) -> dict[str, Any] | None:
     """Return the neighbors of a report: of some named rows as they are, and less mean and top components.
 
     Args:
         cloud: the points; neighbors are sought among ``cloud.pairs``, on which All-but-the-Top is fitted too.
         names: of the rows of ``cloud.pairs``; None where they have none.
         seed: draws the rows that are looked up.
+        similarity: by which rows are near.
 
     Returns:
         As ``FigureData`` has "neighbours"; None without names, with fewer than two rows that have a direction, or
@@ -81,8 +97,11 @@ def neighbours_data(cloud: Cloud, names: Sequence[str] | None, seed: int) -> dic
         after = fit(REPORT_METHOD, x, **parameters).apply(x)
     except ValueError:
         return None
-    of = named_neighbours(own, x, after, queries)
-    return {"k": K, "rows": len(x), "method": REPORT_METHOD, "parameters": parameters, "of": of}
+    if similarity is not Similarity.COSINE:
+        x, after = x * cloud.unit, after * cloud.unit
+    of = named_neighbours(own, x, after, queries, similarity=similarity)
+    told = {"k": K, "rows": len(x), "method": REPORT_METHOD, "parameters": parameters, "of": of}
+    return told | {"similarity": similarity.value}
 
 
 def report_parameters(d: int) -> dict[str, Any]:
@@ -109,25 +128,46 @@ def first_named(names: Sequence[str], x: Tensor, order: Tensor, most: int) -> Te
     return torch.tensor(list(chosen.values()), dtype=torch.int64)
 
 
-def _nearest(x: Tensor, queries: Tensor, k: int) -> list[list[tuple[int, float]]]:
-    """Rows and cosines of the k nearest to each query."""
-    unit = directions(x)
+def _prepared(x: Tensor, similarity: Similarity) -> Tensor:
+    """Return rows [n, d] as ``_nearness`` takes them."""
+    return directions(x) if similarity is Similarity.COSINE else x.double()
+
+
+def _nearness(queries: Tensor, x: Tensor, similarity: Similarity) -> Tensor:
+    """Return how near rows [n, d] are to queries [q, d], both ``_prepared``: [q, n], the greater the nearer."""
+    if similarity is Similarity.EUCLIDEAN:
+        return -torch.cdist(queries, x, compute_mode="donot_use_mm_for_euclid_dist")
+    return queries @ x.T
+
+
+def _shown(nearness: Tensor, similarity: Similarity) -> list[Any]:
+    """Return the cosines, products or distances that a list shows."""
+    if similarity is Similarity.EUCLIDEAN:
+        nearness = -nearness
+    shown: list[Any] = (nearness.clamp(max=1) if similarity is Similarity.COSINE else nearness).tolist()
+    return shown
+
+
+def _nearest(x: Tensor, queries: Tensor, k: int, similarity: Similarity) -> list[list[tuple[int, float]]]:
+    """Return rows and what is shown of the k nearest to each query."""
+    prepared = _prepared(x, similarity)
     found = []
     for rows in torch.split(queries, BLOCK_ROWS):
-        cosines = unit[rows] @ unit.T
-        cosines[torch.arange(len(rows)), rows] = torch.nan
-        # Of rows of zeros, which are 0 / 0 by now, and of the query itself.
-        cosines = cosines.nan_to_num(-torch.inf)
-        values, nearest = cosines.topk(min(k, len(x)), dim=1)
-        found += [
-            [(row, cosine) for row, cosine in zip(*pair, strict=True) if cosine > -torch.inf]
-            for pair in zip(nearest.tolist(), values.clamp(max=1).tolist(), strict=True)
-        ]
+        near = _nearness(prepared[rows], prepared, similarity)
+        near[torch.arange(len(rows)), rows] = torch.nan
+        # Of rows of zeros, whose cosines are 0 / 0 by now, and of the query itself.
+        near = near.nan_to_num(-torch.inf)
+        values, nearest = near.topk(min(k, len(x)), dim=1)
+        there = (values > -torch.inf).sum(1).tolist()
+        told = zip(nearest.tolist(), _shown(values, similarity), there, strict=True)
+        found += [list(zip(at[:count], shown[:count], strict=True)) for at, shown, count in told]
     return found
 
 
-def _named(names: Sequence[str], nearest: list[tuple[int, float]]) -> list[dict[str, Any]]:
-    return [{"name": names[row], "cosine": cosine} for row, cosine in nearest]
+def _named(
+    names: Sequence[str] | dict[int, str], nearest: list[tuple[int, float]], similarity: Similarity
+) -> list[dict[str, Any]]:
+    return [{"name": names[row], similarity.value: shown} for row, shown in nearest]
 
 
 def look_up(lookup_id: str, settings: Settings, device: str) -> Sequence[Job]:
@@ -137,34 +177,40 @@ def look_up(lookup_id: str, settings: Settings, device: str) -> Sequence[Job]:
 
 def _look_up(asked: ResultJob[Lookup]) -> None:
     asked.check(current=asked.row.is_of(asked.embedding))
-    results = _neighbours(open_embedding(asked.embedding, asked.settings), asked.row.name)
+    matrix = open_embedding(asked.embedding, asked.settings)
+    if asked.row.is_text_of(asked.embedding):
+        vector = encode_alike(asked.row.name, asked.embedding.provenance or {}, asked.settings)
+        results = _near_text(matrix, asked.row.name, vector)
+    else:
+        results = _neighbours(matrix, asked.row.name)
     with asked.sessions.begin() as session:
         asked.fill(session, results=results)
 
 
 class Nearest:
-    """The k rows nearest by cosine to one row, of rows that are seen block by block."""
+    """The k rows nearest to one row, of rows that are seen block by block."""
 
-    def __init__(self, query: Tensor, place: int, k: int) -> None:
-        self._query = directions(query[None])[0]
+    def __init__(self, query: Tensor, place: int, k: int, similarity: Similarity = Similarity.COSINE) -> None:
+        self._query = _prepared(query[None], similarity)
         self._place = place
-        self._cosines = torch.empty(0, dtype=self._query.dtype)
+        self._nearness = torch.empty(0, dtype=self._query.dtype)
         self._places = np.empty(0, np.int64)
         self._k = k
+        self._similarity = similarity
 
     def update(self, x: Tensor, places: NDArray[np.int64]) -> None:
-        """See rows [m, d] and their places in the file [m]; rows of zeros have no direction and are passed over."""
-        cosines = directions(x) @ self._query
-        cosines[torch.from_numpy(places == self._place)] = torch.nan
-        cosines = torch.cat([self._cosines, cosines.nan_to_num(-torch.inf)])
-        values, order = cosines.topk(min(self._k, len(cosines)))
+        """See rows [m, d] and their places in the file [m]; by cosine rows of zeros are passed over."""
+        near = _nearness(self._query, _prepared(x, self._similarity), self._similarity)[0]
+        near[torch.from_numpy(places == self._place)] = torch.nan
+        near = torch.cat([self._nearness, near.nan_to_num(-torch.inf)])
+        values, order = near.topk(min(self._k, len(near)))
         there = values > -torch.inf
-        self._cosines = values[there]
+        self._nearness = values[there]
         self._places = np.concatenate([self._places, places])[order[there].numpy()]
 
     def found(self) -> list[tuple[int, float]]:
-        """Return places and cosines, nearest first."""
-        return list(zip(self._places.tolist(), self._cosines.clamp(max=1).tolist(), strict=True))
+        """Return places and cosines, products or distances, nearest first."""
+        return list(zip(self._places.tolist(), _shown(self._nearness, self._similarity), strict=True))
 
 
 def find_name(names: Iterable[str], wanted: str) -> int | None:
@@ -184,25 +230,63 @@ def _neighbours(matrix: Matrix, wanted: str) -> dict[str, Any]:
     place = None if annotation is None else find_name(matrix.contents.values(annotation), wanted)
     if place is None:
         raise InvalidError(f"No row is named {wanted!r}.")
-    query, parameters = _vector(matrix, place, wanted), report_parameters(matrix.d)
-    fitted = _fitted(matrix, parameters)
-    sides = [Nearest(query, place, K), Nearest(fitted.apply(query[None])[0], place, K)]
+    query = _vector(matrix, place, wanted)
+    if matrix.selection.lists_by is Similarity.COSINE and not query.any():
+        raise InvalidError(f"The row named {wanted!r} holds zeros alone, so it has no direction.")
+    rows, sides = _nearest_of_all(matrix, query, place)
+    names = _names_of(matrix, {place, *(row for side in sides for row, _ in side)})
+    before, after = (_named(names, side, matrix.selection.lists_by) for side in sides)
+    return _results(matrix, rows, place, {"name": names[place], "before": before, "after": after})
+
+
+def _near_text(matrix: Matrix, text: str, vector: Tensor) -> dict[str, Any]:
+    """What ``Lookup.results`` holds of a text."""
+    if len(vector) != matrix.d:
+        raise InvalidError(f"The rows have {matrix.d:,} dimensions, the text {len(vector):,}. Encode the texts again.")
+    if not vector.any():
+        raise InvalidError("The text is encoded as zeros alone, so it has no direction.")
+    rows, sides = _nearest_of_all(matrix, vector, NO_ROW)
+    names = _names_of(matrix, {row for side in sides for row, _ in side})
+    before, after = (
+        [
+            told | {"row": row}
+            for told, (row, _) in zip(_named(names, side, matrix.selection.lists_by), side, strict=True)
+        ]
+        for side in sides
+    )
+    return _results(matrix, rows, None, {"name": text, "before": before, "after": after})
+
+
+def _nearest_of_all(matrix: Matrix, query: Tensor, place: int) -> tuple[int, list[list[tuple[int, float]]]]:
+    """Return how many rows were searched, and the nearest to a vector, as the rows are and after the report's method.
+
+    ``place`` is the row that is not its own neighbor, ``NO_ROW`` of a vector that is none.
+    """
+    fitted = _fitted(matrix, report_parameters(matrix.d))
+    sides = [Nearest(one, place, K, matrix.selection.lists_by) for one in (query, fitted.apply(query[None])[0])]
     n = 0
     for kept, places, _ in kept_rows(matrix):
         n += len(kept)
         for side, x in zip(sides, (kept, fitted.apply(kept)), strict=True):
             side.update(x, places)
-    nearest = [side.found() for side in sides]
-    shown = sorted({place, *(row for side in nearest for row, _ in side)})
-    names = dict(zip(shown, values_of(matrix, annotation, torch.tensor(shown)) or [], strict=True))
-    before, after = ([{"name": names[row], "cosine": cosine} for row, cosine in side] for side in nearest)
+    return n, [side.found() for side in sides]
+
+
+def _names_of(matrix: Matrix, rows: set[int]) -> dict[int, str]:
+    shown = sorted(rows)
+    names = values_of(matrix, matrix.selection.names, torch.tensor(shown))
+    return dict(zip(shown, names or [], strict=True))
+
+
+def _results(matrix: Matrix, rows: int, place: int | None, found: dict[str, Any]) -> dict[str, Any]:
     return {
         "k": K,
-        "rows": n,
+        "similarity": matrix.selection.lists_by.value,
+        "rows": rows,
         "row": place,
         "method": REPORT_METHOD,
-        "parameters": parameters,
-        "of": [{"name": names[place], "before": before, "after": after}],
+        "parameters": report_parameters(matrix.d),
+        "of": [found],
     }
 
 
@@ -219,7 +303,5 @@ def _vector(matrix: Matrix, place: int, name: str) -> Tensor:
     for kept, places, _ in kept_rows(matrix):
         if len(found := np.flatnonzero(places == place)):
             vector: Tensor = kept[int(found[0])].clone()
-            if not vector.any():
-                raise InvalidError(f"The row named {name!r} holds zeros alone, so it has no direction.")
             return vector
     raise InvalidError(f"The row named {name!r} holds NaN or infinity, so it has no neighbors.")

@@ -25,10 +25,12 @@ from app.db.point_map import (
     SectionType,
 )
 from isoscope.files.matrix import Matrix
+from isotropy.catalog import Similarity
 from isotropy.cloud import NEIGHBOURS, Cloud
 from isotropy.neighbours import equal_rows
 from isotropy.point_map import PointMap
 from isotropy.projection import NAME_CHARACTERS, frequent_labels
+from isotropy.similarity import dissimilarities
 from workers.embeddings.map_columns import KeptColumn, kept_columns
 
 SectionName = Literal["xy", "norm", "row", "label"]
@@ -88,9 +90,10 @@ class _Near:
     neighbors: NDArray[np.uint32]
     """[m, k]."""
     distances: NDArray[np.float32]
-    """[m, k], in the unit of the map."""
+    """[m, k], as ``MapNeighbors`` has them; NaN of points without neighbors, whose ``neighbors`` are none."""
     occurrences: NDArray[np.int64]
     """[m]."""
+    similarity: Similarity
 
     @classmethod
     def of(cls, cloud: Cloud, rows: NDArray[np.int64], unit: float) -> _Near | None:
@@ -103,18 +106,22 @@ class _Near:
         k = min(NEIGHBOURS, near.indices.shape[1])
         if k == 0:
             return None
-        distinct, own = np.unique(equal_rows(cloud.pairs).numpy(), return_inverse=True)
+        distinct, equal = cloud.of_pairs.distinct.numpy(), equal_rows(cloud.pairs).numpy()
+        # By cosine rows of zeros are none of the distinct: their place is behind them.
+        at = np.searchsorted(distinct, equal)
+        own = np.where(distinct[np.minimum(at, len(distinct) - 1)] == equal, at, len(distinct))
         points = _points_of(cloud.rows[: len(cloud.pairs)].numpy(), rows)
         indices = near.indices[:, :k]
-        occurrences = indices.flatten().bincount(minlength=len(distinct))
-        first = np.full(len(distinct), NO_POINT)
+        occurrences = np.bincount(indices.numpy().ravel(), minlength=len(distinct) + 1)
+        first = np.full(len(distinct) + 1, NO_POINT)
         np.minimum.at(first, own, points)
-        neighbors = first[indices.numpy()]
+        neighbors = np.vstack([first[indices.numpy()], np.full(k, NO_POINT)])
         order = points.argsort(kind="stable")
         order = order[points[order] != NO_POINT]
         at = own[order]
-        distances = (near.distances[:, :k] * (cloud.unit / unit)).numpy().astype(np.float32)
-        return cls(points[order], neighbors[at].astype(np.uint32), distances[at], occurrences.numpy()[at])
+        far = dissimilarities(near.first(k), cloud.similarity, cloud.d, cloud.unit / unit).numpy()
+        distances = np.vstack([far, np.full(k, np.nan)]).astype(np.float32)
+        return cls(points[order], neighbors[at].astype(np.uint32), distances[at], occurrences[at], cloud.similarity)
 
     def hubness(self, n: int) -> KeptColumn:
         """The occurrences of n points, NaN of those that were not looked at."""
@@ -130,7 +137,9 @@ class _Near:
             "distance": self.distances.ravel(),
         }
         sections, files[MAP_NEIGHBORS] = _joined(numbers)
-        return MapNeighbors(k=self.neighbors.shape[1], rows=len(self.points), sections=sections)
+        return MapNeighbors(
+            k=self.neighbors.shape[1], rows=len(self.points), sections=sections, similarity=self.similarity
+        )
 
 
 def _points_of(places: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:

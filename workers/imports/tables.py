@@ -25,6 +25,7 @@ from app.db.models import (
     RunFigure,
     RunPredictions,
     RunStatus,
+    RunTag,
     SealedScore,
     Split,
     Step,
@@ -92,9 +93,12 @@ class Table(NamedTuple):
             yield batch
 
 
+OF_TABLES_OF_THEIR_OWN = ("timeline", "tags")
+
+
 def run_columns(run: RunRecord, target: Target) -> dict[str, Any]:
     """Return the columns of a run; one that had not ended is cancelled here, and says so."""
-    columns = {name: getattr(run, name) for name in RunRecord.model_fields if name != "timeline"}
+    columns = {name: getattr(run, name) for name in RunRecord.model_fields if name not in OF_TABLES_OF_THEIR_OWN}
     columns |= {"id": target.run_id(run.id), "experiment_id": target.experiment_id}
     columns["model"] = run.config.model
     columns["learning"] = run.results.learning if run.results else None
@@ -122,6 +126,17 @@ def attempt_columns(attempted: tuple[str, AttemptRecord], target: Target) -> dic
     if attempt.ended_at is None:
         columns |= {"ended_at": attempt.started_at, "outcome": AttemptOutcome.CANCELLED}
     return columns
+
+
+def tags_of(archive: Archive) -> Iterator[tuple[str, str]]:
+    """Yield the id of each run and its tags, one at a time."""
+    return ((run.id, tag) for run in archive.runs() for tag in run.tags)
+
+
+def tag_columns(tagged: tuple[str, str], target: Target) -> dict[str, Any]:
+    """Return the columns of a tag."""
+    run_id, tag = tagged
+    return {"run_id": target.run_id(run_id), "tag": tag}
 
 
 def predictions_of(split: Split, archive: Archive) -> Iterator[tuple[str, Predictions]]:
@@ -153,9 +168,11 @@ def opening_columns(opened: tuple[str, OpeningRecord], target: Target) -> dict[s
 
 
 ATTEMPTS = "attempts in runs.jsonl"
+TAGS = "tags in runs.jsonl"
 TABLES = (
     Table(RUNS, Archive.runs, Run, run_columns, 50),
     Table(ATTEMPTS, attempts_of, Attempt, attempt_columns, 500),
+    Table(TAGS, tags_of, RunTag, tag_columns, 500),
     Table(STEPS, Archive.steps, Step, columns_of_run, 5000),
     Table(RUN_FIGURES, Archive.run_figures, RunFigure, columns_of_run, 50),
     *(

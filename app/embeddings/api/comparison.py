@@ -23,11 +23,13 @@ class DifferenceOut(Row):
     se: Annotated[float | None, Field(description="Standard error; null where there is no interval.")]
     low: Annotated[float | None, Field(description="Lower end of the 95% interval, by Student's t over the blocks.")]
     high: Annotated[float | None, Field(description="Upper end of the 95% interval.")]
-    excludes_zero: Annotated[bool | None, Field(description="Whether the interval does; null where there is none.")]
-    paired: Annotated[bool, Field(description="Whether the error is that of the same rows in both.")]
+    excludes_zero: Annotated[
+        bool | None, Field(description="Whether the interval excludes 0; null without an interval.")
+    ]
+    paired: Annotated[bool, Field(description="Whether the difference is paired by row.")]
     n: Annotated[
         int | None,
-        Field(description="Rows of either that the difference was taken from, where fewer than all; else null."),
+        Field(description="Rows of each that the difference is from, if fewer than all; else null."),
     ]
     reason: Annotated[str, Field(description="Why there is no interval; else empty.")]
 
@@ -89,11 +91,11 @@ class AlignmentOut(BaseModel):
     """An embedding beside the baseline."""
 
     embedding_id: str
-    rows_by: Annotated[RowsBy, Field(description="How the same rows were found.")]
+    rows_by: Annotated[RowsBy, Field(description="How rows were matched.")]
     status: Annotated[ResultStatus | None, Field(description="Null where nobody asked yet.")]
     error: str | None
     shared: Annotated[int | None, Field(description="Rows that both have.")]
-    rows: Annotated[int | None, Field(description="Rows of these that were compared.")]
+    rows: Annotated[int | None, Field(description="Number of matched rows that were compared.")]
     values: list[AlignmentValueOut]
 
 

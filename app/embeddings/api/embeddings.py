@@ -28,8 +28,10 @@ from app.embeddings.library import MAX_QUERY_CHARACTERS, Search, Sort, find_embe
 from app.embeddings.service import Incoming
 from app.web.dependencies import TOTAL, ContextDep, Limit, Offset, Row
 from app.web.responses import BINARY, DOCUMENTED, attachment, file_of
+from isoscope.core.errors import InvalidError
 from isoscope.files.selection import Selection
 from isoscope.files.upload_formats import Role, listed
+from isotropy.catalog import Similarity
 
 
 def safetensors_of(file: SafetensorsFile) -> StreamingResponse:
@@ -70,7 +72,7 @@ class EmbeddingListed(EmbeddingSummary):
     """An embedding in the library, with the numbers that it can be sorted by."""
 
     isoscore_unbiased: Annotated[float | None, Field(description="Bias-corrected: of the population.")]
-    isoscore: Annotated[float | None, Field(description="Of these rows: low unless n is many times d.")]
+    isoscore: Annotated[float | None, Field(description="IsoScore of these rows: biased low unless n is many times d.")]
     mean_cosine: float | None
 
 
@@ -89,10 +91,10 @@ class EmbeddingOut(EmbeddingSummary):
     notes: str
     provenance: Annotated[
         dict[str, Any] | None,
-        Field(description="How it was made here, in words and numbers that repeat it; null for an upload."),
+        Field(description="How it was made here, with everything needed to repeat it; null for an upload."),
     ]
-    source_id: Annotated[str | None, Field(description="The embedding that it was made of, while there is one.")]
-    encoding_id: Annotated[str | None, Field(description="The encoding that it is a layer of.")]
+    source_id: Annotated[str | None, Field(description="The embedding it was made from, if it still exists.")]
+    encoding_id: Annotated[str | None, Field(description="The encoding whose layer it is.")]
     layer: Annotated[int | None, Field(description="0 is the embedding layer.")]
     pooling: Pooling | None
     files: list[FileOut]
@@ -134,20 +136,34 @@ class ZetaCurveOut(BaseModel):
 
 
 class LookupOut(Row):
-    """The nearest neighbors of a row among all rows; results are null until there are any."""
+    """The nearest neighbors of a row or a text among all rows; results are null until there are any."""
 
-    name: str
+    name: Annotated[str, Field(description="The name or the text that was asked for.")]
     status: ResultStatus
     error: str | None
     results: dict[str, Any] | None
 
 
 class LookupRequest(BaseModel):
-    """The name of a row; where none is spelled so, the first that differs by case alone is found."""
+    """The name of a row; where none is spelled so, the first that differs by case alone is found. Or a new text."""
 
     model_config = ConfigDict(extra="forbid")
 
-    name: str
+    name: str | None = None
+    text: Annotated[
+        str | None, Field(description="Encoded as the rows were, by the same model; of an embedding that was encoded.")
+    ] = None
+
+    @property
+    def asked(self) -> tuple[str, bool]:
+        """The name or the text, and whether it is the text."""
+        return _one_of(self.name, self.text)
+
+
+def _one_of(name: str | None, text: str | None) -> tuple[str, bool]:
+    if (name is None) == (text is None):
+        raise InvalidError("Give either the name of a row or a text.", "name")
+    return (name, False) if name is not None else (text or "", True)
 
 
 class ZetaCurveRequest(BaseModel):
@@ -164,7 +180,10 @@ router = APIRouter(prefix="/embeddings", tags=["embeddings"])
 def _search(
     q: Annotated[
         str,
-        Query(max_length=MAX_QUERY_CHARACTERS, description="Words, each part of a name, file name, note or tag."),
+        Query(
+            max_length=MAX_QUERY_CHARACTERS,
+            description="Words to find in names, file names, notes and tags. All must match.",
+        ),
     ] = "",
     tag: Annotated[str, Query(max_length=MAX_QUERY_CHARACTERS)] = "",
     origin: EmbeddingOrigin | None = None,
@@ -246,9 +265,9 @@ def select_embedding(
 
 
 @router.post("/{embedding_id}/commit", response_model=EmbeddingOut)
-def commit_embedding(context: ContextDep, embedding_id: str) -> Embedding:
-    """Measure a draft."""
-    return service.commit_embedding(context, embedding_id)
+def commit_embedding(context: ContextDep, embedding_id: str, similarity: Similarity | None = None) -> Embedding:
+    """Measure a draft; `similarity` is by which neighbors are near, where the selection's is not meant."""
+    return service.commit_embedding(context, embedding_id, similarity)
 
 
 @router.delete("/{embedding_id}", status_code=204)
@@ -294,15 +313,17 @@ def request_zeta_curve(context: ContextDep, embedding_id: str, request: ZetaCurv
 
 
 @router.get("/{embedding_id}/neighbors", response_model=LookupOut)
-def show_lookup(context: ContextDep, embedding_id: str, name: str) -> Lookup:
-    """The nearest rows to the row of a name, among all rows, once it was looked up."""
-    return lookups.get_lookup(context, embedding_id, name)
+def show_lookup(context: ContextDep, embedding_id: str, name: str | None = None, text: str | None = None) -> Lookup:
+    """The nearest rows to the row of a name or to a text, among all rows, once it was looked up."""
+    asked, by_text = _one_of(name, text)
+    return lookups.get_lookup(context, embedding_id, asked, by_text=by_text)
 
 
 @router.post("/{embedding_id}/neighbors", status_code=202, response_model=LookupOut)
 def request_lookup(context: ContextDep, embedding_id: str, request: LookupRequest) -> Lookup:
-    """Look a row up by its name: a worker finds its nearest rows among all, before and after the report's method."""
-    return lookups.request_lookup(context, embedding_id, request.name)
+    """Look up a row by name, or a text: a worker finds the nearest rows among all, as they are and after a method."""
+    asked, by_text = request.asked
+    return lookups.request_lookup(context, embedding_id, asked, by_text=by_text)
 
 
 @router.get("/{embedding_id}/files/{position}", **DOCUMENTED)

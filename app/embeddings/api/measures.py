@@ -30,10 +30,10 @@ class FindingOut(BaseModel):
     title: str
     evidence: str
     rows: Annotated[list[int], Field(description="Rows of the file, from 0; the first 100.")]
-    row_count: Annotated[int, Field(description="How many rows there are in all.")]
+    row_count: Annotated[int, Field(description="Total number of rows.")]
     names: Annotated[list[str] | None, Field(description="The names of `rows`; null where rows have none.")]
     dimensions: Annotated[list[int], Field(description="Dimensions, from 0; the first 100.")] = []
-    dimension_count: Annotated[int, Field(description="How many dimensions there are in all.")] = 0
+    dimension_count: Annotated[int, Field(description="Total number of dimensions.")] = 0
     dimension_names: Annotated[
         list[str] | None, Field(description="The names of `dimensions`; null where dimensions have none.")
     ] = None
@@ -51,7 +51,7 @@ class MeasureOut(Row):
     value: Annotated[
         str,
         Field(
-            description="Which number it is in a report, where a measure is more than one or has settings; else empty."
+            description="Which value of the report it is, if the measure has several values or settings; else empty."
         ),
     ]
     whole: Annotated[bool, Field(description="Whether that number counts something.")]
@@ -64,21 +64,23 @@ class MeasureOut(Row):
     error: Annotated[
         Error,
         Field(
-            description="What the standard error is of: an estimate of the population's value; the spread between "
-            "samples of as many rows, which does not cover the bias; or there is none."
+            description="What the standard error describes: the error of an estimate of the population's value, or the "
+            "spread between samples of this size, which does not cover the bias. Or none."
         ),
     ]
-    bias: Annotated[str, Field(description="How the number of rows moves the value; else empty.")]
-    corrected: Annotated[str, Field(description="Slug of the form to read wherever the rows are a sample; else empty.")]
-    compared: Annotated[Compared, Field(description="Between which embeddings a difference has an interval.")]
-    shown_in: Annotated[list[Place], Field(description="What shows it beside the table of all measures.")]
+    bias: Annotated[str, Field(description="How the number of rows biases the value; else empty.")]
+    corrected: Annotated[
+        str, Field(description="Slug of the corrected form, to read where the rows are a sample; else empty.")
+    ]
+    compared: Annotated[Compared, Field(description="Which embeddings can be compared with an interval.")]
+    shown_in: Annotated[list[Place], Field(description="Where it is shown besides the table of all measures.")]
 
 
 Slug = Annotated[
     str,
     WithJsonSchema(
         {
-            "description": "A slug of `/api/measures`; an embedding that another version measured may have others.",
+            "description": "Slug of a measure of `/api/measures`. Another version may have measured others.",
             "anyOf": [{"type": "string", "enum": list(MEASURES)}, {"type": "string"}],
         }
     ),

@@ -16,7 +16,7 @@ class TrashedOut(Row):
     """An embedding in the trash."""
 
     embedding: EmbeddingSummary
-    frees_bytes: Annotated[int, Field(description="What purging it alone would free.")]
+    frees_bytes: Annotated[int, Field(description="Bytes that deleting it alone would free.")]
 
 
 class TrashOut(Row):
@@ -25,7 +25,7 @@ class TrashOut(Row):
     rows: list[TrashedOut]
     total: Annotated[int, Field(description="Rows on all pages.")]
     frees_bytes: Annotated[
-        int, Field(description="What purging all would free; more than the sum where two need the same file.")
+        int, Field(description="Bytes that deleting all would free. More than the sum if two share a file.")
     ]
 
 

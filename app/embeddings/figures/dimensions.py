@@ -75,7 +75,7 @@ def _table(overlay: Overlay) -> Table:
 
 def _name_outliers(outliers: list[int]) -> str:
     if not outliers:
-        return "No outlier rule flags a dimension."
+        return "No rule flags a dimension as an outlier."
     named = ", ".join(str(i) for i in outliers[:MAX_NAMED])
     more = f" and {count(len(outliers) - MAX_NAMED)} more" if len(outliers) > MAX_NAMED else ""
     found = plural(len(outliers), "dimension")

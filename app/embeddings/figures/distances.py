@@ -19,7 +19,7 @@ MOST_BARS = 150
 
 def barcode(overlay: Overlay) -> Figure:
     """The bars from the longest to the shortest, the prominent ones colored."""
-    outline = "" if _few(overlay) else " Drawn is their outline, the ranks on a logarithmic axis."
+    outline = "" if _few(overlay) else " Only their outline is drawn, with ranks on a logarithmic axis."
     return Figure(
         slug="barcode",
         title="Barcode in dimension 0",
@@ -49,7 +49,11 @@ def _describe(one: Series) -> str:
 
 
 def _marks(overlay: Overlay) -> str:
-    return " Marked: the prominent ones. They do not count groups." if any(map(_prominent, overlay.series)) else ""
+    return (
+        " Prominent bars are marked. Their number is not the number of groups."
+        if any(map(_prominent, overlay.series))
+        else ""
+    )
 
 
 def _few(overlay: Overlay) -> bool:

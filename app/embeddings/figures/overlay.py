@@ -29,7 +29,7 @@ class Subject:
 
 
 UNEXPLAINED = "This has no value here."
-UNMEASURED = "This was not measured of it."
+UNMEASURED = "Not measured for this embedding."
 VALUE_ONLY = "Only its value is stored."
 LONGEST_NAME = 28
 

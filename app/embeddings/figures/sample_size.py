@@ -52,8 +52,8 @@ def sample_size(overlay: Overlay) -> Figure:
         slug=SAMPLE_SIZE,
         title="How many rows it takes",
         caption=f"Mean of {overlay.each(_draws)}, fewer where rows run out, and one standard deviation either side "
-        f"where there are several. {what}; dashed, the score of all rows ({overlay.each(_say_full)}). If a line is "
-        f"still rising, you need more rows.",
+        f"where there are several. {what}; dashed, the score of all rows ({overlay.each(_say_full)}). If a line "
+        f"still rises or falls, you need more rows.",
         table=_table(overlay),
         draw=partial(_draw_sample_sizes, overlay),
     )
@@ -212,7 +212,7 @@ def zeta_curve(lines: Sequence[ZetaLine], chosen: ZetaLine, zeta: float, source:
         caption=(
             "IsoScore★ of (1 − ζ) Σₓ + ζ Σₛ. ζ = 0 uses only your rows, ζ = 1 only the shrinkage covariance: "
             f"{source}. "
-            "Colored: the rows chosen above. Gray: other numbers of rows, sampled with a fixed seed."
+            "Colored: the rows chosen above. Gray: random samples of other sizes, with a fixed seed."
             + "".join(f" Of {plural(line.rows, 'row')} it is undefined: {line.reason}" for line in lines if line.reason)
         ),
         table=Table(

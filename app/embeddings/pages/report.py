@@ -20,6 +20,7 @@ from app.embeddings.readings import table_of
 from app.embeddings.report import ReportDep, ReportQuery, report_figures, report_of
 from app.embeddings.selections import create_selection, left_out_by
 from app.embeddings.service import commit_embedding, get_embedding, select_embedding, tasks_lost
+from app.embeddings.similarity import CHOICES
 from app.embeddings.zeta_curves import request_zeta_curve
 from app.figures.figure import Figure
 from app.web.dependencies import ContextDep
@@ -29,6 +30,7 @@ from app.web.templating import data_url, inlined, templates
 from isoscope.core.errors import InvalidError, NotFoundError
 from isoscope.files.selection import Selection
 from isoscope.files.text import Quoting
+from isotropy.catalog import Similarity
 
 description_router = descriptions.description_router(EMBEDDINGS)
 
@@ -50,6 +52,7 @@ def read_selection(
     groups: Annotated[str, Form()] = "",
     transpose: Annotated[bool, Form()] = False,
     quoting: Annotated[Quoting | Literal[""], Form()] = "",
+    similarity: Annotated[Similarity | Literal[""], Form()] = "",
     every_column: Annotated[bool, Form()] = False,
 ) -> Selection:
     """What the form says is to be read; ``every_column`` takes all columns of numbers for the vectors."""
@@ -63,6 +66,7 @@ def read_selection(
         groups=groups or None,
         transpose=transpose,
         quoting=quoting or None,
+        similarity=similarity or None,
     )
     return selection if embedding.selection is None else selection.without_as(embedding.selection)
 
@@ -125,6 +129,7 @@ def _embedding_page(
         "embedding": embedding,
         "problem": problem,
         "choice": _choice(refused, embedding),
+        "similarity_choices": CHOICES,
         "known_tags": known_tags(context),
         "layer": get_place(context, embedding),
         "is_npy": is_npy(embedding),
@@ -238,7 +243,16 @@ def select_without(context: ContextDep, embedding_id: str, finding: Annotated[st
 
 
 @report_router.post("/neighbors")
-def look_up(context: ContextDep, embedding_id: str, name: Annotated[str, Form()]) -> Response:
-    """Have a row looked up by its name among all rows, and go to where its neighbors appear."""
+def look_up(
+    context: ContextDep,
+    embedding_id: str,
+    name: Annotated[str, Form()] = "",
+    text: Annotated[str, Form()] = "",
+    tab: Annotated[Literal["map", "neighbors"], Form()] = "neighbors",
+) -> Response:
+    """Have a row looked up by its name, or the rows nearest to a text, and go to where the neighbors appear."""
+    if text:
+        request_lookup(context, embedding_id, text, by_text=True)
+        return see(f"/embeddings/{embedding_id}?{urlencode({'tab': tab, 'text': text})}#near-text")
     request_lookup(context, embedding_id, name)
     return see(f"/embeddings/{embedding_id}?{urlencode({'name': name})}#neighbours")

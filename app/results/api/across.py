@@ -64,7 +64,7 @@ class RunTableOut(BaseModel):
     columns: list[ColumnOut]
     rows: list[GroupOut]
     notes: Annotated[
-        list[str], Field(description="What was left out, and in which settings runs behind one mean differ.")
+        list[str], Field(description="What was left out, and in which settings the runs behind a mean differ.")
     ]
 
 
@@ -75,7 +75,7 @@ class ConclusionOfRunsOut(BaseModel):
     total: Annotated[int, Field(description="Runs that the search finds.")]
     groups: Annotated[list[str], Field(description="Settings that distinguish groups, besides regularizer and λ.")]
     on: Annotated[str, Field(description="Data set and metric; empty if no run matches.")]
-    measured: Annotated[dict[str, str], Field(description="All that `on` can be, in words.")]
+    measured: Annotated[dict[str, str], Field(description="All values of `on`, in words.")]
     cautions: Annotated[list[str], Field(description="Caveats of comparing these runs.")]
     conclusion: ConclusionOut
 
@@ -92,7 +92,7 @@ class DifferingOut(BaseModel):
     """A setting in which some of the runs differ."""
 
     field: str
-    values: Annotated[list[list[str]], Field(description="In the order of `sides`: the values of its runs.")]
+    values: Annotated[list[list[str]], Field(description="Values of the runs, in the order of `sides`.")]
 
 
 class EqualOut(BaseModel):
@@ -108,7 +108,7 @@ class SettingsOut(BaseModel):
     runs: Annotated[int, Field(description="Runs that were read, at most 1,000, those of the newest experiments.")]
     total: Annotated[int, Field(description="Runs that the search finds.")]
     sides: list[SideOut]
-    left_out: Annotated[int, Field(description="Experiments beyond the first eight, which have no side.")]
+    left_out: Annotated[int, Field(description="Experiments beyond the first eight, which are not shown.")]
     differing: list[DifferingOut]
     equal: list[EqualOut]
 

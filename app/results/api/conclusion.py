@@ -19,12 +19,12 @@ class RelationOut(Row):
     spearman: float | None = Field(
         validation_alias="value", description="Rank correlation over settings, adjusted for seeds."
     )
-    p: float | None = Field(description="Two-sided, by permutations of the values of lambda.")
-    lambdas: list[int] = Field(description="Values of lambda that change places, of each method, model and data set.")
+    p: float | None = Field(description="Two-sided p, by permuting the values of lambda.")
+    lambdas: list[int] = Field(description="Values of lambda that are permuted, for each method, model and data set.")
     settings: int
     permutations: int = Field(description="How many; 0 where there is no p.")
-    exact: bool = Field(description="All permutations there are; else drawn by a fixed seed.")
-    smallest_p: float | None = Field(description="What no p of so few values of lambda can fall below.")
+    exact: bool = Field(description="Whether all permutations were used; else they are drawn with a fixed seed.")
+    smallest_p: float | None = Field(description="Smallest p that this many values of lambda can reach.")
     reason: str | None = Field(description="Why a value or its p is missing.")
 
 
@@ -32,11 +32,11 @@ class SettingEffectOut(Row):
     """Whether settings differ in performance at all."""
 
     f: float | None
-    degrees: tuple[int, int] = Field(description="Of freedom: of settings and of the rest.")
+    degrees: tuple[int, int] = Field(description="Degrees of freedom: of settings, and of the residual.")
     p: float | None = Field(description="By permutations of performance within each seed.")
     permutations: int
     exact: bool
-    smallest_p: float | None = Field(description="What no p of so few runs can fall below.")
+    smallest_p: float | None = Field(description="Smallest p that this many runs can reach.")
     settings: int
     seeds: int
     reason: str | None
@@ -47,7 +47,7 @@ class ExactTestOut(BaseModel):
 
     p: float = Field(description="Two-sided.")
     p_holm: float = Field(description="Corrected by Holm for all settings.")
-    smallest_p: float = Field(description="What so few seeds cannot fall below, before the correction.")
+    smallest_p: float = Field(description="Smallest p that this many seeds can reach, before the correction.")
     seeds_needed: int | None = Field(
         description="Number of seeds with which p_holm could reach 0.05; null if none suffices."
     )
@@ -83,13 +83,13 @@ class DifferenceOut(BaseModel):
     zeta: float | None
     verdict: Verdict
     estimate: float = Field(description="Mean difference in performance.")
-    low: float | None = Field(description="End of the 95% interval, which holds for all comparisons at once.")
+    low: float | None = Field(description="End of the 95% interval, simultaneous over all comparisons.")
     high: float | None
     p: float | None = Field(description="Two-sided, of this setting alone.")
     p_adjusted: float | None = Field(description="At most 0.05 exactly where the interval leaves out 0.")
     comparisons: int = Field(description="Settings that p and interval are adjusted for, by Bonferroni.")
     method: Literal["seeds and rows", "seeds"] = Field(
-        description="What the error is of: two-way random effects of seeds and rows, or the paired t-test over seeds."
+        description="Model of the error: two-way random effects of seeds and rows, or the paired t-test over seeds."
     )
     degrees: float | None = Field(description="Of freedom, of Student's t.")
     seeds: list[int]
@@ -97,7 +97,7 @@ class DifferenceOut(BaseModel):
     rows_only: RowsOnlyOut | None
     needed: NeededOut | None
     exact_test: ExactTestOut
-    quote: str = Field(description="The number to report, with its sample.")
+    quote: str = Field(description="The number to report, with its sample size.")
 
     @classmethod
     def from_result(cls, found: Comparison) -> "DifferenceOut":
@@ -152,12 +152,13 @@ class TestsOut(BaseModel):
 
     relation: RelationOut
     direction: Verdict | None = Field(
-        description="What more isotropic settings do, where p is at most 0.05 and no curve peaks at lambda = 0."
+        description="Whether more isotropic settings perform better or worse, if p is at most 0.05 and no curve peaks "
+        "at lambda = 0."
     )
     effect: SettingEffectOut
     peaks: list[PeakOut] = Field(description="Methods whose performance is lower on both sides of lambda = 0.")
     differences: list[DifferenceOut]
-    smallest_p_holm: float | None = Field(description="What no p of the exact test, corrected, can fall below.")
+    smallest_p_holm: float | None = Field(description="Smallest corrected p that the exact test can reach.")
 
     @classmethod
     def tests(cls, found: Evidence) -> "TestsOut":
@@ -187,10 +188,12 @@ class ConclusionOut(TestsOut):
     diverged: list[FlaggedOut]
     without: TestsOut | None = Field(description="The tests without runs that learned nothing or diverged.")
     pooled: PooledOut | None
-    sentences: list[str] = Field(description="Findings, what they generalize to, and the number to report.")
+    sentences: list[str] = Field(
+        description="The conclusion: findings, what they generalize to, and the number to report."
+    )
     methods: list[str] = Field(description="Method and assumptions.")
     notes: list[str] = Field(description="What was left out or could not be compared.")
-    cautions: list[str] = Field(description="What speaks against reading more into the numbers.")
+    cautions: list[str] = Field(description="Caveats.")
 
     @classmethod
     def from_conclusion(cls, conclusion: Conclusion) -> "ConclusionOut":

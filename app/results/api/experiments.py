@@ -75,7 +75,7 @@ class ExperimentSummary(ExperimentHead):
     dataset: str = Field(description="Name of its data set.")
     total: int = Field(description="Runs it has.")
     counts: dict[RunStatus, int] = Field(description="Runs in each state.")
-    performance: ExtentOut = Field(description="By the metric of the configuration.")
+    performance: ExtentOut = Field(description="In the metric of the configuration.")
 
 
 router = APIRouter(prefix="/experiments", tags=["experiments"])

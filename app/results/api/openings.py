@@ -66,8 +66,8 @@ class TestSplitOut(BaseModel):
 
     state: Literal["none", "sealed", "opened"]
     metric: str
-    n: int | None = Field(description="Test rows; null until a run has scored them.")
-    rows_sha256: str | None = Field(description="Names the test rows whatever their order or file format.")
+    n: int | None = Field(description="Number of test rows; null until a run has scored them.")
+    rows_sha256: str | None = Field(description="Hash of the test rows, whatever their order or file format.")
     scored_runs: int
     opened_on_rows: int = Field(description="Choices opened on these test rows so far, in any experiment.")
     settings: list[ChoiceOut] = Field(description="Settings that can be chosen; a run is chosen by its id.")

@@ -43,14 +43,14 @@ class RunSummary(RunState):
     performance_reason: str | None
     isoscore_star: float | None
     isoscore_star_reason: str | None
-    finished_at: datetime | None = Field(description="When work on it came to rest: at its end, or at a pause.")
-    seconds: float | None = Field(description="How long it was worked on since it last began at step 0.")
+    finished_at: datetime | None = Field(description="When it ended or was paused.")
+    seconds: float | None = Field(description="Seconds of work since it last started at step 0.")
 
 
 class RunOfExperiment(RunSummary):
     """A run in its experiment."""
 
-    setting: dict[str, Any] = Field(description="Its value of every field of the experiment's grid.")
+    setting: dict[str, Any] = Field(description="Its value for every field of the experiment's grid.")
     learned_nothing: str | None = Field(
         None,
         description="Why the run learned nothing: it is not better than the trivial predictor, or predicts the same "
@@ -83,7 +83,7 @@ class AttemptOut(Row):
     worker: str
     started_at: datetime
     ended_at: datetime | None = Field(description="Null while running. For a lost worker: its last heartbeat.")
-    seconds: float = Field(description="How long it worked, whatever was done to the machine's clock.")
+    seconds: float = Field(description="Seconds it worked, by a monotonic clock.")
     outcome: AttemptOutcome | None
     detail: str | None = Field(description="The signal, exit code or error it ended with.")
     first_step: int | None = Field(description="Step it resumed from, 0 from the start; null if it never trained.")
@@ -113,17 +113,17 @@ class ScriptRunOut(Row):
     experiment_id: str
     status: RunStatus
     phase_done: int = Field(description="The last step that was logged.")
-    phase_total: int | None = Field(description="Steps in all, where the script has said it.")
+    phase_total: int | None = Field(description="Total steps, if the script has said so.")
 
 
 class PredictionOut(BaseModel):
     """What a run predicted for one validation row."""
 
     row: int = Field(description="Position in the validation rows, from 0.")
-    reference: int | float | str | None = Field(description="Right class or number; null for answers.")
+    reference: int | float | str | None = Field(description="True class or number; null for answers.")
     predicted: int | float | str = Field(description="Predicted class, number or answer.")
-    exact_match: float | None = Field(description="Of an answer: 1 if it is exactly right, else 0.")
-    f1: float | None = Field(description="Of an answer: F1 of its words.")
+    exact_match: float | None = Field(description="For answers: 1 if it matches exactly, else 0.")
+    f1: float | None = Field(description="For answers: F1 of its words.")
 
 
 class ActivationOut(BaseModel):
@@ -142,7 +142,7 @@ class RunFound(RunOfExperiment):
     dataset_id: str
     dataset: str = Field(description="Name of its data set.")
     model: str
-    metric: str = Field(description="What its performance is measured by.")
+    metric: str = Field(description="Metric of its performance.")
     tags: list[str]
 
 

@@ -60,7 +60,8 @@ Another Isoscope reads this file whole: Experiments, Import; or
 
 manifest.json      format, version, time, and the SHA-256 and size of every other file
 experiment.json    name, settings that all runs share, values that they differ in, data set with its files' hashes
-runs.jsonl         a run a line: settings, status, times, performance and IsoScore*, results, environment, notes, log
+runs.jsonl         a run a line: settings, status, times, performance and IsoScore*, results, environment, notes, tags,
+                   log
 steps.jsonl        a logged step a line, none left out: run, step, task_loss, penalty, and measures by layer
 run_figures.jsonl  what figures of a run show that no other file holds, such as its activation by dimension
 predictions.jsonl  predictions of runs by validation row, up to 5,000 rows a line; positions are from 0

@@ -82,7 +82,7 @@ class Archive:
         runs = self._check_runs(experiment)
         total = len(runs) + self._check_steps(runs) + self._check_run_figures(runs)
         total += self._check_predictions(experiment, runs) + self._check_sealed(runs)
-        total += sum(len(run.timeline) for run in self.runs()) + len(list(self.openings()))
+        total += sum(len(run.timeline) + len(run.tags) for run in self.runs()) + len(list(self.openings()))
         members = self.manifest.members
         # Empty is as good as missing: what an earlier version exported is the same experiment.
         told = [*ROWS, *(name for name in LATER_ROWS if name in members and members[name].bytes)]

@@ -17,7 +17,16 @@ from pydantic import (
 
 from app.db.config import RunConfig, TrainingConfig, renamed
 from app.db.hub_tasks import HubName
-from app.db.models import AttemptOutcome, DatasetOrigin, ExperimentOrigin, FailureCause, RunStatus, Split
+from app.db.models import (
+    MAX_TAG_CHARACTERS,
+    MAX_TAGS,
+    AttemptOutcome,
+    DatasetOrigin,
+    ExperimentOrigin,
+    FailureCause,
+    RunStatus,
+    Split,
+)
 from app.db.options.regularization import Zeta
 from app.db.reported_config import MAX_SETTINGS, ReportedConfig, ReportedRunConfig, Scalar, Word
 from app.db.run_results import MAX_LAYERS, LayerValues, Learning, Measure, Reason, RunResults
@@ -25,6 +34,7 @@ from app.db.study import Search
 from app.db.types import Count, Number
 from app.results.logged_config import MAX_FIELDS
 from app.training.grid_expansion import Grid
+from isoscope.core.formatting import one_line
 from isoscope.files.columns import Column
 from isoscope.files.division import Division
 from isoscope.files.text import Quoting
@@ -41,6 +51,12 @@ def _of_our_time(moment: datetime) -> datetime:
     return moment
 
 
+def _in_one_line(tag: str) -> str:
+    if tag != one_line(tag):
+        raise ValueError("expected a tag in one line, without blanks around it")
+    return tag
+
+
 def _in_its_order(grid: Any, check: ValidatorFunctionWrapHandler) -> Any:
     """Fields of a grid stay in the order in which they were given: it is that of the columns of every table."""
     checked = check(grid)
@@ -52,6 +68,9 @@ Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 SplitName = Annotated[str, Field(pattern="^(train|validation|test)$")]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Filename = Annotated[str, Field(min_length=1, max_length=255)]
+Tag = Annotated[
+    str, Field(min_length=1, max_length=MAX_TAG_CHARACTERS, pattern=r"^[^,]*$"), AfterValidator(_in_one_line)
+]
 Text = Annotated[str, Field(max_length=1_000_000)]
 Answer = Annotated[str, Field(max_length=1_000_000)]
 Moment = Annotated[AwareDatetime, AfterValidator(_of_our_time)]
@@ -159,8 +178,16 @@ class RunRecord(Record):
     isoscore_star_reason: Reason | None
     results: RunResults | None
     notes: list[Reason] = Field(max_length=1000)
+    tags: list[Tag] = Field([], max_length=MAX_TAGS)
     log: Text | None
     environment: dict[str, Any] | None
+
+    @field_validator("tags")
+    @classmethod
+    def _each_tag_once(cls, tags: list[str]) -> list[str]:
+        if len({tag.lower() for tag in tags}) < len(tags):
+            raise ValueError("expected each tag of a run once, whatever its case")
+        return tags
 
     @field_validator("timeline")
     @classmethod

@@ -73,7 +73,7 @@ class Conclusion:
 
     @property
     def cautions(self) -> list[str]:
-        """What speaks against reading more into the numbers."""
+        """What limits the conclusion."""
         return cautions(self.evidence, self.sweep)
 
 

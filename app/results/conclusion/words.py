@@ -29,7 +29,7 @@ def headline(found: Evidence) -> str:
             f"performance: {relation_numbers(measured)}."
         )
     if measured.p is None:
-        return f"No relation can be tested: {relation_numbers(measured)}. {measured.reason}"
+        return f"The relation cannot be tested: {relation_numbers(measured)}. {measured.reason}"
     if found.direction is not None:
         where = "" if measured.positive == (measured.value > 0) else ", compared at the same λ"
         return f"The more isotropic a setting, the {found.direction} it does{where}: {relation_numbers(measured)}."

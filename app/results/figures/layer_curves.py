@@ -85,7 +85,7 @@ def late_anisotropy(sweep: Sweep, looks: Mapping[str, Looks], sample: str = "") 
         if found
         else to_come(
             sweep.runs,
-            "The averages appear when the first run has ended.",
+            "Averages appear when the first run has ended.",
             "No run measured anisotropy during training.",
         ),
     )  # fmt: skip

@@ -77,7 +77,7 @@ def _profiles_caption(sweep: Sweep, lines: Mapping[Setting, Profile]) -> str:
         return f"Mean of each dimension{band} {rows}."
     seeds = how_many([one.seeds for one in lines.values()])
     spread = band if len(lines) <= MOST_BANDS else ""
-    below = "" if spread else " The numbers have the standard deviations."
+    below = "" if spread else " The table has the standard deviations."
     return f"Mean of each dimension{spread} {rows}; averaged over seeds ({seeds}).{below}"
 
 

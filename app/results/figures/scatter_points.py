@@ -125,7 +125,15 @@ class Scatter:
 
     def value(self, quantity: Quantity, run: Run) -> float | None:
         """What a run has of something measured."""
-        return quantity.reading(run, self.readings or {}).value
+        if quantity.key not in self._values:
+            readings = self.readings or {}
+            self._values[quantity.key] = {one: quantity.reading(one, readings).value for one in self.sweep.runs}
+        return self._values[quantity.key][run]
+
+    @cached_property
+    def _values(self) -> dict[str, dict[Run, float | None]]:
+        """What was read of all runs, once of each, as points, ranges and captions ask for it again."""
+        return {}
 
     @cached_property
     def trivial(self) -> Trivial:

@@ -56,8 +56,8 @@ def pareto(trials: Sequence[Trial], metric: str) -> Figure:
     return Figure(
         slug="pareto",
         title="Front of isotropy and performance",
-        caption=f"Means over seeds of {plural(len(placed), 'trial')}, the baseline among them as a diamond. Filled are "
-        f"the {len(front)} that no other exceeds in one without falling behind in the other; the steps join them.",
+        caption=f"Each point is a trial, averaged over seeds ({len(placed)} in all; diamond: baseline). Filled points, "
+        f"joined by the line, are Pareto-optimal ({len(front)}).",
         table=Table([*COLUMNS, "isoscore_star", "performance", "on_the_front"], rows),
         draw=partial(_draw_front, placed, front, SCALES[metric]),
         empty=None if placed else NOT_YET,

@@ -15,6 +15,7 @@ from app.results.labels import SCALES, WATCHED, is_of_texts, title_of, weights
 from app.results.run_data import count_predictions, get_model, get_predictions
 from app.results.run_page import (
     RUN_FIGURES,
+    ByLayer,
     MeasureQuery,
     configuration,
     details_of,
@@ -59,11 +60,11 @@ TRAINING, LAYERS, RESULTS = Tab("training", "Training"), Tab("layers", "Layers")
 LOG, SETTINGS = Tab("log", "Log"), Tab("settings", "Settings")
 
 
-def _tabs(run: Run, predicted: int | None) -> list[Tab]:
+def _tabs(run: Run, by_layer: list[ByLayer], predicted: int | None) -> list[Tab]:
     """The parts of a run's page that have something to show."""
     filled = {
         TRAINING: True,
-        LAYERS: bool(layer_table(run.results) or protocols_of(run.results)),
+        LAYERS: bool(by_layer or protocols_of(run.results)),
         RESULTS: bool(run.results or predicted or run.model_sha256),
         LOG: bool(run.log or run.timeline),
         SETTINGS: True,
@@ -92,8 +93,8 @@ def _run_page(
     run = get_run(context, run_id)
     config = run.config
     measure = measure if measure in WATCHED else WATCHED[0]
-    predicted = count_predictions(context, run_id)
-    tabs = _tabs(run, predicted)
+    predicted, by_layer = count_predictions(context, run_id), layer_table(run.results)
+    tabs = _tabs(run, by_layer, predicted)
     tab = chosen_tab(tabs, tab, LOG.slug if run.status is RunStatus.FAILED and LOG in tabs else "")
     shown = {
         "run": run,
@@ -107,7 +108,7 @@ def _run_page(
         "measure": measure,
         "of_texts": is_of_texts(measure),
         "watched": {slug: title_of(slug) for slug in WATCHED},
-        "by_layer": layer_table(run.results),
+        "by_layer": by_layer,
         "trivial": trivial_score(run),
         "predicted": predicted,
         "details": details_of(run.results),

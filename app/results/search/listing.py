@@ -70,15 +70,25 @@ def list_runs(
 ) -> Page:
     """Runs ``offset`` to ``offset + limit`` of those that are searched for, whatever the query's page."""
     wanted = wanted_runs(query.q, experiment_id)
-    rows = _runs().where(*wanted).order_by(*_order(query)).limit(limit).offset(offset)
-    counted = select(func.count(Run.id)).join(Run.experiment).join(Experiment.dataset).where(*wanted)
-    with context.sessions() as session:
-        return Page(list(session.scalars(rows)), session.scalar(counted) or 0)
+    rows = _runs().options(selectinload(Run.tags)).where(*wanted).order_by(*_order(query)).limit(limit).offset(offset)
+    return _read(context, rows, wanted)
 
 
 def matching(context: Context, q: str, *, most: int = MOST) -> Page:
-    """All runs that are searched for, for a figure or a table of groups; the newest where there are more than most."""
-    return list_runs(context, RunQuery(q), limit=most)
+    """All runs that are searched for, for a figure or a table of groups; the newest where there are more than most.
+
+    They come without their tags.
+    """
+    wanted = wanted_runs(q)
+    rows = _runs().options(raiseload(Run.tags)).where(*wanted).order_by(*RUNS_NEWEST_FIRST).limit(most)
+    return _read(context, rows, wanted)
+
+
+def _read(context: Context, rows: Select[Run], wanted: Collection[Condition]) -> Page:
+    # Rows, not ids: these are in no index with the rest, and to read them takes the rows, which are wide.
+    counted = select(func.count()).select_from(Run).join(Run.experiment).join(Experiment.dataset).where(*wanted)
+    with context.sessions() as session:
+        return Page(list(session.scalars(rows)), session.scalar(counted) or 0)
 
 
 def wanted_runs(q: str, experiment_id: str | None = None) -> list[Condition]:
@@ -89,8 +99,7 @@ def wanted_runs(q: str, experiment_id: str | None = None) -> list[Condition]:
 def _runs() -> Select[Run]:
     # Read once each, not again in every row of a run of theirs.
     with_experiment = selectinload(Run.experiment).joinedload(Experiment.dataset)
-    read = with_experiment, selectinload(Run.tags), *IN_A_LIST
-    return select(Run).join(Run.experiment).join(Experiment.dataset).options(*read)
+    return select(Run).join(Run.experiment).join(Experiment.dataset).options(with_experiment, *IN_A_LIST)
 
 
 def _order(query: RunQuery) -> tuple[ColumnElement[Any], ...]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import zip_longest
 from math import fsum, hypot, sqrt
+from operator import itemgetter
 from statistics import fmean
 
 from app.core.student import quantile
@@ -77,10 +78,14 @@ def _deviation(values: Sequence[float]) -> float:
 
 def by_seed(measured: Iterable[tuple[int, float]]) -> dict[int, float]:
     """One value for each seed, from the least seed: the mean of its runs, so that a seed counts once."""
+    in_order = sorted(measured, key=itemgetter(0))
+    once = dict(in_order)  # as most seeds ran
+    if len(once) == len(in_order):
+        return once
     gathered: dict[int, list[float]] = {}
-    for seed, value in measured:
+    for seed, value in in_order:
         gathered.setdefault(seed, []).append(value)
-    return {seed: fmean(gathered[seed]) for seed in sorted(gathered)}
+    return {seed: fmean(values) for seed, values in gathered.items()}
 
 
 Row = tuple[int, Sequence[float | None]]

@@ -126,7 +126,7 @@ def setting_effect(runs: tuple[Scored, ...]) -> SettingEffect:
     laid_out = [one for one in blocks if one is not None]
     degrees = sum(one.basis.shape[1] for one in laid_out), sum(one.rest for one in laid_out)
     if degrees[1] < 1 or degrees[0] < 1:
-        reason = "This takes two settings, each run with the same two seeds."
+        reason = "To test whether settings differ, finish two settings with the same two seeds."
         return SettingEffect(None, degrees, None, 0, True, None, settings, seeds, reason)
     values = np.concatenate([one.values for one in laid_out])
     total = float(values @ values)

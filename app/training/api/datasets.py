@@ -29,14 +29,14 @@ class DatasetOut(Row):
     id: str
     name: str
     origin: DatasetOrigin
-    hub_name: HubName | None = Field(description="The task of the Hub; null for an upload.")
+    hub_name: HubName | None = Field(description="Name of the Hub's task; null for an upload.")
     train_filename: str | None
     validation_filename: str | None
     test_filename: str | None
     n_train: int | None
     n_validation: int | None
     n_test: int | None = Field(description="Null without a test split; else every run is scored on it, sealed.")
-    division: Division | None = Field(description="How the rows of one file were divided; null where not.")
+    division: Division | None = Field(description="How one file was split; null if it was not.")
     columns: list[Column]
     quoting: dict[str, Quoting] | None = Field(
         description="How quotes are read in the .tsv files that have any, by split. Null for data sets uploaded before "
@@ -44,7 +44,7 @@ class DatasetOut(Row):
     )
     created_at: datetime
 
-    @computed_field(description="Task that fits the columns; null if none does.")  # type: ignore[prop-decorator]
+    @computed_field(description="Task that fits the columns; null if none.")  # type: ignore[prop-decorator]
     @property
     def proposal(self) -> TaskProposal | None:
         """The likeliest task."""
@@ -108,17 +108,19 @@ def create_dataset(
     context: ContextDep,
     train: Annotated[UploadFile, File(description=listed_rows())],
     validation: Annotated[
-        UploadFile | None, File(description="The same columns, other rows; left out only with `split_column`.")
+        UploadFile | None, File(description="Same columns as the train file. Optional only with `split_column`.")
     ] = None,
-    test: Annotated[UploadFile | None, File(description="The same columns with labels; its scores are sealed.")] = None,
+    test: Annotated[
+        UploadFile | None, File(description="Same columns, with labels. Its scores stay sealed until opened.")
+    ] = None,
     name: Annotated[str | None, Form(max_length=200)] = None,
     split_column: Annotated[str, Form(description="Column of the train file that names the split of each row.")] = "",
-    split_train: Annotated[str, Form(description="Its values of train rows, with commas between.")] = "train",
+    split_train: Annotated[str, Form(description="Values of train rows, separated by commas.")] = "train",
     split_validation: Annotated[str, Form(description="Its values of validation rows.")] = "validation",
-    split_test: Annotated[
-        str, Form(description="Its values of test rows; left out: `test`, where there are any.")
-    ] = "",
-    test_fraction: Annotated[float | None, Form(description="Of train rows to draw for testing; at most 0.5.")] = None,
+    split_test: Annotated[str, Form(description="Values of test rows. Default: `test`, if any.")] = "",
+    test_fraction: Annotated[
+        float | None, Form(description="Fraction of train rows to draw for testing, at most 0.5.")
+    ] = None,
     split_seed: Annotated[int, Form(description="Of the draw.")] = 0,
     quoting: Annotated[
         Quoting | None,

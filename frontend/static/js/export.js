@@ -1,4 +1,4 @@
-// A plot as a file: under its title, on white, in the page's fonts, at a size that fits a paper's column.
+// A plot as a file: under its title, on white, in the page's faces, at a size that fits a paper's column.
 
 const WIDTH = 860;
 const HEIGHT = 520;
@@ -8,14 +8,13 @@ const SVG = "http://www.w3.org/2000/svg";
 const TITLE = { height: 36, x: 8, y: 24, size: 16 };
 
 export async function exportPlot({ data, layout }, format, name, title) {
-  const scale = format === "png" ? PNG_SCALE : 1;
   const plot = await Plotly.toImage(
     { data, layout: { ...layout, paper_bgcolor: "white", plot_bgcolor: "white" } },
-    { format, width: WIDTH, height: HEIGHT, scale },
+    { format: "svg", width: WIDTH, height: HEIGHT },
   );
-  const { color, family } = layout.template.layout.font;
+  const picture = titled(plot, title, layout.template.layout.font, await faces());
   const link = document.createElement("a");
-  link.href = await (format === "png" ? titledPng : titledSvg)(plot, title, color, family);
+  link.href = format === "png" ? await painted(picture) : picture;
   link.download = `${name}.${format}`;
   link.click();
 }
@@ -68,35 +67,50 @@ function typeset(layout, size) {
   return whole;
 }
 
-// Not plotly's own title: a legend of several rows would lie on it.
-async function titledPng(plot, title, color, family) {
-  const picture = new Image();
-  picture.src = plot;
-  await picture.decode();
-  const canvas = document.createElement("canvas");
-  canvas.width = picture.width;
-  canvas.height = picture.height + TITLE.height * PNG_SCALE;
-  const pen = canvas.getContext("2d");
-  pen.fillStyle = "white";
-  pen.fillRect(0, 0, canvas.width, canvas.height);
-  pen.drawImage(picture, 0, TITLE.height * PNG_SCALE);
-  pen.fillStyle = color;
-  pen.font = `600 ${TITLE.size * PNG_SCALE}px ${family}`;
-  pen.fillText(title, TITLE.x * PNG_SCALE, TITLE.y * PNG_SCALE);
-  return canvas.toDataURL("image/png");
-}
-
-// Put together as text: to parse it would apply its style attributes, which the policy of pages forbids.
-function titledSvg(plot, title, color, family) {
+// Not plotly's own title: a legend of several rows would lie on it. Put together as text: to parse it would apply its
+// style attributes, which the policy of pages forbids.
+function titled(plot, title, { color, family }, faces) {
   const source = decodeURIComponent(plot.slice(plot.indexOf(",") + 1));
   const height = HEIGHT + TITLE.height;
   const whole = `<svg xmlns="${SVG}" width="${WIDTH}" height="${height}" viewBox="0 0 ${WIDTH} ${height}">
+<defs><style>${faces}</style></defs>
 <rect width="${WIDTH}" height="${height}" fill="white"/>
 <text x="${TITLE.x}" y="${TITLE.y}" fill="${escaped(color)}" font-family="${escaped(family)}" font-size="${TITLE.size}"
   font-weight="600">${escaped(title)}</text>
 <g transform="translate(0 ${TITLE.height})">${source}</g>
 </svg>`;
   return `data:image/svg+xml,${encodeURIComponent(whole)}`;
+}
+
+// The faces of the page, each with its file inside: a picture can ask for none.
+async function faces() {
+  const rules = [...document.styleSheets].flatMap(({ cssRules, href }) =>
+    [...cssRules].filter((rule) => rule instanceof CSSFontFaceRule).map(({ cssText }) => ({ cssText, href })),
+  );
+  const inside = rules.map(async ({ cssText, href }) => {
+    const [, address] = cssText.match(/url\("(.+?)"\)/);
+    return cssText.replace(address, await dataUrl(new URL(address, href ?? document.baseURI)));
+  });
+  return (await Promise.all(inside)).join("\n");
+}
+
+async function dataUrl(address) {
+  if (address.protocol === "data:") return address.href;
+  const reader = new FileReader();
+  reader.readAsDataURL(await (await fetch(address)).blob());
+  await new Promise((resolve) => (reader.onload = resolve));
+  return reader.result;
+}
+
+async function painted(source) {
+  const picture = new Image();
+  picture.src = source;
+  await picture.decode();
+  const canvas = document.createElement("canvas");
+  canvas.width = WIDTH * PNG_SCALE;
+  canvas.height = (HEIGHT + TITLE.height) * PNG_SCALE;
+  canvas.getContext("2d").drawImage(picture, 0, 0, canvas.width, canvas.height);
+  return canvas.toDataURL("image/png");
 }
 
 function escaped(text) {

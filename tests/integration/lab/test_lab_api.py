@@ -84,6 +84,7 @@ def test_a_new_embedding_is_made_measured_and_downloaded(client, work, base, tri
         "groups": None,
         "transpose": False,
         "quoting": None,
+        "similarity": None,
         "without_rows": [],
         "without_dimensions": [],
     }

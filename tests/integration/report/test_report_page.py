@@ -106,15 +106,15 @@ def test_neighbours_are_shown_of_the_named_row_before_and_after(client, context,
         return text_of(type("", (), {"text": whole.partition('id="neighbours"')[2].partition("</section>")[0]}))
 
     first = section()
-    assert "among 400 rows: as the vectors are, and after All-but-the-Top, D 1" in first
-    assert "Nearest to word1 ; 1 of 2 are still among the nearest after; in bold stands what is new." in first
+    assert "among 400 rows, before and after All-but-the-Top, D 1" in first
+    assert "Nearest to word1 by cosine; 1 of 2 are still among the nearest after; new ones are bold." in first
     assert "1 word1 one 0.750 word1 two 0.250 2 word1 two 0.500 word1 three , new −0.125" in first
     named = client.get(f"/embeddings/{measured}", params={"name": HOSTILE}).text
     assert "Nearest to <strong>&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;</strong>" in named
     assert HOSTILE not in named
     unknown = section("&name=nobody")
     assert "nobody is not among the suggested names. Search all rows" in unknown
-    assert "Nearest to word1 ;" in unknown
+    assert "Nearest to word1 by cosine;" in unknown
 
 
 def test_a_figure_has_a_page_with_its_numbers_and_the_report_takes_them_from_there(client, measured):

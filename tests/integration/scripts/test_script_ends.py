@@ -34,7 +34,7 @@ def test_a_finished_run_shows_what_its_script_gave_and_says_what_it_did_not(clie
     told = client.get(f"/api/runs/{run['id']}").json()
     assert (told["performance"], told["isoscore_star"], told["finished_at"] is None) == (0.8, 0.3, False)
     page = " ".join(every_tab(client, f"/runs/{run['id']}").text.split())
-    assert "as a script of its own logged it" in page
+    assert "as its script logged them" in page
     assert "0 to 1 at a ζ that its script does not say" in page
     assert "is undefined in layer 2: all equal" in page
     assert "<dt>minutes</dt><dd>3</dd>" in page

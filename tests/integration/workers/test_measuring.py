@@ -117,7 +117,7 @@ class TestInspecting:
         chosen = {"vectors": "array", "transpose": True}
         look = inspecting._look
 
-        def chosen_anew_meanwhile(*arguments):
+        def chosen_anew_meanwhile(*arguments, **options):
             with sessions.begin() as session:
                 session.get(Embedding, embedding_id).selection = chosen
             if ending == "of an error":
@@ -269,12 +269,12 @@ class TestMeasuring:
         chosen = {"vectors": "array", "transpose": True}
         read_cloud = cloud.read_cloud
 
-        def chosen_anew_meanwhile(*arguments):
+        def chosen_anew_meanwhile(*arguments, **options):
             with sessions.begin() as session:
                 session.get(Embedding, embedding_id).selection = chosen
             if ending == "of an error":
                 raise InvalidError("The former choice cannot be measured.")
-            return read_cloud(*arguments)
+            return read_cloud(*arguments, **options)
 
         monkeypatch.setattr(measuring, "read_cloud", chosen_anew_meanwhile)
         assert measure_embedding(embedding_id, settings, "cpu") == ()

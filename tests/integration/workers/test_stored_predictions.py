@@ -130,12 +130,16 @@ def test_several_processes_store_what_one_would(make_run, finished):
     assert run.results.metrics["accuracy"] == accuracy_score(found.reference, found.predicted)
 
 
-def test_a_training_that_diverges_is_told_and_learned_nothing(make_run, finished):
-    """A learning rate of 1 with a lambda of a million: it ends as any other."""
-    run, found = finished(make_run(learning_rate=1, lam=1e6, epochs=3))
+def test_a_training_that_diverges_is_told(make_run, finished):
+    """A learning rate of 1 with a lambda of a million: it ends as any other, where depends on the processor."""
+    run, _ = finished(make_run(learning_rate=1, lam=1e6, epochs=3))
     assert run.results.divergence.loss > 2 * run.results.divergence.start
     assert diverged(run).startswith("Training diverged: its task loss ended at ")
     assert diverged(run) in run.notes
+
+
+def test_a_training_that_moves_no_weight_learned_nothing(make_run, finished):
+    run, found = finished(make_run(learning_rate=1e-9, lam=0, epochs=1))
     assert found.constant is not None
     assert learned_nothing(run) == f"Every validation row was predicted as “{found.constant}”."
 

@@ -42,6 +42,6 @@ def test_many_outliers_are_counted_rather_than_all_named():
     assert "and 12 more" in figure.caption
 
 
-@pytest.mark.parametrize(("outliers", "says"), [([], "No outlier rule flags"), (PROFILE["outliers"], "Marked: 1")])
+@pytest.mark.parametrize(("outliers", "says"), [([], "No rule flags a dimension"), (PROFILE["outliers"], "Marked: 1")])
 def test_a_profile_says_whether_it_is_quiet(outliers, says):
     assert says in activation(outliers=outliers).caption

@@ -28,7 +28,7 @@ def test_seeds_are_averaged_and_settings_overlaid_without_bands():
     assert [(trace.name, list(trace.y)) for trace in figure.draw().data] == [("λ = 0", [1.5]), ("λ = 1", [5.0])]
     assert figure.table.columns[1:3] == ["mean: λ = 0", "standard_deviation: λ = 0"]
     assert list(figure.table.rows) == [[0, 1.5, pytest.approx(sqrt(2.5)), 5.0, 1.0]]
-    assert "n = 30 validation rows; averaged over seeds (n = 1 to 2). The numbers" in figure.caption
+    assert "n = 30 validation rows; averaged over seeds (n = 1 to 2). The table" in figure.caption
 
 
 def test_models_of_unequal_width_stand_beside_each_other():

@@ -175,7 +175,7 @@ def test_the_line_of_twonn_has_the_slope_of_its_fit_and_goes_through_its_points(
 
 
 def test_the_barcode_says_what_its_marks_are_where_there_are_any():
-    said = " Marked: the prominent ones. They do not count groups."
+    said = " Prominent bars are marked. Their number is not the number of groups."
     assert said in figure("barcode").caption
     unmarked = Subject("plain", {"barcode": whole().found["barcode"]})
     assert said not in figure("barcode", unmarked).caption
@@ -303,7 +303,7 @@ def test_who_is_undefined_keeps_its_colour_free(slug):
 
 
 def test_who_was_not_measured_is_named_too():
-    assert "Not drawn: bare: This was not measured of it." in figure("twonn", whole(), Subject("bare", {})).caption
+    assert "Not drawn: bare: Not measured for this embedding." in figure("twonn", whole(), Subject("bare", {})).caption
 
 
 def test_a_figure_that_nobody_has_is_left_out():

@@ -43,7 +43,7 @@ def test_anisotropy_without_its_centred_half_says_why():
 def test_a_sample_of_cosines_is_disclosed_and_no_pair_told_in_words():
     assert "pairs of 2,000 rows of 8,000" in cosines([0, 3, 1], 2000, 0.25, 8000).caption
     assert "all pairs of 2,000 rows" in cosines([0, 3, 1], 2000, 0.25, 2000).caption
-    assert "no pair" in cosines([0, 0, 0], 1, None, 1).empty
+    assert "Fewer than two rows" in cosines([0, 0, 0], 1, None, 1).empty
 
 
 def test_contributions_that_cancel_are_no_shares_of_the_mean_cosine():

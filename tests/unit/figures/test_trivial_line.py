@@ -45,7 +45,7 @@ def test_the_trivial_predictor_is_a_labelled_line_with_its_number_in_the_table(f
     at, across = ("x", "y") if figure_of is method_bars else ("y", "x")
     assert (line[f"{at}0"], line[f"{at}1"], line[f"{across}ref"]) == (0.5, 0.5, "paper")
     assert notes(plot) == ["trivial predictor 0.500"]
-    assert f"The trivial predictor (dashed line) scores 0.500: {PREDICTOR}." in figure.caption
+    assert f"The trivial predictor (dashed line or arrow) scores 0.500: {PREDICTOR}." in figure.caption
     place = figure.table.columns.index("trivial_performance")
     assert {row[place] for row in figure.table.rows} == {0.5}
 

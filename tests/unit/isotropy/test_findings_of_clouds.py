@@ -127,6 +127,25 @@ def test_norms_beyond_heavy_tails_are_named_with_their_rows():
     assert one.rows == list(range(200, 300))
 
 
+def test_the_largest_of_several_clouds_is_not_called_too_few_rows():
+    x = cloud(200, 48)
+    x[:90] += 8 * random(3).normal(size=48).astype(np.float32)
+    found = found_in(x)
+    assert "mixed_clouds" in found
+    assert "too_few_rows" not in found
+
+
+def test_a_finding_of_a_part_says_of_which_in_its_title():
+    x = cloud()
+    x[:, 5] *= 12
+    x += 0.9
+    found = found_in(x)
+    assert found["rogue_dimensions"].title.startswith("1 dimension holds ")
+    assert found["rogue_dimensions"].title.endswith(" of the variance")
+    assert found["common_mean"].title.endswith(" of the energy (47 of 48 dimensions)")
+    assert found["common_mean"].evidence.endswith(" Measured on the 47 of 48 dimensions that no other finding blames.")
+
+
 @pytest.mark.parametrize("shift", [2.0, 8.0])
 def test_rows_of_another_cloud_are_named(shift):
     x = cloud()

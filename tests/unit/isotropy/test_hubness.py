@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from isotropy.hubness import hubness
+from isotropy.hubness import Hub, greatest_hubs, hubness
 from isotropy.neighbours import Neighbours, nearest_neighbours
 from isotropy.score import there_are
 
@@ -103,3 +103,10 @@ def test_points_that_are_all_neighbours_of_each_other_have_no_hubness(n):
 def test_more_neighbours_than_were_searched_are_refused():
     with pytest.raises(ValueError, match="Expected k from 1 to 10, as many neighbors as were searched, got 11"):
         hubness(nearest_neighbours(torch.randn(30, 3), 10))
+
+
+def test_hubs_are_the_points_with_the_most_places_and_of_equals_the_first():
+    found = hubness(among([[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2], [0, 1, 2], [0, 1, 2]]), k=2)
+    assert found.hubs == (Hub(0, 5), Hub(1, 5), Hub(2, 2))
+    assert greatest_hubs(torch.tensor([1, 3, 0, 3, 2]), most=3) == (Hub(1, 3), Hub(3, 3), Hub(4, 2))
+    assert hubness(nearest_neighbours(torch.eye(100), 11)).hubs == ()

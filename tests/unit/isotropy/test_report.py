@@ -67,7 +67,7 @@ def test_lists_are_values_headed_by_the_first(x):
 def test_settings_stand_beside_the_value(x):
     assert found("isoscore_star", x).detail == {"zeta": ZETA, "source": "identity"}
     assert found("uniformity", x).detail == {"t": 2}
-    assert found("levina_bickel", x).detail == {"k": 10}
+    assert found("levina_bickel", x).detail == {"k": 10, "similarity": "euclidean"}
     assert found("alpha_req", x).detail == {"window": (4, 100)}
 
 

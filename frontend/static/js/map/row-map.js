@@ -197,12 +197,14 @@ export class RowMap {
 
   // Rings the row that the page tells of, and its neighbors.
   mark() {
-    const { row, near } = document.querySelector("#map-row")?.dataset ?? {};
-    if (row === undefined) return;
-    const points = [row, ...near.split(" ").filter(Boolean)].map((one) => this.points.point(Number(one)));
-    this.rings = points.map((point, i) => ({ point, strong: i === 0 })).filter(({ point }) => point >= 0);
+    // Without a row, the rows nearest to a text are ringed.
+    const { row, near } = { ...document.querySelector("#near-text")?.dataset, ...document.querySelector("#map-row")?.dataset };
+    if (near === undefined) return;
+    const rows = [...(row === undefined ? [] : [row]), ...near.split(" ").filter(Boolean)];
+    const points = rows.map((one) => this.points.point(Number(one)));
+    this.rings = points.map((point, i) => ({ point, strong: i === 0 && row !== undefined })).filter(({ point }) => point >= 0);
     this.paintOver();
-    if (points[0] >= 0) this.tell(points[0]);
+    if (row !== undefined && points[0] >= 0) this.tell(points[0]);
   }
 
   async tell(point) {

@@ -1,0 +1,75 @@
+"""Qrels that came with an encoding: offered to the tasks of its layers."""
+
+from typing import NamedTuple
+
+from sqlalchemy import select
+
+from app.context import Context
+from app.db.models import Embedding, EmbeddingStatus, Qrels, TaskRun
+from app.db.task import TaskConfig
+from app.embeddings.service import get_embedding
+from app.tasks.service import GroundTruth, create_task
+from isoscope.core.errors import InvalidError
+from isoscope.files.beir import choose_split
+
+
+class KeptQrels(NamedTuple):
+    """The relevant documents of one split, and the queries that belong to an embedding of the corpus."""
+
+    split: str
+    judgments: int
+    file_sha256: str
+    queries_id: str | None
+    """None until the queries are measured."""
+
+
+def list_qrels(context: Context, corpus: Embedding) -> list[KeptQrels]:
+    """Return the splits that came with the texts of an embedding, the usual one first; nothing of other embeddings."""
+    if corpus.encoding_id is None:
+        return []
+    own = select(Qrels).where(Qrels.corpus_id == corpus.encoding_id).order_by(Qrels.place)
+    alike = select(Embedding.id).where(
+        Embedding.layer == corpus.layer,
+        Embedding.pooling == corpus.pooling,
+        Embedding.d == corpus.d,
+        Embedding.status == EmbeddingStatus.READY,
+        Embedding.trashed_at.is_(None),
+    )
+    with context.sessions() as session:
+        return [
+            KeptQrels(
+                one.split,
+                one.judgments,
+                one.file_sha256,
+                session.scalar(alike.where(Embedding.encoding_id == one.queries_id)),
+            )
+            for one in session.scalars(own)
+        ]
+
+
+def create_task_of_split(
+    context: Context,
+    embedding_id: str,
+    config: TaskConfig,
+    split: str,
+    queries_id: str | None = None,
+    *,
+    launch: bool = True,
+) -> TaskRun:
+    """Check a task by the qrels of a split that came with the texts of an embedding; otherwise as ``create_task``.
+
+    Raises:
+        InvalidError: no such qrels came, or their queries are not measured and no others are given.
+
+    """
+    corpus = get_embedding(context, embedding_id)
+    kept = {one.split: one for one in list_qrels(context, corpus)}
+    if not kept:
+        raise InvalidError(f"{corpus.name} came without qrels. Upload a file of relevant documents.", "split")
+    chosen = kept[choose_split(kept, split)]
+    asking = queries_id or chosen.queries_id
+    if asking is None:
+        raise InvalidError("The queries of this data set are not measured yet. Wait for their encoding.", "queries_id")
+    with context.storage.local(chosen.file_sha256).open("rb") as stream:
+        truth = GroundTruth(stream, f"{chosen.split}.jsonl")
+        return create_task(context, embedding_id, config, asking, truth, launch=launch)

@@ -1,0 +1,102 @@
+"""Rows are found by a new text, encoded as they were: through the worker, the API and the pages."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+
+from app.core.settings import Settings
+from app.db.models import Embedding
+from workers.encodings.job import encode_texts
+
+TEXTS = [
+    f"{one} {other} film {number}" for number, one in enumerate(["good", "bad", "dull"]) for other in ("plot", "cast")
+]
+TEXTS += [" ".join(["very"] * (number + 1)) for number in range(40)]
+
+
+@pytest.fixture
+def settings(tmp_path, models_dir, database) -> Settings:
+    return Settings(data_dir=tmp_path / "data", models_dir=models_dir, sample=False, **database)
+
+
+@pytest.fixture
+def encoded(client, settings, work):
+    """Encode the texts; return the id of the last layer, measured."""
+    lines = "\n".join(json.dumps({"text": text}) for text in TEXTS).encode()
+    draft = client.post("/api/encodings", files={"file": ("texts.jsonl", lines)}).json()
+    config = {"model": "tiny-bert", "text_columns": ["text"], "layers": [2], "poolings": ["mean"]}
+    client.post(f"/api/encodings/{draft['id']}/launch", json=config)
+    (job,) = encode_texts(draft["id"], settings, "cpu")
+    work()
+    return job.row_id
+
+
+def test_a_text_is_encoded_as_the_rows_were(client, encoded, work):
+    url = f"/api/embeddings/{encoded}/neighbors"
+    asked = client.post(url, json={"text": TEXTS[3]})
+    assert (asked.status_code, asked.json()["status"]) == (202, "queued")
+    assert work() == 1
+    found = client.get(url, params={"text": TEXTS[3]}).json()
+    assert found["status"] == "ready", found["error"]
+    results = found["results"]
+    before = results["of"][0]["before"]
+    assert (results["row"], results["rows"], results["of"][0]["name"]) == (None, len(TEXTS), TEXTS[3])
+    assert (before[0]["row"], before[0]["name"]) == (3, TEXTS[3])
+    assert before[0]["cosine"] == pytest.approx(1, abs=1e-5), "the very same vector"
+    vectors = np.load(io.BytesIO(client.get(f"/api/embeddings/{encoded}/vectors.npy").content))
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    cosines = unit @ unit[3]
+    assert [one["cosine"] for one in before] == pytest.approx(np.sort(cosines)[::-1][: len(before)], abs=1e-5)
+    page = client.get(f"/embeddings/{encoded}", params={"tab": "map", "text": TEXTS[3]}).text
+    assert f'data-near="{" ".join(str(one["row"]) for one in before)}"' in page
+    assert client.get(url, params={"name": TEXTS[3]}).status_code == 404, "a text is no name"
+
+
+def test_the_form_leads_to_where_the_rows_appear(client, encoded):
+    asked = client.post(f"/embeddings/{encoded}/neighbors", data={"text": "good film", "tab": "map"})
+    assert (asked.status_code, asked.headers["location"]) == (
+        303,
+        f"/embeddings/{encoded}?tab=map&text=good+film#near-text",
+    )
+    page = client.get(f"/embeddings/{encoded}", params={"tab": "neighbors", "text": "good film"}).text
+    assert "A worker is encoding the text" in page
+    assert "tiny-bert, layer 2, mean pooling" in page
+
+
+def test_weights_that_changed_are_told(client, encoded, work, context):
+
+    with context.sessions.begin() as session:
+        embedding = session.get_one(Embedding, encoded)
+        embedding.provenance = {**embedding.provenance, "weights_sha256": {"model.safetensors": "0" * 64}}
+    client.post(f"/api/embeddings/{encoded}/neighbors", json={"text": "good"})
+    work()
+    found = client.get(f"/api/embeddings/{encoded}/neighbors", params={"text": "good"}).json()
+    assert found["status"] == "failed"
+    assert "are not those that encoded these rows" in found["error"]
+
+
+def test_vectors_from_elsewhere_say_why_there_is_no_text(client, work):
+    lines = "\n".join(f"{row},{row * row % 7},w{row}" for row in range(30))
+    files = {"file": ("a.csv", f"x,y,word\n{lines}".encode())}
+    other = client.post("/api/embeddings?commit=auto", files=files).json()["id"]
+    work()
+    refused = client.post(f"/api/embeddings/{other}/neighbors", json={"text": "good"})
+    assert (refused.status_code, refused.json()["field"]) == (422, "text")
+    assert "not encoded here" in refused.json()["detail"]
+    assert "not encoded here" in client.get(f"/embeddings/{other}", params={"tab": "neighbors"}).text
+
+
+@pytest.mark.parametrize("body", [{}, {"name": "a", "text": "b"}])
+def test_a_name_or_a_text_is_asked_for(client, encoded, body):
+    refused = client.post(f"/api/embeddings/{encoded}/neighbors", json=body)
+    assert refused.status_code == 422
+    assert "either the name of a row or a text" in refused.json()["detail"]
+
+
+@pytest.mark.parametrize("text", [" ", "x" * 1001])
+def test_a_text_has_a_length(client, encoded, text):
+    refused = client.post(f"/api/embeddings/{encoded}/neighbors", json={"text": text})
+    assert refused.status_code == 422
+    assert "a text of 1 to 1,000 characters" in refused.json()["detail"]

@@ -1,0 +1,187 @@
+"""BEIR data sets in folders and zip files, honest and hostile."""
+
+import json
+import zipfile
+import zlib
+from pathlib import Path
+
+import pytest
+
+from isoscope.core.beir_layout import folder_paths, is_beir
+from isoscope.core.errors import InvalidError, TooLargeError
+from isoscope.files.beir import choose_split, find_beir, open_beir, unpack
+from isoscope.files.beir_check import describe_beir, read_beir_ids
+from isoscope.files.ground_truth import Judgment, read_qrels
+from isoscope.files.upload import NamedFile
+
+CORPUS = [
+    {"_id": "d1", "title": "Cells", "text": "They divide.", "metadata": {"year": 1}},
+    {"_id": "d2", "title": "", "text": "No title.", "metadata": {}},
+    {"_id": 3, "title": "Only a title", "text": ""},
+]
+QUERIES = [{"_id": "q1", "text": "what divides", "metadata": {}}]
+HEAD = "query-id\tcorpus-id\tscore\n"
+FILES = {
+    "corpus.jsonl": "\n".join(map(json.dumps, CORPUS)),
+    "queries.jsonl": "\n".join(map(json.dumps, QUERIES)),
+    "qrels/dev.tsv": f"{HEAD}q1\td2\t1\n",
+    "qrels/test.tsv": f"{HEAD}q1\td1\t2\nq1\t3\t0\n",
+}
+
+
+def zipped(path: Path, files=None, top="scifact/", **options) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, **options) as archive:
+        for name, text in (FILES if files is None else files).items():
+            archive.writestr(top + name, text)
+    return path
+
+
+def described(path: Path, folder: Path):
+    folder.mkdir()
+    return describe_beir([NamedFile(path, path.name)], folder)
+
+
+def test_a_zip_file_is_read_whatever_folder_it_holds(tmp_path):
+    extra = {"__MACOSX/scifact/corpus.jsonl": "x", "scifact/.qrels/a.tsv": "x", "scifact/readme.md": "x"}
+    path = zipped(tmp_path / "scifact.zip", extra, top="")
+    with zipfile.ZipFile(path, "a") as archive:
+        for name, text in FILES.items():
+            archive.writestr(f"scifact/{name}", text)
+    found = described(path, tmp_path / "made")
+    assert [(one.name, one.judgments) for one in found.splits] == [("test", 2), ("dev", 1)], "test first"
+    assert (found.corpus.n, found.queries.n) == (3, 1)
+    lines = (tmp_path / "made" / "corpus.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == [
+        {"_id": "d1", "text": "Cells They divide."},
+        {"_id": "d2", "text": "No title."},
+        {"_id": "3", "text": "Only a title"},
+    ]
+    kept = tmp_path / "made" / found.splits[0].filename
+    assert read_qrels(kept, kept.name) == [Judgment("q1", "d1", 2), Judgment("q1", "3", 0)]
+
+
+def test_a_folder_and_a_zip_file_hold_the_same(tmp_path):
+    folder = tmp_path / "scifact"
+    (folder / "qrels").mkdir(parents=True)
+    for name, text in FILES.items():
+        (folder / name).write_text(text)
+    assert [path.name for path in folder_paths(folder)] == ["corpus.jsonl", "queries.jsonl", "dev.tsv", "test.tsv"]
+    for path in (folder, zipped(tmp_path / "scifact.zip")):
+        with open_beir(path) as found:
+            assert read_beir_ids(found.corpus) == ["d1", "d2", "3"]
+            assert list(found.qrels) == ["test", "dev"]
+
+
+def test_several_files_or_a_zip_file_are_a_data_set():
+    assert is_beir(["a.ZIP"])
+    assert is_beir(["corpus.jsonl", "queries.jsonl"])
+    assert not is_beir(["corpus.jsonl"])
+
+
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [
+        (["corpus.jsonl", "test.tsv"], "no queries.jsonl"),
+        (["corpus.jsonl", "queries.jsonl"], "no qrels/test.tsv"),
+        (["corpus.jsonl", "queries.jsonl", "test.tsv", "readme.md"], "readme.md' has no place here"),
+        (["corpus.jsonl", "queries.jsonl", "a/test.tsv", "b/test.tsv"], "test.tsv' is there twice"),
+        (["corpus.jsonl", "queries.jsonl", "qrels/.tsv"], "names no split"),
+    ],
+)
+def test_files_that_are_no_data_set_are_told(names, sentence):
+    with pytest.raises(InvalidError, match=sentence) as refused:
+        find_beir(NamedFile(Path(name), name) for name in names)
+    assert refused.value.field == "file"
+
+
+def test_too_many_splits_are_refused():
+    names = ["corpus.jsonl", "queries.jsonl", *(f"{number}.tsv" for number in range(21))]
+    with pytest.raises(TooLargeError, match="21 files of qrels"):
+        find_beir(NamedFile(Path(name), name) for name in names)
+
+
+def test_a_folder_without_a_data_set_is_told(tmp_path):
+    with pytest.raises(InvalidError, match="is no BEIR data set"):
+        folder_paths(tmp_path)
+
+
+def test_a_split_that_is_not_there_is_told_with_those_that_are():
+    assert choose_split(["dev", "test"], None) == "test"
+    assert choose_split(["dev", "train"], None) == "dev"
+    with pytest.raises(InvalidError, match=r"no qrels of the split 'text'\. Splits are: 'dev', 'test'"):
+        choose_split(["dev", "test"], "text")
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"corpus.jsonl": json.dumps({"title": "a", "text": "b"})}, "corpus.jsonl: no key '_id'"),
+        ({"corpus.jsonl": json.dumps({"_id": "a", "title": "b"})}, "no key 'text'"),
+        ({"corpus.jsonl": FILES["corpus.jsonl"] + '\n{"_id": "", "text": "b"}'}, "row 4 has no '_id'"),
+        ({"qrels/test.tsv": HEAD}, "test.tsv judges nothing"),
+        ({"qrels/test.tsv": f"{HEAD}q1\td1\tx\n"}, "has the relevance 'x'|has the score 'x'"),
+        ({"queries.jsonl": "not json"}, "queries.jsonl"),
+    ],
+)
+def test_contents_that_are_none_are_told_by_their_file(tmp_path, change, sentence):
+    path = zipped(tmp_path / "a.zip", FILES | change)
+    with pytest.raises(InvalidError, match=sentence):
+        described(path, tmp_path / "made")
+
+
+def test_no_name_in_a_zip_file_leads_out_of_the_folder(tmp_path):
+    path = zipped(tmp_path / "a.zip", {f"../../../{name}": text for name, text in FILES.items()}, top="")
+    inner = tmp_path / "deep" / "inner"
+    inner.mkdir(parents=True)
+    assert all(file.path.parent == inner for file in unpack(path, inner))
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["a.zip", "deep"]
+
+
+def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path):
+    path = zipped(tmp_path / "a.zip", FILES | {"corpus.jsonl": " " * 80_000_000})
+    (tmp_path / "made").mkdir()
+    with pytest.raises(TooLargeError, match="made to exhaust memory"):
+        unpack(path, tmp_path / "made")
+    assert not list((tmp_path / "made").iterdir())
+
+
+def test_too_many_members_are_refused(tmp_path):
+    path = zipped(tmp_path / "a.zip", {str(number): "" for number in range(10_001)})
+    with pytest.raises(TooLargeError, match="10,001 members"):
+        unpack(path, tmp_path)
+
+
+def test_what_is_no_zip_file_is_told(tmp_path):
+    path = tmp_path / "a.zip"
+    path.write_bytes(b"\x1f\x8b not a zip")
+    with pytest.raises(InvalidError, match="no zip file"):
+        unpack(path, tmp_path)
+
+
+def test_a_damaged_zip_file_is_told(tmp_path):
+    whole = zipped(tmp_path / "a.zip").read_bytes()
+    (tmp_path / "a.zip").write_bytes(whole[:-30])
+    with pytest.raises(InvalidError, match="cannot be read"):
+        unpack(tmp_path / "a.zip", tmp_path)
+    packed = zlib.compress(FILES["corpus.jsonl"].encode(), wbits=-15)
+    start = whole.index(packed[:10])
+    (tmp_path / "a.zip").write_bytes(whole[:start] + bytes(20) + whole[start + 20 :])
+    with pytest.raises(InvalidError, match="cannot be read"):
+        unpack(tmp_path / "a.zip", tmp_path)
+
+
+def test_encrypted_members_are_told(tmp_path):
+    whole = bytearray(zipped(tmp_path / "a.zip").read_bytes())
+    for place in (index for index in range(len(whole)) if whole[index : index + 4] == b"PK\x01\x02"):
+        whole[place + 8] |= 1
+    (tmp_path / "a.zip").write_bytes(whole)
+    with pytest.raises(InvalidError, match="encrypted"):
+        unpack(tmp_path / "a.zip", tmp_path)
+
+
+def test_other_compressions_are_told(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_LZMA) as archive:
+        for name, text in FILES.items():
+            archive.writestr(name, text)
+    with pytest.raises(InvalidError, match="compressed by a method"):
+        unpack(tmp_path / "a.zip", tmp_path)

@@ -1,0 +1,45 @@
+"""A BEIR folder as the client sends it."""
+
+from pathlib import Path
+
+import pytest
+
+from isoscope.client import Isoscope
+from isoscope.client.encodings import likely_settings
+from isoscope.core.errors import InvalidError
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    """What would be sent: names of files, and fields."""
+    calls = []
+
+    def send_files(self, path, files, fields, progress=None):
+        calls.append((path, [(field, Path(file).name) for field, file in files], fields["name"]))
+
+    monkeypatch.setattr(Isoscope, "send_files", send_files)
+    return calls
+
+
+def test_a_folder_is_sent_as_its_files_under_its_name(tmp_path, sent):
+    folder = tmp_path / "scifact"
+    (folder / "qrels").mkdir(parents=True)
+    for name in ("corpus.jsonl", "queries.jsonl", "readme.md", "qrels/dev.tsv", "qrels/test.tsv"):
+        (folder / name).touch()
+    with Isoscope("http://127.0.0.1:9") as isoscope:
+        isoscope.upload_texts(folder)
+        isoscope.upload_texts(tmp_path / "scifact.zip", name="SciFact")
+        with pytest.raises(InvalidError, match="is no BEIR data set"):
+            isoscope.upload_texts(tmp_path)
+    names = ["corpus.jsonl", "queries.jsonl", "dev.tsv", "test.tsv"]
+    assert sent == [
+        ("/api/encodings", [("file", name) for name in names], "scifact"),
+        ("/api/encodings", [("file", "scifact.zip")], "SciFact"),
+    ]
+
+
+def test_all_rows_of_a_corpus_are_taken():
+    columns = [{"name": "_id", "kind": "text"}, {"name": "text", "kind": "text"}]
+    assert likely_settings({"columns": columns[1:], "qrels": []}) == {"text_columns": ["text"]}
+    of_beir = likely_settings({"columns": columns, "qrels": [{"split": "test"}]})
+    assert of_beir == {"text_columns": ["text"], "max_rows": None}
