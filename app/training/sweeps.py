@@ -90,8 +90,9 @@ class SweepRequest(TrainingOptions):
             "Seeds",
             "Train every setting once per seed. A seed sets the initial weights, dropout, and the order of rows.",
             SWEPT,
-            more="With one seed, a difference may be chance. Error bars need two seeds. A significant difference (p < "
-            "0.05) between one λ and λ = 0 needs six, or seven for two or three λ. The papers use five seeds.",
+            more="With one seed, a difference may be chance. Error bars need two seeds, a verdict on a λ three. The "
+            "exact sign-flip test beside the verdict needs six to reach p < 0.05, or seven for two or three λ. The "
+            "papers use five seeds.",
         ),
     ] = Field([0])
     grid: Annotated[

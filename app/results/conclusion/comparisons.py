@@ -9,12 +9,12 @@ from statistics import fmean
 import numpy as np
 import numpy.typing as npt
 
+from app.core.evidence import FEWEST_SEEDS, LEVEL
 from app.core.student import quantile, two_sided_p
 from app.db.models import Run
 from app.db.predictions import Predictions
 from app.results.points import named
 from app.results.statistics.mean_difference import (
-    FEWEST_SEEDS,
     MeanDifference,
     SignFlips,
     over_rows,
@@ -30,7 +30,7 @@ from app.results.statistics.row_values import (
     pearson_values,
     spearman_values,
 )
-from app.results.statistics.verdict import LEVEL, Judged, holm, judge
+from app.results.statistics.verdict import Judged, holm, judge
 from app.results.sweep import Setting, Sweep
 from isoscope.core.task import Metric, TaskKind
 
