@@ -24,7 +24,7 @@ def told(repeated=0, **changed):
         ({"zetas": [0.2, 0.2]}, "ζ 0.2 is given more than once and counts once."),
         ({"grid": {"batch_size": [8, 8]}}, "Batch size 8 is given more than once and counts once."),
         ({"lambdas": [1.0]}, "The λ = 0 baseline was added, one run for each seed and setting."),
-        ({"lambdas": [0.0]}, "There is no regularizer to sweep, so these are baselines alone."),
+        ({"lambdas": [0.0]}, "No regularizer is selected, so all runs are baselines."),
         ({"repeated": 1}, "1 would repeat another, because nothing in it reads what they differ in, and is left out."),
         (
             {"repeated": 3},
