@@ -4,6 +4,8 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
+from app.context import Context
+from app.db.models import Experiment
 from app.descriptions import api as descriptions_api
 from app.descriptions import pages as descriptions_pages
 from app.embeddings.api import comparison as embeddings_api_comparison
@@ -38,7 +40,12 @@ from app.results.api import across as results_api_across
 from app.results.api import experiments as results_api_experiments
 from app.results.api import openings as results_api_openings
 from app.results.api import runs as results_api_runs
+from app.results.conclusion.conclusion import read_conclusion
+from app.results.conclusion.summary import Summary
+from app.results.figures.legend import Colouring
 from app.results.figures.scatter import scatter
+from app.results.figures.scatter_points import USUAL
+from app.results.labels import SCALES
 from app.results.pages import across as results_pages_across
 from app.results.pages import experiments as results_pages_experiments
 from app.results.pages import runs as results_pages_runs
@@ -74,12 +81,15 @@ NEWEST = 3
 
 @home_router.get("/")
 def show_home(request: Request, context: ContextDep) -> Response:
-    """Show the newest embeddings, the newest experiment with its scatter, and the samples."""
-    experiment = newest_experiment(context)
-    newest = experiment and scatter(Sweep.from_experiment(experiment), experiment.config.metric, slug="isotropy")
-    shown = {
+    """Show what the newest experiment with results says, with its scatter, the newest embeddings, and the samples."""
+    newest = newest_experiment(context)
+    experiment = newest
+    if newest and all(run.performance is None for run in newest.runs):
+        experiment = newest_experiment(context, with_results=True) or newest
+    shown = _verdict(context, experiment) if experiment else {}
+    shown |= {
         "experiment": experiment,
-        "scatter": newest,
+        "begun": newest if newest is not experiment else None,
         "listed": find_embeddings(context, Search(layers=True), limit=NEWEST).rows,
         "encodings": list_encodings_at_work(context),
         "formats": titles(Role.VECTORS),
@@ -88,6 +98,18 @@ def show_home(request: Request, context: ContextDep) -> Response:
         "workers": list_workers(context),
     }
     return templates.TemplateResponse(request, "home.html", shown)
+
+
+def _verdict(context: Context, experiment: Experiment) -> dict[str, Any]:
+    """Return the scatter of an experiment and what it says at a glance."""
+    sweep, metric = Sweep.from_experiment(experiment), experiment.config.metric
+    title = SCALES[metric].title
+    return {
+        "scatter": scatter(sweep, metric, slug="isotropy"),
+        "summary": Summary(read_conclusion(context, sweep), title),
+        "colouring": Colouring(sweep, USUAL.colour),
+        "metric": title,
+    }
 
 
 @home_router.get("/measures")

@@ -98,7 +98,7 @@ def request_alignments(context: Context, embeddings: Sequence[Embedding]) -> lis
             repeat_failed(context, Alignment, Job(job_kinds.ALIGN, row.id))
     asked = alignments_of(context, embeddings)
     if any(one.status is None for one in asked):
-        raise ConflictError("One of these embeddings was deleted or chosen anew at this moment. Ask again.")
+        raise ConflictError("One of these embeddings was just deleted or changed. Try again.")
     return asked
 
 

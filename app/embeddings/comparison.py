@@ -29,9 +29,9 @@ class Pairing(Enum):
 
 
 NOT_PAIRED = {
-    Pairing.OTHER_ORDER: "in another order: sort both alike by name to have them paired",
+    Pairing.OTHER_ORDER: "in another order. Sort both by name to have them paired",
     Pairing.OTHER_BLOCKS: "but other rows of them are duplicates, in groups or left out",
-    Pairing.UNKNOWN_BLOCKS: "but an earlier version measured one of them: measure it again to have them paired",
+    Pairing.UNKNOWN_BLOCKS: "but an earlier version measured one of them. Measure it again to have them paired",
 }
 """Why the same rows cannot be paired."""
 
@@ -131,7 +131,7 @@ def difference(one: Measurement | None, baseline: Measurement | None, *, same_ro
     measure = MEASURES[one.measure]
     value = one.value - baseline.value
     if is_rounding(measure, one, baseline):
-        return Difference(0.0, reason="No difference: the values are equal but for rounding.")
+        return Difference(0.0, reason="No difference: the values are equal up to rounding.")
     if reason := _why_incomparable(measure, one, baseline):
         return Difference(value, reason=reason)
     if measure.compared == "at any n" or one.n == baseline.n:
@@ -178,20 +178,19 @@ def _at(found: Measurement) -> dict[str, dict[str, Any]]:
 def _why_incomparable(measure: Measure, one: Measurement, baseline: Measurement) -> str:
     own, other = similarity_of(one), similarity_of(baseline)
     if own is not other:
-        return (
-            f"Measured by {SIMILARITIES[own]}, the baseline by {SIMILARITIES[other]}. Measure both by one similarity."
-        )
+        told = f"Measured by {SIMILARITIES[own]}, the baseline by {SIMILARITIES[other]}."
+        return f"{told} Measure both by the same similarity."
     if measure.compared != "never":
         return ""
     if measure.corrected:
         return f"Biased by the number of rows. Compare {MEASURES[measure.corrected].name} instead."
-    return "No error is known of this measure."
+    return "This measure has no error estimate."
 
 
 def _why_none(one: Measurement, baseline: Measurement) -> str:
     if any(found.se is not None and found.resampled is None for found in (one, baseline)):
         return MEASURE_AGAIN
-    return "One of the two has no standard error, which takes enough independent rows."
+    return "One of the two has no standard error: it needs more independent rows."
 
 
 LEAST, MOST = 2, 8
@@ -248,18 +247,18 @@ def cautions(embeddings: Sequence[Embedding]) -> list[str]:
         told = ", ".join(f"{d:,}" for d in sorted(dimensions))
         found.append(
             f"Numbers of dimensions differ ({told}): measures whose range grows with d, such as ranks, "
-            "are not of one scale."
+            "cannot be compared."
         )
     chosen = {one.id: (one.selection or {}).get("similarity") or Similarity.EUCLIDEAN for one in embeddings}
     if len(set(chosen.values())) > 1:
         told = ", ".join(f"{names[one]} ({SIMILARITIES[by]})" for one, by in chosen.items())
         found.append(
-            f"Similarities differ: {told}. Hubness and intrinsic dimension cannot be compared: measure all by one "
-            "similarity."
+            f"Similarities differ: {told}. Hubness and intrinsic dimension cannot be compared: measure all by the "
+            "same similarity."
         )
     found += [
         f"{names[one.id]} and {names[embeddings[0].id]} hold the same rows, {why}. Their intervals are those of "
-        "independent rows, usually wider than they need be."
+        "independent rows, usually wider than necessary."
         for one in embeddings[1:]
         if (why := NOT_PAIRED.get(pairing(one, embeddings[0], embeddings)))
     ]
@@ -291,7 +290,7 @@ def get_chosen(context: Context, ids: Sequence[str]) -> list[Embedding]:
     if len(ids) > MOST:
         raise InvalidError(f"Expected at most {MOST} embeddings to compare, got {len(ids)}. Leave some out.", "id")
     if len(set(ids)) < len(ids):
-        raise InvalidError("The same embedding stands twice in the comparison. Leave it out once.", "id")
+        raise InvalidError("The same embedding is listed twice. Remove one of them.", "id")
     wanted = select(Embedding).where(Embedding.id.in_(ids)).options(selectinload(Embedding.measurements))
     with context.sessions() as session:
         by_id = {one.id: one for one in session.scalars(wanted)}

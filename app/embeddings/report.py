@@ -35,6 +35,8 @@ LARGE = frozenset(one.slug for one in FIGURES if one.large)
 HEAVY = frozenset(one.slug for one in FIGURES if one.heavy)
 MEASURED = ("overview", "measures")
 """The tabs that show measures with reference values."""
+MAPPED = ("overview", "map")
+"""The tabs that show the map of the rows."""
 READ_AT_ONCE = {"map": SAMPLE_SIZE, "neighbors": "neighbours"}
 """What a tab reads of ``FigureData``. The projection is a megabyte: its own page has it, and fills its place."""
 TABS = (
@@ -73,7 +75,7 @@ def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, who
     figures = figures_of([Subject.from_embedding(embedding, data)])
     later = [] if whole else sorted(stored.keys() & HEAVY)
     tab_of = tabs_of_figures()
-    found_map = find_map(context, embedding) if MAP in stored and query.tab == "map" and not whole else None
+    found_map = find_map(context, embedding) if MAP in stored and query.tab in MAPPED and not whole else None
     shown = [one for one in figures if one.slug not in later and (whole or tab_of[one.slug] == query.tab)]
     anchors = {f"figure-{one.slug}" for one in figures if not one.empty}
     anchors |= {anchor for anchor, slug in (("map", MAP), ("sample-size", SAMPLE_SIZE)) if slug in stored}

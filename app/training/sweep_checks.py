@@ -129,7 +129,7 @@ class SweepRanges(NamedTuple):
 def notes_of(asked: SweepRanges, factors: Product, repeated: int) -> list[str]:
     """Return what there is to say of the runs; ``repeated`` of the product are left out."""
     if not factors.methods or not factors.lambdas:
-        notes = ["There is no regularizer to sweep, so these are baselines alone."]
+        notes = ["No regularizer is selected, so all runs are baselines."]
     elif 0.0 not in asked.lambdas:
         notes = ["The λ = 0 baseline was added, one run for each seed and setting."]
     else:
@@ -166,7 +166,7 @@ def notes_of_rows(dataset: Dataset, runs: Sequence[RunConfig]) -> list[str]:
         ("validation", dataset.n_validation, max((run.validation_rows or 0 for run in runs), default=0)),
     ):
         if there is not None and wanted > there:
-            notes.append(f"{count(wanted)} {which} rows are asked for and there are {count(there)}: all are taken.")
+            notes.append(f"{count(wanted)} {which} rows are asked for but there are only {count(there)}: all are used.")
     return notes
 
 

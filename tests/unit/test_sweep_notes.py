@@ -29,7 +29,7 @@ def told(repeated=0, **changed):
             {"lambdas": [lam for lam in LAMBDAS if lam]},
             "The λ = 0 baseline was added, one run for each seed and setting.",
         ),
-        ({"lambdas": [0.0]}, "There is no regularizer to sweep, so these are baselines alone."),
+        ({"lambdas": [0.0]}, "No regularizer is selected, so all runs are baselines."),
         (
             {"lambdas": [-1.0, 0.0, 1.0]},
             "3 values of λ cannot show whether performance goes with isotropy. Use 5 or more, λ = 0 included.",

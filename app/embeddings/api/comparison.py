@@ -29,7 +29,7 @@ class DifferenceOut(Row):
     paired: Annotated[bool, Field(description="Whether the difference is paired by row.")]
     n: Annotated[
         int | None,
-        Field(description="Rows of each that the difference is from, if fewer than all; else null."),
+        Field(description="Rows of each that the difference was computed from, if fewer than all; else null."),
     ]
     reason: Annotated[str, Field(description="Why there is no interval; else empty.")]
 
@@ -92,7 +92,7 @@ class AlignmentOut(BaseModel):
 
     embedding_id: str
     rows_by: Annotated[RowsBy, Field(description="How rows were matched.")]
-    status: Annotated[ResultStatus | None, Field(description="Null where nobody asked yet.")]
+    status: Annotated[ResultStatus | None, Field(description="Null if nobody has asked for it yet.")]
     error: str | None
     shared: Annotated[int | None, Field(description="Rows that both have.")]
     rows: Annotated[int | None, Field(description="Number of matched rows that were compared.")]

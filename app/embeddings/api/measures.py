@@ -51,10 +51,10 @@ class MeasureOut(Row):
     value: Annotated[
         str,
         Field(
-            description="Which value of the report it is, if the measure has several values or settings; else empty."
+            description="Which of its values the report shows, if it has several values or settings; else empty."
         ),
     ]
-    whole: Annotated[bool, Field(description="Whether that number counts something.")]
+    whole: Annotated[bool, Field(description="Whether that number is a count.")]
     range: str
     formula: str
     meaning: str

@@ -48,7 +48,7 @@ from isotropy.catalog import REGULARIZERS
 router = APIRouter(prefix="/experiments")
 
 FORM = "/experiments/new"
-STEPS_COUNT = "Max steps is given, so epochs do not count."
+STEPS_COUNT = "Max steps is set, so epochs are ignored."
 
 
 class Preview(NamedTuple):
