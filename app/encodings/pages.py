@@ -38,9 +38,8 @@ from app.training.option_form import CHECKED, address_that_shows, controls_of, l
 from app.training.queue_status import list_workers
 from app.training.relaunch import Server, Way, ways_of_encoding, ways_of_texts
 from app.web.dependencies import ContextDep
-from app.web.error_responses import status_of
-from app.web.responses import FileKind, figure_file, see
-from app.web.templating import confirm_deletion, templates
+from app.web.responses import FileKind, figure_file, render, see
+from app.web.templating import confirm_deletion
 from app.web.uploads import parsing
 from isoscope.core.beir_layout import ZIP_SUFFIX
 from isoscope.core.errors import FieldError, InvalidError, IsoscopeError, invalid
@@ -220,9 +219,8 @@ def _page(
         shown["workers"] = list_workers(context)
     elif encoding.status is EncodingStatus.FINISHED:
         shown |= {"layers": read_layers(context, encoding, query)}
-    shown["problem"] = labelled(problem, LABELS) if problem else None
-    status = status_of(problem) if problem and request.method == "POST" else 200
-    return templates.TemplateResponse(request, "encodings/encoding.html", shown, status_code=status)
+    told = labelled(problem, LABELS) if problem else None
+    return render(request, "encodings/encoding.html", shown, told, status=None if request.method == "POST" else 200)
 
 
 def _preview(context: Context, encoding: Encoding, values: Values, *, ask_hub: bool) -> EncodingPlan | IsoscopeError:
@@ -248,9 +246,7 @@ def _list_page(request: Request, context: Context, problem: IsoscopeError | None
         "suffixes": [*suffixes(Role.TEXTS), ZIP_SUFFIX],
         "tables": suffixes(Role.ROWS),
         "max_bytes": context.settings.max_dataset_bytes,
-        "problem": problem,
         "name": name,
         "ways": ways_of_texts(Server.from_request(request, context.settings), list_models(context.settings)[0].name),
     }
-    status = status_of(problem) if problem else 200
-    return templates.TemplateResponse(request, "encodings/encodings.html", shown, status_code=status)
+    return render(request, "encodings/encodings.html", shown, problem)

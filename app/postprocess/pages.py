@@ -22,9 +22,7 @@ from app.postprocess.method_settings import (
 from app.postprocess.service import create_postprocessed, find_postprocessing, last_result, request_postprocessing
 from app.postprocess.trial import comparisons_of, outcome_of, trial_figures, trial_neighbours
 from app.web.dependencies import ContextDep
-from app.web.error_responses import status_of
-from app.web.responses import FileKind, figure_file, file_of, see
-from app.web.templating import templates
+from app.web.responses import FileKind, figure_file, file_of, render, see
 from isoscope.core.errors import InvalidError, NotFoundError
 from isotropy.catalog import METHODS, Method
 
@@ -148,7 +146,6 @@ def _page(
         "rows": rows,
         "trained": asked.method.slug == TRAINED,
         "tautology": asked.method.slug in WHITENING and fit_rows > (embedding.d or 0),
-        "problem": problem,
         "name": asked.name,
         "trial": None,
         "result": None,
@@ -160,8 +157,7 @@ def _page(
         shown |= {"title": position.title, "query": _query(position, asked.name), "trial": trial, "waiting": waiting}
         if result is not None and result.results is not None:
             shown |= _of_result(result, asked.name)
-    status = status_of(problem) if problem else 200
-    return templates.TemplateResponse(request, "postprocess/lab.html", shown, status_code=status)
+    return render(request, "postprocess/lab.html", shown, problem)
 
 
 def _of_result(result: PostProcessing, name: str) -> dict[str, Any]:

@@ -32,9 +32,8 @@ from app.tasks.service import (
 )
 from app.training.queue_status import list_workers
 from app.web.dependencies import ContextDep
-from app.web.error_responses import status_of
-from app.web.responses import FileKind, figure_file, file_of, see
-from app.web.templating import templates
+from app.web.responses import FileKind, figure_file, file_of, render, see
+from app.web.templating import confirm_deletion
 from app.web.uploads import parsing
 from isoscope.core.errors import (
     FieldError,
@@ -140,11 +139,8 @@ def _task_page(request: Request, context: Context, task: TaskRun, problem: Isosc
             "family": family_figure(members, task.results.metric),
             "statement": statement(as_they_are(members), task.results.metric),
             "others": list_others(context, task),
-            "problem": problem,
         }
-    return templates.TemplateResponse(
-        request, "tasks/task.html", shown, status_code=status_of(problem) if problem else 200
-    )
+    return render(request, "tasks/task.html", shown, problem)
 
 
 @router.post("/others")
@@ -184,13 +180,9 @@ def cancel(context: ContextDep, task_id: str) -> Response:
 def confirm_delete(request: Request, context: ContextDep, task_id: str) -> Response:
     """Ask before deleting."""
     task = get_task(context, task_id)
-    shown = {
-        "section": "data",
-        "name": f"the task of {get_embedding(context, task.embedding_id).name}",
-        "loss": "This deletes its ground truth, scores and maps. The embedding stays.",
-        "back": f"/tasks/{task_id}",
-    }
-    return templates.TemplateResponse(request, "web/confirm_delete.html", shown)
+    name = f"the task of {get_embedding(context, task.embedding_id).name}"
+    loss = "This deletes its ground truth, scores and maps. The embedding stays."
+    return confirm_deletion(request, "data", name, loss, f"/tasks/{task_id}")
 
 
 @router.post("/delete")
@@ -266,7 +258,5 @@ def _list_page(
             "labels": (embedding.selection or {}).get("labels") or "",
             **values,
         },
-        "problem": problem,
     }
-    status = status_of(problem) if problem else 200
-    return templates.TemplateResponse(request, "tasks/tasks.html", shown, status_code=status)
+    return render(request, "tasks/tasks.html", shown, problem)

@@ -7,8 +7,8 @@ from fastapi import APIRouter, Form, Query, Request, Response
 from app.context import PAGE_ROWS, offset_of, pages_of
 from app.views.service import address_of, count_views, create_view, delete_view, get_view, list_views
 from app.web.dependencies import ContextDep
-from app.web.responses import see
-from app.web.templating import confirm_deletion, templates
+from app.web.responses import render, see
+from app.web.templating import confirm_deletion
 
 router = APIRouter()
 
@@ -23,7 +23,7 @@ def list_all(request: Request, context: ContextDep, page: Annotated[int, Query(g
         "pages": pages_of(count_views(context)),
         "base": str(request.base_url).rstrip("/"),
     }
-    return templates.TemplateResponse(request, "views/views.html", shown)
+    return render(request, "views/views.html", shown)
 
 
 @router.post("/views")

@@ -30,9 +30,8 @@ from app.embeddings.trash import (
 )
 from app.training.relaunch import Server, ways_of_upload
 from app.web.dependencies import ContextDep
-from app.web.error_responses import status_of
-from app.web.responses import see
-from app.web.templating import confirm_deletion, templates
+from app.web.responses import render, see
+from app.web.templating import confirm_deletion
 from isoscope.core import formatting
 from isoscope.core.errors import InvalidError, IsoscopeError, NotFoundError
 from isoscope.files.upload_formats import Role, suffixes, titles
@@ -186,12 +185,10 @@ def _list_page(
         "max_bytes": context.settings.max_upload_bytes,
         "suffixes": {"file": suffixes(Role.VECTORS), "annotations": suffixes(Role.ANNOTATIONS)},
         "titles": {"file": titles(Role.VECTORS), "tables": titles(Role.ROWS)},
-        "problem": problem,
         "name": name,
         "ways": ways_of_upload(Server.from_request(request, context.settings)),
     }
-    status = status_of(problem) if problem else 200
-    return templates.TemplateResponse(request, "embeddings/embeddings.html", shown, status_code=status)
+    return render(request, "embeddings/embeddings.html", shown, problem)
 
 
 def _moved(context: Context, embedding_id: str) -> object:
@@ -226,7 +223,7 @@ def show_trash(request: Request, context: ContextDep, page: Annotated[int, Query
     pages = pages_of(trash.total)
     if page > pages:
         return see(f"/trash?page={pages}")
-    return templates.TemplateResponse(request, "embeddings/trash.html", {"trash": trash, "page": page, "pages": pages})
+    return render(request, "embeddings/trash.html", {"trash": trash, "page": page, "pages": pages})
 
 
 @trash_router.get("/trash/purge")

@@ -47,9 +47,7 @@ from app.training.queue_verbs import (
 from app.training.run_actions import tag_run
 from app.training.sweep_form import LABELS
 from app.web.dependencies import ContextDep
-from app.web.error_responses import status_of
-from app.web.responses import FileKind, Tab, chosen_tab, figure_file, file_of, see
-from app.web.templating import templates
+from app.web.responses import FileKind, Tab, chosen_tab, figure_file, file_of, render, see
 from isoscope.core.errors import InvalidError
 from isotropy.catalog import REGULARIZERS
 
@@ -120,10 +118,8 @@ def _run_page(
         "lost": worker_lost(run, list_workers(context)),
         "known_tags": known_tags(context),
         "typed": typed,
-        "problem": problem,
     }
-    status = status_of(problem) if problem else 200
-    return templates.TemplateResponse(request, "results/run.html", shown, status_code=status)
+    return render(request, "results/run.html", shown, problem)
 
 
 @router.get("/model.zip")
@@ -152,7 +148,7 @@ def show_figure_page(
         "folded": True,
         "live": not run.status.final,
     }
-    return templates.TemplateResponse(request, "results/training_figure.html", shown)
+    return render(request, "results/training_figure.html", shown)
 
 
 @router.get("/figures/{slug}.{kind}")

@@ -22,9 +22,8 @@ from app.training.datasets import (
 )
 from app.training.splits import read_division
 from app.web.dependencies import ContextDep
-from app.web.error_responses import status_of
-from app.web.responses import FileKind, figure_file, see
-from app.web.templating import confirm_deletion, templates
+from app.web.responses import FileKind, figure_file, render, see
+from app.web.templating import confirm_deletion
 from app.web.uploads import parsing
 from isoscope.core.errors import ConflictError, InvalidError, IsoscopeError
 from isoscope.files.compressed import GZIP_SUFFIX
@@ -169,10 +168,8 @@ def _page(request: Request, context: Context, dataset_id: str, problem: Isoscope
             for split in SPLITS
             if split in (dataset.quoting or {})
         ],
-        "problem": problem,
     }
-    status = status_of(problem) if problem else 200
-    return templates.TemplateResponse(request, "training/dataset.html", shown, status_code=status)
+    return render(request, "training/dataset.html", shown, problem)
 
 
 def _list_page(
@@ -188,13 +185,11 @@ def _list_page(
         "hub_tasks": TASKS,
         "suffixes": [*suffixes(Role.ROWS), GZIP_SUFFIX],
         "max_bytes": context.settings.max_dataset_bytes,
-        "problem": problem,
         "name": name,
         "given": given,
         "quoting": quoting,
     }
-    status = status_of(problem) if problem else 200
-    return templates.TemplateResponse(request, "training/datasets.html", shown, status_code=status)
+    return render(request, "training/datasets.html", shown, problem)
 
 
 def _chosen(upload: UploadFile | str | None) -> UploadFile | None:

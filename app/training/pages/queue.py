@@ -20,7 +20,7 @@ from app.training.queue_status import (
     worker_lost,
 )
 from app.web.dependencies import ContextDep
-from app.web.templating import templates
+from app.web.responses import render
 
 router = APIRouter()
 
@@ -45,7 +45,7 @@ def show_queue(request: Request, context: ContextDep, page: Annotated[int, Query
         "imports": list_imports_at_work(context),
         "embeddings": list_embeddings_at_work(context),
     }
-    return templates.TemplateResponse(request, "training/queue.html", shown)
+    return render(request, "training/queue.html", shown)
 
 
 def _at(worker: WorkerState, running: Sequence[Run]) -> list[Run]:

@@ -34,9 +34,7 @@ from app.training.relaunch import ways_of_form
 from app.training.sweep_form import LABELS, Values, defaults, pairs_of, parse, read_values
 from app.training.sweeps import SweepRequest
 from app.web.dependencies import ContextDep
-from app.web.error_responses import status_of
-from app.web.responses import see
-from app.web.templating import templates
+from app.web.responses import render, see
 from isoscope.core.errors import FieldError, InvalidError, IsoscopeError, invalid
 from isotropy.catalog import REGULARIZERS, Regularizer
 
@@ -160,13 +158,11 @@ def study_page(
         "back": sweep_address(values),
         "dataset": dataset,
         "groups": in_folds(controls),
-        "problem": problem,
         "labels": {control.name: control.option.label for control in controls},
         "yaml": yaml,
         "ways": ways_of_form(request, context, dataset, partial(_parse, values, searched)),
     }
-    status = status or (status_of(problem) if problem else 200)
-    return templates.TemplateResponse(request, "training/experiment_search.html", shown, status_code=status)
+    return render(request, "training/experiment_search.html", shown, problem, status=status)
 
 
 def _problem(context: Context, values: Values, searched: Mapping[str, str]) -> IsoscopeError | None:

@@ -39,9 +39,7 @@ from app.training.sweep_form import (
 )
 from app.training.sweeps import plan_sweep
 from app.web.dependencies import ContextDep
-from app.web.error_responses import status_of
-from app.web.responses import see
-from app.web.templating import templates
+from app.web.responses import render, see
 from isoscope.core.errors import InvalidError, IsoscopeError
 from isotropy.catalog import REGULARIZERS
 
@@ -180,13 +178,11 @@ def form_page(
         "has_gpu": has_gpu(workers),
         "obstacle": obstacle(context, workers, preview.dry_run.id if preview and preview.dry_run else None),
         "preview": preview,
-        "problem": problem,
         "told": problem or (preview.problem if preview else None),
         "yaml": yaml,
         "ways": ways_of_form(request, context, dataset, partial(parse, values)),
     }
-    status = status or (status_of(problem) if problem else 200)
-    return templates.TemplateResponse(request, "training/experiment_new.html", shown, status_code=status)
+    return render(request, "training/experiment_new.html", shown, problem, status=status)
 
 
 def _of_another_task(control: Control, task: str) -> bool:
