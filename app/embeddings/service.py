@@ -1,7 +1,7 @@
 """Embeddings: upload, choose what is the matrix, measure; drop or repeat their results."""
 
 from collections.abc import Collection, Sequence
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any
 
 from sqlalchemy import ColumnElement, case, delete, func, null, or_, select, update
 from sqlalchemy.orm import Session, defer, selectinload
@@ -27,7 +27,7 @@ from app.db.models import (
     TaskRun,
     ZetaCurve,
 )
-from app.storage import Stored
+from app.storage import Incoming, Stored
 from isoscope.core.errors import ConflictError, NotFoundError, TooLargeError
 from isoscope.core.formatting import plural
 from isoscope.files.inspection import Inspection
@@ -108,13 +108,6 @@ def tasks_lost(context: Context, *conditions: ColumnElement[bool]) -> str:
 
 FINISHED = (EmbeddingStatus.READY, EmbeddingStatus.FAILED)
 CHOOSABLE = (EmbeddingStatus.DRAFT, *FINISHED)
-
-
-class Incoming(NamedTuple):
-    """A file as it arrives."""
-
-    stream: BinaryIO
-    filename: str
 
 
 def create_embedding(

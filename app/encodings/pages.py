@@ -31,7 +31,6 @@ from app.encodings.service import (
     list_encodings,
     plan_encoding,
 )
-from app.encodings.texts import TextsFile
 from app.training.datasets import list_datasets
 from app.training.models import list_models
 from app.training.option_form import CHECKED, address_that_shows, controls_of, labelled, meaning, text_of
@@ -40,7 +39,7 @@ from app.training.relaunch import Server, Way, ways_of_encoding, ways_of_texts
 from app.web.dependencies import ContextDep
 from app.web.responses import FileKind, figure_file, render, see
 from app.web.templating import confirm_deletion
-from app.web.uploads import parsing
+from app.web.uploads import chosen, parsing
 from isoscope.core.beir_layout import ZIP_SUFFIX
 from isoscope.core.errors import FieldError, InvalidError, IsoscopeError, invalid
 from isoscope.core.formatting import count
@@ -116,7 +115,7 @@ def upload_texts(
     name: Annotated[str, Form()] = "",
 ) -> Response:
     """Keep a file of texts, or a BEIR data set, and go to its page, where model and columns are chosen."""
-    files = [TextsFile(one.file, one.filename) for one in file or [] if not isinstance(one, str) and one.filename]
+    files = [*filter(None, map(chosen, file or []))]
     try:
         if not files:
             raise InvalidError("Expected a file of texts: choose one.", "file")

@@ -15,9 +15,9 @@ from app.db.models import UNFINISHED_ENCODING, Embedding, Encoding, EncodingStat
 from app.db.types import utcnow
 from app.embeddings.service import drop_embeddings
 from app.encodings.beir import config_of_queries, create_beir, kept_qrels, queries_of
-from app.encodings.texts import TextsFile, draft_of
+from app.encodings.texts import draft_of
 from app.sandbox import run_in_sandbox
-from app.storage import Stored
+from app.storage import Incoming, Stored
 from app.training.datasets import get_dataset
 from app.training.models import ModelChoice, require_model
 from isoscope.core.beir_layout import is_beir
@@ -106,7 +106,7 @@ LAUNCHABLE = (EncodingStatus.DRAFT, EncodingStatus.FAILED, EncodingStatus.CANCEL
 Split = Literal["train", "validation"]
 
 
-def create_encoding(context: Context, files: Sequence[TextsFile], name: str | None = None) -> Encoding:
+def create_encoding(context: Context, files: Sequence[Incoming], name: str | None = None) -> Encoding:
     """Keep a file of texts and describe its columns: a draft, until it is launched; of a BEIR data set its corpus.
 
     It is read in a process of its own, within limits, while the request waits: the form that comes next needs the

@@ -1,18 +1,9 @@
-"""A file of texts as it arrives, and the draft of an encoding that it becomes."""
-
-from typing import BinaryIO, NamedTuple
+"""The draft of an encoding that a file of texts becomes."""
 
 from app.db.models import Encoding
 from app.db.types import new_id
 from app.storage import Stored
 from isoscope.files.tables import TextsDescription
-
-
-class TextsFile(NamedTuple):
-    """A file as it arrives."""
-
-    stream: BinaryIO
-    filename: str
 
 
 def draft_of(name: str, filename: str, stored: Stored, found: TextsDescription) -> Encoding:

@@ -7,6 +7,7 @@ from app.core.installation import BUNDLED, FILES
 from app.db.encoding import EncodingConfig
 from app.db.models import Dataset, DatasetOrigin, Embedding, Encoding, Experiment
 from app.encodings.service import create_encoding_of_dataset, launch_encoding
+from app.storage import Incoming
 from app.training.datasets import create_dataset
 from app.training.experiments import create_experiment
 from app.training.sweeps import SweepRequest
@@ -80,4 +81,6 @@ def get_sample_dataset(context: Context) -> Dataset:
         if (there := session.scalar(of_the_sample.limit(1))) is not None:
             return there
     with (FOLDER / "train.tsv").open("rb") as train, (FOLDER / "validation.tsv").open("rb") as validation:
-        return create_dataset(context, train, "train.tsv", validation, "validation.tsv", NAME, DatasetOrigin.SAMPLE)
+        return create_dataset(
+            context, Incoming(train, "train.tsv"), Incoming(validation, "validation.tsv"), NAME, DatasetOrigin.SAMPLE
+        )

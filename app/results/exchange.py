@@ -47,6 +47,7 @@ from app.results.archive.container import (
 from app.results.archive.records import AttemptRecord, DatasetRecord, ExperimentRecord, RunRecord
 from app.results.archive.sealed_records import OpeningRecord, parts
 from app.results.archive.writing import ArchiveWriter, write_json
+from app.storage import Incoming
 from app.storage.storage import BLOCK_BYTES
 from app.training.experiments import get_experiment
 from isoscope.core.errors import ConflictError, IsoscopeError, NotFoundError
@@ -216,10 +217,10 @@ FINAL_IMPORT = (ImportStatus.FINISHED, ImportStatus.FAILED, ImportStatus.CANCELL
 LATEST = 20
 
 
-def create_import(context: Context, stream: BinaryIO, filename: str) -> Import:
+def create_import(context: Context, file: Incoming) -> Import:
     """Keep an exported experiment, and have a worker check and write it."""
     try:
-        stored = context.ledger.store(stream, context.settings.max_upload_bytes)
+        stored = context.ledger.store(file.stream, context.settings.max_upload_bytes)
     except IsoscopeError as error:
         error.field = error.field or "file"
         raise
@@ -228,7 +229,7 @@ def create_import(context: Context, stream: BinaryIO, filename: str) -> Import:
         # While an import that did not finish has an experiment, its row is what hides that.
         hides_nothing = (Import.status == ImportStatus.FINISHED) | Import.experiment_id.is_(None)
         session.execute(delete(Import).where(ended, hides_nothing))
-        row = Import(filename=base_name(filename), file_sha256=stored.sha256)
+        row = Import(filename=base_name(file.filename), file_sha256=stored.sha256)
         session.add(row)
     context.queue.enqueue(Job(job_kinds.IMPORT, row.id))
     return row

@@ -18,10 +18,10 @@ from app.tasks.family import Member, as_they_are, read_family
 from app.tasks.kept_truth import create_task_of_split
 from app.tasks.maps import create_mapped, get_map
 from app.tasks.others import MAX_OTHERS, Choice, LeftOut
-from app.tasks.service import GroundTruth, TaskSummary
+from app.tasks.service import TaskSummary
 from app.web.dependencies import ContextDep, Limit, Offset, Row
 from app.web.responses import DOCUMENTED, file_of
-from app.web.uploads import parsing
+from app.web.uploads import parsing, received
 from isoscope.core.errors import InvalidError
 from isoscope.files.truth_check import TruthPreview
 from isoscope.rank_relation import relation_of
@@ -190,7 +190,7 @@ def create_task(
         if file is not None:
             raise InvalidError("Give either a file or a split; both are ground truth.", "split")
         return create_task_of_split(context, embedding_id, config, split, queries_id, launch=launch)
-    truth = None if file is None else GroundTruth(file.file, file.filename or "")
+    truth = None if file is None else received(file)
     return service.create_task(context, embedding_id, config, queries_id, truth, launch=launch)
 
 

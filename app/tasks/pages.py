@@ -20,7 +20,6 @@ from app.tasks.others import Choice, judge_others, list_others
 from app.tasks.service import (
     LAUNCHABLE,
     WITH_QUERIES,
-    GroundTruth,
     cancel_task,
     count_tasks,
     create_task,
@@ -34,7 +33,7 @@ from app.training.queue_status import list_workers
 from app.web.dependencies import ContextDep
 from app.web.responses import FileKind, figure_file, file_of, render, see
 from app.web.templating import confirm_deletion
-from app.web.uploads import parsing
+from app.web.uploads import chosen, parsing
 from isoscope.core.errors import (
     FieldError,
     InvalidError,
@@ -95,9 +94,7 @@ def check_task(
         "tolerance": tolerance,
         "full": full,
     }
-    truth = None
-    if file is not None and not isinstance(file, str) and file.filename:
-        truth = GroundTruth(file.file, file.filename)
+    truth = chosen(file)
     try:
         config = _parse(values)
         if split and truth is None:
@@ -235,7 +232,7 @@ def _list_page(
 ) -> Response:
     embedding = get_embedding(context, embedding_id)
     require_ready(embedding, "a task")
-    chosen = next((kind for kind in TaskKind if kind == values.get("kind")), TaskKind.QUERIES)
+    asked = next((kind for kind in TaskKind if kind == values.get("kind")), TaskKind.QUERIES)
     annotations = (embedding.inspection or {}).get("annotations", [])
     tasks = list_tasks(context, embedding_id, limit=PAGE_ROWS, offset=offset_of(page))
     shown = {
@@ -245,12 +242,12 @@ def _list_page(
         "pages": pages_of(count_tasks(context, embedding_id)),
         "busy": any(task.status in UNFINISHED_TASK for task in tasks),
         "kinds": TASKS,
-        "chosen": chosen,
-        "metrics": {metric: METRICS[metric] for metric in TASKS[chosen].metrics},
+        "chosen": asked,
+        "metrics": {metric: METRICS[metric] for metric in TASKS[asked].metrics},
         "similarities": list(Similarity),
         "columns": [one["name"] for one in annotations],
-        "queries": list_queries(context, embedding) if chosen in WITH_QUERIES else [],
-        "kept": list_qrels(context, embedding) if chosen is TaskKind.QUERIES else [],
+        "queries": list_queries(context, embedding) if asked in WITH_QUERIES else [],
+        "kept": list_qrels(context, embedding) if asked is TaskKind.QUERIES else [],
         "suffixes": suffixes(Role.ANNOTATIONS),
         "max_bytes": context.settings.max_dataset_bytes,
         "values": {

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import and_, case, delete, func, select, update
 from sqlalchemy.orm import Session
@@ -20,7 +20,7 @@ from app.db.task import TaskConfig, TaskResults
 from app.db.types import utcnow
 from app.embeddings.service import get_embedding, require_measured
 from app.sandbox import run_in_sandbox
-from app.storage import Stored
+from app.storage import Incoming, Stored
 from app.storage.storage import CHECKING
 from isoscope.core.errors import ConflictError, InvalidError, NotFoundError, TooLargeError, check_all
 from isoscope.core.formatting import plural
@@ -37,19 +37,12 @@ WITH_FILE = (TaskKind.QUERIES, TaskKind.PAIRS)
 WITH_QUERIES = (TaskKind.QUERIES, TaskKind.COMPRESSION)
 
 
-class GroundTruth(NamedTuple):
-    """A file of ground truth as it arrives."""
-
-    stream: BinaryIO
-    filename: str
-
-
 def create_task(
     context: Context,
     embedding_id: str,
     config: TaskConfig,
     queries_id: str | None = None,
-    truth: GroundTruth | None = None,
+    truth: Incoming | None = None,
     *,
     launch: bool = True,
 ) -> TaskRun:
@@ -197,7 +190,7 @@ def delete_task(context: Context, task_id: str) -> None:
     context.ledger.release(*left)
 
 
-def _check_given(config: TaskConfig, queries: Embedding | None, truth: GroundTruth | None) -> None:
+def _check_given(config: TaskConfig, queries: Embedding | None, truth: Incoming | None) -> None:
     """Refuse files and queries that make no task of this kind."""
     if config.kind in WITH_FILE and truth is None:
         raise InvalidError(
@@ -268,9 +261,7 @@ def check_vectors(corpus: Embedding, queries: Embedding | None) -> None:
         )
 
 
-def _keep_truth(
-    context: Context, task: TaskRun, truth: GroundTruth, corpus: Embedding, queries: Embedding | None
-) -> None:
+def _keep_truth(context: Context, task: TaskRun, truth: Incoming, corpus: Embedding, queries: Embedding | None) -> None:
     """Check ground truth in the sandbox, keep its lines, and add the row."""
     task.filename = base_name(truth.filename)
     root = context.settings.root

@@ -25,9 +25,9 @@ from app.embeddings import library, lookups, service, trash, zeta_curves
 from app.embeddings.api.measures import FindingOut, MeasurementOut
 from app.embeddings.files import SafetensorsFile, get_file, get_npy, get_safetensors
 from app.embeddings.library import MAX_QUERY_CHARACTERS, Search, Sort, find_embeddings
-from app.embeddings.service import Incoming
 from app.web.dependencies import TOTAL, ContextDep, Limit, Offset, Row
 from app.web.responses import BINARY, DOCUMENTED, attachment, file_of
+from app.web.uploads import received
 from isoscope.core.errors import InvalidError
 from isoscope.files.selection import Selection
 from isoscope.files.upload_formats import Role, listed
@@ -235,9 +235,8 @@ def create_embedding(
     commit: Literal["auto"] | None = None,
 ) -> Embedding:
     """Upload a file, or several shards. With `?commit=auto` it is measured as soon as it is found readable."""
-    vectors = [Incoming(one.file, one.filename or "") for one in file]
-    second = None if annotations is None else Incoming(annotations.file, annotations.filename or "")
-    return service.create_embedding(context, vectors, second, name, commit=commit == "auto")
+    second = None if annotations is None else received(annotations)
+    return service.create_embedding(context, [*map(received, file)], second, name, commit=commit == "auto")
 
 
 @router.get("/{embedding_id}", response_model=EmbeddingOut)

@@ -18,7 +18,7 @@ from app.embeddings.library import (
     Sort,
     find_embeddings,
 )
-from app.embeddings.service import Incoming, create_embedding, get_embedding, tasks_lost
+from app.embeddings.service import create_embedding, get_embedding, tasks_lost
 from app.embeddings.trash import (
     TRASHED,
     empty_trash,
@@ -32,6 +32,7 @@ from app.training.relaunch import Server, ways_of_upload
 from app.web.dependencies import ContextDep
 from app.web.responses import render, see
 from app.web.templating import confirm_deletion
+from app.web.uploads import chosen
 from isoscope.core import formatting
 from isoscope.core.errors import InvalidError, IsoscopeError, NotFoundError
 from isoscope.files.upload_formats import Role, suffixes, titles
@@ -142,10 +143,10 @@ def upload_embedding(
 ) -> Response:
     """Keep the files and go to their page, where they are looked into."""
     try:
-        vectors = [chosen for one in file or [] if (chosen := _incoming(one))]
+        vectors = [*filter(None, map(chosen, file or []))]
         if not vectors:
             raise InvalidError("Expected a file of embeddings: choose one.", "file")
-        embedding = create_embedding(context, vectors, _incoming(annotations), name or None)
+        embedding = create_embedding(context, vectors, chosen(annotations), name or None)
     except IsoscopeError as error:
         error.field = error.field or "file"
         return _list_page(request, context, _find(context, Search(), 1), error, name=name)
@@ -157,13 +158,6 @@ def _find(context: Context, search: Search, page: int) -> Listing:
     found = find_embeddings(context, search, offset=offset_of(page))
     pages = pages_of(found.total)
     return Listing(search, found, page, pages) if page <= pages else _find(context, search, pages)
-
-
-def _incoming(upload: UploadFile | str | None) -> Incoming | None:
-    """The file of a field; None where none was chosen, which browsers send as a file without a name."""
-    if upload is None or isinstance(upload, str) or not upload.filename:
-        return None
-    return Incoming(upload.file, upload.filename)
 
 
 def _list_page(

@@ -33,6 +33,7 @@ from app.training.run_actions import EXPERIMENTS, RUNS
 from app.web.dependencies import ContextDep
 from app.web.responses import FileKind, Tab, chosen_tab, figure_file, render, see
 from app.web.templating import confirm_deletion
+from app.web.uploads import chosen
 from isoscope.core.errors import InvalidError, IsoscopeError
 
 archives_router = APIRouter()
@@ -50,9 +51,9 @@ def import_file(
 ) -> Response:
     """Import an exported experiment, or show the form again with what is wrong with the file."""
     try:
-        if file is None or isinstance(file, str) or not file.filename:
+        if (given := chosen(file)) is None:
             raise InvalidError("Expected the zip file of an exported experiment: choose one.", "file")
-        row = create_import(context, file.file, file.filename)
+        row = create_import(context, given)
     except IsoscopeError as error:
         return _form(request, context, error)
     return see(f"/imports/{row.id}")

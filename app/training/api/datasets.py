@@ -16,7 +16,7 @@ from app.training.dry_runs import Estimate, estimate
 from app.training.splits import read_division
 from app.training.sweeps import SweepRequest, plan_sweep
 from app.web.dependencies import ContextDep, Row
-from app.web.uploads import parsing
+from app.web.uploads import parsing, received
 from isoscope.files.columns import Column
 from isoscope.files.division import Division
 from isoscope.files.text import Quoting
@@ -135,12 +135,10 @@ def create_dataset(
     values = {"train": split_train, "validation": split_validation, "test": split_test}
     return datasets.create_dataset(
         context,
-        train.file,
-        train.filename or "",
-        validation.file if validation else None,
-        validation.filename or "" if validation else "",
+        received(train),
+        received(validation) if validation else None,
         name,
-        test=datasets.Upload(test.file, test.filename or "") if test else None,
+        test=received(test) if test else None,
         division=read_division(split_column, values, "" if test_fraction is None else test_fraction, split_seed),
         quoting=quoting,
     )

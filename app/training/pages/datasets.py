@@ -10,7 +10,6 @@ from app.db.hub_tasks import TASKS, HubName
 from app.training.columns import propose_for
 from app.training.dataset_figures import baseline_of, dataset_figures, is_counted
 from app.training.datasets import (
-    Upload,
     count_dataset,
     create_dataset,
     create_hub_dataset,
@@ -24,7 +23,7 @@ from app.training.splits import read_division
 from app.web.dependencies import ContextDep
 from app.web.responses import FileKind, figure_file, render, see
 from app.web.templating import confirm_deletion
-from app.web.uploads import parsing
+from app.web.uploads import chosen, parsing
 from isoscope.core.errors import ConflictError, InvalidError, IsoscopeError
 from isoscope.files.compressed import GZIP_SUFFIX
 from isoscope.files.division import SPLITS, Division
@@ -82,15 +81,14 @@ def upload_dataset(
 ) -> Response:
     """Add a train, a validation and perhaps a test file, or one file that is divided."""
     try:
-        first, second, third = _require_file(train, "train"), _chosen(validation), _chosen(test)
+        if (first := chosen(train)) is None:
+            raise InvalidError("Expected a train file: choose one.", "train")
         dataset = create_dataset(
             context,
-            first.file,
-            first.filename or "",
-            second.file if second else None,
-            second.filename or "" if second else "",
+            first,
+            chosen(validation),
             name or None,
-            test=Upload(third.file, third.filename or "") if third else None,
+            test=chosen(test),
             division=given.division(),
             quoting=quoting or None,
         )
@@ -190,14 +188,3 @@ def _list_page(
         "quoting": quoting,
     }
     return render(request, "training/datasets.html", shown, problem)
-
-
-def _chosen(upload: UploadFile | str | None) -> UploadFile | None:
-    """A file that was chosen: browsers send an empty one for a field that was left empty."""
-    return None if upload is None or isinstance(upload, str) or not upload.filename else upload
-
-
-def _require_file(upload: UploadFile | str | None, field: str) -> UploadFile:
-    if (chosen := _chosen(upload)) is None:
-        raise InvalidError(f"Expected a {field} file: choose one.", field)
-    return chosen
