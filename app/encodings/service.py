@@ -19,7 +19,7 @@ from app.encodings.texts import draft_of
 from app.sandbox import run_in_sandbox
 from app.storage import Incoming, Stored
 from app.training.datasets import get_dataset
-from app.training.models import ModelChoice, require_model
+from app.training.models import require_model
 from isoscope.core.beir_layout import is_beir
 from isoscope.core.errors import ConflictError, InvalidError, NotFoundError
 from isoscope.files.columns import MAX_LABELS, Column
@@ -54,7 +54,11 @@ def plan_encoding(
     """
     _check_columns(encoding.columns, config)
     model = require_model(context.settings, config.model, ask_hub=ask_hub)
-    _check_layers(model, config)
+    if config.layers is not None and model.layers is not None and config.layers[-1] > model.layers:
+        raise InvalidError(
+            f"Expected layers from 0 to {model.layers}, which is what {model.name} has, got {config.layers[-1]}.",
+            "layers",
+        )
     rows = min(encoding.n_texts, config.max_rows or encoding.n_texts)
     asking = queries_of(context, encoding)
     queries = asking.n_texts if asking is not None and asking.status in LAUNCHABLE else 0
@@ -90,14 +94,6 @@ def _check_columns(columns: Sequence[Column], config: EncodingConfig) -> None:
             f"The column {shown(labels.name)} has {counted} different values, labels at most {MAX_LABELS}: choose the "
             "column that holds the classes, or none.",
             "label_column",
-        )
-
-
-def _check_layers(model: ModelChoice, config: EncodingConfig) -> None:
-    if config.layers is not None and model.layers is not None and config.layers[-1] > model.layers:
-        raise InvalidError(
-            f"Expected layers from 0 to {model.layers}, which is what {model.name} has, got {config.layers[-1]}.",
-            "layers",
         )
 
 

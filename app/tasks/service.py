@@ -127,7 +127,9 @@ def list_queries(context: Context, corpus: Embedding) -> list[QueriesChoice]:
 def get_task(context: Context, task_id: str) -> TaskRun:
     """One task run."""
     with context.sessions() as session:
-        return _find(session, task_id)
+        if (task := session.get(TaskRun, task_id)) is None:
+            raise NotFoundError(f"There is no task {task_id!r}; it may have been deleted.")
+        return task
 
 
 def get_results(context: Context, task_id: str) -> TaskResults:
@@ -316,12 +318,6 @@ def _rows(context: Context, embedding: Embedding, ids: str | None) -> NamedRows:
     }
     upload = Upload(files[FileRole.VECTORS], next(iter(files[FileRole.ANNOTATIONS]), None))
     return NamedRows(upload, Selection.model_validate(embedding.selection), embedding.name, ids)
-
-
-def _find(session: Session, task_id: str) -> TaskRun:
-    if (task := session.get(TaskRun, task_id)) is None:
-        raise NotFoundError(f"There is no task {task_id!r}; it may have been deleted.")
-    return task
 
 
 def _require_launchable(task: TaskRun) -> None:

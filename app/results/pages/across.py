@@ -108,7 +108,8 @@ def show_table(context: ContextDep, kind: TableFile, query: AcrossDep, table: Ta
 def show_figure_page(request: Request, context: ContextDep, slug: str, query: AcrossDep, look: SweepDep) -> Response:
     """A figure on a page of its own, of which the page of all takes it when it is reached."""
     figure = read_across(context, choose_runs(context, query.q, query.group), slug, query.on, look)
-    shown = {"figure": figure, "asked": _asked(query, look)}
+    # The query string of a figure.
+    shown = {"figure": figure, "asked": _joined(query.encoded(), look.encoded())}
     return render(request, "results/compare_runs_figure.html", shown)
 
 
@@ -189,11 +190,6 @@ def _others(context: Context, chosen: Chosen) -> dict[str, str]:
 def _what(chosen: Chosen, q: str) -> str:
     """What the runs are, in words."""
     return ", ".join(chosen.gathered.experiments.values()) if OF_EXPERIMENTS.fullmatch(q) else q or "all"
-
-
-def _asked(query: AcrossQuery, look: SweepQuery) -> str:
-    """The query string of a figure."""
-    return _joined(query.encoded(), look.encoded())
 
 
 def _joined(*queries: str) -> str:
