@@ -73,7 +73,6 @@ def description_router(noun: DescribedNoun) -> APIRouter:
 
     @router.get("/{row_id}/description")
     def show_form(request: Request, context: ContextDep, row_id: str) -> Response:
-        """Show the form."""
         return _form(noun, request, context, row_id, {})
 
     @router.post("/{row_id}/description")

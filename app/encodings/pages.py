@@ -102,7 +102,6 @@ router = APIRouter(prefix="/encodings")
 
 @router.get("")
 def list_all(request: Request, context: ContextDep) -> Response:
-    """All encodings, and the ways to begin one."""
     return _list_page(request, context)
 
 
@@ -131,7 +130,6 @@ def upload_texts(
 def take_dataset(
     request: Request, context: ContextDep, dataset_id: Annotated[str, Form()], split: Annotated[Split, Form()]
 ) -> Response:
-    """Take the texts of a data set that is here."""
     try:
         encoding = create_encoding_of_dataset(context, dataset_id, split)
     except InvalidError as error:
@@ -154,14 +152,12 @@ async def launch(request: Request, context: ContextDep, encoding_id: str, query:
 
 @router.post("/{encoding_id}/cancel")
 def stop(context: ContextDep, encoding_id: str) -> Response:
-    """Stop it."""
     cancel_encoding(context, encoding_id)
     return see(f"/encodings/{encoding_id}")
 
 
 @router.get("/{encoding_id}/delete")
 def confirm_delete(request: Request, context: ContextDep, encoding_id: str) -> Response:
-    """Ask before deleting."""
     encoding = get_encoding(context, encoding_id)
     loss = "This deletes its texts and the embeddings and measures of all its layers."
     tasks = tasks_lost(context, Embedding.encoding_id == encoding_id)
@@ -170,14 +166,12 @@ def confirm_delete(request: Request, context: ContextDep, encoding_id: str) -> R
 
 @router.post("/{encoding_id}/delete")
 def delete(context: ContextDep, encoding_id: str) -> Response:
-    """Delete it."""
     delete_encoding(context, encoding_id)
     return see("/encodings")
 
 
 @router.get("/{encoding_id}/figures/{slug}.{kind}")
 def show_figure(context: ContextDep, encoding_id: str, slug: str, kind: FileKind, query: LayersDep) -> Response:
-    """A figure of the report by layer."""
     return figure_file(read_layers(context, get_encoding(context, encoding_id), query).figures, slug, kind)
 
 

@@ -40,5 +40,4 @@ def show_playground(request: Request, query: PlaygroundDep) -> Response:
 
 @router.get("/figures/{slug}.{kind}")
 def show_figure(slug: str, kind: FileKind, query: PlaygroundDep) -> Response:
-    """A figure of the page."""
     return figure_file(playground_figures(query), slug, kind)

@@ -81,7 +81,6 @@ def try_position(
     form: FormDep,
     instead_of: Annotated[RowId, Form()] = "",
 ) -> Response:
-    """Have a position tried, and go to it."""
     embedding, asked = _measured(context, embedding_id), TrialRequest.parse(form)
     try:
         position = asked.position(embedding)
@@ -98,20 +97,17 @@ def make_embedding(
     postprocessing_id: Annotated[RowId, Form()],
     name: Annotated[str, Form()] = "",
 ) -> Response:
-    """Make a new embedding of all rows, and go to it."""
     made = create_postprocessed(context, embedding_id, postprocessing_id, name or None)
     return see(f"/embeddings/{made.id}")
 
 
 @router.get("/figures/{slug}.{kind}")
 def show_figure(request: Request, context: ContextDep, embedding_id: str, slug: str, kind: FileKind) -> Response:
-    """A figure of a trial."""
     return figure_file(trial_figures(_trial(request, context, embedding_id)), slug, kind)
 
 
 @router.get("/map.safetensors")
 def show_map(request: Request, context: ContextDep, embedding_id: str) -> Response:
-    """The fitted map of a trial."""
     return file_of(get_map(context, _trial(request, context, embedding_id)))
 
 

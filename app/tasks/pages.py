@@ -161,21 +161,18 @@ def judge_other_embeddings(
 
 @router.post("/launch")
 def launch(context: ContextDep, task_id: str) -> Response:
-    """Hand it to the workers."""
     launch_task(context, task_id)
     return see(f"/tasks/{task_id}")
 
 
 @router.post("/cancel")
 def cancel(context: ContextDep, task_id: str) -> Response:
-    """Stop it."""
     cancel_task(context, task_id)
     return see(f"/tasks/{task_id}")
 
 
 @router.get("/delete")
 def confirm_delete(request: Request, context: ContextDep, task_id: str) -> Response:
-    """Ask before deleting."""
     task = get_task(context, task_id)
     name = f"the task of {get_embedding(context, task.embedding_id).name}"
     loss = "This deletes its ground truth, scores and maps. The embedding stays."
@@ -184,7 +181,6 @@ def confirm_delete(request: Request, context: ContextDep, task_id: str) -> Respo
 
 @router.post("/delete")
 def delete(context: ContextDep, task_id: str) -> Response:
-    """Delete it."""
     task = get_task(context, task_id)
     delete_task(context, task_id)
     return see(f"/embeddings/{task.embedding_id}/tasks")
@@ -192,13 +188,11 @@ def delete(context: ContextDep, task_id: str) -> Response:
 
 @router.get("/figures/{slug}.{kind}")
 def show_figure(context: ContextDep, task_id: str, slug: str, kind: FileKind) -> Response:
-    """A figure of the result."""
     return figure_file(figures_of(context, task_id), slug, kind)
 
 
 @router.get("/map.safetensors")
 def show_map(context: ContextDep, task_id: str, which: Which = "chosen") -> Response:
-    """The map of the chosen or the smallest variant."""
     return file_of(get_map(context, task_id, which))
 
 
@@ -209,7 +203,6 @@ def make_embedding(
     which: Annotated[Which, Form()] = "chosen",
     of: Annotated[Side, Form()] = "corpus",
 ) -> Response:
-    """Make a new embedding by that map, and go to it."""
     return see(f"/embeddings/{create_mapped(context, task_id, which, of=of).id}")
 
 

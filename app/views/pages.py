@@ -33,25 +33,21 @@ def save(
     path: Annotated[str, Form()] = "",
     query: Annotated[str, Form()] = "",
 ) -> Response:
-    """Keep a page as it is shown."""
     return see(f"/views?saved={create_view(context, name, path, query).id}")
 
 
 @router.get("/v/{view_id}")
 def open_view(context: ContextDep, view_id: str) -> Response:
-    """Send the browser to the page as it was kept."""
     return see(address_of(get_view(context, view_id)))
 
 
 @router.get("/views/{view_id}/delete")
 def confirm_delete(request: Request, context: ContextDep, view_id: str) -> Response:
-    """Ask before deleting."""
     loss = f"Its address /v/{view_id} will stop working. What it shows is kept."
     return confirm_deletion(request, "compare", get_view(context, view_id).name, loss, "/views")
 
 
 @router.post("/views/{view_id}/delete")
 def delete(context: ContextDep, view_id: str) -> Response:
-    """Delete it."""
     delete_view(context, view_id)
     return see("/views")

@@ -199,13 +199,11 @@ trash_router = APIRouter()
 
 @trash_router.post("/embeddings/{embedding_id}/trash")
 def put_into_trash(context: ContextDep, embedding_id: str) -> Response:
-    """Put it into the trash, and offer to take it out again."""
     return see(f"/embeddings?{urlencode({'moved': trash_embedding(context, embedding_id).id})}")
 
 
 @trash_router.post("/embeddings/{embedding_id}/restore")
 def restore(context: ContextDep, embedding_id: str, back: Annotated[str, Form()] = "") -> Response:
-    """Take it out of the trash."""
     embedding = restore_embedding(context, embedding_id)
     return see("/trash" if back == "trash" else f"/embeddings/{embedding.id}")
 
@@ -222,7 +220,6 @@ def show_trash(request: Request, context: ContextDep, page: Annotated[int, Query
 
 @trash_router.get("/trash/purge")
 def confirm_emptying(request: Request, context: ContextDep) -> Response:
-    """Ask before deleting all of it."""
     trash = list_trash(context, limit=0)
     if not trash.total:
         raise NotFoundError("The trash is empty. There is nothing to delete.")
@@ -232,21 +229,18 @@ def confirm_emptying(request: Request, context: ContextDep) -> Response:
 
 @trash_router.post("/trash/purge")
 def empty(context: ContextDep) -> Response:
-    """Delete all of it for good."""
     empty_trash(context)
     return see("/trash")
 
 
 @trash_router.get("/trash/{embedding_id}/purge")
 def confirm_purge(request: Request, context: ContextDep, embedding_id: str) -> Response:
-    """Ask before deleting one."""
     row = get_trashed(context, embedding_id)
     return _confirm(request, row.embedding.name, row.frees_bytes, tasks_lost(context, Embedding.id == embedding_id))
 
 
 @trash_router.post("/trash/{embedding_id}/purge")
 def purge(context: ContextDep, embedding_id: str) -> Response:
-    """Delete one for good."""
     purge_embedding(context, embedding_id)
     return see("/trash")
 

@@ -143,7 +143,6 @@ def _embedding_page(
 
 @router.get("/{embedding_id}/files/{position}")
 def show_file(context: ContextDep, embedding_id: str, position: int) -> Response:
-    """A file as it was uploaded or made."""
     return file_of(get_file(context, embedding_id, position))
 
 
@@ -155,7 +154,6 @@ def show_npy(context: ContextDep, embedding_id: str) -> Response:
 
 @router.get("/{embedding_id}/vectors.safetensors")
 def show_safetensors(context: ContextDep, embedding_id: str) -> Response:
-    """The same vectors as safetensors."""
     return safetensors_of(get_safetensors(context, embedding_id))
 
 
@@ -206,14 +204,12 @@ def _figure_query(query: ReportQuery) -> str:
 
 @report_router.get("/figures/{slug}.{kind}")
 def show_figure(context: ContextDep, embedding_id: str, slug: str, kind: FileKind, query: ReportDep) -> Response:
-    """A figure of the report."""
     embedding = get_embedding(context, embedding_id)
     return figure_file(report_figures(context, embedding, slug, query.shrinkage, query.finding), slug, kind)
 
 
 @report_router.get("/measurements.csv")
 def show_measurements(context: ContextDep, embedding_id: str) -> Response:
-    """All measurements of the report."""
     return csv_file(table_of(_measured(context, embedding_id)), "measurements")
 
 

@@ -115,7 +115,6 @@ def show_figure_page(request: Request, context: ContextDep, slug: str, query: Ac
 
 @router.get("/figures/{slug}.{kind}")
 def show_figure(context: ContextDep, slug: str, kind: FileKind, query: AcrossDep, look: SweepDep) -> Response:
-    """A figure of the runs."""
     chosen = choose_runs(context, query.q, query.group)
     return figure_file([read_across(context, chosen, slug, query.on, look)], slug, kind)
 

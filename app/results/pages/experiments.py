@@ -41,7 +41,6 @@ archives_router = APIRouter()
 
 @archives_router.get("/experiments/import")
 def show_import_form(request: Request, context: ContextDep) -> Response:
-    """Show the form to import an experiment, and the latest imports."""
     return _form(request, context)
 
 
@@ -228,7 +227,6 @@ def show_experiment(
 
 @router.get("/{experiment_id}/delete")
 def confirm_delete(request: Request, context: ContextDep, experiment_id: str) -> Response:
-    """Ask before deleting."""
     experiment = get_experiment(context, experiment_id)
     loss = f"All {len(experiment.runs)} runs with their curves and results are deleted; the data set stays."
     return confirm_deletion(request, "experiments", experiment.name, loss, f"/experiments/{experiment_id}")
@@ -236,7 +234,6 @@ def confirm_delete(request: Request, context: ContextDep, experiment_id: str) ->
 
 @router.post("/{experiment_id}/delete")
 def delete(context: ContextDep, experiment_id: str) -> Response:
-    """Delete it."""
     delete_experiment(context, experiment_id)
     return see("/experiments")
 
@@ -259,7 +256,6 @@ def show_figure_page(request: Request, context: ContextDep, experiment_id: str, 
 
 @router.get("/{experiment_id}/figures/{slug}.{kind}")
 def show_figure(context: ContextDep, experiment_id: str, slug: str, kind: FileKind, query: SweepDep) -> Response:
-    """A figure of the experiment."""
     return figure_file([read_figure(context, get_experiment(context, experiment_id), slug, query)], slug, kind)
 
 

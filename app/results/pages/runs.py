@@ -124,7 +124,6 @@ def _run_page(
 
 @router.get("/model.zip")
 def download_model(context: ContextDep, run_id: str) -> FileResponse:
-    """The trained model, where it was kept."""
     return file_of(get_model(context, run_id))
 
 
@@ -155,7 +154,6 @@ def show_figure_page(
 def show_figure(
     context: ContextDep, run_id: str, slug: str, kind: FileKind, measure: MeasureQuery = WATCHED[0]
 ) -> Response:
-    """A figure of the run."""
     return figure_file([read_run_figure(context, get_run(context, run_id), slug, measure)], slug, kind)
 
 
@@ -238,7 +236,6 @@ for verb, change_experiment in EXPERIMENT_VERBS.items():
 
 @buttons_router.post("/runs/{run_id}/move/{place}")
 def change_turn_of_run(context: ContextDep, run_id: str, place: Place, origin: OriginDep) -> Response:
-    """Move a waiting run before or behind others."""
     return see(origin.address(move_run(context, run_id, place)))
 
 
@@ -253,14 +250,12 @@ def change_turn_of_experiment(
 
 @buttons_router.post("/queue/pause")
 def pause_everything(context: ContextDep) -> Response:
-    """Put every run aside."""
     pause_all(context)
     return see("/queue")
 
 
 @buttons_router.post("/queue/resume")
 def resume_everything(context: ContextDep) -> Response:
-    """Have every paused run go on."""
     resume_all(context)
     return see("/queue")
 

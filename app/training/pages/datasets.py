@@ -63,7 +63,6 @@ NOTHING_DIVIDED = DivisionForm()
 
 @router.get("")
 def list_all(request: Request, context: ContextDep) -> Response:
-    """All data sets, and the ways to add one."""
     return _list_page(request, context)
 
 
@@ -99,13 +98,11 @@ def upload_dataset(
 
 @router.post("/hub")
 def name_hub_dataset(context: ContextDep, hub_name: Annotated[HubName, Form()]) -> Response:
-    """Add a task of the Hub by its name."""
     return see(f"/datasets/{create_hub_dataset(context, hub_name).id}")
 
 
 @router.get("/{dataset_id}")
 def show_dataset(request: Request, context: ContextDep, dataset_id: str) -> Response:
-    """What it looks like, its columns and sizes."""
     return _page(request, context, dataset_id)
 
 
@@ -114,7 +111,6 @@ def show_dataset(request: Request, context: ContextDep, dataset_id: str) -> Resp
 def choose_quoting(
     request: Request, context: ContextDep, dataset_id: str, quoting: Annotated[Quoting, Form()]
 ) -> Response:
-    """Read its quotes in another way."""
     try:
         read_dataset(context, dataset_id, quoting)
     except (ConflictError, InvalidError) as error:
@@ -132,13 +128,11 @@ def count_rows(request: Request, context: ContextDep, dataset_id: str) -> Respon
 
 @router.get("/{dataset_id}/figures/{slug}.{kind}")
 def show_figure(context: ContextDep, dataset_id: str, slug: str, kind: FileKind) -> Response:
-    """A figure of its rows."""
     return figure_file(dataset_figures(get_dataset(context, dataset_id)), slug, kind)
 
 
 @router.get("/{dataset_id}/delete")
 def confirm_delete(request: Request, context: ContextDep, dataset_id: str) -> Response:
-    """Ask before deleting."""
     dataset = get_dataset(context, dataset_id)
     loss, back = "Deletes its files and the description of its columns.", f"/datasets/{dataset_id}"
     used_by = experiments_using(context, dataset_id)
@@ -147,7 +141,6 @@ def confirm_delete(request: Request, context: ContextDep, dataset_id: str) -> Re
 
 @router.post("/{dataset_id}/delete")
 def delete(context: ContextDep, dataset_id: str) -> Response:
-    """Delete it."""
     delete_dataset(context, dataset_id)
     return see("/datasets")
 

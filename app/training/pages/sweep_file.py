@@ -108,7 +108,6 @@ def _with(error: IsoscopeError | None, told: Sequence[FieldError]) -> IsoscopeEr
 
 @router.get("/{experiment_id}/request.yaml")
 def show_yaml(context: ContextDep, experiment_id: str) -> Response:
-    """The request that launched an experiment, as a file."""
     experiment = get_experiment(context, experiment_id)
     text = yaml_of(request_of(experiment), experiment.dataset)
     headers = attachment(f"{file_name(experiment.name) or 'sweep'}.yaml")
