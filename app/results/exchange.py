@@ -45,7 +45,7 @@ from app.results.archive.container import (
     TOLD,
 )
 from app.results.archive.records import AttemptRecord, DatasetRecord, ExperimentRecord, RunRecord
-from app.results.archive.sealed_records import OpeningRecord, parts
+from app.results.archive.sealed_records import OpeningRecord, SealedScoreRecord, parts
 from app.results.archive.writing import ArchiveWriter, write_json
 from app.storage import Incoming
 from app.storage.storage import BLOCK_BYTES
@@ -53,6 +53,7 @@ from app.training.experiments import get_experiment
 from isoscope.core.errors import ConflictError, IsoscopeError, NotFoundError
 
 Member = tuple[str, Iterable[dict[str, Any]]]
+SCORED = [name for name in SealedScoreRecord.model_fields if name != "run"]
 
 
 def sealed_members(context: Context, experiment: Experiment) -> Iterator[Member]:
@@ -65,32 +66,10 @@ def sealed_members(context: Context, experiment: Experiment) -> Iterator[Member]
             select(Opening).where(Opening.experiment_id == experiment.id).order_by(Opening.number)
         ).all()
     if scores:
-        yield SEALED_SCORES, map(_score, scores)
-        yield SEALED_PREDICTIONS, _sealed_predictions(context, [score.run_id for score in scores])
+        yield SEALED_SCORES, ({"run": one.run_id} | _columns(one, SCORED) for one in scores)
+        yield SEALED_PREDICTIONS, _predictions(context, [score.run_id for score in scores], Split.TEST)
     if openings:
-        yield OPENINGS, map(_opening, openings)
-
-
-def _sealed_predictions(context: Context, run_ids: Sequence[str]) -> Iterator[dict[str, Any]]:
-    with context.sessions() as session:
-        for run_id in run_ids:
-            for found in read_predictions(session, [run_id], Split.TEST).values():
-                yield from parts(run_id, found, Split.TEST)
-
-
-def _score(row: SealedScore) -> dict[str, Any]:
-    return {
-        "run": row.run_id,
-        "metrics": row.metrics,
-        "reasons": row.reasons,
-        "n": row.n,
-        "rows_sha256": row.rows_sha256,
-    }
-
-
-def _opening(row: Opening) -> dict[str, Any]:
-    columns = {name: getattr(row, name) for name in OpeningRecord.model_fields}
-    return {**columns, "at": row.at.isoformat()}
+        yield OPENINGS, (_columns(one, OpeningRecord.model_fields) for one in openings)
 
 
 ROWS_AT_ONCE = 1000
@@ -144,7 +123,7 @@ def _write(context: Context, experiment: Experiment, figures: Iterable[Figure], 
     archive.add(RUNS, map(write_json, _runs(context, ids)))
     archive.add(STEPS, map(write_json, _steps(context, ids)))
     archive.add(RUN_FIGURES, map(write_json, _run_figures(context, ids)))
-    archive.add(PREDICTIONS, map(write_json, _predictions(context, ids)))
+    archive.add(PREDICTIONS, map(write_json, _predictions(context, ids, Split.VALIDATION)))
     for name, records in sealed_members(context, experiment):
         archive.add(name, map(write_json, records))
     for figure in figures:
@@ -192,11 +171,11 @@ def _run_figures(context: Context, run_ids: Iterable[str]) -> Iterator[dict[str,
                 yield {"run": run_id, "slug": figure.slug, "data": figure.data}
 
 
-def _predictions(context: Context, run_ids: Sequence[str]) -> Iterator[dict[str, Any]]:
+def _predictions(context: Context, run_ids: Sequence[str], split: Split) -> Iterator[dict[str, Any]]:
     with context.sessions() as session:
         for run_id in run_ids:
-            for found in read_predictions(session, [run_id], Split.VALIDATION).values():
-                yield from parts(run_id, found)
+            for found in read_predictions(session, [run_id], split).values():
+                yield from parts(run_id, found, split)
 
 
 def _columns(row: Any, names: Iterable[str]) -> dict[str, Any]:
