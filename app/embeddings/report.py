@@ -206,8 +206,7 @@ def made_by(context: Context, embedding: Embedding) -> PostProcessing | None:
     """The trial that an embedding was made by, while its result is kept."""
     if embedding.made_by_id is None:
         return None
-    with context.sessions() as session:
-        found = session.get(PostProcessing, embedding.made_by_id)
+    found = context.get(PostProcessing, embedding.made_by_id)
     return found if found is not None and found.results is not None else None
 
 

@@ -173,8 +173,7 @@ def _require_room(context: Context, stored: Sequence[Stored]) -> None:
 def list_embeddings(context: Context) -> list[Embedding]:
     """All embeddings that are not in the trash, newest first, without their measurements."""
     newest = select(Embedding).where(Embedding.trashed_at.is_(None)).order_by(Embedding.created_at.desc(), Embedding.id)
-    with context.sessions() as session:
-        return list(session.scalars(newest.options(defer(Embedding.inspection))))
+    return context.scalars(newest.options(defer(Embedding.inspection)))
 
 
 def get_embedding(context: Context, embedding_id: str) -> Embedding:

@@ -58,8 +58,7 @@ def queries_of(context: Context, corpus: Encoding) -> Encoding | None:
     """Return the queries that came with a corpus; None of other texts, or where they were deleted."""
     if not corpus.qrels:
         return None
-    with context.sessions() as session:
-        return session.get(Encoding, corpus.qrels[0].queries_id)
+    return context.get(Encoding, corpus.qrels[0].queries_id)
 
 
 def config_of_queries(config: EncodingConfig) -> EncodingConfig:

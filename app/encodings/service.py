@@ -130,8 +130,7 @@ def create_encoding_of_dataset(context: Context, dataset_id: str, split: Split, 
             "a file.",
             "dataset_id",
         )
-    with context.sessions() as session:
-        file = session.get(StoredFile, sha256)
+    file = context.get(StoredFile, sha256)
     if file is None:
         raise NotFoundError(f"The data set {dataset_id!r} was deleted at this moment.", "dataset_id")
     stored, quoting = Stored(sha256, file.size_bytes), dataset.quoting_of(split)
@@ -140,8 +139,7 @@ def create_encoding_of_dataset(context: Context, dataset_id: str, split: Split, 
 
 def list_encodings(context: Context) -> list[Encoding]:
     """All encodings, newest first."""
-    with context.sessions() as session:
-        return list(session.scalars(select(Encoding).order_by(Encoding.created_at.desc(), Encoding.id)))
+    return context.scalars(select(Encoding).order_by(Encoding.created_at.desc(), Encoding.id))
 
 
 def get_encoding(context: Context, encoding_id: str) -> Encoding:

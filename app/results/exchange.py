@@ -217,17 +217,15 @@ def create_import(context: Context, file: Incoming) -> Import:
 def list_imports(context: Context) -> list[Import]:
     """The latest imports, newest first, but for those whose experiment has been deleted since."""
     gone = (Import.status == ImportStatus.FINISHED) & Import.experiment_id.is_(None)
-    with context.sessions() as session:
-        newest = select(Import).where(~gone).order_by(Import.created_at.desc(), Import.id).limit(LATEST)
-        return list(session.scalars(newest))
+    newest = select(Import).where(~gone).order_by(Import.created_at.desc(), Import.id).limit(LATEST)
+    return context.scalars(newest)
 
 
 def get_import(context: Context, import_id: str) -> Import:
     """One import and how far it is."""
-    with context.sessions() as session:
-        if (row := session.get(Import, import_id)) is None:
-            raise NotFoundError(f"There is no import {import_id!r}. It may have ended long ago.")
-        return row
+    if (row := context.get(Import, import_id)) is None:
+        raise NotFoundError(f"There is no import {import_id!r}. It may have ended long ago.")
+    return row
 
 
 def cancel_import(context: Context, import_id: str) -> Import:

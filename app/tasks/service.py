@@ -98,8 +98,7 @@ def list_tasks(context: Context, embedding_id: str, *, limit: int, offset: int =
 
 def count_tasks(context: Context, embedding_id: str) -> int:
     """How many task runs an embedding has."""
-    with context.sessions() as session:
-        return session.scalar(select(func.count()).where(TaskRun.embedding_id == embedding_id)) or 0
+    return context.scalar(select(func.count()).where(TaskRun.embedding_id == embedding_id)) or 0
 
 
 class QueriesChoice(NamedTuple):
@@ -126,10 +125,9 @@ def list_queries(context: Context, corpus: Embedding) -> list[QueriesChoice]:
 
 def get_task(context: Context, task_id: str) -> TaskRun:
     """One task run."""
-    with context.sessions() as session:
-        if (task := session.get(TaskRun, task_id)) is None:
-            raise NotFoundError(f"There is no task {task_id!r}; it may have been deleted.")
-        return task
+    if (task := context.get(TaskRun, task_id)) is None:
+        raise NotFoundError(f"There is no task {task_id!r}; it may have been deleted.")
+    return task
 
 
 def get_results(context: Context, task_id: str) -> TaskResults:

@@ -180,8 +180,7 @@ def create_hub_dataset(context: Context, hub_name: HubName, test: bool | None = 
 
 def list_datasets(context: Context) -> list[Dataset]:
     """All data sets, newest first."""
-    with context.sessions() as session:
-        return list(session.scalars(select(Dataset).order_by(Dataset.created_at.desc(), Dataset.id)))
+    return context.scalars(select(Dataset).order_by(Dataset.created_at.desc(), Dataset.id))
 
 
 def list_trainable(context: Context) -> list[Dataset]:
@@ -204,9 +203,8 @@ def find_dataset(session: Session, dataset_id: str) -> Dataset:
 
 def experiments_using(context: Context, dataset_id: str) -> list[Experiment]:
     """The experiments that keep a data set from being deleted, the newest first."""
-    with context.sessions() as session:
-        using = select(Experiment).where(Experiment.dataset_id == dataset_id).order_by(Experiment.created_at.desc())
-        return list(session.scalars(using))
+    using = select(Experiment).where(Experiment.dataset_id == dataset_id).order_by(Experiment.created_at.desc())
+    return context.scalars(using)
 
 
 @freeing
