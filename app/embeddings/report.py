@@ -21,8 +21,7 @@ from app.embeddings.hubs import hubs_of
 from app.embeddings.lookups import near_text, read_neighbours, with_lookup
 from app.embeddings.map_rows import search_rows
 from app.embeddings.point_map import find_map
-from app.embeddings.readings import groups_of, headlines_of
-from app.embeddings.references import references_of
+from app.embeddings.readings import groups_of, headlines_of, references_of
 from app.embeddings.row_runs import write_rows
 from app.embeddings.selections import selections_of
 from app.embeddings.service import get_figure_data, get_figures_stored

@@ -11,13 +11,14 @@ from app.context import Context
 from app.core.names import base_name, clean_name
 from app.db.encoding import EncodingConfig
 from app.db.models import Encoding, Qrels
-from app.encodings.texts import draft_of
+from app.db.types import new_id
 from app.sandbox import run_in_sandbox
 from app.storage import Incoming, Stored
 from app.storage.ledger import Store
 from app.storage.storage import CHECKING
 from isoscope.core.beir_layout import CORPUS, QUERIES, ZIP_SUFFIX
 from isoscope.files.beir_check import TEXT, BeirDescription, describe_beir
+from isoscope.files.tables import TextsDescription
 from isoscope.files.upload import NamedFile
 
 
@@ -94,3 +95,16 @@ def _described(context: Context, files: Sequence[Incoming], arrived: Sequence[St
 def _kept(store: Store, context: Context, path: Path) -> Stored:
     with path.open("rb") as stream:
         return store(stream, context.settings.max_upload_bytes)
+
+
+def draft_of(name: str, filename: str, stored: Stored, found: TextsDescription) -> Encoding:
+    """Return the draft, with an id, of texts that are stored and described."""
+    return Encoding(
+        id=new_id(),
+        name=name,
+        filename=filename,
+        file_sha256=stored.sha256,
+        n_texts=found.n,
+        columns=found.columns,
+        quoting=found.quoting,
+    )

@@ -14,8 +14,7 @@ from app.db.job_kinds import Job
 from app.db.models import UNFINISHED_ENCODING, Embedding, Encoding, EncodingStatus, StoredFile
 from app.db.types import utcnow
 from app.embeddings.service import drop_embeddings
-from app.encodings.beir import config_of_queries, create_beir, kept_qrels, queries_of
-from app.encodings.texts import draft_of
+from app.encodings.beir import config_of_queries, create_beir, draft_of, kept_qrels, queries_of
 from app.sandbox import run_in_sandbox
 from app.storage import Incoming, Stored
 from app.training.datasets import get_dataset
