@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, File, Form, Request, Response, UploadFile
-from fastapi.concurrency import run_in_threadpool
 from pydantic import ValidationError
 from starlette.datastructures import ImmutableMultiDict
 
@@ -36,7 +35,7 @@ from app.training.models import list_models
 from app.training.option_form import CHECKED, address_that_shows, controls_of, labelled, meaning, text_of
 from app.training.queue_status import list_workers
 from app.training.relaunch import Server, Way, ways_of_encoding, ways_of_texts
-from app.web.dependencies import ContextDep
+from app.web.dependencies import ContextDep, FormDep
 from app.web.responses import FileKind, figure_file, render, see
 from app.web.templating import confirm_deletion
 from app.web.uploads import chosen, parsing
@@ -144,10 +143,15 @@ def show_encoding(request: Request, context: ContextDep, encoding_id: str, query
 
 
 @router.post("/{encoding_id}/launch")
-async def launch(request: Request, context: ContextDep, encoding_id: str, query: LayersDep) -> Response:
+def launch(request: Request, context: ContextDep, encoding_id: str, query: LayersDep, form: FormDep) -> Response:
     """Hand it to the workers, or show the form again with the sentence at the field that is wrong."""
-    values = read_values(await request.form())
-    return await run_in_threadpool(_launch, request, context, encoding_id, query, values)
+    values = read_values(form)
+    try:
+        launch_encoding(context, encoding_id, parse(values))
+    except InvalidError as error:
+        address = address_that_shows(f"/encodings/{encoding_id}", pairs_of(values))
+        return see(address) if address else _page(request, context, encoding_id, query, values, error)
+    return see(f"/encodings/{encoding_id}")
 
 
 @router.post("/{encoding_id}/cancel")
@@ -173,15 +177,6 @@ def delete(context: ContextDep, encoding_id: str) -> Response:
 @router.get("/{encoding_id}/figures/{slug}.{kind}")
 def show_figure(context: ContextDep, encoding_id: str, slug: str, kind: FileKind, query: LayersDep) -> Response:
     return figure_file(read_layers(context, get_encoding(context, encoding_id), query).figures, slug, kind)
-
-
-def _launch(request: Request, context: Context, encoding_id: str, query: LayersQuery, values: Values) -> Response:
-    try:
-        launch_encoding(context, encoding_id, parse(values))
-    except InvalidError as error:
-        address = address_that_shows(f"/encodings/{encoding_id}", pairs_of(values))
-        return see(address) if address else _page(request, context, encoding_id, query, values, error)
-    return see(f"/encodings/{encoding_id}")
 
 
 def _page(

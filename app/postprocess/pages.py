@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Depends, Form, Request, Response
+from fastapi import APIRouter, Form, Request, Response
 
 from app.context import Context
 from app.db.models import Embedding, PostProcessing, ResultStatus
@@ -21,7 +21,7 @@ from app.postprocess.method_settings import (
 )
 from app.postprocess.service import create_postprocessed, find_postprocessing, last_result, request_postprocessing
 from app.postprocess.trial import comparisons_of, outcome_of, trial_figures, trial_neighbours
-from app.web.dependencies import ContextDep
+from app.web.dependencies import ContextDep, FormDep
 from app.web.responses import FileKind, figure_file, file_of, render, see
 from isoscope.core.errors import InvalidError, NotFoundError
 from isotropy.catalog import METHODS, Method
@@ -53,13 +53,6 @@ class TrialRequest(NamedTuple):
     def position(self, embedding: Embedding) -> MethodSettings:
         """The same, checked."""
         return method_settings_of(embedding, self.method.slug, numbers_of(self.method, self.texts))
-
-
-async def _form(request: Request) -> Mapping[str, Any]:
-    return await request.form()
-
-
-FormDep = Annotated[Mapping[str, Any], Depends(_form)]
 
 
 @router.get("")

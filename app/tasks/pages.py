@@ -30,7 +30,7 @@ from app.tasks.service import (
     list_tasks,
 )
 from app.training.queue_status import list_workers
-from app.web.dependencies import ContextDep
+from app.web.dependencies import ContextDep, FormDep
 from app.web.responses import FileKind, figure_file, file_of, render, see
 from app.web.templating import confirm_deletion
 from app.web.uploads import chosen, parsing
@@ -67,33 +67,13 @@ def check_task(
     request: Request,
     context: ContextDep,
     embedding_id: str,
-    kind: Annotated[str, Form()] = "",
+    form: FormDep,
     file: Annotated[UploadFile | str | None, File()] = None,
     queries_id: Annotated[str, Form()] = "",
-    similarity: Annotated[str, Form()] = "",
-    metric: Annotated[str, Form()] = "",
-    labels: Annotated[str, Form()] = "",
-    groups: Annotated[str, Form()] = "",
-    ids: Annotated[str, Form()] = "",
-    query_ids: Annotated[str, Form()] = "",
-    seed: Annotated[str, Form()] = "",
-    tolerance: Annotated[str, Form()] = "",
-    full: Annotated[str, Form()] = "",
     split: Annotated[str, Form()] = "",
 ) -> Response:
     """Check a task against the rows and show what was found, or the form with what is wrong."""
-    values = {
-        "kind": kind,
-        "similarity": similarity,
-        "metric": metric,
-        "labels": labels,
-        "groups": groups,
-        "ids": ids,
-        "query_ids": query_ids,
-        "seed": seed,
-        "tolerance": tolerance,
-        "full": full,
-    }
+    values = {name: str(form.get(name, "")) for name in TaskConfig.model_fields}
     truth = chosen(file)
     try:
         config = _parse(values)
