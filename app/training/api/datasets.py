@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, File, Form, Request, UploadFile
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, computed_field
+from pydantic import BaseModel, Field, StrictBool, computed_field
 
 from app.db.hub_tasks import HubName
 from app.db.models import Dataset, DatasetOrigin, DryRun, ResultStatus
@@ -19,6 +19,7 @@ from app.web.dependencies import ContextDep, Row
 from app.web.uploads import parsing, received
 from isoscope.files.columns import Column
 from isoscope.files.division import Division
+from isoscope.files.strict import Strict
 from isoscope.files.text import Quoting
 from isoscope.files.upload_formats import listed_rows
 
@@ -51,18 +52,14 @@ class DatasetOut(Row):
         return propose_for(self.hub_name, self.columns)
 
 
-class QuotingRequest(BaseModel):
+class QuotingRequest(Strict):
     """How quotes are to be read."""
-
-    model_config = ConfigDict(extra="forbid")
 
     quoting: Quoting
 
 
-class HubRequest(BaseModel):
+class HubRequest(Strict):
     """A task of the Hub by its name."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: HubName
     test: StrictBool | None = Field(
