@@ -5,12 +5,16 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
+from sqlalchemy import Select
+
 from app.core.settings import Settings
 from app.core.space import Spare, require_room
 from app.db.session import Sessions, create_sessions
 from app.queue import JobQueue
 from app.storage import Storage, open_storage
 from app.storage.ledger import Ledger
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,21 @@ class Context:
         """Refuse what makes new data where less than the reserve would be left on a disk."""
         require_room(self.settings, staying=staying)
         self.spare.make()
+
+    def scalar(self, wanted: Select[Item]) -> Item | None:
+        """Return the first value that is selected, or None."""
+        with self.sessions() as session:
+            return session.scalar(wanted)
+
+    def scalars(self, wanted: Select[Item]) -> list[Item]:
+        """Return all values that are selected."""
+        with self.sessions() as session:
+            return list(session.scalars(wanted))
+
+    def get(self, table: type[Item], key: str) -> Item | None:
+        """Return the row of a table by its key, or None."""
+        with self.sessions() as session:
+            return session.get(table, key)
 
     def close(self) -> None:
         """Close the connections."""

@@ -69,8 +69,7 @@ from app.views import api as views_api
 from app.views import pages as views_pages
 from app.web.dependencies import ContextDep
 from app.web.error_responses import Problem
-from app.web.responses import FigureOut, find_figure
-from app.web.templating import templates
+from app.web.responses import FigureOut, find_figure, render
 from isoscope.files.upload_formats import Role, suffixes, titles
 from isotropy.catalog import GROUPS, measures_of
 
@@ -97,7 +96,7 @@ def show_home(request: Request, context: ContextDep) -> Response:
         "max_bytes": context.settings.max_upload_bytes,
         "workers": list_workers(context),
     }
-    return templates.TemplateResponse(request, "home.html", shown)
+    return render(request, "home.html", shown)
 
 
 def _verdict(context: Context, experiment: Experiment) -> dict[str, Any]:
@@ -116,13 +115,13 @@ def _verdict(context: Context, experiment: Experiment) -> dict[str, Any]:
 def list_measures(request: Request) -> Response:
     """Every measure by group, with its formula, range, pitfall and source."""
     groups = [(group, heading, measures) for group, heading in GROUPS.items() if (measures := measures_of(group))]
-    return templates.TemplateResponse(request, "measures.html", {"groups": groups})
+    return render(request, "measures.html", {"groups": groups})
 
 
 @home_router.get("/space")
 def show_space(request: Request, context: ContextDep) -> Response:
     """Disks and uses as two tables."""
-    return templates.TemplateResponse(request, "operations/space.html", {"space": measure_space(context)})
+    return render(request, "operations/space.html", {"space": measure_space(context)})
 
 
 PROBLEMS = {

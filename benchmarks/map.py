@@ -21,7 +21,8 @@ import numpy as np
 from playwright.sync_api import Browser, CDPSession, Page, Playwright, sync_playwright
 
 from app.context import Context
-from app.embeddings.service import Incoming, commit_embedding, create_embedding
+from app.embeddings.service import commit_embedding, create_embedding
+from app.storage import Incoming
 from benchmarks._chromium import ARGUMENTS, CHROMIUM
 from benchmarks._many_runs import new_context
 from benchmarks._rounds import machine

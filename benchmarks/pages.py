@@ -29,9 +29,10 @@ from app.core.settings import Settings
 from app.db.config import RunConfig, TrainingConfig
 from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunFigure, RunStatus, Step
 from app.db.types import utcnow
-from app.embeddings.service import Incoming, commit_embedding, create_embedding
+from app.embeddings.service import commit_embedding, create_embedding
 from app.main import create_app
 from app.results.labels import OF_SENTENCES, WATCHED
+from app.storage import Incoming
 from benchmarks._many_runs import fill, new_context
 from benchmarks._rounds import interleave, machine, ratio, rounds_asked
 from benchmarks._web import web_process

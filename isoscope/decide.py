@@ -4,7 +4,6 @@ import json
 import sys
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from safetensors.torch import save_file
@@ -17,7 +16,6 @@ from isoscope.task_files import LoadedTask, TaskFiles, load_task
 from isotropy.catalog import METRICS, Similarity
 from isotropy.tasks.decision import Decision, Judged, difference
 from isotropy.tasks.judge import Task, decide, map_of
-from isotropy.tasks.maps import Map
 from isotropy.tasks.variants import Variant, listed, product
 
 
@@ -35,7 +33,11 @@ def print_decision(given: Namespace) -> int:
     code = write([json.dumps(decision.document(), allow_nan=False)] if given.json else _table(task, decision))
     if given.save_map is not None:
         one = map_of(task, variants[_which(given.variant, decision)])
-        _save(one, given.save_map)
+        path = given.save_map
+        try:
+            save_file(one.tensors(), path, one.metadata())
+        except OSError as error:
+            raise InvalidError(f"{path} could not be written: {error.strerror}.", "save_map") from error
         aside.write(f"\n{given.save_map} maps vectors to {one.variant.name}. To apply it:\n\n")
         aside.write(one.numpy_code(given.save_map.name))
     return code
@@ -93,13 +95,6 @@ def _require_variant(given: Namespace, variants: Sequence[Variant]) -> None:
 
 def _which(named: str, decision: Decision) -> int:
     return int(named) if named.isdecimal() else {"chosen": decision.chosen, "smallest": decision.smallest}[named]
-
-
-def _save(one: Map, path: Path) -> None:
-    try:
-        save_file(one.tensors(), path, one.metadata())
-    except OSError as error:
-        raise InvalidError(f"{path} could not be written: {error.strerror}.", "save_map") from error
 
 
 def _entry(variant: Variant, task: Task) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from isoscope.core.errors import InvalidError
 from isoscope.files.matrix import Matrix
 from isotropy.cloud import PAIR_ROWS, SAMPLE_ROWS
 from isotropy.findings.drift import Shared
+from isotropy.report import Finding
 from isotropy.rows import draw, kept_rows
 
 # A covariance of this many dimensions takes 2 GiB, and several are held at once.
@@ -105,3 +106,25 @@ def _places(matrix: Matrix, names: str | None) -> dict[str, int]:
 
 def _in_file(matrix: Matrix) -> Sequence[int]:
     return range(matrix.n) if matrix.row_places is None else matrix.row_places.tolist()
+
+
+def with_names(found: Finding, matrix: Matrix, annotation: str | None) -> Finding:
+    """Return what was found of hubness with the hubs' names, and their rows as places in the file.
+
+    Args:
+        found: of ``isotropy.report.measure``; without hubs it is returned as it is.
+        matrix: the rows that were measured.
+        annotation: what names them; None where they have no names.
+
+    """
+    hubs = (found.detail or {}).get("hubs")
+    if not hubs:
+        return found
+    rows = [one["row"] for one in hubs]
+    names: Sequence[str | None] = values_of(matrix, annotation, torch.tensor(rows)) or [None] * len(rows)
+    places = rows if matrix.row_places is None else matrix.row_places[rows].tolist()
+    told = [
+        {"row": place, "name": name, "occurrences": one["occurrences"]}
+        for place, name, one in zip(places, names, hubs, strict=True)
+    ]
+    return found._replace(detail={**(found.detail or {}), "hubs": told})

@@ -15,8 +15,7 @@ from isoscope.files.contents import MAX_DISTINCT
 from isoscope.files.matrix import Matrix
 from isoscope.files.selection import doubtful, excluded
 from isoscope.files.wording import listed
-from isoscope.hubs import with_names
-from isoscope.rows import values_of
+from isoscope.rows import values_of, with_names
 from isotropy import findings
 from isotropy.catalog import MEASURES, SIMILARITIES, Similarity
 from isotropy.cloud import Cloud, read_cloud

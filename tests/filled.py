@@ -11,6 +11,7 @@ from sqlalchemy import select
 from app.context import Context, create_context
 from app.core.settings import Settings
 from app.db.models import Experiment, Run, RunStatus
+from app.storage import Incoming
 from app.training.datasets import create_dataset
 from benchmarks._many_runs import fill
 from tests.archives import add_experiment
@@ -74,4 +75,4 @@ def _dataset(context: Context) -> str:
     path = context.settings.root / "rows.tsv"
     path.write_text(ROWS)
     with path.open("rb") as train, path.open("rb") as validation:
-        return create_dataset(context, train, "train.tsv", validation, "validation.tsv").id
+        return create_dataset(context, Incoming(train, "train.tsv"), Incoming(validation, "validation.tsv")).id

@@ -14,6 +14,7 @@ from sqlalchemy import select
 from app.context import Context
 from app.core.installation import MARKER
 from app.db.models import Experiment, Run, RunStatus, Worker
+from app.storage import Incoming
 from app.training.datasets import create_dataset
 from app.training.experiments import create_experiment
 from app.training.sweeps import SweepRequest
@@ -93,7 +94,7 @@ def launch(context: Context, steps: int, lambdas: list[float], seeds: list[int])
     path = context.settings.root / "rows.tsv"
     path.write_text(f"sentence\tlabel\n{rows}\n")
     with path.open("rb") as train, path.open("rb") as validation:
-        dataset = create_dataset(context, train, "train.tsv", validation, "validation.tsv")
+        dataset = create_dataset(context, Incoming(train, "train.tsv"), Incoming(validation, "validation.tsv"))
     request = SweepRequest(
         model="tiny-bert",
         dataset_id=dataset.id,

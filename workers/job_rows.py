@@ -1,7 +1,7 @@
 """The row that a job works on: read, answered, failed, or told how far it is, in sessions that wait for a database."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -17,13 +17,17 @@ from app.db.models import (
     Embedding,
     EmbeddingFile,
     EmbeddingStatus,
+    Encoding,
     FileRole,
+    Import,
     Lookup,
     PostProcessing,
     ResultStatus,
+    TaskRun,
     ZetaCurve,
 )
 from app.db.session import Sessions, create_sessions
+from app.db.types import utcnow
 from app.storage import Stored
 from isoscope.core.errors import ConflictError
 from workers.failure import describe, raise_if_temporary, record
@@ -69,6 +73,7 @@ def files_of(vectors: tuple[str, Stored], *annotations: tuple[str, Stored]) -> l
 
 
 Row = TypeVar("Row", PostProcessing, Lookup, ZetaCurve, Alignment)
+Begun = TypeVar("Begun", Encoding, Import, TaskRun)
 
 
 @dataclass(frozen=True)
@@ -127,6 +132,26 @@ class Progress:
         self._table, self._running = table, running
         self._row_id, self._started_at = row_id, started_at
         self._written_at = 0.0
+
+    @classmethod
+    def begin(
+        cls,
+        sessions: Sessions,
+        table: type[Begun],
+        unfinished: Collection[StrEnum],
+        running: StrEnum,
+        row_id: str,
+        **values: Any,
+    ) -> tuple[Begun, "Progress"] | None:
+        """Set a row to running, and further columns; return it with its progress, or None if nobody waits for it."""
+        with sessions.begin() as session:
+            row = session.get(table, row_id, with_for_update=True)
+            if row is None or row.status not in unfinished:
+                return None
+            started_at = utcnow()
+            for name, value in {"status": running, "started_at": started_at, **values}.items():
+                setattr(row, name, value)
+            return row, cls(sessions, table, running, row_id, started_at)
 
     @property
     def row(self) -> Update:

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from safetensors.torch import save
 
 from app.core.settings import Settings
 from app.db.job_kinds import Job
 from app.db.models import UNFINISHED_TASK, Embedding, TaskRun, TaskStatus
-from app.db.session import Sessions
 from app.db.task import QueryHubness, ScoreSoFar, TaskConfig, TaskMaps, TaskResults
 from app.db.types import utcnow
 from app.storage import open_storage
@@ -73,29 +73,21 @@ def judge_task(task_id: str, settings: Settings, device: str) -> Sequence[Job]:
     One that is final or gone is left as it is. One killed at any moment begins afresh.
     """
     sessions = job_sessions(settings)
-    if (asked := _begin(sessions, task_id, settings)) is None or asked.row.started_at is None:
+    anew: dict[str, Any] = {"done": 0, "total": None, "judged": None}
+    begun = Progress.begin(sessions, TaskRun, UNFINISHED_TASK, TaskStatus.RUNNING, task_id, **anew)
+    if begun is None:
         return ()
-    progress = Progress(sessions, TaskRun, TaskStatus.RUNNING, task_id, asked.row.started_at)
+    row, progress = begun
     try:
-        _judge(asked, progress)
+        with sessions() as session:
+            corpus = session.get_one(Embedding, row.embedding_id)
+            queries = None if row.queries_id is None else session.get_one(Embedding, row.queries_id)
+        _judge(_Asked(row, corpus, queries, settings), progress)
     except StoppedError:
         pass
     except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
         record(error, sessions, progress.row, status=TaskStatus.FAILED, finished_at=utcnow())
     return ()
-
-
-def _begin(sessions: Sessions, task_id: str, settings: Settings) -> _Asked | None:
-    """Set the task run to running and return it; None if nobody waits for it."""
-    with sessions.begin() as session:
-        row = session.get(TaskRun, task_id, with_for_update=True)
-        if row is None or row.status not in UNFINISHED_TASK:
-            return None
-        row.status, row.done, row.total, row.judged = TaskStatus.RUNNING, 0, None, None
-        row.started_at = utcnow()
-        corpus = session.get_one(Embedding, row.embedding_id)
-        queries = None if row.queries_id is None else session.get_one(Embedding, row.queries_id)
-    return _Asked(row, corpus, queries, settings)
 
 
 def _judge(asked: _Asked, progress: Progress) -> None:

@@ -2,19 +2,18 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+from pydantic import Field, FiniteFloat
 
 from app.db.config import Seed
 from isoscope.core.errors import InvalidError
+from isoscope.files.strict import Frozen
 from isotropy.catalog import METRICS, TASKS, Similarity, TaskKind
 
 Column = Annotated[str, Field(max_length=200)]
 
 
-class TaskConfig(BaseModel):
+class TaskConfig(Frozen):
     """What judges the vectors, and how they are compared."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: TaskKind
     similarity: Similarity = Similarity.COSINE
@@ -57,11 +56,7 @@ class TaskConfig(BaseModel):
             raise InvalidError("Choose the column of labels.", "labels")
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Parts(_Part):
+class Parts(Frozen):
     """Queries, pairs or labeled rows of each part."""
 
     fit: int
@@ -69,13 +64,13 @@ class Parts(_Part):
     report: int
 
 
-class Chosen(_Part):
+class Chosen(Frozen):
     """The score on the part that chooses."""
 
     value: FiniteFloat
 
 
-class Reported(_Part):
+class Reported(Frozen):
     """The score on the part that reports, and its difference to the vectors as they are, with 95% intervals."""
 
     value: FiniteFloat
@@ -86,14 +81,14 @@ class Reported(_Part):
     difference_high: FiniteFloat
 
 
-class FoundRow(_Part):
+class FoundRow(Frozen):
     """A row of the corpus, by its id, and how many queries find it."""
 
     id: str
     queries: int
 
 
-class QueryHubness(_Part):
+class QueryHubness(Frozen):
     """How unequally often rows of the corpus are found: see ``isotropy.tasks.retrieved``."""
 
     k: int
@@ -103,7 +98,7 @@ class QueryHubness(_Part):
     hubs: list[FoundRow]
 
 
-class JudgedVariant(_Part):
+class JudgedVariant(Frozen):
     """A post-processing, how many dimensions, how they are stored, and what that scores."""
 
     name: str
@@ -118,7 +113,7 @@ class JudgedVariant(_Part):
     recall_of_exact: float | None
 
 
-class ScoreSoFar(_Part):
+class ScoreSoFar(Frozen):
     """What a variant scores on the part that chooses, while others are still being judged."""
 
     name: str
@@ -127,7 +122,7 @@ class ScoreSoFar(_Part):
     choose: FiniteFloat
 
 
-class TaskResults(_Part):
+class TaskResults(Frozen):
     """All variants of a task, and which to take: places in ``variants``."""
 
     task: TaskKind
@@ -141,7 +136,7 @@ class TaskResults(_Part):
     chosen: int
     smallest: int
     conclusion: str
-    hubness: dict[Literal["baseline", "chosen"], QueryHubness] = {}
+    hubness: dict[Literal["baseline", "chosen"], QueryHubness] = Field({})
     """Of a task with queries; empty of others, and of those that an earlier version judged."""
 
 
@@ -150,7 +145,7 @@ Side = Literal["corpus", "queries"]
 """The vectors that a task maps."""
 
 
-class TaskMaps(_Part):
+class TaskMaps(Frozen):
     """Lines of Python that apply each map with NumPy alone."""
 
     chosen: str

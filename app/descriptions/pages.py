@@ -9,9 +9,7 @@ from app.context import Context
 from app.descriptions.actions import TAG, DescribedNoun, Noun, Refusal
 from app.descriptions.service import DescriptionChange, known_tags, split_tags
 from app.web.dependencies import ContextDep
-from app.web.error_responses import status_of
-from app.web.responses import see
-from app.web.templating import templates
+from app.web.responses import render, see
 from isoscope.core.errors import InvalidError
 
 TEXTS = ("name", "notes", "tags")
@@ -75,7 +73,6 @@ def description_router(noun: DescribedNoun) -> APIRouter:
 
     @router.get("/{row_id}/description")
     def show_form(request: Request, context: ContextDep, row_id: str) -> Response:
-        """Show the form."""
         return _form(noun, request, context, row_id, {})
 
     @router.post("/{row_id}/description")
@@ -105,10 +102,8 @@ def _form(
         "row": noun.get(context, row_id),
         "known_tags": known_tags(context),
         "given": given,
-        "problem": problem,
     }
-    status = status_of(problem) if problem else 200
-    return templates.TemplateResponse(request, "descriptions/description.html", shown, status_code=status)
+    return render(request, "descriptions/description.html", shown, problem)
 
 
 class Asked(NamedTuple):
@@ -136,8 +131,6 @@ class Asked(NamedTuple):
             "chosen": self.noun.all_actions.get(self.action),
             "names": [self.noun.known_name(context, row_id) for row_id in self.ids],
             "known_tags": known_tags(context),
-            "problem": problem,
             "refusals": refusals,
         }
-        status = status_of(problem) if problem else 409 if refusals else 200
-        return templates.TemplateResponse(request, "descriptions/actions.html", shown, status_code=status)
+        return render(request, "descriptions/actions.html", shown, problem, status=409 if refusals else None)

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 from fastapi import Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from sqlalchemy import ColumnElement, Select, func, select, union
 
 from app.context import Context
@@ -15,6 +15,7 @@ from app.db.models import MAX_TAG_CHARACTERS, MAX_TAGS, Described, Embedding, Ex
 from app.db.types import utcnow
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import one_line
+from isoscope.files.strict import Strict
 from isoscope.files.wording import shown
 
 MAX_NOTES_CHARACTERS = 10_000
@@ -35,10 +36,8 @@ class Shelf(StrEnum):
 ShelfQuery = Annotated[Shelf, Query(description="`active` leaves out what is archived.")]
 
 
-class DescriptionChange(BaseModel):
+class DescriptionChange(Strict):
     """What a user says of a row; what is null or absent stays as it is."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: Annotated[str | None, Field(description="Of 1 to 200 characters.")] = None
     notes: Annotated[str | None, Field(description="Plain text of at most 10,000 characters.")] = None

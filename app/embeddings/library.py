@@ -88,8 +88,7 @@ def newest_measured(context: Context, limit: int) -> list[Embedding]:
     """The newest embeddings that can be compared, layers of encodings after all others; without files, inspections."""
     ready = (Embedding.trashed_at.is_(None), Embedding.status == EmbeddingStatus.READY)
     newest = select(Embedding).where(*ready).order_by(Embedding.encoding_id.is_not(None), *_order("-created"))
-    with context.sessions() as session:
-        return list(session.scalars(newest.limit(limit).options(*WITHOUT_FILES)))
+    return context.scalars(newest.limit(limit).options(*WITHOUT_FILES))
 
 
 def _rows() -> Select[Embedding, float | None, float | None, float | None]:

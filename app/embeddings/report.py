@@ -21,8 +21,7 @@ from app.embeddings.hubs import hubs_of
 from app.embeddings.lookups import near_text, read_neighbours, with_lookup
 from app.embeddings.map_rows import search_rows
 from app.embeddings.point_map import find_map
-from app.embeddings.readings import groups_of, headlines_of
-from app.embeddings.references import references_of
+from app.embeddings.readings import groups_of, headlines_of, references_of
 from app.embeddings.row_runs import write_rows
 from app.embeddings.selections import selections_of
 from app.embeddings.service import get_figure_data, get_figures_stored
@@ -208,8 +207,7 @@ def made_by(context: Context, embedding: Embedding) -> PostProcessing | None:
     """The trial that an embedding was made by, while its result is kept."""
     if embedding.made_by_id is None:
         return None
-    with context.sessions() as session:
-        found = session.get(PostProcessing, embedding.made_by_id)
+    found = context.get(PostProcessing, embedding.made_by_id)
     return found if found is not None and found.results is not None else None
 
 

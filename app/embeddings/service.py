@@ -1,7 +1,7 @@
 """Embeddings: upload, choose what is the matrix, measure; drop or repeat their results."""
 
 from collections.abc import Collection, Sequence
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any
 
 from sqlalchemy import ColumnElement, case, delete, func, null, or_, select, update
 from sqlalchemy.orm import Session, defer, selectinload
@@ -27,7 +27,7 @@ from app.db.models import (
     TaskRun,
     ZetaCurve,
 )
-from app.storage import Stored
+from app.storage import Incoming, Stored
 from isoscope.core.errors import ConflictError, NotFoundError, TooLargeError
 from isoscope.core.formatting import plural
 from isoscope.files.inspection import Inspection
@@ -110,13 +110,6 @@ FINISHED = (EmbeddingStatus.READY, EmbeddingStatus.FAILED)
 CHOOSABLE = (EmbeddingStatus.DRAFT, *FINISHED)
 
 
-class Incoming(NamedTuple):
-    """A file as it arrives."""
-
-    stream: BinaryIO
-    filename: str
-
-
 def create_embedding(
     context: Context,
     vectors: Sequence[Incoming],
@@ -180,8 +173,7 @@ def _require_room(context: Context, stored: Sequence[Stored]) -> None:
 def list_embeddings(context: Context) -> list[Embedding]:
     """All embeddings that are not in the trash, newest first, without their measurements."""
     newest = select(Embedding).where(Embedding.trashed_at.is_(None)).order_by(Embedding.created_at.desc(), Embedding.id)
-    with context.sessions() as session:
-        return list(session.scalars(newest.options(defer(Embedding.inspection))))
+    return context.scalars(newest.options(defer(Embedding.inspection)))
 
 
 def get_embedding(context: Context, embedding_id: str) -> Embedding:

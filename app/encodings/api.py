@@ -13,9 +13,8 @@ from app.db.types import RowId
 from app.embeddings.api.measures import MeasurementSummary
 from app.encodings import layers, service
 from app.encodings.service import EncodingPlan, Split
-from app.encodings.texts import TextsFile
 from app.web.dependencies import ContextDep, Row
-from app.web.uploads import parsing
+from app.web.uploads import parsing, received
 from isoscope.core.errors import InvalidError
 from isoscope.files.columns import Column
 from isoscope.files.text import Quoting
@@ -104,7 +103,7 @@ def create_encoding(
     if (not file) == (dataset_id is None):
         raise InvalidError("Expected either a file of texts or a dataset_id; give one of them.", "file")
     if file:
-        return service.create_encoding(context, [TextsFile(one.file, one.filename or "") for one in file], name)
+        return service.create_encoding(context, [*map(received, file)], name)
     return service.create_encoding_of_dataset(context, str(dataset_id), split, name)
 
 

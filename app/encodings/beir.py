@@ -11,17 +11,18 @@ from app.context import Context
 from app.core.names import base_name, clean_name
 from app.db.encoding import EncodingConfig
 from app.db.models import Encoding, Qrels
-from app.encodings.texts import TextsFile, draft_of
+from app.db.types import new_id
 from app.sandbox import run_in_sandbox
-from app.storage import Stored
+from app.storage import Incoming, Stored
 from app.storage.ledger import Store
 from app.storage.storage import CHECKING
 from isoscope.core.beir_layout import CORPUS, QUERIES, ZIP_SUFFIX
 from isoscope.files.beir_check import TEXT, BeirDescription, describe_beir
+from isoscope.files.tables import TextsDescription
 from isoscope.files.upload import NamedFile
 
 
-def create_beir(context: Context, files: Sequence[TextsFile], name: str | None = None) -> Encoding:
+def create_beir(context: Context, files: Sequence[Incoming], name: str | None = None) -> Encoding:
     """Keep a BEIR data set, a zip file or its files: a draft of the corpus, one of the queries, and the qrels.
 
     Returns the draft of the corpus; to launch it launches the queries with it.
@@ -58,8 +59,7 @@ def queries_of(context: Context, corpus: Encoding) -> Encoding | None:
     """Return the queries that came with a corpus; None of other texts, or where they were deleted."""
     if not corpus.qrels:
         return None
-    with context.sessions() as session:
-        return session.get(Encoding, corpus.qrels[0].queries_id)
+    return context.get(Encoding, corpus.qrels[0].queries_id)
 
 
 def config_of_queries(config: EncodingConfig) -> EncodingConfig:
@@ -73,14 +73,12 @@ def kept_qrels(session: Session, encoding_id: str) -> list[str]:
     return list(session.scalars(select(Qrels.file_sha256).where(either)))
 
 
-def _name_of(files: Sequence[TextsFile]) -> str:
+def _name_of(files: Sequence[Incoming]) -> str:
     first = base_name(files[0].filename)
     return first[: -len(ZIP_SUFFIX)] if first.lower().endswith(ZIP_SUFFIX) else "BEIR data set"
 
 
-def _described(
-    context: Context, files: Sequence[TextsFile], arrived: Sequence[Stored], folder: Path
-) -> BeirDescription:
+def _described(context: Context, files: Sequence[Incoming], arrived: Sequence[Stored], folder: Path) -> BeirDescription:
     named = [
         NamedFile(context.storage.local(stored.sha256), base_name(file.filename))
         for file, stored in zip(files, arrived, strict=True)
@@ -97,3 +95,16 @@ def _described(
 def _kept(store: Store, context: Context, path: Path) -> Stored:
     with path.open("rb") as stream:
         return store(stream, context.settings.max_upload_bytes)
+
+
+def draft_of(name: str, filename: str, stored: Stored, found: TextsDescription) -> Encoding:
+    """Return the draft, with an id, of texts that are stored and described."""
+    return Encoding(
+        id=new_id(),
+        name=name,
+        filename=filename,
+        file_sha256=stored.sha256,
+        n_texts=found.n,
+        columns=found.columns,
+        quoting=found.quoting,
+    )

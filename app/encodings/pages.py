@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, File, Form, Request, Response, UploadFile
-from fastapi.concurrency import run_in_threadpool
 from pydantic import ValidationError
 from starlette.datastructures import ImmutableMultiDict
 
@@ -31,17 +30,15 @@ from app.encodings.service import (
     list_encodings,
     plan_encoding,
 )
-from app.encodings.texts import TextsFile
 from app.training.datasets import list_datasets
 from app.training.models import list_models
 from app.training.option_form import CHECKED, address_that_shows, controls_of, labelled, meaning, text_of
 from app.training.queue_status import list_workers
 from app.training.relaunch import Server, Way, ways_of_encoding, ways_of_texts
-from app.web.dependencies import ContextDep
-from app.web.error_responses import status_of
-from app.web.responses import FileKind, figure_file, see
-from app.web.templating import confirm_deletion, templates
-from app.web.uploads import parsing
+from app.web.dependencies import ContextDep, FormDep
+from app.web.responses import FileKind, figure_file, render, see
+from app.web.templating import confirm_deletion
+from app.web.uploads import chosen, parsing
 from isoscope.core.beir_layout import ZIP_SUFFIX
 from isoscope.core.errors import FieldError, InvalidError, IsoscopeError, invalid
 from isoscope.core.formatting import count
@@ -104,7 +101,6 @@ router = APIRouter(prefix="/encodings")
 
 @router.get("")
 def list_all(request: Request, context: ContextDep) -> Response:
-    """All encodings, and the ways to begin one."""
     return _list_page(request, context)
 
 
@@ -117,7 +113,7 @@ def upload_texts(
     name: Annotated[str, Form()] = "",
 ) -> Response:
     """Keep a file of texts, or a BEIR data set, and go to its page, where model and columns are chosen."""
-    files = [TextsFile(one.file, one.filename) for one in file or [] if not isinstance(one, str) and one.filename]
+    files = [*filter(None, map(chosen, file or []))]
     try:
         if not files:
             raise InvalidError("Expected a file of texts: choose one.", "file")
@@ -133,7 +129,6 @@ def upload_texts(
 def take_dataset(
     request: Request, context: ContextDep, dataset_id: Annotated[str, Form()], split: Annotated[Split, Form()]
 ) -> Response:
-    """Take the texts of a data set that is here."""
     try:
         encoding = create_encoding_of_dataset(context, dataset_id, split)
     except InvalidError as error:
@@ -148,22 +143,25 @@ def show_encoding(request: Request, context: ContextDep, encoding_id: str, query
 
 
 @router.post("/{encoding_id}/launch")
-async def launch(request: Request, context: ContextDep, encoding_id: str, query: LayersDep) -> Response:
+def launch(request: Request, context: ContextDep, encoding_id: str, query: LayersDep, form: FormDep) -> Response:
     """Hand it to the workers, or show the form again with the sentence at the field that is wrong."""
-    values = read_values(await request.form())
-    return await run_in_threadpool(_launch, request, context, encoding_id, query, values)
+    values = read_values(form)
+    try:
+        launch_encoding(context, encoding_id, parse(values))
+    except InvalidError as error:
+        address = address_that_shows(f"/encodings/{encoding_id}", pairs_of(values))
+        return see(address) if address else _page(request, context, encoding_id, query, values, error)
+    return see(f"/encodings/{encoding_id}")
 
 
 @router.post("/{encoding_id}/cancel")
 def stop(context: ContextDep, encoding_id: str) -> Response:
-    """Stop it."""
     cancel_encoding(context, encoding_id)
     return see(f"/encodings/{encoding_id}")
 
 
 @router.get("/{encoding_id}/delete")
 def confirm_delete(request: Request, context: ContextDep, encoding_id: str) -> Response:
-    """Ask before deleting."""
     encoding = get_encoding(context, encoding_id)
     loss = "This deletes its texts and the embeddings and measures of all its layers."
     tasks = tasks_lost(context, Embedding.encoding_id == encoding_id)
@@ -172,24 +170,13 @@ def confirm_delete(request: Request, context: ContextDep, encoding_id: str) -> R
 
 @router.post("/{encoding_id}/delete")
 def delete(context: ContextDep, encoding_id: str) -> Response:
-    """Delete it."""
     delete_encoding(context, encoding_id)
     return see("/encodings")
 
 
 @router.get("/{encoding_id}/figures/{slug}.{kind}")
 def show_figure(context: ContextDep, encoding_id: str, slug: str, kind: FileKind, query: LayersDep) -> Response:
-    """A figure of the report by layer."""
     return figure_file(read_layers(context, get_encoding(context, encoding_id), query).figures, slug, kind)
-
-
-def _launch(request: Request, context: Context, encoding_id: str, query: LayersQuery, values: Values) -> Response:
-    try:
-        launch_encoding(context, encoding_id, parse(values))
-    except InvalidError as error:
-        address = address_that_shows(f"/encodings/{encoding_id}", pairs_of(values))
-        return see(address) if address else _page(request, context, encoding_id, query, values, error)
-    return see(f"/encodings/{encoding_id}")
 
 
 def _page(
@@ -220,9 +207,8 @@ def _page(
         shown["workers"] = list_workers(context)
     elif encoding.status is EncodingStatus.FINISHED:
         shown |= {"layers": read_layers(context, encoding, query)}
-    shown["problem"] = labelled(problem, LABELS) if problem else None
-    status = status_of(problem) if problem and request.method == "POST" else 200
-    return templates.TemplateResponse(request, "encodings/encoding.html", shown, status_code=status)
+    told = labelled(problem, LABELS) if problem else None
+    return render(request, "encodings/encoding.html", shown, told, status=None if request.method == "POST" else 200)
 
 
 def _preview(context: Context, encoding: Encoding, values: Values, *, ask_hub: bool) -> EncodingPlan | IsoscopeError:
@@ -248,9 +234,7 @@ def _list_page(request: Request, context: Context, problem: IsoscopeError | None
         "suffixes": [*suffixes(Role.TEXTS), ZIP_SUFFIX],
         "tables": suffixes(Role.ROWS),
         "max_bytes": context.settings.max_dataset_bytes,
-        "problem": problem,
         "name": name,
         "ways": ways_of_texts(Server.from_request(request, context.settings), list_models(context.settings)[0].name),
     }
-    status = status_of(problem) if problem else 200
-    return templates.TemplateResponse(request, "encodings/encodings.html", shown, status_code=status)
+    return render(request, "encodings/encodings.html", shown, problem)

@@ -14,12 +14,11 @@ from app.db.job_kinds import Job
 from app.db.models import UNFINISHED_ENCODING, Embedding, Encoding, EncodingStatus, StoredFile
 from app.db.types import utcnow
 from app.embeddings.service import drop_embeddings
-from app.encodings.beir import config_of_queries, create_beir, kept_qrels, queries_of
-from app.encodings.texts import TextsFile, draft_of
+from app.encodings.beir import config_of_queries, create_beir, draft_of, kept_qrels, queries_of
 from app.sandbox import run_in_sandbox
-from app.storage import Stored
+from app.storage import Incoming, Stored
 from app.training.datasets import get_dataset
-from app.training.models import ModelChoice, require_model
+from app.training.models import require_model
 from isoscope.core.beir_layout import is_beir
 from isoscope.core.errors import ConflictError, InvalidError, NotFoundError
 from isoscope.files.columns import MAX_LABELS, Column
@@ -54,7 +53,11 @@ def plan_encoding(
     """
     _check_columns(encoding.columns, config)
     model = require_model(context.settings, config.model, ask_hub=ask_hub)
-    _check_layers(model, config)
+    if config.layers is not None and model.layers is not None and config.layers[-1] > model.layers:
+        raise InvalidError(
+            f"Expected layers from 0 to {model.layers}, which is what {model.name} has, got {config.layers[-1]}.",
+            "layers",
+        )
     rows = min(encoding.n_texts, config.max_rows or encoding.n_texts)
     asking = queries_of(context, encoding)
     queries = asking.n_texts if asking is not None and asking.status in LAUNCHABLE else 0
@@ -93,20 +96,12 @@ def _check_columns(columns: Sequence[Column], config: EncodingConfig) -> None:
         )
 
 
-def _check_layers(model: ModelChoice, config: EncodingConfig) -> None:
-    if config.layers is not None and model.layers is not None and config.layers[-1] > model.layers:
-        raise InvalidError(
-            f"Expected layers from 0 to {model.layers}, which is what {model.name} has, got {config.layers[-1]}.",
-            "layers",
-        )
-
-
 LAUNCHABLE = (EncodingStatus.DRAFT, EncodingStatus.FAILED, EncodingStatus.CANCELLED)
 
 Split = Literal["train", "validation"]
 
 
-def create_encoding(context: Context, files: Sequence[TextsFile], name: str | None = None) -> Encoding:
+def create_encoding(context: Context, files: Sequence[Incoming], name: str | None = None) -> Encoding:
     """Keep a file of texts and describe its columns: a draft, until it is launched; of a BEIR data set its corpus.
 
     It is read in a process of its own, within limits, while the request waits: the form that comes next needs the
@@ -134,8 +129,7 @@ def create_encoding_of_dataset(context: Context, dataset_id: str, split: Split, 
             "a file.",
             "dataset_id",
         )
-    with context.sessions() as session:
-        file = session.get(StoredFile, sha256)
+    file = context.get(StoredFile, sha256)
     if file is None:
         raise NotFoundError(f"The data set {dataset_id!r} was deleted at this moment.", "dataset_id")
     stored, quoting = Stored(sha256, file.size_bytes), dataset.quoting_of(split)
@@ -144,8 +138,7 @@ def create_encoding_of_dataset(context: Context, dataset_id: str, split: Split, 
 
 def list_encodings(context: Context) -> list[Encoding]:
     """All encodings, newest first."""
-    with context.sessions() as session:
-        return list(session.scalars(select(Encoding).order_by(Encoding.created_at.desc(), Encoding.id)))
+    return context.scalars(select(Encoding).order_by(Encoding.created_at.desc(), Encoding.id))
 
 
 def get_encoding(context: Context, encoding_id: str) -> Encoding:

@@ -11,11 +11,9 @@ router = APIRouter(prefix="/samples")
 
 @router.post("/sweep")
 def launch_sweep(context: ContextDep) -> Response:
-    """Launch the sample sweep and go to it."""
     return see(f"/experiments/{launch_sample_sweep(context).id}")
 
 
 @router.post("/embedding")
 def launch_encoding(context: ContextDep) -> Response:
-    """Measure the sample embedding and go to it."""
     return see(f"/encodings/{launch_sample_encoding(context).id}")

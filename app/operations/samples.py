@@ -7,6 +7,7 @@ from app.core.installation import BUNDLED, FILES
 from app.db.encoding import EncodingConfig
 from app.db.models import Dataset, DatasetOrigin, Embedding, Encoding, Experiment
 from app.encodings.service import create_encoding_of_dataset, launch_encoding
+from app.storage import Incoming
 from app.training.datasets import create_dataset
 from app.training.experiments import create_experiment
 from app.training.sweeps import SweepRequest
@@ -25,10 +26,9 @@ ENCODING = EncodingConfig(
 
 def launch_samples(context: Context) -> bool:
     """Launch both samples if nothing is stored; return whether they were launched."""
-    with context.sessions() as session:
-        tables = (Embedding, Encoding, Dataset, Experiment)
-        if any(session.scalar(select(exists(select(table.id)))) for table in tables):
-            return False
+    tables = (Embedding, Encoding, Dataset, Experiment)
+    if any(context.scalar(select(exists(select(table.id)))) for table in tables):
+        return False
     # In this order, as the embedding takes seconds and is read while the sweep trains.
     launch_sample_encoding(context)
     launch_sample_sweep(context)
@@ -76,8 +76,9 @@ def launch_sample_encoding(context: Context) -> Encoding:
 def get_sample_dataset(context: Context) -> Dataset:
     """Return the sample's data set; one that was deleted is made again."""
     of_the_sample = select(Dataset).where(Dataset.origin == DatasetOrigin.SAMPLE).order_by(Dataset.created_at.desc())
-    with context.sessions() as session:
-        if (there := session.scalar(of_the_sample.limit(1))) is not None:
-            return there
+    if (there := context.scalar(of_the_sample.limit(1))) is not None:
+        return there
     with (FOLDER / "train.tsv").open("rb") as train, (FOLDER / "validation.tsv").open("rb") as validation:
-        return create_dataset(context, train, "train.tsv", validation, "validation.tsv", NAME, DatasetOrigin.SAMPLE)
+        return create_dataset(
+            context, Incoming(train, "train.tsv"), Incoming(validation, "validation.tsv"), NAME, DatasetOrigin.SAMPLE
+        )

@@ -4,8 +4,7 @@ from fastapi import APIRouter, Request, Response
 
 from app.playground.clouds import SHAPES, SHIFTS, SIZES, SPREADS, Position, explain, numbers_at
 from app.playground.figures import SHIFTED, PlaygroundDep, playground_figures
-from app.web.responses import FileKind, figure_file
-from app.web.templating import templates
+from app.web.responses import FileKind, figure_file, render
 
 router = APIRouter(prefix="/playground")
 
@@ -36,10 +35,9 @@ def show_playground(request: Request, query: PlaygroundDep) -> Response:
         "shift": shift,
         "example": example,
     }
-    return templates.TemplateResponse(request, "playground/playground.html", shown)
+    return render(request, "playground/playground.html", shown)
 
 
 @router.get("/figures/{slug}.{kind}")
 def show_figure(slug: str, kind: FileKind, query: PlaygroundDep) -> Response:
-    """A figure of the page."""
     return figure_file(playground_figures(query), slug, kind)

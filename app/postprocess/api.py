@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter
 from fastapi.responses import FileResponse
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import Field, WithJsonSchema
 
 from app.db.models import Embedding, PostProcessing, ResultStatus
 from app.embeddings.api.embeddings import EmbeddingOut
@@ -14,19 +14,18 @@ from app.embeddings.files import get_map
 from app.postprocess import service
 from app.web.dependencies import ContextDep, Row
 from app.web.responses import DOCUMENTED, file_of
+from isoscope.files.strict import Strict
 from isotropy.catalog import METHODS
 
 
-class PostProcessingRequest(BaseModel):
+class PostProcessingRequest(Strict):
     """A method with its parameters; those left out take their defaults."""
-
-    model_config = ConfigDict(extra="forbid")
 
     method: Annotated[str, WithJsonSchema({"type": "string", "enum": list(METHODS)})]
     parameters: Annotated[
         dict[str, int | float],
         Field(description="By the names of the catalog, such as `eps` of `soft_zca` or `D` of `all_but_the_top`."),
-    ] = {}
+    ] = Field({})
 
 
 class PostProcessingSummary(Row):
@@ -46,10 +45,8 @@ class PostProcessingOut(PostProcessingSummary):
     results: dict[str, Any] | None
 
 
-class MakeRequest(BaseModel):
+class MakeRequest(Strict):
     """What to call the new embedding; by default after its source and the method."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: Annotated[str | None, Field(max_length=200)] = None
 

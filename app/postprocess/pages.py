@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Depends, Form, Request, Response
+from fastapi import APIRouter, Form, Request, Response
 
 from app.context import Context
 from app.db.models import Embedding, PostProcessing, ResultStatus
@@ -21,10 +21,8 @@ from app.postprocess.method_settings import (
 )
 from app.postprocess.service import create_postprocessed, find_postprocessing, last_result, request_postprocessing
 from app.postprocess.trial import comparisons_of, outcome_of, trial_figures, trial_neighbours
-from app.web.dependencies import ContextDep
-from app.web.error_responses import status_of
-from app.web.responses import FileKind, figure_file, file_of, see
-from app.web.templating import templates
+from app.web.dependencies import ContextDep, FormDep
+from app.web.responses import FileKind, figure_file, file_of, render, see
 from isoscope.core.errors import InvalidError, NotFoundError
 from isotropy.catalog import METHODS, Method
 
@@ -57,13 +55,6 @@ class TrialRequest(NamedTuple):
         return method_settings_of(embedding, self.method.slug, numbers_of(self.method, self.texts))
 
 
-async def _form(request: Request) -> Mapping[str, Any]:
-    return await request.form()
-
-
-FormDep = Annotated[Mapping[str, Any], Depends(_form)]
-
-
 @router.get("")
 def show_lab(request: Request, context: ContextDep, embedding_id: str) -> Response:
     """The lab at a position; it shows what is stored and never asks for anything."""
@@ -83,7 +74,6 @@ def try_position(
     form: FormDep,
     instead_of: Annotated[RowId, Form()] = "",
 ) -> Response:
-    """Have a position tried, and go to it."""
     embedding, asked = _measured(context, embedding_id), TrialRequest.parse(form)
     try:
         position = asked.position(embedding)
@@ -100,20 +90,17 @@ def make_embedding(
     postprocessing_id: Annotated[RowId, Form()],
     name: Annotated[str, Form()] = "",
 ) -> Response:
-    """Make a new embedding of all rows, and go to it."""
     made = create_postprocessed(context, embedding_id, postprocessing_id, name or None)
     return see(f"/embeddings/{made.id}")
 
 
 @router.get("/figures/{slug}.{kind}")
 def show_figure(request: Request, context: ContextDep, embedding_id: str, slug: str, kind: FileKind) -> Response:
-    """A figure of a trial."""
     return figure_file(trial_figures(_trial(request, context, embedding_id)), slug, kind)
 
 
 @router.get("/map.safetensors")
 def show_map(request: Request, context: ContextDep, embedding_id: str) -> Response:
-    """The fitted map of a trial."""
     return file_of(get_map(context, _trial(request, context, embedding_id)))
 
 
@@ -148,7 +135,6 @@ def _page(
         "rows": rows,
         "trained": asked.method.slug == TRAINED,
         "tautology": asked.method.slug in WHITENING and fit_rows > (embedding.d or 0),
-        "problem": problem,
         "name": asked.name,
         "trial": None,
         "result": None,
@@ -160,8 +146,7 @@ def _page(
         shown |= {"title": position.title, "query": _query(position, asked.name), "trial": trial, "waiting": waiting}
         if result is not None and result.results is not None:
             shown |= _of_result(result, asked.name)
-    status = status_of(problem) if problem else 200
-    return templates.TemplateResponse(request, "postprocess/lab.html", shown, status_code=status)
+    return render(request, "postprocess/lab.html", shown, problem)
 
 
 def _of_result(result: PostProcessing, name: str) -> dict[str, Any]:

@@ -33,8 +33,7 @@ def list_postprocessings(context: Context, embedding_id: str) -> list[PostProces
 
 def get_postprocessing(context: Context, embedding_id: str, postprocessing_id: str) -> PostProcessing:
     """One trial with its results, null until there are any."""
-    with context.sessions() as session:
-        found = session.get(PostProcessing, postprocessing_id)
+    found = context.get(PostProcessing, postprocessing_id)
     if found is None or found.embedding_id != embedding_id:
         raise NotFoundError(
             f"There is no post-processing {postprocessing_id!r} of this embedding; only the last {KEPT} are kept. "
@@ -45,8 +44,7 @@ def get_postprocessing(context: Context, embedding_id: str, postprocessing_id: s
 
 def find_postprocessing(context: Context, embedding: Embedding, position: MethodSettings) -> PostProcessing | None:
     """The trial of a position, if it was asked for."""
-    with context.sessions() as session:
-        return session.scalar(_of_key(embedding, position))
+    return context.scalar(_of_key(embedding, position))
 
 
 def last_result(context: Context, embedding: Embedding, method: str) -> PostProcessing | None:
@@ -56,8 +54,7 @@ def last_result(context: Context, embedding: Embedding, method: str) -> PostProc
         PostProcessing.method == method,
         PostProcessing.status == ResultStatus.READY,
     )
-    with context.sessions() as session:
-        found = session.scalar(ready.order_by(PostProcessing.created_at.desc()).limit(1))
+    found = context.scalar(ready.order_by(PostProcessing.created_at.desc()).limit(1))
     return found if found is not None and found.is_of(embedding) else None
 
 

@@ -45,13 +45,15 @@ from app.results.archive.container import (
     TOLD,
 )
 from app.results.archive.records import AttemptRecord, DatasetRecord, ExperimentRecord, RunRecord
-from app.results.archive.sealed_records import OpeningRecord, parts
+from app.results.archive.sealed_records import OpeningRecord, SealedScoreRecord, parts
 from app.results.archive.writing import ArchiveWriter, write_json
+from app.storage import Incoming
 from app.storage.storage import BLOCK_BYTES
 from app.training.experiments import get_experiment
 from isoscope.core.errors import ConflictError, IsoscopeError, NotFoundError
 
 Member = tuple[str, Iterable[dict[str, Any]]]
+SCORED = [name for name in SealedScoreRecord.model_fields if name != "run"]
 
 
 def sealed_members(context: Context, experiment: Experiment) -> Iterator[Member]:
@@ -64,32 +66,10 @@ def sealed_members(context: Context, experiment: Experiment) -> Iterator[Member]
             select(Opening).where(Opening.experiment_id == experiment.id).order_by(Opening.number)
         ).all()
     if scores:
-        yield SEALED_SCORES, map(_score, scores)
-        yield SEALED_PREDICTIONS, _sealed_predictions(context, [score.run_id for score in scores])
+        yield SEALED_SCORES, ({"run": one.run_id} | _columns(one, SCORED) for one in scores)
+        yield SEALED_PREDICTIONS, _predictions(context, [score.run_id for score in scores], Split.TEST)
     if openings:
-        yield OPENINGS, map(_opening, openings)
-
-
-def _sealed_predictions(context: Context, run_ids: Sequence[str]) -> Iterator[dict[str, Any]]:
-    with context.sessions() as session:
-        for run_id in run_ids:
-            for found in read_predictions(session, [run_id], Split.TEST).values():
-                yield from parts(run_id, found, Split.TEST)
-
-
-def _score(row: SealedScore) -> dict[str, Any]:
-    return {
-        "run": row.run_id,
-        "metrics": row.metrics,
-        "reasons": row.reasons,
-        "n": row.n,
-        "rows_sha256": row.rows_sha256,
-    }
-
-
-def _opening(row: Opening) -> dict[str, Any]:
-    columns = {name: getattr(row, name) for name in OpeningRecord.model_fields}
-    return {**columns, "at": row.at.isoformat()}
+        yield OPENINGS, (_columns(one, OpeningRecord.model_fields) for one in openings)
 
 
 ROWS_AT_ONCE = 1000
@@ -143,7 +123,7 @@ def _write(context: Context, experiment: Experiment, figures: Iterable[Figure], 
     archive.add(RUNS, map(write_json, _runs(context, ids)))
     archive.add(STEPS, map(write_json, _steps(context, ids)))
     archive.add(RUN_FIGURES, map(write_json, _run_figures(context, ids)))
-    archive.add(PREDICTIONS, map(write_json, _predictions(context, ids)))
+    archive.add(PREDICTIONS, map(write_json, _predictions(context, ids, Split.VALIDATION)))
     for name, records in sealed_members(context, experiment):
         archive.add(name, map(write_json, records))
     for figure in figures:
@@ -191,11 +171,11 @@ def _run_figures(context: Context, run_ids: Iterable[str]) -> Iterator[dict[str,
                 yield {"run": run_id, "slug": figure.slug, "data": figure.data}
 
 
-def _predictions(context: Context, run_ids: Sequence[str]) -> Iterator[dict[str, Any]]:
+def _predictions(context: Context, run_ids: Sequence[str], split: Split) -> Iterator[dict[str, Any]]:
     with context.sessions() as session:
         for run_id in run_ids:
-            for found in read_predictions(session, [run_id], Split.VALIDATION).values():
-                yield from parts(run_id, found)
+            for found in read_predictions(session, [run_id], split).values():
+                yield from parts(run_id, found, split)
 
 
 def _columns(row: Any, names: Iterable[str]) -> dict[str, Any]:
@@ -216,10 +196,10 @@ FINAL_IMPORT = (ImportStatus.FINISHED, ImportStatus.FAILED, ImportStatus.CANCELL
 LATEST = 20
 
 
-def create_import(context: Context, stream: BinaryIO, filename: str) -> Import:
+def create_import(context: Context, file: Incoming) -> Import:
     """Keep an exported experiment, and have a worker check and write it."""
     try:
-        stored = context.ledger.store(stream, context.settings.max_upload_bytes)
+        stored = context.ledger.store(file.stream, context.settings.max_upload_bytes)
     except IsoscopeError as error:
         error.field = error.field or "file"
         raise
@@ -228,7 +208,7 @@ def create_import(context: Context, stream: BinaryIO, filename: str) -> Import:
         # While an import that did not finish has an experiment, its row is what hides that.
         hides_nothing = (Import.status == ImportStatus.FINISHED) | Import.experiment_id.is_(None)
         session.execute(delete(Import).where(ended, hides_nothing))
-        row = Import(filename=base_name(filename), file_sha256=stored.sha256)
+        row = Import(filename=base_name(file.filename), file_sha256=stored.sha256)
         session.add(row)
     context.queue.enqueue(Job(job_kinds.IMPORT, row.id))
     return row
@@ -237,17 +217,15 @@ def create_import(context: Context, stream: BinaryIO, filename: str) -> Import:
 def list_imports(context: Context) -> list[Import]:
     """The latest imports, newest first, but for those whose experiment has been deleted since."""
     gone = (Import.status == ImportStatus.FINISHED) & Import.experiment_id.is_(None)
-    with context.sessions() as session:
-        newest = select(Import).where(~gone).order_by(Import.created_at.desc(), Import.id).limit(LATEST)
-        return list(session.scalars(newest))
+    newest = select(Import).where(~gone).order_by(Import.created_at.desc(), Import.id).limit(LATEST)
+    return context.scalars(newest)
 
 
 def get_import(context: Context, import_id: str) -> Import:
     """One import and how far it is."""
-    with context.sessions() as session:
-        if (row := session.get(Import, import_id)) is None:
-            raise NotFoundError(f"There is no import {import_id!r}. It may have ended long ago.")
-        return row
+    if (row := context.get(Import, import_id)) is None:
+        raise NotFoundError(f"There is no import {import_id!r}. It may have ended long ago.")
+    return row
 
 
 def cancel_import(context: Context, import_id: str) -> Import:

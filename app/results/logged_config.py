@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
@@ -34,6 +34,7 @@ from isoscope.core.errors import InvalidError, TooLargeError
 from isoscope.core.formatting import count, one_line
 from isoscope.core.number_limits import bounded
 from isoscope.core.task import METRICS, Metric, TaskKind
+from isoscope.files.strict import Frozen, Strict
 from isotropy.catalog import REGULARIZERS, Regularizer
 
 MAX_FIELDS = MAX_SETTINGS + 1
@@ -56,19 +57,15 @@ Name = Annotated[
 ]
 
 
-class Probe(BaseModel):
+class Probe(Strict):
     """On how much the layers are watched: the same tokens and texts at every look."""
-
-    model_config = ConfigDict(extra="forbid")
 
     tokens: int = Field(ge=1, lt=2**53)
     texts: int = Field(ge=1, lt=2**53)
 
 
-class ScriptRun(BaseModel):
+class ScriptRun(Frozen):
     """A run of a user's own training loop, as its script announces it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     id: str | None = Field(
         None,

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from app.context import Context
 from app.db.models import Run, Split
@@ -15,16 +15,15 @@ from app.results.logged_runs import hold_streaming
 from isoscope.core.errors import InvalidError, TooLargeError
 from isoscope.core.formatting import count
 from isoscope.core.task import TaskKind
+from isoscope.files.strict import Strict
 
 ROWS_AT_ONCE = 10_000
 MAX_ROWS = 200_000
 MAX_ANSWER_CHARACTERS = 10_000
 
 
-class LoggedPredictions(BaseModel):
+class LoggedPredictions(Strict):
     """Predictions for some validation rows; a row that is told again replaces what was told of it."""
-
-    model_config = ConfigDict(extra="forbid")
 
     rows: list[Count] = Field(
         min_length=1,

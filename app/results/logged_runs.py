@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
@@ -20,6 +20,7 @@ from app.training.experiments import no_run
 from isoscope.core.errors import ConflictError, InvalidError, TooLargeError
 from isoscope.core.formatting import count
 from isoscope.core.task import Metric
+from isoscope.files.strict import Strict
 
 MAX_RUNS = 10_000
 MAX_STEPS = 100_000
@@ -45,10 +46,8 @@ def _in_range(name: str, value: float, scale: MetricRange) -> float:
     return min(max(value, scale.low), 1.0)
 
 
-class LoggedStep(BaseModel):
+class LoggedStep(Strict):
     """What a script tells of one optimizer step; told twice, what is new replaces what was, of layers by measure."""
-
-    model_config = ConfigDict(extra="forbid")
 
     step: int = Field(ge=0, lt=2**31)
     task_loss: Number | None = None
@@ -65,18 +64,14 @@ class LoggedStep(BaseModel):
         return layers or None
 
 
-class LoggedSteps(BaseModel):
+class LoggedSteps(Strict):
     """Some steps at once; none of them says that the script still trains."""
-
-    model_config = ConfigDict(extra="forbid")
 
     steps: list[LoggedStep] = Field(max_length=STEPS_AT_ONCE)
 
 
-class LoggedLayers(BaseModel):
+class LoggedLayers(Strict):
     """A measure of the trained model's layers."""
-
-    model_config = ConfigDict(extra="forbid")
 
     values: list[Number | None] = Field(
         min_length=1, max_length=MAX_LAYERS, description="First transformer layer first."
@@ -85,10 +80,8 @@ class LoggedLayers(BaseModel):
     n: Count | None = Field(None, ge=1, description="Points behind each.")
 
 
-class Ending(BaseModel):
+class Ending(Strict):
     """How a script's run ended: what came out, or a sentence that says what went wrong."""
-
-    model_config = ConfigDict(extra="forbid")
 
     error: Line | None = Field(None, min_length=1, description="What went wrong, if the run failed.")
     metrics: dict[Metric, Number | None] = Field(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session
 
@@ -17,15 +17,14 @@ from app.results.sweep import Sweep
 from app.training.experiments import get_experiment
 from isoscope.core.errors import ConflictError
 from isoscope.core.formatting import one_line, plural
+from isoscope.files.strict import Strict
 
 LOCK = "openings"
 LOCAL_USER, ADMINISTRATOR = "local user", "administrator"
 
 
-class OpeningRequest(BaseModel):
+class OpeningRequest(Strict):
     """A choice that is frozen, for ever."""
-
-    model_config = ConfigDict(extra="forbid")
 
     choose: Annotated[str, Field(min_length=1, max_length=2000)] = Field(
         description="A setting as the page calls it, such as `lambda = -1`; or a run, by its id."

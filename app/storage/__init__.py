@@ -1,9 +1,9 @@
 """Uploaded bytes by the hash of their content: in a folder, or in a bucket on S3 with a cache on this machine."""
 
 from app.core.settings import Settings
-from app.storage.storage import FolderStorage, Storage, Stored
+from app.storage.storage import FolderStorage, Incoming, Storage, Stored
 
-__all__ = ["Storage", "Stored", "open_storage"]
+__all__ = ["Incoming", "Storage", "Stored", "open_storage"]
 
 
 def open_storage(settings: Settings) -> Storage:

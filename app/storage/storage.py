@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from app.core.space import explaining_full
 from isoscope.core.errors import InvalidError, NotFoundError, TooLargeError
@@ -23,6 +23,13 @@ TEMPORARY_SECONDS = 24 * 60 * 60
 DIVIDING, CHECKING = "divide-", "check-truth-"
 """What names of folders begin with in which the rows of an upload are worked on."""
 SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class Incoming(NamedTuple):
+    """A file as it arrives, and what the sender calls it."""
+
+    stream: BinaryIO
+    filename: str
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, File, Form, Query, Request, UploadFile
 from fastapi.responses import FileResponse
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+from pydantic import BaseModel, Field, FiniteFloat
 
 from app.db.config import Seed
 from app.db.models import Embedding, Pooling, TaskRun, TaskStatus
@@ -18,11 +18,12 @@ from app.tasks.family import Member, as_they_are, read_family
 from app.tasks.kept_truth import create_task_of_split
 from app.tasks.maps import create_mapped, get_map
 from app.tasks.others import MAX_OTHERS, Choice, LeftOut
-from app.tasks.service import GroundTruth, TaskSummary
+from app.tasks.service import TaskSummary
 from app.web.dependencies import ContextDep, Limit, Offset, Row
 from app.web.responses import DOCUMENTED, file_of
-from app.web.uploads import parsing
+from app.web.uploads import parsing, received
 from isoscope.core.errors import InvalidError
+from isoscope.files.strict import Strict
 from isoscope.files.truth_check import TruthPreview
 from isoscope.rank_relation import relation_of
 from isotropy.catalog import METRICS, Similarity, TaskKind
@@ -99,10 +100,8 @@ class FamilyOut(BaseModel):
     left_out: Annotated[list[LeftOutLayer], Field(description="Requested layers that cannot be judged.")] = []
 
 
-class ChoiceIn(BaseModel):
+class ChoiceIn(Strict):
     """An embedding to judge by the same task."""
-
-    model_config = ConfigDict(extra="forbid")
 
     embedding_id: RowId
     queries_id: Annotated[
@@ -110,10 +109,8 @@ class ChoiceIn(BaseModel):
     ] = None
 
 
-class OthersIn(BaseModel):
+class OthersIn(Strict):
     """Which embeddings to judge by the same task."""
-
-    model_config = ConfigDict(extra="forbid")
 
     others: Annotated[
         list[ChoiceIn] | None,
@@ -121,10 +118,8 @@ class OthersIn(BaseModel):
     ] = None
 
 
-class MapRequest(BaseModel):
+class MapRequest(Strict):
     """Variant, vectors and name of the new embedding. By default it is named after its source and the variant."""
-
-    model_config = ConfigDict(extra="forbid")
 
     which: Which = "chosen"
     of: Side = "corpus"
@@ -190,7 +185,7 @@ def create_task(
         if file is not None:
             raise InvalidError("Give either a file or a split; both are ground truth.", "split")
         return create_task_of_split(context, embedding_id, config, split, queries_id, launch=launch)
-    truth = None if file is None else GroundTruth(file.file, file.filename or "")
+    truth = None if file is None else received(file)
     return service.create_task(context, embedding_id, config, queries_id, truth, launch=launch)
 
 

@@ -8,7 +8,8 @@ from app.context import Context
 from app.db.models import Embedding, EmbeddingStatus, Qrels, TaskRun
 from app.db.task import TaskConfig
 from app.embeddings.service import get_embedding
-from app.tasks.service import GroundTruth, create_task
+from app.storage import Incoming
+from app.tasks.service import create_task
 from isoscope.core.errors import InvalidError
 from isoscope.files.beir import choose_split
 
@@ -71,5 +72,5 @@ def create_task_of_split(
     if asking is None:
         raise InvalidError("The queries of this data set are not measured yet. Wait for their encoding.", "queries_id")
     with context.storage.local(chosen.file_sha256).open("rb") as stream:
-        truth = GroundTruth(stream, f"{chosen.split}.jsonl")
+        truth = Incoming(stream, f"{chosen.split}.jsonl")
         return create_task(context, embedding_id, config, asking, truth, launch=launch)

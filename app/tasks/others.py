@@ -195,8 +195,7 @@ def _candidates(context: Context, like: Embedding) -> list[Embedding]:
     )
     siblings = case((Embedding.encoding_id == like.encoding_id, 0), else_=1)
     order = siblings, Embedding.created_at.desc(), Embedding.id
-    with context.sessions() as session:
-        found = list(session.scalars(as_many.order_by(*order).limit(OFFERED).options(lazyload(Embedding.tags))))
+    found = context.scalars(as_many.order_by(*order).limit(OFFERED).options(lazyload(Embedding.tags)))
     series = series_of(like)
     return sorted(found, key=lambda one: (0, one.layer or 0) if series and series_of(one) == series else (1, 0))
 
@@ -234,8 +233,7 @@ def _add(context: Context, task: TaskRun, one: Other) -> str:
         filename=task.filename,
         truth_sha256=task.truth_sha256,
     )
-    with context.sessions() as session:
-        file = session.get(StoredFile, task.truth_sha256) if task.truth_sha256 else None
+    file = context.get(StoredFile, task.truth_sha256) if task.truth_sha256 else None
     stored = [] if file is None else [Stored(file.sha256, file.size_bytes)]
     with context.ledger.recording(*stored) as session:
         session.add(made)

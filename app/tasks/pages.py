@@ -20,7 +20,6 @@ from app.tasks.others import Choice, judge_others, list_others
 from app.tasks.service import (
     LAUNCHABLE,
     WITH_QUERIES,
-    GroundTruth,
     cancel_task,
     count_tasks,
     create_task,
@@ -31,11 +30,10 @@ from app.tasks.service import (
     list_tasks,
 )
 from app.training.queue_status import list_workers
-from app.web.dependencies import ContextDep
-from app.web.error_responses import status_of
-from app.web.responses import FileKind, figure_file, file_of, see
-from app.web.templating import templates
-from app.web.uploads import parsing
+from app.web.dependencies import ContextDep, FormDep
+from app.web.responses import FileKind, figure_file, file_of, render, see
+from app.web.templating import confirm_deletion
+from app.web.uploads import chosen, parsing
 from isoscope.core.errors import (
     FieldError,
     InvalidError,
@@ -69,36 +67,14 @@ def check_task(
     request: Request,
     context: ContextDep,
     embedding_id: str,
-    kind: Annotated[str, Form()] = "",
+    form: FormDep,
     file: Annotated[UploadFile | str | None, File()] = None,
     queries_id: Annotated[str, Form()] = "",
-    similarity: Annotated[str, Form()] = "",
-    metric: Annotated[str, Form()] = "",
-    labels: Annotated[str, Form()] = "",
-    groups: Annotated[str, Form()] = "",
-    ids: Annotated[str, Form()] = "",
-    query_ids: Annotated[str, Form()] = "",
-    seed: Annotated[str, Form()] = "",
-    tolerance: Annotated[str, Form()] = "",
-    full: Annotated[str, Form()] = "",
     split: Annotated[str, Form()] = "",
 ) -> Response:
     """Check a task against the rows and show what was found, or the form with what is wrong."""
-    values = {
-        "kind": kind,
-        "similarity": similarity,
-        "metric": metric,
-        "labels": labels,
-        "groups": groups,
-        "ids": ids,
-        "query_ids": query_ids,
-        "seed": seed,
-        "tolerance": tolerance,
-        "full": full,
-    }
-    truth = None
-    if file is not None and not isinstance(file, str) and file.filename:
-        truth = GroundTruth(file.file, file.filename)
+    values = {name: str(form.get(name, "")) for name in TaskConfig.model_fields}
+    truth = chosen(file)
     try:
         config = _parse(values)
         if split and truth is None:
@@ -140,11 +116,8 @@ def _task_page(request: Request, context: Context, task: TaskRun, problem: Isosc
             "family": family_figure(members, task.results.metric),
             "statement": statement(as_they_are(members), task.results.metric),
             "others": list_others(context, task),
-            "problem": problem,
         }
-    return templates.TemplateResponse(
-        request, "tasks/task.html", shown, status_code=status_of(problem) if problem else 200
-    )
+    return render(request, "tasks/task.html", shown, problem)
 
 
 @router.post("/others")
@@ -168,34 +141,26 @@ def judge_other_embeddings(
 
 @router.post("/launch")
 def launch(context: ContextDep, task_id: str) -> Response:
-    """Hand it to the workers."""
     launch_task(context, task_id)
     return see(f"/tasks/{task_id}")
 
 
 @router.post("/cancel")
 def cancel(context: ContextDep, task_id: str) -> Response:
-    """Stop it."""
     cancel_task(context, task_id)
     return see(f"/tasks/{task_id}")
 
 
 @router.get("/delete")
 def confirm_delete(request: Request, context: ContextDep, task_id: str) -> Response:
-    """Ask before deleting."""
     task = get_task(context, task_id)
-    shown = {
-        "section": "data",
-        "name": f"the task of {get_embedding(context, task.embedding_id).name}",
-        "loss": "This deletes its ground truth, scores and maps. The embedding stays.",
-        "back": f"/tasks/{task_id}",
-    }
-    return templates.TemplateResponse(request, "web/confirm_delete.html", shown)
+    name = f"the task of {get_embedding(context, task.embedding_id).name}"
+    loss = "This deletes its ground truth, scores and maps. The embedding stays."
+    return confirm_deletion(request, "data", name, loss, f"/tasks/{task_id}")
 
 
 @router.post("/delete")
 def delete(context: ContextDep, task_id: str) -> Response:
-    """Delete it."""
     task = get_task(context, task_id)
     delete_task(context, task_id)
     return see(f"/embeddings/{task.embedding_id}/tasks")
@@ -203,13 +168,11 @@ def delete(context: ContextDep, task_id: str) -> Response:
 
 @router.get("/figures/{slug}.{kind}")
 def show_figure(context: ContextDep, task_id: str, slug: str, kind: FileKind) -> Response:
-    """A figure of the result."""
     return figure_file(figures_of(context, task_id), slug, kind)
 
 
 @router.get("/map.safetensors")
 def show_map(context: ContextDep, task_id: str, which: Which = "chosen") -> Response:
-    """The map of the chosen or the smallest variant."""
     return file_of(get_map(context, task_id, which))
 
 
@@ -220,7 +183,6 @@ def make_embedding(
     which: Annotated[Which, Form()] = "chosen",
     of: Annotated[Side, Form()] = "corpus",
 ) -> Response:
-    """Make a new embedding by that map, and go to it."""
     return see(f"/embeddings/{create_mapped(context, task_id, which, of=of).id}")
 
 
@@ -243,7 +205,7 @@ def _list_page(
 ) -> Response:
     embedding = get_embedding(context, embedding_id)
     require_ready(embedding, "a task")
-    chosen = next((kind for kind in TaskKind if kind == values.get("kind")), TaskKind.QUERIES)
+    asked = next((kind for kind in TaskKind if kind == values.get("kind")), TaskKind.QUERIES)
     annotations = (embedding.inspection or {}).get("annotations", [])
     tasks = list_tasks(context, embedding_id, limit=PAGE_ROWS, offset=offset_of(page))
     shown = {
@@ -253,12 +215,12 @@ def _list_page(
         "pages": pages_of(count_tasks(context, embedding_id)),
         "busy": any(task.status in UNFINISHED_TASK for task in tasks),
         "kinds": TASKS,
-        "chosen": chosen,
-        "metrics": {metric: METRICS[metric] for metric in TASKS[chosen].metrics},
+        "chosen": asked,
+        "metrics": {metric: METRICS[metric] for metric in TASKS[asked].metrics},
         "similarities": list(Similarity),
         "columns": [one["name"] for one in annotations],
-        "queries": list_queries(context, embedding) if chosen in WITH_QUERIES else [],
-        "kept": list_qrels(context, embedding) if chosen is TaskKind.QUERIES else [],
+        "queries": list_queries(context, embedding) if asked in WITH_QUERIES else [],
+        "kept": list_qrels(context, embedding) if asked is TaskKind.QUERIES else [],
         "suffixes": suffixes(Role.ANNOTATIONS),
         "max_bytes": context.settings.max_dataset_bytes,
         "values": {
@@ -266,7 +228,5 @@ def _list_page(
             "labels": (embedding.selection or {}).get("labels") or "",
             **values,
         },
-        "problem": problem,
     }
-    status = status_of(problem) if problem else 200
-    return templates.TemplateResponse(request, "tasks/tasks.html", shown, status_code=status)
+    return render(request, "tasks/tasks.html", shown, problem)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import and_, case, delete, func, select, update
 from sqlalchemy.orm import Session
@@ -20,7 +20,7 @@ from app.db.task import TaskConfig, TaskResults
 from app.db.types import utcnow
 from app.embeddings.service import get_embedding, require_measured
 from app.sandbox import run_in_sandbox
-from app.storage import Stored
+from app.storage import Incoming, Stored
 from app.storage.storage import CHECKING
 from isoscope.core.errors import ConflictError, InvalidError, NotFoundError, TooLargeError, check_all
 from isoscope.core.formatting import plural
@@ -37,19 +37,12 @@ WITH_FILE = (TaskKind.QUERIES, TaskKind.PAIRS)
 WITH_QUERIES = (TaskKind.QUERIES, TaskKind.COMPRESSION)
 
 
-class GroundTruth(NamedTuple):
-    """A file of ground truth as it arrives."""
-
-    stream: BinaryIO
-    filename: str
-
-
 def create_task(
     context: Context,
     embedding_id: str,
     config: TaskConfig,
     queries_id: str | None = None,
-    truth: GroundTruth | None = None,
+    truth: Incoming | None = None,
     *,
     launch: bool = True,
 ) -> TaskRun:
@@ -105,8 +98,7 @@ def list_tasks(context: Context, embedding_id: str, *, limit: int, offset: int =
 
 def count_tasks(context: Context, embedding_id: str) -> int:
     """How many task runs an embedding has."""
-    with context.sessions() as session:
-        return session.scalar(select(func.count()).where(TaskRun.embedding_id == embedding_id)) or 0
+    return context.scalar(select(func.count()).where(TaskRun.embedding_id == embedding_id)) or 0
 
 
 class QueriesChoice(NamedTuple):
@@ -133,8 +125,9 @@ def list_queries(context: Context, corpus: Embedding) -> list[QueriesChoice]:
 
 def get_task(context: Context, task_id: str) -> TaskRun:
     """One task run."""
-    with context.sessions() as session:
-        return _find(session, task_id)
+    if (task := context.get(TaskRun, task_id)) is None:
+        raise NotFoundError(f"There is no task {task_id!r}; it may have been deleted.")
+    return task
 
 
 def get_results(context: Context, task_id: str) -> TaskResults:
@@ -197,7 +190,7 @@ def delete_task(context: Context, task_id: str) -> None:
     context.ledger.release(*left)
 
 
-def _check_given(config: TaskConfig, queries: Embedding | None, truth: GroundTruth | None) -> None:
+def _check_given(config: TaskConfig, queries: Embedding | None, truth: Incoming | None) -> None:
     """Refuse files and queries that make no task of this kind."""
     if config.kind in WITH_FILE and truth is None:
         raise InvalidError(
@@ -268,9 +261,7 @@ def check_vectors(corpus: Embedding, queries: Embedding | None) -> None:
         )
 
 
-def _keep_truth(
-    context: Context, task: TaskRun, truth: GroundTruth, corpus: Embedding, queries: Embedding | None
-) -> None:
+def _keep_truth(context: Context, task: TaskRun, truth: Incoming, corpus: Embedding, queries: Embedding | None) -> None:
     """Check ground truth in the sandbox, keep its lines, and add the row."""
     task.filename = base_name(truth.filename)
     root = context.settings.root
@@ -325,12 +316,6 @@ def _rows(context: Context, embedding: Embedding, ids: str | None) -> NamedRows:
     }
     upload = Upload(files[FileRole.VECTORS], next(iter(files[FileRole.ANNOTATIONS]), None))
     return NamedRows(upload, Selection.model_validate(embedding.selection), embedding.name, ids)
-
-
-def _find(session: Session, task_id: str) -> TaskRun:
-    if (task := session.get(TaskRun, task_id)) is None:
-        raise NotFoundError(f"There is no task {task_id!r}; it may have been deleted.")
-    return task
 
 
 def _require_launchable(task: TaskRun) -> None:

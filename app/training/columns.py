@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Sequence
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from app.db.hub_tasks import TASKS, HubName
 from isoscope.core.errors import InvalidError
 from isoscope.core.task import METRICS, Metric, TaskKind
 from isoscope.files.columns import MAX_LABELS, NUMBER, Column, ColumnKind
 from isoscope.files.span import EXAMPLE
+from isoscope.files.strict import Frozen
 from isoscope.files.wording import listed, shown
 
 
@@ -175,10 +176,8 @@ MAX_WHOLE_CLASSES = 20
 """More different whole numbers, seldom repeated, are taken for scores."""
 
 
-class TaskProposal(BaseModel):
+class TaskProposal(Frozen):
     """A task that the columns of a data set are fit for, as far as they tell."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     task: TaskKind
     text_columns: list[str]

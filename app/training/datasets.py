@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
 
 from sqlalchemy import delete, exists, select, update
 from sqlalchemy.orm import Session
@@ -13,6 +12,7 @@ from app.db.arriving import SEEING_ARRIVING
 from app.db.hub_tasks import TASKS, HubName
 from app.db.models import Dataset, DatasetOrigin, DryRun, Experiment
 from app.sandbox import run_in_sandbox
+from app.storage import Incoming
 from app.training.splits import FILE_SUFFIX, SplitFile, check_files, divide_upload, require_labels
 from isoscope.core.errors import ConflictError, InvalidError, NotFoundError
 from isoscope.files.division import SPLITS, Division
@@ -20,23 +20,14 @@ from isoscope.files.tables import DatasetDescription, describe_pair
 from isoscope.files.text import Quoting, Readings
 
 
-class Upload(NamedTuple):
-    """A file as it comes in, and what the sender calls it."""
-
-    stream: BinaryIO
-    filename: str
-
-
 def create_dataset(
     context: Context,
-    train: BinaryIO,
-    train_filename: str,
-    validation: BinaryIO | None,
-    validation_filename: str,
+    train: Incoming,
+    validation: Incoming | None,
     name: str | None = None,
     origin: DatasetOrigin = DatasetOrigin.UPLOAD,
     *,
-    test: Upload | None = None,
+    test: Incoming | None = None,
     division: Division | None = None,
     quoting: Quoting | None = None,
 ) -> Dataset:
@@ -49,13 +40,12 @@ def create_dataset(
     """
     settings = context.settings
     check_files(division, has_validation=validation is not None, has_test=test is not None)
-    given = {"train": Upload(train, base_name(train_filename))}
-    given |= {} if validation is None else {"validation": Upload(validation, base_name(validation_filename))}
-    given |= {} if test is None else {"test": Upload(test.stream, base_name(test.filename))}
     with context.ledger.arriving() as store:
-        files: dict[str, SplitFile] = {}
-        for split, upload in given.items():
-            files[split] = SplitFile(store(upload.stream, settings.max_dataset_bytes), upload.filename)
+        files = {
+            split: SplitFile(store(file.stream, settings.max_dataset_bytes), base_name(file.filename))
+            for split, file in zip(SPLITS, (train, validation, test), strict=True)
+            if file is not None
+        }
         undivided = [one.stored.sha256 for one in files.values()] if division else []
         readings: Quoting | Readings | None = quoting
         if division is not None:
@@ -67,7 +57,7 @@ def create_dataset(
             require_labels(description)
         with context.ledger.recording(*(one.stored for one in files.values())) as session:
             dataset = Dataset(
-                name=clean_name(name, FILE_SUFFIX.sub("", given["train"].filename)),
+                name=clean_name(name, FILE_SUFFIX.sub("", base_name(train.filename))),
                 origin=origin,
                 division=division,
                 **dict(description),  # whose fields are columns of the row
@@ -190,8 +180,7 @@ def create_hub_dataset(context: Context, hub_name: HubName, test: bool | None = 
 
 def list_datasets(context: Context) -> list[Dataset]:
     """All data sets, newest first."""
-    with context.sessions() as session:
-        return list(session.scalars(select(Dataset).order_by(Dataset.created_at.desc(), Dataset.id)))
+    return context.scalars(select(Dataset).order_by(Dataset.created_at.desc(), Dataset.id))
 
 
 def list_trainable(context: Context) -> list[Dataset]:
@@ -214,9 +203,8 @@ def find_dataset(session: Session, dataset_id: str) -> Dataset:
 
 def experiments_using(context: Context, dataset_id: str) -> list[Experiment]:
     """The experiments that keep a data set from being deleted, the newest first."""
-    with context.sessions() as session:
-        using = select(Experiment).where(Experiment.dataset_id == dataset_id).order_by(Experiment.created_at.desc())
-        return list(session.scalars(using))
+    using = select(Experiment).where(Experiment.dataset_id == dataset_id).order_by(Experiment.created_at.desc())
+    return context.scalars(using)
 
 
 @freeing

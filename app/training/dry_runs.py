@@ -167,14 +167,12 @@ MAX_KINDS = 12
 
 def find_dry_run(context: Context, plan: SweepPlan) -> DryRun | None:
     """The dry run of what a plan would train, if it was asked for."""
-    with context.sessions() as session:
-        return session.scalar(select(DryRun).where(DryRun.key == _key_of(plan)))
+    return context.scalar(select(DryRun).where(DryRun.key == _key_of(plan)))
 
 
 def get_dry_run(context: Context, dry_run_id: str) -> DryRun:
     """One dry run with its results, null until there are any."""
-    with context.sessions() as session:
-        found = session.get(DryRun, dry_run_id)
+    found = context.get(DryRun, dry_run_id)
     if found is None:
         raise NotFoundError(f"There is no dry run {dry_run_id!r}; only the last {KEPT} are kept. Ask for it again.")
     return found

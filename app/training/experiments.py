@@ -35,17 +35,16 @@ def no_run(run_id: str) -> NotFoundError:
 
 def get_run(context: Context, run_id: str) -> Run:
     """One run with its experiment and its steps."""
-    with context.sessions() as session:
-        run = session.scalar(
-            select(Run)
-            .where(Run.id == run_id)
-            .options(
-                joinedload(Run.experiment).joinedload(Experiment.dataset),
-                selectinload(Run.steps),
-                selectinload(Run.timeline),
-                selectinload(Run.tags),
-            )
+    run = context.scalar(
+        select(Run)
+        .where(Run.id == run_id)
+        .options(
+            joinedload(Run.experiment).joinedload(Experiment.dataset),
+            selectinload(Run.steps),
+            selectinload(Run.timeline),
+            selectinload(Run.tags),
         )
+    )
     if run is None:
         raise no_run(run_id)
     return run
@@ -62,8 +61,7 @@ def get_changed(context: Context, run_id: str, changed: object, only: str) -> Ru
 def find_baseline(context: Context, run: Run) -> AnyRunConfig | None:
     """The configuration of plain training in the run's experiment, of its seed where there is one."""
     plain = select(Run.config).where(Run.experiment_id == run.experiment_id, Run.regularizer == Regularizer.NONE)
-    with context.sessions() as session:
-        return session.scalar(plain.order_by(Run.seed != run.seed, Run.position).limit(1))
+    return context.scalar(plain.order_by(Run.seed != run.seed, Run.position).limit(1))
 
 
 def cancel_run(context: Context, run_id: str) -> Run:
@@ -124,11 +122,10 @@ def list_names(context: Context, most: int) -> dict[str, str]:
 
 def newest_experiment(context: Context, *, with_results: bool = False) -> Experiment | None:
     """Return the one that was launched last and is not archived, if there is any; of those with results, the last."""
-    with context.sessions() as session:
-        active = select(Experiment).where(Experiment.archived_at.is_(None))
-        if with_results:
-            active = active.where(Experiment.runs.any(Run.performance.is_not(None)))
-        return session.scalar(_loaded(active.order_by(*NEWEST_FIRST).limit(1)))
+    active = select(Experiment).where(Experiment.archived_at.is_(None))
+    if with_results:
+        active = active.where(Experiment.runs.any(Run.performance.is_not(None)))
+    return context.scalar(_loaded(active.order_by(*NEWEST_FIRST).limit(1)))
 
 
 def get_experiment(context: Context, experiment_id: str) -> Experiment:
@@ -139,10 +136,9 @@ def get_experiment(context: Context, experiment_id: str) -> Experiment:
 
 def get_experiment_alone(context: Context, experiment_id: str) -> Experiment:
     """Return an experiment with its data set, but without its tags and runs: there may be thousands of runs."""
-    with context.sessions() as session:
-        alone = select(Experiment).where(Experiment.id == experiment_id)
-        loaded = joinedload(Experiment.dataset), raiseload(Experiment.tags), raiseload(Experiment.runs)
-        return _only(session.scalar(alone.options(*loaded)), experiment_id)
+    alone = select(Experiment).where(Experiment.id == experiment_id)
+    loaded = joinedload(Experiment.dataset), raiseload(Experiment.tags), raiseload(Experiment.runs)
+    return _only(context.scalar(alone.options(*loaded)), experiment_id)
 
 
 def describe_experiment(context: Context, experiment_id: str, change: DescriptionChange) -> Experiment:

@@ -64,8 +64,7 @@ def count_alive(sessions: Sessions) -> int:
 
 def list_workers(context: Context) -> list[WorkerState]:
     """All workers that ever beat, the living first."""
-    with context.sessions() as session:
-        rows = session.scalars(select(Worker).order_by(Worker.slot)).all()
+    rows = context.scalars(select(Worker).order_by(Worker.slot))
     now = utcnow()
     states = [
         WorkerState(
@@ -139,8 +138,7 @@ class AtWork(NamedTuple):
 
 def list_running(context: Context) -> Sequence[Run]:
     """All runs that a worker is at, who began first first."""
-    with context.sessions() as session:
-        return session.scalars(_runs(Run.status == RunStatus.RUNNING).order_by(Run.started_at, Run.id)).all()
+    return context.scalars(_runs(Run.status == RunStatus.RUNNING).order_by(Run.started_at, Run.id))
 
 
 def list_waiting(context: Context, limit: int, offset: int = 0) -> Waiting:
@@ -187,30 +185,26 @@ def obstacle(context: Context, workers: Sequence[WorkerState], dry_run_id: str |
 def list_waiting_dry_runs(context: Context) -> Sequence[DryRun]:
     """Return dry runs that wait or are at work, in their turn."""
     queued = select(DryRun).where(DryRun.status == ResultStatus.QUEUED).order_by(DryRun.queued_at, DryRun.id)
-    with context.sessions() as session:
-        return session.scalars(queued).all()
+    return context.scalars(queued)
 
 
 def list_encodings_at_work(context: Context) -> Sequence[Encoding]:
     """Return encodings that wait or are at work, in their turn."""
     unfinished = select(Encoding).where(Encoding.status.in_(UNFINISHED_ENCODING))
-    with context.sessions() as session:
-        return session.scalars(unfinished.order_by(Encoding.queued_at, Encoding.id)).all()
+    return context.scalars(unfinished.order_by(Encoding.queued_at, Encoding.id))
 
 
 def list_imports_at_work(context: Context) -> Sequence[Import]:
     """Imports that wait, are written, or whose rows are being removed, oldest first."""
     unfinished = select(Import).where(Import.status.in_((*UNFINISHED_IMPORT, ImportStatus.REMOVING)))
-    with context.sessions() as session:
-        return session.scalars(unfinished.order_by(Import.created_at, Import.id)).all()
+    return context.scalars(unfinished.order_by(Import.created_at, Import.id))
 
 
 def list_embeddings_at_work(context: Context) -> Sequence[Embedding]:
     """Embeddings that are made, read or measured, oldest first, without their files."""
     busy = select(Embedding).where(Embedding.status.in_(BUSY), Embedding.trashed_at.is_(None))
     shown = busy.options(lazyload(Embedding.files), defer(Embedding.inspection))
-    with context.sessions() as session:
-        return session.scalars(shown.order_by(Embedding.created_at, Embedding.id)).all()
+    return context.scalars(shown.order_by(Embedding.created_at, Embedding.id))
 
 
 def _runs(which: ColumnElement[bool]) -> Select[Run]:

@@ -201,8 +201,7 @@ def _pause(context: Context, *which: ColumnElement[bool], searches: Sequence[str
 
 
 def _searches(context: Context) -> Sequence[str]:
-    with context.sessions() as session:
-        return session.scalars(select(Experiment.id).where(Experiment.study.is_not(None))).all()
+    return context.scalars(select(Experiment.id).where(Experiment.study.is_not(None)))
 
 
 def _mark(session: Session, searches: Sequence[str], *, paused: bool) -> None:

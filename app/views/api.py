@@ -4,17 +4,16 @@ from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from app.db.models import View
 from app.views import service
 from app.web.dependencies import ContextDep, Limit, Offset, Row
+from isoscope.files.strict import Strict
 
 
-class ViewRequest(BaseModel):
+class ViewRequest(Strict):
     """A page to keep."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: Annotated[str, Field(description="Its name; at most 200 characters.")]
     path: Annotated[

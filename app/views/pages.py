@@ -7,8 +7,8 @@ from fastapi import APIRouter, Form, Query, Request, Response
 from app.context import PAGE_ROWS, offset_of, pages_of
 from app.views.service import address_of, count_views, create_view, delete_view, get_view, list_views
 from app.web.dependencies import ContextDep
-from app.web.responses import see
-from app.web.templating import confirm_deletion, templates
+from app.web.responses import render, see
+from app.web.templating import confirm_deletion
 
 router = APIRouter()
 
@@ -23,7 +23,7 @@ def list_all(request: Request, context: ContextDep, page: Annotated[int, Query(g
         "pages": pages_of(count_views(context)),
         "base": str(request.base_url).rstrip("/"),
     }
-    return templates.TemplateResponse(request, "views/views.html", shown)
+    return render(request, "views/views.html", shown)
 
 
 @router.post("/views")
@@ -33,25 +33,21 @@ def save(
     path: Annotated[str, Form()] = "",
     query: Annotated[str, Form()] = "",
 ) -> Response:
-    """Keep a page as it is shown."""
     return see(f"/views?saved={create_view(context, name, path, query).id}")
 
 
 @router.get("/v/{view_id}")
 def open_view(context: ContextDep, view_id: str) -> Response:
-    """Send the browser to the page as it was kept."""
     return see(address_of(get_view(context, view_id)))
 
 
 @router.get("/views/{view_id}/delete")
 def confirm_delete(request: Request, context: ContextDep, view_id: str) -> Response:
-    """Ask before deleting."""
     loss = f"Its address /v/{view_id} will stop working. What it shows is kept."
     return confirm_deletion(request, "compare", get_view(context, view_id).name, loss, "/views")
 
 
 @router.post("/views/{view_id}/delete")
 def delete(context: ContextDep, view_id: str) -> Response:
-    """Delete it."""
     delete_view(context, view_id)
     return see("/views")

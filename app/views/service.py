@@ -35,20 +35,17 @@ def create_view(context: Context, name: str, path: str, query: str) -> View:
 def list_views(context: Context, *, limit: int, offset: int = 0) -> list[View]:
     """Views, newest first."""
     newest = select(View).order_by(View.created_at.desc(), View.id).limit(limit).offset(offset)
-    with context.sessions() as session:
-        return list(session.scalars(newest))
+    return context.scalars(newest)
 
 
 def count_views(context: Context) -> int:
     """How many there are."""
-    with context.sessions() as session:
-        return session.scalar(select(func.count(View.id))) or 0
+    return context.scalar(select(func.count(View.id))) or 0
 
 
 def get_view(context: Context, view_id: str) -> View:
     """The view of that id."""
-    with context.sessions() as session:
-        view = session.get(View, view_id)
+    view = context.get(View, view_id)
     if view is None:
         raise _gone(view_id)
     return view

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict
+from starlette.datastructures import FormData
 
 from app.context import Context
 from app.db.config import TrainingOptions
@@ -16,6 +17,14 @@ async def get_context(request: Request) -> Context:
 
 
 ContextDep = Annotated[Context, Depends(get_context)]
+
+
+async def read_form(request: Request) -> FormData:
+    """All fields of a form, for a route whose fields are those of a record."""
+    return await request.form()
+
+
+FormDep = Annotated[FormData, Depends(read_form)]
 
 
 class Row(BaseModel):

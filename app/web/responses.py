@@ -1,17 +1,19 @@
 """Answers besides pages: the way to the next page, figures, tables, files sent as they lie; and the tabs of a page."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
-from fastapi import Response
+from fastapi import Request, Response
 from fastapi.responses import FileResponse, RedirectResponse
 from pydantic import BaseModel, Field
 
 from app.figures.figure import Figure, Table, plot
 from app.storage.storage import Download
-from isoscope.core.errors import NotFoundError
+from app.web.error_responses import status_of
+from app.web.templating import templates
+from isoscope.core.errors import IsoscopeError, NotFoundError
 
 FileKind = Literal["json", "csv"]
 BINARY = "application/octet-stream"
@@ -22,6 +24,20 @@ DOCUMENTED: dict[str, Any] = {
     },
 }
 """How a route that answers with a file says so."""
+
+
+def render(
+    request: Request,
+    template: str,
+    shown: Mapping[str, Any],
+    problem: IsoscopeError | None = None,
+    *,
+    status: int | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """Show a page; its form says the problem, if there is one, whose status the page has unless another is given."""
+    status = status or (status_of(problem) if problem else 200)
+    return templates.TemplateResponse(request, template, {"problem": problem, **shown}, status, headers)
 
 
 def see(path: str) -> Response:

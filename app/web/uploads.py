@@ -7,11 +7,12 @@ from threading import Event
 from typing import Any, ParamSpec, TypeVar
 
 from anyio import CapacityLimiter, to_thread
-from fastapi import Request
+from fastapi import Request, UploadFile
 
 from app.core.process import machine_cores, machine_memory
 from app.core.settings import Settings
 from app.sandbox import ABANDONED
+from app.storage import Incoming
 from isoscope.core.errors import AbandonedError, BusyError
 
 T = TypeVar("T")
@@ -77,6 +78,16 @@ def parser_slots(settings: Settings) -> int:
     memory = machine_memory()
     fitting = machine_cores() if memory is None else memory // 2 // settings.parse_memory_bytes
     return max(1, min(machine_cores(), fitting))
+
+
+def chosen(upload: UploadFile | str | None) -> Incoming | None:
+    """Return the file of a form's field; None where none was chosen: browsers send that as a file without a name."""
+    return None if upload is None or isinstance(upload, str) or not upload.filename else received(upload)
+
+
+def received(upload: UploadFile) -> Incoming:
+    """Return a file of a request."""
+    return Incoming(upload.file, upload.filename or "")
 
 
 def parsing(handler: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:

@@ -84,7 +84,10 @@ def encode(isoscope: Isoscope, given: Namespace) -> int:
     settings |= {"text_columns": given.text_columns} if given.text_columns else {}
     settings |= {name: _null(value) for name in SETTINGS if (value := getattr(given, name)) is not None}
     if given.plan:
-        return _say_plan(isoscope.plan_encoding(texts, settings), as_json=given.json)
+        plan = isoscope.plan_encoding(texts, settings)
+        if given.json:
+            return write_json(plan)
+        return write([", ".join(f"{name.replace('_', ' ')}: {value}" for name, value in plan.items())])
     launched = isoscope.launch_encoding(texts, settings)
     if not given.wait:
         where = f"{launched['name']}: {isoscope.url}/encodings/{launched['id']}"
@@ -109,12 +112,6 @@ def _queries(isoscope: Isoscope, launched: Row) -> list[str]:
     qrels = launched["qrels"]
     splits = ", ".join(f"{one['split']} ({one['judgments']:,})" for one in qrels)
     return [f"queries: {isoscope.url}/encodings/{qrels[0]['queries_id']}; judgments: {splits}"] if qrels else []
-
-
-def _say_plan(plan: Row, *, as_json: bool) -> int:
-    if as_json:
-        return write_json(plan)
-    return write([", ".join(f"{name.replace('_', ' ')}: {value}" for name, value in plan.items())])
 
 
 def _layers(layers: list[Row]) -> list[str]:

@@ -4,13 +4,12 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
 from isoscope.core.beir_layout import CORPUS, QUERIES
 from isoscope.core.errors import InvalidError
 from isoscope.files.beir import find_beir, unpack
 from isoscope.files.contents import cell_text
 from isoscope.files.ground_truth import read_qrels, write_qrels
+from isoscope.files.strict import Frozen
 from isoscope.files.table import Scalar
 from isoscope.files.tables import TextsDescription, describe_texts, open_table
 from isoscope.files.upload import NamedFile
@@ -20,10 +19,8 @@ from isoscope.files.wording import blaming, listed
 ID, TITLE, TEXT = "_id", "title", "text"
 
 
-class BeirSplit(BaseModel):
+class BeirSplit(Frozen):
     """The judgments of a split, written to a file of their own."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
     filename: str
@@ -31,10 +28,8 @@ class BeirSplit(BaseModel):
     judgments: int
 
 
-class BeirDescription(BaseModel):
+class BeirDescription(Frozen):
     """What a data set holds; its files lie in the folder that was given."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     corpus: TextsDescription
     queries: TextsDescription

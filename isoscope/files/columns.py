@@ -9,10 +9,11 @@ from hashlib import blake2b
 from math import isfinite
 from typing import Annotated, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, model_validator
+from pydantic import Field, NonNegativeInt, model_validator
 
 from isoscope.files.contents import MAX_DISTINCT, examples
 from isoscope.files.span import read_span
+from isoscope.files.strict import Frozen
 from isoscope.files.table import Scalar, Table
 
 MAX_LABELS = 200
@@ -35,10 +36,8 @@ LENGTH_EDGES = sorted({2**k for k in range(21)} | {3 * 2**k for k in range(20)} 
 """Bounds of the bins in which lengths of texts are counted, each with its lower one; the last is of all longer ones."""
 
 
-class TextLengths(BaseModel):
+class TextLengths(Frozen):
     """Lengths of the texts of the train file, in characters."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     n: NonNegativeInt
     mean: Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -47,10 +46,8 @@ class TextLengths(BaseModel):
     """Rows by length: 0, 1, 2, 3, 4 to 5, 6 to 7, 8 to 11, 12 to 15 and so on, up to the longest."""
 
 
-class Column(BaseModel):
+class Column(Frozen):
     """A column that all files have."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
     kind: ColumnKind

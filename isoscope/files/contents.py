@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
 
+from isoscope.files.strict import Frozen
 from isoscope.files.wording import storable
 
 Block = NDArray[Any]
@@ -24,10 +24,8 @@ MAX_COLUMN_BLOCK_BYTES = 64 * 2**20
 """Of the columns that are held at once where a matrix stored row after row is read transposed."""
 
 
-class Part(BaseModel):
+class Part(Frozen):
     """An array [n, d] that could be the vectors."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
     n: int
@@ -39,10 +37,8 @@ class Part(BaseModel):
     """Which one, from 0."""
 
 
-class Annotation(BaseModel):
+class Annotation(Frozen):
     """A column, or an array of one dimension, that could be the names or the labels of the rows."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
     n: int

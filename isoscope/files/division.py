@@ -10,10 +10,11 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self, TextIO
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from isoscope.core.errors import InvalidError
 from isoscope.files.columns import label_text, stats_of, text_digest
+from isoscope.files.strict import Frozen
 from isoscope.files.table import Scalar, Table
 from isoscope.files.tables import find_readings, open_table
 from isoscope.files.text import Quoting
@@ -27,15 +28,13 @@ FEWEST_DRAWN = 0.5
 Values = Annotated[list[Annotated[str, Field(min_length=1, max_length=200)]], Field(max_length=20)]
 
 
-class ColumnDivision(BaseModel):
+class ColumnDivision(Frozen):
     """A column names the split of each row."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: Literal["column"] = "column"
     column: Annotated[str, Field(min_length=1, max_length=200)]
-    train: Values = ["train"]
-    validation: Values = ["validation"]
+    train: Values = Field(["train"])
+    validation: Values = Field(["validation"])
     test: Values | None = None
     """None: ``test`` where there are such rows, else no test split."""
 
@@ -54,10 +53,8 @@ class ColumnDivision(BaseModel):
         return ["test"] if values is None else values
 
 
-class FractionDivision(BaseModel):
+class FractionDivision(Frozen):
     """A fraction of the train rows is drawn for testing; rows that share a text stay together."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: Literal["fraction"] = "fraction"
     fraction: float = Field(gt=0, le=0.5)

@@ -3,11 +3,11 @@
 from itertools import islice
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
 from isoscope.files.contents import Annotation, Block, Part
 from isoscope.files.matrix import Matrix, MatrixStats, select
 from isoscope.files.selection import Selection, doubtful, excluded, propose
+from isoscope.files.strict import Frozen
 from isoscope.files.text import Quoting
 from isoscope.files.upload import Upload, find_upload_quoting, open_upload
 from isoscope.files.wording import listed, shown
@@ -21,20 +21,16 @@ USUAL_DIMENSIONS = frozenset(
 )
 
 
-class PreviewRow(BaseModel):
+class PreviewRow(Frozen):
     """The beginning of a row; null where a value is NaN or infinite, which JSON cannot hold."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str | None
     label: str | None
     values: list[float | None]
 
 
-class Inspection(BaseModel):
+class Inspection(Frozen):
     """The parts of the files, and the matrix that ``selection`` makes of them."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     format: str
     """The name of one of ``isoscope.files.upload_formats.FORMATS``."""

@@ -7,10 +7,11 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
 
 from isoscope.core.errors import InvalidError
 from isoscope.files.contents import MAX_DISTINCT, Annotation, Offer
+from isoscope.files.strict import Frozen
 from isoscope.files.text import Quoting
 from isoscope.files.wording import listed, shown
 from isotropy.catalog import Similarity
@@ -62,7 +63,7 @@ Rows = Annotated[
 ]
 
 
-class Selection(BaseModel):
+class Selection(Frozen):
     """What a user chose of a file.
 
     ``vectors`` is the name of an array or of a column of lists, or the names of columns of numbers, in order.
@@ -71,8 +72,6 @@ class Selection(BaseModel):
     ``transpose`` takes the columns of that matrix as the samples: "rows are samples" switched off.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     vectors: str | list[str]
     names: str | None = None
     labels: str | None = None
@@ -80,9 +79,9 @@ class Selection(BaseModel):
     transpose: bool = False
     quoting: Quoting | None = None
     """How the quotes of .tsv files are read; null for as they are meant (see ``isoscope.files.text``)."""
-    without_rows: Rows = []
+    without_rows: Rows = Field([])
     """Places in the file, from 0, of rows that are left out."""
-    without_dimensions: Dimensions = []
+    without_dimensions: Dimensions = Field([])
     """Numbers, from 0, of dimensions that are left out of what ``vectors`` names."""
     similarity: Similarity | None = None
     """By which neighbors are near; null for Euclidean distance in measures and the cosine in lists of neighbors."""

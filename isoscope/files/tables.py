@@ -3,21 +3,18 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
 from isoscope.core.errors import InvalidError
 from isoscope.files.columns import Column, ColumnKind, ColumnStats, count_leaks, stats_of
 from isoscope.files.detect import detect
+from isoscope.files.strict import Frozen
 from isoscope.files.table import Scalar, Table
 from isoscope.files.text import Quoting, Readings, settle_readings, tsv_quotes
 from isoscope.files.upload_formats import Role
 from isoscope.files.wording import blaming, listed, shown
 
 
-class DatasetDescription(BaseModel):
+class DatasetDescription(Frozen):
     """Two or three files of one task."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     n_train: int
     n_validation: int
@@ -27,10 +24,8 @@ class DatasetDescription(BaseModel):
     """How the quotes of its .tsv files were read, by split; without files that hold none."""
 
 
-class TextsDescription(BaseModel):
+class TextsDescription(Frozen):
     """One file of texts."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     n: int
     columns: list[Column]

@@ -71,7 +71,8 @@ def look_at_quotes(lines: Iterable[str]) -> Quotes:
         found = True
         if (cells := split_quoted(record)) is None:
             return Quotes.TEXT
-        needed = needed or _needs_quotes(record, cells)
+        # Whether a quoted cell would be another without its quotes.
+        needed = needed or ('""' in record or any("\t" in cell or "\n" in cell for cell in cells))
     if not found:
         return Quotes.NONE
     return Quotes.QUOTED if needed else Quotes.PAIRS
@@ -107,11 +108,6 @@ def split_quoted(record: str) -> list[str] | None:
             return cells
         place = match.end()
     return None
-
-
-def _needs_quotes(record: str, cells: list[str]) -> bool:
-    """Whether a quoted cell would be another without its quotes."""
-    return '""' in record or any("\t" in cell or "\n" in cell for cell in cells)
 
 
 MAX_LINE_CHARACTERS = 16 * 2**20

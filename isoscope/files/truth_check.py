@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from isoscope.files.ground_truth import (
     Judgment,
     ScoredPair,
@@ -20,6 +18,7 @@ from isoscope.files.ground_truth import (
 from isoscope.files.matrix import open_matrix
 from isoscope.files.row_ids import RowIds, read_ids
 from isoscope.files.selection import Selection
+from isoscope.files.strict import Frozen
 from isoscope.files.upload import Upload
 
 SHOWN_LINES = 5
@@ -29,10 +28,8 @@ BY_COLUMN = "choose another column of ids"
 Noun = Literal["query", "document", "row"]
 
 
-class UnknownIds(BaseModel):
+class UnknownIds(Frozen):
     """Ids of ground truth that no row has."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     noun: Noun
     count: int
@@ -40,10 +37,8 @@ class UnknownIds(BaseModel):
     examples: list[str]
 
 
-class TruthPreview(BaseModel):
+class TruthPreview(Frozen):
     """What a file of ground truth holds, and how much of it the rows know."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     lines: int
     used: int

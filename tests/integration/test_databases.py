@@ -20,10 +20,10 @@ from app.db.job_kinds import Job
 from app.db.migration import upgrade
 from app.db.models import Embedding, EmbeddingFile, EmbeddingStatus, ResultStatus, StoredFile, ZetaCurve
 from app.db.session import create_database_engine, require_database
-from app.embeddings.service import Incoming, create_embedding
+from app.embeddings.service import create_embedding
 from app.embeddings.zeta_curves import request_zeta_curve
 from app.main import create_app
-from app.storage import Stored
+from app.storage import Incoming, Stored
 from isoscope.core.errors import ConflictError
 from tests.uploads.good import npy
 

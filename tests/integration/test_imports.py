@@ -14,8 +14,8 @@ from tests.archives import add_experiment, exported, finish_imports, members
 from tests.factories import SHARED
 from workers.executor import Executor
 from workers.imports import job, tables
-from workers.imports.job import ImportStoppedError, Progress
 from workers.imports.tables import TABLES, Target
+from workers.job_rows import Progress, StoppedError
 
 pytestmark = pytest.mark.both_databases
 
@@ -130,8 +130,8 @@ def test_an_import_that_is_cancelled_or_begun_again_writes_no_more(context, clie
     with context.sessions() as session:
         row = session.get_one(Import, sent)
     killed_after(1, context, sent, monkeypatch)
-    progress = Progress(context.sessions, sent, row.created_at)  # of an attempt that is no longer the last
-    with context.sessions.begin() as session, pytest.raises(ImportStoppedError):
+    progress = Progress(context.sessions, Import, ImportStatus.RUNNING, sent, row.created_at)  # not the last attempt
+    with context.sessions.begin() as session, pytest.raises(StoppedError):
         progress.write(session, content="x")
 
 

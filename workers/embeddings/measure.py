@@ -31,8 +31,7 @@ from app.storage import open_storage
 from app.storage.ledger import Ledger
 from isoscope.files.matrix import Matrix
 from isoscope.files.selection import MAX_LISTED as MAX_CHOSEN
-from isoscope.hubs import with_names
-from isoscope.rows import values_of
+from isoscope.rows import values_of, with_names
 from isotropy.cloud import Cloud, read_cloud
 from isotropy.findings import findings_of
 from isotropy.findings.finding import MAX_LISTED

@@ -24,7 +24,7 @@ from isotropy.postprocess.fitted import Fitted
 from isotropy.postprocess.methods import fit
 from isotropy.rows import kept_rows
 from workers.embeddings.inspection import open_embedding
-from workers.encodings.one_text import encode_alike
+from workers.encodings.forward import encode_alike
 from workers.job_rows import ResultJob, answer
 
 K = 8

@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -13,13 +13,23 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
 
+from app.core.settings import Settings
 from app.db.encoding import FLOAT_BYTES, EncodingConfig, require_sensible
 from app.db.models import Pooling
 from isoscope.core.errors import InvalidError
 from isoscope.hidden_states import NOT_ONE_SEQUENCE, hidden_states_of, looking_at
 from workers.encodings.texts import Texts
 from workers.failure import out_of_memory
-from workers.models import Source, fit_together, load_tokenizer, load_weights, pool, require_weights
+from workers.models import (
+    Source,
+    be_quiet,
+    find_source,
+    fit_together,
+    load_tokenizer,
+    load_weights,
+    pool,
+    require_weights,
+)
 
 
 def room_for(matrices: int, n: int, d: int, folder: Path) -> NDArray[np.float32]:
@@ -202,3 +212,32 @@ def load_model(source: Source, name: str, device: torch.device) -> tuple[PreTrai
     require_weights(lacking, name)
     fit_together(model, tokenizer)
     return model.to(device), tokenizer  # type: ignore[arg-type]
+
+
+def encode_alike(text: str, provenance: Mapping[str, Any], settings: Settings) -> Tensor:
+    """Return the vector [d] of a text, on the CPU; ``provenance`` is that of an embedding that was encoded here.
+
+    Raises:
+        InvalidError: the model is gone, or is not the one that encoded the rows; or the text has no token.
+
+    """
+    be_quiet()
+    name = provenance["model"]
+    source = find_source(name, settings, provenance["revision"])
+    if source.weights_sha256() != provenance["weights_sha256"]:
+        raise InvalidError(
+            f"The weights of {name!r} are not those that encoded these rows, so vectors would not compare. Encode the "
+            "texts again.",
+            "text",
+        )
+    config = EncodingConfig(
+        model=name,
+        text_columns=provenance["text_columns"],
+        poolings=[provenance["pooling"]],
+        layers=[provenance["layer"]],
+        max_length=provenance["max_length"],
+    )
+    model, tokenizer = load_model(source, name, torch.device("cpu"))
+    encoder = Encoder(model, tokenizer, config, provenance["max_length"])
+    encoded = encoder.encode(Texts([(text,)], [1], None, None, 0), settings.root, lambda _: None)
+    return torch.from_numpy(encoded.vectors[0, 0].copy())

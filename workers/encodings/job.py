@@ -12,7 +12,6 @@ from app.db import job_kinds
 from app.db.encoding import EncodingConfig
 from app.db.job_kinds import Job
 from app.db.models import UNFINISHED_ENCODING, Embedding, EmbeddingOrigin, Encoding, EncodingStatus
-from app.db.session import Sessions
 from app.db.types import utcnow
 from app.storage import Stored, open_storage
 from app.storage.ledger import Ledger
@@ -115,9 +114,11 @@ def encode_texts(encoding_id: str, settings: Settings, device: str) -> Sequence[
     stored and not recorded go a day later (``Ledger.sweep``).
     """
     sessions = job_sessions(settings)
-    if (encoding := _begin(sessions, encoding_id)) is None or encoding.started_at is None:
+    anew: dict[str, Any] = {"done": 0, "total": None}
+    begun = Progress.begin(sessions, Encoding, UNFINISHED_ENCODING, EncodingStatus.RUNNING, encoding_id, **anew)
+    if begun is None:
         return ()
-    progress = Progress(sessions, Encoding, EncodingStatus.RUNNING, encoding_id, encoding.started_at)
+    encoding, progress = begun
     try:
         return _work(encoding, progress, settings, device)
     except StoppedError:
@@ -125,17 +126,6 @@ def encode_texts(encoding_id: str, settings: Settings, device: str) -> Sequence[
     except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
         record(error, sessions, progress.row, status=EncodingStatus.FAILED, finished_at=utcnow())
         return ()
-
-
-def _begin(sessions: Sessions, encoding_id: str) -> Encoding | None:
-    """Set the encoding to running and return it; None if nobody waits for it."""
-    with sessions.begin() as session:
-        encoding = session.get(Encoding, encoding_id, with_for_update=True)
-        if encoding is None or encoding.status not in UNFINISHED_ENCODING:
-            return None
-        encoding.status, encoding.done, encoding.total = EncodingStatus.RUNNING, 0, None
-        encoding.started_at = utcnow()
-        return encoding
 
 
 def _work(encoding: Encoding, progress: Progress, settings: Settings, device: str) -> Sequence[Job]:

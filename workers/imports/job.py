@@ -1,18 +1,15 @@
 """The jobs of an import: write it, or remove what was written of one that failed or was cancelled."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
-from typing import Any
 
-from sqlalchemy import Update, insert, update
-from sqlalchemy.orm import Session
+from sqlalchemy import insert, update
 
 from app.core.settings import Settings
 from app.db.job_kinds import Job
 from app.db.models import UNFINISHED_IMPORT, Import, ImportStatus
 from app.db.removal import let_others_write, remove_imported
-from app.db.session import Sessions, hold
+from app.db.session import hold
 from app.db.types import utcnow
 from app.results.archive.reading import Archive, Found, check_archive, open_archive
 from app.sandbox import run_in_sandbox
@@ -22,37 +19,7 @@ from isoscope.files.wording import blaming
 from workers.failure import record
 from workers.files import fetch
 from workers.imports.tables import TABLES, Target, adopt_dataset, refuse_a_second, write_experiment
-from workers.job_rows import job_sessions
-
-
-class ImportStoppedError(Exception):
-    """The import was cancelled, or begun again by another worker, while it was worked on."""
-
-
-class Progress:
-    """The row of an import that was begun at ``started_at``.
-
-    Every write raises ImportStoppedError if it no longer runs, or was begun again since: who began last writes.
-    """
-
-    def __init__(self, sessions: Sessions, import_id: str, started_at: datetime) -> None:
-        self.sessions = sessions
-        self._import_id = import_id
-        self._started_at = started_at
-
-    @property
-    def row(self) -> Update:
-        """An update of the row, if it is still this one's."""
-        return update(Import).where(
-            Import.id == self._import_id,
-            Import.status == ImportStatus.RUNNING,
-            Import.started_at == self._started_at,
-        )
-
-    def write(self, session: Session, **values: Any) -> None:
-        """Set columns of the row in the caller's transaction; call it first, so that a stop writes nothing."""
-        if session.scalar(self.row.values(**values).returning(Import.id)) is None:
-            raise ImportStoppedError
+from workers.job_rows import Progress, StoppedError, job_sessions
 
 
 def import_experiment(import_id: str, settings: Settings, device: str) -> Sequence[Job]:
@@ -61,22 +28,23 @@ def import_experiment(import_id: str, settings: Settings, device: str) -> Sequen
     Killed at any moment it goes on after the last batch that was written. Refused or failed, it removes what it wrote.
     """
     sessions = job_sessions(settings)
-    if (row := _begin(sessions, import_id)) is None or row.started_at is None or row.file_sha256 is None:
+    begun = Progress.begin(sessions, Import, UNFINISHED_IMPORT, ImportStatus.RUNNING, import_id)
+    if begun is None or (archived := begun[0].file_sha256) is None:
         return ()
-    progress = Progress(sessions, import_id, row.started_at)
+    row, progress = begun
     try:
-        path = fetch(row.file_sha256, row.filename, settings)
+        path = fetch(archived, row.filename, settings)
         target = _target(row, path, progress, settings)
         with open_archive(path) as archive:
             _write(archive, target, row, progress)
             _finish(archive, target, progress)
-    except ImportStoppedError:
+    except StoppedError:
         return ()
     except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
         page = getattr(error, "page", None)
         record(error, sessions, progress.row, status=ImportStatus.REMOVING, page=page, attempts=0)
         return discard_import(import_id, settings, device)
-    Ledger(sessions, open_storage(settings)).release(row.file_sha256)
+    Ledger(sessions, open_storage(settings)).release(archived)
     return ()
 
 
@@ -94,16 +62,6 @@ def discard_import(import_id: str, settings: Settings, device: str) -> Sequence[
         session.execute(mine.values(status=ended, finished_at=utcnow(), file_sha256=None, written={}))
     Ledger(sessions, open_storage(settings)).release(row.file_sha256)
     return ()
-
-
-def _begin(sessions: Sessions, import_id: str) -> Import | None:
-    """Set the import to running and return it; None if nobody waits for it."""
-    with sessions.begin() as session:
-        row = session.get(Import, import_id, with_for_update=True)
-        if row is None or row.status not in UNFINISHED_IMPORT:
-            return None
-        row.status, row.started_at = ImportStatus.RUNNING, utcnow()
-        return row
 
 
 def _target(row: Import, path: Path, progress: Progress, settings: Settings) -> Target:

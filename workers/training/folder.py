@@ -241,7 +241,11 @@ def remove_left_behind(settings: Settings, sessions: Sessions) -> None:
     in_use.update(worth_it[:KEPT_FOLDERS])
     for folder in folders:
         if folder.name not in in_use:
-            _remove_if_free(folder)
+            # Delete a folder and hold it meanwhile, unless a trainer does that has not yet noticed that it is to stop.
+            with _opened(folder) as handle, suppress(BlockingIOError):
+                if handle is not None:  # or another worker removes it too
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(folder, ignore_errors=True)
 
 
 def may_go_on(sessions: Sessions, run_id: str) -> bool:
@@ -249,14 +253,6 @@ def may_go_on(sessions: Sessions, run_id: str) -> bool:
     with sessions() as session:
         run = session.get(Run, run_id)
         return run is not None and (not run.status.final or run.status in RETRIED)
-
-
-def _remove_if_free(folder: Path) -> None:
-    """Delete a folder and hold it meanwhile, unless a trainer does that has not yet noticed that it is to stop."""
-    with _opened(folder) as handle, suppress(BlockingIOError):
-        if handle is not None:  # or another worker removes it too
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def step_of(checkpoint: Path) -> int:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, File, Form, Query, Response, UploadFile
 from fastapi.responses import FileResponse, StreamingResponse
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 from app.context import PAGE_ROWS
 from app.db.models import (
@@ -25,11 +25,12 @@ from app.embeddings import library, lookups, service, trash, zeta_curves
 from app.embeddings.api.measures import FindingOut, MeasurementOut
 from app.embeddings.files import SafetensorsFile, get_file, get_npy, get_safetensors
 from app.embeddings.library import MAX_QUERY_CHARACTERS, Search, Sort, find_embeddings
-from app.embeddings.service import Incoming
 from app.web.dependencies import TOTAL, ContextDep, Limit, Offset, Row
 from app.web.responses import BINARY, DOCUMENTED, attachment, file_of
+from app.web.uploads import received
 from isoscope.core.errors import InvalidError
 from isoscope.files.selection import Selection
+from isoscope.files.strict import Strict
 from isoscope.files.upload_formats import Role, listed
 from isotropy.catalog import Similarity
 
@@ -144,10 +145,8 @@ class LookupOut(Row):
     results: dict[str, Any] | None
 
 
-class LookupRequest(BaseModel):
+class LookupRequest(Strict):
     """The name of a row; where none is spelled so, the first that differs by case alone is found. Or a new text."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: str | None = None
     text: Annotated[
@@ -166,10 +165,8 @@ def _one_of(name: str | None, text: str | None) -> tuple[str, bool]:
     return (name, False) if name is not None else (text or "", True)
 
 
-class ZetaCurveRequest(BaseModel):
+class ZetaCurveRequest(Strict):
     """The embedding whose covariance to shrink toward."""
-
-    model_config = ConfigDict(extra="forbid")
 
     source_id: RowId
 
@@ -235,9 +232,8 @@ def create_embedding(
     commit: Literal["auto"] | None = None,
 ) -> Embedding:
     """Upload a file, or several shards. With `?commit=auto` it is measured as soon as it is found readable."""
-    vectors = [Incoming(one.file, one.filename or "") for one in file]
-    second = None if annotations is None else Incoming(annotations.file, annotations.filename or "")
-    return service.create_embedding(context, vectors, second, name, commit=commit == "auto")
+    second = None if annotations is None else received(annotations)
+    return service.create_embedding(context, [*map(received, file)], second, name, commit=commit == "auto")
 
 
 @router.get("/{embedding_id}", response_model=EmbeddingOut)

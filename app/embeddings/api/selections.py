@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field, StrictInt
+from pydantic import Field, StrictInt
 
 from app.db.models import Embedding
 from app.embeddings.api.embeddings import EmbeddingOut
@@ -11,18 +11,17 @@ from app.embeddings.selections import LeftOut, create_selection, left_out_by
 from app.web.dependencies import ContextDep
 from isoscope.core.errors import InvalidError
 from isoscope.files.selection import MAX_LISTED
+from isoscope.files.strict import Strict
 
 Numbers = Annotated[list[Annotated[StrictInt, Field(ge=0)]], Field(max_length=MAX_LISTED)]
 
 
-class SelectionRequest(BaseModel):
+class SelectionRequest(Strict):
     """What to leave out: a finding's rows and dimensions, or those that are given."""
 
-    model_config = ConfigDict(extra="forbid")
-
     finding: Annotated[str | None, Field(description="Slug of a finding; then give no rows and no dimensions.")] = None
-    rows: Annotated[Numbers, Field(description="Places in the file, from 0, as findings give them.")] = []
-    dimensions: Annotated[Numbers, Field(description="Numbers in the file, from 0.")] = []
+    rows: Annotated[Numbers, Field(description="Places in the file, from 0, as findings give them.")] = Field([])
+    dimensions: Annotated[Numbers, Field(description="Numbers in the file, from 0.")] = Field([])
     name: Annotated[str | None, Field(max_length=200, description="Of the new embedding.")] = None
 
 

@@ -28,7 +28,8 @@ class Histogram(NamedTuple):
     @property
     def shares(self) -> list[float]:
         """Of all pairs, so that unlike numbers of rows compare."""
-        return _shares(self.counts)
+        pairs = sum(self.counts)
+        return [one / pairs if pairs else 0.0 for one in self.counts]
 
 
 def cosines(overlay: Overlay) -> Figure:
@@ -91,11 +92,6 @@ def _legend(name: str, mean: float | None) -> str:
 def _raw(one: Series, name: str, colour: str, legend: str) -> Histogram:
     histogram = one.of(HISTOGRAM)
     return Histogram(name, colour, legend, histogram["edges"], histogram["counts"], one.value("mean_cosine"))
-
-
-def _shares(counts: Sequence[int]) -> list[float]:
-    pairs = sum(counts)
-    return [one / pairs if pairs else 0.0 for one in counts]
 
 
 def _draw(overlay: Overlay) -> go.Figure:

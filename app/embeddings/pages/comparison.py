@@ -25,8 +25,7 @@ from app.embeddings.report import Choice, ChoiceDep, compared_figures, table_of
 from app.embeddings.service import get_figure_slugs
 from app.figures.palette import SERIES
 from app.web.dependencies import ContextDep
-from app.web.responses import FileKind, csv_file, figure_file, find_figure, see
-from app.web.templating import templates
+from app.web.responses import FileKind, csv_file, figure_file, find_figure, render, see
 from isotropy.catalog import ALIGNMENTS
 
 router = APIRouter(prefix="/compare")
@@ -64,7 +63,7 @@ def show_comparison(
             # Megabytes of several embeddings: its own page has it, and fills its place.
             "later": any(PROJECTION in get_figure_slugs(context, one.id) for one in embeddings),
         }
-    return templates.TemplateResponse(request, "embeddings/compare.html", shown)
+    return render(request, "embeddings/compare.html", shown)
 
 
 @router.post("/alignments")
@@ -78,7 +77,7 @@ def align(context: ContextDep, choice: ChoiceDep) -> Response:
 def show_figure_page(request: Request, context: ContextDep, slug: str, choice: ChoiceDep) -> Response:
     """A figure with its numbers, on a page of its own, of which the comparison takes them when asked."""
     figure = find_figure(compared_figures(context, get_compared(context, choice.ids), slug), slug)
-    return templates.TemplateResponse(request, "embeddings/compare_figure.html", {"choice": choice, "figure": figure})
+    return render(request, "embeddings/compare_figure.html", {"choice": choice, "figure": figure})
 
 
 @router.get("/figures/{slug}.{kind}")

@@ -18,7 +18,7 @@ from app.embeddings.library import (
     Sort,
     find_embeddings,
 )
-from app.embeddings.service import Incoming, create_embedding, get_embedding, tasks_lost
+from app.embeddings.service import create_embedding, get_embedding, tasks_lost
 from app.embeddings.trash import (
     TRASHED,
     empty_trash,
@@ -30,9 +30,9 @@ from app.embeddings.trash import (
 )
 from app.training.relaunch import Server, ways_of_upload
 from app.web.dependencies import ContextDep
-from app.web.error_responses import status_of
-from app.web.responses import see
-from app.web.templating import confirm_deletion, templates
+from app.web.responses import render, see
+from app.web.templating import confirm_deletion
+from app.web.uploads import chosen
 from isoscope.core import formatting
 from isoscope.core.errors import InvalidError, IsoscopeError, NotFoundError
 from isoscope.files.upload_formats import Role, suffixes, titles
@@ -143,10 +143,10 @@ def upload_embedding(
 ) -> Response:
     """Keep the files and go to their page, where they are looked into."""
     try:
-        vectors = [chosen for one in file or [] if (chosen := _incoming(one))]
+        vectors = [*filter(None, map(chosen, file or []))]
         if not vectors:
             raise InvalidError("Expected a file of embeddings: choose one.", "file")
-        embedding = create_embedding(context, vectors, _incoming(annotations), name or None)
+        embedding = create_embedding(context, vectors, chosen(annotations), name or None)
     except IsoscopeError as error:
         error.field = error.field or "file"
         return _list_page(request, context, _find(context, Search(), 1), error, name=name)
@@ -158,13 +158,6 @@ def _find(context: Context, search: Search, page: int) -> Listing:
     found = find_embeddings(context, search, offset=offset_of(page))
     pages = pages_of(found.total)
     return Listing(search, found, page, pages) if page <= pages else _find(context, search, pages)
-
-
-def _incoming(upload: UploadFile | str | None) -> Incoming | None:
-    """The file of a field; None where none was chosen, which browsers send as a file without a name."""
-    if upload is None or isinstance(upload, str) or not upload.filename:
-        return None
-    return Incoming(upload.file, upload.filename)
 
 
 def _list_page(
@@ -186,12 +179,10 @@ def _list_page(
         "max_bytes": context.settings.max_upload_bytes,
         "suffixes": {"file": suffixes(Role.VECTORS), "annotations": suffixes(Role.ANNOTATIONS)},
         "titles": {"file": titles(Role.VECTORS), "tables": titles(Role.ROWS)},
-        "problem": problem,
         "name": name,
         "ways": ways_of_upload(Server.from_request(request, context.settings)),
     }
-    status = status_of(problem) if problem else 200
-    return templates.TemplateResponse(request, "embeddings/embeddings.html", shown, status_code=status)
+    return render(request, "embeddings/embeddings.html", shown, problem)
 
 
 def _moved(context: Context, embedding_id: str) -> object:
@@ -208,13 +199,11 @@ trash_router = APIRouter()
 
 @trash_router.post("/embeddings/{embedding_id}/trash")
 def put_into_trash(context: ContextDep, embedding_id: str) -> Response:
-    """Put it into the trash, and offer to take it out again."""
     return see(f"/embeddings?{urlencode({'moved': trash_embedding(context, embedding_id).id})}")
 
 
 @trash_router.post("/embeddings/{embedding_id}/restore")
 def restore(context: ContextDep, embedding_id: str, back: Annotated[str, Form()] = "") -> Response:
-    """Take it out of the trash."""
     embedding = restore_embedding(context, embedding_id)
     return see("/trash" if back == "trash" else f"/embeddings/{embedding.id}")
 
@@ -226,12 +215,11 @@ def show_trash(request: Request, context: ContextDep, page: Annotated[int, Query
     pages = pages_of(trash.total)
     if page > pages:
         return see(f"/trash?page={pages}")
-    return templates.TemplateResponse(request, "embeddings/trash.html", {"trash": trash, "page": page, "pages": pages})
+    return render(request, "embeddings/trash.html", {"trash": trash, "page": page, "pages": pages})
 
 
 @trash_router.get("/trash/purge")
 def confirm_emptying(request: Request, context: ContextDep) -> Response:
-    """Ask before deleting all of it."""
     trash = list_trash(context, limit=0)
     if not trash.total:
         raise NotFoundError("The trash is empty. There is nothing to delete.")
@@ -241,21 +229,18 @@ def confirm_emptying(request: Request, context: ContextDep) -> Response:
 
 @trash_router.post("/trash/purge")
 def empty(context: ContextDep) -> Response:
-    """Delete all of it for good."""
     empty_trash(context)
     return see("/trash")
 
 
 @trash_router.get("/trash/{embedding_id}/purge")
 def confirm_purge(request: Request, context: ContextDep, embedding_id: str) -> Response:
-    """Ask before deleting one."""
     row = get_trashed(context, embedding_id)
     return _confirm(request, row.embedding.name, row.frees_bytes, tasks_lost(context, Embedding.id == embedding_id))
 
 
 @trash_router.post("/trash/{embedding_id}/purge")
 def purge(context: ContextDep, embedding_id: str) -> Response:
-    """Delete one for good."""
     purge_embedding(context, embedding_id)
     return see("/trash")
 

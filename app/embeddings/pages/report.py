@@ -24,9 +24,8 @@ from app.embeddings.similarity import CHOICES
 from app.embeddings.zeta_curves import request_zeta_curve
 from app.figures.figure import Figure
 from app.web.dependencies import ContextDep
-from app.web.error_responses import status_of
-from app.web.responses import FileKind, attachment, csv_file, figure_file, file_of, find_figure, see
-from app.web.templating import data_url, inlined, templates
+from app.web.responses import FileKind, attachment, csv_file, figure_file, file_of, find_figure, render, see
+from app.web.templating import data_url, inlined
 from isoscope.core.errors import InvalidError, NotFoundError
 from isoscope.files.selection import Selection
 from isoscope.files.text import Quoting
@@ -127,7 +126,6 @@ def _embedding_page(
     embedding = get_embedding(context, embedding_id)
     shown: dict[str, Any] = {
         "embedding": embedding,
-        "problem": problem,
         "choice": _choice(refused, embedding),
         "similarity_choices": CHOICES,
         "known_tags": known_tags(context),
@@ -140,13 +138,11 @@ def _embedding_page(
         shown |= report_of(context, embedding, query)
     if embedding.status is EmbeddingStatus.FAILED or query.tab == "source":
         shown["tasks_lost"] = tasks_lost(context, Embedding.id == embedding_id)
-    status = status_of(problem) if problem else 200
-    return templates.TemplateResponse(request, "embeddings/embedding.html", shown, status_code=status)
+    return render(request, "embeddings/embedding.html", shown, problem)
 
 
 @router.get("/{embedding_id}/files/{position}")
 def show_file(context: ContextDep, embedding_id: str, position: int) -> Response:
-    """A file as it was uploaded or made."""
     return file_of(get_file(context, embedding_id, position))
 
 
@@ -158,7 +154,6 @@ def show_npy(context: ContextDep, embedding_id: str) -> Response:
 
 @router.get("/{embedding_id}/vectors.safetensors")
 def show_safetensors(context: ContextDep, embedding_id: str) -> Response:
-    """The same vectors as safetensors."""
     return safetensors_of(get_safetensors(context, embedding_id))
 
 
@@ -188,7 +183,7 @@ def show_report_file(request: Request, context: ContextDep, embedding_id: str, q
             if not figure.empty
         },
     }
-    page = templates.TemplateResponse(request, "embeddings/report_file.html", shown)
+    page = render(request, "embeddings/report_file.html", shown)
     page.headers.update(attachment(f"isoscope-{file_name(embedding.name) or 'report'}.html"))
     return page
 
@@ -199,7 +194,7 @@ def show_figure_page(request: Request, context: ContextDep, embedding_id: str, s
     embedding = get_embedding(context, embedding_id)
     figure = find_figure(report_figures(context, embedding, slug, query.shrinkage, query.finding), slug)
     shown = {"embedding": embedding, "figure": figure, "query": _figure_query(query)}
-    return templates.TemplateResponse(request, "embeddings/embedding_figure.html", shown)
+    return render(request, "embeddings/embedding_figure.html", shown)
 
 
 def _figure_query(query: ReportQuery) -> str:
@@ -209,14 +204,12 @@ def _figure_query(query: ReportQuery) -> str:
 
 @report_router.get("/figures/{slug}.{kind}")
 def show_figure(context: ContextDep, embedding_id: str, slug: str, kind: FileKind, query: ReportDep) -> Response:
-    """A figure of the report."""
     embedding = get_embedding(context, embedding_id)
     return figure_file(report_figures(context, embedding, slug, query.shrinkage, query.finding), slug, kind)
 
 
 @report_router.get("/measurements.csv")
 def show_measurements(context: ContextDep, embedding_id: str) -> Response:
-    """All measurements of the report."""
     return csv_file(table_of(_measured(context, embedding_id)), "measurements")
 
 

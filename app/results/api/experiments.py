@@ -31,6 +31,7 @@ from app.training.relaunch import request_of
 from app.training.sweeps import SweepRequest
 from app.web.dependencies import TOTAL, ContextDep, Limit, Offset, Row, note_old_names
 from app.web.responses import BINARY, DOCUMENTED, attachment
+from app.web.uploads import received
 
 
 class PresetOut(Row):
@@ -259,7 +260,7 @@ def import_file(
 
     The experiment appears under a new id once all its rows are written. Importing the same one twice fails.
     """
-    row = exchange.create_import(context, file.file, file.filename or "")
+    row = exchange.create_import(context, received(file))
     response.headers["Location"] = f"/api/imports/{row.id}"
     return row
 

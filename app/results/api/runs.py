@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import FileResponse, StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, model_validator
+from pydantic import BaseModel, Field, ModelWrapValidatorHandler, model_validator
 
 from app.context import PAGE_ROWS
 from app.db.learning import diverged, learned_nothing
@@ -26,6 +26,7 @@ from app.training.run_actions import tag_run
 from app.training.sweeps import SweepRequest
 from app.web.dependencies import TOTAL, ContextDep, Limit, Offset, Row
 from app.web.responses import DOCUMENTED, attachment, file_of
+from isoscope.files.strict import Strict
 
 
 def csv_of(found: RunPredictions) -> StreamingResponse:
@@ -232,10 +233,8 @@ def show_run(context: ContextDep, run_id: str) -> Run:
     return experiments.get_run(context, run_id)
 
 
-class RunTags(BaseModel):
+class RunTags(Strict):
     """What a user says of a run."""
-
-    model_config = ConfigDict(extra="forbid")
 
     tags: list[str] = Field(description="All its tags: at most 20 of at most 40 characters, without commas.")
 

@@ -34,15 +34,11 @@ def write_json(value: Any) -> bytes:
     try:
         return _encoded(value)
     except ValueError:
-        return _encoded(_finite(value))
+        return _encoded(_mapped(value, lambda one: None if isinstance(one, float) and not math.isfinite(one) else one))
 
 
 def _encoded(value: Any) -> bytes:
     return (strict_json(value, ensure_ascii=False, separators=(",", ":")) + "\n").encode()
-
-
-def _finite(value: Any) -> Any:
-    return _mapped(value, lambda one: None if isinstance(one, float) and not math.isfinite(one) else one)
 
 
 def _storable(value: Any) -> Any:

@@ -110,7 +110,8 @@ def _evidence(sweep: Sweep, facts: Mapping[str, RunFacts], left_out: Collection[
 def _learned_nothing(sweep: Sweep, runs: Sequence[Run], facts: Mapping[str, RunFacts]) -> list[Flagged]:
     found = []
     for setting, of in sweep.by_setting(runs).items():
-        alike = _alike(of)
+        scores = {run.seed: run.performance for run in of if run.performance is not None}
+        alike = len(scores) > 1 and len(set(scores.values())) == 1 and min(scores.values()) < BEST
         for run in of:
             known = facts.get(run.id, NOTHING_KNOWN)
             why = known.learned_nothing
@@ -128,11 +129,6 @@ def _diverged(sweep: Sweep, facts: Mapping[str, RunFacts]) -> list[Flagged]:
         for run in of
         if run.status is RunStatus.FINISHED and (why := facts.get(run.id, NOTHING_KNOWN).diverged)
     ]
-
-
-def _alike(runs: Sequence[Run]) -> bool:
-    scores = {run.seed: run.performance for run in runs if run.performance is not None}
-    return len(scores) > 1 and len(set(scores.values())) == 1 and min(scores.values()) < BEST
 
 
 def _repeated(runs: Sequence[Run]) -> list[int]:

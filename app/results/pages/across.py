@@ -46,9 +46,7 @@ from app.results.tables.texts import latex, markdown
 from app.training.experiments import list_names
 from app.training.run_actions import RUNS
 from app.web.dependencies import ContextDep
-from app.web.error_responses import status_of
-from app.web.responses import FileKind, figure_file, see
-from app.web.templating import templates
+from app.web.responses import FileKind, figure_file, render, see
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import quoted
 
@@ -76,13 +74,12 @@ def show_runs(
     if experiment:
         return see(f"/compare/runs?{query.encoded(q=_search_for(query.q, experiment))}")
     shown: dict[str, Any] = {"query": query, "look": look, "at": "/compare/runs"}
-    status = 200
+    problem = None
     try:
         shown |= _shown(context, choose_runs(context, query.q, query.group), query, look, table)
     except InvalidError as error:
-        shown["complaint"] = error
-        status = 422
-    return templates.TemplateResponse(request, "results/compare_runs.html", shown, status_code=status)
+        shown["complaint"] = problem = error
+    return render(request, "results/compare_runs.html", shown, problem)
 
 
 @router.get("/list")
@@ -90,8 +87,7 @@ def list_runs(request: Request, context: ContextDep, wanted: RunQueryDep) -> Res
     """The runs that are searched for one by one, sorted and in pages."""
     table = read_table(context, wanted, "/compare/runs/list", back="across")
     shown = {"table": table, "runs": RUNS, "compared": f"/compare/runs{encoded(RunQuery(table.query.q))}"}
-    status = status_of(table.problem) if table.problem else 200
-    return templates.TemplateResponse(request, "results/compare_run_list.html", shown, status_code=status)
+    return render(request, "results/compare_run_list.html", shown, table.problem)
 
 
 @router.get("/table.html")
@@ -99,9 +95,7 @@ def show_table_page(request: Request, context: ContextDep, query: AcrossDep, tab
     """The table of means on a page of its own, of which an experiment's page takes it when it is reached."""
     chosen = choose_runs(context, query.q, query.group)
     shown = {"query": query, "at": "/compare/runs/table.html", "kept": parse_qsl(query.encoded())}
-    return templates.TemplateResponse(
-        request, "results/compare_table.html", shown | _means(context, chosen, query, table)
-    )
+    return render(request, "results/compare_table.html", shown | _means(context, chosen, query, table))
 
 
 @router.get("/table.{kind}")
@@ -114,13 +108,13 @@ def show_table(context: ContextDep, kind: TableFile, query: AcrossDep, table: Ta
 def show_figure_page(request: Request, context: ContextDep, slug: str, query: AcrossDep, look: SweepDep) -> Response:
     """A figure on a page of its own, of which the page of all takes it when it is reached."""
     figure = read_across(context, choose_runs(context, query.q, query.group), slug, query.on, look)
-    shown = {"figure": figure, "asked": _asked(query, look)}
-    return templates.TemplateResponse(request, "results/compare_runs_figure.html", shown)
+    # The query string of a figure.
+    shown = {"figure": figure, "asked": _joined(query.encoded(), look.encoded())}
+    return render(request, "results/compare_runs_figure.html", shown)
 
 
 @router.get("/figures/{slug}.{kind}")
 def show_figure(context: ContextDep, slug: str, kind: FileKind, query: AcrossDep, look: SweepDep) -> Response:
-    """A figure of the runs."""
     chosen = choose_runs(context, query.q, query.group)
     return figure_file([read_across(context, chosen, slug, query.on, look)], slug, kind)
 
@@ -195,11 +189,6 @@ def _others(context: Context, chosen: Chosen) -> dict[str, str]:
 def _what(chosen: Chosen, q: str) -> str:
     """What the runs are, in words."""
     return ", ".join(chosen.gathered.experiments.values()) if OF_EXPERIMENTS.fullmatch(q) else q or "all"
-
-
-def _asked(query: AcrossQuery, look: SweepQuery) -> str:
-    """The query string of a figure."""
-    return _joined(query.encoded(), look.encoded())
 
 
 def _joined(*queries: str) -> str:

@@ -32,9 +32,9 @@ from app.training.experiments import delete_experiment, get_experiment, get_expe
 from app.training.queue_status import list_workers, seconds_left
 from app.training.run_actions import EXPERIMENTS, RUNS
 from app.web.dependencies import ContextDep
-from app.web.error_responses import status_of
-from app.web.responses import FileKind, Tab, chosen_tab, figure_file, see
-from app.web.templating import confirm_deletion, templates
+from app.web.responses import FileKind, Tab, chosen_tab, figure_file, render, see
+from app.web.templating import confirm_deletion
+from app.web.uploads import chosen
 from isoscope.core.errors import InvalidError, IsoscopeError
 
 archives_router = APIRouter()
@@ -42,7 +42,6 @@ archives_router = APIRouter()
 
 @archives_router.get("/experiments/import")
 def show_import_form(request: Request, context: ContextDep) -> Response:
-    """Show the form to import an experiment, and the latest imports."""
     return _form(request, context)
 
 
@@ -52,9 +51,9 @@ def import_file(
 ) -> Response:
     """Import an exported experiment, or show the form again with what is wrong with the file."""
     try:
-        if file is None or isinstance(file, str) or not file.filename:
+        if (given := chosen(file)) is None:
             raise InvalidError("Expected the zip file of an exported experiment: choose one.", "file")
-        row = create_import(context, file.file, file.filename)
+        row = create_import(context, given)
     except IsoscopeError as error:
         return _form(request, context, error)
     return see(f"/imports/{row.id}")
@@ -66,7 +65,7 @@ def show_import(request: Request, context: ContextDep, import_id: str) -> Respon
     row = get_import(context, import_id)
     if row.status is not ImportStatus.FINISHED:
         shown = {"row": row, "workers": list_workers(context), "max_bytes": context.settings.max_upload_bytes}
-        return templates.TemplateResponse(request, "results/import.html", shown)
+        return render(request, "results/import.html", shown)
     path = "/experiments" if row.experiment_id is None else f"/experiments/{row.experiment_id}"
     if "hx-request" in request.headers:  # a redirect would be followed, and its page put inside of this one
         return Response(headers={"HX-Redirect": path})
@@ -89,11 +88,9 @@ def export_file(context: ContextDep, experiment_id: str, query: SweepDep) -> Res
 def _form(request: Request, context: Context, problem: IsoscopeError | None = None) -> Response:
     shown = {
         "max_bytes": context.settings.max_upload_bytes,
-        "problem": problem,
         "imports": [one for one in list_imports(context) if one.status is not ImportStatus.FINISHED],
     }
-    status = status_of(problem) if problem else 200
-    return templates.TemplateResponse(request, "results/experiment_import.html", shown, status_code=status)
+    return render(request, "results/experiment_import.html", shown, problem)
 
 
 router = APIRouter(prefix="/experiments")
@@ -147,8 +144,8 @@ def _list_page(
         "noun": EXPERIMENTS,
         "known_tags": known_tags(context, Experiment),
     }
-    status = 422 if nothing_ticked else status_of(listing.problem) if listing.problem else 200
-    return templates.TemplateResponse(request, "results/experiments.html", shown, status_code=status)
+    status = 422 if nothing_ticked else None
+    return render(request, "results/experiments.html", shown, listing.problem, status=status)
 
 
 @router.get("/compare")
@@ -168,11 +165,8 @@ def list_runs(request: Request, context: ContextDep, experiment_id: str, wanted:
     experiment = get_experiment_alone(context, experiment_id)
     table = _table(context, experiment_id, wanted)
     shown = {"experiment": experiment, "table": table, "runs": RUNS}
-    status = status_of(table.problem) if table.problem else 200
     headers = address(request, here, table.query)
-    return templates.TemplateResponse(
-        request, "results/experiment_runs.html", shown, status_code=status, headers=headers
-    )
+    return render(request, "results/experiment_runs.html", shown, table.problem, headers=headers)
 
 
 def _table(context: Context, experiment_id: str, wanted: RunQuery) -> RunTable:
@@ -231,12 +225,11 @@ def show_experiment(
         "left": seconds_left(experiment.runs, sum(worker.alive for worker in workers)),
         "known_tags": known_tags(context),
     }
-    return templates.TemplateResponse(request, "results/experiment.html", shown)
+    return render(request, "results/experiment.html", shown)
 
 
 @router.get("/{experiment_id}/delete")
 def confirm_delete(request: Request, context: ContextDep, experiment_id: str) -> Response:
-    """Ask before deleting."""
     experiment = get_experiment(context, experiment_id)
     loss = f"All {len(experiment.runs)} runs with their curves and results are deleted; the data set stays."
     return confirm_deletion(request, "experiments", experiment.name, loss, f"/experiments/{experiment_id}")
@@ -244,7 +237,6 @@ def confirm_delete(request: Request, context: ContextDep, experiment_id: str) ->
 
 @router.post("/{experiment_id}/delete")
 def delete(context: ContextDep, experiment_id: str) -> Response:
-    """Delete it."""
     delete_experiment(context, experiment_id)
     return see("/experiments")
 
@@ -262,12 +254,11 @@ def show_figure_page(request: Request, context: ContextDep, experiment_id: str, 
         "folded": not FIGURES[slug].unfolded or len(figure.table.rows) > MOST_UNFOLDED,
         "live": not experiment.ended,
     }
-    return templates.TemplateResponse(request, "results/training_figure.html", shown)
+    return render(request, "results/training_figure.html", shown)
 
 
 @router.get("/{experiment_id}/figures/{slug}.{kind}")
 def show_figure(context: ContextDep, experiment_id: str, slug: str, kind: FileKind, query: SweepDep) -> Response:
-    """A figure of the experiment."""
     return figure_file([read_figure(context, get_experiment(context, experiment_id), slug, query)], slug, kind)
 
 
@@ -325,8 +316,6 @@ def _page(
         "split": split,
         "scale": SCALES[split.experiment.config.metric],
         "user": name_of_user(context.settings),
-        "problem": problem,
         "typed": typed or {"choose": "", "run": "", "note": "", "by": ""},
     }
-    status = status_of(problem) if problem else 200
-    return templates.TemplateResponse(request, "results/experiment_opening.html", shown, status_code=status)
+    return render(request, "results/experiment_opening.html", shown, problem)

@@ -47,9 +47,7 @@ from app.training.queue_verbs import (
 from app.training.run_actions import tag_run
 from app.training.sweep_form import LABELS
 from app.web.dependencies import ContextDep
-from app.web.error_responses import status_of
-from app.web.responses import FileKind, Tab, chosen_tab, figure_file, file_of, see
-from app.web.templating import templates
+from app.web.responses import FileKind, Tab, chosen_tab, figure_file, file_of, render, see
 from isoscope.core.errors import InvalidError
 from isotropy.catalog import REGULARIZERS
 
@@ -120,15 +118,12 @@ def _run_page(
         "lost": worker_lost(run, list_workers(context)),
         "known_tags": known_tags(context),
         "typed": typed,
-        "problem": problem,
     }
-    status = status_of(problem) if problem else 200
-    return templates.TemplateResponse(request, "results/run.html", shown, status_code=status)
+    return render(request, "results/run.html", shown, problem)
 
 
 @router.get("/model.zip")
 def download_model(context: ContextDep, run_id: str) -> FileResponse:
-    """The trained model, where it was kept."""
     return file_of(get_model(context, run_id))
 
 
@@ -152,14 +147,13 @@ def show_figure_page(
         "folded": True,
         "live": not run.status.final,
     }
-    return templates.TemplateResponse(request, "results/training_figure.html", shown)
+    return render(request, "results/training_figure.html", shown)
 
 
 @router.get("/figures/{slug}.{kind}")
 def show_figure(
     context: ContextDep, run_id: str, slug: str, kind: FileKind, measure: MeasureQuery = WATCHED[0]
 ) -> Response:
-    """A figure of the run."""
     return figure_file([read_run_figure(context, get_run(context, run_id), slug, measure)], slug, kind)
 
 
@@ -242,7 +236,6 @@ for verb, change_experiment in EXPERIMENT_VERBS.items():
 
 @buttons_router.post("/runs/{run_id}/move/{place}")
 def change_turn_of_run(context: ContextDep, run_id: str, place: Place, origin: OriginDep) -> Response:
-    """Move a waiting run before or behind others."""
     return see(origin.address(move_run(context, run_id, place)))
 
 
@@ -257,14 +250,12 @@ def change_turn_of_experiment(
 
 @buttons_router.post("/queue/pause")
 def pause_everything(context: ContextDep) -> Response:
-    """Put every run aside."""
     pause_all(context)
     return see("/queue")
 
 
 @buttons_router.post("/queue/resume")
 def resume_everything(context: ContextDep) -> Response:
-    """Have every paused run go on."""
     resume_all(context)
     return see("/queue")
 

@@ -90,13 +90,9 @@ class _Terms(Transformer[Token, list[Term]]):
 def _value(token: Token) -> Value:
     text = str(token)
     if token.type == "QUOTED":
-        text = _unescaped(text[1:-1])
+        characters = iter(text[1:-1])
+        text = "".join(next(characters, "") if one == "\\" else one for one in characters)
     return Value(text, _place(token))
-
-
-def _unescaped(text: str) -> str:
-    characters = iter(text)
-    return "".join(next(characters, "") if one == "\\" else one for one in characters)
 
 
 def _place(token: Token) -> int:

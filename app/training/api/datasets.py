@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, File, Form, Request, UploadFile
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, computed_field
+from pydantic import BaseModel, Field, StrictBool, computed_field
 
 from app.db.hub_tasks import HubName
 from app.db.models import Dataset, DatasetOrigin, DryRun, ResultStatus
@@ -16,9 +16,10 @@ from app.training.dry_runs import Estimate, estimate
 from app.training.splits import read_division
 from app.training.sweeps import SweepRequest, plan_sweep
 from app.web.dependencies import ContextDep, Row
-from app.web.uploads import parsing
+from app.web.uploads import parsing, received
 from isoscope.files.columns import Column
 from isoscope.files.division import Division
+from isoscope.files.strict import Strict
 from isoscope.files.text import Quoting
 from isoscope.files.upload_formats import listed_rows
 
@@ -51,18 +52,14 @@ class DatasetOut(Row):
         return propose_for(self.hub_name, self.columns)
 
 
-class QuotingRequest(BaseModel):
+class QuotingRequest(Strict):
     """How quotes are to be read."""
-
-    model_config = ConfigDict(extra="forbid")
 
     quoting: Quoting
 
 
-class HubRequest(BaseModel):
+class HubRequest(Strict):
     """A task of the Hub by its name."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: HubName
     test: StrictBool | None = Field(
@@ -135,12 +132,10 @@ def create_dataset(
     values = {"train": split_train, "validation": split_validation, "test": split_test}
     return datasets.create_dataset(
         context,
-        train.file,
-        train.filename or "",
-        validation.file if validation else None,
-        validation.filename or "" if validation else "",
+        received(train),
+        received(validation) if validation else None,
         name,
-        test=datasets.Upload(test.file, test.filename or "") if test else None,
+        test=received(test) if test else None,
         division=read_division(split_column, values, "" if test_fraction is None else test_fraction, split_seed),
         quoting=quoting,
     )

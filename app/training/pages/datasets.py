@@ -10,7 +10,6 @@ from app.db.hub_tasks import TASKS, HubName
 from app.training.columns import propose_for
 from app.training.dataset_figures import baseline_of, dataset_figures, is_counted
 from app.training.datasets import (
-    Upload,
     count_dataset,
     create_dataset,
     create_hub_dataset,
@@ -22,10 +21,9 @@ from app.training.datasets import (
 )
 from app.training.splits import read_division
 from app.web.dependencies import ContextDep
-from app.web.error_responses import status_of
-from app.web.responses import FileKind, figure_file, see
-from app.web.templating import confirm_deletion, templates
-from app.web.uploads import parsing
+from app.web.responses import FileKind, figure_file, render, see
+from app.web.templating import confirm_deletion
+from app.web.uploads import chosen, parsing
 from isoscope.core.errors import ConflictError, InvalidError, IsoscopeError
 from isoscope.files.compressed import GZIP_SUFFIX
 from isoscope.files.division import SPLITS, Division
@@ -65,7 +63,6 @@ NOTHING_DIVIDED = DivisionForm()
 
 @router.get("")
 def list_all(request: Request, context: ContextDep) -> Response:
-    """All data sets, and the ways to add one."""
     return _list_page(request, context)
 
 
@@ -83,15 +80,14 @@ def upload_dataset(
 ) -> Response:
     """Add a train, a validation and perhaps a test file, or one file that is divided."""
     try:
-        first, second, third = _require_file(train, "train"), _chosen(validation), _chosen(test)
+        if (first := chosen(train)) is None:
+            raise InvalidError("Expected a train file: choose one.", "train")
         dataset = create_dataset(
             context,
-            first.file,
-            first.filename or "",
-            second.file if second else None,
-            second.filename or "" if second else "",
+            first,
+            chosen(validation),
             name or None,
-            test=Upload(third.file, third.filename or "") if third else None,
+            test=chosen(test),
             division=given.division(),
             quoting=quoting or None,
         )
@@ -102,13 +98,11 @@ def upload_dataset(
 
 @router.post("/hub")
 def name_hub_dataset(context: ContextDep, hub_name: Annotated[HubName, Form()]) -> Response:
-    """Add a task of the Hub by its name."""
     return see(f"/datasets/{create_hub_dataset(context, hub_name).id}")
 
 
 @router.get("/{dataset_id}")
 def show_dataset(request: Request, context: ContextDep, dataset_id: str) -> Response:
-    """What it looks like, its columns and sizes."""
     return _page(request, context, dataset_id)
 
 
@@ -117,7 +111,6 @@ def show_dataset(request: Request, context: ContextDep, dataset_id: str) -> Resp
 def choose_quoting(
     request: Request, context: ContextDep, dataset_id: str, quoting: Annotated[Quoting, Form()]
 ) -> Response:
-    """Read its quotes in another way."""
     try:
         read_dataset(context, dataset_id, quoting)
     except (ConflictError, InvalidError) as error:
@@ -135,13 +128,11 @@ def count_rows(request: Request, context: ContextDep, dataset_id: str) -> Respon
 
 @router.get("/{dataset_id}/figures/{slug}.{kind}")
 def show_figure(context: ContextDep, dataset_id: str, slug: str, kind: FileKind) -> Response:
-    """A figure of its rows."""
     return figure_file(dataset_figures(get_dataset(context, dataset_id)), slug, kind)
 
 
 @router.get("/{dataset_id}/delete")
 def confirm_delete(request: Request, context: ContextDep, dataset_id: str) -> Response:
-    """Ask before deleting."""
     dataset = get_dataset(context, dataset_id)
     loss, back = "Deletes its files and the description of its columns.", f"/datasets/{dataset_id}"
     used_by = experiments_using(context, dataset_id)
@@ -150,7 +141,6 @@ def confirm_delete(request: Request, context: ContextDep, dataset_id: str) -> Re
 
 @router.post("/{dataset_id}/delete")
 def delete(context: ContextDep, dataset_id: str) -> Response:
-    """Delete it."""
     delete_dataset(context, dataset_id)
     return see("/datasets")
 
@@ -169,10 +159,8 @@ def _page(request: Request, context: Context, dataset_id: str, problem: Isoscope
             for split in SPLITS
             if split in (dataset.quoting or {})
         ],
-        "problem": problem,
     }
-    status = status_of(problem) if problem else 200
-    return templates.TemplateResponse(request, "training/dataset.html", shown, status_code=status)
+    return render(request, "training/dataset.html", shown, problem)
 
 
 def _list_page(
@@ -188,21 +176,8 @@ def _list_page(
         "hub_tasks": TASKS,
         "suffixes": [*suffixes(Role.ROWS), GZIP_SUFFIX],
         "max_bytes": context.settings.max_dataset_bytes,
-        "problem": problem,
         "name": name,
         "given": given,
         "quoting": quoting,
     }
-    status = status_of(problem) if problem else 200
-    return templates.TemplateResponse(request, "training/datasets.html", shown, status_code=status)
-
-
-def _chosen(upload: UploadFile | str | None) -> UploadFile | None:
-    """A file that was chosen: browsers send an empty one for a field that was left empty."""
-    return None if upload is None or isinstance(upload, str) or not upload.filename else upload
-
-
-def _require_file(upload: UploadFile | str | None, field: str) -> UploadFile:
-    if (chosen := _chosen(upload)) is None:
-        raise InvalidError(f"Expected a {field} file: choose one.", field)
-    return chosen
+    return render(request, "training/datasets.html", shown, problem)

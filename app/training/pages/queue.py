@@ -1,14 +1,11 @@
 """The queue: who works, on what, and what waits."""
 
-from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
 from app.context import MAX_PAGE, PAGE_ROWS, offset_of, pages_of
-from app.db.models import Run
 from app.training.queue_status import (
-    WorkerState,
     list_embeddings_at_work,
     list_encodings_at_work,
     list_experiments_at_work,
@@ -20,7 +17,7 @@ from app.training.queue_status import (
     worker_lost,
 )
 from app.web.dependencies import ContextDep
-from app.web.templating import templates
+from app.web.responses import render
 
 router = APIRouter()
 
@@ -30,9 +27,10 @@ def show_queue(request: Request, context: ContextDep, page: Annotated[int, Query
     """Workers and what they do, and all that waits, a page at a time, in the order in which it will be taken."""
     workers, running = list_workers(context), list_running(context)
     waiting = list_waiting(context, PAGE_ROWS, offset_of(page))
+    # The runs that a worker is at, as their rows say, which know it sooner than its next beat.
     shown = {
         "workers": workers,
-        "doing": {worker.slot: _at(worker, running) for worker in workers},
+        "doing": {worker.slot: [run for run in running if run.worker == worker.slot] for worker in workers},
         "running": running,
         "lost": {run.id for run in running if worker_lost(run, workers)},
         "waiting": waiting,
@@ -45,9 +43,4 @@ def show_queue(request: Request, context: ContextDep, page: Annotated[int, Query
         "imports": list_imports_at_work(context),
         "embeddings": list_embeddings_at_work(context),
     }
-    return templates.TemplateResponse(request, "training/queue.html", shown)
-
-
-def _at(worker: WorkerState, running: Sequence[Run]) -> list[Run]:
-    """The runs that a worker is at, as their rows say, which know it sooner than its next beat."""
-    return [run for run in running if run.worker == worker.slot]
+    return render(request, "training/queue.html", shown)

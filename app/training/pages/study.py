@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
-from fastapi.concurrency import run_in_threadpool
 from pydantic import ValidationError
 
 from app.context import Context
@@ -33,10 +32,8 @@ from app.training.pages.sweep import starting_values
 from app.training.relaunch import ways_of_form
 from app.training.sweep_form import LABELS, Values, defaults, pairs_of, parse, read_values
 from app.training.sweeps import SweepRequest
-from app.web.dependencies import ContextDep
-from app.web.error_responses import status_of
-from app.web.responses import see
-from app.web.templating import templates
+from app.web.dependencies import ContextDep, FormDep
+from app.web.responses import render, see
 from isoscope.core.errors import FieldError, InvalidError, IsoscopeError, invalid
 from isotropy.catalog import REGULARIZERS, Regularizer
 
@@ -65,13 +62,9 @@ def new_study(request: Request, context: ContextDep) -> Response:
 
 
 @router.post("")
-async def launch_study(request: Request, context: ContextDep) -> Response:
+def launch_study(request: Request, context: ContextDep, form: FormDep) -> Response:
     """Launch the search, or show the form again with a sentence at every field that is wrong."""
-    form = await request.form()
-    return await run_in_threadpool(_launch, request, context, read_values(form), _searched(form))
-
-
-def _launch(request: Request, context: Context, values: Values, searched: dict[str, str]) -> Response:
+    values, searched = read_values(form), _searched(form)
     try:
         experiment = create_study(context, _parse(values, searched))
     except IsoscopeError as error:
@@ -160,13 +153,11 @@ def study_page(
         "back": sweep_address(values),
         "dataset": dataset,
         "groups": in_folds(controls),
-        "problem": problem,
         "labels": {control.name: control.option.label for control in controls},
         "yaml": yaml,
         "ways": ways_of_form(request, context, dataset, partial(_parse, values, searched)),
     }
-    status = status or (status_of(problem) if problem else 200)
-    return templates.TemplateResponse(request, "training/experiment_search.html", shown, status_code=status)
+    return render(request, "training/experiment_search.html", shown, problem, status=status)
 
 
 def _problem(context: Context, values: Values, searched: Mapping[str, str]) -> IsoscopeError | None:

@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
-from fastapi.concurrency import run_in_threadpool
 
 from app.context import Context
 from app.db.models import DryRun
@@ -38,10 +37,8 @@ from app.training.sweep_form import (
     texts_of,
 )
 from app.training.sweeps import plan_sweep
-from app.web.dependencies import ContextDep
-from app.web.error_responses import status_of
-from app.web.responses import see
-from app.web.templating import templates
+from app.web.dependencies import ContextDep, FormDep
+from app.web.responses import render, see
 from isoscope.core.errors import InvalidError, IsoscopeError
 from isotropy.catalog import REGULARIZERS
 
@@ -88,20 +85,9 @@ def starting_values(request: Request, context: Context, before: Values | None = 
 
 
 @router.post("")
-async def launch_experiment(request: Request, context: ContextDep) -> Response:
+def launch_experiment(request: Request, context: ContextDep, form: FormDep) -> Response:
     """Launch the sweep, or show the form again with a sentence at every field that is wrong."""
-    values = read_values(await request.form())
-    return await run_in_threadpool(_launch, request, context, values)
-
-
-@router.post("/dry-run")
-async def try_eight_rows(request: Request, context: ContextDep) -> Response:
-    """Have the sweep that the form means tried before it is launched, and show the form again."""
-    values = read_values(await request.form())
-    return await run_in_threadpool(_try, request, context, values)
-
-
-def _launch(request: Request, context: Context, values: Values) -> Response:
+    values = read_values(form)
     try:
         experiment = create_experiment(context, parse(values))
     except IsoscopeError as error:
@@ -109,7 +95,10 @@ def _launch(request: Request, context: Context, values: Values) -> Response:
     return see(f"/experiments/{experiment.id}")
 
 
-def _try(request: Request, context: Context, values: Values) -> Response:
+@router.post("/dry-run")
+def try_eight_rows(request: Request, context: ContextDep, form: FormDep) -> Response:
+    """Have the sweep that the form means tried before it is launched, and show the form again."""
+    values = read_values(form)
     try:
         request_dry_run(context, plan_sweep(context, parse(values)), again=True)
     except IsoscopeError as error:
@@ -124,11 +113,10 @@ def _refused(request: Request, context: Context, values: Values, error: Isoscope
 
 
 @router.post("/dry-run/cancel")
-async def take_back(request: Request, context: ContextDep) -> Response:
+def take_back(context: ContextDep, form: FormDep) -> Response:
     """Take the dry run back that waits, or is at work, and show the form again."""
-    sent = await request.form()
-    await run_in_threadpool(delete_dry_run, context, str(sent.get("dry_run_id", "")))
-    return see(f"{address_of(read_values(sent))}#dry-run")
+    delete_dry_run(context, str(form.get("dry_run_id", "")))
+    return see(f"{address_of(read_values(form))}#dry-run")
 
 
 def address_of(values: Values) -> str:
@@ -180,13 +168,11 @@ def form_page(
         "has_gpu": has_gpu(workers),
         "obstacle": obstacle(context, workers, preview.dry_run.id if preview and preview.dry_run else None),
         "preview": preview,
-        "problem": problem,
         "told": problem or (preview.problem if preview else None),
         "yaml": yaml,
         "ways": ways_of_form(request, context, dataset, partial(parse, values)),
     }
-    status = status or (status_of(problem) if problem else 200)
-    return templates.TemplateResponse(request, "training/experiment_new.html", shown, status_code=status)
+    return render(request, "training/experiment_new.html", shown, problem, status=status)
 
 
 def _of_another_task(control: Control, task: str) -> bool:

@@ -26,6 +26,7 @@ from app.training.sweep_form import defaults, texts_of_settings, unsaid
 from app.training.sweeps import SweepRequest, plan_sweep
 from app.web.dependencies import ContextDep
 from app.web.responses import attachment, see
+from app.web.uploads import chosen
 from isoscope.core.errors import FieldError, InvalidError, IsoscopeError, invalid
 from isoscope.files.wording import MAX_SHOWN_CHARACTERS
 from isoscope.files.yaml_document import FIELD, MAX_CHARACTERS, read_yaml
@@ -107,7 +108,6 @@ def _with(error: IsoscopeError | None, told: Sequence[FieldError]) -> IsoscopeEr
 
 @router.get("/{experiment_id}/request.yaml")
 def show_yaml(context: ContextDep, experiment_id: str) -> Response:
-    """The request that launched an experiment, as a file."""
     experiment = get_experiment(context, experiment_id)
     text = yaml_of(request_of(experiment), experiment.dataset)
     headers = attachment(f"{file_name(experiment.name) or 'sweep'}.yaml")
@@ -150,10 +150,10 @@ def _sound(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _text_of(file: UploadFile | str | None) -> str:
-    if file is None or isinstance(file, str) or not file.filename:
+    if (given := chosen(file)) is None:
         return ""
     try:
         # In UTF-8 a character has at most four bytes.
-        return file.file.read(4 * MAX_CHARACTERS + 1).decode()
+        return given.stream.read(4 * MAX_CHARACTERS + 1).decode()
     except UnicodeDecodeError as error:
-        raise InvalidError(f"Expected a file of text in UTF-8, got other bytes in {file.filename}.", FIELD) from error
+        raise InvalidError(f"Expected a file of text in UTF-8, got other bytes in {given.filename}.", FIELD) from error
