@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Request, Response
 
 from app.context import Context
 from app.db.models import Experiment
@@ -13,13 +13,13 @@ from app.embeddings.api import embeddings as embeddings_api_embeddings
 from app.embeddings.api import measures as embeddings_api_measures
 from app.embeddings.api import selections as embeddings_api_selections
 from app.embeddings.api import trash as embeddings_api_trash
-from app.embeddings.comparison import get_compared
+from app.embeddings.choice import ChoiceDep, chosen_figures
 from app.embeddings.library import EMBEDDINGS, Search, find_embeddings
 from app.embeddings.pages import comparison as embeddings_pages_comparison
 from app.embeddings.pages import library as embeddings_pages_library
 from app.embeddings.pages import point_map as embeddings_pages_point_map
 from app.embeddings.pages import report as embeddings_pages_report
-from app.embeddings.report import compared_figures, report_figures
+from app.embeddings.report import report_figures
 from app.embeddings.service import get_embedding
 from app.embeddings.zeta_curves import ShrinkageDep
 from app.encodings import api as encodings_api
@@ -202,10 +202,10 @@ def show_figure_of_encoding(context: ContextDep, encoding_id: str, slug: str, qu
 def show_figure_of_comparison(
     context: ContextDep,
     slug: str,
-    id: Annotated[list[str], Query(description="Measured embeddings.")],  # noqa: A002 - the name in the URL
+    choice: ChoiceDep,
 ) -> FigureOut:
-    """A figure with several embeddings in it."""
-    return FigureOut.from_figure(find_figure(compared_figures(context, get_compared(context, id), slug), slug))
+    """A figure with several embeddings in it, or of a series, such as `over-steps`, `changes` or `cka`."""
+    return FigureOut.from_figure(find_figure(chosen_figures(context, choice, slug), slug))
 
 
 @figures_router.get("/playground/figures/{slug}")

@@ -1,7 +1,7 @@
 """Measured embeddings beside a baseline: every measure of each, how far it is from there, and with what error."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from enum import Enum, auto
+from enum import Enum, StrEnum, auto
 from math import hypot
 from typing import Any, NamedTuple
 
@@ -194,12 +194,30 @@ def _why_none(one: Measurement, baseline: Measurement) -> str:
 
 
 LEAST, MOST = 2, 8
+"""Embeddings that are compared side by side."""
+MOST_STEPS = 200
+"""Embeddings of a series, as many as fit into an address."""
+
+
+class Against(StrEnum):
+    """What each embedding of several is compared with."""
+
+    FIRST = "first"
+    PREVIOUS = "previous"
+
+
+def bases_of(embeddings: Sequence[Embedding], against: Against) -> list[Embedding]:
+    """Return for each embedding but the first the one that it is compared with."""
+    others = len(embeddings) - 1
+    return [embeddings[0]] * others if against is Against.FIRST else list(embeddings[:-1])
+
+
 ROWS_A_DIMENSION = 10
 """With fewer, the bias of IsoScore is seen in its first digits."""
 
 
 class Compared(NamedTuple):
-    """A measure, what was found in each embedding, and its difference to the first; None where there is none."""
+    """A measure, what was found in each embedding, and its difference to another; None where there is none."""
 
     measure: Measure
     found: list[Measurement | None]
@@ -216,16 +234,19 @@ class Compared(NamedTuple):
         return any(one is not None and (one.se is not None or one.value == 0) for one in self.differences)
 
 
-def compare(embeddings: Sequence[Embedding]) -> list[Compared]:
-    """Every measure that one of the embeddings has, in the catalog's order; differences are to the first of them."""
+def compare(embeddings: Sequence[Embedding], against: Against = Against.FIRST) -> list[Compared]:
+    """Every measure that one of the embeddings has, in the catalog's order; the first has no difference."""
     by_slug = [{one.measure: one for one in embedding.measurements} for embedding in embeddings]
-    paired = [pairing(one, embeddings[0], embeddings) is Pairing.PAIRED for one in embeddings]
+    bases = bases_of(embeddings, against)
+    base_of = [by_slug[embeddings.index(base)] for base in bases]
+    paired = [pairing(one, base, embeddings) is Pairing.PAIRED for one, base in zip(embeddings[1:], bases, strict=True)]
     rows = []
     for slug, measure in MEASURES.items():
         found = [measured.get(slug) for measured in by_slug]
         if any(found):
             differences = [
-                difference(one, found[0], same_rows=same) for one, same in zip(found[1:], paired[1:], strict=True)
+                difference(one, base.get(slug), same_rows=same)
+                for one, base, same in zip(found[1:], base_of, paired, strict=True)
             ]
             rows.append(Compared(measure, found, [None, *differences]))
     return rows
@@ -256,11 +277,14 @@ def cautions(embeddings: Sequence[Embedding]) -> list[str]:
             f"Similarities differ: {told}. Hubness and intrinsic dimension cannot be compared: measure all by the "
             "same similarity."
         )
+    unpaired: dict[str, list[str]] = {}
+    for one in embeddings[1:]:
+        if why := NOT_PAIRED.get(pairing(one, embeddings[0], embeddings)):
+            unpaired.setdefault(why, []).append(names[one.id])
     found += [
-        f"{names[one.id]} and {names[embeddings[0].id]} hold the same rows, {why}. Their intervals are those of "
+        f"{', '.join(others)} and {names[embeddings[0].id]} hold the same rows, {why}. Their intervals are those of "
         "independent rows, usually wider than necessary."
-        for one in embeddings[1:]
-        if (why := NOT_PAIRED.get(pairing(one, embeddings[0], embeddings)))
+        for why, others in unpaired.items()
     ]
     found += [
         f"{names[one.id]} was fitted on {one.provenance['fit_rows']:,} of its {rows[one.id]:,} rows, which flatters "
@@ -278,17 +302,18 @@ def in_order_of_making(embeddings: Iterable[Embedding]) -> list[Embedding]:
     return sorted(chosen, key=lambda one: (one.id not in sources, one.created_at, one.id))
 
 
-def get_compared(context: Context, ids: Sequence[str]) -> list[Embedding]:
+def get_compared(context: Context, ids: Sequence[str], most: int = MOST_STEPS) -> list[Embedding]:
     """The embeddings to be compared, in this order, with their measurements."""
-    if not LEAST <= len(ids) <= MOST:
-        raise InvalidError(f"Expected {LEAST} to {MOST} embeddings to compare, got {len(ids)}.", "id")
+    if not LEAST <= len(ids) <= most:
+        wanted = f"{LEAST} to {most}" if most > LEAST else f"{LEAST}"
+        raise InvalidError(f"Expected {wanted} embeddings to compare, got {len(ids)}.", "id")
     return get_chosen(context, ids)
 
 
 def get_chosen(context: Context, ids: Sequence[str]) -> list[Embedding]:
     """Measured embeddings by their ids, in this order, with their measurements; at most as many as are compared."""
-    if len(ids) > MOST:
-        raise InvalidError(f"Expected at most {MOST} embeddings to compare, got {len(ids)}. Leave some out.", "id")
+    if len(ids) > MOST_STEPS:
+        raise InvalidError(f"Expected at most {MOST_STEPS} embeddings, got {len(ids)}. Leave some out.", "id")
     if len(set(ids)) < len(ids):
         raise InvalidError("The same embedding is listed twice. Remove one of them.", "id")
     wanted = select(Embedding).where(Embedding.id.in_(ids)).options(selectinload(Embedding.measurements))

@@ -98,9 +98,19 @@ class Layers(NamedTuple):
     @property
     def compared(self) -> str:
         """The way to the first, the middle and the last layer side by side; empty where there are not two."""
-        ready = [one.id for one in self.embeddings if one.status is EmbeddingStatus.READY]
+        ready = self._ready
         chosen = dict.fromkeys([ready[0], ready[len(ready) // 2], ready[-1]]) if ready else {}
         return f"/compare?{urlencode([('id', one) for one in chosen])}" if len(chosen) > 1 else ""
+
+    @property
+    def as_series(self) -> str:
+        """The way to all layers as a series; empty where there are not two."""
+        ids = [("id", one) for one in self._ready]
+        return f"/compare?{urlencode([*ids, ('show', 'series')])}" if len(ids) > 1 else ""
+
+    @property
+    def _ready(self) -> list[str]:
+        return [one.id for one in self.embeddings if one.status is EmbeddingStatus.READY]
 
     @property
     def groups(self) -> dict[str, list[Measure]]:
