@@ -145,7 +145,7 @@ def show_moved_rows(
         "marks": [write_rows(sorted(each)) for each in ([one.row for one in rows], [one.other_row for one in rows])],
         "figures": moved_figures(moved),
     }
-    return templates.TemplateResponse(request, "embeddings/moved_rows.html", shown)
+    return render(request, "embeddings/moved_rows.html", shown)
 
 
 @router.post("/rows")
