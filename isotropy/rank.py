@@ -132,4 +132,5 @@ def _shares(sizes: Tensor) -> Tensor:
 
 
 def _exp_entropy(p: Tensor) -> Tensor:
-    return torch.special.entr(p).sum().exp()
+    entropy: Tensor = torch.special.entr(p).sum()
+    return entropy.exp()

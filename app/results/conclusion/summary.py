@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from app.core.evidence import FEWEST_SEEDS, LEVEL, lambdas_needed
 from app.db.models import Run
 from app.results.conclusion import words
 from app.results.conclusion.comparisons import Comparison
@@ -12,8 +13,6 @@ from app.results.conclusion.conclusion import Conclusion
 from app.results.conclusion.relations import counted
 from app.results.points import named
 from app.results.statistics.estimate import by_seed, estimate
-from app.results.statistics.mean_difference import FEWEST_SEEDS
-from app.results.statistics.relation import LEVEL, lambdas_needed
 from app.results.statistics.verdict import Verdict
 from app.results.sweep import Setting, Sweep
 from isoscope.core.formatting import MISSING, number, plural, with_error
@@ -54,7 +53,7 @@ class Summary:
 
     @property
     def cards(self) -> list[Card]:
-        """The best setting, whether λ matters, and whether isotropy helps; empty while no run has finished."""
+        """The best setting, whether λ matters, and whether isotropy and performance are related; empty while no run has finished."""
         return [self._best_card(), self._effect_card(), self._relation_card()] if self._means else []
 
     @property
@@ -146,7 +145,7 @@ class Summary:
         found = self.conclusion.evidence
         measured = found.relation
         return Card(
-            "Does isotropy help?",
+            "Is isotropy related to performance?",
             _relation_answer(self.conclusion),
             f"{_upper(words.relation_numbers(measured))}." if measured.value is not None else measured.reason or "",
         )
@@ -172,9 +171,9 @@ def _relation_answer(conclusion: Conclusion) -> str:
     if measured.value is None:
         return "Cannot be tested yet"
     if found.peaks_at_zero:
-        return "No: best at λ = 0"
+        return "Not in one direction: best at λ = 0"
     if found.direction is not None:
-        return f"{'Yes' if found.direction is Verdict.BETTER else 'No'}: more isotropic is {found.direction.value}"
+        return f"Yes: more isotropic runs score {'higher' if found.direction is Verdict.BETTER else 'lower'}"
     if measured.p is None:
         return "Cannot be tested"
     if measured.smallest_p is not None and measured.smallest_p > LEVEL:
