@@ -1,7 +1,5 @@
 """Every method of post-processing: what it does to points, its parameters, where it comes from, how it misleads."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from numbers import Integral, Real
