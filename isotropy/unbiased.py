@@ -16,6 +16,8 @@ S the sample's covariance, Q = sum ||x_i - mean||^4 / (n - 1) and k = (n - 1) / 
 Their ratio is the participation ratio that Chun et al. (2026) correct for few rows. It keeps a bias of order 1/n.
 """
 
+from __future__ import annotations
+
 from math import isfinite
 from typing import Self, TypeVar
 
