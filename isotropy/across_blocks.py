@@ -6,8 +6,6 @@ group lies in two blocks, so the four are independent, however rows of one group
 four rows counts once. With ten blocks nine tenths of all pairs of rows are used. The moments of the blocks suffice.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import permutations
 

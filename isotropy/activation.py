@@ -1,7 +1,5 @@
 """Activation profile: mean and standard deviation of each dimension, and the dimensions that stand out."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -4,8 +4,6 @@ None of the three changes where one of the two is turned, mirrored or scaled as 
 cosine change. The two may have different numbers of dimensions.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from numpy.typing import NDArray

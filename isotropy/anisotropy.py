@@ -1,7 +1,5 @@
 """Anisotropy as the share of the leading directions, and the share of the mean."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

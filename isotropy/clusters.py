@@ -3,8 +3,6 @@
 Labels are codes, one a point. Points without a label are left out by the caller.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

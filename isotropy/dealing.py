@@ -1,7 +1,5 @@
 """Which rows form a group, and to which block of a jackknife each group is dealt."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b, sha256

@@ -1,7 +1,5 @@
 """Euclidean distances by matrix products, and by differences where products would lose their digits."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Self

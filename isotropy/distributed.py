@@ -13,8 +13,6 @@ Made of autograd functions of our own, as those of ``torch.distributed.nn.functi
 of one shape.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -6,8 +6,6 @@ sqrt(B) is the relative error that rows of all blocks would have (batch means). 
 there are, so that two clouds are compared with as many rows of either: at the greatest of ``SIZES`` that both have.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cached_property
 from math import log

@@ -1,7 +1,5 @@
 """Hubness: how unequally often the points are among the nearest neighbors of others."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -11,8 +11,6 @@ Where most points are equally far from the neighbors that are compared, but for 
 moved them, there is no dimension: that of a lattice, of one-hot or of binary features would be one of its rounding.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

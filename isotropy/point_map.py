@@ -1,7 +1,5 @@
 """Where every row lies in the plane of a projection, to be kept and drawn one by one."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Clouds of points: what counts as one, and how to take one from a transformer's hidden states."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The nearest points by matrix products in one precision: bounds that hold, candidates measured by differences."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import cached_property, partial

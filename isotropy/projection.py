@@ -1,7 +1,5 @@
 """A cloud seen in the plane of its two first principal components."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -14,8 +14,6 @@ A barcode of lengths T and r alone has least entropy with a certain number Q of 
 stand out, the rule is applied again to them and r.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -5,8 +5,6 @@ n points can have: of the covariance for the centered points, of ``isotropy.anis
 they are. Singular values of the points are their roots but for a factor, which none of these measures sees.
 """
 
-from __future__ import annotations
-
 from itertools import accumulate
 from typing import Literal
 

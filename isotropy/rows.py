@@ -1,7 +1,5 @@
 """Points as they come, chunk by chunk, with their labels: in memory or from a file, as parts, in units, and samples."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ replacement. No two draws of one size share a row, so that their spread is that 
 is made of two draws of m. The greatest sizes have few draws, and one has no spread.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import isfinite
 from statistics import fmean, stdev

@@ -9,8 +9,6 @@ makes Euclidean distances of products is another for queries than for rows, so t
 in float64: neighbors are exact but where products differ by less than these round.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The least bounds of every point to the others, from tiles of pairs of which each is made once."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 

@@ -5,8 +5,6 @@ Vietoris-Rips filtration in dimension 0, are the edges of the minimum spanning t
 n - 1 bars, and a bar is as differentiable as the distance of its two points.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Uniformity of directions on the sphere (Wang & Isola 2020)."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -11,21 +11,8 @@ from sqlalchemy import NullPool, Update, update
 from sqlalchemy.orm import Session
 
 from app.core.settings import Settings
+from app.db import models
 from app.db.job_kinds import Job
-from app.db.models import (
-    Alignment,
-    Embedding,
-    EmbeddingFile,
-    EmbeddingStatus,
-    Encoding,
-    FileRole,
-    Import,
-    Lookup,
-    PostProcessing,
-    ResultStatus,
-    TaskRun,
-    ZetaCurve,
-)
 from app.db.session import Sessions, create_sessions
 from app.db.types import utcnow
 from app.storage import Stored
@@ -46,34 +33,34 @@ def job_sessions(settings: Settings) -> Sessions:
     return create_sessions(settings.database, patience=PATIENCE_SECONDS, poolclass=NullPool)
 
 
-def waiting(session: Session, read: Embedding) -> Embedding | None:
+def waiting(session: Session, read: models.Embedding) -> models.Embedding | None:
     """Return the row, locked, if it still waits for the job that read it; None if it is gone or has gone on.
 
     A row that was chosen from anew may wait for the same kind of job again: for one of other vectors.
     """
-    row = session.get(Embedding, read.id, with_for_update=True)
+    row = session.get(models.Embedding, read.id, with_for_update=True)
     return None if row is None or (row.status, row.selection) != (read.status, read.selection) else row
 
 
-def fail(error: Exception, sessions: Sessions, read: Embedding) -> None:
+def fail(error: Exception, sessions: Sessions, read: models.Embedding) -> None:
     """Write the error's sentence into the row, if it still waits for the job that read it."""
     raise_if_temporary(error)
     with sessions.begin() as session:
         if (row := waiting(session, read)) is not None:
-            row.status, row.error = EmbeddingStatus.FAILED, describe(error)
+            row.status, row.error = models.EmbeddingStatus.FAILED, describe(error)
 
 
-def files_of(vectors: tuple[str, Stored], *annotations: tuple[str, Stored]) -> list[EmbeddingFile]:
+def files_of(vectors: tuple[str, Stored], *annotations: tuple[str, Stored]) -> list[models.EmbeddingFile]:
     """Return the rows of the files of an embedding that is made here, given by their names."""
-    roles = [FileRole.VECTORS, *[FileRole.ANNOTATIONS] * len(annotations)]
+    roles = [models.FileRole.VECTORS, *[models.FileRole.ANNOTATIONS] * len(annotations)]
     return [
-        EmbeddingFile(position=position, role=role, filename=filename, file_sha256=stored.sha256)
+        models.EmbeddingFile(position=position, role=role, filename=filename, file_sha256=stored.sha256)
         for position, (role, (filename, stored)) in enumerate(zip(roles, [vectors, *annotations], strict=True))
     ]
 
 
-Row = TypeVar("Row", PostProcessing, Lookup, ZetaCurve, Alignment)
-Begun = TypeVar("Begun", Encoding, Import, TaskRun)
+Row = TypeVar("Row", models.PostProcessing, models.Lookup, models.ZetaCurve, models.Alignment)
+Begun = TypeVar("Begun", models.Encoding, models.Import, models.TaskRun)
 
 
 @dataclass(frozen=True)
@@ -81,7 +68,7 @@ class ResultJob(Generic[Row]):
     """A row that waits for its results, with the embedding that it asks about."""
 
     row: Row
-    embedding: Embedding
+    embedding: models.Embedding
     settings: Settings
     sessions: Sessions
     waiting: Update
@@ -89,7 +76,7 @@ class ResultJob(Generic[Row]):
 
     def fill(self, session: Session, **found: Any) -> None:
         """Write what was found; nothing if the row waits no more."""
-        session.execute(self.waiting.values(status=ResultStatus.READY, error=None, **found))
+        session.execute(self.waiting.values(status=models.ResultStatus.READY, error=None, **found))
 
     def check(self, *, current: bool) -> None:
         """Raise ConflictError unless it asks about the vectors that are chosen now."""
@@ -100,16 +87,16 @@ class ResultJob(Generic[Row]):
 def answer(kind: type[Row], row_id: str, settings: Settings, find: Callable[[ResultJob[Row]], None]) -> Sequence[Job]:
     """Have ``find`` fill a row that waits; write into the row why it could not."""
     sessions = job_sessions(settings)
-    waiting = update(kind).where(kind.id == row_id, kind.status == ResultStatus.QUEUED)
+    waiting = update(kind).where(kind.id == row_id, kind.status == models.ResultStatus.QUEUED)
     with sessions() as session:
         row = session.get(kind, row_id)
-        if row is None or row.status is not ResultStatus.QUEUED:
+        if row is None or row.status is not models.ResultStatus.QUEUED:
             return ()
-        embedding = session.get_one(Embedding, row.embedding_id)
+        embedding = session.get_one(models.Embedding, row.embedding_id)
     try:
         find(ResultJob(row, embedding, settings, sessions, waiting))
     except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
-        record(error, sessions, waiting, status=ResultStatus.FAILED)
+        record(error, sessions, waiting, status=models.ResultStatus.FAILED)
     return ()
 
 

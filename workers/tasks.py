@@ -16,6 +16,7 @@ from app.db.task import QueryHubness, ScoreSoFar, TaskConfig, TaskMaps, TaskResu
 from app.db.types import utcnow
 from app.storage import open_storage
 from app.storage.ledger import Ledger
+from isoscope import task_files
 from isoscope.core.errors import InvalidError, NotFoundError
 from isoscope.files.ground_truth import PAIRS, read_pairs, read_qrels
 from isoscope.files.matrix import open_matrix
@@ -24,15 +25,6 @@ from isoscope.files.selection import Selection
 from isoscope.files.truth_check import BY_COLUMN
 from isoscope.named_vectors import NamedVectors, vectors_of
 from isoscope.rows import require_measurable
-from isoscope.task_files import (
-    LoadedTask,
-    require_alike,
-    with_labels,
-    with_pairs,
-    with_qrels,
-    with_queries,
-    without_truth,
-)
 from isotropy.catalog import TaskKind
 from isotropy.tasks.decision import Decision
 from isotropy.tasks.judge import Scored, Task, decide, map_of
@@ -118,7 +110,7 @@ def _hubness(decision: Decision) -> dict[str, QueryHubness]:
     return {side: QueryHubness.model_validate(one.document()) for side, one in decision.hubness.items()}
 
 
-def _load(asked: _Asked) -> LoadedTask:
+def _load(asked: _Asked) -> task_files.LoadedTask:
     """Read vectors and ground truth into memory.
 
     Raises:
@@ -137,19 +129,19 @@ def _load(asked: _Asked) -> LoadedTask:
         groups=config.groups if queries is None and config.kind is not TaskKind.PAIRS else None,
     )
     if queries is not None:
-        require_alike(corpus, queries)
+        task_files.require_alike(corpus, queries)
     match config.kind:
         case TaskKind.LABELS:
-            return with_labels(corpus)
+            return task_files.with_labels(corpus)
         case TaskKind.PAIRS:
             path = _truth(asked)
-            return with_pairs(corpus, read_pairs(path, TRUTH, GROUP), asked.filename, BY_COLUMN)
+            return task_files.with_pairs(corpus, read_pairs(path, TRUTH, GROUP), asked.filename, BY_COLUMN)
         case TaskKind.QUERIES if queries is not None:
             path = _truth(asked)
-            return with_qrels(corpus, queries, read_qrels(path, TRUTH), asked.filename, BY_COLUMN)
+            return task_files.with_qrels(corpus, queries, read_qrels(path, TRUTH), asked.filename, BY_COLUMN)
     if queries is not None:
-        return with_queries(corpus, queries, config.similarity)
-    return without_truth(corpus, config.similarity, config.seed)
+        return task_files.with_queries(corpus, queries, config.similarity)
+    return task_files.without_truth(corpus, config.similarity, config.seed)
 
 
 def _vectors(

@@ -7,29 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from app.db.models import (
-    DEFAULT_PRIORITY,
-    UNFINISHED,
-    UNFINISHED_ENCODING,
-    UNFINISHED_IMPORT,
-    UNFINISHED_TASK,
-    Alignment,
-    DryRun,
-    Embedding,
-    EmbeddingStatus,
-    Encoding,
-    EncodingStatus,
-    Import,
-    ImportStatus,
-    Lookup,
-    PostProcessing,
-    ResultStatus,
-    Run,
-    RunStatus,
-    TaskRun,
-    TaskStatus,
-    ZetaCurve,
-)
+from app.db import models
 from app.db.models.runs import IN_TURN
 
 WAITED_FOR_PRIORITY = 10
@@ -85,15 +63,15 @@ class JobKind:
     @property
     def priority(self) -> int:
         """The turn of a job whose row says nothing of it: lower numbers go first, of equal ones who came first."""
-        return WAITED_FOR_PRIORITY if self.waited_for else DEFAULT_PRIORITY
+        return WAITED_FOR_PRIORITY if self.waited_for else models.DEFAULT_PRIORITY
 
 
 INSPECT = JobKind(
     "inspect",
     Queue.MEASURE,
-    Embedding,
-    (EmbeddingStatus.INSPECTING,),
-    EmbeddingStatus.FAILED,
+    models.Embedding,
+    (models.EmbeddingStatus.INSPECTING,),
+    models.EmbeddingStatus.FAILED,
     work="workers.embeddings.inspection:inspect_embedding",
     doing="reads an upload",
     pages="embeddings",
@@ -101,9 +79,9 @@ INSPECT = JobKind(
 MEASURE = JobKind(
     "measure",
     Queue.MEASURE,
-    Embedding,
-    (EmbeddingStatus.MEASURING,),
-    EmbeddingStatus.FAILED,
+    models.Embedding,
+    (models.EmbeddingStatus.MEASURING,),
+    models.EmbeddingStatus.FAILED,
     work="workers.embeddings.measure:measure_embedding",
     doing="measures an embedding",
     pages="embeddings",
@@ -111,18 +89,18 @@ MEASURE = JobKind(
 CURVE = JobKind(
     "curve",
     Queue.MEASURE,
-    ZetaCurve,
-    (ResultStatus.QUEUED,),
-    ResultStatus.FAILED,
+    models.ZetaCurve,
+    (models.ResultStatus.QUEUED,),
+    models.ResultStatus.FAILED,
     work="workers.embeddings.zeta_curves:compute_curve",
     doing="computes a shrinkage curve",
 )
 POSTPROCESS = JobKind(
     "postprocess",
     Queue.LAB,
-    PostProcessing,
-    (ResultStatus.QUEUED,),
-    ResultStatus.FAILED,
+    models.PostProcessing,
+    (models.ResultStatus.QUEUED,),
+    models.ResultStatus.FAILED,
     work="workers.postprocess:post_process",
     doing="tries a post-processing",
     waited_for=True,
@@ -130,9 +108,9 @@ POSTPROCESS = JobKind(
 LOOKUP = JobKind(
     "lookup",
     Queue.LAB,
-    Lookup,
-    (ResultStatus.QUEUED,),
-    ResultStatus.FAILED,
+    models.Lookup,
+    (models.ResultStatus.QUEUED,),
+    models.ResultStatus.FAILED,
     work="workers.embeddings.neighbours:look_up",
     doing="looks up a row",
     waited_for=True,
@@ -140,9 +118,9 @@ LOOKUP = JobKind(
 ALIGN = JobKind(
     "align",
     Queue.LAB,
-    Alignment,
-    (ResultStatus.QUEUED,),
-    ResultStatus.FAILED,
+    models.Alignment,
+    (models.ResultStatus.QUEUED,),
+    models.ResultStatus.FAILED,
     work="workers.embeddings.alignments:align",
     doing="compares two embeddings of the same rows",
     # A series asks for dozens at once, which take seconds each: who waits in the lab goes before them.
@@ -150,9 +128,9 @@ ALIGN = JobKind(
 MAKE = JobKind(
     "make",
     Queue.MEASURE,
-    Embedding,
-    (EmbeddingStatus.MAKING,),
-    EmbeddingStatus.FAILED,
+    models.Embedding,
+    (models.EmbeddingStatus.MAKING,),
+    models.EmbeddingStatus.FAILED,
     work="workers.postprocess:make_embedding",
     doing="makes an embedding",
     pages="embeddings",
@@ -160,9 +138,9 @@ MAKE = JobKind(
 JUDGE = JobKind(
     "judge",
     Queue.MEASURE,
-    TaskRun,
-    UNFINISHED_TASK,
-    TaskStatus.FAILED,
+    models.TaskRun,
+    models.UNFINISHED_TASK,
+    models.TaskStatus.FAILED,
     work="workers.tasks:judge_task",
     doing="judges vectors by a task",
     pages="tasks",
@@ -171,32 +149,32 @@ JUDGE = JobKind(
 ENCODE = JobKind(
     "encode",
     Queue.GPU,
-    Encoding,
-    UNFINISHED_ENCODING,
-    EncodingStatus.FAILED,
+    models.Encoding,
+    models.UNFINISHED_ENCODING,
+    models.EncodingStatus.FAILED,
     work="workers.encodings.job:encode_texts",
     doing="encodes texts",
     pages="encodings",
     dated=True,
-    queued_at=Encoding.queued_at,
+    queued_at=models.Encoding.queued_at,
 )
 DRY_RUN = JobKind(
     "dry_run",
     Queue.GPU,
-    DryRun,
-    (ResultStatus.QUEUED,),
-    ResultStatus.FAILED,
+    models.DryRun,
+    (models.ResultStatus.QUEUED,),
+    models.ResultStatus.FAILED,
     work="workers.training.dry_run:dry_run",
     doing="tries eight rows",
     waited_for=True,
-    queued_at=DryRun.queued_at,
+    queued_at=models.DryRun.queued_at,
 )
 IMPORT = JobKind(
     "import",
     Queue.IMPORTS,
-    Import,
-    UNFINISHED_IMPORT,
-    ImportStatus.REMOVING,  # what it wrote has to go before it has failed
+    models.Import,
+    models.UNFINISHED_IMPORT,
+    models.ImportStatus.REMOVING,  # what it wrote has to go before it has failed
     work="workers.imports.job:import_experiment",
     doing="imports an experiment",
     pages="imports",
@@ -204,9 +182,9 @@ IMPORT = JobKind(
 DISCARD = JobKind(  # the rows of an import that failed or was cancelled
     "discard",
     Queue.IMPORTS,
-    Import,
-    (ImportStatus.REMOVING,),
-    ImportStatus.FAILED,
+    models.Import,
+    (models.ImportStatus.REMOVING,),
+    models.ImportStatus.FAILED,
     work="workers.imports.job:discard_import",
     doing="removes an import",
     pages="imports",
@@ -214,9 +192,9 @@ DISCARD = JobKind(  # the rows of an import that failed or was cancelled
 FINETUNE = JobKind(
     "finetune",
     Queue.GPU,
-    Run,
-    UNFINISHED,
-    RunStatus.FAILED,
+    models.Run,
+    models.UNFINISHED,
+    models.RunStatus.FAILED,
     work="workers.training.job:fine_tune",
     doing="ends a run",
     dated=True,

@@ -1,7 +1,5 @@
 """A map as a table in Parquet, a row a point, with the columns that embedding-atlas reads: x, y, neighbors."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, case, delete, func, null, or_, select, update
-from sqlalchemy.orm import Session, defer, selectinload
+from sqlalchemy.orm import Session, selectinload
 
 from app.context import Context
 from app.core.names import base_name, clean_name, file_stem, natural_order, together
@@ -168,12 +168,6 @@ def _require_room(context: Context, stored: Sequence[Stored]) -> None:
             "or have the limit raised by whoever runs this server.",
             "file",
         )
-
-
-def list_embeddings(context: Context) -> list[Embedding]:
-    """All embeddings that are not in the trash, newest first, without their measurements."""
-    newest = select(Embedding).where(Embedding.trashed_at.is_(None)).order_by(Embedding.created_at.desc(), Embedding.id)
-    return context.scalars(newest.options(defer(Embedding.inspection)))
 
 
 def get_embedding(context: Context, embedding_id: str) -> Embedding:

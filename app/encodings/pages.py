@@ -14,22 +14,10 @@ from app.db.encoding import EncodingConfig
 from app.db.models import UNFINISHED_ENCODING, Embedding, Encoding, EncodingStatus
 from app.db.options.option import options_of
 from app.embeddings.service import tasks_lost
+from app.encodings import service
 from app.encodings.beir import queries_of
 from app.encodings.figures import POOLING_TITLES
 from app.encodings.layers import LayersDep, LayersQuery, read_layers
-from app.encodings.service import (
-    LAUNCHABLE,
-    EncodingPlan,
-    Split,
-    cancel_encoding,
-    create_encoding,
-    create_encoding_of_dataset,
-    delete_encoding,
-    get_encoding,
-    launch_encoding,
-    list_encodings,
-    plan_encoding,
-)
 from app.training.datasets import list_datasets
 from app.training.models import list_models
 from app.training.option_form import CHECKED, address_that_shows, controls_of, labelled, meaning, text_of
@@ -117,7 +105,7 @@ def upload_texts(
     try:
         if not files:
             raise InvalidError("Expected a file of texts: choose one.", "file")
-        encoding = create_encoding(context, files, name or None)
+        encoding = service.create_encoding(context, files, name or None)
     except IsoscopeError as error:
         error.field = error.field or "file"
         return _list_page(request, context, error, name)
@@ -127,10 +115,10 @@ def upload_texts(
 @router.post("/of-dataset")
 @parsing
 def take_dataset(
-    request: Request, context: ContextDep, dataset_id: Annotated[str, Form()], split: Annotated[Split, Form()]
+    request: Request, context: ContextDep, dataset_id: Annotated[str, Form()], split: Annotated[service.Split, Form()]
 ) -> Response:
     try:
-        encoding = create_encoding_of_dataset(context, dataset_id, split)
+        encoding = service.create_encoding_of_dataset(context, dataset_id, split)
     except InvalidError as error:
         return _list_page(request, context, error)
     return see(f"/encodings/{encoding.id}")
@@ -147,7 +135,7 @@ def launch(request: Request, context: ContextDep, encoding_id: str, query: Layer
     """Hand it to the workers, or show the form again with the sentence at the field that is wrong."""
     values = read_values(form)
     try:
-        launch_encoding(context, encoding_id, parse(values))
+        service.launch_encoding(context, encoding_id, parse(values))
     except InvalidError as error:
         address = address_that_shows(f"/encodings/{encoding_id}", pairs_of(values))
         return see(address) if address else _page(request, context, encoding_id, query, values, error)
@@ -156,13 +144,13 @@ def launch(request: Request, context: ContextDep, encoding_id: str, query: Layer
 
 @router.post("/{encoding_id}/cancel")
 def stop(context: ContextDep, encoding_id: str) -> Response:
-    cancel_encoding(context, encoding_id)
+    service.cancel_encoding(context, encoding_id)
     return see(f"/encodings/{encoding_id}")
 
 
 @router.get("/{encoding_id}/delete")
 def confirm_delete(request: Request, context: ContextDep, encoding_id: str) -> Response:
-    encoding = get_encoding(context, encoding_id)
+    encoding = service.get_encoding(context, encoding_id)
     loss = "This deletes its texts and the embeddings and measures of all its layers."
     tasks = tasks_lost(context, Embedding.encoding_id == encoding_id)
     return confirm_deletion(request, "data", encoding.name, loss, f"/encodings/{encoding_id}", lost_too=tasks)
@@ -170,13 +158,13 @@ def confirm_delete(request: Request, context: ContextDep, encoding_id: str) -> R
 
 @router.post("/{encoding_id}/delete")
 def delete(context: ContextDep, encoding_id: str) -> Response:
-    delete_encoding(context, encoding_id)
+    service.delete_encoding(context, encoding_id)
     return see("/encodings")
 
 
 @router.get("/{encoding_id}/figures/{slug}.{kind}")
 def show_figure(context: ContextDep, encoding_id: str, slug: str, kind: FileKind, query: LayersDep) -> Response:
-    return figure_file(read_layers(context, get_encoding(context, encoding_id), query).figures, slug, kind)
+    return figure_file(read_layers(context, service.get_encoding(context, encoding_id), query).figures, slug, kind)
 
 
 def _page(
@@ -187,13 +175,13 @@ def _page(
     values: Values,
     problem: IsoscopeError | None = None,
 ) -> Response:
-    encoding = get_encoding(context, encoding_id)
+    encoding = service.get_encoding(context, encoding_id)
     shown: dict[str, Any] = {
         "encoding": encoding,
         "pooling_titles": POOLING_TITLES,
         "queries": queries_of(context, encoding),
     }
-    if encoding.status in LAUNCHABLE:
+    if encoding.status in service.LAUNCHABLE:
         models, checked = list_models(context.settings), CHECKED in request.query_params
         filled = defaults(encoding, models[0].name) | values
         plan = _preview(context, encoding, filled, ask_hub=checked)
@@ -211,10 +199,12 @@ def _page(
     return render(request, "encodings/encoding.html", shown, told, status=None if request.method == "POST" else 200)
 
 
-def _preview(context: Context, encoding: Encoding, values: Values, *, ask_hub: bool) -> EncodingPlan | IsoscopeError:
+def _preview(
+    context: Context, encoding: Encoding, values: Values, *, ask_hub: bool
+) -> service.EncodingPlan | IsoscopeError:
     """What the form would make as it stands, or why nothing."""
     try:
-        return plan_encoding(context, encoding, parse(values), ask_hub=ask_hub)
+        return service.plan_encoding(context, encoding, parse(values), ask_hub=ask_hub)
     except IsoscopeError as error:
         return labelled(error, LABELS)
 
@@ -229,7 +219,7 @@ def _ways(request: Request, context: Context, encoding_id: str, values: Values) 
 
 def _list_page(request: Request, context: Context, problem: IsoscopeError | None = None, name: str = "") -> Response:
     shown = {
-        "encodings": list_encodings(context),
+        "encodings": service.list_encodings(context),
         "datasets": [one for one in list_datasets(context) if one.train_sha256 is not None],
         "suffixes": [*suffixes(Role.TEXTS), ZIP_SUFFIX],
         "tables": suffixes(Role.ROWS),

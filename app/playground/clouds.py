@@ -1,10 +1,9 @@
 """Small clouds by a closed form, where the sliders can stand, what was measured there, and what just happened."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import product
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any, NamedTuple, TypeVar
@@ -140,11 +139,6 @@ class Position(NamedTuple):
     spread: float
     shift: float
     n: int
-
-
-def positions() -> Iterator[Position]:
-    """All positions, n moving fastest."""
-    return (Position(*one) for one in product(SHAPES, SPREADS, SHIFTS, SIZES))
 
 
 def nearest(wanted: Position) -> Position:

@@ -31,19 +31,8 @@ from app.db.models import (
 from app.db.predictions import read_predictions
 from app.db.types import utcnow
 from app.figures.figure import Figure
-from app.results.archive.container import (
-    EXPERIMENT,
-    FORMAT,
-    OPENINGS,
-    PREDICTIONS,
-    README,
-    RUN_FIGURES,
-    RUNS,
-    SEALED_PREDICTIONS,
-    SEALED_SCORES,
-    STEPS,
-    TOLD,
-)
+from app.results.archive import container
+from app.results.archive.container import FORMAT, TOLD
 from app.results.archive.records import AttemptRecord, DatasetRecord, ExperimentRecord, RunRecord
 from app.results.archive.sealed_records import OpeningRecord, SealedScoreRecord, parts
 from app.results.archive.writing import ArchiveWriter, write_json
@@ -66,10 +55,10 @@ def sealed_members(context: Context, experiment: Experiment) -> Iterator[Member]
             select(Opening).where(Opening.experiment_id == experiment.id).order_by(Opening.number)
         ).all()
     if scores:
-        yield SEALED_SCORES, ({"run": one.run_id} | _columns(one, SCORED) for one in scores)
-        yield SEALED_PREDICTIONS, _predictions(context, [score.run_id for score in scores], Split.TEST)
+        yield container.SEALED_SCORES, ({"run": one.run_id} | _columns(one, SCORED) for one in scores)
+        yield container.SEALED_PREDICTIONS, _predictions(context, [score.run_id for score in scores], Split.TEST)
     if openings:
-        yield OPENINGS, (_columns(one, OpeningRecord.model_fields) for one in openings)
+        yield container.OPENINGS, (_columns(one, OpeningRecord.model_fields) for one in openings)
 
 
 ROWS_AT_ONCE = 1000
@@ -117,13 +106,13 @@ def export_experiment(context: Context, experiment_id: str, figures_of: FigureMa
 def _write(context: Context, experiment: Experiment, figures: Iterable[Figure], file: BinaryIO) -> None:
     archive = ArchiveWriter(file)
     told = TOLD.format(version=VERSION, format=FORMAT, exported_at=archive.exported_at)
-    archive.add(README, [told.encode()])
-    archive.add(EXPERIMENT, [write_json(_experiment(experiment))])
+    archive.add(container.README, [told.encode()])
+    archive.add(container.EXPERIMENT, [write_json(_experiment(experiment))])
     ids = [run.id for run in experiment.runs]
-    archive.add(RUNS, map(write_json, _runs(context, ids)))
-    archive.add(STEPS, map(write_json, _steps(context, ids)))
-    archive.add(RUN_FIGURES, map(write_json, _run_figures(context, ids)))
-    archive.add(PREDICTIONS, map(write_json, _predictions(context, ids, Split.VALIDATION)))
+    archive.add(container.RUNS, map(write_json, _runs(context, ids)))
+    archive.add(container.STEPS, map(write_json, _steps(context, ids)))
+    archive.add(container.RUN_FIGURES, map(write_json, _run_figures(context, ids)))
+    archive.add(container.PREDICTIONS, map(write_json, _predictions(context, ids, Split.VALIDATION)))
     for name, records in sealed_members(context, experiment):
         archive.add(name, map(write_json, records))
     for figure in figures:

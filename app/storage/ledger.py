@@ -11,18 +11,7 @@ from sqlalchemy import ColumnElement, CompoundSelect, exists, func, null, or_, s
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from app.db.models import (
-    Dataset,
-    EmbeddingFile,
-    Encoding,
-    FigureFile,
-    Import,
-    PostProcessing,
-    Qrels,
-    Run,
-    StoredFile,
-    TaskRun,
-)
+from app.db import models
 from app.db.session import Sessions, hold
 from app.db.types import utcnow
 from app.storage.storage import TEMPORARY_SECONDS, Storage, Stored
@@ -35,19 +24,19 @@ Store = Callable[[BinaryIO, int], Stored]
 
 # The columns that refer to stored bytes, and the embedding that a row of theirs goes with, where it does.
 REFERENCES: tuple[tuple[InstrumentedAttribute[Any], InstrumentedAttribute[str] | None], ...] = (
-    (EmbeddingFile.file_sha256, EmbeddingFile.embedding_id),
-    (FigureFile.file_sha256, FigureFile.embedding_id),
-    (PostProcessing.state_sha256, PostProcessing.embedding_id),
-    (Dataset.train_sha256, None),
-    (Dataset.validation_sha256, None),
-    (Dataset.test_sha256, None),
-    (Encoding.file_sha256, None),
-    (Qrels.file_sha256, None),
-    (Import.file_sha256, None),
-    (Run.model_sha256, None),
-    (TaskRun.truth_sha256, TaskRun.embedding_id),
-    (TaskRun.chosen_sha256, TaskRun.embedding_id),
-    (TaskRun.smallest_sha256, TaskRun.embedding_id),
+    (models.EmbeddingFile.file_sha256, models.EmbeddingFile.embedding_id),
+    (models.FigureFile.file_sha256, models.FigureFile.embedding_id),
+    (models.PostProcessing.state_sha256, models.PostProcessing.embedding_id),
+    (models.Dataset.train_sha256, None),
+    (models.Dataset.validation_sha256, None),
+    (models.Dataset.test_sha256, None),
+    (models.Encoding.file_sha256, None),
+    (models.Qrels.file_sha256, None),
+    (models.Import.file_sha256, None),
+    (models.Run.model_sha256, None),
+    (models.TaskRun.truth_sha256, models.TaskRun.embedding_id),
+    (models.TaskRun.chosen_sha256, models.TaskRun.embedding_id),
+    (models.TaskRun.smallest_sha256, models.TaskRun.embedding_id),
 )
 
 
@@ -89,7 +78,7 @@ class Ledger:
             for one in stored:
                 if not self.storage.exists(one.sha256):
                     raise ConflictError("The same file was deleted at this moment; upload it again.")
-                session.merge(StoredFile(sha256=one.sha256, size_bytes=one.size_bytes))
+                session.merge(models.StoredFile(sha256=one.sha256, size_bytes=one.size_bytes))
             session.flush()
             yield session
 
@@ -114,8 +103,8 @@ class Ledger:
         rows: a new database beside the files of another owns none of them.
         """
         with self.sessions() as session:
-            first = session.scalar(select(func.min(StoredFile.created_at)))
-            named = set(session.scalars(select(StoredFile.sha256)))
+            first = session.scalar(select(func.min(models.StoredFile.created_at)))
+            named = set(session.scalars(select(models.StoredFile.sha256)))
         if first is None:
             return 0
         last = utcnow() - timedelta(seconds=TEMPORARY_SECONDS)
@@ -125,7 +114,7 @@ class Ledger:
     def _sweep(self, sha256: str) -> bool:
         with self.sessions.begin() as session:
             hold(session.connection(), _lock_name(sha256))
-            if session.get(StoredFile, sha256) is not None:
+            if session.get(models.StoredFile, sha256) is not None:
                 return False
             self.storage.delete(sha256)
         return True
@@ -136,7 +125,7 @@ class Ledger:
             if session.scalar(select(needed(sha256))):
                 return 0
             size_bytes = 0
-            if (row := session.get(StoredFile, sha256)) is not None:
+            if (row := session.get(models.StoredFile, sha256)) is not None:
                 size_bytes = row.size_bytes
                 session.delete(row)
                 session.flush()

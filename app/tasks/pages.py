@@ -11,24 +11,13 @@ from app.core.validation_messages import messages_of
 from app.db.models import UNFINISHED_TASK, TaskRun, TaskStatus
 from app.db.task import Side, TaskConfig, Which
 from app.embeddings.service import get_embedding, require_ready
+from app.tasks import service
 from app.tasks.family import as_they_are, read_family
 from app.tasks.family_figures import family_figure, figures_of
 from app.tasks.figures import roles_of, task_figures
 from app.tasks.kept_truth import create_task_of_split, list_qrels
 from app.tasks.maps import changes_vectors, create_mapped, get_map
 from app.tasks.others import Choice, judge_others, list_others
-from app.tasks.service import (
-    LAUNCHABLE,
-    WITH_QUERIES,
-    cancel_task,
-    count_tasks,
-    create_task,
-    delete_task,
-    get_task,
-    launch_task,
-    list_queries,
-    list_tasks,
-)
 from app.training.queue_status import list_workers
 from app.web.dependencies import ContextDep, FormDep
 from app.web.responses import FileKind, figure_file, file_of, render, see
@@ -80,7 +69,7 @@ def check_task(
         if split and truth is None:
             task = create_task_of_split(context, embedding_id, config, split, queries_id or None, launch=False)
         else:
-            task = create_task(context, embedding_id, config, queries_id or None, truth, launch=truth is None)
+            task = service.create_task(context, embedding_id, config, queries_id or None, truth, launch=truth is None)
     except (InvalidError, TooLargeError, UnsupportedFormatError) as error:
         return _list_page(request, context, embedding_id, values | {"queries_id": queries_id, "split": split}, error)
     return see(f"/tasks/{task.id}")
@@ -89,7 +78,7 @@ def check_task(
 @router.get("")
 def show_task(request: Request, context: ContextDep, task_id: str) -> Response:
     """The page of one task, whatever its state; it updates itself while a worker is busy with it."""
-    return _task_page(request, context, get_task(context, task_id))
+    return _task_page(request, context, service.get_task(context, task_id))
 
 
 def _task_page(request: Request, context: Context, task: TaskRun, problem: IsoscopeError | None = None) -> Response:
@@ -98,7 +87,7 @@ def _task_page(request: Request, context: Context, task: TaskRun, problem: Isosc
         "embedding": get_embedding(context, task.embedding_id),
         "queries": None if task.queries_id is None else get_embedding(context, task.queries_id),
         "kind": TASKS[task.config.kind],
-        "launchable": task.status in LAUNCHABLE,
+        "launchable": task.status in service.LAUNCHABLE,
         "running": task.status in UNFINISHED_TASK,
         "best": BEST_SO_FAR,
     }
@@ -135,25 +124,25 @@ def judge_other_embeddings(
             raise InvalidError("Choose at least one embedding.", "others")
         judge_others(context, task_id, choices)
     except (InvalidError, TooLargeError) as error:
-        return _task_page(request, context, get_task(context, task_id), error)
+        return _task_page(request, context, service.get_task(context, task_id), error)
     return see(f"/tasks/{task_id}#family")
 
 
 @router.post("/launch")
 def launch(context: ContextDep, task_id: str) -> Response:
-    launch_task(context, task_id)
+    service.launch_task(context, task_id)
     return see(f"/tasks/{task_id}")
 
 
 @router.post("/cancel")
 def cancel(context: ContextDep, task_id: str) -> Response:
-    cancel_task(context, task_id)
+    service.cancel_task(context, task_id)
     return see(f"/tasks/{task_id}")
 
 
 @router.get("/delete")
 def confirm_delete(request: Request, context: ContextDep, task_id: str) -> Response:
-    task = get_task(context, task_id)
+    task = service.get_task(context, task_id)
     name = f"the task of {get_embedding(context, task.embedding_id).name}"
     loss = "This deletes its ground truth, scores and maps. The embedding stays."
     return confirm_deletion(request, "data", name, loss, f"/tasks/{task_id}")
@@ -161,8 +150,8 @@ def confirm_delete(request: Request, context: ContextDep, task_id: str) -> Respo
 
 @router.post("/delete")
 def delete(context: ContextDep, task_id: str) -> Response:
-    task = get_task(context, task_id)
-    delete_task(context, task_id)
+    task = service.get_task(context, task_id)
+    service.delete_task(context, task_id)
     return see(f"/embeddings/{task.embedding_id}/tasks")
 
 
@@ -207,19 +196,19 @@ def _list_page(
     require_ready(embedding, "a task")
     asked = next((kind for kind in TaskKind if kind == values.get("kind")), TaskKind.QUERIES)
     annotations = (embedding.inspection or {}).get("annotations", [])
-    tasks = list_tasks(context, embedding_id, limit=PAGE_ROWS, offset=offset_of(page))
+    tasks = service.list_tasks(context, embedding_id, limit=PAGE_ROWS, offset=offset_of(page))
     shown = {
         "embedding": embedding,
         "tasks": tasks,
         "page": page,
-        "pages": pages_of(count_tasks(context, embedding_id)),
+        "pages": pages_of(service.count_tasks(context, embedding_id)),
         "busy": any(task.status in UNFINISHED_TASK for task in tasks),
         "kinds": TASKS,
         "chosen": asked,
         "metrics": {metric: METRICS[metric] for metric in TASKS[asked].metrics},
         "similarities": list(Similarity),
         "columns": [one["name"] for one in annotations],
-        "queries": list_queries(context, embedding) if asked in WITH_QUERIES else [],
+        "queries": service.list_queries(context, embedding) if asked in service.WITH_QUERIES else [],
         "kept": list_qrels(context, embedding) if asked is TaskKind.QUERIES else [],
         "suffixes": suffixes(Role.ANNOTATIONS),
         "max_bytes": context.settings.max_dataset_bytes,

@@ -14,15 +14,7 @@ from app.db.options.regularizers import coordinates
 from app.db.session import hold
 from app.descriptions.actions import Action, DescribedNoun, Noun
 from app.descriptions.service import set_tags
-from app.training.experiments import (
-    cancel_experiment,
-    cancel_run,
-    delete_experiment,
-    describe_experiment,
-    get_experiment,
-    get_run,
-    no_run,
-)
+from app.training import experiments
 from app.training.queue_verbs import retry_experiment, retry_run
 from isoscope.core.errors import ConflictError
 
@@ -32,9 +24,9 @@ def tag_run(context: Context, run_id: str, tags: Sequence[str], *, keep: bool = 
     with context.sessions.begin() as session:
         run = session.get(Run, run_id, options=[selectinload(Run.tags)])
         if run is None:
-            raise no_run(run_id)
+            raise experiments.no_run(run_id)
         set_tags(run, [*run.words, *tags] if keep else tags)
-    return get_run(context, run_id)
+    return experiments.get_run(context, run_id)
 
 
 @freeing
@@ -45,14 +37,14 @@ def delete_run(context: Context, run_id: str) -> None:
         ConflictError: it has not ended, its search goes on, the test scores were opened, or it is the last run.
 
     """
-    experiment_id = get_run(context, run_id).experiment_id
+    experiment_id = experiments.get_run(context, run_id).experiment_id
     with context.sessions.begin() as session:
         hold(session.connection(), f"study {experiment_id}", "openings")
         # Of two runs that are deleted at the same time the later one sees that the other is gone.
         experiment = session.get(Experiment, experiment_id, with_for_update=True)
         run = session.get(Run, run_id)
         if experiment is None or run is None:
-            raise no_run(run_id)
+            raise experiments.no_run(run_id)
         if not run.status.final:
             raise ConflictError(f"This run is {run.status}. Cancel it before you delete it.")
         if experiment.searching:
@@ -72,7 +64,7 @@ class RunNoun(Noun):
 
     def name_of(self, context: Context, row_id: str) -> str:
         """Return what its page is called."""
-        run = get_run(context, row_id)
+        run = experiments.get_run(context, row_id)
         return f"{coordinates(run.regularizer, run.lam)}, seed {run.seed}, of {run.experiment.name}"
 
     def add_tags(self, context: Context, row_id: str, tags: Sequence[str]) -> object:
@@ -94,7 +86,7 @@ RUNS = RunNoun(
     section="experiments",
     field="run",
     actions={
-        "cancel": Action("Cancel", cancel_run),
+        "cancel": Action("Cancel", experiments.cancel_run),
         "retry": Action("Retry", retry_run),
         "delete": Action(
             "Delete",
@@ -111,14 +103,14 @@ EXPERIMENTS = DescribedNoun(
     section="experiments",
     field="experiment",
     actions={
-        "cancel": Action("Cancel", cancel_experiment),
+        "cancel": Action("Cancel", experiments.cancel_experiment),
         "retry": Action("Retry failed runs", retry_experiment),
         "delete": Action(
             "Delete",
-            delete_experiment,
+            experiments.delete_experiment,
             warning="This deletes all their runs, curves and results. Data sets stay. It cannot be undone.",
         ),
     },
-    get=get_experiment,
-    describe=describe_experiment,
+    get=experiments.get_experiment,
+    describe=experiments.describe_experiment,
 )

@@ -14,21 +14,12 @@ from app.db.options.option import DATA, NAME, SHRINKAGE, SWEPT, Group, Option
 from app.db.options.regularization import ABOUT_LAMBDA, ABOUT_ZETA, Weight, Zeta
 from app.db.options.regularizers import reading
 from app.db.types import RowId
+from app.training import sweep_checks
 from app.training.columns import check_columns
 from app.training.datasets import find_dataset
 from app.training.grid_expansion import GRID_FIELDS, ZETA, Grid, Product, product_of
 from app.training.models import require_model
 from app.training.queue_status import list_workers
-from app.training.sweep_checks import (
-    SweepRanges,
-    check_combination,
-    check_grid,
-    check_hidden_states,
-    check_precision,
-    check_run,
-    notes_of,
-    notes_of_rows,
-)
 from isoscope.core.errors import InvalidError, check_all
 from isotropy.catalog import REGULARIZERS, Regularizer
 
@@ -167,9 +158,9 @@ def plan_sweep(context: Context, request: SweepRequest, *, ask_hub: bool = True)
     check_all(
         lambda: check_columns(columns, request.task, request.text_columns, request.label_column),
         lambda: _check_lengths(grid),
-        lambda: check_combination(factors.methods, fixed),
-        lambda: check_grid(grid, fixed.union(factors.methods), grid.get("points", [request.points])),
-        lambda: check_hidden_states(request, fixed.union(factors.methods)),
+        lambda: sweep_checks.check_combination(factors.methods, fixed),
+        lambda: sweep_checks.check_grid(grid, fixed.union(factors.methods), grid.get("points", [request.points])),
+        lambda: sweep_checks.check_hidden_states(request, fixed.union(factors.methods)),
         lambda: _check_number(factors, grid),
     )
     names = check_columns(columns, request.task, request.text_columns, request.label_column)
@@ -178,12 +169,15 @@ def plan_sweep(context: Context, request: SweepRequest, *, ask_hub: bool = True)
     runs = [RunConfig.model_validate(base | coordinates) for coordinates in factors.coordinates()]
     models = {name: require_model(context.settings, name, ask_hub=ask_hub) for name in {run.model for run in runs}}
     check_all(
-        *(partial(check_run, run, models[run.model], grid) for run in runs),
-        lambda: check_precision(runs, list_workers(context), grid),
+        *(partial(sweep_checks.check_run, run, models[run.model], grid) for run in runs),
+        lambda: sweep_checks.check_precision(runs, list_workers(context), grid),
     )
     different = _different(runs)
-    asked = SweepRanges(request.lambdas, request.zetas, request.seeds, request.grid)
-    notes = [*notes_of(asked, factors, factors.total - len(different)), *notes_of_rows(dataset, runs)]
+    asked = sweep_checks.SweepRanges(request.lambdas, request.zetas, request.seeds, request.grid)
+    notes = [
+        *sweep_checks.notes_of(asked, factors, factors.total - len(different)),
+        *sweep_checks.notes_of_rows(dataset, runs),
+    ]
     return SweepPlan(dataset, config, grid, factors, different, notes)
 
 

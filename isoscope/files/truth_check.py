@@ -5,16 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from isoscope.files.ground_truth import (
-    Judgment,
-    ScoredPair,
-    corpus_and_query_rows,
-    pair_rows,
-    read_pairs,
-    read_qrels,
-    write_pairs,
-    write_qrels,
-)
+from isoscope.files import ground_truth
 from isoscope.files.matrix import open_matrix
 from isoscope.files.row_ids import RowIds, read_ids
 from isoscope.files.selection import Selection
@@ -76,10 +67,10 @@ def check_qrels(path: Path, filename: str, corpus: NamedRows, queries: NamedRows
         InvalidError: it is no such table, or is about other rows.
 
     """
-    judgments = read_qrels(path, filename)
+    judgments = ground_truth.read_qrels(path, filename)
     documents, asked = corpus.read("ids"), queries.read("query_ids")
-    places = corpus_and_query_rows(documents, asked, judgments, filename, BY_COLUMN)
-    write_qrels(judgments, target)
+    places = ground_truth.corpus_and_query_rows(documents, asked, judgments, filename, BY_COLUMN)
+    ground_truth.write_qrels(judgments, target)
     query_rows, document_rows = places
     return TruthPreview(
         lines=len(judgments),
@@ -101,10 +92,10 @@ def check_pairs(path: Path, filename: str, groups: str | None, corpus: NamedRows
         InvalidError: it is no such table, or is about other rows.
 
     """
-    pairs = read_pairs(path, filename, groups)
+    pairs = ground_truth.read_pairs(path, filename, groups)
     documents = corpus.read("ids")
-    rows = pair_rows(documents, pairs, filename, BY_COLUMN)
-    write_pairs(pairs, target)
+    rows = ground_truth.pair_rows(documents, pairs, filename, BY_COLUMN)
+    ground_truth.write_pairs(pairs, target)
     named = [name for pair in pairs for name in (pair.one, pair.other)]
     places = [row for pair in rows for row in pair]
     return TruthPreview(
@@ -116,7 +107,7 @@ def check_pairs(path: Path, filename: str, groups: str | None, corpus: NamedRows
     )
 
 
-def _head(lines: Sequence[Judgment | ScoredPair]) -> list[list[str]]:
+def _head(lines: Sequence[ground_truth.Judgment | ground_truth.ScoredPair]) -> list[list[str]]:
     return [[line[0][:80], line[1][:80], f"{line[2]:g}"] for line in lines[:SHOWN_LINES]]
 
 

@@ -1,7 +1,5 @@
 """What two embeddings of the same rows are compared by. Standard library only."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

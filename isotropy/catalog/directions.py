@@ -1,17 +1,7 @@
 """Where the points lie: their mean, their directions, and the dimensions that stand out."""
 
+from isotropy.catalog import sources
 from isotropy.catalog.measure import Measure, between
-from isotropy.catalog.sources import (
-    ETHAYARAJH_2019,
-    FANG_2024,
-    IGLEWICZ_1993,
-    KOVALEVA_2021,
-    MU_2018,
-    RAZZHIGAEV_2024,
-    RUDMAN_2023,
-    TIMKEY_2021,
-    WANG_2020,
-)
 
 OUTLIER_RULES = {
     "mean_3sd": "mean over 3 standard deviations from the average mean (after Kovaleva et al. 2021)",
@@ -43,7 +33,7 @@ MEASURES = (
         formula="(n ‖ū‖² − 1) / (n − 1), ū the mean of the unit rows",
         meaning="Average cosine of two different points. Near 1, all points lie in a narrow cone.",
         pitfall="Reflects the mean, not the covariance. A few rogue dimensions can dominate it.",
-        citation=f"{ETHAYARAJH_2019} On rogue dimensions: {TIMKEY_2021}",
+        citation=f"{sources.ETHAYARAJH_2019} On rogue dimensions: {sources.TIMKEY_2021}",
         higher_means="less isotropic",
         error="population",
         compared="at any n",
@@ -60,7 +50,7 @@ MEASURES = (
         formula="‖mean x‖² / mean ‖x‖²",
         meaning="Share of the energy in the common mean: 1 if all points are equal, 0 if they are centered.",
         pitfall="Long points count more. Read it with IsoScore, which ignores the mean.",
-        citation=MU_2018,
+        citation=sources.MU_2018,
         higher_means="less isotropic",
         error="sample",
         bias="High by about (1 − value)/n.",
@@ -78,7 +68,7 @@ MEASURES = (
         formula="σ_k² / Σ σ_i², σ the singular values of X",
         meaning="Share of the energy in the k-th strongest direction, mean included.",
         pitfall="With k = 1 the strongest direction is mostly the mean.",
-        citation=RAZZHIGAEV_2024,
+        citation=sources.RAZZHIGAEV_2024,
         higher_means="less isotropic",
         error="sample",
         bias="High unless n is many times d.",
@@ -98,7 +88,7 @@ MEASURES = (
         formula="σ_k² / Σ σ_i², σ the singular values of X minus its mean",
         meaning="Share of the variance in the k-th principal component.",
         pitfall="Only one value of the spectrum. With few points the leading shares are too large.",
-        citation=f"{RAZZHIGAEV_2024} With k = 1 also: {ETHAYARAJH_2019}",
+        citation=f"{sources.RAZZHIGAEV_2024} With k = 1 also: {sources.ETHAYARAJH_2019}",
         higher_means="less isotropic",
         error="sample",
         bias="High unless n is many times d.",
@@ -121,7 +111,7 @@ MEASURES = (
             "Rules disagree, and outliers inflate the scale most rules use. Noise is flagged too: in 16% to 98% of "
             "isotropic Gaussian clouds of 200 points in 3 to 768 dimensions."
         ),
-        citation=f"{KOVALEVA_2021} {RUDMAN_2023} {IGLEWICZ_1993}",
+        citation=f"{sources.KOVALEVA_2021} {sources.RUDMAN_2023} {sources.IGLEWICZ_1993}",
         higher_means="neither",
         shown_in=("lab figures",),
     ),
@@ -140,7 +130,7 @@ MEASURES = (
             "cosines to 0, they came from the mean."
         ),
         pitfall="In high dimensions cosines concentrate around their mean, whatever the covariance.",
-        citation=ETHAYARAJH_2019,
+        citation=sources.ETHAYARAJH_2019,
         higher_means="neither",
         shown_in=("lab figures",),
     ),
@@ -156,7 +146,7 @@ MEASURES = (
         formula="max over i of CC_i = ((Σ u_i)² − Σ u_i²) / (n (n − 1)), u the unit rows",
         meaning="The largest contribution of one dimension to the mean cosine.",
         pitfall="Depends on the basis. Not a fraction of the mean cosine: contributions of both signs can cancel.",
-        citation=TIMKEY_2021,
+        citation=sources.TIMKEY_2021,
         higher_means="less isotropic",
         shown_in=("lab figures",),
     ),
@@ -170,7 +160,7 @@ MEASURES = (
         formula="min Z(c) / max Z(c), Z(c) = Σ exp(c · x), c = ±v for every eigenvector v of XᵀX",
         meaning="1 if the sum of exp(c · x) is the same in every direction c. A common mean makes it small.",
         pitfall="Depends on scale: near 1 for short points, near 0 for long ones, whatever the shape.",
-        citation=MU_2018,
+        citation=sources.MU_2018,
         higher_means="more isotropic",
     ),
     Measure(
@@ -183,7 +173,7 @@ MEASURES = (
         formula="min log Z(c) − max log Z(c), Z(c) = Σ exp(c · x), c = ±v for every eigenvector v of XᵀX",
         meaning="Logarithm of the partition function's ratio, for ratios too small to represent. 0 is even.",
         pitfall="Depends on scale: the longer the points, the lower, whatever the shape.",
-        citation=MU_2018,
+        citation=sources.MU_2018,
         higher_means="more isotropic",
         shown_in=("layers", "lab"),
     ),
@@ -197,7 +187,7 @@ MEASURES = (
         formula="log of the mean of exp(−2 ‖u_i − u_j‖²) over pairs i < j, u the unit rows",
         meaning="How evenly directions cover the sphere: 0 if all are equal, near −4 if they are spread evenly.",
         pitfall="In high dimensions near −4 for any centered cloud, even a collapsed one (Fang et al.).",
-        citation=f"{WANG_2020} On its limits: {FANG_2024}",
+        citation=f"{sources.WANG_2020} On its limits: {sources.FANG_2024}",
         higher_means="less isotropic",
         shown_in=("layers",),
     ),

@@ -8,18 +8,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 
-from isotropy.catalog import (
-    FINDINGS,
-    GROUPS,
-    MEASURES,
-    METHODS,
-    PLACES,
-    FindingEntry,
-    Measure,
-    Method,
-    Parameter,
-    measures_of,
-)
+from isotropy import catalog
 
 INTRODUCTION = """\
 # Measures
@@ -54,19 +43,21 @@ COMPARED = {
 
 def document() -> str:
     """Return the page: its contents, every measure under the heading of its group, every method of post-processing."""
-    groups = [(heading, measures) for group, heading in GROUPS.items() if (measures := measures_of(group))]
+    groups = [
+        (heading, measures) for group, heading in catalog.GROUPS.items() if (measures := catalog.measures_of(group))
+    ]
     contents = (_contents(heading, measures) for heading, measures in groups)
     sections = (f"\n## {heading}\n{''.join(map(_section, measures))}" for heading, measures in groups)
-    methods = "".join(map(_method, METHODS.values()))
-    listed = _contents("Post-processing", METHODS.values())
+    methods = "".join(map(_method, catalog.METHODS.values()))
+    listed = _contents("Post-processing", catalog.METHODS.values())
     return f"{INTRODUCTION}\n{''.join(contents)}{listed}{''.join(sections)}{POSTPROCESSING}{methods}"
 
 
-def _contents(heading: str, described: Iterable[Measure | Method]) -> str:
+def _contents(heading: str, described: Iterable[catalog.Measure | catalog.Method]) -> str:
     variants: dict[str, list[str]] = {}
     ideas = []
     for one in described:
-        if isinstance(one, Measure) and one.variant_of:
+        if isinstance(one, catalog.Measure) and one.variant_of:
             variants.setdefault(one.variant_of, []).append(_link(one))
         else:
             ideas.append(one)
@@ -74,20 +65,20 @@ def _contents(heading: str, described: Iterable[Measure | Method]) -> str:
     return f"- {heading}: {', '.join(listed)}\n"
 
 
-def _link(described: Measure | Method) -> str:
+def _link(described: catalog.Measure | catalog.Method) -> str:
     return f"[{_name(described)}](#{described.slug})"
 
 
-def _section(measure: Measure) -> str:
+def _section(measure: catalog.Measure) -> str:
     facts = "".join(f"- {name}: {text}\n" for name, text in _facts(measure))
     heading = f'### <a id="{measure.slug}"></a>{_name(measure)}'
     return f"\n{heading}\n\n{escaped(measure.meaning)}\n\n{facts}"
 
 
-def _facts(measure: Measure) -> Iterator[tuple[str, str]]:
+def _facts(measure: catalog.Measure) -> Iterator[tuple[str, str]]:
     yield "Called", f"`{measure.slug}`"
     if measure.variant_of:
-        yield "Variant of", _link(MEASURES[measure.variant_of])
+        yield "Variant of", _link(catalog.MEASURES[measure.variant_of])
     yield "Symbol", f"`{measure.symbol}`"
     yield "Formula", f"`{measure.formula}`"
     if measure.value:
@@ -102,12 +93,12 @@ def _facts(measure: Measure) -> Iterator[tuple[str, str]]:
     yield "Error", escaped(measure.error_told)
     yield "Differences", COMPARED[measure.compared]
     if measure.shown_in:
-        yield "Shown in", "; ".join(text for place, text in PLACES.items() if place in measure.shown_in)
+        yield "Shown in", "; ".join(text for place, text in catalog.PLACES.items() if place in measure.shown_in)
     yield "Caveats", escaped(measure.pitfall)
     yield "Source", escaped(measure.citation)
 
 
-def _method(method: Method) -> str:
+def _method(method: catalog.Method) -> str:
     facts = {
         "Called": f"`{method.slug}`",
         "Formula": f"`{method.formula}`",
@@ -119,12 +110,12 @@ def _method(method: Method) -> str:
     return f'\n### <a id="{method.slug}"></a>{_name(method)}\n\n{escaped(method.meaning)}\n\n{lines}'
 
 
-def _parameter(parameter: Parameter) -> str:
+def _parameter(parameter: catalog.Parameter) -> str:
     default = "" if parameter.default is None else f", by default {parameter.default}"
     return escaped(f"{parameter.meaning} {parameter.range}{default}.")
 
 
-def _name(described: Measure | Method) -> str:
+def _name(described: catalog.Measure | catalog.Method) -> str:
     return described.name.replace("*", "★")
 
 
@@ -159,10 +150,10 @@ This page is made of the catalog, `isotropy/catalog/findings.py`, by
 
 def findings_document() -> str:
     """Return the page: every finding in the order in which they are looked for."""
-    return FINDINGS_INTRODUCTION + "".join(map(_finding, FINDINGS.values()))
+    return FINDINGS_INTRODUCTION + "".join(map(_finding, catalog.FINDINGS.values()))
 
 
-def _finding(entry: FindingEntry) -> str:
+def _finding(entry: catalog.FindingEntry) -> str:
     facts = {
         "Called": f"`{entry.slug}`",
         "Statistic": escaped(entry.statistic),

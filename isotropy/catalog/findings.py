@@ -1,7 +1,5 @@
 """What each finding says of a cloud, how it is decided, and what to do about it. Standard library only."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from isotropy.catalog.sources import ETHAYARAJH_2019, MU_2018, RADOVANOVIC_2010, RUDMAN_2022, TIMKEY_2021

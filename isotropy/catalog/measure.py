@@ -1,7 +1,5 @@
 """What the catalog says of a measure."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal

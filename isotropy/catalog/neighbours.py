@@ -1,14 +1,7 @@
 """What the nearest neighbors say."""
 
+from isotropy.catalog import sources
 from isotropy.catalog.measure import Measure
-from isotropy.catalog.sources import (
-    DENTI_2022,
-    FACCO_2017,
-    FELDBAUER_2018,
-    LEVINA_2004,
-    MACKAY_2005,
-    RADOVANOVIC_2010,
-)
 
 MEASURES = (
     Measure(
@@ -21,7 +14,7 @@ MEASURES = (
         meaning="Dimensions needed locally, even on a curved surface. Duplicates are ignored.",
         pitfall="Too low for high dimensions with few points. ± assumes the model fits: if the fit distance is above "
         "its chance value, rely on the range of the estimators.",
-        citation=FACCO_2017,
+        citation=sources.FACCO_2017,
         higher_means="neither",
         error="sample",
         bias="Low for few rows, especially in high dimensions.",
@@ -38,7 +31,7 @@ MEASURES = (
         formula="(n − 1) / Σ ln μ, μ = r₂/r₁, nothing discarded",
         meaning="TwoNN by maximum likelihood on all distinct rows. More stable than the fitted line if the model fits.",
         pitfall="A few points with a distant second neighbor lower it. Compare it with the fitted line.",
-        citation=f"{DENTI_2022} The model: {FACCO_2017}",
+        citation=f"{sources.DENTI_2022} The model: {sources.FACCO_2017}",
         higher_means="neither",
         error="sample",
         bias="Low for few rows, especially in high dimensions.",
@@ -55,7 +48,7 @@ MEASURES = (
         formula="1 / mean of Σ_j ln(T_k/T_j) / (k − 1), T_j a point's distance to its j-th neighbor, k = 10",
         meaning="Intrinsic dimension from the k nearest distinct rows. More stable than from two.",
         pitfall="Depends on k, and too low in high dimensions. A larger k is affected by curvature and edges.",
-        citation=f"{LEVINA_2004} The inverses averaged: {MACKAY_2005}",
+        citation=f"{sources.LEVINA_2004} The inverses averaged: {sources.MACKAY_2005}",
         higher_means="neither",
         error="sample",
         bias="Low for few rows, especially in high dimensions.",
@@ -73,7 +66,7 @@ MEASURES = (
         meaning="Above 0, some rows are neighbors of very many others, and many rows of none.",
         pitfall="Grows with the intrinsic dimension and n: compare clouds of equal size and k. Undefined if distances "
         "tie, as for binary or one-hot rows.",
-        citation=f"{RADOVANOVIC_2010} The Robin Hood index beside it: {FELDBAUER_2018}",
+        citation=f"{sources.RADOVANOVIC_2010} The Robin Hood index beside it: {sources.FELDBAUER_2018}",
         higher_means="neither",
         counts=("greatest",),
     ),

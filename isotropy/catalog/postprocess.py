@@ -1,23 +1,11 @@
 """Every method of post-processing: what it does to points, its parameters, where it comes from, how it misleads."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, Literal
 
-from isotropy.catalog.sources import (
-    BELL_1997,
-    DIERA_2024,
-    KESSY_2018,
-    KINGMA_2018,
-    LI_2020,
-    LIANG_2021,
-    MU_2018,
-    RAJAEE_2021,
-    TIMKEY_2021,
-)
+from isotropy.catalog import sources
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +87,7 @@ METHODS: dict[str, Method] = {
             formula="x − μ",
             meaning="Subtracts the mean. Mean cosine falls toward 0.",
             pitfall="Does not change covariance or IsoScore.",
-            citation=MU_2018,
+            citation=sources.MU_2018,
         ),
         Method(
             slug="standardisation",
@@ -107,7 +95,7 @@ METHODS: dict[str, Method] = {
             formula="(x_i − μ_i) / s_i in each dimension, s_i over n; 0 where s_i = 0",
             meaning="Gives every dimension equal weight, so no rogue dimension dominates the cosine.",
             pitfall="Depends on the basis, keeps correlations, and amplifies the noise of weak dimensions.",
-            citation=TIMKEY_2021,
+            citation=sources.TIMKEY_2021,
         ),
         Method(
             slug="all_but_the_top",
@@ -116,7 +104,7 @@ METHODS: dict[str, Method] = {
             meaning="Removes the mean and the strongest components, which often encode frequency rather than meaning.",
             pitfall="Removed components are lost, and a smooth spectrum has no clear cut. Compare several D on "
             "held-out rows.",
-            citation=MU_2018,
+            citation=sources.MU_2018,
             parameters=(_COMPONENTS,),
         ),
         Method(
@@ -126,7 +114,7 @@ METHODS: dict[str, Method] = {
             meaning="Shrinks the strongest components to the level that maximizes IsoScore. None is removed entirely.",
             pitfall="The paper trains its weights on human scores of word pairs. Isoscope derives them from the "
             "spectrum.",
-            citation=LIANG_2021,
+            citation=sources.LIANG_2021,
             parameters=(_COMPONENTS,),
         ),
         Method(
@@ -135,7 +123,7 @@ METHODS: dict[str, Method] = {
             formula="Λ^(−1/2) Uᵀ (x − μ), greatest λ first; 0 where λ = 0",
             meaning="Maps the points to their principal components, each with variance 1.",
             pitfall=_TAUTOLOGY,
-            citation=KESSY_2018,
+            citation=sources.KESSY_2018,
         ),
         Method(
             slug="zca_whitening",
@@ -143,7 +131,7 @@ METHODS: dict[str, Method] = {
             formula="U Λ^(−1/2) Uᵀ (x − μ), without the directions where λ = 0",
             meaning="Gives the points identity covariance while moving them as little as possible.",
             pitfall=_TAUTOLOGY,
-            citation=f"{BELL_1997} {KESSY_2018}",
+            citation=f"{sources.BELL_1997} {sources.KESSY_2018}",
         ),
         Method(
             slug="soft_zca",
@@ -151,7 +139,7 @@ METHODS: dict[str, Method] = {
             formula="U (Λ + ε I)^(−1/2) Uᵀ (x − μ)",
             meaning="Whitens strong directions and spares weak ones, which are mostly noise.",
             pitfall="ε is in squared units of the points: the same ε whitens points of another model more or less.",
-            citation=DIERA_2024,
+            citation=sources.DIERA_2024,
             parameters=(
                 Parameter(
                     name="eps",
@@ -170,7 +158,7 @@ METHODS: dict[str, Method] = {
             formula="y − Σ_{i ≤ D} (u_i · y) u_i, y = x − μ, with μ and u of the cluster of the nearest centroid",
             meaning="All-but-the-Top within each k-means cluster, because contextual embeddings form clusters.",
             pitfall="Moves all clusters to 0. What separated them, perhaps a class, is lost.",
-            citation=RAJAEE_2021,
+            citation=sources.RAJAEE_2021,
             parameters=(
                 Parameter(
                     name="clusters",
@@ -200,7 +188,7 @@ METHODS: dict[str, Method] = {
             formula="f(x), f invertible and trained to raise log N(f(x); 0, I) + log |det ∂f/∂x|",
             meaning="Transforms the points toward a Gaussian: whitening, then a small network.",
             pitfall="In high dimensions with few points it learns little beyond whitening. Check the held-out rows.",
-            citation=f"{LI_2020} {KINGMA_2018}",
+            citation=f"{sources.LI_2020} {sources.KINGMA_2018}",
             parameters=(
                 Parameter(
                     name="steps",

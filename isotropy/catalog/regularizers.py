@@ -1,7 +1,5 @@
 """Every training penalty: what it adds to a loss, what it sees of a model, its options, where it comes from."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum

@@ -1,21 +1,7 @@
 """How the variance is spread over the directions."""
 
+from isotropy.catalog import sources
 from isotropy.catalog.measure import Measure, between, up_to_rank
-from isotropy.catalog.sources import (
-    AGRAWAL_2022,
-    CHEN_2010,
-    CHUN_2026,
-    GAO_2017,
-    GARRIDO_2023,
-    HIMENO_2014,
-    JOLLIFFE_2002,
-    MU_2018,
-    ROY_2007,
-    RUDELSON_2007,
-    RUDMAN_2022,
-    RUDMAN_2024,
-    STRINGER_2019,
-)
 
 MEASURES = (
     Measure(
@@ -30,7 +16,7 @@ MEASURES = (
             "An estimate, so it can leave [0, 1], and is useless below about 8 rows. Rows, or groups of rows, must be "
             "independent. A bias of order 1/n remains."
         ),
-        citation=f"{CHEN_2010} {HIMENO_2014} {CHUN_2026} IsoScore: {RUDMAN_2022}",
+        citation=f"{sources.CHEN_2010} {sources.HIMENO_2014} {sources.CHUN_2026} IsoScore: {sources.RUDMAN_2022}",
         higher_means="more isotropic",
         error="population",
         compared="at any n",
@@ -48,7 +34,7 @@ MEASURES = (
         formula="((tr S)² / tr(S S) − 1) / (d − 1)",
         meaning="How evenly variance is spread over directions: 0 for a line, 1 if equal in all.",
         pitfall="Biased low unless n is many times d. Ignores the mean.",
-        citation=RUDMAN_2022,
+        citation=sources.RUDMAN_2022,
         higher_means="more isotropic",
         bias="Low unless n is many times d.",
         corrected="isoscore_unbiased",
@@ -69,7 +55,7 @@ MEASURES = (
             "Depends on ζ and S_S: compare only values that share both. The report uses ζ = 0.2 and S_S = (tr S / d) "
             "I, which raises every score. ζ = 0 gives IsoScore."
         ),
-        citation=RUDMAN_2024,
+        citation=sources.RUDMAN_2024,
         higher_means="more isotropic",
         bias="Low unless n is many times d.",
         corrected="isoscore_unbiased",
@@ -85,7 +71,8 @@ MEASURES = (
         formula="tr(S)² / tr(S S), both traces by U-statistics over four distinct rows",
         meaning="How many dimensions the variance fills, with unlimited rows.",
         pitfall="An estimate, so it can leave [1, d]. Rows, or groups of rows, must be independent.",
-        citation=f"{CHEN_2010} {HIMENO_2014} {CHUN_2026} Participation ratio: {GAO_2017}",
+        citation=f"{sources.CHEN_2010} {sources.HIMENO_2014} {sources.CHUN_2026} "
+        f"Participation ratio: {sources.GAO_2017}",
         higher_means="more isotropic",
         error="population",
         compared="at any n",
@@ -102,7 +89,7 @@ MEASURES = (
         formula="(tr S)² / tr(S S) = (Σ λ)² / Σ λ²",
         meaning="How many dimensions the variance effectively uses.",
         pitfall="Biased low unless n is many times d. It is IsoScore before scaling.",
-        citation=GAO_2017,
+        citation=sources.GAO_2017,
         higher_means="more isotropic",
         bias="Low unless n is many times d.",
         corrected="participation_ratio_unbiased",
@@ -119,7 +106,7 @@ MEASURES = (
         formula="exp(−Σ p log p), p = σ / Σ σ, σ the singular values of X minus its mean",
         meaning="How many directions the points effectively use, weighted by standard deviation.",
         pitfall="Sensitive to weak directions, noise included. Other authors do not center, or weight by λ.",
-        citation=ROY_2007,
+        citation=sources.ROY_2007,
         higher_means="more isotropic",
         error="sample",
         bias="Low unless n is many times d.",
@@ -137,7 +124,7 @@ MEASURES = (
         formula="exp(−Σ p log p), p = λ / Σ λ",
         meaning="How many directions the points effectively use, weighted by variance.",
         pitfall="Lower than the form by singular values: compare values of one kind only. Biased low for few points.",
-        citation=ROY_2007,
+        citation=sources.ROY_2007,
         higher_means="more isotropic",
         error="sample",
         bias="Low unless n is many times d.",
@@ -154,7 +141,7 @@ MEASURES = (
         formula="exp(−Σ p log p), p = σ / Σ σ + 10⁻⁷, σ the min(n, d) singular values of X",
         meaning="Effective rank without centering, proposed as a label-free predictor of usefulness.",
         pitfall="The mean counts as a direction, usually the first. n should be many times d.",
-        citation=GARRIDO_2023,
+        citation=sources.GARRIDO_2023,
         higher_means="more isotropic",
         error="sample",
         bias="Low unless n is many times d.",
@@ -171,7 +158,7 @@ MEASURES = (
         formula="Σ σ² / σ_1² = Σ λ / λ_1, σ the singular values of X minus its mean",
         meaning="Total variance relative to the strongest direction.",
         pitfall="Equals 1 / centered anisotropy at k = 1. Ignores how the rest is spread.",
-        citation=RUDELSON_2007,
+        citation=sources.RUDELSON_2007,
         higher_means="more isotropic",
         error="sample",
         bias="Low unless n is many times d.",
@@ -187,7 +174,7 @@ MEASURES = (
         formula="minus the slope of log λ_i on log i, i = 4 to 100, by least squares with weights 1/i",
         meaning="How fast the spectrum decays. 0 is flat. Its authors find α near 1 in useful representations.",
         pitfall="Depends on the window of ranks. The paper does not give one; this is the window of its code.",
-        citation=f"{AGRAWAL_2022} The fit: {STRINGER_2019}",
+        citation=f"{sources.AGRAWAL_2022} The fit: {sources.STRINGER_2019}",
         higher_means="less isotropic",
         error="sample",
         bias="High unless n is many times d.",
@@ -205,7 +192,7 @@ MEASURES = (
         formula="Σ_{i ≤ k} λ_i / Σ λ_i",
         meaning="Share of the variance along the k strongest directions.",
         pitfall="Depends on k and d. With few points the leading shares are too large.",
-        citation=JOLLIFFE_2002,
+        citation=sources.JOLLIFFE_2002,
         higher_means="less isotropic",
         error="sample",
         bias="High unless n is many times d.",
@@ -221,7 +208,7 @@ MEASURES = (
         formula="eigenvalues of S, greatest first",
         meaning="Variance along each principal component. A flat line is isotropic.",
         pitfall="With few points, large eigenvalues are too large and small ones too small.",
-        citation=MU_2018,
+        citation=sources.MU_2018,
         higher_means="neither",
         error="sample",
         bias="High unless n is many times d.",

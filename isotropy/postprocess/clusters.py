@@ -1,7 +1,5 @@
 """All-but-the-Top in each cluster (Rajaee & Pilehvar 2021)."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """Principal components of a cloud: those that carry variance, and no others."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

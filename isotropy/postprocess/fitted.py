@@ -1,7 +1,5 @@
 """What a post-processing method has learned from the points it was fitted on."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields

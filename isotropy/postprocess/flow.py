@@ -6,8 +6,6 @@ the other half. Random permutations in place of learned 1x1 convolutions follow 
 ours: couplings are affine, as in Glow, not additive; there are no levels. See ``isotropy.postprocess.flow_training``.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar

@@ -6,8 +6,6 @@ trained, tells when to stop: both are ours. A coupling sees how one dimension de
 that depends on none is hardly mended.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

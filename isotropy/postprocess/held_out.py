@@ -4,8 +4,6 @@ A method may look isotropic on the points it was fitted on for no better reason 
 whitening always gives them IsoScore 1. So it is fitted on a part of the rows, and measures are taken on the others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Every post-processing method by its slug in ``isotropy.catalog.METHODS``."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from typing import Any

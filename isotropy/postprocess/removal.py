@@ -1,7 +1,5 @@
 """All-but-the-Top, and its softer form that removes a part of each component."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

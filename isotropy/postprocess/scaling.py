@@ -1,7 +1,5 @@
 """Centering, and standardization of each dimension."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

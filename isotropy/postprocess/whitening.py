@@ -5,8 +5,6 @@ it does is said only by rows that were held out, the less well the fewer points 
 ``isotropy.postprocess.held_out``.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """CosReg, the cosine regularizer of Gao et al. 2019, "Representation Degeneration Problem in Training NLG Models"."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

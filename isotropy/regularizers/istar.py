@@ -1,7 +1,5 @@
 """I-STAR, the isotropy regularizer of Rudman & Eickhoff 2024, "Stable Anisotropic Regularization"."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """The topological penalty of Kudriashov, Karpik & Klyshinsky 2025, "Shrink the Longest"."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

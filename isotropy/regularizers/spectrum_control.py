@@ -1,7 +1,5 @@
 """A penalty on the spectrum of an embedding matrix, after Wang et al. 2020, "... with Spectrum Control"."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """I-STAR by the bias-corrected IsoScore, which needs neither a shrinkage covariance nor zeta."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

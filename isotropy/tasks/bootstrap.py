@@ -1,7 +1,5 @@
 """Intervals of scores by a bootstrap that resamples groups, the same groups for all variants."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """What was decided: the score of each variant, the best, the smallest that is about as good, and a sentence of both."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Judge variants of vectors by a task: fit on one part of the ground truth, choose on another, report on the third."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property

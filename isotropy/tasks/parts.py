@@ -1,7 +1,5 @@
 """Rows in groups that depend on each other, and their split into the parts that fit, choose and report."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Sequence
 from enum import IntEnum
 

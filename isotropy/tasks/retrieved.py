@@ -1,7 +1,5 @@
 """Query-to-corpus hubness: how unequally often rows of a corpus are found by queries."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

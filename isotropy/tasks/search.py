@@ -1,7 +1,5 @@
 """Exact nearest neighbors of queries among rows, with ties ranked as trec_eval ranks them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 

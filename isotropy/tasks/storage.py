@@ -1,7 +1,5 @@
 """Ways to store vectors: what each takes in bytes, and the vectors that are searched in place of the originals."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property

@@ -1,7 +1,5 @@
 """What vectors are judged by: queries with relevant documents, pairs with scores, labels, or exact search."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The variants that are compared: a post-processing, how many dimensions, and how they are stored."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple

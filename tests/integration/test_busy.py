@@ -22,7 +22,7 @@ def test_a_database_that_is_busy_is_told_as_such_with_the_time_to_come_back(clie
         raise error
 
     monkeypatch.setattr(datasets, "list_datasets", busy)
-    monkeypatch.setattr("app.training.pages.datasets.list_datasets", busy)
+    monkeypatch.setattr("app.training.datasets.list_datasets", busy)
     for path in ("/api/datasets", "/datasets"):
         answer = client.get(path, headers={"accept": "application/json" if "api" in path else "text/html"})
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")

@@ -135,6 +135,7 @@ def test_a_form_checks_first_and_judges_after(client, settings, corpus, queries,
     page = client.get(f"/tasks/{task_id}").text
     assert "MRR@10" in page
     assert client.get(f"/tasks/{task_id}/figures/bytes.csv").text.startswith("variant,role,bytes")
+    assert "Delete permanently" in client.get(f"/tasks/{task_id}/delete").text
     assert client.post(f"/tasks/{task_id}/delete").headers["location"] == f"/embeddings/{corpus}/tasks"
     assert client.get(f"/tasks/{task_id}").status_code == 404
 

@@ -1,7 +1,5 @@
 """The columns that files keep beside the vectors, as numbers or labels that a map can be colored by."""
 
-from __future__ import annotations
-
 from array import array
 from collections import Counter
 from itertools import compress

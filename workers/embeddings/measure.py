@@ -1,7 +1,5 @@
 """The measure job: a committed embedding in; measurements, zeta curves and data of figures out."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Sequence
 from functools import partial

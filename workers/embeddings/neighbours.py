@@ -1,7 +1,5 @@
 """Nearest neighbors of a sample, of one row by its name and of a new text, among all: the look-up job."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

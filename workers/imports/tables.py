@@ -33,15 +33,7 @@ from app.db.models import (
 from app.db.predictions import Predictions
 from app.db.study import Search
 from app.db.types import utcnow
-from app.results.archive.container import (
-    OPENINGS,
-    PREDICTIONS,
-    RUN_FIGURES,
-    RUNS,
-    SEALED_PREDICTIONS,
-    SEALED_SCORES,
-    STEPS,
-)
+from app.results.archive import container
 from app.results.archive.reading import Archive, Found
 from app.results.archive.records import AttemptRecord, DatasetRecord, RunRecord
 from app.results.archive.sealed_records import OpeningRecord
@@ -170,17 +162,17 @@ def opening_columns(opened: tuple[str, OpeningRecord], target: Target) -> dict[s
 ATTEMPTS = "attempts in runs.jsonl"
 TAGS = "tags in runs.jsonl"
 TABLES = (
-    Table(RUNS, Archive.runs, Run, run_columns, 50),
+    Table(container.RUNS, Archive.runs, Run, run_columns, 50),
     Table(ATTEMPTS, attempts_of, Attempt, attempt_columns, 500),
     Table(TAGS, tags_of, RunTag, tag_columns, 500),
-    Table(STEPS, Archive.steps, Step, columns_of_run, 5000),
-    Table(RUN_FIGURES, Archive.run_figures, RunFigure, columns_of_run, 50),
+    Table(container.STEPS, Archive.steps, Step, columns_of_run, 5000),
+    Table(container.RUN_FIGURES, Archive.run_figures, RunFigure, columns_of_run, 50),
     *(
         Table(member, partial(predictions_of, split), RunPredictions, partial(prediction_columns, split), 50)
-        for member, split in ((PREDICTIONS, Split.VALIDATION), (SEALED_PREDICTIONS, Split.TEST))
+        for member, split in ((container.PREDICTIONS, Split.VALIDATION), (container.SEALED_PREDICTIONS, Split.TEST))
     ),
-    Table(SEALED_SCORES, Archive.sealed_scores, SealedScore, columns_of_run, 50),
-    Table(OPENINGS, openings_of, Opening, opening_columns, 50),
+    Table(container.SEALED_SCORES, Archive.sealed_scores, SealedScore, columns_of_run, 50),
+    Table(container.OPENINGS, openings_of, Opening, opening_columns, 50),
 )
 """In the order in which they are written: what belongs to a run comes after it."""
 

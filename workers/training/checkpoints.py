@@ -79,6 +79,7 @@ class History:
         return len([step for step, _ in self.values if best is None or step > best[0]])
 
 
+@dataclass(eq=False)
 class SelectionCallback(TrainerCallback):
     """Evaluates the model on the selection rows, keeps its best weights and stops the run when they get no better.
 
@@ -87,13 +88,12 @@ class SelectionCallback(TrainerCallback):
     The training's random state is not touched.
     """
 
-    def __init__(self, folder: RunFolder, model: PreTrainedModel, rows: Rows, task: Task, progress: Progress) -> None:
-        self.folder = folder
-        self.model = model
-        self.rows = rows
-        self.task = task
-        self.progress = progress
-        self.history = History()
+    folder: RunFolder
+    model: PreTrainedModel
+    rows: Rows
+    task: Task
+    progress: Progress
+    history: History = field(default_factory=History, init=False)
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Evaluate if it is time; at the end of an epoch too, because a checkpoint saved there must know of it."""
@@ -167,6 +167,7 @@ PENALTIES_FILE = "penalties.safetensors"
 SAVINGS_APART = 9
 
 
+@dataclass(eq=False)
 class CheckpointCallback(TrainerCallback):
     """Saves a run every few seconds of wall time, at the end of a step; later where saving itself takes long.
 
@@ -176,24 +177,16 @@ class CheckpointCallback(TrainerCallback):
     before is saved.
     """
 
-    def __init__(
-        self,
-        folder: RunFolder,
-        seconds: float,
-        tally: Tally,
-        penalties: Penalties | None,
-        selection: SelectionCallback | None,
-        progress: Progress,
-    ) -> None:
-        self.folder = folder
-        self.seconds = seconds
-        self.tally = tally
-        self.penalties = penalties
-        self.selection = selection
-        self.progress = progress
-        self._saved_at = time.monotonic()
-        self._asked_at = self._saved_at
-        self._wait = seconds
+    folder: RunFolder
+    seconds: float
+    tally: Tally
+    penalties: Penalties | None
+    selection: SelectionCallback | None
+    progress: Progress
+
+    def __post_init__(self) -> None:
+        self._saved_at = self._asked_at = time.monotonic()
+        self._wait = self.seconds
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Ask for a checkpoint if it is time; not after the last step, from which the Trainer cannot go on.

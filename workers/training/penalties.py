@@ -1,7 +1,7 @@
 """What a run adds to its task's loss: penalties, the points that each sees, the shrinkage covariance."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pkgutil import resolve_name
 from typing import Any
 
@@ -173,6 +173,7 @@ def draw_rows(lengths: NDArray[np.int64], view: PointSelector, config: RunConfig
     return draw(lengths, int(lengths.sum()), seed, most=max(most, 1))
 
 
+@dataclass(eq=False)
 class ShrinkageCallback(TrainerCallback):
     """Gives the regularizer the covariance of many training points as the model sees them now.
 
@@ -184,23 +185,14 @@ class ShrinkageCallback(TrainerCallback):
     mean over its batches where several are accumulated, for the steps that follow.
     """
 
-    def __init__(
-        self,
-        regularizer: IStar,
-        view: PointSelector,
-        model: PreTrainedModel,
-        rows: Rows,
-        config: RunConfig,
-        progress: Progress,
-    ) -> None:
-        self.regularizer = regularizer
-        self.view = view
-        self.model = model
-        self.rows = rows
-        self.config = config
-        self.progress = progress
-        self._sum: Tensor | None = None
-        self._batches = 0
+    regularizer: IStar
+    view: PointSelector
+    model: PreTrainedModel
+    rows: Rows
+    config: RunConfig
+    progress: Progress
+    _sum: Tensor | None = field(default=None, init=False)
+    _batches: int = field(default=0, init=False)
 
     def on_step_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Estimate the covariance if it is due; else that of an earlier step or of the checkpoint stays."""

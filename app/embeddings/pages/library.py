@@ -9,15 +9,7 @@ from fastapi import APIRouter, Depends, File, Form, Query, Request, Response, Up
 from app.context import Context, offset_of, pages_of
 from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus
 from app.descriptions.service import Shelf, known_tags
-from app.embeddings.library import (
-    EMBEDDINGS,
-    MAX_QUERY_CHARACTERS,
-    Found,
-    Listed,
-    Search,
-    Sort,
-    find_embeddings,
-)
+from app.embeddings import library
 from app.embeddings.service import create_embedding, get_embedding, tasks_lost
 from app.embeddings.trash import (
     TRASHED,
@@ -52,13 +44,13 @@ COLUMNS = {"name": False, "isoscore_unbiased": True, "mean_cosine": True, "n": T
 class Listing(NamedTuple):
     """What the URL says, and what was found by it."""
 
-    search: Search
-    found: Found
+    search: library.Search
+    found: library.Found
     page: int
     pages: int
 
     @property
-    def rows(self) -> list[Listed]:
+    def rows(self) -> list[library.Listed]:
         """The rows of this page."""
         return self.found.rows
 
@@ -75,7 +67,7 @@ class Listing(NamedTuple):
 
     def url(self, page: int = 1, **changed: Any) -> str:
         """The same list with something else in its URL, which holds only what is not so by itself."""
-        wanted, plain = asdict(replace(self.search, **changed)), asdict(Search())
+        wanted, plain = asdict(replace(self.search, **changed)), asdict(library.Search())
         given = {name: value for name, value in wanted.items() if value != plain[name]}
         given |= {"page": page} if page > 1 else {}
         given |= {"layers": "true"} if "layers" in given else {}
@@ -99,15 +91,15 @@ class Listing(NamedTuple):
 
 
 def _search(
-    q: Annotated[str, Query(max_length=MAX_QUERY_CHARACTERS)] = "",
-    tag: Annotated[str, Query(max_length=MAX_QUERY_CHARACTERS)] = "",
+    q: Annotated[str, Query(max_length=library.MAX_QUERY_CHARACTERS)] = "",
+    tag: Annotated[str, Query(max_length=library.MAX_QUERY_CHARACTERS)] = "",
     origin: EmbeddingOrigin | Literal[""] = "",
     status: EmbeddingStatus | Literal[""] = "",
     shelf: Shelf = Shelf.ACTIVE,
     layers: bool = False,
-    sort: Sort = "-created",
-) -> Search:
-    return Search(
+    sort: library.Sort = "-created",
+) -> library.Search:
+    return library.Search(
         q=q.strip(),
         tag=tag.strip(),
         origin=origin or None,
@@ -118,7 +110,7 @@ def _search(
     )
 
 
-SearchDep = Annotated[Search, Depends(_search)]
+SearchDep = Annotated[library.Search, Depends(_search)]
 
 
 @router.get("")
@@ -149,13 +141,13 @@ def upload_embedding(
         embedding = create_embedding(context, vectors, chosen(annotations), name or None)
     except IsoscopeError as error:
         error.field = error.field or "file"
-        return _list_page(request, context, _find(context, Search(), 1), error, name=name)
+        return _list_page(request, context, _find(context, library.Search(), 1), error, name=name)
     return see(f"/embeddings/{embedding.id}")
 
 
-def _find(context: Context, search: Search, page: int) -> Listing:
+def _find(context: Context, search: library.Search, page: int) -> Listing:
     """A page of the list, the last one where the list is shorter."""
-    found = find_embeddings(context, search, offset=offset_of(page))
+    found = library.find_embeddings(context, search, offset=offset_of(page))
     pages = pages_of(found.total)
     return Listing(search, found, page, pages) if page <= pages else _find(context, search, pages)
 
@@ -172,9 +164,9 @@ def _list_page(
         "listing": listing,
         "origins": ORIGINS,
         "statuses": list(EmbeddingStatus),
-        "noun": EMBEDDINGS,
+        "noun": library.EMBEDDINGS,
         "known_tags": known_tags(context, Embedding),
-        "archived": find_embeddings(context, Search(shelf=Shelf.ARCHIVED), limit=0).total,
+        "archived": library.find_embeddings(context, library.Search(shelf=Shelf.ARCHIVED), limit=0).total,
         "moved": _moved(context, moved),
         "max_bytes": context.settings.max_upload_bytes,
         "suffixes": {"file": suffixes(Role.VECTORS), "annotations": suffixes(Role.ANNOTATIONS)},

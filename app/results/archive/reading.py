@@ -13,26 +13,8 @@ from app import VERSION
 from app.core.validation_messages import message_of
 from app.db.models import Run, Split
 from app.db.predictions import Predictions
-from app.results.archive.container import (
-    ADVICE,
-    EXPERIMENT,
-    FORMAT,
-    LATER_ROWS,
-    MANIFEST,
-    MAX_LINE_BYTES,
-    MAX_RUNS,
-    MAX_STEPS,
-    OPENINGS,
-    PREDICTIONS,
-    ROWS,
-    RUN_FIGURES,
-    RUNS,
-    SEALED_PREDICTIONS,
-    SEALED_SCORES,
-    STEPS,
-    Container,
-    open_container,
-)
+from app.results.archive import container
+from app.results.archive.container import ADVICE, FORMAT, MAX_LINE_BYTES, MAX_RUNS, MAX_STEPS, Container, open_container
 from app.results.archive.records import (
     ExperimentRecord,
     LoggedExperimentRecord,
@@ -85,34 +67,34 @@ class Archive:
         total += sum(len(run.timeline) + len(run.tags) for run in self.runs()) + len(list(self.openings()))
         members = self.manifest.members
         # Empty is as good as missing: what an earlier version exported is the same experiment.
-        told = [*ROWS, *(name for name in LATER_ROWS if name in members and members[name].bytes)]
+        told = [*container.ROWS, *(name for name in container.LATER_ROWS if name in members and members[name].bytes)]
         hashes = "".join(members[name].sha256 for name in told)
         return Found(self.manifest, experiment, hashlib.sha256(hashes.encode()).hexdigest(), total)
 
     def experiment(self) -> ExperimentRecord:
         """What the runs share."""
-        text = b"".join(self._blocks(EXPERIMENT))
-        return _launched_or_logged(ExperimentRecord, LoggedExperimentRecord, text, EXPERIMENT)
+        text = b"".join(self._blocks(container.EXPERIMENT))
+        return _launched_or_logged(ExperimentRecord, LoggedExperimentRecord, text, container.EXPERIMENT)
 
     def runs(self) -> Iterator[RunRecord]:
         """Yield the runs."""
-        for number, line in enumerate(self._lines(RUNS), start=1):
-            yield _launched_or_logged(RunRecord, LoggedRunRecord, line, f"{RUNS}, line {number}")
+        for number, line in enumerate(self._lines(container.RUNS), start=1):
+            yield _launched_or_logged(RunRecord, LoggedRunRecord, line, f"{container.RUNS}, line {number}")
 
     def steps(self) -> Iterator[StepRecord]:
         """Yield what they logged. There may be millions, so pydantic's own parser reads them, which is the faster."""
-        for number, line in enumerate(self._lines(STEPS), start=1):
-            with _told(f"{STEPS}, line {number}"):
+        for number, line in enumerate(self._lines(container.STEPS), start=1):
+            with _told(f"{container.STEPS}, line {number}"):
                 step = StepRecord.model_validate_json(line)
             yield step
 
     def run_figures(self) -> Iterator[RunFigureRecord]:
         """Yield what their figures show."""
-        yield from self._records(RUN_FIGURES, RunFigureRecord)
+        yield from self._records(container.RUN_FIGURES, RunFigureRecord)
 
     def predictions(self, task: TaskKind, split: Split = Split.VALIDATION) -> Iterator[tuple[str, Predictions]]:
         """Yield run and predictions, one run at a time; none where the export has none of the split."""
-        name = PREDICTIONS if split is Split.VALIDATION else SEALED_PREDICTIONS
+        name = container.PREDICTIONS if split is Split.VALIDATION else container.SEALED_PREDICTIONS
         for run, parts in groupby(self._records(name, PredictionsRecord), key=lambda record: record.run):
             try:
                 yield run, joined(parts, task, split)
@@ -121,11 +103,11 @@ class Archive:
 
     def sealed_scores(self) -> Iterator[SealedScoreRecord]:
         """Yield what runs scored on test rows, sealed."""
-        yield from self._records(SEALED_SCORES, SealedScoreRecord)
+        yield from self._records(container.SEALED_SCORES, SealedScoreRecord)
 
     def openings(self) -> Iterator[OpeningRecord]:
         """Yield the choices that were opened, the first first."""
-        yield from self._records(OPENINGS, OpeningRecord)
+        yield from self._records(container.OPENINGS, OpeningRecord)
 
     def _records(self, name: str, kind: type[R]) -> Iterator[R]:
         """Yield the records of a member; none where an export of an earlier version lacks it."""
@@ -135,23 +117,23 @@ class Archive:
             yield _record(kind, _parsed(line, place), place)
 
     def _read_manifest(self) -> Manifest:
-        if MANIFEST not in self._container.names:
+        if container.MANIFEST not in self._container.names:
             raise InvalidError(
-                f"Expected an exported experiment, got a zip archive without {MANIFEST}. "
+                f"Expected an exported experiment, got a zip archive without {container.MANIFEST}. "
                 "Choose a file that an experiment's Export wrote."
             )
-        found = _parsed(b"".join(self._container.blocks(MANIFEST)), MANIFEST)
+        found = _parsed(b"".join(self._container.blocks(container.MANIFEST)), container.MANIFEST)
         written_as = found.get("format") if isinstance(found, dict) else None
         if isinstance(written_as, int) and written_as != FORMAT:
             raise UnsupportedFormatError(
                 f"The file is of format {written_as}, and this Isoscope {VERSION} reads format {FORMAT}: "
                 f"{'update it' if written_as > FORMAT else 'export it again with a newer one'}."
             )
-        return _record(Manifest, found, MANIFEST)
+        return _record(Manifest, found, container.MANIFEST)
 
     def _check_members(self) -> None:
-        told, there = set(self.manifest.members), self._container.names - {MANIFEST}
-        if missing := [name for name in ROWS if name not in there] or sorted(told - there):
+        told, there = set(self.manifest.members), self._container.names - {container.MANIFEST}
+        if missing := [name for name in container.ROWS if name not in there] or sorted(told - there):
             raise InvalidError(f"The file lacks {missing[0][:80]!r}: it is not whole. {ADVICE}")
         if untold := sorted(there - told):
             raise InvalidError(f"{untold[0]!r} is not in the manifest: the file was altered. {ADVICE}")
@@ -162,14 +144,14 @@ class Archive:
         positions = set()
         for run in self.runs():
             if len(runs) == MAX_RUNS:
-                raise TooLargeError(f"{RUNS} has more than {MAX_RUNS:,} runs, the limit here.")
+                raise TooLargeError(f"{container.RUNS} has more than {MAX_RUNS:,} runs, the limit here.")
             if run.id in runs or run.position in positions:
-                raise InvalidError(f"{RUNS} has two runs of the same id or position. {ADVICE}")
+                raise InvalidError(f"{container.RUNS} has two runs of the same id or position. {ADVICE}")
             _check_grid(experiment, run)
             runs[run.id] = -1
             positions.add(run.position)
         if not runs:
-            raise InvalidError(f"{RUNS} is empty: there is no run to show. {ADVICE}")
+            raise InvalidError(f"{container.RUNS} is empty: there is no run to show. {ADVICE}")
         return runs
 
     def _check_steps(self, runs: dict[str, int]) -> int:
@@ -177,33 +159,33 @@ class Archive:
         n, depths = 0, dict[str, int]()
         for n, step in enumerate(self.steps(), start=1):
             if n > MAX_STEPS:
-                raise TooLargeError(f"{STEPS} has more than {MAX_STEPS:,} steps, the limit here.")
-            if step.step <= runs.get(_run_of(step.run, runs, STEPS), -1):
-                raise InvalidError(f"{STEPS} has the steps of a run out of order, or one twice. {ADVICE}")
+                raise TooLargeError(f"{container.STEPS} has more than {MAX_STEPS:,} steps, the limit here.")
+            if step.step <= runs.get(_run_of(step.run, runs, container.STEPS), -1):
+                raise InvalidError(f"{container.STEPS} has the steps of a run out of order, or one twice. {ADVICE}")
             runs[step.run] = step.step
             for values in (step.layers or {}).values():
                 if depths.setdefault(step.run, len(values)) != len(values):
-                    raise InvalidError(f"{STEPS} has measures of more layers of a run than others. {ADVICE}")
+                    raise InvalidError(f"{container.STEPS} has measures of more layers of a run than others. {ADVICE}")
         return n
 
     def _check_run_figures(self, runs: dict[str, int]) -> int:
         """Return how many there are."""
-        keys = ((_run_of(one.run, runs, RUN_FIGURES), one.slug) for one in self.run_figures())
-        return _count_distinct(keys, f"{RUN_FIGURES} has a figure of a run")
+        keys = ((_run_of(one.run, runs, container.RUN_FIGURES), one.slug) for one in self.run_figures())
+        return _count_distinct(keys, f"{container.RUN_FIGURES} has a figure of a run")
 
     def _check_predictions(self, experiment: ExperimentRecord, runs: dict[str, int]) -> int:
         """Return of how many runs there are predictions, on either split."""
         n = 0
         for split in Split:
             found = self.predictions(experiment.config.task, split)
-            of_runs = (_run_of(run, runs, PREDICTIONS) for run, _ in found)
+            of_runs = (_run_of(run, runs, container.PREDICTIONS) for run, _ in found)
             n += _count_distinct(of_runs, f"The file has the {split} predictions of a run")
         return n
 
     def _check_sealed(self, runs: dict[str, int]) -> int:
         """Return how many scores there are."""
-        of_runs = (_run_of(score.run, runs, SEALED_SCORES) for score in self.sealed_scores())
-        n = _count_distinct(of_runs, f"{SEALED_SCORES} has the score of a run")
+        of_runs = (_run_of(score.run, runs, container.SEALED_SCORES) for score in self.sealed_scores())
+        n = _count_distinct(of_runs, f"{container.SEALED_SCORES} has the score of a run")
         check_openings(self.openings(), {run.position for run in self.runs()}, ADVICE)
         return n
 
@@ -245,13 +227,14 @@ def _check_grid(experiment: ExperimentRecord, run: RunRecord) -> None:
     """Figures look up every value that a run reads among those of the grid."""
     if isinstance(experiment, LoggedExperimentRecord) != isinstance(run, LoggedRunRecord):
         raise InvalidError(
-            f"{EXPERIMENT} and a run in {RUNS} disagree whether it was logged by a script or launched. {ADVICE}"
+            f"{container.EXPERIMENT} and a run in {container.RUNS} disagree whether it was logged by a script or "
+            f"launched. {ADVICE}"
         )
     row = Run(config=run.config, regularizer=run.regularizer, lam=run.lam, zeta=run.zeta)
     of_run = setting_of(row, list(experiment.grid)).values
     for (field, values), value in zip(experiment.grid.items(), of_run, strict=True):
         if value is not None and value not in [cell(one) for one in values]:
-            raise InvalidError(f"A run in {RUNS} has a {field} that is not among those of the grid. {ADVICE}")
+            raise InvalidError(f"A run in {container.RUNS} has a {field} that is not among those of the grid. {ADVICE}")
 
 
 def _count_distinct(keys: Iterable[Hashable], twice: str) -> int:
@@ -266,7 +249,7 @@ def _count_distinct(keys: Iterable[Hashable], twice: str) -> int:
 
 def _run_of(run_id: str, runs: dict[str, int], name: str) -> str:
     if run_id not in runs:
-        raise InvalidError(f"{name} has a run that is not in {RUNS}. {ADVICE}")
+        raise InvalidError(f"{name} has a run that is not in {container.RUNS}. {ADVICE}")
     return run_id
 
 

@@ -5,29 +5,18 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
-from app.results.archive import container
-from app.results.archive.records import (
-    ExperimentRecord,
-    LoggedExperimentRecord,
-    LoggedRunRecord,
-    Manifest,
-    PredictionsRecord,
-    Record,
-    RunFigureRecord,
-    RunRecord,
-    StepRecord,
-)
+from app.results.archive import container, records
 from app.results.archive.sealed_records import OpeningRecord, SealedScoreRecord
 
-HOLDS: dict[str, tuple[type[Record], ...]] = {
-    container.MANIFEST: (Manifest,),
-    container.EXPERIMENT: (ExperimentRecord, LoggedExperimentRecord),
-    container.RUNS: (RunRecord, LoggedRunRecord),
-    container.STEPS: (StepRecord,),
-    container.RUN_FIGURES: (RunFigureRecord,),
-    container.PREDICTIONS: (PredictionsRecord,),
+HOLDS: dict[str, tuple[type[records.Record], ...]] = {
+    container.MANIFEST: (records.Manifest,),
+    container.EXPERIMENT: (records.ExperimentRecord, records.LoggedExperimentRecord),
+    container.RUNS: (records.RunRecord, records.LoggedRunRecord),
+    container.STEPS: (records.StepRecord,),
+    container.RUN_FIGURES: (records.RunFigureRecord,),
+    container.PREDICTIONS: (records.PredictionsRecord,),
     container.SEALED_SCORES: (SealedScoreRecord,),
-    container.SEALED_PREDICTIONS: (PredictionsRecord,),
+    container.SEALED_PREDICTIONS: (records.PredictionsRecord,),
     container.OPENINGS: (OpeningRecord,),
 }
 """What a file of an exported experiment holds: one record, or of ``.jsonl`` one a line."""
@@ -35,8 +24,8 @@ HOLDS: dict[str, tuple[type[Record], ...]] = {
 
 def schema() -> dict[str, Any]:
     """Return the schema of every file of an exported experiment, by the file's name."""
-    records = list(dict.fromkeys(record for kinds in HOLDS.values() for record in kinds))
-    refs, found = models_json_schema([(record, "validation") for record in records], ref_template="#/$defs/{model}")
+    every = list(dict.fromkeys(record for kinds in HOLDS.values() for record in kinds))
+    refs, found = models_json_schema([(record, "validation") for record in every], ref_template="#/$defs/{model}")
     files = {
         name: {"anyOf": [refs[record, "validation"] for record in kinds]} if len(kinds) > 1 else
         refs[kinds[0], "validation"]

@@ -10,40 +10,17 @@ from app.context import Context
 from app.db.learning import trivial_score
 from app.db.models import Experiment, Run, RunStatus
 from app.descriptions.service import known_tags, split_tags
+from app.results import run_page
 from app.results.api.runs import csv_of
 from app.results.labels import SCALES, WATCHED, is_of_texts, title_of, weights
 from app.results.run_data import count_predictions, get_model, get_predictions
-from app.results.run_page import (
-    RUN_FIGURES,
-    ByLayer,
-    MeasureQuery,
-    configuration,
-    details_of,
-    layer_table,
-    protocols_of,
-    read_run_figure,
-    run_figures,
-    whole_name,
-)
 from app.results.run_table import encoded
 from app.results.search.listing import RunQuery
+from app.training import queue_verbs
 from app.training.dry_runs import delete_dry_run
 from app.training.experiments import cancel_experiment, cancel_run, find_baseline, get_run
 from app.training.failure_advice import OUTCOMES, advice_of
 from app.training.queue_status import list_workers, worker_lost
-from app.training.queue_verbs import (
-    Place,
-    move_experiment,
-    move_run,
-    pause_all,
-    pause_experiment,
-    pause_run,
-    resume_all,
-    resume_experiment,
-    resume_run,
-    retry_experiment,
-    retry_run,
-)
 from app.training.run_actions import tag_run
 from app.training.sweep_form import LABELS
 from app.web.dependencies import ContextDep
@@ -58,11 +35,11 @@ TRAINING, LAYERS, RESULTS = Tab("training", "Training"), Tab("layers", "Layers")
 LOG, SETTINGS = Tab("log", "Log"), Tab("settings", "Settings")
 
 
-def _tabs(run: Run, by_layer: list[ByLayer], predicted: int | None) -> list[Tab]:
+def _tabs(run: Run, by_layer: list[run_page.ByLayer], predicted: int | None) -> list[Tab]:
     """The parts of a run's page that have something to show."""
     filled = {
         TRAINING: True,
-        LAYERS: bool(by_layer or protocols_of(run.results)),
+        LAYERS: bool(by_layer or run_page.protocols_of(run.results)),
         RESULTS: bool(run.results or predicted or run.model_sha256),
         LOG: bool(run.log or run.timeline),
         SETTINGS: True,
@@ -72,7 +49,7 @@ def _tabs(run: Run, by_layer: list[ByLayer], predicted: int | None) -> list[Tab]
 
 @router.get("")
 def show_run(
-    request: Request, context: ContextDep, run_id: str, tab: str = "", measure: MeasureQuery = WATCHED[0]
+    request: Request, context: ContextDep, run_id: str, tab: str = "", measure: run_page.MeasureQuery = WATCHED[0]
 ) -> Response:
     """A part of the run, of one that failed its log; the page updates itself until the run has ended."""
     return _run_page(request, context, run_id, tab, measure)
@@ -91,27 +68,27 @@ def _run_page(
     run = get_run(context, run_id)
     config = run.config
     measure = measure if measure in WATCHED else WATCHED[0]
-    predicted, by_layer = count_predictions(context, run_id), layer_table(run.results)
+    predicted, by_layer = count_predictions(context, run_id), run_page.layer_table(run.results)
     tabs = _tabs(run, by_layer, predicted)
     tab = chosen_tab(tabs, tab, LOG.slug if run.status is RunStatus.FAILED and LOG in tabs else "")
     shown = {
         "run": run,
-        "name": whole_name(run),
+        "name": run_page.whole_name(run),
         "scale": SCALES[config.metric],
         "scales": SCALES,
         "methods": {REGULARIZERS[name]: lam for name, lam in weights(config)},
         "tabs": tabs,
         "tab": tab,
-        "figures": run_figures(context, run, measure, tab),
+        "figures": run_page.run_figures(context, run, measure, tab),
         "measure": measure,
         "of_texts": is_of_texts(measure),
         "watched": {slug: title_of(slug) for slug in WATCHED},
         "by_layer": by_layer,
         "trivial": trivial_score(run),
         "predicted": predicted,
-        "details": details_of(run.results),
-        "protocols": protocols_of(run.results),
-        "configuration": configuration(run.config, find_baseline(context, run)),
+        "details": run_page.details_of(run.results),
+        "protocols": run_page.protocols_of(run.results),
+        "configuration": run_page.configuration(run.config, find_baseline(context, run)),
         "advice": advice_of(run),
         "labels": LABELS,
         "outcomes": OUTCOMES,
@@ -135,15 +112,15 @@ def download_predictions(context: ContextDep, run_id: str) -> StreamingResponse:
 
 @router.get("/figures/{slug}.html")
 def show_figure_page(
-    request: Request, context: ContextDep, run_id: str, slug: str, measure: MeasureQuery = WATCHED[0]
+    request: Request, context: ContextDep, run_id: str, slug: str, measure: run_page.MeasureQuery = WATCHED[0]
 ) -> Response:
     """A figure of the run on a page of its own, of which the run's page takes it when it is reached."""
     run = get_run(context, run_id)
     shown = {
-        "name": whole_name(run),
+        "name": run_page.whole_name(run),
         "here": f"/runs/{run_id}",
-        "figure": read_run_figure(context, run, slug, measure),
-        "query": RUN_FIGURES[slug].asked(measure),
+        "figure": run_page.read_run_figure(context, run, slug, measure),
+        "query": run_page.RUN_FIGURES[slug].asked(measure),
         "folded": True,
         "live": not run.status.final,
     }
@@ -152,9 +129,9 @@ def show_figure_page(
 
 @router.get("/figures/{slug}.{kind}")
 def show_figure(
-    context: ContextDep, run_id: str, slug: str, kind: FileKind, measure: MeasureQuery = WATCHED[0]
+    context: ContextDep, run_id: str, slug: str, kind: FileKind, measure: run_page.MeasureQuery = WATCHED[0]
 ) -> Response:
-    return figure_file([read_run_figure(context, get_run(context, run_id), slug, measure)], slug, kind)
+    return figure_file([run_page.read_run_figure(context, get_run(context, run_id), slug, measure)], slug, kind)
 
 
 buttons_router = APIRouter()
@@ -170,12 +147,17 @@ def change_tags(request: Request, context: ContextDep, run_id: str, tags: Annota
     return see(f"/runs/{run_id}")
 
 
-RUN_VERBS = {"cancel": cancel_run, "pause": pause_run, "resume": resume_run, "retry": retry_run}
+RUN_VERBS = {
+    "cancel": cancel_run,
+    "pause": queue_verbs.pause_run,
+    "resume": queue_verbs.resume_run,
+    "retry": queue_verbs.retry_run,
+}
 EXPERIMENT_VERBS = {
     "cancel": cancel_experiment,
-    "pause": pause_experiment,
-    "resume": resume_experiment,
-    "retry": retry_experiment,
+    "pause": queue_verbs.pause_experiment,
+    "resume": queue_verbs.resume_experiment,
+    "retry": queue_verbs.retry_experiment,
 }
 
 Page = Literal["", "queue", "experiment", "runs", "across"]
@@ -235,8 +217,8 @@ for verb, change_experiment in EXPERIMENT_VERBS.items():
 
 
 @buttons_router.post("/runs/{run_id}/move/{place}")
-def change_turn_of_run(context: ContextDep, run_id: str, place: Place, origin: OriginDep) -> Response:
-    return see(origin.address(move_run(context, run_id, place)))
+def change_turn_of_run(context: ContextDep, run_id: str, place: queue_verbs.Place, origin: OriginDep) -> Response:
+    return see(origin.address(queue_verbs.move_run(context, run_id, place)))
 
 
 @buttons_router.post("/experiments/{experiment_id}/move/{place}")
@@ -244,19 +226,19 @@ def change_turn_of_experiment(
     context: ContextDep, experiment_id: str, place: Literal["first", "last"], back: Back = ""
 ) -> Response:
     """Move what waits of an experiment before or behind all others."""
-    move_experiment(context, experiment_id, Place(place))
+    queue_verbs.move_experiment(context, experiment_id, queue_verbs.Place(place))
     return _to_page_of_experiment(experiment_id, back)
 
 
 @buttons_router.post("/queue/pause")
 def pause_everything(context: ContextDep) -> Response:
-    pause_all(context)
+    queue_verbs.pause_all(context)
     return see("/queue")
 
 
 @buttons_router.post("/queue/resume")
 def resume_everything(context: ContextDep) -> Response:
-    resume_all(context)
+    queue_verbs.resume_all(context)
     return see("/queue")
 
 

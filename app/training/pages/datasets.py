@@ -7,18 +7,9 @@ from fastapi import APIRouter, Depends, File, Form, Request, Response, UploadFil
 
 from app.context import Context
 from app.db.hub_tasks import TASKS, HubName
+from app.training import datasets
 from app.training.columns import propose_for
 from app.training.dataset_figures import baseline_of, dataset_figures, is_counted
-from app.training.datasets import (
-    count_dataset,
-    create_dataset,
-    create_hub_dataset,
-    delete_dataset,
-    experiments_using,
-    get_dataset,
-    list_datasets,
-    read_dataset,
-)
 from app.training.splits import read_division
 from app.web.dependencies import ContextDep
 from app.web.responses import FileKind, figure_file, render, see
@@ -82,7 +73,7 @@ def upload_dataset(
     try:
         if (first := chosen(train)) is None:
             raise InvalidError("Expected a train file: choose one.", "train")
-        dataset = create_dataset(
+        dataset = datasets.create_dataset(
             context,
             first,
             chosen(validation),
@@ -98,7 +89,7 @@ def upload_dataset(
 
 @router.post("/hub")
 def name_hub_dataset(context: ContextDep, hub_name: Annotated[HubName, Form()]) -> Response:
-    return see(f"/datasets/{create_hub_dataset(context, hub_name).id}")
+    return see(f"/datasets/{datasets.create_hub_dataset(context, hub_name).id}")
 
 
 @router.get("/{dataset_id}")
@@ -112,7 +103,7 @@ def choose_quoting(
     request: Request, context: ContextDep, dataset_id: str, quoting: Annotated[Quoting, Form()]
 ) -> Response:
     try:
-        read_dataset(context, dataset_id, quoting)
+        datasets.read_dataset(context, dataset_id, quoting)
     except (ConflictError, InvalidError) as error:
         return _page(request, context, dataset_id, error)
     return see(f"/datasets/{dataset_id}")
@@ -122,31 +113,31 @@ def choose_quoting(
 @parsing
 def count_rows(request: Request, context: ContextDep, dataset_id: str) -> Response:
     """Count classes and lengths of texts, where an earlier version did not."""
-    count_dataset(context, dataset_id)
+    datasets.count_dataset(context, dataset_id)
     return see(f"/datasets/{dataset_id}")
 
 
 @router.get("/{dataset_id}/figures/{slug}.{kind}")
 def show_figure(context: ContextDep, dataset_id: str, slug: str, kind: FileKind) -> Response:
-    return figure_file(dataset_figures(get_dataset(context, dataset_id)), slug, kind)
+    return figure_file(dataset_figures(datasets.get_dataset(context, dataset_id)), slug, kind)
 
 
 @router.get("/{dataset_id}/delete")
 def confirm_delete(request: Request, context: ContextDep, dataset_id: str) -> Response:
-    dataset = get_dataset(context, dataset_id)
+    dataset = datasets.get_dataset(context, dataset_id)
     loss, back = "Deletes its files and the description of its columns.", f"/datasets/{dataset_id}"
-    used_by = experiments_using(context, dataset_id)
+    used_by = datasets.experiments_using(context, dataset_id)
     return confirm_deletion(request, "data", dataset.name, loss, back, used_by=used_by)
 
 
 @router.post("/{dataset_id}/delete")
 def delete(context: ContextDep, dataset_id: str) -> Response:
-    delete_dataset(context, dataset_id)
+    datasets.delete_dataset(context, dataset_id)
     return see("/datasets")
 
 
 def _page(request: Request, context: Context, dataset_id: str, problem: IsoscopeError | None = None) -> Response:
-    dataset = get_dataset(context, dataset_id)
+    dataset = datasets.get_dataset(context, dataset_id)
     proposal = propose_for(dataset.hub_name, dataset.columns)
     shown = {
         "dataset": dataset,
@@ -172,7 +163,7 @@ def _list_page(
     quoting: str = "",
 ) -> Response:
     shown = {
-        "datasets": [(each, propose_for(each.hub_name, each.columns)) for each in list_datasets(context)],
+        "datasets": [(each, propose_for(each.hub_name, each.columns)) for each in datasets.list_datasets(context)],
         "hub_tasks": TASKS,
         "suffixes": [*suffixes(Role.ROWS), GZIP_SUFFIX],
         "max_bytes": context.settings.max_dataset_bytes,

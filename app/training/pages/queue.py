@@ -5,17 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from app.context import MAX_PAGE, PAGE_ROWS, offset_of, pages_of
-from app.training.queue_status import (
-    list_embeddings_at_work,
-    list_encodings_at_work,
-    list_experiments_at_work,
-    list_imports_at_work,
-    list_running,
-    list_waiting,
-    list_waiting_dry_runs,
-    list_workers,
-    worker_lost,
-)
+from app.training import queue_status
 from app.web.dependencies import ContextDep
 from app.web.responses import render
 
@@ -25,22 +15,22 @@ router = APIRouter()
 @router.get("/queue")
 def show_queue(request: Request, context: ContextDep, page: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 1) -> Response:
     """Workers and what they do, and all that waits, a page at a time, in the order in which it will be taken."""
-    workers, running = list_workers(context), list_running(context)
-    waiting = list_waiting(context, PAGE_ROWS, offset_of(page))
+    workers, running = queue_status.list_workers(context), queue_status.list_running(context)
+    waiting = queue_status.list_waiting(context, PAGE_ROWS, offset_of(page))
     # The runs that a worker is at, as their rows say, which know it sooner than its next beat.
     shown = {
         "workers": workers,
         "doing": {worker.slot: [run for run in running if run.worker == worker.slot] for worker in workers},
         "running": running,
-        "lost": {run.id for run in running if worker_lost(run, workers)},
+        "lost": {run.id for run in running if queue_status.worker_lost(run, workers)},
         "waiting": waiting,
         "page": page,
         "pages": pages_of(waiting.total),
         "first": offset_of(page) + 1,
-        "experiments": list_experiments_at_work(context),
-        "dry_runs": list_waiting_dry_runs(context),
-        "encodings": list_encodings_at_work(context),
-        "imports": list_imports_at_work(context),
-        "embeddings": list_embeddings_at_work(context),
+        "experiments": queue_status.list_experiments_at_work(context),
+        "dry_runs": queue_status.list_waiting_dry_runs(context),
+        "encodings": queue_status.list_encodings_at_work(context),
+        "imports": queue_status.list_imports_at_work(context),
+        "embeddings": queue_status.list_embeddings_at_work(context),
     }
     return render(request, "training/queue.html", shown)

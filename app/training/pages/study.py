@@ -14,19 +14,10 @@ from app.core.validation_messages import messages_of
 from app.db.config import TrainingOptions
 from app.db.options.option import options_of
 from app.db.study import Search
+from app.training import option_form
 from app.training.datasets import list_trainable
 from app.training.experiments import StudyRequest, create_study, plan_study
 from app.training.failure_advice import again
-from app.training.option_form import (
-    CHECKED,
-    Control,
-    address_that_shows,
-    controls_of,
-    in_folds,
-    labelled,
-    meaning,
-    text_of,
-)
 from app.training.pages.sweep import address_of as sweep_address
 from app.training.pages.sweep import starting_values
 from app.training.relaunch import ways_of_form
@@ -49,7 +40,7 @@ SEARCH_LABELS = LABELS | {name: option.label for name, option in OPTIONS.items()
 def new_study(request: Request, context: ContextDep) -> Response:
     """The form; how the runs are trained comes from the sweep form by the query string, or from an earlier search."""
     asked = request.query_params
-    if CHECKED in asked:
+    if option_form.CHECKED in asked:
         values = defaults(None, "") | read_values(asked)
         return study_page(request, context, values, _searched(asked), checked=True, status=200)
     before = again(context, None, asked.get("experiment"))
@@ -70,14 +61,14 @@ def launch_study(request: Request, context: ContextDep, form: FormDep) -> Respon
     except IsoscopeError as error:
         address = None
         if isinstance(error, InvalidError):
-            address = address_that_shows(router.prefix, [*pairs_of(values), *_pairs(searched)])
+            address = option_form.address_that_shows(router.prefix, [*pairs_of(values), *_pairs(searched)])
         return see(address) if address else study_page(request, context, defaults(None, "") | values, searched, error)
     return see(f"/experiments/{experiment.id}")
 
 
 def _parse(values: Values, searched: Mapping[str, str]) -> StudyRequest:
     sweep, wrong = _of_the_sweep(values)
-    given = {name: meaning(Search.model_fields[name], text) for name, text in searched.items()}
+    given = {name: option_form.meaning(Search.model_fields[name], text) for name, text in searched.items()}
     try:
         search = Search.model_validate(given | {"prune": searched.get("prune") == "true"})
     except ValidationError as error:
@@ -105,7 +96,7 @@ def _of_the_sweep(values: Values) -> tuple[SweepRequest | None, list[FieldError]
 
 def texts_of_search(search: Mapping[str, Any]) -> dict[str, str]:
     """What is searched, as JSON holds it, as the texts of the form."""
-    return {name: text_of(value) for name, value in search.items() if name in FIELDS}
+    return {name: option_form.text_of(value) for name, value in search.items() if name in FIELDS}
 
 
 def address_of(values: Values, searched: Mapping[str, str]) -> str:
@@ -123,10 +114,10 @@ def _searched(data: Mapping[str, Any]) -> dict[str, str]:
     return {name: str(text).strip() for name, text in given.items() if text is not None}
 
 
-def _controls(values: Values, searched: Mapping[str, str]) -> list[Control]:
+def _controls(values: Values, searched: Mapping[str, str]) -> list[option_form.Control]:
     """What is searched; and the seeds, which the sweep form has too."""
-    controls = [*controls_of(Search, searched, PREFIX).values()]
-    return [*controls, controls_of(StudyRequest, values)["seeds"]]
+    controls = [*option_form.controls_of(Search, searched, PREFIX).values()]
+    return [*controls, option_form.controls_of(StudyRequest, values)["seeds"]]
 
 
 def study_page(
@@ -145,14 +136,14 @@ def study_page(
     if checked:
         problem = _problem(context, values, searched)
     if problem:
-        problem = _at_its_fields(labelled(problem, SEARCH_LABELS))
+        problem = _at_its_fields(option_form.labelled(problem, SEARCH_LABELS))
     controls = _controls(values, searched)
     shown = {
         "values": values,
         "hidden": [(name, text) for name, text in pairs_of(values) if name != "seeds"],
         "back": sweep_address(values),
         "dataset": dataset,
-        "groups": in_folds(controls),
+        "groups": option_form.in_folds(controls),
         "labels": {control.name: control.option.label for control in controls},
         "yaml": yaml,
         "ways": ways_of_form(request, context, dataset, partial(_parse, values, searched)),

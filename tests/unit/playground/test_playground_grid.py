@@ -1,13 +1,26 @@
 import math
+from itertools import product
 
 import pytest
 
-from app.playground.clouds import FILE, MEASURES, Position, explain, nearest, numbers_at, positions, require
+from app.playground.clouds import (
+    FILE,
+    MEASURES,
+    SHAPES,
+    SHIFTS,
+    SIZES,
+    SPREADS,
+    Position,
+    explain,
+    nearest,
+    numbers_at,
+    require,
+)
 from isoscope.core.errors import InvalidError
 from isotropy.catalog import MEASURES as CATALOG
 from workers.playground import measured_at
 
-ALL = list(positions())
+ALL = [Position(*one) for one in product(SHAPES, SPREADS, SHIFTS, SIZES)]
 
 
 def test_every_position_has_a_finite_number_for_each_measure():
