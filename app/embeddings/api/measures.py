@@ -50,9 +50,7 @@ class MeasureOut(Row):
     symbol: str
     value: Annotated[
         str,
-        Field(
-            description="Which of its values the report shows, if it has several values or settings; else empty."
-        ),
+        Field(description="Which of its values the report shows, if it has several values or settings; else empty."),
     ]
     whole: Annotated[bool, Field(description="Whether that number is a count.")]
     range: str
