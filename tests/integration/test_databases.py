@@ -140,7 +140,7 @@ class TestPostgreSQL:
         with TestClient(create_app(away), base_url="http://localhost") as client:
             answer = client.get("/api/embeddings")
         assert answer.status_code == 503
-        assert answer.json()["detail"] == "The database does not answer. Try again in a moment."
+        assert answer.json()["detail"] == "The database does not respond. Try again in a moment."
         [logged] = [record for record in caplog.records if "the database does not answer" in record.getMessage()]
         assert logged.exc_info is not None
 
