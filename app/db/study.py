@@ -46,12 +46,8 @@ class Search(Options):
             more="It is added to the loss with the λ of each trial; the baseline has none.",
         ),
     ] = Regularizer.ISTAR
-    lam_low: Annotated[
-        Weight, Option("Minimum λ", "λ < 0 lowers isotropy.", SEARCHED, **vars(ABOUT_LAMBDA))
-    ] = -1.0
-    lam_high: Annotated[Weight, Option("Maximum λ", "λ > 0 raises isotropy.", SEARCHED, **vars(ABOUT_LAMBDA))] = (
-        1.0
-    )
+    lam_low: Annotated[Weight, Option("Minimum λ", "λ < 0 lowers isotropy.", SEARCHED, **vars(ABOUT_LAMBDA))] = -1.0
+    lam_high: Annotated[Weight, Option("Maximum λ", "λ > 0 raises isotropy.", SEARCHED, **vars(ABOUT_LAMBDA))] = 1.0
     least_size: Annotated[
         float | None,
         Field(gt=0, le=1e6),
