@@ -122,7 +122,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="ISOSCOPE_", frozen=True, hide_input_in_errors=True)
 
-    data_dir: Path = Field(Path("data"), description="Folder of everything Isoscope writes.")
+    data_dir: Path = Field(Path("data"), description="Folder for everything Isoscope writes.")
     database_url: str = Field(
         "",
         description="Metrics database, `postgresql://user:password@host/name`; "
@@ -146,13 +146,13 @@ class Settings(BaseSettings):
     )
     trusted_proxies: list[str] = Field(
         [],
-        description="Reverse proxies off loopback whose `X-Forwarded-Proto` counts, by address, as a JSON list.",
+        description="Addresses of reverse proxies off loopback whose `X-Forwarded-Proto` is trusted, as a JSON list.",
     )
     storage_url: str = Field(
         "", description="Where uploads are kept: `file:///folder` or `s3://bucket/prefix`; empty: in the data folder."
     )
     cache_bytes: int = Field(
-        10 * GIB, gt=0, description="Copies of files on S3 that each machine keeps, in bytes; the last used stay."
+        10 * GIB, gt=0, description="Cache of files on S3 per machine, in bytes; the most recently used stay."
     )
     reserve_bytes: int = Field(
         512 * MIB,
@@ -164,7 +164,7 @@ class Settings(BaseSettings):
     parse_memory_bytes: int = Field(
         4 * GIB, gt=0, description="Memory the process that parses an upload may use, in bytes."
     )
-    parse_seconds: int = Field(300, gt=0, description="Time the process that parses an upload may take.")
+    parse_seconds: int = Field(300, gt=0, description="Seconds the process that parses an upload may take.")
     parse_at_once: int | None = Field(
         None,
         ge=1,

@@ -65,9 +65,9 @@ class EncodingConfig(Options):
             "Which vector of a layer stands for a text. Each makes an embedding of every layer.",
             TEXTS,
             words={
-                Pooling.FIRST: "first token, [CLS] in BERT; in a causal model it knows no other",
-                Pooling.MEAN: "mean of all tokens, [CLS] and [SEP] too",
-                Pooling.LAST: "last token, which has seen all others in a causal model; in BERT it is [SEP]",
+                Pooling.FIRST: "first token: [CLS] in BERT; in a causal model it sees no other token",
+                Pooling.MEAN: "mean of all tokens, including [CLS] and [SEP]",
+                Pooling.LAST: "last token: sees all others in a causal model; [SEP] in BERT",
             },
             formula="first: h_1; mean: Σ h_i / n; last: h_n, h_i the vector of the i-th of n tokens",
             more="The geometry differs with it: a first token’s vector is a summary only where the model was trained "
@@ -108,7 +108,7 @@ class EncodingConfig(Options):
             "Longer texts are cut.",
             OTHERS,
             unit="token",
-            more="At most what the model can read; how many texts were cut is told afterward.",
+            more="At most what the model can read. The page shows how many texts were cut.",
         ),
     ] = 128
     batch_size: Annotated[

@@ -29,8 +29,8 @@ class Objective(StrEnum):
     BOTH = "performance_and_isotropy"
 
 
-SEARCHED = Group("What is searched")
-HOW_LONG = Group("How long")
+SEARCHED = Group("Search space")
+HOW_LONG = Group("Budget")
 
 
 class Search(Options):
@@ -40,22 +40,20 @@ class Search(Options):
         Regularizer,
         Option(
             "Regularizer",
-            "Whose λ is searched.",
+            "Regularizer to search λ for.",
             SEARCHED,
             words={slug: f"{penalty.name}: {penalty.term}" for slug, penalty in REGULARIZERS.items()},
             more="It is added to the loss with the λ of each trial; the baseline has none.",
         ),
     ] = Regularizer.ISTAR
-    lam_low: Annotated[
-        Weight, Option("Minimum λ", "Below 0 isotropy is taken away.", SEARCHED, **vars(ABOUT_LAMBDA))
-    ] = -1.0
-    lam_high: Annotated[Weight, Option("Maximum λ", "Above 0 isotropy is added.", SEARCHED, **vars(ABOUT_LAMBDA))] = 1.0
+    lam_low: Annotated[Weight, Option("Minimum λ", "λ < 0 lowers isotropy.", SEARCHED, **vars(ABOUT_LAMBDA))] = -1.0
+    lam_high: Annotated[Weight, Option("Maximum λ", "λ > 0 raises isotropy.", SEARCHED, **vars(ABOUT_LAMBDA))] = 1.0
     least_size: Annotated[
         float | None,
         Field(gt=0, le=1e6),
         Option(
             "Minimum size of λ",
-            "Search the logarithm of λ’s size from this one on, on both sides of 0. Empty: search λ itself.",
+            "Search |λ| on a log scale from this value on, on both sides of 0. Empty: search λ itself.",
             SEARCHED,
             none_means="λ itself is searched",
             formula="place = sign(λ) log(|λ| / minimum), |λ| ≥ minimum",
@@ -63,7 +61,7 @@ class Search(Options):
         ),
     ] = None
     zeta_low: Annotated[
-        Zeta, Option("Minimum ζ", "From 0 to 1; only I-STAR has one.", SEARCHED, **vars(ABOUT_ZETA))
+        Zeta, Option("Minimum ζ", "From 0 to 1. Applies to I-STAR only.", SEARCHED, **vars(ABOUT_ZETA))
     ] = 0.2
     zeta_high: Annotated[
         Zeta,
@@ -79,7 +77,7 @@ class Search(Options):
                 Objective.PERFORMANCE: "performance",
                 Objective.BOTH: "performance and IsoScore★: the front of both",
             },
-            more="Of both, no single best is chosen: a trial is on the front if none beats it in performance and in "
+            more="With both, there is no single best. A trial is on the front if none beats it in performance and "
             "IsoScore★.",
             measures=("isoscore_star",),
         ),
@@ -89,9 +87,9 @@ class Search(Options):
         Field(ge=1, le=200),
         Option(
             "Trials",
-            "Pairs of λ and ζ that are tried, each trained with every seed.",
+            "Pairs of λ and ζ to try, each with every seed.",
             HOW_LONG,
-            more="A few at random come first; then those are preferred that are like the best so far.",
+            more="The first few are random. Later trials resemble the best so far.",
             source=f"{TPE} {OPTUNA}",
         ),
     ] = 20
@@ -100,18 +98,18 @@ class Search(Options):
         Field(ge=1, le=32),
         Option(
             "Trials at once",
-            "Trials that wait or run at the same time: one for each worker.",
+            "Trials to run at the same time. Use one per worker.",
             HOW_LONG,
-            more="The more at once, the less each can learn from the others.",
+            more="With more at once, each learns less from the others.",
         ),
     ] = 1
     seed: Annotated[
         Seed,
         Option(
             "Search seed",
-            "Of the search itself: with one worker the same trials again.",
+            "Seed of the search. One worker repeats the same trials.",
             HOW_LONG,
-            more="With several workers trials end in another order, and so the next ones differ.",
+            more="With several workers, trials end in another order, so later ones differ.",
         ),
     ] = 0
     prune: Annotated[
@@ -120,13 +118,13 @@ class Search(Options):
             "Prune runs",
             "Stop a run whose metric on the selection rows is below the median of others at its step.",
             HOW_LONG,
-            more="It needs evaluations while training: the best checkpoint or a patience, in the sweep form.",
+            more="Needs evaluations during training: set best checkpoint or patience in the sweep form.",
             source=OPTUNA,
         ),
     ] = False
-    paused: bool = Field(False, description="No further trial is asked for until it is resumed.")
-    over: bool = Field(False, description="No further trial is asked for.")
-    why: str | None = Field(None, max_length=200, description="Why it is over before all trials were asked for.")
+    paused: bool = Field(False, description="No further trial starts until it is resumed.")
+    over: bool = Field(False, description="No further trial starts.")
+    why: str | None = Field(None, max_length=200, description="Why it ended before all trials had started.")
 
     @model_validator(mode="before")
     @classmethod

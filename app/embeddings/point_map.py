@@ -1,6 +1,6 @@
 """The map of an embedding's rows: its header, its files, and the groups of rows that share a color."""
 
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from pydantic import BaseModel
 from sqlalchemy import select
@@ -132,17 +132,20 @@ class MapDocument(BaseModel):
     """Color of rows without a number."""
 
 
-def find_map(context: Context, embedding: Embedding) -> PointMap | None:
-    """The map of an embedding; None where an earlier version measured it, and where there is nothing to draw."""
+def find_map(context: Context, embedding: Embedding, data: dict[str, Any] | None) -> PointMap | None:
+    """The map of an embedding by what is stored of it; None where there is nothing to draw."""
     try:
-        return get_map(context, embedding.id)
+        return _map_of(context, embedding.id, data) if data is not None else None
     except NotFoundError:
         return None
 
 
 def get_map(context: Context, embedding_id: str) -> PointMap:
     """The map of an embedding."""
-    data = get_stored_figure(context, embedding_id, MAP)
+    return _map_of(context, embedding_id, get_stored_figure(context, embedding_id, MAP))
+
+
+def _map_of(context: Context, embedding_id: str, data: dict[str, Any]) -> PointMap:
     if data.get("reason"):
         raise NotFoundError(f"There is no map: {data['reason']}")
     header = MapHeader.model_validate(data)

@@ -31,9 +31,7 @@ LARGE = frozenset(one.slug for one in FIGURES if one.large)
 HEAVY = frozenset(one.slug for one in FIGURES if one.heavy)
 MEASURED = ("overview", "measures")
 """The tabs that show measures with reference values."""
-MAPPED = ("overview", "map")
-"""The tabs that show the map of the rows."""
-READ_AT_ONCE = {"map": SAMPLE_SIZE, "neighbors": "neighbours"}
+READ_AT_ONCE = {"overview": (MAP,), "map": (MAP, SAMPLE_SIZE), "neighbors": ("neighbours",)}
 """What a tab reads of ``FigureData``. The projection is a megabyte: its own page has it, and fills its place."""
 TABS = (
     Tab("overview", "Overview"),
@@ -66,14 +64,14 @@ class ReportQuery(NamedTuple):
 
 def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, whole: bool = False) -> dict[str, Any]:
     """What the template of the report shows; the projection only with ``whole``, else whether there is one."""
-    read = {one.slug for one in FIGURES} | {"neighbours"} if whole else {READ_AT_ONCE.get(query.tab, "")}
+    read = {one.slug for one in FIGURES} | {"neighbours"} if whole else set(READ_AT_ONCE.get(query.tab, ()))
     stored = get_figures_stored(context, embedding.id, read | ({BLAMED} if query.finding else set()))
     data = {slug: one for slug, one in stored.items() if one is not None}
     marked = find_marked(embedding, data.pop(BLAMED, {}), query.finding)
+    found_map = find_map(context, embedding, data.pop(MAP, None))
     figures = figures_of([Subject.from_embedding(embedding, data)])
     later = [] if whole else sorted(stored.keys() & HEAVY)
     tab_of = tabs_of_figures()
-    found_map = find_map(context, embedding) if MAP in stored and query.tab in MAPPED and not whole else None
     shown = [one for one in figures if one.slug not in later and (whole or tab_of[one.slug] == query.tab)]
     anchors = {f"figure-{one.slug}" for one in figures if not one.empty}
     anchors |= {anchor for anchor, slug in (("map", MAP), ("sample-size", SAMPLE_SIZE)) if slug in stored}

@@ -32,20 +32,22 @@ def add_migrate(command: ArgumentParser) -> None:
 def add_doctor(command: ArgumentParser) -> None:
     """Add ``isoscope doctor``."""
     command.add_argument("--json", action="store_true", help="print one JSON document")
-    command.add_argument("--worker", action="store_true", help="look only whether this machine's worker is alive")
+    command.add_argument("--worker", action="store_true", help="only check that this machine's worker is alive")
     command.set_defaults(run=_doctor)
 
 
 def add_backup(command: ArgumentParser) -> None:
     """Add ``isoscope backup``."""
-    command.add_argument("folder", type=Path, metavar="FOLDER", help="each backup is a new subfolder of it")
+    command.add_argument("folder", type=Path, metavar="FOLDER", help="folder for backups; each is a new subfolder")
     command.set_defaults(run=_backup)
 
 
 def add_restore(command: ArgumentParser) -> None:
     """Add ``isoscope restore``."""
-    command.add_argument("folder", type=Path, metavar="FOLDER", help="a backup, or a folder whose newest one is taken")
-    command.add_argument("--replace", action="store_true", help="where there are data already, put them aside")
+    command.add_argument(
+        "folder", type=Path, metavar="FOLDER", help="a backup, or a folder of backups to take the newest from"
+    )
+    command.add_argument("--replace", action="store_true", help="move existing data aside first")
     command.set_defaults(run=_restore)
 
 

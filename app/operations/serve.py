@@ -77,7 +77,7 @@ def serve(settings: Settings) -> int:
         signal.signal(number, lambda *_: stop.set())
     if not free(settings):
         say(
-            f"Something else listens at {settings.host}:{settings.port} already, perhaps another Isoscope. "
+            f"Something else already listens at {settings.host}:{settings.port}, perhaps another Isoscope. "
             "Stop it, or choose another port: ISOSCOPE_PORT=8001"
         )
         return 1
@@ -102,7 +102,7 @@ def keep_alive(settings: Settings, stop: Event) -> None:
         if not announced and answers(settings):
             announced = True
             say(f"Isoscope is at http://{settings.host}:{settings.port}  (Ctrl-C stops it; data in {settings.root})")
-    say("stopping; interrupted runs go on at the next start")
+    say("stopping; interrupted runs resume at the next start")
     for child in children:
         child.stop()
     for child in children:

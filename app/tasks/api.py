@@ -69,7 +69,7 @@ class MemberOut(Row):
     pooling: Pooling | None
     status: TaskStatus
     error: str | None
-    as_it_is: Annotated[JudgedVariant | None, Field(description="Null until it is judged, as the next two.")]
+    as_it_is: Annotated[JudgedVariant | None, Field(description="Null until it is judged, like the next two.")]
     chosen: JudgedVariant | None
     report: Annotated[int | None, Field(description="Number of units that the scores are on.")]
 
@@ -156,12 +156,10 @@ def create_task(
     similarity: Annotated[Similarity, Form()] = Similarity.COSINE,
     metric: Annotated[str | None, Form(description=f"One of {', '.join(METRICS)}; else the kind's usual one.")] = None,
     labels: Annotated[Column | None, Form(description="The column of labels.")] = None,
-    groups: Annotated[
-        Column | None, Form(description="The column of queries, pairs or rows that depend on each other.")
-    ] = None,
+    groups: Annotated[Column | None, Form(description="Column that groups dependent queries, pairs or rows.")] = None,
     ids: Annotated[Column | None, Form(description="The column of ids, if not id or _id.")] = None,
-    query_ids: Annotated[Column | None, Form(description="The same of the queries.")] = None,
-    seed: Annotated[Seed, Form(description="Of the split and of what methods draw.")] = 0,
+    query_ids: Annotated[Column | None, Form(description="The column of ids of the queries.")] = None,
+    seed: Annotated[Seed, Form(description="Seed of the split and of random methods.")] = 0,
     tolerance: Annotated[
         FiniteFloat, Form(ge=0, le=1, description="How much lower the smallest variant may score.")
     ] = 0.01,

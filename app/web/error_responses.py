@@ -181,7 +181,7 @@ def install(app: FastAPI, settings: Settings) -> None:
     async def failed(request: Request, error: Exception) -> Response:
         request_id = uuid4().hex[:12]
         logger.error("request %s failed", request_id, exc_info=error)
-        message = f"Isoscope failed at this request. The server's log has the cause under {request_id}."
+        message = f"Isoscope failed on this request. Find the cause in the server log under {request_id}."
         return problem_response(request, 500, Problem(detail=message), request_id)
 
 
@@ -189,7 +189,7 @@ def _install_databases_and_disks(app: FastAPI, settings: Settings) -> None:
     @app.exception_handler(IntegrityError)
     async def overtaken(request: Request, error: IntegrityError) -> Response:
         logger.warning("a request was overtaken: %s", error.orig)
-        detail = "Something this refers to was changed or deleted at the same moment. Load the page again."
+        detail = "Something on this page was just changed or deleted. Reload the page."
         return problem_response(request, 409, Problem(detail=detail))
 
     @app.exception_handler(OSError)
@@ -214,7 +214,7 @@ def _install_databases_and_disks(app: FastAPI, settings: Settings) -> None:
         if not isinstance(error, OperationalError):
             raise error
         logger.error("the database does not answer: %s", error.orig, exc_info=error)
-        return _later(request, "The database does not answer. Try again in a moment.")
+        return _later(request, "The database does not respond. Try again in a moment.")
 
 
 def _told(request: Request, error: IsoscopeError) -> Response:

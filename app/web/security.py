@@ -104,7 +104,7 @@ class Gate:
     async def slowed(self, request: Request, refused: Response) -> Response:
         """Answer a wrong token after a while; where too many wait for that already, refuse at once."""
         if self._slowed >= MOST_SLOWED:
-            response = _problem(request, 429, "Too many wrong access tokens at this moment. Try again in a second.")
+            response = _problem(request, 429, "Too many wrong access tokens. Try again in a second.")
             response.headers["Retry-After"] = "1"
             return response
         self._slowed += 1
@@ -117,7 +117,7 @@ class Gate:
     def _refuse(self, request: Request) -> Response | None:
         # PostgreSQL keeps no NUL in a text, so it must not get as far as a query.
         if "\0" in request.scope["path"] or b"%00" in request.scope["query_string"]:
-            return _problem(request, 422, "This address has a NUL character in it (%00); no name or id here has one.")
+            return _problem(request, 422, "This address contains a NUL character (%00), which no name or id has.")
         host = request.headers.get("host", "")
         if not self._known_host(host):
             return _problem(
@@ -125,7 +125,7 @@ class Gate:
                 "printed at start, or add the name to ISOSCOPE_ALLOWED_HOSTS.",
             )  # fmt: skip
         if request.method not in SAFE_METHODS and not _same_origin(request, host):
-            return _problem(request, 403, "This change was asked for by a page of another site, and is refused.")
+            return _problem(request, 403, "This change came from a page of another site and was refused.")
         if self._token is not None and not self._signed_in(request):
             path = request.scope["path"]
             if path.startswith("/api/"):

@@ -32,13 +32,13 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "serve": Command("start the dashboard and a worker on this machine"),
-    "migrate": Command("create or upgrade both databases, and exit"),
+    "migrate": Command("create or upgrade both databases and exit"),
     "doctor": Command("check the installation; exit 1 on a problem"),
     "backup": Command("copy databases, files and checkpoints into a folder, while it runs"),
-    "restore": Command("put a backup in place, verified first"),
-    "upload": Command("upload embeddings to a dashboard, which measures them", "embeddings", "upload"),
+    "restore": Command("verify a backup and restore it"),
+    "upload": Command("upload embeddings to a dashboard and measure them there", "embeddings", "upload"),
     "upload-dataset": Command("upload train, validation and test rows to a dashboard", "training", "upload_dataset"),
-    "encode": Command("put texts through a model and measure every layer", "embeddings", "encode"),
+    "encode": Command("encode texts with a model and measure every layer", "embeddings", "encode"),
     "sweep": Command("launch a sweep from a YAML file", "training", "sweep"),
     "runs": Command("search the runs of all experiments", "runs", "runs"),
     "predictions": Command("write the predictions of a run", "runs", "predictions"),
@@ -47,7 +47,7 @@ COMMANDS = {
     "import": Command("import an experiment from a zip file", "runs", "import_experiment"),
     "score": Command("measure the vectors of files, without a server", "score", "score", asks=False),
     "decide": Command("choose post-processing, dimensions and storage by your task", "decide", "decide", asks=False),
-    "check": Command("say what is wrong with the vectors of files, without a server", "score", "check", asks=False),
+    "check": Command("find what is wrong with the vectors of files, without a server", "score", "check", asks=False),
 }
 
 
@@ -90,8 +90,8 @@ def _complete(parser: ArgumentParser, name: str, command: Command) -> None:
     parser.description = function.__doc__
     getattr(module, f"{command.function}_arguments")(parser)
     if command.asks:
-        parser.add_argument("--url", metavar="URL", help="of the dashboard, if not in ISOSCOPE_URL")
-        parser.add_argument("--json", action="store_true", help="print what the server answered, as one JSON document")
+        parser.add_argument("--url", metavar="URL", help="address of the dashboard (default: ISOSCOPE_URL)")
+        parser.add_argument("--json", action="store_true", help="print the response as one JSON document")
     parser.set_defaults(run=_asking(function) if command.asks else function)
 
 

@@ -16,37 +16,39 @@ REQUIRED = {"torch": "torch", "faiss": "faiss-cpu", "pytrec_eval": "pytrec-eval-
 def decide_arguments(command: ArgumentParser) -> None:
     """Add the arguments of ``isoscope decide``."""
     command.add_argument("corpus", nargs="+", type=Path, metavar="CORPUS", help="vectors, in the order of their rows")
-    truth = command.add_argument_group("ground truth", "one of these; without any, only compression is judged")
+    truth = command.add_argument_group("ground truth", "choose one; without any, only compression is judged")
     truth.add_argument("--queries", type=Path, metavar="FILE", help="vectors of queries")
     truth.add_argument(
         "--qrels",
         type=Path,
         metavar="FILE",
-        help="query ids, document ids and relevance, as of BEIR; or a BEIR folder or zip",
+        help="query ids, document ids and relevance as in BEIR, or a BEIR folder or zip file",
     )
-    truth.add_argument("--split", metavar="NAME", help="of a BEIR folder or zip, if not test")
-    truth.add_argument("--pairs", type=Path, metavar="FILE", help="pairs of ids with a score")
-    truth.add_argument("--labels", metavar="COL", help="the column or array that labels the rows")
-    truth.add_argument("--annotations", type=Path, metavar="FILE", help="a file of ids, labels or groups of the corpus")
+    truth.add_argument("--split", metavar="NAME", help="split of the BEIR data set (default: test)")
+    truth.add_argument("--pairs", type=Path, metavar="FILE", help="scored pairs of row ids")
+    truth.add_argument("--labels", metavar="COL", help="column or array of labels")
+    truth.add_argument(
+        "--annotations", type=Path, metavar="FILE", help="file of ids, labels or groups for the rows of the corpus"
+    )
     command.add_argument(
         "--vectors",
         type=parse_names,
         action="append",
         metavar="NAME",
-        help="the array, or columns with commas; repeat it to judge several, such as layers, by the same task",
+        help="array, or columns separated by commas; repeat to judge several embeddings, such as layers",
     )
-    command.add_argument("--ids", metavar="COL", help="the column of ids, if not id or _id")
-    command.add_argument(
-        "--groups", metavar="COL", help="the column of queries, pairs or rows that depend on each other"
-    )
+    command.add_argument("--ids", metavar="COL", help="column of ids (default: id or _id)")
+    command.add_argument("--groups", metavar="COL", help="column that groups dependent queries, pairs or rows")
     command.add_argument(
         "--similarity", choices=[one.value for one in Similarity], default="cosine", help="how vectors are compared"
     )
-    command.add_argument("--metric", choices=METRICS, help="what judges, if not the usual metric of the task")
-    command.add_argument("--seed", type=parse_seed, default=0, help="of the split and of what methods draw")
-    command.add_argument("--tolerance", type=_tolerance, default=0.01, help="how much lower the smallest may score")
+    command.add_argument("--metric", choices=METRICS, help="metric to judge by (default: the usual one for the task)")
+    command.add_argument("--seed", type=parse_seed, default=0, help="seed of the split and of random methods")
+    command.add_argument(
+        "--tolerance", type=_tolerance, default=0.01, help="how much lower the smallest variant may score"
+    )
     command.add_argument("--list", action="store_true", help="print the variants and stop")
-    command.add_argument("--full", action="store_true", help="all methods with all dimensions and storages")
+    command.add_argument("--full", action="store_true", help="try all methods with all dimensions and storage formats")
     command.add_argument("--json", action="store_true", help="print one JSON document")
     command.add_argument("--save-map", type=Path, metavar="FILE", help="write the chosen map as safetensors")
     command.add_argument(

@@ -19,11 +19,15 @@ ALL = "all"
 
 def upload_arguments(command: ArgumentParser) -> None:
     """Add the arguments of ``isoscope upload``."""
-    command.add_argument("files", nargs="+", type=Path, metavar="FILE", help="vectors; several are one matrix")
-    command.add_argument("--annotations", type=Path, metavar="FILE", help="a file of names and labels of the rows")
-    command.add_argument("--name", help="if not the file's")
-    command.add_argument("--draft", action="store_true", help="upload without measuring; choose columns on its page")
-    command.add_argument("--wait", action="store_true", help="until it is measured, and print the measures")
+    command.add_argument(
+        "files", nargs="+", type=Path, metavar="FILE", help="vectors; several files are read as one matrix"
+    )
+    command.add_argument("--annotations", type=Path, metavar="FILE", help="file of names and labels for the rows")
+    command.add_argument("--name", help="name on the dashboard (default: the file's)")
+    command.add_argument(
+        "--draft", action="store_true", help="upload without measuring, to choose columns on the page first"
+    )
+    command.add_argument("--wait", action="store_true", help="wait until it is measured and print the measures")
 
 
 def upload(isoscope: Isoscope, given: Namespace) -> int:
@@ -58,27 +62,37 @@ def encode_arguments(command: ArgumentParser) -> None:
         nargs="?",
         type=Path,
         metavar="FILE",
-        help="texts: a line each in .txt, or a table; or a BEIR data set, its folder or zip file",
+        help="texts: .txt with one per line, or a table; or the folder or zip file of a BEIR data set",
     )
-    source.add_argument("--dataset", metavar="NAME", help="or those of a data set, by its name or id")
-    source.add_argument("--encoding", metavar="ID", help="or those of a draft on the dashboard")
-    command.add_argument("--split", choices=("train", "validation"), default="validation", help="of the data set")
-    command.add_argument("--name", help="if not the file's")
-    command.add_argument("--model", required=True, help="one of the dashboard's, or a name of the Hub")
-    command.add_argument("--texts", dest="text_columns", action="append", metavar="COL", help="twice for pairs")
-    command.add_argument("--labels", dest="label_column", metavar="COL")
-    command.add_argument("--pooling", dest="poolings", action="append", choices=("first", "mean", "last"))
-    command.add_argument("--layers", type=_numbers, metavar="NUMBERS", help="with commas, from 0; all if left out")
-    command.add_argument("--max-rows", type=_number_or_all, metavar="N", help="or all")
-    command.add_argument("--max-length", type=int, metavar="TOKENS")
-    command.add_argument("--batch-size", type=int, metavar="TEXTS")
-    command.add_argument("--seed", type=int, help="of the rows that are drawn")
+    source.add_argument("--dataset", metavar="NAME", help="encode the texts of a data set, by its name or id")
+    source.add_argument("--encoding", metavar="ID", help="encode the texts of a draft on the dashboard")
+    command.add_argument("--split", choices=("train", "validation"), default="validation", help="split of the data set")
+    command.add_argument("--name", help="name on the dashboard (default: the file's)")
+    command.add_argument("--model", required=True, help="model of the dashboard, or a name on the Hub")
+    command.add_argument(
+        "--texts", dest="text_columns", action="append", metavar="COL", help="column of texts; give two for pairs"
+    )
+    command.add_argument("--labels", dest="label_column", metavar="COL", help="column of labels")
+    command.add_argument(
+        "--pooling",
+        dest="poolings",
+        action="append",
+        choices=("first", "mean", "last"),
+        help="how to pool tokens; repeatable",
+    )
+    command.add_argument(
+        "--layers", type=_numbers, metavar="NUMBERS", help="layers from 0, separated by commas (default: all)"
+    )
+    command.add_argument("--max-rows", type=_number_or_all, metavar="N", help="at most this many rows, or all")
+    command.add_argument("--max-length", type=int, metavar="TOKENS", help="truncate longer texts")
+    command.add_argument("--batch-size", type=int, metavar="TEXTS", help="texts per batch")
+    command.add_argument("--seed", type=int, help="seed for drawing rows")
     command.add_argument("--plan", action="store_true", help="print the plan without launching")
-    command.add_argument("--wait", action="store_true", help="until it is done, and print a line for each layer")
+    command.add_argument("--wait", action="store_true", help="wait until it is done and print one line per layer")
 
 
 def encode(isoscope: Isoscope, given: Namespace) -> int:
-    """Put texts through a model on a dashboard: every layer becomes an embedding that is measured."""
+    """Encode texts with a model on a dashboard: every layer becomes a measured embedding."""
     texts = _texts(isoscope, given)
     settings: dict[str, Any] = {**likely_settings(texts), "model": given.model}
     settings |= {"text_columns": given.text_columns} if given.text_columns else {}

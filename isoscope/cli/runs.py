@@ -15,11 +15,15 @@ HEADS = ("Run", "Experiment", "Status", "Regularizer", "λ", "ζ", "Seed", "Perf
 
 def runs_arguments(command: ArgumentParser) -> None:
     """Add the arguments of ``isoscope runs``."""
-    command.add_argument("query", nargs="?", default="", metavar="QUERY", help="such as 'task:cola lam<0'; else all")
-    command.add_argument("--sort", default="", metavar="FIELD", help="instead of the newest experiment first")
-    command.add_argument("--descending", action="store_true", help="the greatest first")
+    command.add_argument(
+        "query", nargs="?", default="", metavar="QUERY", help="search such as 'task:cola lam<0' (default: all runs)"
+    )
+    command.add_argument(
+        "--sort", default="", metavar="FIELD", help="sort by this field (default: newest experiment first)"
+    )
+    command.add_argument("--descending", action="store_true", help="sort in descending order")
     command.add_argument("--limit", type=int, default=50, help="maximum number of runs (default: 50)")
-    command.add_argument("--all", action="store_true", help="all of them")
+    command.add_argument("--all", action="store_true", help="print all runs")
 
 
 def runs(isoscope: Isoscope, given: Namespace) -> int:
@@ -53,11 +57,13 @@ def _cells(run: Row) -> tuple[str, ...]:
 
 def predictions_arguments(command: ArgumentParser) -> None:
     """Add the arguments of ``isoscope predictions``."""
-    command.add_argument("run_id", metavar="RUN", help="its id, which is in its address")
+    command.add_argument("run_id", metavar="RUN", help="id of the run, as in its address")
     command.add_argument(
-        "--split", choices=("validation", "test"), default="validation", help="test: once its scores are opened"
+        "--split", choices=("validation", "test"), default="validation", help="test only after its scores are opened"
     )
-    command.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: predictions-RUN.csv")
+    command.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="file to write (default: predictions-RUN.csv)"
+    )
 
 
 def predictions(isoscope: Isoscope, given: Namespace) -> int:
@@ -70,8 +76,8 @@ def predictions(isoscope: Isoscope, given: Namespace) -> int:
 
 def export_arguments(command: ArgumentParser) -> None:
     """Add the arguments of ``isoscope export``."""
-    command.add_argument("experiment", metavar="EXPERIMENT", help="its name, or its id, which is in its address")
-    command.add_argument("-o", "--output", type=Path, metavar="FILE", help="if not its id with .zip")
+    command.add_argument("experiment", metavar="EXPERIMENT", help="name or id of the experiment")
+    command.add_argument("-o", "--output", type=Path, metavar="FILE", help="file to write (default: ID.zip)")
 
 
 def export(isoscope: Isoscope, given: Namespace) -> int:
@@ -83,10 +89,8 @@ def export(isoscope: Isoscope, given: Namespace) -> int:
 
 def import_experiment_arguments(command: ArgumentParser) -> None:
     """Add the arguments of ``isoscope import``."""
-    command.add_argument("file", type=Path, metavar="FILE", help="as isoscope export wrote it")
-    command.add_argument(
-        "--no-wait", action="store_true", help="print where the import is, and do not wait for its end"
-    )
+    command.add_argument("file", type=Path, metavar="FILE", help="zip file written by isoscope export")
+    command.add_argument("--no-wait", action="store_true", help="print the address of the import without waiting")
 
 
 def import_experiment(isoscope: Isoscope, given: Namespace) -> int:

@@ -12,12 +12,12 @@ from isotropy.catalog import MEASURES, Similarity
 def score_arguments(command: ArgumentParser) -> None:
     """Add the arguments of ``isoscope score``."""
     add_file_arguments(command)
-    command.add_argument("--measures", type=_measures, metavar="SLUGS", help="only these, with commas")
+    command.add_argument("--measures", type=_measures, metavar="SLUGS", help="measure only these, separated by commas")
     command.add_argument(
         "--similarity",
         choices=[one.value for one in Similarity],
         default=Similarity.EUCLIDEAN.value,
-        help="by which neighbors are near, for hubness and intrinsic dimension",
+        help="how neighbors are compared, for hubness and intrinsic dimension",
     )
 
 
@@ -35,14 +35,17 @@ def score(given: Namespace) -> int:
 def check_arguments(command: ArgumentParser) -> None:
     """Add the arguments of ``isoscope check``."""
     add_file_arguments(command)
-    command.add_argument("--baseline", type=Path, metavar="FILE", help="an earlier embedding, to look for drift")
+    command.add_argument("--baseline", type=Path, metavar="FILE", help="earlier embedding to check for drift")
     command.add_argument(
         "--same-rows",
         action="store_true",
-        help="row i of the baseline is row i of the file; else rows are told by name",
+        help="match rows by position (default: by name)",
     )
     command.add_argument(
-        "--fail-on", choices=("note", "warning", "error"), default="error", help="exit 1 on such a finding or worse"
+        "--fail-on",
+        choices=("note", "warning", "error"),
+        default="error",
+        help="exit 1 on a finding of this severity or worse",
     )
 
 
@@ -64,15 +67,15 @@ def add_file_arguments(command: ArgumentParser) -> None:
     """Add the arguments that say which vectors of which files are meant."""
     command.add_argument("files", nargs="+", type=Path, metavar="FILE", help="vectors, in the order of their rows")
     command.add_argument(
-        "--vectors", type=parse_names, metavar="NAME", help="the array, or columns with commas, if not the likeliest"
+        "--vectors", type=parse_names, metavar="NAME", help="array, or columns separated by commas (default: detected)"
     )
-    command.add_argument("--labels", metavar="COL", help="the column or array that labels the rows")
-    command.add_argument("--groups", metavar="COL", help="the column of groups of rows that depend on each other")
+    command.add_argument("--labels", metavar="COL", help="column or array of labels")
+    command.add_argument("--groups", metavar="COL", help="column that groups dependent rows")
     command.add_argument(
-        "--annotations", type=Path, metavar="FILE", help="a file of labels or groups, a row for each vector"
+        "--annotations", type=Path, metavar="FILE", help="file of labels or groups, one row per vector"
     )
-    command.add_argument("--transpose", action="store_true", help="take the columns as samples")
-    command.add_argument("--seed", type=parse_seed, default=0, help="of the sample that pairs are taken from")
+    command.add_argument("--transpose", action="store_true", help="treat columns as samples")
+    command.add_argument("--seed", type=parse_seed, default=0, help="seed for sampling pairs")
     command.add_argument("--json", action="store_true", help="print one JSON document")
 
 

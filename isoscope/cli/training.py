@@ -24,20 +24,22 @@ def upload_dataset_arguments(command: ArgumentParser) -> None:
     command.add_argument("validation", type=Path, nargs="?", metavar="VALIDATION", help="validation rows")
     command.add_argument("--test", type=Path, metavar="FILE", help="test rows with labels; scores on them are sealed")
     command.add_argument(
-        "--test-fraction", type=float, metavar="F", help="draw this fraction of train rows for testing"
+        "--test-fraction", type=float, metavar="F", help="hold out this fraction of the train rows for testing"
     )
-    command.add_argument("--seed", type=int, default=0, help="of the draw (default: 0)")
-    command.add_argument("--split-column", metavar="COL", help="the column that names the split of each row")
+    command.add_argument("--seed", type=int, default=0, help="seed of the test fraction (default: 0)")
+    command.add_argument("--split-column", metavar="COL", help="column that names the split of each row")
     for split in SPLITS:
         command.add_argument(
-            f"--{split}-values", metavar="VALUES", help=f"its values of {split} rows, with commas (default: {split})"
+            f"--{split}-values",
+            metavar="VALUES",
+            help=f"values of {split} rows, with commas (default: {split})",
         )
     command.add_argument(
         "--quoting",
         choices=tuple(MEANINGS),
         help="how quotes of .tsv files are read (default: they enclose cells where every one does)",
     )
-    command.add_argument("--name", help="if not the train file's")
+    command.add_argument("--name", help="name on the dashboard (default: the train file's)")
 
 
 def upload_dataset(isoscope: Isoscope, given: Namespace) -> int:
@@ -66,11 +68,11 @@ def upload_dataset(isoscope: Isoscope, given: Namespace) -> int:
 
 def sweep_arguments(command: ArgumentParser) -> None:
     """Add the arguments of ``isoscope sweep``."""
-    command.add_argument("file", metavar="FILE", help="YAML; - for the standard input")
-    command.add_argument("--dataset", metavar="NAME", help="by its name or id, instead of the file's dataset_id")
-    command.add_argument("--name", help="instead of the file's")
-    command.add_argument("--dry-run", action="store_true", help="try eight rows and print time and memory only")
-    command.add_argument("--wait", action="store_true", help="until all runs have ended; exit 1 if one did not finish")
+    command.add_argument("file", metavar="FILE", help="YAML file, or - for standard input")
+    command.add_argument("--dataset", metavar="NAME", help="data set by name or id, instead of dataset_id in the file")
+    command.add_argument("--name", help="name of the experiment, instead of the one in the file")
+    command.add_argument("--dry-run", action="store_true", help="try eight rows and print the time and memory needed")
+    command.add_argument("--wait", action="store_true", help="wait until all runs end; exit 1 if one did not finish")
 
 
 def sweep(isoscope: Isoscope, given: Namespace) -> int:
@@ -122,10 +124,10 @@ def _tell_progress(experiment: Row) -> None:
 
 def open_test_arguments(command: ArgumentParser) -> None:
     """Add the arguments of ``isoscope open-test``."""
-    command.add_argument("experiment", metavar="EXPERIMENT", help="its name, or its id, which is in its address")
+    command.add_argument("experiment", metavar="EXPERIMENT", help="name or id of the experiment")
     command.add_argument("--choose", metavar="CHOICE", help="a setting, such as 'lambda = -1', or the id of a run")
-    command.add_argument("--note", default="", help="why, in your words")
-    command.add_argument("--by", default="", metavar="NAME", help="who chooses, if not the local user")
+    command.add_argument("--note", default="", help="note on why you chose it")
+    command.add_argument("--by", default="", metavar="NAME", help="who chooses (default: the local user)")
 
 
 def open_test(isoscope: Isoscope, given: Namespace) -> int:

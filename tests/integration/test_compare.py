@@ -78,8 +78,8 @@ def test_what_cannot_be_told_apart_says_so(client, context, pair):
 def test_where_nothing_has_an_interval_nothing_is_said_to_be_equal(client, context):
     ids = [add_embedding(context, name, {"isoscore": value}) for name, value in (("one", 0.5), ("other", 0.7))]
     page = client.get(f"/compare?{query(ids, show='differing')}").text
-    assert "No difference has an interval: nothing here tells" in page
-    assert "cannot be told apart" not in page
+    assert "No difference has an interval, so these measures cannot show" in page
+    assert "show no difference between" not in page
 
 
 def test_the_projection_is_left_to_its_own_page_and_files_read_what_they_show(client, context, pair):
@@ -133,7 +133,7 @@ def test_figures_are_of_the_measured(client, work):
 
 
 def test_nothing_or_one_chosen_says_what_to_do(client, pair):
-    assert "Tick two or more in the library" in client.get("/compare").text
+    assert "Select two or more embeddings in the library" in client.get("/compare").text
     one = client.get(f"/compare?id={pair[0]}&id=").text
     assert "One is chosen." in one
     assert f'<option value="{pair[1]}">&lt;second&gt; (400 × 8)</option>' in one

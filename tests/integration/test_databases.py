@@ -57,7 +57,7 @@ def test_an_id_with_nul_in_a_form_is_refused(client, pair):
     assert client.post(f"/embeddings/{pair[0]}/curves", data={"source_id": NUL}).status_code == 422
     sweep = {"dataset_id": NUL, "model": "m", "text_columns": "a", "label_column": "b"}
     answer = client.post("/experiments", data=sweep, follow_redirects=True)
-    assert (answer.status_code, "has a NUL character in it" in answer.text) == (422, True)
+    assert (answer.status_code, "contains a NUL character" in answer.text) == (422, True)
 
 
 def test_names_are_kept_without_what_no_database_can_keep(client):
@@ -130,7 +130,7 @@ def test_what_is_deleted_while_it_is_referred_to_is_a_conflict(context, client, 
     monkeypatch.setattr("app.embeddings.api.embeddings.service.commit_embedding", delete_first)
     answer = client.post(f"/api/embeddings/{pair[0]}/commit")
     assert answer.status_code == 409
-    assert "changed or deleted at the same moment" in answer.json()["detail"]
+    assert "was just changed or deleted" in answer.json()["detail"]
     assert "a request was overtaken: " in caplog.text
 
 
@@ -140,7 +140,7 @@ class TestPostgreSQL:
         with TestClient(create_app(away), base_url="http://localhost") as client:
             answer = client.get("/api/embeddings")
         assert answer.status_code == 503
-        assert answer.json()["detail"] == "The database does not answer. Try again in a moment."
+        assert answer.json()["detail"] == "The database does not respond. Try again in a moment."
         [logged] = [record for record in caplog.records if "the database does not answer" in record.getMessage()]
         assert logged.exc_info is not None
 

@@ -55,7 +55,7 @@ def test_a_data_set_of_an_earlier_version_is_counted_when_asked(client, context)
         none = {"train_counts": None, "validation_counts": None, "lengths": None}
         row.columns = [column.model_copy(update=none) for column in row.columns]
     page = client.get(here).text
-    assert "counted neither classes nor text lengths" in page
+    assert "did not count classes or text lengths" in page
     assert "trivial predictor" not in page
     assert client.post(f"{here}/counts").headers["location"] == here
     assert client.get(f"/api{here}").json()["columns"] == found["columns"]

@@ -26,7 +26,7 @@ def test_outlier_rows_are_in_the_json_and_head_the_report(client, work):
     page = client.get(f"/embeddings/{embedding_id}").text
     assert "2 rows hold 99% of the variance: rows 3, 17. Without them " in page
     assert client.get(f"/api/embeddings/{embedding_id}/findings").json() == [finding]
-    (shown,) = re.findall(r'id="finding-outlier_rows">(.*?)</div>', page, re.DOTALL)
+    (shown,) = re.findall(r'id="finding-outlier_rows">(.*?)</details>', page, re.DOTALL)
     assert "Warning: 2 rows hold 99% of the variance." in shown
     assert finding["advice"] in shown
     assert "2 rows: 3, 17." in shown.replace("\u00a0", " ")
@@ -51,7 +51,7 @@ def test_a_healthy_embedding_has_no_findings(client, work):
 
 
 def figure_of(page, slug):
-    card = page.partition(f'id="finding-{slug}"')[2].partition('class="notice')[0]
+    card = page.partition(f'id="finding-{slug}"')[2].partition('class="finding')[0]
     return re.findall(r'<a href="[^"]*\?tab=(\w+)&amp;finding=(\w+)#([\w-]+)">(See [^<]*)</a>', card)
 
 

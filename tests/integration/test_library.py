@@ -261,7 +261,7 @@ class TestDescription:
     def test_the_form_keeps_what_it_says(self, client, context):
         page = f"/embeddings/{add_embedding(context, 'old', tags=['former'])}"
         add_embedding(context, "other", tags=["Known"])
-        assert '<option value="Known">' in client.get(page).text
+        assert '<option value="Known">' in client.get(f"{page}/description").text
         form = {"name": "New", "tags": "BERT, <b>, bert", "notes": "one <b>\ntwo"}
         assert client.post(f"{page}/description", data=form).headers["location"] == page
         shown = client.get(page).text

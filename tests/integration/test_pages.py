@@ -94,7 +94,7 @@ def test_all_measures_stand_by_group_with_error_sample_and_list(client, context,
     of_rows = '<small>n = 200 <span class="of-rows">of 400 rows</span></small>'
     error = '<span class="soft error-bar">± 0.012</span>'
     assert f"0.500 {error}<small>95%: 0.492 to 0.508</small>{of_rows}" in shown
-    cards = " ".join(whole.partition('<dl class="readings">')[2].partition("</dl>")[0].split())
+    cards = " ".join(whole.partition('<dl class="readings two">')[2].partition("</dl>")[0].split())
     assert f'<dd class="value">0.500 {error}</dd>' in cards
     assert 'n = 200 <span class="of-rows">of 400 rows</span></small>' in cards
     assert '<span class="soft">undefined</span><small>All points are equal.</small>' in shown

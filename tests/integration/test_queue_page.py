@@ -91,7 +91,7 @@ def test_a_run_whose_worker_is_unknown_is_shown_all_the_same(client, add):
 def test_what_waits_is_listed_in_its_turn_a_page_at_a_time(client, add):
     _, ids = add(*[QUEUED] * 52, QUEUED | {"priority": 20})
     first = client.get("/queue").text
-    assert "53 runs waiting. A lower priority number runs first" in first
+    assert "53 runs waiting. Lower priority numbers run first" in first
     listed = re.findall(r'<tr id="run-(\w+)">', first)
     assert listed == [ids[52], *ids[:49]]
     assert re.findall(r'<tr id="run-(\w+)">', client.get("/queue?page=2").text) == ids[49:52]

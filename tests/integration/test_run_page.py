@@ -154,7 +154,7 @@ def test_why_two_protocols_can_give_a_layer_one_score_is_told_beside_them(client
     run_id, _ = add(status=RunStatus.FINISHED, performance=0.9, results=RESULTS | reference)
     page = every_tab(client, f"/runs/{run_id}").text
     assert "shrinks the covariance of last tokens toward that of all tokens in the layer. If last tokens" in page
-    assert "nothing but the latter is left, and both rows agree." in page
+    assert "only the token covariance is left, and both rows agree." in page
     unfinished, _ = add()
     assert "both rows agree" not in every_tab(client, f"/runs/{unfinished}").text
 
@@ -232,7 +232,7 @@ def test_a_run_without_a_baseline_is_compared_with_nothing(client, add):
 def test_what_a_run_does_not_depend_on_is_no_part_of_its_configuration(client, context, add):
     run_id, experiment_id = add()
     page = every_tab(client, f"/runs/{run_id}").text
-    assert "Marked: values" not in page
+    assert "Highlighted values" not in page
     assert {"Shrinkage points", "ζ", "Shrinkage refresh"} < set(re.findall("<dt>(.*?)</dt>", page))
     unread = {"Shrinkage momentum", "Refresh every N steps", "Stride", "Selection rows", "Evaluate every N steps"}
     assert unread & set(re.findall("<dt>(.*?)</dt>", page)) == set()
@@ -245,7 +245,7 @@ def test_what_a_run_does_not_depend_on_is_no_part_of_its_configuration(client, c
     facts = set(re.findall("<dt>(.*?)</dt>", every_tab(client, other).text))
     assert {"Selection rows", "Evaluate every N steps", "Patience"} < facts
     assert facts & {"ζ", "Shrinkage points", "Shrinkage refresh", "Layers", "Entropy bars"} == set()
-    assert "Marked: values" in every_tab(client, f"/runs/{run_id}").text
+    assert "Highlighted values" in every_tab(client, f"/runs/{run_id}").text
 
 
 def test_the_hashes_of_a_model_are_told_by_the_names_of_their_files(client, add):

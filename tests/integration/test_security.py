@@ -145,7 +145,7 @@ def test_a_failure_tells_its_number_and_nothing_else(context):
     assert answer.status_code == 500
     assert "secret" not in answer.text
     assert "default-src 'none'" in answer.headers["content-security-policy"]
-    assert "The server's log has the cause under" in answer.json()["detail"]
+    assert "Find the cause in the server log under" in answer.json()["detail"]
 
 
 def test_what_no_route_takes_is_told_in_a_sentence(client):

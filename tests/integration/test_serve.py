@@ -16,7 +16,7 @@ def test_a_port_that_is_taken_is_said_before_anything_is_started(tmp_path):
         other.listen()
         ended = serve(tmp_path, ISOSCOPE_PORT=str(other.getsockname()[1]))
     assert ended.returncode == 1
-    assert "Something else listens at 127.0.0.1" in ended.stdout
+    assert "Something else already listens at 127.0.0.1" in ended.stdout
     assert not (tmp_path / "data").exists()
 
 

@@ -194,7 +194,7 @@ def test_a_preset_fills_the_form_in_and_says_what_it_is_and_what_differs(client,
     assert 'value="0.2, 0.4, 0.6, 0.8"' in page
     assert "29 runs" in page
     assert "Algorithm 1, the poster and the code" in page
-    assert "No worker here has a GPU, so float32 is filled in" in page
+    assert "No worker here has a GPU, so we filled in float32" in page
     assert '<option value="fp32" selected>' in page
     changed = client.get("/experiments/new", params=sweep(dataset, preset="istar-2-tuning", lambdas="1")).text
     assert 'id="lambdas" name="lambdas" aria-describedby="lambdas-help" value="1"' in changed

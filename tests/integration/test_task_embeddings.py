@@ -97,7 +97,7 @@ def test_the_map_of_a_corpus_makes_its_queries_alike(client, context, settings, 
     exec(client.get(f"/api/tasks/{task}").json()["maps"]["chosen"], names)
     vectors = np.load(io.BytesIO(client.get(f"/api/embeddings/{made['id']}/vectors.npy").content))
     assert_same_images(vectors, names["apply"](asked))
-    assert "Fitted on" not in client.get(f"/embeddings/{made['id']}").text
+    assert "was fitted on" not in client.get(f"/embeddings/{made['id']}").text
     kept = client.post(f"/tasks/{task}/embedding", data={"which": "chosen", "of": "queries"})
     work()
     corpus_made = client.post(f"/api/tasks/{task}/embedding").json()["id"]

@@ -214,7 +214,7 @@ def test_on_the_pages_it_is_moved_undone_restored_and_purged(client, context, th
     notice = client.get(moved).text.partition('role="status"')[2].partition("</form>")[0]
     assert "first is in the" in notice
     assert f'action="{page}/restore"' in notice
-    assert "It is listed nowhere else" in client.get(page).text
+    assert "until you restore it" in client.get(page).text
     assert client.post(f"{page}/restore").headers["location"] == page
     assert ">Undo<" not in client.get(moved).text
     assert ">Undo<" not in client.get("/embeddings?moved=none").text

@@ -5,6 +5,7 @@ import pytest
 from app.db.types import utcnow
 from isoscope.core.formatting import (
     ago,
+    as_sure,
     count,
     duration,
     limit,
@@ -134,3 +135,12 @@ def test_a_limit_is_told_in_the_units_in_which_it_was_set(value, text):
 )
 def test_a_share_is_rounded_neither_to_nothing_nor_to_all(share, text):
     assert percent(share) == f"{text}%"
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "text"),
+    [(0.0908, 0.03, "0.091"), (0.625, 0.0031, "0.625"), (188.2, 0.91, "188"), (-0.5, 0.21, "−0.50"), (2.0, 12, "2"),
+     (0.5, None, "0.500"), (0.5, 0, "0.500"), (1e-9, 1e-10, "1.00 × 10⁻⁹")],
+)  # fmt: skip
+def test_a_number_has_no_more_digits_than_its_error_allows(value, error, text):
+    assert as_sure(value, error) == text

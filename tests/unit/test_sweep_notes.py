@@ -61,7 +61,7 @@ def test_rows_that_are_not_there_are_told_and_others_are_not():
         values | {"regularizer": "none", "lam": 0, "train_rows": 500, "validation_rows": 100}
     )
     assert notes_of_rows(Dataset(n_train=300, n_validation=100), [run]) == [
-        "500 train rows are asked for and there are 300: all are taken."
+        "500 train rows are asked for but there are only 300: all are used."
     ]
     assert notes_of_rows(Dataset(n_train=None, n_validation=None), [run]) == []
 

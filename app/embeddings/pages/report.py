@@ -10,7 +10,6 @@ from app.core.names import file_name
 from app.db.models import Embedding, EmbeddingStatus
 from app.db.types import RowId
 from app.descriptions import pages as descriptions
-from app.descriptions.service import known_tags
 from app.embeddings.api.embeddings import safetensors_of
 from app.embeddings.comparison import rows_left_out
 from app.embeddings.files import get_file, get_npy, get_safetensors, is_npy
@@ -128,7 +127,6 @@ def _embedding_page(
         "embedding": embedding,
         "choice": _choice(refused, embedding),
         "similarity_choices": CHOICES,
-        "known_tags": known_tags(context),
         "layer": get_place(context, embedding),
         "is_npy": is_npy(embedding),
         "rows_left_out": rows_left_out(embedding),

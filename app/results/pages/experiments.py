@@ -223,7 +223,6 @@ def show_experiment(
         "ended": experiment.ended,
         "workers": workers,
         "left": seconds_left(experiment.runs, sum(worker.alive for worker in workers)),
-        "known_tags": known_tags(context),
     }
     return render(request, "results/experiment.html", shown)
 

@@ -79,7 +79,7 @@ def test_one_that_has_to_wait_says_for_what(client, context, form, sweep):
         told = {"since": utcnow().isoformat(), "memory_bytes": None, "peak_bytes": None}
         worker = session.query(Worker).one()
         worker.jobs = [{"id": f"encode-{'1' * 32}", **told}]
-    assert "All workers are busy. The queue shows" in client.get(waiting).text
+    assert "All workers are busy. See the queue for" in client.get(waiting).text
     with context.sessions.begin() as session:
         session.query(Worker).one().jobs = [{"id": f"dry_run-{session.query(DryRun).one().id}", **told}]
     assert "Every worker" not in client.get(waiting).text

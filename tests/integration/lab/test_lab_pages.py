@@ -117,7 +117,7 @@ def test_figures_and_the_map_are_files_of_the_position(client, source, trial):
     assert restore("soft_zca", state).matrix.shape == (8, 8)
     missing = client.get(f"{lab}/map.safetensors?method=soft_zca&eps=0.7")
     assert missing.status_code == 404
-    assert "Soft ZCA whitening, eps 0.7 has no result here yet" in missing.text
+    assert "Soft ZCA whitening, eps 0.7 has no result yet" in missing.text
 
 
 def test_rows_left_out_are_not_among_those_that_rows_are_drawn_of(client, context, source):

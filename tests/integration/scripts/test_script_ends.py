@@ -186,8 +186,8 @@ def test_a_name_alone_is_no_data_set_to_train_on(client, begin, context):
     sweep = {"model": "all-MiniLM-L6-v2", "dataset_id": dataset_id, "text_columns": ["a"], "label_column": "b"}
     answer = client.post("/api/experiments", json=sweep)
     assert (answer.status_code, answer.json()["field"]) == (422, "dataset_id")
-    assert answer.json()["detail"].startswith("reviews is a name alone")
-    assert "a name alone" in client.get(f"/datasets/{dataset_id}").text
+    assert answer.json()["detail"].startswith("reviews has a name but no rows here")
+    assert "name only" in client.get(f"/datasets/{dataset_id}").text
     assert "name only, rows are elsewhere" in client.get("/datasets").text
     assert "reviews" not in client.get("/experiments/new").text
 
