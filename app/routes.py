@@ -2,8 +2,10 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Request, Response
 
+from app.context import Context
+from app.db.models import Experiment
 from app.descriptions import api as descriptions_api
 from app.descriptions import pages as descriptions_pages
 from app.embeddings.api import comparison as embeddings_api_comparison
@@ -11,13 +13,13 @@ from app.embeddings.api import embeddings as embeddings_api_embeddings
 from app.embeddings.api import measures as embeddings_api_measures
 from app.embeddings.api import selections as embeddings_api_selections
 from app.embeddings.api import trash as embeddings_api_trash
-from app.embeddings.comparison import get_compared
+from app.embeddings.choice import ChoiceDep, chosen_figures
 from app.embeddings.library import EMBEDDINGS, Search, find_embeddings
 from app.embeddings.pages import comparison as embeddings_pages_comparison
 from app.embeddings.pages import library as embeddings_pages_library
 from app.embeddings.pages import point_map as embeddings_pages_point_map
 from app.embeddings.pages import report as embeddings_pages_report
-from app.embeddings.report import compared_figures, report_figures
+from app.embeddings.report import report_figures
 from app.embeddings.service import get_embedding
 from app.embeddings.zeta_curves import ShrinkageDep
 from app.encodings import api as encodings_api
@@ -38,7 +40,12 @@ from app.results.api import across as results_api_across
 from app.results.api import experiments as results_api_experiments
 from app.results.api import openings as results_api_openings
 from app.results.api import runs as results_api_runs
+from app.results.conclusion.conclusion import read_conclusion
+from app.results.conclusion.summary import Summary
+from app.results.figures.legend import Colouring
 from app.results.figures.scatter import scatter
+from app.results.figures.scatter_points import USUAL
+from app.results.labels import SCALES
 from app.results.pages import across as results_pages_across
 from app.results.pages import experiments as results_pages_experiments
 from app.results.pages import runs as results_pages_runs
@@ -73,12 +80,15 @@ NEWEST = 3
 
 @home_router.get("/")
 def show_home(request: Request, context: ContextDep) -> Response:
-    """Show the newest embeddings, the newest experiment with its scatter, and the samples."""
-    experiment = newest_experiment(context)
-    newest = experiment and scatter(Sweep.from_experiment(experiment), experiment.config.metric, slug="isotropy")
-    shown = {
+    """Show what the newest experiment with results says, with its scatter, the newest embeddings, and the samples."""
+    newest = newest_experiment(context)
+    experiment = newest
+    if newest and all(run.performance is None for run in newest.runs):
+        experiment = newest_experiment(context, with_results=True) or newest
+    shown = _verdict(context, experiment) if experiment else {}
+    shown |= {
         "experiment": experiment,
-        "scatter": newest,
+        "begun": newest if newest is not experiment else None,
         "listed": find_embeddings(context, Search(layers=True), limit=NEWEST).rows,
         "encodings": list_encodings_at_work(context),
         "formats": titles(Role.VECTORS),
@@ -87,6 +97,18 @@ def show_home(request: Request, context: ContextDep) -> Response:
         "workers": list_workers(context),
     }
     return render(request, "home.html", shown)
+
+
+def _verdict(context: Context, experiment: Experiment) -> dict[str, Any]:
+    """Return the scatter of an experiment and what it says at a glance."""
+    sweep, metric = Sweep.from_experiment(experiment), experiment.config.metric
+    title = SCALES[metric].title
+    return {
+        "scatter": scatter(sweep, metric, slug="isotropy"),
+        "summary": Summary(read_conclusion(context, sweep), title),
+        "colouring": Colouring(sweep, USUAL.colour),
+        "metric": title,
+    }
 
 
 @home_router.get("/measures")
@@ -180,10 +202,10 @@ def show_figure_of_encoding(context: ContextDep, encoding_id: str, slug: str, qu
 def show_figure_of_comparison(
     context: ContextDep,
     slug: str,
-    id: Annotated[list[str], Query(description="Measured embeddings.")],  # noqa: A002 - the name in the URL
+    choice: ChoiceDep,
 ) -> FigureOut:
-    """A figure with several embeddings in it."""
-    return FigureOut.from_figure(find_figure(compared_figures(context, get_compared(context, id), slug), slug))
+    """A figure with several embeddings in it, or of a series, such as `over-steps`, `changes` or `cka`."""
+    return FigureOut.from_figure(find_figure(chosen_figures(context, choice, slug), slug))
 
 
 @figures_router.get("/playground/figures/{slug}")

@@ -32,7 +32,8 @@ class BlockProducts:
         scatters = [block.scatter for block in blocks]
         traces = torch.stack([scatter.trace() for scatter in scatters]).cpu() + n * delta.square().sum(1)
         self.reason = why_without_spread(traces)
-        scale = float(traces.sum()) or 1.0
+        # Of one row on average: the estimates are then in units of tr(S)^2 of the sample, as `corrected_scores` asks.
+        scale = float(traces.sum() / n.sum()) or 1.0
         delta, traces = delta / scale**0.5, traces / scale
         pushed = torch.stack([(scatter @ delta.T.to(scatter)).T.cpu() for scatter in scatters]) / scale
         within = torch.stack([torch.stack([(S * R).sum() for R in scatters]) for S in scatters]).cpu() / scale / scale
@@ -51,7 +52,10 @@ class BlockProducts:
         return len(self._n)
 
     def estimates(self, without: int | None = None) -> tuple[float, float]:
-        """Return unbiased estimates of tr(S)^2 and tr(S S), in one unit; of at least four blocks but ``without``."""
+        """Return unbiased estimates of tr(S)^2 and tr(S S) of at least four blocks but ``without``.
+
+        Both are in units of tr(S)^2 of the sample, or about it.
+        """
         blocks = [block for block in range(len(self)) if block != without]
         a, b, c, e = torch.tensor(list(permutations(blocks, 4))).T
         n = self._n

@@ -120,7 +120,7 @@ def _residual_with_error(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> Sco
 
 def _overlap(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> Score:
     """The share of the 10 nearest by cosine that are the same; rows are left out as queries, never as neighbors."""
-    kept = kept_of(x, y, len(x))
+    kept = kept_of(x, y, torch.arange(len(x)))
     whole = Score(float(kept.mean()))
     left_out = [Score(float(kept[left].mean())) for left in _left_out(blocks)]
     return whole.with_error(error_parts(whole, left_out, _shares(blocks)))

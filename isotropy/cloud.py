@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isotropy.across_blocks import BlockProducts, scores_across
-from isotropy.anisotropy import mean_share, second_moment
+from isotropy.anisotropy import mean_share
 from isotropy.catalog import Similarity
 from isotropy.cosine import CosineMoments
 from isotropy.dealing import Dealing, Duplicates, by_groups
@@ -26,8 +26,7 @@ from isotropy.partition import PartitionFunction
 from isotropy.rows import InUnits, OfDimensions, Points, Sample, kept_rows, unit_for
 from isotropy.score import Score
 from isotropy.similarity import pairs_by, search_by
-from isotropy.spectrum import Moments
-from isotropy.spectrum_errors import Decomposed, spectrum_scores
+from isotropy.spectrum_errors import Decomposed, scores_without_blocks, spectrum_scores
 from isotropy.topology import barcode
 from isotropy.unbiased import FourthMoments, corrected_from_moments
 
@@ -160,13 +159,9 @@ class Cloud:
     @cached_property
     def spectrum_scores(self) -> dict[str, Score]:
         """What the eigenvalues give, by slug, with standard errors; of lists the k-th by "slug k"."""
-
-        def scores(part: Moments) -> dict[str, Score]:
-            return spectrum_scores(centred.along(part.covariance()), second.along(second_moment(part)), self.n)
-
-        centred, second = self._centred, self._second
         whole = spectrum_scores(self.eigenvalues, self.energies, self.n)
-        found = self.blocks.scores(scores, self.dealing.groups, whole)
+        left_out = scores_without_blocks(self._centred, self._second, self.blocks.parts, self.moments)
+        found = self.blocks.with_errors(whole, left_out, self.dealing.groups)
         return found | {"spectrum": found["spectrum"].times(self.unit, self.unit)}
 
     @cached_property
@@ -190,7 +185,7 @@ class Cloud:
 
     @cached_property
     def _second(self) -> Decomposed:
-        return Decomposed.of(second_moment(self.moments), self.n)
+        return self._centred.about_zero(self.moments)
 
     @cached_property
     def partition(self) -> PartitionFunction:
@@ -263,7 +258,7 @@ def _moment_scores(moments: FourthMoments) -> dict[str, Score]:
 
 
 def _plain_scores(moments: FourthMoments) -> dict[str, Score]:
-    ratio, d = participation_ratio(moments.covariance()), moments.d
+    ratio, d = participation_ratio(moments.scatter), moments.d  # of any multiple of the covariance
     return {
         "isoscore": isoscore_of_ratio(ratio, d),
         "isoscore_star": isoscore_of_ratio(shrunk_ratio(ratio, d, ZETA), d),

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from isotropy.points import require_points
 from isotropy.score import Score
-from isotropy.spectrum import Moments, centre, covariance, require_zeta, shrink
+from isotropy.spectrum import ORDINARY, Moments, centre, covariance, require_zeta, shrink
 
 
 def isoscore(x: Tensor) -> Score:
@@ -95,15 +95,19 @@ def participation_ratio(S: Tensor) -> Score:
     """
     _require_square(S)
     S = S.detach().cpu().double()
-    if not S.isfinite().all():
-        return Score.undefined("The covariance is not finite: some points are NaN, infinite or too large.")
-    if not S.any():
-        return Score.undefined("The covariance is zero: all points are equal, or there are fewer than two.")
-    S = S / S.abs().max()  # or squares leave the range of float64
+    norm = float(torch.linalg.matrix_norm(S))
+    if not 1 / ORDINARY < norm < ORDINARY:  # squares may have left the range of float64
+        if not S.isfinite().all():
+            return Score.undefined("The covariance is not finite: some points are NaN, infinite or too large.")
+        if not S.any():
+            return Score.undefined("The covariance is zero: all points are equal, or there are fewer than two.")
+        S = S / S.abs().max()
+        norm = float(torch.linalg.matrix_norm(S))
+    trace = float(S.trace())
     # The sum of eigenvalues that are not negative is at least the root of the sum of their squares.
-    if S.trace() < torch.linalg.matrix_norm(S) * (1 - 1e-6):
+    if trace < norm * (1 - 1e-6):
         return Score.undefined("The matrix is not a covariance: it has a negative eigenvalue.")
-    return Score.within(float(_ratio(S)), 1, len(S))
+    return Score.within((trace / norm) ** 2, 1, len(S))
 
 
 def _ratio(S: Tensor) -> Tensor:

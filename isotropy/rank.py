@@ -34,8 +34,13 @@ def effective_rank(values: Tensor, weights: Literal["sigma", "lambda"]) -> Score
     """
     if (reason := why_undefined(values)) is not None:
         return Score.undefined(reason)
+    return Score.within(float(used(values, weights)), 1, len(values))
+
+
+def used(values: Tensor, weights: Literal["sigma", "lambda"]) -> Tensor:
+    """Return the effective rank of eigenvalues [d] that have spread, 0-d; differentiable where none of them is 0."""
     sizes = values / values[0]
-    return Score.within(_exp_entropy(_shares(sizes.sqrt() if weights == "sigma" else sizes)), 1, len(values))
+    return _exp_entropy(_shares(sizes.sqrt() if weights == "sigma" else sizes))
 
 
 def rankme(values: Tensor, n: int) -> Score:
@@ -52,8 +57,12 @@ def rankme(values: Tensor, n: int) -> Score:
     """
     if (reason := why_undefined(values)) is not None:
         return Score.undefined(reason)
-    shares = _shares((values[:n] / values[0]).sqrt())
-    return Score(_exp_entropy(shares + RANKME_EPSILON))
+    return Score(float(used_by_rankme(values[:n])))
+
+
+def used_by_rankme(values: Tensor) -> Tensor:
+    """Return RankMe by the min(n, d) eigenvalues of points that are not all zero, 0-d, differentiable as ``used``."""
+    return _exp_entropy(_shares((values / values[0]).sqrt()) + RANKME_EPSILON)
 
 
 def stable_rank(values: Tensor) -> Score:
@@ -120,5 +129,6 @@ def _shares(sizes: Tensor) -> Tensor:
     return sizes / sizes.sum()
 
 
-def _exp_entropy(p: Tensor) -> float:
-    return float(torch.special.entr(p).sum().exp())
+def _exp_entropy(p: Tensor) -> Tensor:
+    entropy: Tensor = torch.special.entr(p).sum()
+    return entropy.exp()

@@ -18,6 +18,9 @@ SHIFT_ROWS = 64
 BLOCK_COLUMNS = 192
 """Columns of one product where a symmetric matrix is made by blocks."""
 
+ORDINARY = 1e140
+"""Sizes of matrices up to it, and down to its inverse, have squares within the range of float64."""
+
 
 class Moments:
     """Count, mean and covariance of a stream of points, in one pass; moments of parts can be merged.
@@ -132,20 +135,25 @@ def shift_near_mean(x: Tensor, out: Tensor | None = None) -> tuple[Tensor, Tenso
     return shift, shifted, shifted.mean(0)
 
 
-def gram(x: Tensor) -> Tensor:
+def gram(x: Tensor, onto: Tensor | None = None) -> Tensor:
     """Return x^T x [d, d] of a matrix [n, d] in its dtype, which autocast does not lower, without a gradient.
 
     On a CPU by block columns down to the diagonal, then mirrored: at d = 768 five eighths of the multiplications.
+
+    Args:
+        x: [n, d].
+        onto: a symmetric matrix [d, d] of the same dtype to which it is added in place.
+
     """
     d = x.shape[1]
-    if x.device.type != "cpu" or d <= BLOCK_COLUMNS:
-        with torch.autocast(x.device.type, enabled=False):
-            return x.T @ x
-    product = x.new_empty(d, d)
-    for start in range(0, d, BLOCK_COLUMNS):
-        end = min(start + BLOCK_COLUMNS, d)
-        torch.mm(x[:, :end].T, x[:, start:end], out=product[:end, start:end])
-        product[start:end, :start] = product[:start, start:end].T
+    product = x.new_empty(d, d) if onto is None else onto
+    with torch.autocast(x.device.type, enabled=False):
+        width = BLOCK_COLUMNS if x.device.type == "cpu" else d
+        for start in range(0, d, width):
+            end = min(start + width, d)
+            columns = product[:end, start:end]
+            torch.addmm(columns, x[:, :end].T, x[:, start:end], beta=0 if onto is None else 1, out=columns)
+            product[start:end, :start] = columns[:start].T
     return product
 
 

@@ -1,7 +1,15 @@
-"""Measures of the spectrum for all rows and without each block of them, by one decomposition of all rows."""
+"""Measures of the spectrum for all rows and without each block of them, by one decomposition of all rows.
+
+Without a block the eigenvalues are those of all rows to first order: v^T S v, S the matrix of the other rows. Only the
+leading ones are taken one by one. Of the others, the tail, the sum is known, by which all are scaled; and what moves a
+measure beyond that is v^T S v times its slope, summed over the tail, to first order again. For this sum the blocks need
+one product of d^3 in place of one each; and where eigenvalues are close, so that decompositions would exchange them,
+all of it is still a smooth function of S.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -9,11 +17,15 @@ from torch import Tensor
 
 from isotropy import rank
 from isotropy.anisotropy import anisotropy
+from isotropy.rank_one import with_outer_product
 from isotropy.score import Score
-from isotropy.spectrum import without_rounding
+from isotropy.spectrum import BLOCK_COLUMNS, Moments, without_rounding
 
 TOP = 10
 """Directions of which k-th anisotropy and explained variance are told."""
+
+LEADING = max(TOP, rank.ALPHA_WINDOW[1])
+"""Eigenvalues that are taken one by one: no measure but those of all sees more of them."""
 
 
 class Decomposed(NamedTuple):
@@ -32,14 +44,127 @@ class Decomposed(NamedTuple):
         values, vectors = torch.linalg.eigh(S)
         return cls(without_rounding(values, rank), vectors)
 
-    def along(self, S: Tensor) -> Tensor:
-        """Return v^T S v [d] for each eigenvector v, the greatest eigenvalue's first: eigenvalues of S to first order.
+    def about_zero(self, moments: Moments) -> Decomposed:
+        """Return the decomposition of the points' second moment, given that of their covariance."""
+        if not (self.values.isfinite().all() and moments.mean.square().isfinite().all()):
+            return Decomposed(torch.full_like(self.values, torch.nan), torch.full_like(self.vectors, torch.nan))
+        within = self.values.flip(0) * ((moments.n - 1) / max(moments.n, 1))
+        values, vectors = with_outer_product(within, self.vectors, moments.mean)
+        return Decomposed(without_rounding(values, moments.n), vectors)
 
-        S is the matrix of most of the same points. One product in place of a decomposition, a tenth of the time; and
-        where eigenvalues are close, so that decompositions would exchange them, still a smooth function of S.
-        """
-        along = ((S @ self.vectors) * self.vectors).sum(0).flip(0).clamp(min=0)
-        return along.where(self.values > 0, self.values)
+
+class LeftOut:
+    """The spectrum of a covariance or second moment without each block, along the eigenvectors of that of all rows.
+
+    Args:
+        whole: the decomposition for all rows.
+        measures: functions of the eigenvalues above 0, greatest first, to a 0-d tensor.
+        blocks: the moments of each.
+        centre: mean of all rows, float64 [d].
+        about_zero: whether it is the second moment.
+
+    """
+
+    def __init__(
+        self,
+        whole: Decomposed,
+        measures: Sequence[Callable[[Tensor], Tensor]],
+        blocks: Sequence[Moments],
+        centre: Tensor,
+        *,
+        about_zero: bool,
+    ) -> None:
+        self._values, self._vectors, self._centre, self._about_zero = *whole, centre, about_zero
+        self._leading = whole.vectors.flip(1)[:, :LEADING].contiguous()
+        self._slopes = torch.stack([_slopes_of_tail(measure, whole.values) for measure in measures])
+        self._n = torch.tensor([float(block.n) for block in blocks], dtype=torch.float64)
+        self._means = torch.stack([block.mean for block in blocks]) - centre
+        self._sums = self._of_scatters([block.scatter for block in blocks])
+        self._sums += self._n[:, None] * self._of_points(self._means)
+
+    def without(self, block: int) -> tuple[Tensor, Tensor]:
+        """Return the eigenvalues [d] without a block, and how much the tail's shape moves each of the measures."""
+        others = torch.arange(len(self._n)) != block
+        n, sums = self._n[others].sum(), self._sums[others].sum(0)
+        mean = self._n[others] @ self._means[others] / n
+        sums = sums - n * self._of_points(mean[None])[0]
+        forms = sums / n + self._of_points(mean[None] + self._centre)[0] if self._about_zero else sums / (n - 1)
+        k = self._leading.shape[1]
+        leading, trace, moved = forms[:k].clamp(min=0), forms[k], forms[k + 1 :]
+        leading, tail = leading.where(self._values[:k] > 0, self._values[:k]), self._values[k:]
+        if (rest := tail.sum()) > 0:
+            tail = tail * ((trace - leading.sum()).clamp(min=0) / rest)
+        return torch.cat([leading, tail]), moved - self._slopes[:, k:] @ tail
+
+    def _of_points(self, x: Tensor) -> Tensor:
+        """Return of each x x^T [m, 1 or more]: the leading forms, the trace, the tail's forms times the slopes."""
+        along = (x @ self._vectors).flip(1).square()
+        return torch.cat([along[:, : self._leading.shape[1]], along.sum(1, keepdim=True), along @ self._slopes.T], 1)
+
+    def _of_scatters(self, scatters: Sequence[Tensor]) -> Tensor:
+        """Return the same of matrices [d, d]: the sum of v^T S v times slopes is that of S times V diag(slopes) V^T."""
+        d, V, slopes = len(self._vectors), self._vectors, self._slopes.flip(1)
+        leading = torch.stack([((S @ self._leading) * self._leading).sum(0) for S in scatters])
+        trace = torch.stack([S.trace() for S in scatters])[:, None]
+        tails = torch.zeros(len(scatters), len(slopes), dtype=torch.float64)
+        used = slopes.any(0)
+        first, last = (int(used.nonzero()[i]) for i in (0, -1)) if used.any() else (0, -1)
+        V, slopes = V[:, first : last + 1], slopes[:, first : last + 1]
+        for start in range(0, d if used.any() else 0, BLOCK_COLUMNS):
+            columns = slice(start, min(start + BLOCK_COLUMNS, d))
+            for place, of_one in enumerate(slopes):
+                # Down to the diagonal, as both matrices are symmetric; those beside it count twice.
+                product = V[: columns.stop] @ (V[columns] * of_one).T
+                product[:start] *= 2
+                for block, S in enumerate(scatters):
+                    tails[block, place] += (product * S[: columns.stop, columns]).sum()
+        return torch.cat([leading, trace, tails], 1)
+
+
+def _slopes_of_tail(measure: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
+    """Return the derivative [d] of a measure by each eigenvalue [d]; 0 for the leading ones and where it is 0."""
+    slopes = torch.zeros_like(values)
+    positive = values > 0
+    if len(values) > LEADING and positive.any():
+        with torch.enable_grad():
+            x = values[positive].requires_grad_()
+            (slopes[positive],) = torch.autograd.grad(measure(x), x)
+        slopes[:LEADING] = 0
+    return slopes
+
+
+def scores_without_blocks(
+    centred: Decomposed, second: Decomposed, blocks: Sequence[Moments], moments: Moments
+) -> Iterator[dict[str, Score]]:
+    """Yield the measures by slug without each of some blocks in turn.
+
+    Args:
+        centred: the covariance of all rows.
+        second: their second moment.
+        blocks: the moments of each block.
+        moments: of all rows.
+
+    """
+    n, d = moments.n, moments.d
+
+    def rankme(positive: Tensor) -> Tensor:
+        return rank.used_by_rankme(torch.cat([positive, positive.new_zeros(min(n, d) - len(positive))]))
+
+    ranks = {
+        "effective_rank": lambda values: rank.used(values, "sigma"),
+        "effective_rank_lambda": lambda values: rank.used(values, "lambda"),
+    }
+    of_values = LeftOut(centred, list(ranks.values()), blocks, moments.mean, about_zero=False)
+    of_energies = LeftOut(second, [rankme], blocks, moments.mean, about_zero=True)
+    for block in range(len(blocks)):
+        values, moved = of_values.without(block)
+        energies, moved_rankme = of_energies.without(block)
+        scores = spectrum_scores(values, energies, n)
+        for slug, shift in zip((*ranks, "rankme"), (*moved.tolist(), *moved_rankme.tolist()), strict=True):
+            value = scores[slug].value
+            if value is not None:
+                scores[slug] = Score(value + shift)
+        yield scores
 
 
 def spectrum_scores(values: Tensor, energies: Tensor, n: int) -> dict[str, Score]:

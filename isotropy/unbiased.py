@@ -18,7 +18,7 @@ Their ratio is the participation ratio that Chun et al. (2026) correct for few r
 
 from __future__ import annotations
 
-from math import isfinite
+from math import inf, isfinite
 from typing import Self, TypeVar
 
 import torch
@@ -26,7 +26,7 @@ from torch import Tensor
 
 from isotropy.points import at_least_float32, require_points, scaled
 from isotropy.score import Score, there_are
-from isotropy.spectrum import CHUNK_ROWS, Moments, centre
+from isotropy.spectrum import CHUNK_ROWS, ORDINARY, Moments, centre, gram, shift_near_mean
 
 PAIR_ROWS = 256
 """Rows whose products with all others are held at once: 256 x 20,000 of them are 41 MB."""
@@ -66,8 +66,21 @@ class FourthMoments(Moments):
         require_points(x, self.d)
         for start in range(0, len(x), CHUNK_ROWS):
             chunk = self._stored(x[start : start + CHUNK_ROWS].detach())
-            super().update(chunk)
-            self.add_distances(chunk)
+            n, total = len(chunk), self.n + len(chunk)
+            # One row more, for the outer product of what the mean moves by.
+            rows = chunk.new_empty(n + 1, self.d)
+            shift, y, rest = shift_near_mean(chunk, rows[:n])
+            y -= rest
+            delta = shift + rest - self.mean
+            mean = self.mean + delta * (n / total)
+            self._third, self._fourth = self._about(mean)
+            rows[n] = delta * (self.n * n / total) ** 0.5
+            gram(rows, onto=self._scatter)
+            self.n, self.mean = total, mean
+            y += delta * (self.n - n) / total
+            squares = torch.linalg.vecdot(y, y)
+            self._third += squares @ y
+            self._fourth += squares.square().sum()
 
     def merge(self, other: Self) -> None:
         """Add the points that ``other`` has seen.
@@ -183,10 +196,10 @@ def isoscore_unbiased_from_moments(moments: FourthMoments) -> Score:
 
 def corrected_from_moments(moments: FourthMoments) -> dict[str, Score]:
     """Return the bias-corrected IsoScore and participation ratio of the points that the moments have seen, by slug."""
-    n, d, S = moments.n, moments.d, moments.covariance()
-    if (reason := _why_too_few(n, d) or why_without_spread(S)) is not None:
+    n, d = moments.n, moments.d
+    if (reason := _why_too_few(n, d) or why_without_spread(moments.scatter)) is not None:
         return corrected_scores(reason, d)
-    if float(S.trace()) < 1e-146 * n:
+    if float(moments.scatter.trace()) / (n - 1) < 1e-146 * n:
         return corrected_scores("The fourth powers of the points are too small for float64: scale the points up.", d)
     estimates = trace_estimates(moments)
     if not isfinite(sum(estimates)):
@@ -217,9 +230,11 @@ def trace_estimates(moments: FourthMoments) -> tuple[float, float]:
 
     Of at least four points that are not all equal.
     """
-    n, S = moments.n, moments.covariance()
-    trace = float(S.trace())
-    squares = float((S / trace).square().sum())
+    n, scatter = moments.n, moments.scatter
+    total, norm = float(scatter.trace()), float(torch.linalg.matrix_norm(scatter))
+    ordinary = 1 / ORDINARY < norm < ORDINARY  # or squares may have left the range of float64
+    squares = (norm / total) ** 2 if ordinary else float((scatter / total).square().sum())
+    trace = total / (n - 1)
     return estimates(n, squares, moments.fourth / (n - 1) / trace / trace)
 
 
@@ -320,6 +335,8 @@ def _why_too_few(n: int, d: int, kind: str = "points") -> str | None:
 
 def why_without_spread(values: Tensor) -> str | None:
     """Return why nothing can be said of a covariance or of centered points."""
+    if 0 < float(torch.linalg.vector_norm(values)) < inf:  # in one look at them, unless their squares are too large
+        return None
     if not values.isfinite().all():
         return NOT_FINITE
     if not values.any():

@@ -123,7 +123,7 @@ ALIGN = JobKind(
     models.ResultStatus.FAILED,
     work="workers.embeddings.alignments:align",
     doing="compares two embeddings of the same rows",
-    waited_for=True,
+    # A series asks for dozens at once, which take seconds each: who waits in the lab goes before them.
 )
 MAKE = JobKind(
     "make",

@@ -6,13 +6,14 @@ from typing import NamedTuple
 
 from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import undefer
 
 from app.context import Context
 from app.core.student import block_degrees, quantile
 from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import Alignment, Embedding, ResultStatus, RowsBy
-from app.embeddings.comparison import Pairing, pairing, rows_left_out
+from app.embeddings.comparison import Against, Pairing, bases_of, pairing, rows_left_out
 from app.embeddings.files import shards_of
 from app.embeddings.service import repeat_failed
 from isoscope.core.errors import ConflictError, InvalidError
@@ -38,8 +39,9 @@ class AlignmentValue(NamedTuple):
 
 
 class Aligned(NamedTuple):
-    """An embedding beside the baseline: how rows are paired, and what came of it once somebody asked."""
+    """An embedding beside another: how rows are paired, and what came of it once somebody asked."""
 
+    base: Embedding
     embedding: Embedding
     rows_by: RowsBy
     status: ResultStatus | None
@@ -48,6 +50,10 @@ class Aligned(NamedTuple):
     shared: int | None
     rows: int | None
     values: list[AlignmentValue]
+
+    def value(self, measure: str) -> AlignmentValue | None:
+        """What was found of a measure, by its slug."""
+        return next((one for one in self.values if one.measure.slug == measure), None)
 
     @property
     def words(self) -> str:
@@ -72,38 +78,46 @@ def rows_by(one: Embedding, other: Embedding) -> RowsBy | None:
     return RowsBy.ORDER if rows_left_out(one) == rows_left_out(other) else RowsBy.PLACE
 
 
-def alignments_of(context: Context, embeddings: Sequence[Embedding]) -> list[Aligned]:
-    """Return what is known of each embedding beside the first; those without rows in common are left out."""
-    baseline, *others = embeddings
-    found = _find(context, [_ids(baseline, one) for one in others])
-    told = ((one, rows_by(baseline, one), found.get(_ids(baseline, one))) for one in others)
-    return [_aligned(one, by, row) for one, by, row in told if by is not None]
+Pair = tuple[Embedding, Embedding]
+"""An embedding and the one that it is compared with, which comes first."""
 
 
-def request_alignments(context: Context, embeddings: Sequence[Embedding]) -> list[Aligned]:
-    """Have each embedding compared row by row with the first, unless it was already; a failed one again."""
-    known = alignments_of(context, embeddings)
+def pairs_of(embeddings: Sequence[Embedding], against: Against) -> list[Pair]:
+    """Return each embedding but the first behind what it is compared with."""
+    return list(zip(bases_of(embeddings, against), embeddings[1:], strict=True))
+
+
+def alignments_of(context: Context, pairs: Sequence[Pair]) -> list[Aligned]:
+    """Return what is known of each pair of embeddings; those without rows in common are left out."""
+    found = find_alignments(context, pairs)
+    told = ((base, one, rows_by(base, one), found.get(ids_of(base, one))) for base, one in pairs)
+    return [_aligned(base, one, by, row) for base, one, by, row in told if by is not None]
+
+
+def request_alignments(context: Context, pairs: Sequence[Pair]) -> list[Aligned]:
+    """Have each pair of embeddings compared row by row, unless it was already; a failed one again."""
+    known = alignments_of(context, pairs)
     if not known:
         raise InvalidError(
             "These embeddings have no rows in common. "
             "Choose some with named rows, or whose files have equal numbers of rows.",
             "id",
         )
-    found = _find(context, [_ids(embeddings[0], one.embedding) for one in known])
+    found = find_alignments(context, [(one.base, one.embedding) for one in known])
     for one in known:
-        row = found.get(_ids(embeddings[0], one.embedding))
+        row = found.get(ids_of(one.base, one.embedding))
         if row is None:
-            _add(context, embeddings[0], one)
+            _add(context, one)
         elif row.status is ResultStatus.FAILED:
             repeat_failed(context, Alignment, Job(job_kinds.ALIGN, row.id))
-    asked = alignments_of(context, embeddings)
+    asked = alignments_of(context, pairs)
     if any(one.status is None for one in asked):
-        raise ConflictError("One of these embeddings was deleted or chosen anew at this moment. Ask again.")
+        raise ConflictError("One of these embeddings was just deleted or changed. Try again.")
     return asked
 
 
-def _add(context: Context, baseline: Embedding, one: Aligned) -> None:
-    embedding_id, other_id = _ids(baseline, one.embedding)
+def _add(context: Context, one: Aligned) -> None:
+    embedding_id, other_id = ids_of(one.base, one.embedding)
     asked = Alignment(embedding_id=embedding_id, other_id=other_id, rows_by=one.rows_by)
     try:
         with context.sessions.begin() as session:
@@ -113,14 +127,19 @@ def _add(context: Context, baseline: Embedding, one: Aligned) -> None:
     context.queue.enqueue(Job(job_kinds.ALIGN, asked.id))
 
 
-def _find(context: Context, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Alignment]:
-    wanted = {one for pair in pairs for one in pair}
-    both = select(Alignment).where(Alignment.embedding_id.in_(wanted), Alignment.other_id.in_(wanted))
+def find_alignments(
+    context: Context, pairs: Sequence[Pair], *, with_rows: bool = False
+) -> dict[tuple[str, str], Alignment]:
+    """Return the alignments of pairs by ``ids_of``; how far each row moves only with ``with_rows``."""
+    ids = {one.id for pair in pairs for one in pair}
+    both = select(Alignment).where(Alignment.embedding_id.in_(ids), Alignment.other_id.in_(ids))
+    options = [undefer(Alignment.moved)] if with_rows else []
     with context.sessions() as session:
-        return {(one.embedding_id, one.other_id): one for one in session.scalars(both)}
+        return {(one.embedding_id, one.other_id): one for one in session.scalars(both.options(*options))}
 
 
-def _ids(one: Embedding, other: Embedding) -> tuple[str, str]:
+def ids_of(one: Embedding, other: Embedding) -> tuple[str, str]:
+    """Return the ids of two embeddings in the order in which an alignment has them."""
     first, second = sorted((one.id, other.id))
     return first, second
 
@@ -139,16 +158,17 @@ def _rows_of_file(one: Embedding) -> int:
     return (one.n or 0) + len(rows_left_out(one))
 
 
-def _aligned(embedding: Embedding, by: RowsBy, row: Alignment | None) -> Aligned:
+def _aligned(base: Embedding, embedding: Embedding, by: RowsBy, row: Alignment | None) -> Aligned:
     if row is None:
-        return Aligned(embedding, by, None, None, None, None, [])
+        return Aligned(base, embedding, by, None, None, None, None, [])
     results = row.results or {}
     values = [
         _value(measure, scores[slug]["value"], scores[slug]["parts"], scores[slug]["reason"])
         for slug, measure in ALIGNMENTS.items()
         if slug in (scores := results.get("scores", {}))
     ]
-    return Aligned(embedding, row.rows_by, row.status, row.error, results.get("shared"), results.get("rows"), values)
+    told = results.get("shared"), results.get("rows"), values
+    return Aligned(base, embedding, row.rows_by, row.status, row.error, *told)
 
 
 def _value(measure: AlignmentEntry, value: float | None, parts: list[float], reason: str | None) -> AlignmentValue:

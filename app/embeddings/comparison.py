@@ -1,7 +1,7 @@
 """Measured embeddings beside a baseline: every measure of each, how far it is from there, and with what error."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from enum import Enum, auto
+from enum import Enum, StrEnum, auto
 from math import hypot
 from typing import Any, NamedTuple
 
@@ -29,9 +29,9 @@ class Pairing(Enum):
 
 
 NOT_PAIRED = {
-    Pairing.OTHER_ORDER: "in another order: sort both alike by name to have them paired",
+    Pairing.OTHER_ORDER: "in another order. Sort both by name to have them paired",
     Pairing.OTHER_BLOCKS: "but other rows of them are duplicates, in groups or left out",
-    Pairing.UNKNOWN_BLOCKS: "but an earlier version measured one of them: measure it again to have them paired",
+    Pairing.UNKNOWN_BLOCKS: "but an earlier version measured one of them. Measure it again to have them paired",
 }
 """Why the same rows cannot be paired."""
 
@@ -131,7 +131,7 @@ def difference(one: Measurement | None, baseline: Measurement | None, *, same_ro
     measure = MEASURES[one.measure]
     value = one.value - baseline.value
     if is_rounding(measure, one, baseline):
-        return Difference(0.0, reason="No difference: the values are equal but for rounding.")
+        return Difference(0.0, reason="No difference: the values are equal up to rounding.")
     if reason := _why_incomparable(measure, one, baseline):
         return Difference(value, reason=reason)
     if measure.compared == "at any n" or one.n == baseline.n:
@@ -178,29 +178,46 @@ def _at(found: Measurement) -> dict[str, dict[str, Any]]:
 def _why_incomparable(measure: Measure, one: Measurement, baseline: Measurement) -> str:
     own, other = similarity_of(one), similarity_of(baseline)
     if own is not other:
-        return (
-            f"Measured by {SIMILARITIES[own]}, the baseline by {SIMILARITIES[other]}. Measure both by one similarity."
-        )
+        told = f"Measured by {SIMILARITIES[own]}, the baseline by {SIMILARITIES[other]}."
+        return f"{told} Measure both by the same similarity."
     if measure.compared != "never":
         return ""
     if measure.corrected:
         return f"Biased by the number of rows. Compare {MEASURES[measure.corrected].name} instead."
-    return "No error is known of this measure."
+    return "This measure has no error estimate."
 
 
 def _why_none(one: Measurement, baseline: Measurement) -> str:
     if any(found.se is not None and found.resampled is None for found in (one, baseline)):
         return MEASURE_AGAIN
-    return "One of the two has no standard error, which takes enough independent rows."
+    return "One of the two has no standard error: it needs more independent rows."
 
 
 LEAST, MOST = 2, 8
+"""Embeddings that are compared side by side."""
+MOST_STEPS = 200
+"""Embeddings of a series, as many as fit into an address."""
+
+
+class Against(StrEnum):
+    """What each embedding of several is compared with."""
+
+    FIRST = "first"
+    PREVIOUS = "previous"
+
+
+def bases_of(embeddings: Sequence[Embedding], against: Against) -> list[Embedding]:
+    """Return for each embedding but the first the one that it is compared with."""
+    others = len(embeddings) - 1
+    return [embeddings[0]] * others if against is Against.FIRST else list(embeddings[:-1])
+
+
 ROWS_A_DIMENSION = 10
 """With fewer, the bias of IsoScore is seen in its first digits."""
 
 
 class Compared(NamedTuple):
-    """A measure, what was found in each embedding, and its difference to the first; None where there is none."""
+    """A measure, what was found in each embedding, and its difference to another; None where there is none."""
 
     measure: Measure
     found: list[Measurement | None]
@@ -217,16 +234,19 @@ class Compared(NamedTuple):
         return any(one is not None and (one.se is not None or one.value == 0) for one in self.differences)
 
 
-def compare(embeddings: Sequence[Embedding]) -> list[Compared]:
-    """Every measure that one of the embeddings has, in the catalog's order; differences are to the first of them."""
+def compare(embeddings: Sequence[Embedding], against: Against = Against.FIRST) -> list[Compared]:
+    """Every measure that one of the embeddings has, in the catalog's order; the first has no difference."""
     by_slug = [{one.measure: one for one in embedding.measurements} for embedding in embeddings]
-    paired = [pairing(one, embeddings[0], embeddings) is Pairing.PAIRED for one in embeddings]
+    bases = bases_of(embeddings, against)
+    base_of = [by_slug[embeddings.index(base)] for base in bases]
+    paired = [pairing(one, base, embeddings) is Pairing.PAIRED for one, base in zip(embeddings[1:], bases, strict=True)]
     rows = []
     for slug, measure in MEASURES.items():
         found = [measured.get(slug) for measured in by_slug]
         if any(found):
             differences = [
-                difference(one, found[0], same_rows=same) for one, same in zip(found[1:], paired[1:], strict=True)
+                difference(one, base.get(slug), same_rows=same)
+                for one, base, same in zip(found[1:], base_of, paired, strict=True)
             ]
             rows.append(Compared(measure, found, [None, *differences]))
     return rows
@@ -248,20 +268,23 @@ def cautions(embeddings: Sequence[Embedding]) -> list[str]:
         told = ", ".join(f"{d:,}" for d in sorted(dimensions))
         found.append(
             f"Numbers of dimensions differ ({told}): measures whose range grows with d, such as ranks, "
-            "are not of one scale."
+            "cannot be compared."
         )
     chosen = {one.id: (one.selection or {}).get("similarity") or Similarity.EUCLIDEAN for one in embeddings}
     if len(set(chosen.values())) > 1:
         told = ", ".join(f"{names[one]} ({SIMILARITIES[by]})" for one, by in chosen.items())
         found.append(
-            f"Similarities differ: {told}. Hubness and intrinsic dimension cannot be compared: measure all by one "
-            "similarity."
+            f"Similarities differ: {told}. Hubness and intrinsic dimension cannot be compared: measure all by the "
+            "same similarity."
         )
+    unpaired: dict[str, list[str]] = {}
+    for one in embeddings[1:]:
+        if why := NOT_PAIRED.get(pairing(one, embeddings[0], embeddings)):
+            unpaired.setdefault(why, []).append(names[one.id])
     found += [
-        f"{names[one.id]} and {names[embeddings[0].id]} hold the same rows, {why}. Their intervals are those of "
-        "independent rows, usually wider than they need be."
-        for one in embeddings[1:]
-        if (why := NOT_PAIRED.get(pairing(one, embeddings[0], embeddings)))
+        f"{', '.join(others)} and {names[embeddings[0].id]} hold the same rows, {why}. Their intervals are those of "
+        "independent rows, usually wider than necessary."
+        for why, others in unpaired.items()
     ]
     found += [
         f"{names[one.id]} was fitted on {one.provenance['fit_rows']:,} of its {rows[one.id]:,} rows, which flatters "
@@ -279,19 +302,20 @@ def in_order_of_making(embeddings: Iterable[Embedding]) -> list[Embedding]:
     return sorted(chosen, key=lambda one: (one.id not in sources, one.created_at, one.id))
 
 
-def get_compared(context: Context, ids: Sequence[str]) -> list[Embedding]:
+def get_compared(context: Context, ids: Sequence[str], most: int = MOST_STEPS) -> list[Embedding]:
     """The embeddings to be compared, in this order, with their measurements."""
-    if not LEAST <= len(ids) <= MOST:
-        raise InvalidError(f"Expected {LEAST} to {MOST} embeddings to compare, got {len(ids)}.", "id")
+    if not LEAST <= len(ids) <= most:
+        wanted = f"{LEAST} to {most}" if most > LEAST else f"{LEAST}"
+        raise InvalidError(f"Expected {wanted} embeddings to compare, got {len(ids)}.", "id")
     return get_chosen(context, ids)
 
 
 def get_chosen(context: Context, ids: Sequence[str]) -> list[Embedding]:
     """Measured embeddings by their ids, in this order, with their measurements; at most as many as are compared."""
-    if len(ids) > MOST:
-        raise InvalidError(f"Expected at most {MOST} embeddings to compare, got {len(ids)}. Leave some out.", "id")
+    if len(ids) > MOST_STEPS:
+        raise InvalidError(f"Expected at most {MOST_STEPS} embeddings, got {len(ids)}. Leave some out.", "id")
     if len(set(ids)) < len(ids):
-        raise InvalidError("The same embedding stands twice in the comparison. Leave it out once.", "id")
+        raise InvalidError("The same embedding is listed twice. Remove one of them.", "id")
     wanted = select(Embedding).where(Embedding.id.in_(ids)).options(selectinload(Embedding.measurements))
     with context.sessions() as session:
         by_id = {one.id: one for one in session.scalars(wanted)}

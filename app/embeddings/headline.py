@@ -75,7 +75,7 @@ def _title(found: Found, n: int, d: int, outliers: bool) -> Sentence:
         used, slug = min(max(corrected, 1.0), d), "participation_ratio_unbiased"
     if used is None or d < 2:
         reason = found["participation_ratio"].reason if "participation_ratio" in found else None
-        otherwise = "Isotropy compares dimensions, and there is one only." if d < 2 else "It was not measured."
+        otherwise = "Isotropy compares dimensions, and there is only one." if d < 2 else "It was not measured."
         why = reason or otherwise
         return [Part("Isotropy", "participation_ratio"), Part(f" cannot be measured. {why}")]
     if (undetermined := _undetermined(found, n, d)) is not None:
@@ -160,12 +160,12 @@ def _few_rows(found: Found, n: int, independent: int, d: int) -> Sentence:
         Part(f"plain IsoScore, {number(plain)},", "isoscore"),
     ]
     if not known:
-        return [*beginning, Part(" and the share used read low.")]
+        return [*beginning, Part(" and the dimensions used are biased low.")]
     score = found["isoscore_unbiased"]
     error = "" if score.se is None else f" ± {number(score.se, 2)}"
     return [
         *beginning,
-        Part(" reads low; "),
+        Part(" is biased low; "),
         Part(f"the bias-corrected score is {number(corrected)}{error}", "isoscore_unbiased"),
         Part("."),
     ]
@@ -217,7 +217,7 @@ def _locally(found: Found) -> Sentence:
     if _whole(low) != _whole(high):
         about = [Part(f"about {_whole(low)}-", lower), Part(" to "), Part(f"{_whole(high)}-dimensional", upper)]
         about += [Part(", depending on the estimator")]
-    doubt = "; probably more: such estimates tend to be too low." if high > READS_LOW_ABOVE else "."
+    doubt = ". The true value is probably higher: such estimates tend to be low." if high > READS_LOW_ABOVE else "."
     return [Part("Locally the cloud looks "), *about, Part(doubt), *_misfit(found)]
 
 
@@ -227,8 +227,8 @@ def _misfit(found: Found) -> Sentence:
     distance, by_chance = goodness.get("fit_distance"), goodness.get("fit_distance_by_chance")
     if distance is None or by_chance is None or distance <= max(by_chance, MISFIT):
         return []
-    told = f" Do not trust it: TwoNN does not fit these rows. Its distribution is off by {percent(distance)}"
-    return [Part(told, "twonn"), Part(f", by chance {percent(by_chance)}.", "twonn")]
+    told = f"TwoNN does not fit these rows: it is off by {percent(distance)}, where chance allows {percent(by_chance)}"
+    return [Part(" Do not rely on this. "), Part(told, "twonn"), Part(".")]
 
 
 def _whole(dimension: float) -> str:

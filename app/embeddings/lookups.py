@@ -25,11 +25,11 @@ def why_no_text(embedding: Embedding) -> str:
     """Return why rows of an embedding cannot be found by a new text; nothing where they can."""
     made = embedding.provenance or {}
     if embedding.origin is not EmbeddingOrigin.ENCODED or "weights_sha256" not in made:
-        return "These vectors were not encoded here, so it is not known which model to encode a new text with."
+        return "These vectors were not encoded here, so Isoscope does not know which model to encode a new text with."
     if len(made["text_columns"]) > 1:
-        return "The rows are pairs of texts, and a new text is one."
+        return "The rows are pairs of texts, so a single text cannot be compared."
     if (embedding.selection or {}).get("transpose"):
-        return "The rows are dimensions here, so a new text is none of them."
+        return "The rows are dimensions here, so a text cannot be compared with them."
     return ""
 
 

@@ -80,7 +80,7 @@ def _why_not_near(found: PointMap, not_looked: bool) -> str:
     if neighbors is None:
         return "An earlier version measured these rows. Choose again on the Source tab to get neighbors."
     if not_looked:
-        return f"Neighbors are known of {count(neighbors.rows)} rows drawn at random. This row is not one of them."
+        return f"Neighbors are known for {count(neighbors.rows)} rows drawn at random. This row is not one of them."
     if neighbors.similarity is Similarity.COSINE:
         return "This row is all zeros. It has no direction, so no row is near to it by cosine."
     return "This row has no neighbors."

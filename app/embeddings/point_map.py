@@ -150,7 +150,7 @@ def get_map(context: Context, embedding_id: str) -> PointMap:
     with context.sessions() as session:
         files = {row.slug: row.file_sha256 for row in session.execute(wanted)}
     if MAP not in files:
-        raise NotFoundError("The points of this map are gone. Choose again to measure the embedding anew.")
+        raise NotFoundError("The points of this map are gone. Choose again to measure the embedding again.")
     return PointMap(header, files, MapGroups.from_labels(header.labels, header.points))
 
 

@@ -1,7 +1,5 @@
-"""Reports of embeddings, one alone or several side by side: what the page shows, and each figure."""
+"""Reports of embeddings: what the page shows, and each figure."""
 
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import Annotated, Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -10,7 +8,6 @@ from fastapi import Depends, Query, Request
 from app.context import Context
 from app.db.models import BLAMED, Embedding, PostProcessing
 from app.db.point_map import MAP
-from app.embeddings.comparison import Compared, distinct_names
 from app.embeddings.figures.dimensions import ACTIVATION, marking
 from app.embeddings.figures.overlay import Subject
 from app.embeddings.figures.report import DRAWN, FIGURES, figures_of, tabs_of_figures
@@ -22,11 +19,11 @@ from app.embeddings.lookups import near_text, read_neighbours, with_lookup
 from app.embeddings.map_rows import search_rows
 from app.embeddings.point_map import find_map
 from app.embeddings.readings import groups_of, headlines_of, references_of
-from app.embeddings.row_runs import write_rows
+from app.embeddings.row_runs import read_rows, write_rows
 from app.embeddings.selections import selections_of
 from app.embeddings.service import get_figure_data, get_figures_stored
 from app.embeddings.zeta_curves import ShrinkageDep, ShrinkageQuery, read_shrinkage
-from app.figures.figure import Cell, Figure, Table
+from app.figures.figure import Figure
 from app.web.responses import Tab, chosen_tab
 from isotropy.catalog import METHODS
 
@@ -34,6 +31,8 @@ LARGE = frozenset(one.slug for one in FIGURES if one.large)
 HEAVY = frozenset(one.slug for one in FIGURES if one.heavy)
 MEASURED = ("overview", "measures")
 """The tabs that show measures with reference values."""
+MAPPED = ("overview", "map")
+"""The tabs that show the map of the rows."""
 READ_AT_ONCE = {"map": SAMPLE_SIZE, "neighbors": "neighbours"}
 """What a tab reads of ``FigureData``. The projection is a megabyte: its own page has it, and fills its place."""
 TABS = (
@@ -61,6 +60,8 @@ class ReportQuery(NamedTuple):
     """Number or name of a row to be shown on the map."""
     text: str = ""
     """A text whose nearest rows are shown."""
+    select: str = ""
+    """Rows that are selected on the map, as runs: see ``row_runs``."""
 
 
 def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, whole: bool = False) -> dict[str, Any]:
@@ -72,7 +73,7 @@ def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, who
     figures = figures_of([Subject.from_embedding(embedding, data)])
     later = [] if whole else sorted(stored.keys() & HEAVY)
     tab_of = tabs_of_figures()
-    found_map = find_map(context, embedding) if MAP in stored and query.tab == "map" and not whole else None
+    found_map = find_map(context, embedding) if MAP in stored and query.tab in MAPPED and not whole else None
     shown = [one for one in figures if one.slug not in later and (whole or tab_of[one.slug] == query.tab)]
     anchors = {f"figure-{one.slug}" for one in figures if not one.empty}
     anchors |= {anchor for anchor, slug in (("map", MAP), ("sample-size", SAMPLE_SIZE)) if slug in stored}
@@ -80,7 +81,7 @@ def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, who
         "headline": headline_of(embedding),
         "findings": shown_findings(embedding, selections_of(context, embedding), anchors),
         "marked": marked,
-        "marked_rows": write_rows(marked.rows) if marked and query.tab == "map" else "",
+        "marked_rows": _selected(marked, query) if query.tab == "map" else "",
         "headlines": headlines_of(embedding),
         "groups": groups_of(embedding),
         "references": references_of(context, embedding, own=not whole) if whole or query.tab in MEASURED else {},
@@ -106,6 +107,13 @@ def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, who
     }
 
 
+def _selected(marked: Marked | None, query: ReportQuery) -> str:
+    """Return the runs of rows that the map selects: those of a finding, or those that the address names."""
+    if marked:
+        return write_rows(marked.rows)
+    return write_rows(read_rows(query.select)) if query.select.strip() else ""
+
+
 def _marking(figure: Figure, marked: Marked | None) -> Figure:
     if marked is None or not marked.dimensions or figure.slug != ACTIVATION or figure.empty:
         return figure
@@ -124,64 +132,6 @@ def report_figures(
     return [_marking(figure, marked) for figure in figures_of([Subject.from_embedding(embedding, data)])]
 
 
-class Choice(NamedTuple):
-    """Query of the page: ids, the baseline first, and whether to show only differences."""
-
-    ids: list[str]
-    differing: bool = False
-
-    def url(self, path: str = "/compare", **changed: Any) -> str:
-        """The comparison of these, or a file of it at ``path``."""
-        choice = self._replace(**changed)
-        return f"{path}?{choice.query}" if choice.ids else path
-
-    @property
-    def query(self) -> str:
-        """The query string again."""
-        pairs = [("id", one) for one in self.ids] + ([("show", "differing")] if self.differing else [])
-        return urlencode(pairs)
-
-    def first(self, embedding_id: str) -> str:
-        """The URL with another baseline."""
-        return self.url(ids=[embedding_id, *(one for one in self.ids if one != embedding_id)])
-
-    def without(self, embedding_id: str) -> str:
-        """The URL without one of them."""
-        return self.url(ids=[one for one in self.ids if one != embedding_id])
-
-
-def table_of(rows: Sequence[Compared], embeddings: Sequence[Embedding]) -> Table:
-    """Every value in a row of its own, beside its difference to the baseline."""
-    columns = ["measure", "embedding", "id", "value", "se", "n", "reason"]
-    columns += ["difference", "difference_se", "low", "high", "paired", "rows", "why_no_interval", "excludes_zero"]
-    lines: list[list[Cell]] = []
-    for row in rows:
-        for embedding, found, difference in zip(embeddings, row.found, row.differences, strict=True):
-            value: list[Cell] = [found.value, found.se, found.n, found.reason] if found else [None] * 4
-            line: list[Cell] = [row.measure.slug, embedding.name, embedding.id, *value]
-            lines.append(line + ([*difference, difference.excludes_zero] if difference else [None] * 8))
-    return Table(columns, lines)
-
-
-def compared_figures(context: Context, embeddings: Sequence[Embedding], slug: str) -> list[Figure]:
-    """Figures of all of them, under names that tell them apart; of the data that no measure holds, one's is read."""
-    subjects = [
-        replace(Subject.from_embedding(one, get_figure_data(context, one.id, slug)), name=name)
-        for one, name in zip(embeddings, distinct_names(embeddings), strict=True)
-    ]
-    return figures_of(subjects)
-
-
-def _choice(
-    id: Annotated[list[str] | None, Query()] = None,  # noqa: A002 - the name in the URL
-    show: str = "",
-) -> Choice:
-    return Choice([one for one in id or [] if one], show == "differing")
-
-
-ChoiceDep = Annotated[Choice, Depends(_choice)]
-
-
 def _report(
     request: Request,
     shrinkage: ShrinkageDep,
@@ -190,12 +140,13 @@ def _report(
     finding: str = "",
     row: str = "",
     text: str = "",
+    select: str = "",
 ) -> ReportQuery:
     """A form of a part asks without the part's name: what it asks for tells the part."""
     asked = request.query_params.keys()
     usual = "neighbors" if name is not None else "directions" if asked & {"zeta", "rows", "source"} else ""
-    usual = "map" if "row" in asked else usual
-    return ReportQuery(shrinkage, name, chosen_tab(TABS, tab, usual), finding, row, text)
+    usual = "map" if asked & {"row", "select"} else usual
+    return ReportQuery(shrinkage, name, chosen_tab(TABS, tab, usual), finding, row, text, select)
 
 
 ReportDep = Annotated[ReportQuery, Depends(_report)]

@@ -206,9 +206,7 @@ def select_embedding(context: Context, embedding_id: str, selection: Selection, 
         embedding = find_embedding(session, embedding_id)
         require_in_use(embedding)
         if embedding.status not in CHOOSABLE:
-            raise ConflictError(
-                f"{embedding.name} is {embedding.status}: choose from it when a worker is done with it."
-            )
+            raise ConflictError(f"{embedding.name} is {embedding.status}: choose from it when a worker has finished.")
         if embedding.inspection is None:
             raise ConflictError(
                 f"{embedding.name} could not be read, so there is nothing to choose from. Upload it again."

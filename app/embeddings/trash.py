@@ -142,7 +142,7 @@ def _freed_files() -> Select[int, int, Any]:
 
 def _not_there(embedding_id: str) -> NotFoundError:
     return NotFoundError(
-        f"There is no embedding {embedding_id!r} in the trash. Only what the trash holds can be purged."
+        f"There is no embedding {embedding_id!r} in the trash. Only embeddings in the trash can be purged."
     )
 
 

@@ -59,7 +59,7 @@ class EncodingPlanOut(Row):
     dimensions: int | None
     size_bytes: Annotated[int | None, Field(description="Bytes of all vectors on disk.")]
     model_layers: int | None
-    queries: Annotated[int, Field(description="Texts encoded alike: the queries that came with the corpus.")]
+    queries: Annotated[int, Field(description="Texts encoded with it: the queries of a BEIR corpus.")]
 
 
 class LayerOut(Row):

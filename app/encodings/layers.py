@@ -1,6 +1,7 @@
 """The layers of an encoding, each an embedding, and the report by layer."""
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Annotated, NamedTuple
 from urllib.parse import urlencode
 
@@ -67,6 +68,15 @@ class LayersQuery(NamedTuple):
         return urlencode([*given, ("by", self.by)] if self.by else given)
 
 
+class LayerValue(NamedTuple):
+    """A measure at a layer."""
+
+    layer: int
+    value: float
+    se: float | None
+    embedding_id: str
+
+
 class Layers(NamedTuple):
     """What the page shows of them."""
 
@@ -88,14 +98,35 @@ class Layers(NamedTuple):
     @property
     def compared(self) -> str:
         """The way to the first, the middle and the last layer side by side; empty where there are not two."""
-        ready = [one.id for one in self.embeddings if one.status is EmbeddingStatus.READY]
+        ready = self._ready
         chosen = dict.fromkeys([ready[0], ready[len(ready) // 2], ready[-1]]) if ready else {}
         return f"/compare?{urlencode([('id', one) for one in chosen])}" if len(chosen) > 1 else ""
+
+    @property
+    def as_series(self) -> str:
+        """The way to all layers as a series; empty where there are not two."""
+        ids = [("id", one) for one in self._ready]
+        return f"/compare?{urlencode([*ids, ('show', 'series')])}" if len(ids) > 1 else ""
+
+    @property
+    def _ready(self) -> list[str]:
+        return [one.id for one in self.embeddings if one.status is EmbeddingStatus.READY]
 
     @property
     def groups(self) -> dict[str, list[Measure]]:
         """The measures that are offered, by the heading of their group."""
         return grouped(self.offered, lambda measure: measure)
+
+    def extremes(self, slug: str) -> tuple[LayerValue, LayerValue] | None:
+        """The layers with the least and the greatest value of a measure; None where fewer than two have one."""
+        known = [
+            LayerValue(layer.layer or 0, one.value, one.se, layer.id)
+            for layer in self.embeddings
+            for one in layer.measurements
+            if one.measure == slug and one.value is not None
+        ]
+        by_value = attrgetter("value")
+        return (min(known, key=by_value), max(known, key=by_value)) if len(known) > 1 else None
 
     def found(self, embedding: Embedding) -> list[Measurement | None]:
         """The measurements of a layer in the order of the heat map's measures."""

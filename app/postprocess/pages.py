@@ -46,7 +46,7 @@ class TrialRequest(NamedTuple):
         """What was given; what belongs to no parameter of the method is left out."""
         texts = {key: str(value)[:MAX_TEXT_CHARACTERS] for key, value in given.items()}
         if (method := METHODS.get(texts.get("method", FIRST_METHOD))) is None:
-            raise NotFoundError(f"There is no method {texts['method']!r}: choose one on the page of the lab.")
+            raise NotFoundError(f"There is no method {texts['method']!r}: choose one in the lab.")
         own = {one.name: texts[one.name] for one in method.parameters if one.name in texts}
         return cls(method, own, texts.get("name", ""))
 
@@ -114,7 +114,7 @@ def _trial(request: Request, context: Context, embedding_id: str) -> PostProcess
     embedding = get_embedding(context, embedding_id)
     position = TrialRequest.parse(request.query_params).position(embedding)
     if (trial := find_postprocessing(context, embedding, position)) is None or trial.results is None:
-        raise NotFoundError(f"{position.title} has no result here yet: the page of the lab asks for it.")
+        raise NotFoundError(f"{position.title} has no result yet. Open the lab to compute it.")
     return trial
 
 

@@ -76,7 +76,7 @@ def request_postprocessing(
     elif found.status is ResultStatus.FAILED:
         repeat_failed(context, PostProcessing, Job(job_kinds.POSTPROCESS, found.id))
     if (asked := find_postprocessing(context, embedding, position)) is None:
-        raise ConflictError("This embedding or this result was deleted at the same moment; ask again.")
+        raise ConflictError("This embedding or this result was just deleted. Try again.")
     return asked
 
 
@@ -89,7 +89,7 @@ def delete_postprocessing(context: Context, embedding_id: str, postprocessing_id
         dropped = session.execute(unused.returning(PostProcessing.status, PostProcessing.state_sha256)).one_or_none()
     if dropped is None:
         get_postprocessing(context, embedding_id, postprocessing_id)
-        raise ConflictError("An embedding is being made by this trial. Delete it when that is done.")
+        raise ConflictError("An embedding is being made by this trial. Delete it when that has finished.")
     if dropped.status is ResultStatus.QUEUED:
         context.queue.cancel(Job(job_kinds.POSTPROCESS, postprocessing_id))
     context.ledger.release(dropped.state_sha256)
@@ -105,7 +105,7 @@ def create_postprocessed(
     if trial.status is not ResultStatus.READY or trial.results is None:
         raise ConflictError(f"This trial is {trial.status}; a new embedding needs one that is ready.")
     if not trial.is_of(source):
-        raise ConflictError(f"Other vectors were chosen of {source.name} since; try the method on them first.")
+        raise ConflictError(f"The vectors of {source.name} have changed since. Try the method on the new ones first.")
     title = clean_name(name, f"{source.name}, {described(trial.method, trial.parameters)}")
     provenance = {
         "method": trial.method,

@@ -185,7 +185,7 @@ def delete_task(context: Context, task_id: str) -> None:
         left = session.execute(gone.returning(*files)).one_or_none()
     if left is None:
         get_task(context, task_id)
-        raise ConflictError("An embedding is being made by this task. Delete it when that is done.")
+        raise ConflictError("An embedding is being made by this task. Delete it when that has finished.")
     context.queue.cancel(Job(job_kinds.JUDGE, task_id))
     context.ledger.release(*left)
 

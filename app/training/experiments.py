@@ -120,9 +120,11 @@ def list_names(context: Context, most: int) -> dict[str, str]:
         return dict(session.execute(newest).all())
 
 
-def newest_experiment(context: Context) -> Experiment | None:
-    """Return the one that was launched last and is not archived, if there is any."""
+def newest_experiment(context: Context, *, with_results: bool = False) -> Experiment | None:
+    """Return the one that was launched last and is not archived, if there is any; of those with results, the last."""
     active = select(Experiment).where(Experiment.archived_at.is_(None))
+    if with_results:
+        active = active.where(Experiment.runs.any(Run.performance.is_not(None)))
     return context.scalar(_loaded(active.order_by(*NEWEST_FIRST).limit(1)))
 
 

@@ -51,8 +51,8 @@ ADVICE = {
         "batch_size",
     ),
     FailureCause.DATABASE: Advice(
-        "The database was away",
-        "The run itself is fine. Try it again when the database answers.",
+        "The database was unavailable",
+        "The run itself is fine. Try it again when the database responds.",
     ),
     FailureCause.DISK: Advice(
         "The disk of its worker is full",
@@ -87,7 +87,7 @@ def problem_of(run: Run, before: Values, after: Values) -> InvalidError:
     """The sentence that stands in the form beside the field to change, or that is changed already."""
     told = f"The run failed: {run.error}"
     if before != after:
-        told += f" Filled in is a batch of {after['batch_size']} instead of {before['batch_size']}."
+        told += f" The form starts with a batch of {after['batch_size']} instead of {before['batch_size']}."
     return InvalidError(told, advice_of(run).field)
 
 

@@ -51,7 +51,7 @@ _ZETA = (
     "ζ weighs the shrinkage covariance, as in Algorithm 1, the poster and the code; the text’s section 3 exchanges the "
     "weights."
 )
-_PADDING = "Padding is no data here. The code counts it among the tokens: “Count padding” does as the code."
+_PADDING = "Padding is not counted here. The code counts it among the tokens; “Include padding” does the same."
 _TRAINING = [
     "Two batches are averaged into one step, as the paper says; the public code has no accumulation.",
     "Seeds also order the training rows; the code orders them by a seed that is always 0.",

@@ -175,9 +175,9 @@ def obstacle(context: Context, workers: Sequence[WorkerState], dry_run_id: str |
     if any(worker.slot not in training | at_work for worker in alive):
         return None
     if any(worker.slot not in training for worker in alive):
-        return "All workers are busy. The queue shows with what."
+        return "All workers are busy. See the queue for what they run."
     return (
-        "All workers are busy. See the queue for progress. Pause a run to make room; it resumes later from its last "
+        "All workers are busy. See the queue for progress. Pause a run to make room. It resumes from its last "
         "checkpoint."
     )
 

@@ -50,9 +50,9 @@ def delete_run(context: Context, run_id: str) -> None:
         if experiment.searching:
             raise ConflictError("Its search is still running and learns from this run. Cancel the search first.")
         if session.scalar(select(Opening.id).where(Opening.experiment_id == experiment_id).limit(1)):
-            raise ConflictError("The test scores of its experiment are open, so all of its runs stay.")
+            raise ConflictError("The test scores of its experiment are open, so its runs cannot be deleted.")
         if session.scalar(select(func.count(Run.id)).where(Run.experiment_id == experiment_id)) == 1:
-            raise ConflictError("It is the only run of its experiment. Delete the experiment instead.")
+            raise ConflictError("This is the only run of its experiment. Delete the experiment instead.")
         model = run.model_sha256
         session.delete(run)
     context.queue.forget([Job(job_kinds.FINETUNE, run_id)])

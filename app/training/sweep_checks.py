@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from app.core.evidence import FEWEST_SEEDS, lambdas_needed
 from app.db.config import OPTIONS, RunConfig, TrainingOptions, applies, applies_to
 from app.db.models import Dataset
 from app.db.options.training import Precision
@@ -10,7 +11,7 @@ from app.training.grid_expansion import Product
 from app.training.models import ModelChoice
 from app.training.queue_status import WorkerState, has_gpu
 from isoscope.core.errors import InvalidError
-from isoscope.core.formatting import count
+from isoscope.core.formatting import count, plural
 from isoscope.core.task import TaskKind
 from isotropy.catalog import REGULARIZERS, Points, Regularizer
 
@@ -128,7 +129,7 @@ class SweepRanges(NamedTuple):
 def notes_of(asked: SweepRanges, factors: Product, repeated: int) -> list[str]:
     """Return what there is to say of the runs; ``repeated`` of the product are left out."""
     if not factors.methods or not factors.lambdas:
-        notes = ["There is no regularizer to sweep, so these are baselines alone."]
+        notes = ["No regularizer is selected, so all runs are baselines."]
     elif 0.0 not in asked.lambdas:
         notes = ["The λ = 0 baseline was added, one run for each seed and setting."]
     else:
@@ -139,6 +140,21 @@ def notes_of(asked: SweepRanges, factors: Product, repeated: int) -> list[str]:
             f"{count(repeated)} would repeat another, because nothing in {'it' if repeated == 1 else 'them'} reads "
             f"what they differ in, and {'is' if repeated == 1 else 'are'} left out."
         )
+    return [*notes, *_notes_of_evidence(asked, factors)]
+
+
+def _notes_of_evidence(asked: SweepRanges, factors: Product) -> list[str]:
+    """Return what the sweep cannot show, however its runs turn out."""
+    if not factors.methods or not factors.lambdas:
+        return []
+    notes, lambdas, seeds = [], len({0.0, *asked.lambdas}), len(set(asked.seeds))
+    if lambdas < (enough := lambdas_needed()):
+        notes.append(
+            f"{lambdas} values of λ cannot show whether performance goes with isotropy. Use {enough} or more, "
+            "λ = 0 included."
+        )
+    if seeds < FEWEST_SEEDS:
+        notes.append(f"{plural(seeds, 'seed')} cannot give a verdict on any λ. Use {FEWEST_SEEDS} or more.")
     return notes
 
 
@@ -150,7 +166,7 @@ def notes_of_rows(dataset: Dataset, runs: Sequence[RunConfig]) -> list[str]:
         ("validation", dataset.n_validation, max((run.validation_rows or 0 for run in runs), default=0)),
     ):
         if there is not None and wanted > there:
-            notes.append(f"{count(wanted)} {which} rows are asked for and there are {count(there)}: all are taken.")
+            notes.append(f"{count(wanted)} {which} rows are asked for but there are only {count(there)}: all are used.")
     return notes
 
 

@@ -33,8 +33,8 @@ LABELS = {name: option.label for name, option in options_of(SweepRequest).items(
     field: f"λ of {REGULARIZERS[regularizer].name}" for field, regularizer in EXTRA.items()
 }
 WITHOUT_CLASSES = set(TaskKind) - {TaskKind.CLASSIFICATION}
-SEEDS = "0, 1, 2"
-"""A new form starts with three, as one seed has no error bar; a request without seeds still means one."""
+FRESH = {"lambdas": "-1, -0.3, 0, 0.3, 1", "seeds": "0, 1, 2"}
+"""A new form starts with the fewest λ and seeds that can decide; a request that leaves them out means fewer."""
 DEFAULT = "default"
 """How null is written among the values of a grid."""
 

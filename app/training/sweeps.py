@@ -35,7 +35,7 @@ class SweepRequest(TrainingOptions):
         RowId,
         Option(
             "Data set",
-            "Train rows train the models; validation rows score them.",
+            "Models train on the train rows and are scored on the validation rows.",
             DATA,
             more="Upload one on the page of data sets, or name a task of the Hub there.",
         ),
@@ -68,7 +68,7 @@ class SweepRequest(TrainingOptions):
         Field(min_length=1, max_length=50),
         Option(
             "ζ values",
-            "For I-STAR: how far the batch covariance is shrunk toward that of many more tokens. 0: no shrinkage.",
+            "For I-STAR: how far to shrink the batch covariance toward that of many more tokens. 0: no shrinkage.",
             SHRINKAGE,
             applies_to=reading("zeta"),
             **vars(ABOUT_ZETA),
@@ -81,8 +81,9 @@ class SweepRequest(TrainingOptions):
             "Seeds",
             "Train every setting once per seed. A seed sets the initial weights, dropout, and the order of rows.",
             SWEPT,
-            more="With one seed, a difference may be chance. Error bars need two seeds. A significant difference (p < "
-            "0.05) between one λ and λ = 0 needs six, or seven for two or three λ. The papers use five seeds.",
+            more="With one seed, a difference may be chance. Error bars need two seeds, a verdict on a λ three. The "
+            "exact sign-flip test beside the verdict needs six to reach p < 0.05, or seven for two or three λ. The "
+            "papers use five seeds.",
         ),
     ] = Field([0])
     grid: Annotated[
@@ -104,7 +105,7 @@ class SweepRequest(TrainingOptions):
             "Name of the experiment. Empty: named after model and data set.",
             NAME,
             none_means="after model and data set",
-            more="You can search by it, and downloaded files carry it.",
+            more="You can search for it, and it names downloaded files.",
         ),
     ] = None
 
@@ -146,7 +147,7 @@ def plan_sweep(context: Context, request: SweepRequest, *, ask_hub: bool = True)
         dataset = find_dataset(session, request.dataset_id)
     if dataset.origin is DatasetOrigin.NAMED:
         raise InvalidError(
-            f"{dataset.name} is a name alone, of rows that were never here, so nothing can be trained on it. Upload "
+            f"{dataset.name} has a name but no rows here, so nothing can be trained on it. Upload "
             "its train and validation files as a data set.",
             "dataset_id",
         )

@@ -203,6 +203,7 @@ def create_environment() -> Environment:
     environment.filters |= {
         "heading": heading,
         "number": formatting.number,
+        "as_sure": formatting.as_sure,
         "short": formatting.short,
         "with_error": formatting.with_error,
         "tick": formatting.tick,

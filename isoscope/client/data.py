@@ -233,27 +233,43 @@ class Embeddings(Connection):
             raise InvalidError(f"Expected a target that ends in .npy or .safetensors, got {target}.")
         return self.download(path_of("embeddings", embedding, f"vectors{suffix}"), target)
 
-    def compare(self, *embeddings: Known) -> Row:
-        """Return every measure of two to eight embeddings, and differences to the first with their intervals."""
-        return self.get("compare", id=[id_of(one) for one in embeddings])
+    def compare(self, *embeddings: Known, to: str = "first") -> Row:
+        """Return every measure of embeddings in order, and differences to the first with their intervals.
 
-    def align(self, *embeddings: Known) -> list[Row]:
-        """Have embeddings of the same rows compared row by row with the first.
+        With ``to="previous"`` each is compared with the one before, as steps of a series are.
+        """
+        return self.get("compare", id=[id_of(one) for one in embeddings], to=to)
+
+    def align(self, *embeddings: Known, to: str = "first") -> list[Row]:
+        """Have embeddings of the same rows compared row by row with the first, or with the ``"previous"`` one.
 
         >>> isoscope.align(layer_1, layer_12)[0]["status"]
         'queued'
         """
-        body = {"id": [id_of(one) for one in embeddings]}
+        body = {"id": [id_of(one) for one in embeddings], "to": to}
         asked: list[Row] = self.ask("POST", path_of("compare", "alignments"), json=body)
         return asked
 
-    def alignments(self, *embeddings: Known) -> list[Row]:
+    def alignments(self, *embeddings: Known, to: str = "first") -> list[Row]:
         """Return how alike embeddings are to the first: CKA, shared neighbors, Procrustes residual.
 
         >>> isoscope.alignments(layer_1, layer_12)[0]["values"][0]["value"]
         0.83
         """
-        return self.get_list("compare", "alignments", id=[id_of(one) for one in embeddings])
+        return self.get_list("compare", "alignments", id=[id_of(one) for one in embeddings], to=to)
+
+    def moved_rows(
+        self, first: Known, other: Known, *, by: str = "neighbors", limit: int = 100, offset: int = 0
+    ) -> Row:
+        """Return the rows that moved most between two embeddings that were compared row by row, by name and place.
+
+        They kept fewest neighbors, or by ``"residual"`` lie farthest from their places in the other.
+
+        >>> isoscope.moved_rows(layer_1, layer_12)["rows"][0]["name"]
+        'king'
+        """
+        ids = [id_of(first), id_of(other)]
+        return self.get("compare", "rows", id=ids, by=by, limit=limit, offset=offset)
 
     def tags(self) -> list[str]:
         """Return the tags of all embeddings."""

@@ -202,9 +202,9 @@ class Figures(Connection):
         """Return a figure of an encoding's layers."""
         return self.get("encodings", encoding, "figures", slug, **query)
 
-    def figure_of_comparison(self, slug: str, *embeddings: Known) -> Row:
-        """Return a figure with several embeddings in it."""
-        return self.get("compare", "figures", slug, id=[id_of(one) for one in embeddings])
+    def figure_of_comparison(self, slug: str, *embeddings: Known, **query: Any) -> Row:
+        """Return a figure with several embeddings in it, or with ``show="series"`` over the steps of a series."""
+        return self.get("compare", "figures", slug, id=[id_of(one) for one in embeddings], **query)
 
     def figures_of_runs(self, q: str = "") -> list[str]:
         """Return the slugs of all figures that the runs of a search can have."""

@@ -33,6 +33,15 @@ def with_error(value: float, error: float | None) -> str:
     return _signed(f"{value:z,.{decimals}f} ± {spread}")
 
 
+def as_sure(value: float, error: float | None) -> str:
+    """A number to three digits, to fewer where its error allows no more: 0.091 of 0.0908 ± 0.030."""
+    spread = number(error, 2) if error else ""
+    decimals = len(spread.partition(".")[2])
+    if not spread or "×" in spread or "×" in number(value) or decimals >= len(number(value).partition(".")[2]):
+        return number(value)
+    return _signed(f"{value:z,.{decimals}f}")
+
+
 def two_decimals(value: float) -> str:
     """A cosine or a score as they are usually told: 0.40, −0.13, and never a minus before zero."""
     return _signed(f"{value:.2f}".replace("-0.00", "0.00"))

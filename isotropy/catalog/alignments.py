@@ -26,7 +26,7 @@ ALIGNMENTS = {
             range="about 0 (unrelated) to 1 (equal up to rotation and scale)",
             meaning="Whether the same pairs of rows are similar in both.",
             bounds=(-1.0, 1.0),
-            pitfall="A few directions with large variance decide it.",
+            pitfall="Dominated by a few directions with large variance.",
             citation="Kornblith, Norouzi, Lee & Hinton (2019). Similarity of Neural Network Representations Revisited. "
             "ICML 2019. Song, Smola, Gretton, Bedo & Borgwardt (2012). Feature Selection via Dependence Maximization. "
             "JMLR 13, 1393–1434.",
@@ -44,7 +44,7 @@ ALIGNMENTS = {
             name="Procrustes residual",
             range="0 (equal up to rotation and scale) to 1",
             meaning="Share of the variance that the best rotation of one onto the other leaves.",
-            pitfall="Corrected for few rows, but too low still with fewer rows than dimensions.",
+            pitfall="Corrected for few rows, but still too low with fewer rows than dimensions.",
             citation="Schönemann (1966). A Generalized Solution of the Orthogonal Procrustes Problem. "
             "Psychometrika 31, 1–10.",
         ),

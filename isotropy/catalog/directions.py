@@ -55,7 +55,7 @@ MEASURES = (
         error="sample",
         bias="High by about (1 − value)/n.",
         compared="at equal n",
-        shown_in=("report", "layers", "lab"),
+        shown_in=("layers", "lab"),
     ),
     Measure(
         slug="anisotropy_raw",
@@ -124,7 +124,7 @@ MEASURES = (
         value="mean of the pairs counted",
         range="[−1/(n − 1), 1]",
         bounds=cosines,
-        formula="counts of x_i · x_j / (‖x_i‖ ‖x_j‖) over pairs i < j, of rows as they are and less the mean of all",
+        formula="counts of x_i · x_j / (‖x_i‖ ‖x_j‖) over pairs i < j, raw and after subtracting the mean",
         meaning=(
             "The distribution behind the mean cosine. Centered on 0, directions are balanced. If centering moves the "
             "cosines to 0, they came from the mean."

@@ -80,8 +80,8 @@ REGULARIZERS: dict[Regularizer, Penalty] = {
             slug=Regularizer.ISTAR,
             name="I-STAR",
             term="λ (1 − IsoScore★)",
-            text="Evens out the variance of the tokens of all layers over directions. Shrinks the batch covariance "
-            "toward that of many more tokens (ζ).",
+            text="Evens out the variance of tokens over directions, in all layers together. Shrinks the batch "
+            "covariance toward that of many more tokens (ζ).",
             formula="loss + λ (1 − IsoScore★), IsoScore★ = (tr(S)² / tr(S S) − 1) / (d − 1), S = (1 − ζ) S_X + ζ S_S; "
             "S_X is the covariance of the batch’s tokens, S_S the shrinkage covariance",
             more="λ > 0 raises IsoScore★, λ < 0 lowers it. IsoScore★ is 1 if all d directions have the same variance, "
@@ -109,7 +109,7 @@ REGULARIZERS: dict[Regularizer, Penalty] = {
             "Has no ζ.",
             formula="loss + λ (1 − mean over layers of the bias-corrected IsoScore)",
             more="Estimates tr(S)² and tr(S S) without bias from the rows of a batch. This requires independent rows, "
-            "so it sees one vector per text and never tokens. Below about 8 rows per batch it is mostly noise.",
+            "so it uses one vector per text. Below about 8 rows per batch it is mostly noise.",
             source="See the measure. Neither paper uses it as a regularizer.",
             measures=("isoscore_unbiased",),
             colour="#2f6fb3",

@@ -11,7 +11,7 @@ MEASURES = (
         symbol="IsoScore unbiased",
         range="(−∞, ∞), about [0, 1]",
         formula="(tr(S)² / tr(S S) − 1) / (d − 1), both traces by U-statistics over four distinct rows",
-        meaning="What IsoScore would be with unlimited rows.",
+        meaning="How evenly variance is spread, with unlimited rows: 0 for a line, 1 if equal in all directions.",
         pitfall=(
             "An estimate, so it can leave [0, 1], and is useless below about 8 rows. Rows, or groups of rows, must be "
             "independent. A bias of order 1/n remains."
@@ -38,7 +38,7 @@ MEASURES = (
         higher_means="more isotropic",
         bias="Low unless n is many times d.",
         corrected="isoscore_unbiased",
-        shown_in=("report", "layers", "lab"),
+        shown_in=("layers", "lab"),
     ),
     Measure(
         slug="isoscore_star",
@@ -69,7 +69,7 @@ MEASURES = (
         symbol="PR unbiased",
         range="(−∞, ∞), about [1, d]",
         formula="tr(S)² / tr(S S), both traces by U-statistics over four distinct rows",
-        meaning="What the participation ratio would be with unlimited rows.",
+        meaning="How many dimensions the variance fills, with unlimited rows.",
         pitfall="An estimate, so it can leave [1, d]. Rows, or groups of rows, must be independent.",
         citation=f"{sources.CHEN_2010} {sources.HIMENO_2014} {sources.CHUN_2026} "
         f"Participation ratio: {sources.GAO_2017}",

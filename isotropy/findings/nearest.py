@@ -109,16 +109,30 @@ def overlap(before: Tensor, after: Tensor, queries: int, similarity: Similarity 
         similarity: after the change.
 
     """
-    kept = kept_of(before, after, queries, similarity)
+    kept = kept_of(before, after, torch.arange(min(queries, len(before))), similarity)
     return float(kept.mean()), float(kept.std(correction=0) / max(len(kept), 1) ** 0.5)
 
 
-def kept_of(before: Tensor, after: Tensor, queries: int, similarity: Similarity = "cosine") -> Tensor:
-    """Return which share of the 10 nearest by cosine of each query is kept, float64 [queries]; as ``overlap``."""
-    places = torch.arange(len(before))
-    q = places[:queries]
-    old = nearest(before[:queries], q, [(before, places)], "cosine").places
-    new = nearest(after[:queries], q, [(after, places)], similarity).places
+def kept_of(
+    before: Tensor,
+    after: Tensor,
+    queries: Tensor,
+    similarity: Similarity = "cosine",
+    references: int | None = None,
+) -> Tensor:
+    """Return which share of the 10 nearest by cosine of each query is kept, float64 [as many].
+
+    Args:
+        before: [n, d].
+        after: [n, any], the same rows.
+        queries: the places of the rows whose neighbors are compared.
+        similarity: after the change.
+        references: rows among which they are sought, the first; all unless given.
+
+    """
+    places = torch.arange(len(before))[:references]
+    old = nearest(before[queries], queries, [(before[places], places)], "cosine").places
+    new = nearest(after[queries], queries, [(after[places], places)], similarity).places
     if old.shape[1] == 0:
         return torch.ones(1, dtype=torch.float64)
     return (old[:, :, None] == new[:, None, :]).any(2).double().mean(1)

@@ -20,6 +20,7 @@ MEASURED = (
     "/embeddings/{embedding}/tasks?kind=queries",
     "/tasks/{task}",
     "/compare?id={embedding}&id={layer}",
+    "/compare?id={embedding}&id={layer}&show=series",
     "/encodings",
     "/encodings/{encoding}",
     "/trash",

@@ -29,6 +29,7 @@ MEASURED = (
     "/embeddings/{embedding}/lab?method=zca_whitening",
     "/tasks/{task}",
     "/compare?id={embedding}&id={layer}",
+    "/compare?id={embedding}&id={layer}&show=series",
     "/encodings/{encoding}",
     "/playground",
 )

@@ -197,7 +197,7 @@ def test_two_exports_of_one_experiment_are_the_same_only_while_nothing_changes(c
     assert [(one["name"], one["origin"], one["n_train"]) for one in datasets] == [("Tiny 数据", "named", 100)]
     assert second.json()["dataset_id"] == datasets[0]["id"]
     page = html.unescape(elsewhere.get(f"/datasets/{datasets[0]['id']}").text)
-    assert "a name alone: its rows are where its runs were trained" in page
+    assert "name only: its rows are where its runs were trained" in page
 
 
 def test_tags_of_runs_travel_and_a_run_without_any_is_written_as_before(client, experiment, elsewhere):

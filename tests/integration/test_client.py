@@ -47,6 +47,7 @@ CALLS = {
     ("GET", "/api/compare"): lambda i, _: i.compare(GONE, GONE),
     ("GET", "/api/compare/alignments"): lambda i, _: i.alignments(GONE, GONE),
     ("POST", "/api/compare/alignments"): lambda i, _: i.align(GONE, GONE),
+    ("GET", "/api/compare/rows"): lambda i, _: i.moved_rows(GONE, GONE),
     ("GET", "/api/tags"): lambda i, _: i.tags(),
     ("GET", "/api/trash"): lambda i, _: i.trash(),
     ("DELETE", "/api/trash"): lambda i, _: i.empty_trash(),

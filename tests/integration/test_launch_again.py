@@ -99,7 +99,7 @@ def test_a_run_that_memory_was_not_enough_for_is_filled_in_under_its_name_with_h
     assert re.search(r'id="batch_size"[^>]* aria-invalid="true"', answer.text)
     assert (
         '<small class="error" id="batch_size-error">The run failed: The memory was not enough. '
-        "Filled in is a batch of 8 instead of 16.</small>"
+        "The form starts with a batch of 8 instead of 16.</small>"
     ) in answer.text
 
 

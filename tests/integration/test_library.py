@@ -146,7 +146,7 @@ class TestSearch:
 
     def test_nothing_found_says_so_and_how_to_see_all(self, client):
         page = " ".join(client.get("/embeddings?q=none here").text.split())
-        assert 'Nothing found that mentions none and here. <a href="/embeddings">Show all</a>' in page
+        assert 'No embedding found that mentions none and here. <a href="/embeddings">Show all</a>' in page
 
     def test_what_is_chosen_is_offered_to_be_compared(self, client):
         page = client.get("/embeddings").text

@@ -121,11 +121,11 @@ def test_a_run_that_is_still_needed_is_not_deleted(client, context, runs):
     with context.sessions.begin() as session:
         opening = {"experiment_name": "sweep", "number": 1, "kind": "run", "position": 0, "label": "x", "by": "me"}
         session.add(Opening(experiment_id=experiment_id, rows_sha256="0" * 64, opened_before=0, **opening))
-    assert refusal(failed) == "The test scores of its experiment are open, so all of its runs stay."
+    assert refusal(failed) == "The test scores of its experiment are open, so its runs cannot be deleted."
     with context.sessions.begin() as session:
         session.query(Opening).delete()
         session.query(Run).filter(Run.id.in_([waiting, *finished])).delete()
-    assert refusal(failed) == "It is the only run of its experiment. Delete the experiment instead."
+    assert refusal(failed) == "This is the only run of its experiment. Delete the experiment instead."
     with context.sessions() as session:
         assert session.get(Experiment, experiment_id) is not None
 

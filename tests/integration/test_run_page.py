@@ -85,13 +85,13 @@ def test_what_happened_on_the_way_is_told(client, add):
             {"checkpoint": "best"},
             {},
             "These are the weights of step 8, the best of 3 evaluations: accuracy 0.900. Evaluated on a tenth of the "
-            "training rows, not trained on (n = 6).",
+            "training rows, held out (n = 6).",
         ),
         (
             {"checkpoint": "last", "patience": 1, "selection": "validation"},
             {"split": "validation", "stopped_early": True},
-            "Stopped early, at step 12. These are the last weights; the best evaluation was at step 8: accuracy 0.900. "
-            "Evaluated on the validation rows themselves, which makes the reported performance optimistic (n = 6).",
+            "Stopped early, at step 12. These are the last weights. The best evaluation was at step 8: accuracy 0.900. "
+            "Evaluated on the validation rows, so the reported performance is optimistic (n = 6).",
         ),
         (
             {"checkpoint": "best"},
@@ -112,13 +112,13 @@ def test_on_which_rows_the_weights_were_chosen_is_told(client, add, changes, sel
     [
         (
             {"checkpoint": "best", "patience": 2},
-            "Of each run the best weights are evaluated, chosen on a tenth of the training rows, not trained on. A run "
+            "Each run is evaluated with its best weights, chosen on a tenth of the training rows, held out. A run "
             "stops after 2 evaluations without a better one.",
         ),
         (
             {"patience": 1, "selection": "validation"},
-            "A run stops after 1 evaluation without a better one, on the validation rows themselves, which makes the "
-            "reported performance optimistic.",
+            "A run stops after 1 evaluation without a better one, on the validation rows, so the "
+            "reported performance is optimistic.",
         ),
     ],
 )
@@ -153,7 +153,7 @@ def test_why_two_protocols_can_give_a_layer_one_score_is_told_beside_them(client
     reference = {"reference": {"zeta": 0.75, "layers": [0.1, 0.1], "pooling": "last", "n": 40, "layer_reasons": []}}
     run_id, _ = add(status=RunStatus.FINISHED, performance=0.9, results=RESULTS | reference)
     page = every_tab(client, f"/runs/{run_id}").text
-    assert "shrinks the covariance of last tokens toward that of all tokens of the layer. Where last tokens" in page
+    assert "shrinks the covariance of last tokens toward that of all tokens in the layer. If last tokens" in page
     assert "nothing but the latter is left, and both rows agree." in page
     unfinished, _ = add()
     assert "both rows agree" not in every_tab(client, f"/runs/{unfinished}").text
@@ -172,7 +172,7 @@ def test_a_run_of_an_earlier_version_still_shows_its_layers(client, add):
 def test_the_points_behind_a_look_at_the_layers_are_told(client, add, measure, n):
     run_id, _ = add(environment={"probe": {"tokens": 1536, "texts": 64}})
     page = client.get(f"/runs/{run_id}?measure={measure}").text
-    assert f"Each look is at the same 64 validation rows: {n}" in page
+    assert f"Every measurement uses the same 64 validation rows: {n}" in page
 
 
 @pytest.mark.parametrize(

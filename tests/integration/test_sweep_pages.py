@@ -45,7 +45,7 @@ def test_the_sweep_form_counts_its_runs(client, dataset):
 
 
 def test_the_sweep_form_says_beside_its_plan_that_steps_replace_epochs(client, dataset):
-    told = "Max steps is given, so epochs do not count."
+    told = "Max steps is set, so epochs are ignored."
     assert told in client.get("/experiments/new", params={"epochs": "3", "max_steps": "10"}).text
     assert told not in client.get("/experiments/new", params={"epochs": "3"}).text
 

@@ -123,7 +123,7 @@ def test_a_button_keeps_the_map_as_an_embedding_that_says_where_it_is_from(clien
     sent = client.post(f"/tasks/{task['id']}/embedding", data={"which": "smallest"})
     made_id = sent.headers["location"].rsplit("/", 1)[1]
     refused = client.delete(f"/api/tasks/{task['id']}")
-    sentence = "An embedding is being made by this task. Delete it when that is done."
+    sentence = "An embedding is being made by this task. Delete it when that has finished."
     assert (refused.status_code, refused.json()["detail"]) == (409, sentence)
     work()
     made = client.get(f"/api/embeddings/{made_id}").json()
@@ -136,7 +136,8 @@ def test_a_button_keeps_the_map_as_an_embedding_that_says_where_it_is_from(clien
     page = " ".join(client.get(f"/embeddings/{made_id}").text.split())
     assert f'the smallest variant of <a href="/tasks/{task["id"]}">a task</a>' in page
     assert "The map scales vectors to length 1." in page
-    assert f'Fitted on 300 of these 300 rows, which flatters the numbers below (<a href="/tasks/{task["id"]}">' in page
+    assert "This map was fitted on 300 of these 300 rows, so the numbers below are optimistic" in page
+    assert f'optimistic (<a href="/tasks/{task["id"]}">' in page
     assert client.delete(f"/api/tasks/{task['id']}").status_code == 204
     assert client.get(f"/embeddings/{made_id}").status_code == 200
 

@@ -106,7 +106,7 @@ def test_one_is_purged_and_says_what_it_really_freed(client, context, three):
 def test_only_what_is_in_the_trash_can_be_purged(client, context, three):
     for embedding_id in (three[0], "none"):
         answer = client.delete(f"/api/trash/{embedding_id}")
-        sentence = f"There is no embedding '{embedding_id}' in the trash. Only what the trash holds can be purged."
+        sentence = f"There is no embedding '{embedding_id}' in the trash. Only embeddings in the trash can be purged."
         assert (answer.status_code, answer.json()["detail"]) == (404, sentence)
     assert client.delete("/api/trash").json() == {"embeddings": 0, "freed_bytes": 0}
     assert rows(context, Embedding) == 3

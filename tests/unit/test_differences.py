@@ -92,7 +92,9 @@ def test_values_by_unlike_similarities_are_not_compared(slug):
     former = found(slug, 0.4)  # of an earlier version, which had Euclidean distances alone
     told = difference(found(slug, 0.5, detail={"similarity": "cosine"}), former)
     assert (told.value, told.se) == (pytest.approx(0.1), None)
-    assert told.reason == ("Measured by cosine, the baseline by Euclidean distance. Measure both by one similarity.")
+    assert told.reason == (
+        "Measured by cosine, the baseline by Euclidean distance. Measure both by the same similarity."
+    )
     same = difference(found(slug, 0.5, detail={"similarity": "euclidean"}), former)
     assert "Measured by" not in same.reason
 

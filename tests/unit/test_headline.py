@@ -108,7 +108,7 @@ def test_fewer_rows_than_dimensions_are_said_to_read_low_beside_what_corrects_it
         f"The variance fills about {found['participation_ratio_unbiased'].value:.0f} of 256 dimensions"
     )
     assert sentences[0] == (
-        f"There are fewer rows than dimensions: plain IsoScore, {plain_score.value:.3f}, reads low; "
+        f"There are fewer rows than dimensions: plain IsoScore, {plain_score.value:.3f}, is biased low; "
         f"the bias-corrected score is {corrected.value:.3g} ± {corrected.se:.2g}."
     )
     assert corrected.value == pytest.approx(1, abs=0.15)
@@ -175,12 +175,12 @@ def test_independent_rows_not_all_rows_are_few():
 
 def test_of_fewer_rows_than_eight_no_corrected_score_is_told():
     _, sentences = said(gaussian(6, 10))
-    assert sentences[0].endswith(" and the share used read low.")
+    assert sentences[0].endswith(" and the dimensions used are biased low.")
 
 
 def test_a_high_intrinsic_dimension_is_said_to_read_low():
     _, sentences = said(gaussian(1000, 100))
-    assert sentences[-1].endswith("; probably more: such estimates tend to be too low.")
+    assert sentences[-1].endswith(". The true value is probably higher: such estimates tend to be low.")
 
 
 def test_a_fit_that_the_rows_refute_is_told():
@@ -190,7 +190,7 @@ def test_a_fit_that_the_rows_refute_is_told():
     twonn.detail = twonn.detail | {"parts": goodness}
     told = plain(headline_of(embedding))[1][-1]
     assert told.endswith(
-        " Do not trust it: TwoNN does not fit these rows. Its distribution is off by 21%, by chance 6.0%."
+        " Do not rely on this. TwoNN does not fit these rows: it is off by 21%, where chance allows 6.0%."
     )
     twonn.detail = twonn.detail | {"parts": goodness | {"fit_distance": 0.05}}
     assert "does not fit" not in plain(headline_of(embedding))[1][-1]
@@ -224,7 +224,7 @@ def test_what_is_undefined_claims_nothing_but_why_the_spread_is():
 
 def test_of_one_dimension_no_spread_is_told():
     title, _ = said(gaussian(100, 1))
-    assert title == "Isotropy cannot be measured. Isotropy compares dimensions, and there is one only."
+    assert title == "Isotropy cannot be measured. Isotropy compares dimensions, and there is only one."
 
 
 def test_a_report_of_another_version_that_lacks_a_measure_is_read_without_it():

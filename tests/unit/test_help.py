@@ -2,12 +2,12 @@
 
 import re
 
+from app.core.evidence import FEWEST_SEEDS, LEVEL
 from app.db.config import RunConfig
 from app.db.encoding import EncodingConfig
 from app.db.options.option import Help, options_of
 from app.db.study import Search
 from app.results.statistics.mean_difference import smallest_p
-from app.results.statistics.verdict import LEVEL
 from app.training.sweeps import SweepRequest
 from app.web.templating import FRONTEND, UPLOADS, templates
 from isotropy.catalog import MEASURES, REGULARIZERS, Regularizer
@@ -73,7 +73,8 @@ def test_help_is_folded_behind_its_sentence_and_links_to_the_catalogue():
 
 
 def test_as_many_seeds_are_advised_as_the_sign_flips_need_to_tell_a_lambda_apart():
-    assert "between one λ and λ = 0 needs six" in SWEEP["seeds"].more
-    assert "or seven for two or three λ" in SWEEP["seeds"].more
+    assert "a verdict on a λ three" in SWEEP["seeds"].more
+    assert FEWEST_SEEDS == 3
+    assert "needs six to reach p < 0.05, or seven for two or three λ" in SWEEP["seeds"].more
     assert smallest_p(5) > LEVEL > smallest_p(6)
     assert 2 * smallest_p(6) > LEVEL > 3 * smallest_p(7)

@@ -64,7 +64,7 @@ OF_KUDRIASHOV = {Stage.SHRINK_MRPC, Stage.SHRINK_COLA}
             "ζ weighs the shrinkage covariance, as in Algorithm 1, the poster and the code; the text’s section 3",
             OF_I_STAR,
         ),
-        ("Padding is no data here. The code counts it among the tokens", OF_TOKENS),
+        ("Padding is not counted here. The code counts it among the tokens", OF_TOKENS),
         ("Two batches are averaged into one step, as the paper says; the public code has no accumulation.", OF_RUDMAN),
         ("Seeds also order the training rows; the code orders them by a seed that is always 0.", OF_RUDMAN),
         ("over 10% of the steps, as in the code; then a constant rate, since the text names no decay.", OF_KUDRIASHOV),

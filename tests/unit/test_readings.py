@@ -55,9 +55,9 @@ def test_what_is_of_a_measure_keeps_its_order_within_its_group():
 
 
 def test_a_few_head_the_report_in_an_order_of_their_own():
-    slugs = ("cosine_histogram", "mean_share", "mean_cosine", "isoscore")
+    slugs = ("cosine_histogram", "twonn", "mean_cosine", "isoscore_unbiased")
     heads = headlines_of(embedding(*(measured(slug, 0.5) for slug in slugs)))
-    assert [one.measure.slug for one in heads] == ["isoscore", "mean_cosine", "mean_share"]
+    assert [one.measure.slug for one in heads] == ["isoscore_unbiased", "mean_cosine", "twonn"]
 
 
 def test_what_another_version_measured_is_left_out():

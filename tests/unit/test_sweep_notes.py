@@ -9,9 +9,11 @@ from app.training.presets import PRESETS, unfit
 from app.training.sweep_checks import SweepRanges, notes_of, notes_of_rows
 from isotropy.catalog import Regularizer
 
+LAMBDAS = [-1.0, -0.3, 0.0, 0.3, 1.0]
+
 
 def told(repeated=0, **changed):
-    asked = SweepRanges(**({"lambdas": [0.0, 1.0], "zetas": [0.2], "seeds": [0], "grid": {}} | changed))
+    asked = SweepRanges(**({"lambdas": LAMBDAS, "zetas": [0.2], "seeds": [0, 1, 2], "grid": {}} | changed))
     factors = product_of({}, [Regularizer.ISTAR], frozenset(), asked.lambdas, asked.seeds)
     return notes_of(asked, factors, repeated)
 
@@ -19,12 +21,20 @@ def told(repeated=0, **changed):
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
-        ({"seeds": [0, 1, 0]}, "Seed 0 is given more than once and counts once."),
-        ({"lambdas": [0.0, 1.0, 1.0]}, "λ 1 is given more than once and counts once."),
+        ({"seeds": [0, 1, 2, 0]}, "Seed 0 is given more than once and counts once."),
+        ({"lambdas": [*LAMBDAS, 1.0]}, "λ 1 is given more than once and counts once."),
         ({"zetas": [0.2, 0.2]}, "ζ 0.2 is given more than once and counts once."),
         ({"grid": {"batch_size": [8, 8]}}, "Batch size 8 is given more than once and counts once."),
-        ({"lambdas": [1.0]}, "The λ = 0 baseline was added, one run for each seed and setting."),
-        ({"lambdas": [0.0]}, "There is no regularizer to sweep, so these are baselines alone."),
+        (
+            {"lambdas": [lam for lam in LAMBDAS if lam]},
+            "The λ = 0 baseline was added, one run for each seed and setting.",
+        ),
+        ({"lambdas": [0.0]}, "No regularizer is selected, so all runs are baselines."),
+        (
+            {"lambdas": [-1.0, 0.0, 1.0]},
+            "3 values of λ cannot show whether performance goes with isotropy. Use 5 or more, λ = 0 included.",
+        ),
+        ({"seeds": [4, 5]}, "2 seeds cannot give a verdict on any λ. Use 3 or more."),
         ({"repeated": 1}, "1 would repeat another, because nothing in it reads what they differ in, and is left out."),
         (
             {"repeated": 3},

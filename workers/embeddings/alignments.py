@@ -1,7 +1,7 @@
-"""The job that says how alike two embeddings of the same rows are."""
+"""The job that says how alike two embeddings of the same rows are, and which rows moved."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,14 +16,22 @@ from isoscope.files.matrix import Matrix
 from isoscope.rows import pairs_by_name, pairs_by_place, rows_at, sampled, values_of
 from isotropy.alignment import ROWS, alignment
 from isotropy.dealing import Slices, group_numbers
+from isotropy.findings.nearest import NEAREST
 from isotropy.jackknife import BLOCKS
 from isotropy.neighbours import equal_rows
+from isotropy.projection import NAME_CHARACTERS
+from isotropy.row_drift import row_drift
 from isotropy.score import Score
 from isotropy.tasks.parts import groups_of
 from workers.embeddings.inspection import open_embedding
 from workers.job_rows import ResultJob, answer
 
 SEED = 0
+MOST_MOVED = 50_000
+"""Rows of which it is told how far they moved."""
+MOST_NUMBERS = 2**24
+"""Numbers of these rows, of which several copies are held at once."""
+FEW = f"It takes more than {NEAREST} rows that both have."
 
 
 def align(alignment_id: str, settings: Settings, device: str) -> Sequence[Job]:
@@ -35,30 +43,64 @@ def _align(asked: ResultJob[Alignment]) -> None:
     with asked.sessions() as session:
         other = session.get_one(Embedding, asked.row.other_id)
     first, second = (open_embedding(one, asked.settings) for one in (asked.embedding, other))
-    results = results_of(first, second, asked.row.rows_by)
+    found = results_of(first, second, asked.row.rows_by)
     with asked.sessions.begin() as session:
-        asked.fill(session, results=results)
+        asked.fill(session, results=found.results, moved=found.moved)
 
 
-def results_of(first: Matrix, second: Matrix, rows_by: RowsBy) -> dict[str, Any]:
-    """Return what ``Alignment.results`` holds.
+class Found(NamedTuple):
+    """What is written of two embeddings."""
+
+    results: dict[str, Any]
+    """As ``Alignment.results``."""
+    moved: dict[str, Any]
+    """As ``Alignment.moved``."""
+
+
+def results_of(first: Matrix, second: Matrix, rows_by: RowsBy) -> Found:
+    """Return how alike two embeddings are, and how far rows moved. The rows compared are the first of those.
 
     Raises:
         InvalidError: the two are to have the same rows in order, and have other numbers of them.
 
     """
     pairs = _pairs(first, second, rows_by)
-    places = sampled(pairs, ROWS, SEED)
+    most = max(ROWS, min(MOST_MOVED, MOST_NUMBERS // max(first.d, second.d)))
+    places = sampled(pairs, most, SEED)
     x, y = rows_at(first, places), rows_at(second, [pairs[one] for one in places])
     both = x.isfinite().all(1) & y.isfinite().all(1)
-    x, y, kept = x[both], y[both], torch.tensor(places, dtype=torch.int64)[both]
-    there = torch.tensor([pairs[one] for one in kept.tolist()], dtype=torch.int64)
-    scores = alignment(x, y, _blocks(_groups(first, x, kept), _groups(second, y, there)))
-    return {
+    x, y, here = x[both], y[both], torch.tensor(places, dtype=torch.int64)[both]
+    there = torch.tensor([pairs[one] for one in here.tolist()], dtype=torch.int64)
+    head = slice(min(ROWS, len(x)))
+    groups = _groups(first, x[head], here[head]), _groups(second, y[head], there[head])
+    scores = alignment(x[head], y[head], _blocks(*groups))
+    results = {
         "shared": len(pairs),
-        "rows": len(x),
+        "rows": len(x[head]),
         "scores": {slug: _told(score) for slug, score in scores.items()},
     }
+    names = values_of(first, first.selection.names, here) or values_of(second, second.selection.names, there)
+    moved = _moved(x, y) | {"names": names and [one[:NAME_CHARACTERS] for one in names]}
+    return Found(results, moved | {"rows": _in_file(first, here), "other_rows": _in_file(second, there)})
+
+
+def _moved(x: Tensor, y: Tensor) -> dict[str, Any]:
+    references = min(ROWS, len(x))
+    if references <= NEAREST:
+        return {"references": 0, "kept": None, "residual": None, "reason": FEW}
+    found = row_drift(x, y, references)
+    residual = found.residual
+    return {
+        "references": references,
+        "kept": [round(one, 4) for one in found.kept.tolist()],
+        "residual": None if residual is None else [float(f"{one:.5g}") for one in residual.tolist()],
+        "reason": found.reason,
+    }
+
+
+def _in_file(matrix: Matrix, rows: Tensor) -> list[int]:
+    places: list[int] = (rows.numpy() if matrix.row_places is None else matrix.row_places[rows.numpy()]).tolist()
+    return places
 
 
 def _pairs(first: Matrix, second: Matrix, rows_by: RowsBy) -> dict[int, int]:

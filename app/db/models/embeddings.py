@@ -290,6 +290,11 @@ class Alignment(Answered, Base):
     results: Mapped[dict[str, Any] | None]
     """``{"shared": rows that both have, "rows": how many of them were compared, "scores": {slug of
     ``isotropy.catalog.ALIGNMENTS``: {"value", "parts", "reason"}}}``, as in ``Measurement``."""
+    moved: Mapped[dict[str, Any] | None] = mapped_column(deferred=True)
+    """How far each row moves: ``{"references": rows among which neighbors were sought, "names": null or [a name of
+    each, cut to 60 characters], "rows": [places in the file of the lower id], "other_rows": [in that of the other],
+    "kept": null or [share of neighbors], "residual": null or [of each], "reason": null or why one of them is null}``.
+    See ``isotropy.row_drift``."""
 
 
 class PostProcessing(Answered, Base):

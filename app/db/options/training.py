@@ -88,8 +88,8 @@ class LearningOptions(RegularizerOptions):
             several="accumulations",
             unit="batch a step|batches a step",
             formula="gradient = mean over the batches of (loss + λ × penalty of that batch)",
-            more="The task loss behaves as with one large batch, but the penalty sees one batch at a time: 2 × 16 rows "
-            "are not 1 × 32 to it.",
+            more="The task loss behaves as with one large batch, but the penalty sees one batch at a time, so "
+            "2 × 16 rows differ from 1 × 32.",
         ),
     ] = 1
     learning_rate: Annotated[
@@ -208,7 +208,7 @@ class LearningOptions(RegularizerOptions):
             none_means="all rows",
             in_grid=False,
             slows=False,
-            more="Fewer rows make performance less certain: with 100 rows, accuracy is known to about ± 0.1.",
+            more="Fewer rows make performance less certain: about ± 0.1 for accuracy on 100 rows.",
         ),
     ] = None
     precision: Annotated[

@@ -8,16 +8,17 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.db.models import ResultStatus, RowsBy
 from app.db.types import RowId
-from app.embeddings.alignments import Aligned, alignments_of, request_alignments
+from app.embeddings.alignments import Aligned, alignments_of, pairs_of, request_alignments
 from app.embeddings.api.embeddings import EmbeddingSummary
 from app.embeddings.api.measures import MeasurementValue, Slug
-from app.embeddings.comparison import LEAST, MOST, cautions, compare, get_compared
-from app.web.dependencies import ContextDep, Row
+from app.embeddings.comparison import LEAST, MOST_STEPS, Against, cautions, compare, get_compared
+from app.embeddings.moved_rows import MovedBy, moved_rows_of
+from app.web.dependencies import ContextDep, Limit, Offset, Row
 from isotropy.catalog import ALIGNMENTS
 
 
 class DifferenceOut(Row):
-    """A value less that of the baseline."""
+    """A value less that of the first embedding, or of the one before."""
 
     value: float
     se: Annotated[float | None, Field(description="Standard error; null where there is no interval.")]
@@ -29,13 +30,13 @@ class DifferenceOut(Row):
     paired: Annotated[bool, Field(description="Whether the difference is paired by row.")]
     n: Annotated[
         int | None,
-        Field(description="Rows of each that the difference is from, if fewer than all; else null."),
+        Field(description="Rows of each that the difference was computed from, if fewer than all; else null."),
     ]
     reason: Annotated[str, Field(description="Why there is no interval; else empty.")]
 
 
 class ComparedOut(Row):
-    """A measure; both lists are in the order of the embeddings. The baseline has no difference."""
+    """A measure; both lists are in the order of the embeddings. The first has no difference."""
 
     measure: Slug
     found: list[MeasurementValue | None]
@@ -45,22 +46,27 @@ class ComparedOut(Row):
 class ComparisonOut(Row):
     """Embeddings side by side."""
 
-    embeddings: Annotated[list[EmbeddingSummary], Field(description="The first is the baseline.")]
+    embeddings: Annotated[list[EmbeddingSummary], Field(description="In the order that was asked for.")]
     cautions: list[str]
     measures: list[ComparedOut]
 
 
 router = APIRouter(prefix="/compare", tags=["embeddings"])
+To = Annotated[
+    Against,
+    Query(description="What each is compared with: the `first`, or the `previous` one, as steps of a series are."),
+]
 
 
 @router.get("")
 def show_comparison(
     context: ContextDep,
     id: Annotated[  # noqa: A002 - the name in the URL
-        list[str], Query(description=f"{LEAST} to {MOST} measured embeddings; the first is the baseline.")
+        list[str], Query(description=f"{LEAST} to {MOST_STEPS} measured embeddings, in order.")
     ],
+    to: To = Against.FIRST,
 ) -> ComparisonOut:
-    """Every measure of several embeddings, and differences to the first, paired where both hold the same rows."""
+    """Every measure of several embeddings, and differences to another, paired where both hold the same rows."""
     embeddings = get_compared(context, id)
     return ComparisonOut(
         embeddings=[EmbeddingSummary.model_validate(one) for one in embeddings],
@@ -71,7 +77,7 @@ def show_comparison(
                 found=[one and MeasurementValue.model_validate(one) for one in row.found],
                 differences=[one and DifferenceOut.model_validate(one) for one in row.differences],
             )
-            for row in compare(embeddings)
+            for row in compare(embeddings, to)
         ],
     )
 
@@ -88,11 +94,12 @@ class AlignmentValueOut(BaseModel):
 
 
 class AlignmentOut(BaseModel):
-    """An embedding beside the baseline."""
+    """An embedding beside another."""
 
+    base_id: Annotated[str, Field(description="The embedding that it is compared with.")]
     embedding_id: str
     rows_by: Annotated[RowsBy, Field(description="How rows were matched.")]
-    status: Annotated[ResultStatus | None, Field(description="Null where nobody asked yet.")]
+    status: Annotated[ResultStatus | None, Field(description="Null if nobody has asked for it yet.")]
     error: str | None
     shared: Annotated[int | None, Field(description="Rows that both have.")]
     rows: Annotated[int | None, Field(description="Number of matched rows that were compared.")]
@@ -100,31 +107,85 @@ class AlignmentOut(BaseModel):
 
 
 class AlignmentRequest(BaseModel):
-    """The embeddings, the baseline first."""
+    """The embeddings in order, and what each is compared with."""
 
     model_config = ConfigDict(extra="forbid")
 
-    id: Annotated[list[RowId], Field(description=f"{LEAST} to {MOST} measured embeddings.")]
+    id: Annotated[list[RowId], Field(description=f"{LEAST} to {MOST_STEPS} measured embeddings.")]
+    to: Annotated[Against, Field(description="`first` or `previous`.")] = Against.FIRST
 
 
 @router.get("/alignments")
 def show_alignments(
     context: ContextDep,
-    id: Annotated[list[str], Query(description="Measured embeddings; the first is the baseline.")],  # noqa: A002
+    id: Annotated[list[str], Query(description="Measured embeddings, in order.")],  # noqa: A002
+    to: To = Against.FIRST,
 ) -> list[AlignmentOut]:
     """How alike embeddings of the same rows are, as far as it was asked for; without those that share no rows."""
-    return _told(alignments_of(context, get_compared(context, id)))
+    return _told(alignments_of(context, pairs_of(get_compared(context, id), to)))
 
 
 @router.post("/alignments", status_code=202)
 def post_alignments(context: ContextDep, request: AlignmentRequest) -> list[AlignmentOut]:
-    """Have embeddings compared row by row with the first: CKA, shared neighbors, Procrustes residual."""
-    return _told(request_alignments(context, get_compared(context, request.id)))
+    """Have embeddings compared row by row: CKA, shared neighbors, Procrustes residual, and which rows moved."""
+    return _told(request_alignments(context, pairs_of(get_compared(context, request.id), request.to)))
+
+
+class MovedRowOut(Row):
+    """A row that both embeddings have."""
+
+    row: Annotated[int, Field(description="Its place in the file of the first, from 0.")]
+    other_row: Annotated[int, Field(description="Its place in the file of the other.")]
+    name: Annotated[str, Field(description="Cut to 60 characters; empty where rows have no names.")]
+    neighbors_kept: Annotated[float, Field(description="Share of its 10 nearest neighbors that are the same in both.")]
+    residual: Annotated[
+        float | None,
+        Field(description="Distance to its place in the other after the best rotation, in typical row lengths."),
+    ]
+
+
+class MovedRowsOut(BaseModel):
+    """How far rows move between two embeddings."""
+
+    status: Annotated[ResultStatus | None, Field(description="Null where nobody asked for the alignment yet.")]
+    error: str | None
+    rows_by: Annotated[RowsBy, Field(description="How rows were matched.")]
+    shared: Annotated[int | None, Field(description="Rows that both have.")]
+    compared: Annotated[int, Field(description="Rows whose moves are known, of all pages.")]
+    references: Annotated[int, Field(description="Rows among which neighbors were sought.")]
+    reason: Annotated[str, Field(description="Why there are no residuals, or no rows; else empty.")]
+    rows: Annotated[list[MovedRowOut], Field(description="The row that moved most first.")]
+
+
+@router.get("/rows")
+def show_moved_rows(
+    context: ContextDep,
+    id: Annotated[list[str], Query(description="Two measured embeddings of the same rows.")],  # noqa: A002
+    by: Annotated[MovedBy, Query(description="Fewest `neighbors` kept, or largest `residual`, first.")] = (
+        MovedBy.NEIGHBORS
+    ),
+    limit: Limit = 100,
+    offset: Offset = 0,
+) -> MovedRowsOut:
+    """Which rows moved most between two embeddings, once their alignment was asked for."""
+    first, other = get_compared(context, id, LEAST)
+    found = moved_rows_of(context, first, other)
+    return MovedRowsOut(
+        status=found.pair.status,
+        error=found.pair.error,
+        rows_by=found.pair.rows_by,
+        shared=found.pair.shared,
+        compared=len(found.rows),
+        references=found.references,
+        reason=found.reason,
+        rows=[MovedRowOut.model_validate(one) for one in found.most_moved(by)[offset : offset + limit]],
+    )
 
 
 def _told(found: Sequence[Aligned]) -> list[AlignmentOut]:
     return [
         AlignmentOut(
+            base_id=one.base.id,
             embedding_id=one.embedding.id,
             rows_by=one.rows_by,
             status=one.status,

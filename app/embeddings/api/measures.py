@@ -50,11 +50,9 @@ class MeasureOut(Row):
     symbol: str
     value: Annotated[
         str,
-        Field(
-            description="Which value of the report it is, if the measure has several values or settings; else empty."
-        ),
+        Field(description="Which of its values the report shows, if it has several values or settings; else empty."),
     ]
-    whole: Annotated[bool, Field(description="Whether that number counts something.")]
+    whole: Annotated[bool, Field(description="Whether that number is a count.")]
     range: str
     formula: str
     meaning: str

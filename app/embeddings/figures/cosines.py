@@ -55,7 +55,7 @@ def cosines(overlay: Overlay) -> Figure:
             }
         ),
         draw=partial(_draw, overlay),
-        empty=None if drawn else "Fewer than two rows have a direction, so there is no cosine.",
+        empty=None if drawn else "Fewer than two rows are nonzero, so there is no cosine.",
     )
 
 

@@ -79,7 +79,7 @@ def _name_outliers(outliers: list[int]) -> str:
     named = ", ".join(str(i) for i in outliers[:MAX_NAMED])
     more = f" and {count(len(outliers) - MAX_NAMED)} more" if len(outliers) > MAX_NAMED else ""
     found = plural(len(outliers), "dimension")
-    return f"Marked: {found} that some outlier rule flags ({named}{more}); the numbers say which rules."
+    return f"Marked: {found} flagged by an outlier rule ({named}{more}); the numbers show which."
 
 
 def _draw_activation(overlay: Overlay) -> go.Figure:
@@ -196,7 +196,7 @@ def _name_greatest(most: int, one: Series) -> str:
         + (f", {contributions[i] / whole:.0%} of the mean)" if whole else ")")
         for i in _greatest(one, most)
     )
-    return named or "none, as no dimension adds to it"
+    return named or "none: no dimension adds to it"
 
 
 def _shares(one: Series) -> list[float | None]:

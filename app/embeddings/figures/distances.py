@@ -23,7 +23,7 @@ def barcode(overlay: Overlay) -> Figure:
     return Figure(
         slug="barcode",
         title="Barcode in dimension 0",
-        caption="Each bar is a group of rows, as long as the distance at which it joins another: "
+        caption="Each bar is a group of rows. Its length is the distance at which the group joins another: "
         f"{overlay.each(_describe)}.{_marks(overlay)}{outline}",
         table=overlay.table("rank", {"length": lengths}),
         draw=partial(_draw_barcode, overlay),
@@ -139,8 +139,8 @@ def twonn(overlay: Overlay) -> Figure:
         slug="twonn",
         title="TwoNN fit",
         caption="Each point is a row: μ is the distance to its second neighbor over that to its first, F the share of "
-        f"rows with so small a μ. Slope: {overlay.each(_slope)}; {overlay.rows(lambda one: one.n(TWONN))}. The "
-        f"{discard:.0%} with the greatest μ are not fitted.{drawn}",
+        f"rows with a smaller or equal μ. Slope: {overlay.each(_slope)}; {overlay.rows(lambda one: one.n(TWONN))}. The "
+        f"{discard:.0%} with the largest μ are not fitted.{drawn}",
         table=overlay.stacked(
             {
                 "log_mu": lambda one: one.of(TWONN)["log_mu"],

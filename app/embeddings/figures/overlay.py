@@ -28,7 +28,7 @@ class Subject:
         return cls(embedding.name, {one.measure: one for one in embedding.measurements}, data or {})
 
 
-UNEXPLAINED = "This has no value here."
+UNEXPLAINED = "There is no value here."
 UNMEASURED = "Not measured for this embedding."
 VALUE_ONLY = "Only its value is stored."
 LONGEST_NAME = 28

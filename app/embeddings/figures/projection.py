@@ -68,7 +68,7 @@ def _remarks(overlay: Overlay) -> str:
     data = overlay.series[0].of(PROJECTION)
     remarks = ["Both axes have the same scale."]
     if data["labels"]:
-        remarks.append(f"The most frequent labels, {len(palette.SERIES)} at most, have colors of their own.")
+        remarks.append(f"The {len(palette.SERIES)} most frequent labels have their own colors.")
     if density := data["density"]:
         beyond = f", but for {count(density['outside'])} beyond its edges" if density["outside"] else ""
         remarks.append(f"Shade: number of rows{beyond}.")

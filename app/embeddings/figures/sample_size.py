@@ -51,9 +51,9 @@ def sample_size(overlay: Overlay) -> Figure:
     return Figure(
         slug=SAMPLE_SIZE,
         title="How many rows it takes",
-        caption=f"Mean of {overlay.each(_draws)}, fewer where rows run out, and one standard deviation either side "
-        f"where there are several. {what}; dashed, the score of all rows ({overlay.each(_say_full)}). If a line "
-        f"still rises or falls, you need more rows.",
+        caption=f"Mean of {overlay.each(_draws)}, or fewer if rows run out. Bands are ± one standard deviation. {what}."
+        f" Dashed: the score of all rows ({overlay.each(_say_full)}). If a line still rises or falls, you need more "
+        "rows.",
         table=_table(overlay),
         draw=partial(_draw_sample_sizes, overlay),
     )
@@ -61,7 +61,7 @@ def sample_size(overlay: Overlay) -> Figure:
 
 def _draws(one: Series) -> str:
     data = one.of(SAMPLE_SIZE)
-    return f"up to {plural(data['draws'], 'draw')} of so many of {count(data['n'])} rows"
+    return f"up to {plural(data['draws'], 'draw')} of that many of {count(data['n'])} rows"
 
 
 def _say_full(one: Series) -> str:

@@ -32,8 +32,8 @@ def cumulative(overlay: Overlay) -> Figure:
     return Figure(
         slug="cumulative",
         title="Cumulative variance",
-        caption=f"Share of the variance in the leading components, {overlay.rows(_n)}; dotted, an isotropic cloud. "
-        f"Half of it lies in {halves}.",
+        caption=f"Share of the variance in the leading components, {overlay.rows(_n)}. Dotted: an isotropic cloud. "
+        f"Half of the variance lies in {halves}.",
         table=overlay.table("components", {"share_of_variance": _shares}),
         draw=partial(_draw_cumulative, overlay),
     )
@@ -125,7 +125,7 @@ def anisotropy(overlay: Overlay) -> Figure:
     return Figure(
         slug="anisotropy",
         title="k-th anisotropy",
-        caption="Share of the k-th strongest direction, with the mean left in (raw) and taken out (centered), "
+        caption="Share of the k-th strongest direction, with the mean (raw) and without it (centered), "
         f"{overlay.rows(lambda one: one.n(RAW))}.{drawn} {undefined}".rstrip(),
         table=overlay.table("k", {"raw": _raw, "centred": _centred}),
         draw=partial(_draw_lines if overlay.several else _draw_bars, overlay),

@@ -240,5 +240,5 @@ def purge(context: ContextDep, embedding_id: str) -> Response:
 def _confirm(request: Request, name: str, frees_bytes: int, tasks: str) -> Response:
     frees = f"{formatting.size(frees_bytes)} of the storage are freed"
     shared = "no bytes of the storage are freed, because others need the same files"
-    loss = f"Measurements, curves, figures, tags and notes go, and {frees if frees_bytes else shared}."
+    loss = f"Measurements, curves, figures, tags and notes are deleted, and {frees if frees_bytes else shared}."
     return confirm_deletion(request, "data", name, loss, "/trash", lost_too=tasks)

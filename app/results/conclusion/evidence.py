@@ -5,12 +5,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from app.core.evidence import LEVEL
 from app.db.models import Run, RunStatus
 from app.results.conclusion.comparisons import NOTHING_KNOWN, Comparison, RunFacts, comparisons
 from app.results.conclusion.relations import Curve, counted, curves, measured_runs, scored_runs
 from app.results.statistics.relation import Relation, relation
 from app.results.statistics.setting_effect import SettingEffect, setting_effect
-from app.results.statistics.verdict import LEVEL, Verdict
+from app.results.statistics.verdict import Verdict
 from app.results.sweep import Setting, Sweep
 
 BEST = 1.0

@@ -2,11 +2,11 @@
 
 from typing import NamedTuple
 
+from app.core.evidence import FEWEST_SEEDS, LEVEL
 from app.results.conclusion.comparisons import Comparison, Method
 from app.results.conclusion.evidence import Evidence
 from app.results.conclusion.words import p_value
-from app.results.statistics.mean_difference import FEWEST_SEEDS
-from app.results.statistics.verdict import LEVEL, Needed, Verdict
+from app.results.statistics.verdict import Needed, Verdict
 from app.results.sweep import Setting, Sweep
 from isoscope.core.formatting import MISSING, count, number, plural
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
+from app.core.evidence import LEVEL, lambdas_needed
 from app.db.models import Run
 from app.db.options.regularizers import NAMES
 from app.results.conclusion.evidence import Evidence, Pooled
 from app.results.conclusion.relations import Curve
-from app.results.statistics.relation import LEVEL, Relation, lambdas_needed
+from app.results.statistics.relation import Relation
 from app.results.statistics.setting_effect import SettingEffect
 from app.results.sweep import Sweep
 from isoscope.core.formatting import MISSING, count, number, plural, two_decimals

@@ -14,6 +14,7 @@ from app.descriptions.service import Shelf, known_tags
 from app.figures.labels import head
 from app.results.api.experiments import export_of
 from app.results.conclusion.conclusion import read_conclusion
+from app.results.conclusion.summary import Summary
 from app.results.exchange import cancel_import, create_import, export_experiment, get_import, list_imports
 from app.results.figures.legend import Colouring
 from app.results.figures.scatter_points import scatter_form
@@ -185,6 +186,7 @@ def show_experiment(
     workers = list_workers(context)
     sweep = Sweep.from_experiment(experiment)
     colouring = Colouring(sweep, query.look.colour)
+    conclusion = read_conclusion(context, sweep)
     shown = {
         "experiment": experiment,
         "sweep": sweep,
@@ -204,7 +206,8 @@ def show_experiment(
         "form": scatter_form(sweep, config.metric, query.look),
         "colouring": colouring,
         "split": read_test_split(context, experiment),
-        "conclusion": read_conclusion(context, sweep),
+        "conclusion": conclusion,
+        "summary": Summary(conclusion, SCALES[config.metric].title),
         "search": outcome_of(experiment),
         "methods": {NAMES[name]: name in reading("zeta") for name in sweep.compared if name != "none"},
         "fixed": {NAMES[name]: lam for name, lam in config.fixed_regularizers.items()},

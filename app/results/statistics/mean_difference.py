@@ -7,9 +7,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-FEWEST_SEEDS = 3
-"""Of fewer seeds no interval covers what it promises: a bootstrap of two covers .69."""
-
 Values = npt.NDArray[np.float64]
 
 

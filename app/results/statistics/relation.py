@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-LEVEL = 0.05
 FEWEST = 3
 MOST_EXACT_LAMBDAS = 7
 MOST_EXACT = 100_000
@@ -86,11 +85,6 @@ def relation(runs: tuple[Measured, ...]) -> Relation:
     smallest = min(1.0, 2 / total) if exact else 2 / (DRAWN + 1)
     p = min(1.0, 2 * min(above, below))
     return Relation(value, p, above < below, lambdas, settings, total if exact else DRAWN, exact, smallest)
-
-
-def lambdas_needed(level: float = LEVEL) -> int:
-    """Return the fewest values of λ, of one block, of which the smallest p is at most this level."""
-    return next(k for k in range(2, 20) if 2 / factorial(k) <= level)
 
 
 def adjusted(settings: Sequence[Hashable], seeds: Sequence[int], values: Sequence[float]) -> dict[Hashable, float]:

@@ -15,8 +15,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from app.core.evidence import FEWEST_SEEDS, LEVEL
 from app.core.student import quantile, two_sided_p
-from app.results.statistics.mean_difference import FEWEST_SEEDS, MeanDifference, Spread
+from app.results.statistics.mean_difference import MeanDifference, Spread
 
 NODES = 160
 Values = npt.NDArray[np.float64]
@@ -69,7 +70,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return [float(one) for one in np.minimum(adjusted, 1)]
 
 
-LEVEL = 0.05
 POWER = 0.8
 MOST_SEEDS, MOST_ROWS = 1_000, 1_000_000
 

@@ -21,9 +21,9 @@ from app.training.queue_status import has_gpu, list_workers, obstacle
 from app.training.relaunch import ways_of_form
 from app.training.sweep_form import (
     EXTRA,
+    FRESH,
     GRID_GROUPS,
     LABELS,
-    SEEDS,
     Values,
     active_methods,
     defaults,
@@ -45,7 +45,7 @@ from isotropy.catalog import REGULARIZERS
 router = APIRouter(prefix="/experiments")
 
 FORM = "/experiments/new"
-STEPS_COUNT = "Max steps is given, so epochs do not count."
+STEPS_COUNT = "Max steps is set, so epochs are ignored."
 
 
 class Preview(NamedTuple):
@@ -76,7 +76,7 @@ def starting_values(request: Request, context: Context, before: Values | None = 
     chosen = next((one for one in datasets if one.id == given.get("dataset_id")), next(iter(datasets), None))
     preset = preset_of(given)
     filled = texts_of(preset, gpu=has_gpu(list_workers(context))) if preset else {}
-    fresh = defaults(chosen, list_models(context.settings)[0].name) | {"seeds": SEEDS}
+    fresh = defaults(chosen, list_models(context.settings)[0].name) | FRESH
     values = fresh | filled | given
     there = {column.name for column in chosen.columns} if chosen else set()
     if not {values["label_column"], *values["text_columns"]} <= there:

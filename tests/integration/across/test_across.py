@@ -20,7 +20,7 @@ def test_runs_of_several_experiments_are_one_page(client, two):
     assert 'name="on"' not in page
     assert "Add an experiment" not in page
     assert '<input type="checkbox" name="group" value="model" >' in page
-    assert "Empty: every setting that varies (Model, " in page
+    assert "If empty, every setting that varies (Model, " in page
     assert '<input type="checkbox" name="group" value="seed" >' in page
     assert "cannot be compared" not in page
     assert 'data-figure="/compare/runs/figures/isotropy.json"' in page
@@ -57,7 +57,7 @@ def test_a_search_narrows_and_groups_are_chosen(client, two):
 
 def test_it_is_said_beside_the_ticks_that_figures_keep_lambdas_apart_and_the_table_does_not(client, two):
     page = words(client.get("/compare/runs?group=model"))
-    told = "Figures and tests always keep regularizers, λ and ζ apart; the table of means does not."
+    told = "Figures and tests always separate regularizers, λ and ζ. The table of means does not."
     assert told in page.partition("<fieldset")[2].partition("</fieldset>")[0]
     points = list(csv.DictReader(io.StringIO(client.get("/compare/runs/figures/lambda.csv?group=model").text)))
     assert [row["lambda"] for row in points] == ["0.0", "0.0", "1.0", "1.0"]

@@ -97,7 +97,7 @@ def test_settings_that_differ_stand_side_by_side_and_the_others_are_folded(clien
 
 def test_one_run_differs_from_nothing(client, launch):
     launch("one", made(0.0, 0, 0.5))
-    assert "None: all settings of these runs are the same." in words(client.get("/compare/runs"))
+    assert "All settings of these runs are the same." in words(client.get("/compare/runs"))
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def test_the_form_asks_waits_and_shows(client, form, work):
     shown = client.get(answer.headers["location"]).text
     assert re.search(r"About <strong>[\d.]+ (s|min)( [\d.]+ s)?( to [\d.]+ (s|min)[^<]*)?</strong> on ", shown)
     assert "Not included: early stops, evaluations that choose a checkpoint, writing checkpoints" in shown
-    assert "guessing evenly among 2 classes is 0.693" in shown
+    assert "random guessing among 2 classes is 0.693" in shown
     assert '<span class="token special">[CLS]</span>' in shown
     assert "Steps were timed in one process" not in shown
     assert ">Try again</button>" in shown

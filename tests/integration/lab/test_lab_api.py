@@ -110,17 +110,17 @@ def test_a_new_embedding_is_made_measured_and_downloaded(client, work, base, tri
     assert "by Soft ZCA whitening, eps 0.5, fitted on" in " ".join(page.split())
     assert f'<a href="/embeddings/{source}">cloud</a>' in page
     assert "fitted on 200 of 399 rows drawn with seed 0" in " ".join(page.split())
-    note = "Fitted on 200 of these 399 rows"
+    note = "This map was fitted on 200 of these 399 rows"
     score = number(trial["results"]["after"]["isoscore_unbiased"]["value"])
     link = f'<a href="/embeddings/{source}/lab?method=soft_zca&amp;eps=0.5">lab</a>'
-    assert f"{note}: judged on rows it had not seen, bias-corrected IsoScore is {score} ({link})." in page
+    assert f"{note}. On held-out rows, bias-corrected IsoScore is {score} ({link})." in page
     file = client.get(f"/embeddings/{made_id}/report.html").text
-    assert f"{note}: judged on rows it had not seen, bias-corrected IsoScore is {score}." in file
+    assert f"{note}. On held-out rows, bias-corrected IsoScore is {score}." in file
     client.delete(f"/api/embeddings/{source}")
     client.delete(f"/api/trash/{source}")
     orphan = client.get(f"/embeddings/{made_id}").text
     assert "cloud, which was deleted," in orphan
-    assert f"{note}, which flatters the numbers below." in orphan
+    assert f"{note}, so the numbers below are optimistic." in orphan
     assert client.get(f"/api/embeddings/{made_id}").json()["status"] == "ready"
 
 
@@ -221,7 +221,7 @@ def test_a_trial_is_deleted_with_its_map_but_not_while_an_embedding_is_made_by_i
     path = f"{base}/{trial['id']}"
     made = client.post(f"{path}/embedding").json()["id"]
     refused = client.delete(path)
-    sentence = "An embedding is being made by this trial. Delete it when that is done."
+    sentence = "An embedding is being made by this trial. Delete it when that has finished."
     assert (refused.status_code, refused.json()["detail"]) == (409, sentence)
     work()
     before = stored(context)

@@ -94,7 +94,7 @@ def test_a_wrong_number_comes_back_with_the_sentence_at_its_field(client, source
 def test_no_such_method_is_not_found(client, source):
     answer = client.get(f"/embeddings/{source}/lab?method=nothing")
     assert answer.status_code == 404
-    assert "There is no method 'nothing': choose one on the page of the lab." in answer.text
+    assert "There is no method 'nothing': choose one in the lab." in answer.text
 
 
 @pytest.mark.parametrize(("method", "told"), [("zca_whitening", True), ("soft_zca", False), ("centring", False)])

@@ -136,7 +136,7 @@ def test_what_a_worker_is_busy_with_cannot_be_chosen_from(client, measured):
     busy = client.put(f"/api/embeddings/{measured}/selection", json=choice)
     assert (busy.status_code, busy.json()["detail"]) == (
         409,
-        f"{HOSTILE} is inspecting: choose from it when a worker is done with it.",
+        f"{HOSTILE} is inspecting: choose from it when a worker has finished.",
     )
 
 

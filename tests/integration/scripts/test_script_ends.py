@@ -188,7 +188,7 @@ def test_a_name_alone_is_no_data_set_to_train_on(client, begin, context):
     assert (answer.status_code, answer.json()["field"]) == (422, "dataset_id")
     assert answer.json()["detail"].startswith("reviews is a name alone")
     assert "a name alone" in client.get(f"/datasets/{dataset_id}").text
-    assert "a name alone, of rows elsewhere" in client.get("/datasets").text
+    assert "name only, rows are elsewhere" in client.get("/datasets").text
     assert "reviews" not in client.get("/experiments/new").text
 
 

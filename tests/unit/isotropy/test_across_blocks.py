@@ -33,6 +33,12 @@ def test_scores_are_those_of_all_fours_of_rows_of_distinct_blocks(blocks, scale)
     assert found["participation_ratio_unbiased"].value == pytest.approx(1 + 4 * expected.value, rel=1e-9)
 
 
+def test_many_rows_of_many_dimensions_have_a_score():
+    x = torch.randn(6000, 100, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    found = scores_across(BlockProducts(blocks_of(x, torch.arange(6000) % 10)))
+    assert found["isoscore_unbiased"].value == pytest.approx(1, abs=0.01)
+
+
 def test_a_block_can_be_left_out():
     x, codes = points(60, 5), torch.arange(60) % 6
     left_out = scores_across(BlockProducts(blocks_of(x, codes)), 2)["isoscore_unbiased"]

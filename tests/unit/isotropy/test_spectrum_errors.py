@@ -24,9 +24,14 @@ def rows(n, d, seed=0):
 
 
 def decomposed(x):
+    S, second = matrices(x)
+    return eigenvalues(S, len(x) - 1), eigenvalues(second, len(x))
+
+
+def matrices(x):
     moments = Moments(x.shape[1])
     moments.update(torch.from_numpy(x))
-    return eigenvalues(moments.covariance(), len(x) - 1), eigenvalues(second_moment(moments), len(x))
+    return moments.covariance(), second_moment(moments)
 
 
 def brute_force(x, blocks, slug):
@@ -44,6 +49,24 @@ def test_errors_are_those_of_decomposing_anew_without_each_block(slug):
     assert found.se == pytest.approx(brute_force(x, blocks, slug), rel=0.08)
     assert found.se == pytest.approx(hypot(*found.parts))
     assert found.value == pytest.approx(spectrum_scores(*decomposed(x), 2000)[slug].value, rel=1e-9)
+
+
+def heavy_tails(n, d):
+    return np.random.default_rng(1).standard_t(4, (n, d)) / np.arange(1, d + 1) ** 0.5 + 0.5
+
+
+@pytest.mark.parametrize("slug", SMOOTH)
+@pytest.mark.parametrize("x", [rows(3000, 160), heavy_tails(3000, 160), rows(400, 160)], ids=["even", "heavy", "few"])
+def test_of_a_tail_taken_as_one_errors_are_those_of_each_eigenvalue(x, slug):
+    cloud = read_cloud(Rows(x))
+    blocks = cloud.dealing.of(np.arange(len(x)), 10)
+    bases = [torch.linalg.eigh(S)[1].flip(1) for S in matrices(x)]
+    left = []
+    for block in range(10):
+        along = [((S @ V) * V).sum(0) for S, V in zip(matrices(x[blocks != block]), bases, strict=True)]
+        left.append(spectrum_scores(*along, len(x))[slug].value)
+    expected = (0.9 * np.square(np.array(left) - np.mean(left)).sum()) ** 0.5
+    assert cloud.spectrum_scores[slug].se == pytest.approx(expected, rel=0.02)
 
 
 @pytest.mark.slow

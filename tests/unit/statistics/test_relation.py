@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from app.results.statistics.relation import Measured, adjusted, lambdas_needed, relation
+from app.core.evidence import lambdas_needed
+from app.results.statistics.relation import Measured, adjusted, relation
 
 
 def runs(x, y, seeds=1, block="a", stratum=0):

@@ -1,0 +1,20 @@
+"""how far each row moves between two embeddings"""
+
+import sqlalchemy as sa
+
+from alembic import op
+
+revision = "0029"
+down_revision = "0028"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    # What was compared before does not say which rows moved, and takes a click and seconds to be compared again.
+    op.execute(sa.text("DELETE FROM alignments"))
+    op.add_column("alignments", sa.Column("moved", sa.JSON(none_as_null=True)))
+
+
+def downgrade() -> None:
+    op.drop_column("alignments", "moved")

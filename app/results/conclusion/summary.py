@@ -1,0 +1,215 @@
+"""The first screen of an experiment: its answers in a few cards, and its settings in a table."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from app.core.evidence import FEWEST_SEEDS, LEVEL, lambdas_needed
+from app.db.models import Run
+from app.results.conclusion import words
+from app.results.conclusion.comparisons import Comparison
+from app.results.conclusion.conclusion import Conclusion
+from app.results.conclusion.relations import counted
+from app.results.points import named
+from app.results.statistics.estimate import by_seed, estimate
+from app.results.statistics.verdict import Verdict
+from app.results.sweep import Setting, Sweep
+from isoscope.core.formatting import MISSING, number, plural, with_error
+
+BASELINE = "baseline"
+
+
+class Card(NamedTuple):
+    """A question, its answer in a few words, and the numbers behind it."""
+
+    question: str
+    answer: str
+    evidence: str
+
+
+class SettingRow(NamedTuple):
+    """A setting of the table: means over seeds, and the difference from its baseline."""
+
+    setting: Setting
+    label: str
+    performance: str
+    isotropy: str
+    seeds: int
+    difference: str
+    """With the half-width of its interval, where it has one."""
+    verdict: str
+    decided: bool
+    best: bool
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a conclusion says at a glance."""
+
+    conclusion: Conclusion
+    metric: str
+    """The title of what is read as performance."""
+
+    @property
+    def cards(self) -> list[Card]:
+        """The best setting, whether λ matters, and whether isotropy and performance are related; empty while no run has finished."""
+        return [self._best_card(), self._effect_card(), self._relation_card()] if self._means else []
+
+    @property
+    def rows(self) -> list[SettingRow]:
+        """Every setting that has a result, by λ."""
+        return [self._row(setting, runs) for setting, runs in self._runs.items()]
+
+    @property
+    def simultaneous(self) -> bool:
+        """Whether intervals are adjusted because several settings are compared."""
+        return any(one.judged.comparisons > 1 and one.judged.low is not None for one in self._compared.values())
+
+    @cached_property
+    def _runs(self) -> dict[Setting, list[Run]]:
+        return self._sweep.by_setting(counted(self._sweep))
+
+    @cached_property
+    def _means(self) -> dict[Setting, float]:
+        return {setting: _mean(runs, "performance") or 0.0 for setting, runs in self._runs.items()}
+
+    @cached_property
+    def _common(self) -> set[int]:
+        """Seeds that every setting has: settings are ranked by these, so that none wins by its luck with a seed."""
+        return set.intersection(*({run.seed for run in runs} for runs in self._runs.values()))
+
+    @cached_property
+    def _ranked(self) -> dict[Setting, float]:
+        """Means by setting over the common seeds; over all seeds where none is common."""
+        if not self._common:
+            return self._means
+        of = {setting: [run for run in runs if run.seed in self._common] for setting, runs in self._runs.items()}
+        return {setting: _mean(runs, "performance") or 0.0 for setting, runs in of.items()}
+
+    @cached_property
+    def _isotropy(self) -> dict[Setting, float | None]:
+        return {setting: _mean(runs, "isoscore_star") for setting, runs in self._runs.items()}
+
+    @cached_property
+    def _compared(self) -> dict[Setting, Comparison]:
+        return {one.setting: one for one in self.conclusion.evidence.comparisons}
+
+    @property
+    def _sweep(self) -> Sweep:
+        return self.conclusion.sweep
+
+    @property
+    def _best(self) -> Setting:
+        return max(self._ranked, key=lambda one: self._ranked[one])
+
+    def _label(self, setting: Setting) -> str:
+        """A setting as the page calls it; a baseline by that name."""
+        label = self._sweep.label(setting)
+        if not setting.baseline:
+            return label
+        return "Baseline (λ = 0)" + (label[label.find(", ") :] if ", " in label else "")
+
+    def _best_card(self) -> Card:
+        best, ranked = self._best, self._ranked
+        told = f"{self.metric} {number(ranked[best])}"
+        if (one := self._compared.get(best)) is not None:
+            told += f", {_difference(one)} from the baseline"
+        elif rest := [setting for setting in ranked if setting != best]:
+            second = max(rest, key=lambda one: ranked[one])
+            told += f"; next {self._label(second)}, {number(ranked[second])}"
+        seeds = {run.seed for runs in self._runs.values() for run in runs}
+        if self._common and len(self._common) < len(seeds):
+            told += f", over the {plural(len(self._common), 'seed')} that all settings have"
+        return Card("Best on validation", self._label(best), f"{told}.")
+
+    def _effect_card(self) -> Card:
+        found = list(self._compared.values())
+        question = "Does λ matter?"
+        if not found:
+            return Card(question, "Cannot be tested yet", words.effect(self.conclusion.evidence.effect))
+        better, worse = (
+            [one.label for one in found if one.judged.verdict is verdict] for verdict in (Verdict.BETTER, Verdict.WORSE)
+        )
+        if better or worse:
+            said = [f"{named(labels)} {word}" for labels, word in ((better, "better"), (worse, "worse")) if labels]
+            return Card(question, f"Yes: {', '.join(said)}", f"{_surest(found)} Compared with the baseline.")
+        if all(one.judged.verdict is Verdict.TOO_FEW for one in found):
+            fewest = min(len(one.seeds) for one in found)
+            return Card(
+                question, "Too few seeds to tell", f"{plural(fewest, 'seed')} so far. It takes {FEWEST_SEEDS} or more."
+            )
+        return Card(question, "No difference seen", f"{_surest(found)} All intervals include 0.")
+
+    def _relation_card(self) -> Card:
+        found = self.conclusion.evidence
+        measured = found.relation
+        return Card(
+            "Is isotropy related to performance?",
+            _relation_answer(self.conclusion),
+            f"{_upper(words.relation_numbers(measured))}." if measured.value is not None else measured.reason or "",
+        )
+
+    def _row(self, setting: Setting, runs: Sequence[Run]) -> SettingRow:
+        one = self._compared.get(setting)
+        verdict = BASELINE if setting.baseline else MISSING if one is None else one.judged.verdict.value
+        return SettingRow(
+            setting,
+            self._label(setting),
+            _fixed(self._means[setting], self._means.values()),
+            _fixed(self._isotropy[setting], self._isotropy.values()),
+            len({run.seed for run in runs}),
+            "" if one is None else _difference(one),
+            verdict,
+            one is not None and one.judged.verdict in (Verdict.BETTER, Verdict.WORSE),
+            setting == self._best and len(self._means) > 1,
+        )
+
+
+def _relation_answer(conclusion: Conclusion) -> str:
+    found, measured = conclusion.evidence, conclusion.evidence.relation
+    if measured.value is None:
+        return "Cannot be tested yet"
+    if found.peaks_at_zero:
+        return "Not in one direction: best at λ = 0"
+    if found.direction is not None:
+        return f"Yes: more isotropic runs score {'higher' if found.direction is Verdict.BETTER else 'lower'}"
+    if measured.p is None:
+        return "Cannot be tested"
+    if measured.smallest_p is not None and measured.smallest_p > LEVEL:
+        return f"Too few λ to tell; {lambdas_needed()} needed"
+    return "No clear relation"
+
+
+def _difference(one: Comparison) -> str:
+    """A difference with the half-width of its interval: −0.077 ± 0.062."""
+    sign = "+" if one.estimate > 0 else ""
+    if one.judged.low is None or one.judged.high is None:
+        return sign + number(one.estimate)
+    return sign + with_error(one.estimate, (one.judged.high - one.judged.low) / 2)
+
+
+def _surest(found: Sequence[Comparison]) -> str:
+    """The least p of all differences, adjusted where there are several."""
+    told = [one.judged.p_adjusted for one in found if one.judged.p_adjusted is not None]
+    if not told:
+        return ""
+    return f"Smallest adjusted p: {words.p_value(min(told))}." if len(told) > 1 else f"p = {words.p_value(told[0])}."
+
+
+def _mean(runs: Sequence[Run], quantity: str) -> float | None:
+    """The mean over seeds of a column of runs, each seed once."""
+    values = by_seed((run.seed, getattr(run, quantity)) for run in runs if getattr(run, quantity) is not None)
+    return estimate(list(values.values())).mean if values else None
+
+
+def _fixed(value: float | None, column: Iterable[float | None]) -> str:
+    """A value with the decimals of its column, so that the greatest shows three digits or more."""
+    largest = max((abs(one) for one in column if one is not None), default=0.0)
+    if value is None or "×" in number(largest):
+        return number(value)
+    return f"{value:z.{max(len(number(largest).partition('.')[2]), 3)}f}".replace("-", "−")
+
+
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:]

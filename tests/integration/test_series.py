@@ -1,0 +1,169 @@
+"""Embeddings of the same rows as a series: changes from step to step, how alike steps are, which rows moved."""
+
+import csv
+import io
+from itertools import pairwise
+from urllib.parse import urlencode
+
+import numpy as np
+import pytest
+
+from tests.factories import add_embedding
+
+N, D = 240, 6
+MOVED = range(30, 36)
+
+
+def steps(count=4, seed=0):
+    """Rows that walk, six of which change places at the last step."""
+    draw = np.random.default_rng(seed)
+    x = draw.normal(size=(N, D))
+    found = [x]
+    for _ in range(count - 1):
+        found.append(found[-1] + 0.1 * draw.normal(size=x.shape))
+    found[-1][MOVED] = -3 * found[-1][MOVED]
+    return found
+
+
+def named(x):
+    lines = ["word," + ",".join(f"e{i}" for i in range(D))]
+    lines += [f"word {row}," + ",".join(f"{value:.6g}" for value in x[row]) for row in range(len(x))]
+    return "\n".join(lines).encode()
+
+
+@pytest.fixture
+def series(client, work):
+    files = [{"file": (f"step-{i}.csv", named(x))} for i, x in enumerate(steps())]
+    ids = [client.post("/api/embeddings?commit=auto", files=file).json()["id"] for file in files]
+    work()
+    return ids
+
+
+def query(ids, **more):
+    return urlencode([("id", one) for one in ids] + list(more.items()))
+
+
+@pytest.mark.both_databases
+def test_changes_are_from_the_step_before_and_from_the_first(client, series):
+    def changes(to, ids=series):
+        found = client.get(f"/api/compare?{query(ids, to=to)}").json()["measures"]
+        return {one["measure"]: one["differences"] for one in found}
+
+    previous, first = changes("previous"), changes("first")
+    isoscore = previous["isoscore_unbiased"]
+    assert isoscore[0] is None
+    assert all(one["paired"] for one in isoscore[1:])
+    # Of each pair alone the numbers are the same.
+    for at in range(1, len(series)):
+        assert changes("first", series[at - 1 : at + 1])["isoscore_unbiased"][1] == isoscore[at]
+    total = sum(one["value"] for one in isoscore[1:])
+    assert first["isoscore_unbiased"][-1]["value"] == pytest.approx(total)
+    assert client.get(f"/api/compare?{query(series, to='last')}").status_code == 422
+
+
+def test_the_table_has_every_step_with_both_changes(client, series):
+    table = client.get(f"/compare/measurements.csv?{query(series, show='series')}").text
+    rows = [row for row in csv.DictReader(io.StringIO(table)) if row["measure"] == "isoscore_unbiased"]
+    assert [(row["step"], row["embedding"]) for row in rows] == [(str(i + 1), f"step-{i}.csv") for i in range(4)]
+    assert rows[0]["change_from_first"] == rows[0]["change_from_previous"] == ""
+    assert rows[1]["change_from_first"] == rows[1]["change_from_previous"] != ""
+    assert rows[3]["change_from_first"] != rows[3]["change_from_previous"]
+    assert float(rows[3]["low_from_first"]) < float(rows[3]["change_from_first"]) < float(rows[3]["high_from_first"])
+
+
+def test_the_page_compares_every_step_with_the_one_before_and_with_the_first(client, work, series):
+    address = f"/compare?{query(series, show='series')}"
+    page = client.get(address).text
+    assert "4 steps" in page
+    assert "IsoScore, bias-corrected over the steps" in page
+    assert "5 pairs of embeddings" in page.replace("\u00a0", " ")
+    answer = client.post(f"/compare/alignments?{query(series, show='series')}")
+    assert answer.headers["location"] == f"{address}#alignments"
+    assert "0 of 5 pairs compared" in client.get(address).text.replace("\u00a0", " ")
+    work()
+    figure = client.get(f"/api/compare/figures/cka?{query(series, show='series')}").json()
+    assert figure["columns"][:3] == ["step", "embedding", "to the step before"]
+    assert [row[2] is None for row in figure["rows"]] == [True, False, False, False]
+    assert figure["rows"][1][2] == figure["rows"][1][6]
+    alignments = client.get(f"/api/compare/alignments?{query(series, to='previous')}").json()
+    assert [(one["base_id"], one["embedding_id"]) for one in alignments] == list(pairwise(series))
+    assert [one["values"][0]["value"] for one in alignments] == [row[2] for row in figure["rows"][1:]]
+
+
+def test_a_measure_is_chosen_and_an_unknown_one_is_the_usual(client, series):
+    chosen = client.get(f"/compare?{query(series, show='series', measure='mean_cosine')}").text
+    assert "Mean cosine similarity over the steps" in chosen
+    assert "IsoScore, bias-corrected over" in client.get(f"/compare?{query(series, show='series', measure='x')}").text
+    changes = client.get(f"/api/compare/figures/changes?{query(series, show='series', measure='mean_cosine')}").json()
+    assert changes["title"] == "Changes of Mean cosine similarity"
+
+
+def test_rows_that_moved_are_listed_by_name(client, work, series):
+    ends = [series[0], series[-1]]
+    before = client.get(f"/api/compare/rows?{query(ends)}").json()
+    assert (before["status"], before["rows"]) == (None, [])
+    assert "Compare row by row" in client.get(f"/compare/rows?{query(ends)}").text
+    assert client.post(f"/compare/rows?{query(ends)}").headers["location"] == f"/compare/rows?{query(ends)}"
+    work()
+    names = {f"word {row}" for row in MOVED}
+    for by in ("neighbors", "residual"):
+        found = client.get(f"/api/compare/rows?{query(ends, by=by, limit=len(MOVED))}").json()
+        assert (found["status"], found["compared"], found["references"]) == ("ready", N, N)
+        assert {one["name"] for one in found["rows"]} == names
+    table = list(csv.DictReader(io.StringIO(client.get(f"/compare/rows.csv?{query(ends, by='residual')}").text)))
+    assert len(table) == N
+    assert {row["name"] for row in table[: len(MOVED)]} == names
+    page = client.get(f"/compare/rows?{query(ends)}").text
+    assert f'href="/embeddings/{ends[0]}?tab=map&amp;row=30#map"' in page
+    assert f'href="/compare/rows.csv?{query(ends).replace("&", "&amp;")}&amp;by=neighbors"' in page
+    figure = client.get(f"/compare/rows/figures/kept.csv?{query(ends)}").text
+    assert sum(int(float(row["rows"])) for row in csv.DictReader(io.StringIO(figure))) == N
+
+
+def test_rows_have_their_places_in_either_file(client, work, series):
+    (made,) = [client.post(f"/api/embeddings/{series[0]}/selections", json={"rows": [0, 31]}).json()["id"]]
+    work()
+    pair = [made, series[-1]]
+    client.post("/api/compare/alignments", json={"id": pair})
+    work()
+    there = client.get(f"/api/compare/rows?{query(pair, by='residual', limit=5)}").json()["rows"]
+    assert {one["name"] for one in there} == {f"word {row}" for row in MOVED if row != 31}
+    assert all(one["row"] == one["other_row"] == int(one["name"].split()[1]) for one in there)
+    back = client.get(f"/api/compare/rows?{query(pair[::-1], by='residual', limit=5)}").json()["rows"]
+    assert [one["name"] for one in back] == [one["name"] for one in there]
+
+
+def test_more_than_eight_are_a_series(client, context):
+    ids = [add_embedding(context, f"step {i}", {"isoscore_unbiased": (i / 10, 0.01)}) for i in range(9)]
+    assert client.get(f"/compare?{query(ids)}").headers["location"] == f"/compare?{query(ids, show='series')}"
+    page = client.get(f"/compare?{query(ids, show='series')}").text
+    assert "9 steps" in page
+    assert "Side by side" not in page
+
+
+def test_steps_are_put_in_another_order(client, context):
+    ids = [add_embedding(context, f"step {i}", {"isoscore_unbiased": (0.5, 0.01)}) for i in (10, 9, 100)]
+    page = client.get(f"/compare?{query(ids, show='series')}").text.replace("&amp;", "&")
+    ordered = [ids[1], ids[0], ids[2]]
+    assert f'href="/compare?{query(ordered, show="series")}">name</a>' in page
+    assert f'href="/compare?{query(ordered, show="series")}">earlier' in page
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_rows_move_between_two(client, context, count):
+    ids = [add_embedding(context, found={"isoscore": 1.0}) for _ in range(count)]
+    answer = client.get(f"/api/compare/rows?{query(ids)}")
+    assert (answer.status_code, answer.json()["detail"]) == (422, f"Expected 2 embeddings to compare, got {count}.")
+
+
+def test_embeddings_without_rows_in_common_have_none_that_moved(client, context):
+    ids = [add_embedding(context, "one", {"isoscore": 1.0}), add_embedding(context, "two", {"isoscore": 1.0}, n=500)]
+    answer = client.get(f"/api/compare/rows?{query(ids)}")
+    assert (answer.status_code, answer.json()["detail"]) == (422, "one and two have no rows in common.")
+
+
+def test_rows_of_an_address_are_selected_on_the_map(client, series):
+    page = client.get(f"/embeddings/{series[0]}?select=3-5+9").text
+    assert 'data-map-rows="3-5 9"' in page
+    answer = client.get(f"/embeddings/{series[0]}?select=some")
+    assert answer.status_code == 422

@@ -1,0 +1,90 @@
+"""The first screen of an experiment: its cards, and its settings in a table."""
+
+import pytest
+
+from app.results.conclusion.summary import Summary
+from isotropy.catalog import Regularizer
+from tests.unit.conclusion.concluding import answered, concluded, trend
+from tests.unit.figures.rows import run
+
+RELATED = "Is isotropy related to performance?"
+
+
+def summary(*runs, facts=None):
+    return Summary(concluded(*runs, facts=facts), "Accuracy")
+
+
+def answers(found):
+    return {card.question: card.answer for card in found.cards}
+
+
+def test_it_names_the_best_setting_with_its_difference_and_says_whether_isotropy_goes_with_it():
+    found = summary(*trend(seeds=5))
+    assert answers(found) == {
+        "Best on validation": "λ = 1",
+        "Does λ matter?": "Yes: λ = 0.5; λ = 1 better, λ = −1; λ = −0.5 worse",
+        RELATED: "Yes: more isotropic runs score higher",
+    }
+    assert found.cards[0].evidence.startswith("Accuracy 0.65")
+    assert "from the baseline" in found.cards[0].evidence
+    assert found.cards[1].evidence.startswith("Smallest adjusted p: ")
+    assert found.cards[2].evidence.startswith("Rank correlation 1.00 (p = ")
+
+
+def test_it_says_when_less_isotropy_goes_with_better_performance():
+    assert answers(summary(*trend(seeds=5, slope=-0.05)))[RELATED] == "Yes: more isotropic runs score lower"
+
+
+def test_a_baseline_that_is_best_stands_beside_the_next():
+    found = summary(*(run(lam, seed, 0.8 - 0.1 * abs(lam), 0.3 + lam) for lam in (0.0, 1.0) for seed in (0, 1)))
+    assert answers(found)["Best on validation"] == "Baseline (λ = 0)"
+    assert found.cards[0].evidence == "Accuracy 0.800; next λ = 1, 0.700."
+
+
+def test_settings_are_ranked_by_the_seeds_that_all_have():
+    lucky = [run(1.0, 0, 0.85, 0.4), run(0.0, 0, 0.9, 0.3), run(0.0, 1, 0.7, 0.3)]
+    found = summary(*lucky)
+    assert answers(found)["Best on validation"] == "Baseline (λ = 0)"
+    assert found.cards[0].evidence.endswith("over the 1 seed that all settings have.")
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_few_seeds_decide_nothing(seeds):
+    found = summary(*trend(seeds=seeds))
+    assert answers(found)["Does λ matter?"] == "Too few seeds to tell"
+    assert found.cards[1].evidence == f"{seeds} seed{'s' * (seeds > 1)} so far. It takes 3 or more."
+    assert {row.verdict for row in found.rows} == {"too few seeds", "baseline"}
+
+
+def test_no_difference_is_seen_where_intervals_include_0():
+    runs, facts = answered({0.0: 0.0, 1.0: 0.001})
+    found = summary(*runs, facts=facts)
+    assert answers(found)["Does λ matter?"] == "No difference seen"
+    assert found.cards[1].evidence.startswith("p = ")
+
+
+@pytest.mark.parametrize(
+    ("lams", "answer"), [((0.0, 1.0), "Cannot be tested yet"), ((-1.0, 0.0, 1.0), "Too few λ to tell; 5 needed")]
+)
+def test_few_values_of_lambda_show_no_relation(lams, answer):
+    assert answers(summary(*trend(lams)))[RELATED] == answer
+
+
+def test_plain_training_has_nothing_to_compare():
+    found = summary(*(run(0.0, seed, 0.8, 0.3) for seed in range(3)))
+    assert answers(found)["Does λ matter?"] == "Cannot be tested yet"
+    assert [(row.label, row.difference, row.best) for row in found.rows] == [("Baseline (λ = 0)", "", False)]
+
+
+def test_without_a_result_there_is_nothing_to_show():
+    found = summary(run(0.0, 0, None, None))
+    assert (found.cards, found.rows) == ([], [])
+
+
+def test_rows_have_the_decimals_of_their_column_and_differences_their_half_width():
+    methods = trend((1.0,), 3, regularizer=Regularizer.COSREG)
+    first, second, third = summary(*trend((0.0, 1.0)), *methods).rows
+    assert (first.label, second.label, third.label) == ("Baseline (λ = 0)", "I-STAR, λ = 1", "CosReg, λ = 1")
+    assert (first.performance, first.isotropy, first.seeds) == ("0.599", "0.301", 3)
+    assert " ± " in second.difference
+    assert second.difference.startswith("+0.0")
