@@ -14,7 +14,15 @@ from app.core.student import quantile, two_sided_p
 from app.db.models import Run
 from app.db.predictions import Predictions
 from app.results.points import named
-from app.results.statistics import mean_difference
+from app.results.statistics.mean_difference import (
+    MeanDifference,
+    SignFlips,
+    over_rows,
+    over_rows_and_seeds,
+    over_seeds,
+    pairs_needed,
+    sign_flips,
+)
 from app.results.statistics.row_values import (
     accuracy_values,
     f1_values,
@@ -114,7 +122,7 @@ class Comparison:
     judged: Judged
     rows_only: RowsOnly | None
     """Of fewer than three seeds, where predictions are stored."""
-    flips: mean_difference.SignFlips
+    flips: SignFlips
     """The exact sign-flip test, reported next to the verdict; it never decides the verdict."""
     p_holm: float
     flips_need: int | None
@@ -204,9 +212,9 @@ def _compared(sweep: Sweep, settings: Sequence[Setting], pairs: Sequence[_Pair])
         mean, rows_only = _mean(pair, rows)
         means.append(mean)
         only.append(rows_only)
-    flips = [mean_difference.sign_flips(pair.scores.tolist()) for pair in pairs]
+    flips = [sign_flips(pair.scores.tolist()) for pair in pairs]
     corrected = holm([one.p for one in flips])
-    need = mean_difference.pairs_needed(LEVEL, len(pairs))
+    need = pairs_needed(LEVEL, len(pairs))
     return [
         Comparison(
             setting,
@@ -226,18 +234,18 @@ def _compared(sweep: Sweep, settings: Sequence[Setting], pairs: Sequence[_Pair])
     ]
 
 
-def _mean(pair: _Pair, rows: Values | None) -> tuple[mean_difference.MeanDifference, RowsOnly | None]:
+def _mean(pair: _Pair, rows: Values | None) -> tuple[MeanDifference, RowsOnly | None]:
     """Return the mean difference, that of the scores themselves however predictions round."""
     if rows is None:
-        return mean_difference.over_seeds(pair.scores), None
+        return over_seeds(pair.scores), None
     if len(pair.seeds) >= FEWEST_SEEDS:
-        return mean_difference.over_rows_and_seeds(rows)._replace(estimate=float(pair.scores.mean())), None
-    found = mean_difference.over_rows(rows)
+        return over_rows_and_seeds(rows)._replace(estimate=float(pair.scores.mean())), None
+    found = over_rows(rows)
     estimate = float(pair.scores.mean())
     return found._replace(estimate=estimate), _rows_only(rows, found, estimate)
 
 
-def _rows_only(rows: Values, found: mean_difference.MeanDifference, estimate: float) -> RowsOnly:
+def _rows_only(rows: Values, found: MeanDifference, estimate: float) -> RowsOnly:
     error = found.error or 0.0
     half = quantile(LEVEL, found.degrees) * error
     binary = rows.shape[1] == 1 and bool(np.isin(rows, (-1, 0, 1)).all())
