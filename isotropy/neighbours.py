@@ -33,6 +33,9 @@ ROUGH_ROWS = 10_000
 SPARE = 9
 """Candidates beyond k that tiles of precise products leave room for rounding with: each costs merges."""
 
+SPARED_DIMENSIONS = 256
+"""Dimensions for which there is one candidate more, as rounding grows with them, and distances become more alike."""
+
 
 @dataclass(frozen=True)
 class Neighbours:
@@ -139,7 +142,7 @@ class Search:
     def settle(self, tile: Callable[[slice, slice], Tensor], dtype: torch.dtype, limit: Limit = as_far) -> None:
         """Search all rows at once: see ``isotropy.tiles.least_of_each`` and ``isotropy.products.measured``."""
         n = len(self.points)
-        count = min(self.k + SPARE, n - 1)
+        count = min(self.k + SPARE + self.points.shape[1] // SPARED_DIMENSIONS, n - 1)
         least, others = least_of_each(n, count, dtype, self.points.device, tile)
         unsettled = []
         for rows in torch.split(self._left, block_rows(n)):
