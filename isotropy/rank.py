@@ -132,4 +132,5 @@ def _shares(sizes: Tensor) -> Tensor:
 
 
 def _exp_entropy(p: Tensor) -> Tensor:
-    return torch.special.entr(p).sum().exp()
+    exponential: Tensor = torch.special.entr(p).sum().exp()
+    return exponential

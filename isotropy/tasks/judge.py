@@ -130,16 +130,15 @@ def decide(
         found[variant] = Scored(variant, variant.bytes_of(d), one.isoscore, choose), one
         if progress is not None:
             progress(found[variant][0])
-    scored, measured = zip(*(found[variant] for variant in variants), strict=True)
     reported = intervals(
-        np.stack([one.values[of_parts == Part.REPORT] for one in measured]),
+        np.stack([found[variant][1].values[of_parts == Part.REPORT] for variant in variants]),
         task.groups[parts == Part.REPORT],
         task.truth.statistic(parts == Part.REPORT),
         task.seed,
     )
     judged = [
         Judged(*known, report, one.recall, one.retrieved)
-        for known, one, report in zip(scored, measured, reported, strict=True)
+        for (known, one), report in zip((found[variant] for variant in variants), reported, strict=True)
     ]
     counts = (int((parts == Part.FIT).sum()), int((parts == Part.CHOOSE).sum()), int((parts == Part.REPORT).sum()))
     return concluded(task.truth, task.judged_by, task.similarity, (n, d), counts, judged, tolerance)
