@@ -22,7 +22,7 @@ def interleave(
     ``finish`` waits for a device that works behind the program's back, such as a GPU. The environment variable
     ``CLOCK`` chooses seconds of the wall or, where other work shares the cores, of the processor.
     """
-    clock = CLOCKS[os.environ.get("CLOCK", "wall")]
+    clock = clock_asked()
     times: dict[str, list[float]] = {name: [] for name in ways}
     names = list(ways)
     for number in range(rounds + 1):
@@ -46,6 +46,11 @@ def table(times: Mapping[str, list[float]], base: str) -> str:
     """Markdown: a row for every way, with its median seconds and its ratio to the way called ``base``."""
     rows = [f"| {name} | {statistics.median(of):.3g} | {ratio(of, times[base]):.3g} |" for name, of in times.items()]
     return "\n".join(["| | seconds | ratio |", "|---|---|---|", *rows])
+
+
+def clock_asked() -> Callable[[], float]:
+    """The clock of the environment variable ``CLOCK``: of the wall, or "cpu", of the processor."""
+    return CLOCKS[os.environ.get("CLOCK", "wall")]
 
 
 def rounds_asked() -> int:

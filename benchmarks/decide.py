@@ -1,23 +1,24 @@
 """`isoscope decide` on 100,000 rows beside one exact search of its queries, and the memory that it takes.
 
 Run: python -m benchmarks.decide
+
+Where other work shares the cores, ``CLOCK=cpu THREADS=1`` compares seconds of the processor.
 """
 
 import resource
-import time
 
 import faiss
 import numpy as np
 import torch
 
-from benchmarks._rounds import machine
+from benchmarks._rounds import clock_asked, machine, threads_asked
 from isotropy.catalog.tasks import Similarity
 from isotropy.tasks.judge import Task, decide
 from isotropy.tasks.search import prepared
 from isotropy.tasks.truth import Queries
 from isotropy.tasks.variants import listed
 
-ROWS, DIMENSIONS, QUERIES, THREADS = 100_000, 384, 1_000, 2
+ROWS, DIMENSIONS, QUERIES = 100_000, 384, 1_000
 
 
 def clouds() -> tuple[np.ndarray, np.ndarray, list[dict[int, int]]]:
@@ -32,25 +33,27 @@ def clouds() -> tuple[np.ndarray, np.ndarray, list[dict[int, int]]]:
 
 def main() -> None:
     """Print the seconds of both, their ratio, the seconds of the slowest variants, and the peak of memory."""
-    torch.set_num_threads(THREADS)
-    faiss.omp_set_num_threads(THREADS)
+    threads, clock = threads_asked(), clock_asked()
+    torch.set_num_threads(threads)
+    faiss.omp_set_num_threads(threads)
     corpus, queries, relevant = clouds()
     rows, asked = prepared(corpus, Similarity.COSINE), prepared(queries, Similarity.COSINE)
-    began = time.perf_counter()
+    began = clock()
     faiss.knn(asked, rows, 10, metric=faiss.METRIC_INNER_PRODUCT)
-    searched = time.perf_counter() - began
+    searched = clock() - began
     del rows, asked
 
     task = Task(corpus, Queries(queries, relevant, [str(row) for row in range(ROWS)]))
     variants = listed(task.setting)
-    ends: list[float] = []
-    began = time.perf_counter()
-    decision = decide(task, variants, progress=lambda _: ends.append(time.perf_counter()))
-    seconds = time.perf_counter() - began
-    each = sorted(zip(np.diff([began, *ends]), (one.name for one in variants), strict=True), reverse=True)
+    ends: list[tuple[float, str]] = []
+    began = clock()
+    decision = decide(task, variants, progress=lambda one: ends.append((clock(), one.variant.name)))
+    seconds = clock() - began
+    begun = (began, *(end for end, _ in ends))
+    each = sorted(((end - start, name) for start, (end, name) in zip(begun, ends, strict=False)), reverse=True)
 
     print(machine("torch", "faiss-cpu", "numpy"))
-    print(f"{ROWS:,} x {DIMENSIONS}, {QUERIES:,} queries, {len(variants)} variants, {THREADS} threads\n")
+    print(f"{ROWS:,} x {DIMENSIONS}, {QUERIES:,} queries, {len(variants)} variants, {threads} threads\n")
     print("| | seconds | ratio |\n|---|---|---|")
     print(f"| one exact search of the queries (faiss) | {searched:.2f} | 1 |")
     print(f"| decide | {seconds:.1f} | {seconds / searched:.0f} |")

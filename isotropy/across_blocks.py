@@ -1,9 +1,12 @@
-"""The bias-corrected participation ratio of rows that come in groups, from the moments of blocks of whole groups.
+"""What moments of blocks give without each of them; and the bias-corrected participation ratio of rows in groups.
 
-The estimates of ``isotropy.unbiased`` are means over four distinct rows, which are biased where two of the four belong
-to one group: copies of a row, or sentences of one document. Here the four are taken from four distinct *blocks*. No
-group lies in two blocks, so the four are independent, however rows of one group depend on each other. Each choice of
-four rows counts once. With ten blocks nine tenths of all pairs of rows are used. The moments of the blocks suffice.
+Sums of some blocks follow from inner products between the blocks' moments: no matrix is merged for each that is left
+out.
+
+For groups the estimates of ``isotropy.unbiased`` are means over four distinct rows, which are biased where two of the
+four belong to one group: copies of a row, or sentences of one document. Here the four are taken from four distinct
+*blocks*. No group lies in two blocks, so the four are independent, however rows of one group depend on each other. Each
+choice of four rows counts once. With ten blocks nine tenths of all pairs of rows are used.
 """
 
 from collections.abc import Sequence
@@ -12,31 +15,38 @@ from itertools import permutations
 import torch
 
 from isotropy.score import Score, there_are
-from isotropy.spectrum import Moments
-from isotropy.unbiased import corrected_scores, why_without_spread
+from isotropy.unbiased import FourthMoments, corrected_from_sums, corrected_scores, why_without_spread
 
 
 class BlockProducts:
     """Inner products between the moments of blocks, from which the estimates for any of the blocks follow.
+
+    All is about a point among the blocks' means, the median of each dimension, so that a block of huge rows costs no
+    digits where it is left out; and in units of the spread.
 
     Args:
         blocks: moments of the points of each block, none of them empty.
 
     """
 
-    def __init__(self, blocks: Sequence[Moments]) -> None:
+    def __init__(self, blocks: Sequence[FourthMoments]) -> None:
         self.d = blocks[0].d
         self._n = n = torch.tensor([float(block.n) for block in blocks], dtype=torch.float64)
         means = torch.stack([block.mean.cpu() for block in blocks])
-        delta = means - n @ means / n.sum()
+        centre = means.median(0).values
+        delta = means - centre
         scatters = [block.scatter for block in blocks]
-        traces = torch.stack([scatter.trace() for scatter in scatters]).cpu() + n * delta.square().sum(1)
+        own = torch.stack([scatter.trace() for scatter in scatters]).cpu()
+        traces = own + n * delta.square().sum(1)
         self.reason = why_without_spread(traces)
         # Of one row on average: the estimates are then in units of tr(S)^2 of the sample, as `corrected_scores` asks.
         scale = float(traces.sum() / n.sum()) or 1.0
-        delta, traces = delta / scale**0.5, traces / scale
+        delta, own, traces = delta / scale**0.5, own / scale, traces / scale
         pushed = torch.stack([(scatter @ delta.T.to(scatter)).T.cpu() for scatter in scatters]) / scale
-        within = torch.stack([torch.stack([(S * R).sum() for R in scatters]) for S in scatters]).cpu() / scale / scale
+        within = torch.zeros(len(n), len(n), dtype=torch.float64)
+        for a, S in enumerate(scatters):
+            for b, R in enumerate(scatters[: a + 1]):
+                within[a, b] = within[b, a] = torch.linalg.vecdot(S.flatten(), R.flatten()).cpu() / scale / scale
 
         # The points of block a about the mean of all have the second moments scatter_a + n_a delta_a delta_a^T.
         sums = n[:, None] * delta
@@ -45,11 +55,37 @@ class BlockProducts:
         self._forms = torch.einsum("b,abd,cd->bac", n, pushed, sums)
         self._forms += torch.einsum("ba,ac,a->bac", sums @ delta.T, delta @ sums.T, n)
         self._products = sums @ sums.T
+        self._centre, self._delta, self._pushed, self._own = centre / scale**0.5, delta, pushed, own
+        self._third = torch.stack([block.third.cpu() for block in blocks]) / scale**1.5
+        self._fourth = torch.tensor([block.fourth for block in blocks], dtype=torch.float64) / scale / scale
+        self._traces = traces
         self._distances = torch.outer(traces, n) + torch.outer(n, traces) - 2 * self._products
 
     def __len__(self) -> int:
         """Return the number of blocks."""
         return len(self._n)
+
+    def scores_without(self, block: int) -> dict[str, Score]:
+        """Return the share of the mean and the bias-corrected scores by slug, of all rows but those of a block.
+
+        Each row stands alone here; for rows in groups see ``scores_across``.
+        """
+        weights = self._n * (torch.arange(len(self)) != block)
+        others, n = weights > 0, float(weights.sum())
+        mean = weights @ self._delta / n
+        square = mean.square().sum()
+        trace = self._traces[others].sum() - n * square
+        squares = self._squares[others][:, others].sum() + (n * square) ** 2
+        squares -= 2 / n * self._forms[others][:, others][:, :, others].sum()
+        apart = self._delta - mean
+        pushed = self._pushed[torch.arange(len(self)), torch.arange(len(self))] - self._pushed.mT @ weights / n
+        away = apart.square().sum(1)
+        fourth = self._fourth + 4 * (apart * (self._third + pushed)).sum(1) + away * (2 * self._own + self._n * away)
+        of_mean = (self._centre + mean).square().sum()
+        share = Score.within(float(of_mean / (trace / n + of_mean)), 0, 1)
+        return {"mean_share": share} | corrected_from_sums(
+            int(n), self.d, float(trace), float(squares), float(fourth[others].sum())
+        )
 
     def estimates(self, without: int | None = None) -> tuple[float, float]:
         """Return unbiased estimates of tr(S)^2 and tr(S S) of at least four blocks but ``without``.

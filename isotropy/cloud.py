@@ -108,25 +108,17 @@ class Cloud:
 
     @cached_property
     def moment_scores(self) -> dict[str, Score]:
-        """What the moments alone give, by slug, with standard errors: all blocks are left out in turn but once.
-
-        IsoScore, IsoScore* and the participation ratio have none: they are of these rows, and biased as estimates.
-        """
-        if self.dealing.by == "rows":
-            found = self.blocks.scores(_moment_scores, whole=_moment_scores(self.moments))
-        else:
-            found = self.blocks.scores(_plain_scores, self.dealing.groups, _plain_scores(self.moments))
-            found |= self._corrected_across
-        return found | {slug: found[slug].with_error(()) for slug in OF_THESE_ROWS}
-
-    @property
-    def _corrected_across(self) -> dict[str, Score]:
-        """The bias-corrected scores over four distinct blocks, for rows that come in groups."""
+        """What the moments alone give, by slug, with standard errors but for ``OF_THESE_ROWS``."""
+        found = _scores_of_these_rows(self.moments)
+        share = {"mean_share": mean_share(self.moments)}
         if self.n == 0:
-            return corrected_from_moments(self.moments)
+            return found | share | corrected_from_moments(self.moments)
         products = BlockProducts(self.blocks.parts)
-        left_out = (scores_across(products, block) for block in range(len(products)))
-        return self.blocks.with_errors(scores_across(products), left_out, self.dealing.groups)
+        alone = (products.scores_without(block) for block in range(len(products)))
+        if self.dealing.by == "rows":
+            return found | self.blocks.with_errors(share | corrected_from_moments(self.moments), alone)
+        in_groups = (one | scores_across(products, block) for block, one in enumerate(alone))
+        return found | self.blocks.with_errors(share | scores_across(products), in_groups, self.dealing.groups)
 
     def without_rows(self, places: NDArray[np.int64]) -> Cloud:
         """Return the cloud without some rows: its moments and its sample; cosines and points stay those of all rows.
@@ -214,8 +206,9 @@ class Cloud:
 
     def row_of(self, point: int) -> int:
         """Return the place among all rows of one of the distinct of ``pairs``: that of the first of its equals."""
-        equal = (self.pairs == self.pairs[self.of_pairs.distinct[point]]).all(1)
-        return int(self.rows[: len(equal)][equal].min())
+        row = self.pairs[self.of_pairs.distinct[point]]
+        alike = (self.pairs[:, 0] == row[0]).nonzero().squeeze(1)  # few, among which equals are looked for
+        return int(self.rows[alike][(self.pairs[alike] == row).all(1)].min())
 
     @cached_property
     def neighbourhoods(self) -> Neighbourhoods:
@@ -253,17 +246,12 @@ class Cloud:
             yield kept
 
 
-def _moment_scores(moments: FourthMoments) -> dict[str, Score]:
-    return _plain_scores(moments) | corrected_from_moments(moments)
-
-
-def _plain_scores(moments: FourthMoments) -> dict[str, Score]:
+def _scores_of_these_rows(moments: FourthMoments) -> dict[str, Score]:
     ratio, d = participation_ratio(moments.scatter), moments.d  # of any multiple of the covariance
     return {
         "isoscore": isoscore_of_ratio(ratio, d),
         "isoscore_star": isoscore_of_ratio(shrunk_ratio(ratio, d, ZETA), d),
         "participation_ratio": ratio,
-        "mean_share": mean_share(moments),
     }
 
 

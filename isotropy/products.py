@@ -15,6 +15,9 @@ from isotropy.tiles import GROUP, TILE_ROWS, least_of_rows
 BLOCK = 10_000_000
 """Bounds held at once, those of 500 rows to all of 20,000: 40 MB in float32."""
 
+EXACT_ROWS = 64
+"""Points that are looked at for exactness at once."""
+
 PAIR_NUMBERS = 100_000
 """Numbers in the differences taken at once: more leave the caches."""
 
@@ -232,7 +235,8 @@ def multiplies_exactly(points: Tensor, largest: float, precision: torch.dtype) -
     """
     bits = -math.log2(unit_roundoff(precision)) - 3
     power = min(int((bits - math.log2(largest)) // 2), GREATEST_POWER) if largest else GREATEST_POWER
-    chunks = (x * 2.0**power for x in torch.split(points, CHUNK_ROWS))
+    # By few rows: of most clouds the first ones tell.
+    chunks = (x * 2.0**power for x in torch.split(points, EXACT_ROWS))
     return all(bool((chunk == chunk.round()).all()) for chunk in chunks)
 
 

@@ -60,7 +60,6 @@ class LeftOut:
         whole: the decomposition for all rows.
         measures: functions of the eigenvalues above 0, greatest first, to a 0-d tensor.
         blocks: the moments of each.
-        centre: mean of all rows, float64 [d].
         about_zero: whether it is the second moment.
 
     """
@@ -70,15 +69,17 @@ class LeftOut:
         whole: Decomposed,
         measures: Sequence[Callable[[Tensor], Tensor]],
         blocks: Sequence[Moments],
-        centre: Tensor,
         *,
         about_zero: bool,
     ) -> None:
-        self._values, self._vectors, self._centre, self._about_zero = *whole, centre, about_zero
+        means = torch.stack([block.mean for block in blocks])
+        # Near most of the blocks' means: a block of huge rows costs no digits where it is left out.
+        self._centre = means.median(0).values
+        self._values, self._vectors, self._about_zero = *whole, about_zero
         self._leading = whole.vectors.flip(1)[:, :LEADING].contiguous()
         self._slopes = torch.stack([_slopes_of_tail(measure, whole.values) for measure in measures])
         self._n = torch.tensor([float(block.n) for block in blocks], dtype=torch.float64)
-        self._means = torch.stack([block.mean for block in blocks]) - centre
+        self._means = means - self._centre
         self._sums = self._of_scatters([block.scatter for block in blocks])
         self._sums += self._n[:, None] * self._of_points(self._means)
 
@@ -154,8 +155,8 @@ def scores_without_blocks(
         "effective_rank": lambda values: rank.used(values, "sigma"),
         "effective_rank_lambda": lambda values: rank.used(values, "lambda"),
     }
-    of_values = LeftOut(centred, list(ranks.values()), blocks, moments.mean, about_zero=False)
-    of_energies = LeftOut(second, [rankme], blocks, moments.mean, about_zero=True)
+    of_values = LeftOut(centred, list(ranks.values()), blocks, about_zero=False)
+    of_energies = LeftOut(second, [rankme], blocks, about_zero=True)
     for block in range(len(blocks)):
         values, moved = of_values.without(block)
         energies, moved_rankme = of_energies.without(block)

@@ -56,6 +56,11 @@ class FourthMoments(Moments):
         """Sum of ||x - mean||^4 over the points."""
         return float(self._fourth)
 
+    @property
+    def third(self) -> Tensor:
+        """Sum of ||x - mean||^2 (x - mean) over the points, float64 [d], to be read."""
+        return self._third
+
     def update(self, x: Tensor) -> None:
         """Add points [n, d] of any floating dtype.
 
@@ -201,10 +206,28 @@ def corrected_from_moments(moments: FourthMoments) -> dict[str, Score]:
         return corrected_scores(reason, d)
     if float(moments.scatter.trace()) / (n - 1) < 1e-146 * n:
         return corrected_scores("The fourth powers of the points are too small for float64: scale the points up.", d)
-    estimates = trace_estimates(moments)
-    if not isfinite(sum(estimates)):
+    found = trace_estimates(moments)
+    if not isfinite(sum(found)):
         return corrected_scores("The fourth powers of the points are too large for float64: scale the points down.", d)
-    return corrected_scores(estimates, d)
+    return corrected_scores(found, d)
+
+
+def corrected_from_sums(n: int, d: int, trace: float, squares: float, fourth: float) -> dict[str, Score]:
+    """Return the same of n points of d dimensions, from sums in units of their spread.
+
+    Args:
+        n: number of points.
+        d: number of dimensions.
+        trace: of the scatter, the sum of ||x - mean||^2.
+        squares: ||scatter||^2.
+        fourth: sum of ||x - mean||^4.
+
+    """
+    if (reason := _why_too_few(n, d)) is not None:
+        return corrected_scores(reason, d)
+    if not trace > 0:
+        return corrected_scores("There is no spread, or it is not finite.", d)
+    return corrected_scores(estimates(n, squares / trace**2, fourth * (n - 1) / trace**2), d)
 
 
 def corrected_scores(found: tuple[float, float] | str, d: int) -> dict[str, Score]:

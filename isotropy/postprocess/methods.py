@@ -8,6 +8,7 @@ from torch import Tensor
 
 from isotropy.catalog import METHODS, Parameter
 from isotropy.postprocess.clusters import ClusterRemoval, fit_cluster_based
+from isotropy.postprocess.components import Components
 from isotropy.postprocess.fitted import Fitted
 from isotropy.postprocess.flow import Flow
 from isotropy.postprocess.flow_training import fit_flow
@@ -29,12 +30,13 @@ FITS: dict[str, tuple[Callable[..., Fitted], type[Fitted]]] = {
 """The function that fits each method, and the kind of map that it returns."""
 
 
-def fit(method: str, points: Tensor, **parameters: Any) -> Fitted:
+def fit(method: str, points: Tensor, components: Callable[[], Components] | None = None, **parameters: Any) -> Fitted:
     """Fit a method of the catalog on points [n, d].
 
     Args:
         method: its slug.
         points: [n, d] to learn from.
+        components: returns those of the points, asked for by the methods that need them; None has them found anew.
         parameters: those of the catalog by name; what is left out takes its default. ``flow`` also takes
             ``progress``.
 
@@ -45,12 +47,15 @@ def fit(method: str, points: Tensor, **parameters: Any) -> Fitted:
     """
     function, _ = _known(method)
     _, *names = inspect.signature(function).parameters
-    unknown = sorted(parameters.keys() - set(names))
+    own = [name for name in names if name != "components"]
+    unknown = sorted(parameters.keys() - set(own))
     if unknown:
-        raise ValueError(f"Expected parameters of {method} among {names}, got {unknown}: see isotropy.catalog.METHODS.")
+        raise ValueError(f"Expected parameters of {method} among {own}, got {unknown}: see isotropy.catalog.METHODS.")
     for parameter in METHODS[method].parameters:
         if parameter.name in parameters:
             _require_in_range(method, parameter, parameters[parameter.name])
+    if components is not None and "components" in names:
+        parameters["components"] = components()
     return function(points, **parameters)
 
 

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from isotropy.postprocess.components import principal_components
+from isotropy.postprocess.components import Components, principal_components
 from isotropy.postprocess.fitted import Fitted
 
 
@@ -25,7 +25,7 @@ class Removal(Fitted):
         return y - (y @ self.directions.T * self.weights) @ self.directions
 
 
-def fit_all_but_the_top(points: Tensor, D: int | None = None) -> Removal:
+def fit_all_but_the_top(points: Tensor, D: int | None = None, components: Components | None = None) -> Removal:
     """Fit the removal of the mean and of the top D principal components on points [n, d] (Mu & Viswanath 2018).
 
     Components without variance are not removed: they are no directions of the points but of chance.
@@ -33,17 +33,18 @@ def fit_all_but_the_top(points: Tensor, D: int | None = None) -> Removal:
     Args:
         points: [n, d] to learn from.
         D: how many components; None takes max(1, d // 100), about the paper's d / 100.
+        components: those of the points, where they are known.
 
     Raises:
         ValueError: D is not between 0 and d; ``points`` is no finite cloud with a row.
 
     """
-    components = principal_components(points)
+    components = components or principal_components(points)
     directions = components.directions[: components_to_remove(D, points.shape[1])]
     return Removal(components.mean, directions, directions.new_ones(len(directions)))
 
 
-def fit_weighted_removal(points: Tensor, D: int | None = None) -> Removal:
+def fit_weighted_removal(points: Tensor, D: int | None = None, components: Components | None = None) -> Removal:
     """Fit the removal of the mean and of a part of each of the top D components on points [n, d].
 
     The map is that of Liang et al. (2021), but for the centering, which their code leaves out. The weights are ours:
@@ -58,12 +59,13 @@ def fit_weighted_removal(points: Tensor, D: int | None = None) -> Removal:
     Args:
         points: [n, d] to learn from.
         D: how many components; None takes max(1, d // 100).
+        components: those of the points, where they are known.
 
     Raises:
         ValueError: D is not between 0 and d; ``points`` is no finite cloud with a row.
 
     """
-    components = principal_components(points)
+    components = components or principal_components(points)
     D = components_to_remove(D, points.shape[1])
     top, rest = components.variances[:D], components.variances[D:]
     level = rest.square().sum() / rest.sum() if len(rest) > 0 else top[-1:]

@@ -29,7 +29,7 @@ class Whitening(Fitted):
         return (x - self.mean) @ self.matrix
 
 
-def fit_pca_whitening(points: Tensor) -> Whitening:
+def fit_pca_whitening(points: Tensor, components: Components | None = None) -> Whitening:
     """Fit the principal components of points [n, d], greatest first, each scaled to variance 1 (over n - 1).
 
     W = U L^(-1/2), as scikit-learn's PCA(whiten=True). With r directions of variance, r below d where n <= d, what
@@ -39,13 +39,13 @@ def fit_pca_whitening(points: Tensor) -> Whitening:
         ValueError: ``points`` is no finite cloud with a row, or its variances leave float64.
 
     """
-    components = principal_components(points)
+    components = components or principal_components(points)
     matrix = torch.zeros_like(components.mean).diag()
     matrix[:, : components.rank] = components.directions.T * components.variances.rsqrt()
     return Whitening(components.mean, matrix)
 
 
-def fit_zca_whitening(points: Tensor) -> Whitening:
+def fit_zca_whitening(points: Tensor, components: Components | None = None) -> Whitening:
     """Fit W = U L^(-1/2) U^T on points [n, d]: of all whitenings the one that moves the points least.
 
     (Bell & Sejnowski 1997; Kessy, Lewin & Strimmer 2018.) The covariance over n - 1 becomes I; directions without
@@ -55,11 +55,11 @@ def fit_zca_whitening(points: Tensor) -> Whitening:
         ValueError: ``points`` is no finite cloud with a row, or its variances leave float64.
 
     """
-    components = principal_components(points)
+    components = components or principal_components(points)
     return Whitening(components.mean, _within_directions(components, components.variances.rsqrt()))
 
 
-def fit_soft_zca(points: Tensor, eps: float = 0.1) -> Whitening:
+def fit_soft_zca(points: Tensor, eps: float = 0.1, components: Components | None = None) -> Whitening:
     """Fit W = U (L + eps I)^(-1/2) U^T on points [n, d] (Diera, Galke & Scherp 2024).
 
     As in the paper, eps is in squared units of the points and counts in every direction: one without variance is
@@ -73,8 +73,8 @@ def fit_soft_zca(points: Tensor, eps: float = 0.1) -> Whitening:
     if not 0 <= eps < math.inf:
         raise ValueError(f"Expected eps of at least 0, finite, got {eps}: 0 whitens fully, more whitens less.")
     if eps == 0:
-        return fit_zca_whitening(points)
-    components = principal_components(points)
+        return fit_zca_whitening(points, components)
+    components = components or principal_components(points)
     off = eps**-0.5
     within = _within_directions(components, (components.variances + eps).rsqrt() - off)
     return Whitening(components.mean, within + off * torch.eye(len(within)).to(within))

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri, stdtrit
 
 from isotropy.tasks.parts import Codes
 
@@ -85,17 +86,15 @@ def _bounds(scores: Numbers, found: Numbers, left_out: Numbers, count: int) -> N
 
     ``left_out`` [g, V] are the scores without each group, from which the skewness comes; a single row tells none.
     """
-    from scipy.stats import norm, t  # noqa: PLC0415 - scipy is slow to import
-
     influence = left_out.mean(0) - left_out
     size = np.square(influence).sum(0) ** 1.5
     skewness = np.divide((influence**3).sum(0), 6 * size, out=np.zeros_like(size), where=size > 0)
     below = ((scores < found).mean(0) + (scores <= found).mean(0)) / 2
-    shift = norm.ppf(below.clip(1 / len(scores), 1 - 1 / len(scores)))
-    end = t.ppf((1 - LEVEL) / 2, count - 1) * (count / (count - 1)) ** 0.5
+    shift = ndtri(below.clip(1 / len(scores), 1 - 1 / len(scores)))
+    end = stdtrit(count - 1, (1 - LEVEL) / 2) * (count / (count - 1)) ** 0.5
     ends = []
     for z in (end, -end):
-        levels = norm.cdf(shift + (shift + z) / (1 - skewness * (shift + z)))
+        levels = ndtr(shift + (shift + z) / (1 - skewness * (shift + z)))
         ends.append([np.quantile(of_one, level) for of_one, level in zip(scores.T, levels, strict=True)])
     return np.array(ends)
 

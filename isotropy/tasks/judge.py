@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from isotropy.catalog import Similarity
+from isotropy.postprocess.components import principal_components
 from isotropy.postprocess.fitted import Fitted
 from isotropy.tasks.bootstrap import Numbers, intervals
 from isotropy.tasks.decision import Decision, Judged, concluded
@@ -110,7 +111,7 @@ def decide(
         task: the vectors and their ground truth.
         variants: to be compared, the baseline first; None takes ``isotropy.tasks.variants.listed``.
         tolerance: how much lower than the best the smallest may score.
-        progress: told what each variant scores when it has been measured.
+        progress: told what each variant scores when it has been measured; those of one method follow each other.
 
     Raises:
         ValueError: the vectors do not suit a method.
@@ -120,22 +121,22 @@ def decide(
     parts, (n, d) = task.parts, task.corpus.shape
     of_parts = parts[parts != Part.FIT]
     statistic, once = task.truth.statistic(parts == Part.CHOOSE), np.ones((1, int((parts == Part.CHOOSE).sum())))
-    measured, scored = [], []
-    for variant, one in zip(variants, _measured(task, variants), strict=True):
+    order = _by_method(variants)
+    found: dict[Variant, tuple[Scored, _Measured]] = {}
+    for variant, one in zip(order, _measured(task, order), strict=True):
         choose = float(statistic(one.values[None, of_parts == Part.CHOOSE], once)[0, 0])
-        measured.append(one)
-        scored.append(Scored(variant, variant.bytes_of(d), one.isoscore, choose))
+        found[variant] = Scored(variant, variant.bytes_of(d), one.isoscore, choose), one
         if progress is not None:
-            progress(scored[-1])
+            progress(found[variant][0])
     reported = intervals(
-        np.stack([one.values[of_parts == Part.REPORT] for one in measured]),
+        np.stack([found[variant][1].values[of_parts == Part.REPORT] for variant in variants]),
         task.groups[parts == Part.REPORT],
         task.truth.statistic(parts == Part.REPORT),
         task.seed,
     )
     judged = [
         Judged(*known, report, one.recall, one.retrieved)
-        for known, one, report in zip(scored, measured, reported, strict=True)
+        for (known, one), report in zip((found[variant] for variant in variants), reported, strict=True)
     ]
     counts = (int((parts == Part.FIT).sum()), int((parts == Part.CHOOSE).sum()), int((parts == Part.REPORT).sum()))
     return concluded(task.truth, task.judged_by, task.similarity, (n, d), counts, judged, tolerance)
@@ -157,9 +158,19 @@ class _Measured:
     retrieved: Retrieved | None
 
 
+def _by_method(variants: Sequence[Variant]) -> list[Variant]:
+    """Return the variants in the order of their methods, then of their dimensions: each is then made once."""
+    methods = list(dict.fromkeys((one.method, one.parameters) for one in variants))
+    dimensions = list(dict.fromkeys(one.dimensions for one in variants))
+    return sorted(
+        variants, key=lambda one: (methods.index((one.method, one.parameters)), dimensions.index(one.dimensions))
+    )
+
+
 def _measured(task: Task, variants: Sequence[Variant]) -> Iterator[_Measured]:
     """Yield what each variant scores; what follows another of the same method or dimensions is not made again."""
     points = _points_to_fit(task)
+    components = cache(lambda: principal_components(torch.from_numpy(points)))
     method: tuple[object, ...] | None = None
     fitted: Fitted | None = None
     images = points
@@ -167,7 +178,7 @@ def _measured(task: Task, variants: Sequence[Variant]) -> Iterator[_Measured]:
     for variant in variants:
         if (variant.method, variant.parameters) != method:
             method, cloud = (variant.method, variant.parameters), None
-            fitted = fitted_on(points, variant, task.seed)
+            fitted = fitted_on(points, variant, task.seed, components)
             images = mapped(fitted, points)
         if cloud is None or cloud.variant.dimensions != variant.dimensions:
             cloud = _cloud(task, variant, fitted, images)

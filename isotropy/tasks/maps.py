@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from isotropy.catalog import Similarity
 from isotropy.postprocess.clusters import ClusterRemoval
-from isotropy.postprocess.components import moments_of
+from isotropy.postprocess.components import Components, moments_of
 from isotropy.postprocess.fitted import Fitted
 from isotropy.postprocess.flow import Flow
 from isotropy.postprocess.methods import fit, restore
@@ -119,7 +120,9 @@ class Map:
         )
 
 
-def fitted_on(points: NDArray[Any], variant: Variant, seed: int) -> Fitted | None:
+def fitted_on(
+    points: NDArray[Any], variant: Variant, seed: int, components: Callable[[], Components] | None = None
+) -> Fitted | None:
     """Return the post-processing of a variant, fitted on points [n, d]; None for vectors as they are.
 
     Raises:
@@ -131,7 +134,7 @@ def fitted_on(points: NDArray[Any], variant: Variant, seed: int) -> Fitted | Non
     parameters: dict[str, Any] = dict(variant.parameters)
     if variant.method in ("cluster_based", "flow"):
         parameters["seed"] = seed
-    return fit(variant.method, torch.from_numpy(points), **parameters)
+    return fit(variant.method, torch.from_numpy(points), components, **parameters)
 
 
 def mapped(fitted: Fitted | None, x: NDArray[Any]) -> NDArray[Any]:

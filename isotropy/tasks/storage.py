@@ -84,13 +84,16 @@ class Space:
 
         Only ``among`` some rows, if given; there may be fewer than k.
         """
-        chosen = np.arange(len(self.rows)) if among is None else among
-        order = precedence[chosen]
-        if not self.storage.is_binary:
-            return chosen[nearest(queries, self.stored[chosen], k, self.similarity, order)]
-        candidates = max(k, RESCORED) if self.storage is Storage.RESCORED else k
-        found = chosen[nearest_codes(_bits(queries), _bits(self.rows[chosen]), candidates, order)]
-        if self.storage is Storage.BINARY:
+        rows = slice(None) if among is None else among  # a slice copies nothing
+        order = precedence[rows]
+        if self.storage.is_binary:
+            candidates = max(k, RESCORED) if self.storage is Storage.RESCORED else k
+            found = nearest_codes(_bits(queries), _bits(self.rows[rows]), candidates, order)
+        else:
+            found = nearest(queries, self.stored[rows], k, self.similarity, order)
+        if among is not None:
+            found = among[found]
+        if self.storage is not Storage.RESCORED:
             return found
         return best_of(found, queries, self.rows, k, self.similarity, precedence)
 

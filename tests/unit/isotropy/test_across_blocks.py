@@ -1,17 +1,17 @@
-"""The bias correction over four distinct blocks, against all choices of four rows."""
+"""Scores without each block, and the bias correction over four distinct blocks, against all choices of four rows."""
 
 import pytest
 import torch
 
 from isotropy.across_blocks import BlockProducts, scores_across
-from isotropy.spectrum import Moments
-from isotropy.unbiased import isoscore_unbiased
+from isotropy.anisotropy import mean_share
+from isotropy.unbiased import FourthMoments, corrected_from_moments, isoscore_unbiased
 
 
 def blocks_of(x, codes):
     blocks = []
     for code in codes.unique():
-        blocks.append(Moments(x.shape[1]))
+        blocks.append(FourthMoments(x.shape[1]))
         blocks[-1].update(x[codes == code])
     return blocks
 
@@ -54,3 +54,17 @@ def test_fewer_than_four_blocks_have_no_score():
 def test_equal_points_have_no_score():
     products = BlockProducts(blocks_of(torch.ones(20, 3, dtype=torch.float64), torch.arange(20) % 4))
     assert "all points are equal" in scores_across(products)["participation_ratio_unbiased"].reason
+
+
+@pytest.mark.parametrize("huge", [0, 1e3, 1e8])
+def test_scores_without_a_block_are_those_of_the_other_rows(huge):
+    x = points(500, 8)
+    x[7] += huge
+    blocks = torch.arange(500) // 50
+    found = BlockProducts(blocks_of(x, blocks)).scores_without(0)
+    others = FourthMoments(8)
+    others.update(x[50:])
+    expected = corrected_from_moments(others) | {"mean_share": mean_share(others)}
+    assert {slug: one.value for slug, one in found.items()} == pytest.approx(
+        {slug: one.value for slug, one in expected.items()}, rel=1e-12
+    )

@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import load, save
 
 from isotropy.catalog import METHODS
+from isotropy.postprocess.components import principal_components
 from isotropy.postprocess.methods import FITS, fit, restore
 from tests.rounding import apart
 
@@ -48,7 +49,7 @@ def test_the_catalogue_names_the_parameters_of_the_code_and_their_defaults(metho
     taken = {
         name: parameter.default
         for name, parameter in inspect.signature(function).parameters.items()
-        if name not in {"points", "progress"}
+        if name not in {"points", "components", "progress"}
     }
     assert {parameter.name: parameter.default for parameter in METHODS[method].parameters} == taken
 
@@ -260,3 +261,17 @@ def test_tensors_of_shapes_that_do_not_fit_together_are_refused(method, name, sh
     assert str(refused.value) == (
         f"Expected {name} as {wanted} beside the other tensors, got {list(shape)}: give the state as it was."
     )
+
+
+@every_method
+def test_components_that_are_known_are_not_found_anew(method):
+    points, asked = cloud(), []
+
+    def known():
+        asked.append(method)
+        return principal_components(points)
+
+    settings = SMALL.get(method, {})
+    alone, shared = fit(method, points, **settings), fit(method, points, known, **settings)
+    assert len(asked) == ("components" in inspect.signature(FITS[method][0]).parameters)
+    assert all(torch.equal(tensor, shared.state()[name]) for name, tensor in alone.state().items())
