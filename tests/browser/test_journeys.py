@@ -13,6 +13,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.filled import ROWS
+from tests.following import follow
 
 WORD2VEC = Path(os.environ.get("ISOSCOPE_BENCH_DATA", "")) / "embeddings" / "word2vec_googlenews_300d_8k.npz"
 
@@ -153,7 +154,7 @@ def test_a_sweep_goes_from_the_form_to_its_scatter_and_to_a_table_in_latex(dashb
     assert Path(download.value.path()).read_text().strip() == latex.strip()
 
     page.get_by_role("link", name="Runs", exact=True).click()
-    page.get_by_role("link", name="Details").first.click()
+    follow(page.get_by_role("link", name="Details").first)
     expect(page.get_by_role("heading", level=1)).to_contain_text("seed 0")
     expect(page.locator(".js-plotly-plot")).to_have_count(page.locator("[data-figure]").count())
 
@@ -224,7 +225,7 @@ def test_at_phone_width_no_report_scrolls_sideways(dashboard, page, vectors):
     expect(page.locator(".menu > div")).to_be_hidden()
     for part in ("Map and rows", "Directions", "Neighbors", "Source", "All measures"):
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
-        page.get_by_role("link", name=part, exact=True).click()
+        follow(page.get_by_role("link", name=part, exact=True))
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     tables = page.locator("#all-measures > .table")
     assert tables.count() > 1

@@ -5,6 +5,7 @@ import re
 from playwright.sync_api import Page, expect
 
 from tests.drawing import draw_all
+from tests.following import follow
 
 
 def figures(page: Page) -> dict[str, str]:
@@ -81,7 +82,7 @@ def test_a_view_that_is_saved_shows_another_browser_the_same(filled, open_page):
     assert len(isotropy) == 12
     assert isotropy == sorted(isotropy, reverse=True)
     for one in (page, other):
-        one.get_by_role("link", name="Scatter", exact=True).click()
+        follow(one.get_by_role("link", name="Scatter", exact=True))
         expect(one.get_by_label("Error bars")).to_have_value("se")
     assert figures(other) == figures(page)
     assert figures(other).keys() == drawn.keys()

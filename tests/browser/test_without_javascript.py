@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.following import follow
 from tests.waiting import wait_for
 
 PATHS = ("/", "/embeddings", "/encodings", "/datasets", "/trash", "/compare", "/compare/runs", "/views", "/experiments",
@@ -58,9 +59,9 @@ def test_runs_are_searched_sorted_and_paged_and_the_page_is_kept(filled, plain):
     plain.get_by_label("Search runs").fill("lam>=8 seed:0")
     plain.get_by_role("button", name="Search").click()
     expect(rows).to_have_count(3)
-    plain.get_by_role("columnheader", name="λ").get_by_role("link").click()
+    follow(plain.get_by_role("columnheader", name="λ").get_by_role("link"))
     assert [float(one) for one in rows.locator("th").all_inner_texts()] == [8, 10, 20]
-    plain.get_by_role("columnheader", name="λ").get_by_role("link").click()
+    follow(plain.get_by_role("columnheader", name="λ").get_by_role("link"))
     assert [float(one) for one in rows.locator("th").all_inner_texts()] == [20, 10, 8]
 
     plain.goto(f"{filled.url}/compare/runs/list?q=lam%3E%3D10+seed%3A0")
@@ -114,11 +115,11 @@ def test_runs_change_their_turn_are_put_aside_and_resumed(filled, plain):
     plain.goto(f"{filled.url}/queue")
     first, second, *others = queued(plain)
     row = plain.locator(f"#{first}")
-    row.get_by_role("button", name="Down").click()
+    follow(row.get_by_role("button", name="Down"))
     assert queued(plain) == [second, first, *others]
-    row.get_by_role("button", name="Last").click()
+    follow(row.get_by_role("button", name="Last"))
     assert queued(plain) == [second, *others, first]
-    row.get_by_role("button", name="Pause").click()
+    follow(row.get_by_role("button", name="Pause"))
     assert queued(plain) == [second, *others]
 
     plain.goto(f"{filled.url}/runs/{first.removeprefix('run-')}")

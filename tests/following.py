@@ -1,0 +1,12 @@
+"""A link or a button of a page in a browser, and the page that it leads to."""
+
+from playwright.sync_api import Locator
+
+
+def follow(link: Locator) -> None:
+    """Click what leads to another page, and wait until that is loaded, so that what is read next is of it.
+
+    Only assertions of `expect` wait by themselves: a count, a text or a script would meet either page, or none.
+    """
+    with link.page.expect_navigation():
+        link.click()
