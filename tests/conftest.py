@@ -93,12 +93,18 @@ def empty_databases(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 @pytest.fixture
-def context(settings: Settings, empty_databases: list[Path]) -> Iterator[Context]:
+def migrated(settings: Settings, empty_databases: list[Path]) -> Settings:
+    """The settings, whose databases are those of an empty dashboard."""
     settings.create_folders()
     if settings.database.startswith("sqlite"):  # a database of PostgreSQL is made of a template
         for file in empty_databases:
             shutil.copy(file, settings.root)
-    context = create_context(settings)
+    return settings
+
+
+@pytest.fixture
+def context(migrated: Settings) -> Iterator[Context]:
+    context = create_context(migrated)
     yield context
     context.close()
 
@@ -131,14 +137,6 @@ def client(context: Context, make_app: Callable[[Settings], FastAPI]) -> Iterato
     """The web application in this process. Jobs that it enqueues wait until `work` does them."""
     with TestClient(make_app(context.settings), base_url="http://localhost", follow_redirects=False) as client:
         yield client
-
-
-@pytest.fixture(scope="session")
-def serving_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    """One empty dashboard for all tests that only look."""
-    server = Serving(tmp_path_factory.mktemp("serving") / "data", free_port(), {})
-    yield server
-    server.stop()
 
 
 @pytest.fixture

@@ -57,10 +57,13 @@ def fill_dashboard(data_dir: Path, databases: list[Path]) -> Iterator[Filled]:
 
 
 @contextmanager
-def empty_dashboard(data_dir: Path, databases: list[Path]) -> Iterator[str]:
-    """Serve one that has nothing; yields its address."""
-    with served(_empty(data_dir, databases)) as address:
-        yield address
+def empty_dashboard(data_dir: Path, databases: list[Path]) -> Iterator[tuple[str, Context]]:
+    """Serve one that has nothing; yields its address, and its rows."""
+    settings = _empty(data_dir, databases)
+    context = create_context(settings)
+    with served(settings) as address:
+        yield address, context
+    context.close()
 
 
 def _empty(data_dir: Path, databases: list[Path]) -> Settings:

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sqlalchemy import Table, insert, select
+from sqlalchemy import Table, func, insert, select
+from sqlalchemy.orm import Session
 
 from app.context import Context
 from app.db.models import Base
@@ -21,12 +22,10 @@ class Made(NamedTuple):
 
 
 def make_once(context: Context, known: dict[str, Any], key: str, make: Callable[[], str]) -> str:
-    """The name of what ``make`` makes; a second time, in an empty SQLite database, its rows and files are copied.
-
-    On PostgreSQL it is always made, whose sequences would not know of copied rows.
-    """
-    if context.sessions.kw["bind"].dialect.name != "sqlite" or _rows(context):
+    """The name of what ``make`` makes; a second time, in an empty database of that kind, rows and files are copied."""
+    if _rows(context):
         return make()
+    key = f"{key} on {context.sessions.kw['bind'].dialect.name}"
     if key not in known:
         name = make()
         root = context.settings.files
@@ -41,7 +40,16 @@ def make_once(context: Context, known: dict[str, Any], key: str, make: Callable[
     with context.sessions.begin() as session:
         for table, rows in made.rows:
             session.execute(insert(table), rows)
+            _count_on(session, table)
     return made.name
+
+
+def _count_on(session: Session, table: Table) -> None:
+    """Have the next row of a table be numbered after those that were copied, as SQLite does by itself."""
+    numbered = table.autoincrement_column
+    if numbered is not None and session.get_bind().dialect.name == "postgresql":
+        sequence = func.pg_get_serial_sequence(table.name, numbered.name)
+        session.execute(select(func.setval(sequence, func.max(numbered))))
 
 
 def _rows(context: Context) -> Rows:

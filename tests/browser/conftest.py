@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
+from app.db.job_kinds import Job, Queue
 from app.db.models import RunStatus
 from app.views.service import create_view
 from benchmarks._chromium import ARGUMENTS, CHROMIUM
-from tests.filled import Filled, fill_dashboard
+from tests.filled import Filled, empty_dashboard, fill_dashboard
 from tests.ports import free_port
 from tests.serving import Serving
+from tests.taking import doing
 
 PATIENCE_MILLISECONDS = 60_000
 SCREEN = {"viewport": {"width": 1280, "height": 900}, "accept_downloads": True}
@@ -48,11 +50,14 @@ def filled(tmp_path_factory: pytest.TempPathFactory, empty_databases: list[Path]
 
 
 @pytest.fixture
-def elsewhere(tmp_path: Path) -> Iterator[str]:
-    """The address of an empty dashboard with a worker, as imports take one."""
-    server = Serving(tmp_path / "elsewhere", free_port(), {})
-    yield server.url
-    server.stop()
+def elsewhere(tmp_path: Path, empty_databases: list[Path]) -> Iterator[str]:
+    """The address of an empty dashboard, whose imports are done in this process."""
+    with empty_dashboard(tmp_path / "elsewhere", empty_databases) as (address, context), doing(context, is_import):
+        yield address
+
+
+def is_import(job: Job) -> bool:
+    return job.kind.queue is Queue.IMPORTS
 
 
 @pytest.fixture(scope="session")

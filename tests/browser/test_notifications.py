@@ -2,8 +2,6 @@
 
 from playwright.sync_api import expect
 
-from app.context import create_context
-from app.core.settings import Settings
 from app.db.models import Experiment, RunStatus
 from tests.factories import add_experiment, run_row
 from tests.filled import empty_dashboard
@@ -17,8 +15,7 @@ STUB = """
 
 def test_who_asks_is_notified_once_when_the_experiment_ends(tmp_path, empty_databases, page):
     page.add_init_script(STUB)
-    with empty_dashboard(tmp_path / "notify", empty_databases) as address:
-        context = create_context(Settings(data_dir=tmp_path / "notify", sample=False))
+    with empty_dashboard(tmp_path / "notify", empty_databases) as (address, context):
         sweep = add_experiment(context, run_row(), run_row(seed=1, status=RunStatus.QUEUED), name="My sweep")
         page.goto(f"{address}/experiments/{sweep}")
         page.get_by_role("button", name="Notify me when it ends").click()
@@ -31,4 +28,3 @@ def test_who_asks_is_notified_once_when_the_experiment_ends(tmp_path, empty_data
         page.reload()
         expect(page.get_by_role("heading", name="My sweep")).to_be_visible()
         assert page.evaluate("window.shown") == []
-        context.close()

@@ -26,7 +26,7 @@ def strict(tmp_path_factory, empty_databases) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ISOSCOPE_MAX_UPLOAD_BYTES", str(2**20))
         patch.setenv("ISOSCOPE_MAX_DATASET_BYTES", "1000")
-        with empty_dashboard(tmp_path_factory.mktemp("strict"), empty_databases) as address:
+        with empty_dashboard(tmp_path_factory.mktemp("strict"), empty_databases) as (address, _):
             yield address
 
 

@@ -4,19 +4,16 @@ import os
 import re
 import subprocess
 import sys
-from contextlib import contextmanager
 from pathlib import Path
-from threading import Event, Thread
 
 import numpy as np
 import pytest
 
 from app.db import job_kinds
-from app.db.work import wanted
 from isoscope.cli import COMMANDS
 from isoscope.client import Isoscope
 from tests.serving import served
-from workers.jobs import do
+from tests.taking import doing
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = (ROOT / "docs/clients.md").read_text()
@@ -25,26 +22,6 @@ ROWS = [f"text {i}\t{i % 2}\n" for i in range(20)]
 
 def examples(language):
     return re.findall(rf"```{language}\n(.*?)```", DOCUMENT, re.DOTALL)
-
-
-@contextmanager
-def measuring(context):
-    """Do the jobs of embeddings meanwhile, as a worker would; fine-tunes stay queued."""
-    stop = Event()
-
-    def work():
-        while not stop.wait(0.2):
-            for job in wanted(context.sessions):
-                if job.kind is not job_kinds.FINETUNE:
-                    do(job.kind.work, job.row_id, context.settings, "cpu")
-
-    thread = Thread(target=work)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
 
 
 @pytest.mark.slow
@@ -57,7 +34,8 @@ def test_every_example_runs_and_does_what_it_says(context, tmp_path, cloud):
     (tmp_path / "examples.py").write_text("\n".join(examples("python")))
     (tmp_path / "isoscope").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m isoscope "$@"\n')
     (tmp_path / "isoscope").chmod(0o755)
-    with served(context.settings) as address, measuring(context), Isoscope(address) as isoscope:
+    measuring = doing(context, lambda job: job.kind is not job_kinds.FINETUNE)  # those stay queued
+    with served(context.settings) as address, measuring, Isoscope(address) as isoscope:
         path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
         environment = os.environ | {"PATH": path, "PYTHONPATH": str(ROOT), "ISOSCOPE_URL": address}
         for command in (["bash", "-ec", shell], [sys.executable, "-P", "examples.py"]):

@@ -54,17 +54,7 @@ def test_every_run_ends_once_whatever_is_killed(sweep):
     assert server.stop() == 0
 
 
-def test_a_killed_supervisor_leaves_nothing_behind(serving):
-    server = serving()
-    server.wait_for(lambda: server.get("/api/health")["workers_alive"], "the worker")
-    children = [server.child("-m workers"), server.child("-m app")]
-    server.process.kill()
-    server.process.wait()
-    for child in children:
-        child.wait(30)
-
-
-def test_ctrl_c_ends_everything_and_the_next_start_goes_on(sweep):
+def test_ctrl_c_ends_everything_the_next_start_goes_on_and_a_killed_supervisor_leaves_nothing_behind(sweep):
     server, experiment = sweep
     server.wait_for(lambda: server.get(experiment)["runs"][0]["phase"] == "training", "the first run to train")
     assert server.stop() == 0
@@ -72,3 +62,8 @@ def test_ctrl_c_ends_everything_and_the_next_start_goes_on(sweep):
     server.wait_for(
         lambda: all(run["status"] == "finished" for run in server.get(experiment)["runs"]), "the end of the sweep"
     )
+    children = [server.child("-m workers"), server.child("-m app")]
+    server.process.kill()
+    server.process.wait()
+    for child in children:
+        child.wait(30)

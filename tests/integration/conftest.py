@@ -7,7 +7,6 @@ words and pages are the same on any database, and training's rows only carry wha
 import io
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +15,6 @@ from fastapi.testclient import TestClient
 
 from app.context import Context, create_context
 from app.core.settings import Settings
-from app.db.migration import upgrade
-from app.queue import migrate
 from isoscope import sending
 from isoscope.cli import main
 from isoscope.client import Isoscope
@@ -44,17 +41,19 @@ def database(request: pytest.FixtureRequest) -> dict[str, str]:
 
 
 @pytest.fixture
-def elsewhere(tmp_path: Path, make_app: Callable[[Settings], FastAPI]) -> Iterator[TestClient]:
+def elsewhere(empty_dashboard: Settings, make_app: Callable[[Settings], FastAPI]) -> Iterator[TestClient]:
     """Another dashboard on a database of its own, SQLite, that is empty; ``rows`` are its sessions."""
-    settings = Settings(data_dir=tmp_path / "elsewhere", sample=False)
-    settings.create_folders()
-    context = create_context(settings)
-    upgrade(context.sessions.kw["bind"])
-    migrate(settings.queue)
-    with TestClient(make_app(settings), base_url="http://localhost", follow_redirects=False) as client:
+    context = create_context(empty_dashboard)
+    with TestClient(make_app(empty_dashboard), base_url="http://localhost", follow_redirects=False) as client:
         client.rows = context.sessions
         yield client
     context.close()
+
+
+@pytest.fixture
+def unboxed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read archives in this process: one of its own takes a second, and is for tests of what it keeps away."""
+    monkeypatch.setattr("workers.imports.job.run_in_sandbox", lambda check, path, **limits: check(path))
 
 
 @pytest.fixture

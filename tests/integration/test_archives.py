@@ -24,7 +24,7 @@ from tests.archives import GRID, UNDEFINED, add_experiment, exported, make_run, 
 from tests.factories import OPTIONS
 from workers.reconciler import advance_searches
 
-pytestmark = pytest.mark.both_databases
+pytestmark = [pytest.mark.both_databases, pytest.mark.usefixtures("unboxed")]
 
 OF_SWEEPS = with_what_they_need({"search": False})
 ROWS = "sentence\tlabel\nthe keys are here\t1\nthe keys is here\t0\nthe dogs run\t1\nthe dogs runs\t0\n"

@@ -21,6 +21,7 @@ from app.encodings.figures import POOLING_TITLES
 from app.encodings.layers import LayersQuery, list_measured, read_layers
 from app.training.queue_status import list_encodings_at_work
 from tests.factories import add_embedding, add_encoding
+from tests.once import make_once
 from tests.tiny import make_table
 from workers.encodings.job import encode_texts
 
@@ -32,20 +33,30 @@ def settings(tmp_path: Path, models_dir: Path, database: dict[str, str]) -> Sett
     return Settings(data_dir=tmp_path / "data", models_dir=models_dir, sample=False, **database)
 
 
-@pytest.fixture
-def draft(client):
-    """The path of a draft of 30 texts."""
+def uploaded(client):
+    """Upload 30 texts; return the path of their draft."""
     answer = client.post("/encodings", files={"file": ("reviews.tsv", TEXTS)})
     assert answer.status_code == 303
     return answer.headers["location"]
 
 
 @pytest.fixture
-def encoding(client, work, draft):
+def draft(client):
+    """The path of a draft of 30 texts."""
+    return uploaded(client)
+
+
+@pytest.fixture
+def encoding(client, context, work, trained_once):
     """The path of a finished encoding, three layers under two poolings, all measured."""
-    client.post(f"{draft}/launch", data=form(poolings=["first", "mean"]))
-    work()
-    return draft
+
+    def encode():
+        draft = uploaded(client)
+        client.post(f"{draft}/launch", data=form(poolings=["first", "mean"]))
+        work()
+        return draft
+
+    return make_once(context, trained_once, "encoding", encode)
 
 
 def form(**changed):

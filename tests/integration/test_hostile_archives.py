@@ -328,11 +328,10 @@ def places(value, path=()):
 
 
 @pytest.mark.both_databases
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.usefixtures("unboxed")
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))  # on either database
 @given(data=st.data())
-def test_whatever_stands_in_a_file_it_is_refused_or_its_pages_are_shown(elsewhere, files, monkeypatch, data):
-    # A process of its own would take most of the time; what it keeps away is what the other tests are about.
-    monkeypatch.setattr(job, "run_in_sandbox", lambda check, path, **limits: check(path))
+def test_whatever_stands_in_a_file_it_is_refused_or_its_pages_are_shown(elsewhere, files, data):
     name = data.draw(st.sampled_from(["experiment.json", "runs.jsonl", "steps.jsonl", "run_figures.jsonl"]))
     lines = files[name].splitlines()
     line = data.draw(st.integers(0, len(lines) - 1))

@@ -13,6 +13,7 @@ from app.training.failure_advice import again
 from app.training.sweep_form import defaults, parse
 from app.training.sweeps import SweepRequest, plan_sweep
 from isoscope.files.yaml_document import read_yaml
+from tests.once import make_once
 from tests.tabs import every_tab
 from tests.tiny import make_table
 
@@ -25,14 +26,18 @@ def settings(tmp_path, database, models_dir):
 
 
 @pytest.fixture
-def launch(client):
+def launch(client, context, trained_once):
     """Launch a sweep over the API and return its id."""
-    files = {"train": ("train.tsv", make_table(60, 1)), "validation": ("validation.tsv", make_table(40, 2))}
-    dataset = client.post("/api/datasets", files=files).json()
+
+    def upload():
+        files = {"train": ("train.tsv", make_table(60, 1)), "validation": ("validation.tsv", make_table(40, 2))}
+        return client.post("/api/datasets", files=files).json()["id"]
+
+    dataset = make_once(context, trained_once, "dataset", upload)
 
     def launch(**changes):
         needed = {"model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label"}
-        answer = client.post("/api/experiments", json=needed | {"dataset_id": dataset["id"]} | changes)
+        answer = client.post("/api/experiments", json=needed | {"dataset_id": dataset} | changes)
         assert answer.status_code == 201, answer.text
         return answer.json()["id"]
 

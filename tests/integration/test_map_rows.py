@@ -14,6 +14,7 @@ from app.db.point_map import MapHeader
 from app.embeddings.map_rows import MAX_ASKED_CHARACTERS
 from isotropy.cloud import NEIGHBOURS
 from isotropy.projection import NAME_CHARACTERS
+from tests.once import make_once
 
 N, D = 60, 4
 TWIN = 11
@@ -45,8 +46,8 @@ def uploaded(client, work):
 
 
 @pytest.fixture
-def source(client, work):
-    return uploaded(client, work)
+def source(client, context, work, trained_once):
+    return make_once(context, trained_once, "source", lambda: uploaded(client, work))
 
 
 def asked(client, source, row):

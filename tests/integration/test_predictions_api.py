@@ -11,9 +11,11 @@ import pytest
 from app.db.models import Run, RunPredictions, RunStatus, Split, Step
 from app.db.predictions import Predictions, read_predictions, write_predictions
 from app.db.run_results import RunResults
+from app.results.archive.reading import check_archive
 from app.results.logged_predictions import MAX_ROWS
 from isoscope.cli import main
 from isoscope.client import Isoscope
+from isoscope.core.errors import IsoscopeError
 from tests.archives import add_experiment as add_archived
 from tests.archives import exported, members, packed, sent
 from tests.factories import add_experiment, run_row
@@ -217,32 +219,33 @@ def line_of(run="0" * 32, **changes):
     return {name: value for name, value in (usual | changes).items() if value is not ...}
 
 
-@pytest.mark.parametrize(
-    ("lines", "keyword"),
-    [
-        ([line_of("f" * 32)], "a run that is not in runs.jsonl"),
-        ([line_of(), line_of(split="validation", rows=[0])], "ascending"),
-        ([line_of(split="test")], "split"),
-        ([line_of(rows=[0, 1])], "one length"),
-        ([line_of(predicted=["a"])], "numbers, got text"),
-        ([line_of(predicted=[0.5])], "fractions"),
-        ([line_of(reference=None)], "reference"),
-        ([line_of(predicted=[])], "one length"),
-        ([line_of(rows=[-1])], "at least 0"),
-        ([line_of(data="x")], "data"),
-        ([line_of(predicted=[None])], "predicted"),
-        ([line_of(rows=list(range(5001)), reference=[0] * 5001, predicted=[0] * 5001)], "5000"),
-    ],
-)
-def test_archived_predictions_that_cannot_be_are_refused(client, archived, lines, keyword):
+REFUSED = [
+    ([line_of("f" * 32)], "a run that is not in runs.jsonl"),
+    ([line_of(), line_of(split="validation", rows=[0])], "ascending"),
+    ([line_of(split="test")], "split"),
+    ([line_of(rows=[0, 1])], "one length"),
+    ([line_of(predicted=["a"])], "numbers, got text"),
+    ([line_of(predicted=[0.5])], "fractions"),
+    ([line_of(reference=None)], "reference"),
+    ([line_of(predicted=[])], "one length"),
+    ([line_of(rows=[-1])], "at least 0"),
+    ([line_of(data="x")], "data"),
+    ([line_of(predicted=[None])], "predicted"),
+    ([line_of(rows=list(range(5001)), reference=[0] * 5001, predicted=[0] * 5001)], "5000"),
+]
+
+
+def test_archived_predictions_that_cannot_be_are_refused(client, archived, tmp_path):
     experiment, run = archived
-    files = members(exported(client, experiment))
-    told = [json.dumps(line).replace("0" * 32, run) for line in lines]
-    files["predictions.jsonl"] = "".join(f"{line}\n" for line in told).encode()
-    answer = sent(client, packed(files))
-    assert answer.status == "failed"
-    assert keyword in answer.detail
-    assert "predictions.jsonl" in answer.detail
+    files, path = members(exported(client, experiment)), tmp_path / "refused.zip"
+    for lines, keyword in REFUSED:
+        told = [json.dumps(line).replace("0" * 32, run) for line in lines]
+        files["predictions.jsonl"] = "".join(f"{line}\n" for line in told).encode()
+        path.write_bytes(packed(files))
+        with pytest.raises(IsoscopeError) as refused:
+            check_archive(path)
+        assert keyword in refused.value.message
+        assert "predictions.jsonl" in refused.value.message, keyword
 
 
 def test_predictions_of_a_run_that_stand_apart_are_refused(client, context, archived):
@@ -252,7 +255,8 @@ def test_predictions_of_a_run_that_stand_apart_are_refused(client, context, arch
     files = members(exported(client, experiment))
     told = [line_of(run), line_of(other), line_of(run, rows=[1])]
     files["predictions.jsonl"] = "".join(f"{json.dumps(line)}\n" for line in told).encode()
-    assert "twice" in sent(client, packed(files)).detail
+    answer = sent(client, packed(files))
+    assert (answer.status, "twice" in answer.detail) == ("failed", True)
 
 
 @pytest.mark.both_databases

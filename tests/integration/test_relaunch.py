@@ -8,15 +8,19 @@ from sqlalchemy import select, update
 from app.db.models import Experiment, Run
 from app.db.reported_config import ReportedConfig
 from isoscope.files.yaml_document import read_yaml
+from tests.once import make_once
 
 ROWS = "sentence\tlabel\n" + "".join(f"text {i}\t{i % 2}\n" for i in range(20))
 NEEDED = {"model": "all-MiniLM-L6-v2", "text_columns": ["sentence"], "label_column": "label"}
 
 
 @pytest.fixture
-def dataset(client):
-    files = {"train": ("train.tsv", ROWS), "validation": ("validation.tsv", ROWS)}
-    return client.post("/api/datasets", files=files).json()["id"]
+def dataset(client, context, trained_once):
+    def upload():
+        files = {"train": ("train.tsv", ROWS), "validation": ("validation.tsv", ROWS)}
+        return client.post("/api/datasets", files=files).json()["id"]
+
+    return make_once(context, trained_once, "dataset", upload)
 
 
 @pytest.fixture

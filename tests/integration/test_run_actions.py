@@ -8,9 +8,7 @@ from sqlalchemy import func, select
 from app.db.models import Experiment, Opening, Run, RunStatus, RunTag, Step
 from app.training.experiments import get_experiment, get_run
 from app.training.run_actions import tag_run
-from isoscope.client import Isoscope
 from tests.factories import add_experiment, run_row
-from tests.serving import served
 
 FAILED = {"status": RunStatus.FAILED, "error": "x"}
 
@@ -153,14 +151,13 @@ def test_the_api_says_what_was_done_and_what_was_refused(client, context, runs):
     assert client.post("/api/runs/actions", json={"action": "tag", "ids": [failed]}).json()["field"] == "tags"
 
 
-def test_the_client_acts_on_runs_experiments_and_embeddings(settings, context, runs):
+def test_the_client_acts_on_runs_experiments_and_embeddings(isoscope, context, runs):
     experiment_id, (waiting, failed, *_) = runs
-    with served(settings) as address, Isoscope(address) as isoscope:
-        assert isoscope.act_on_runs("cancel", [waiting, failed])["done"] == [waiting]
-        isoscope.act_on_runs("tag", isoscope.all_runs("status:failed"), tags=["again"])
-        assert isoscope.run(failed)["tags"] == ["again"]
-        assert isoscope.tag_run(failed, [])["tags"] == []
-        assert isoscope.act_on_experiments("star", [experiment_id])["refused"] == []
-        assert isoscope.act_on_embeddings("measure", ["gone"])["refused"][0]["id"] == "gone"
-        isoscope.delete_run(failed)
+    assert isoscope.act_on_runs("cancel", [waiting, failed])["done"] == [waiting]
+    isoscope.act_on_runs("tag", isoscope.all_runs("status:failed"), tags=["again"])
+    assert isoscope.run(failed)["tags"] == ["again"]
+    assert isoscope.tag_run(failed, [])["tags"] == []
+    assert isoscope.act_on_experiments("star", [experiment_id])["refused"] == []
+    assert isoscope.act_on_embeddings("measure", ["gone"])["refused"][0]["id"] == "gone"
+    isoscope.delete_run(failed)
     assert len(get_experiment(context, experiment_id).runs) == 3

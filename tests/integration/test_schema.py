@@ -40,8 +40,10 @@ def ahead(context):
         connection.execute(text("update alembic_version set version_num = '9999'"))
 
 
-@pytest.mark.both_databases
-@pytest.mark.parametrize("words", [("app",), ("workers", "--device", "cpu")], ids=["web", "worker"])
+PROCESSES = {"web": ("app",), "worker": ("workers", "--device", "cpu")}
+
+
+@pytest.mark.parametrize("words", PROCESSES.values(), ids=PROCESSES)
 @pytest.mark.usefixtures("behind")
 def test_with_tables_one_revision_behind_nothing_starts_and_both_revisions_and_the_command_are_named(context, words):
     ended = start(context.settings, *words)
@@ -51,7 +53,7 @@ def test_with_tables_one_revision_behind_nothing_starts_and_both_revisions_and_t
     assert "Traceback" not in ended.stderr
 
 
-@pytest.mark.parametrize("words", [("app",), ("workers", "--device", "cpu"), ("isoscope", "serve")])
+@pytest.mark.parametrize("words", PROCESSES.values(), ids=PROCESSES)
 @pytest.mark.usefixtures("ahead")
 def test_with_tables_of_a_newer_version_nothing_starts_and_that_is_said(context, words):
     ended = start(context.settings, *words)

@@ -6,9 +6,8 @@ from hypothesis import strategies as st
 
 from app.results.logged_runs import MEASURES
 from tests.archives import exported, sent
-from workers.imports import job
 
-pytestmark = pytest.mark.both_databases
+pytestmark = [pytest.mark.both_databases, pytest.mark.usefixtures("unboxed")]
 
 PLAIN = {
     "experiment": "mine", "dataset": "reviews", "model": "my-bert", "task": "classification", "metric": "accuracy",
@@ -65,11 +64,9 @@ def told(client, path, wished, plain):
     return answer.json()
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))  # on either database
 @given(begun=st.lists(BEGUN, min_size=1, max_size=2), steps=st.lists(STEPS, max_size=2), ended=ENDED)
-def test_what_a_script_may_log_another_isoscope_imports(client, elsewhere, monkeypatch, begun, steps, ended):
-    # A process of its own would take most of the time.
-    monkeypatch.setattr(job, "run_in_sandbox", lambda check, path, **limits: check(path))
+def test_what_a_script_may_log_another_isoscope_imports(client, elsewhere, begun, steps, ended):
     here = there = None
     try:
         for wished in begun:

@@ -7,7 +7,7 @@ import pytest
 from tests.archives import exported, members, packed, sent
 from tests.sealed import DIGITS, add_predictions, add_sealed
 
-pytestmark = pytest.mark.both_databases
+pytestmark = [pytest.mark.both_databases, pytest.mark.usefixtures("unboxed")]
 
 SCORES, OPENINGS = "sealed/test_scores.jsonl", "sealed/openings.jsonl"
 PREDICTIONS = "sealed/predictions.jsonl"

@@ -9,6 +9,7 @@ from app.db.job_kinds import Job
 from app.db.models import Experiment, Run, RunStatus
 from app.db.work import wanted
 from isoscope.core.formatting import short
+from tests.once import make_once
 from tests.tabs import every_tab
 from tests.tiny import make_table
 from workers.reconciler import advance_searches
@@ -22,11 +23,14 @@ def settings(tmp_path, models_dir, database):
 
 
 @pytest.fixture
-def body(client):
-    files = {"train": ("train.tsv", make_table(40, 1)), "validation": ("validation.tsv", make_table(20, 2))}
-    dataset = client.post("/api/datasets", files=files).json()
+def body(client, context, trained_once):
+    def upload():
+        files = {"train": ("train.tsv", make_table(40, 1)), "validation": ("validation.tsv", make_table(20, 2))}
+        return client.post("/api/datasets", files=files).json()["id"]
+
+    dataset = make_once(context, trained_once, "dataset", upload)
     return {
-        "model": "tiny-bert", "dataset_id": dataset["id"], "text_columns": ["sentence"], "label_column": "label",
+        "model": "tiny-bert", "dataset_id": dataset, "text_columns": ["sentence"], "label_column": "label",
         "epochs": None, "max_steps": 2, "batch_size": 8, "shrinkage_points": 200, "learning_rate": 1e-3,
         "search": {"lam_low": -2, "lam_high": 2, "zeta_low": 0.1, "zeta_high": 0.9, "trials": 3},
     }  # fmt: skip

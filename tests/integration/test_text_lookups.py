@@ -8,6 +8,7 @@ import pytest
 
 from app.core.settings import Settings
 from app.db.models import Embedding
+from tests.once import make_once
 from workers.encodings.job import encode_texts
 
 TEXTS = [
@@ -22,15 +23,19 @@ def settings(tmp_path, models_dir, database) -> Settings:
 
 
 @pytest.fixture
-def encoded(client, settings, work):
+def encoded(client, context, settings, work, trained_once):
     """Encode the texts; return the id of the last layer, measured."""
-    lines = "\n".join(json.dumps({"text": text}) for text in TEXTS).encode()
-    draft = client.post("/api/encodings", files={"file": ("texts.jsonl", lines)}).json()
-    config = {"model": "tiny-bert", "text_columns": ["text"], "layers": [2], "poolings": ["mean"]}
-    client.post(f"/api/encodings/{draft['id']}/launch", json=config)
-    (job,) = encode_texts(draft["id"], settings, "cpu")
-    work()
-    return job.row_id
+
+    def encode():
+        lines = "\n".join(json.dumps({"text": text}) for text in TEXTS).encode()
+        draft = client.post("/api/encodings", files={"file": ("texts.jsonl", lines)}).json()
+        config = {"model": "tiny-bert", "text_columns": ["text"], "layers": [2], "poolings": ["mean"]}
+        client.post(f"/api/encodings/{draft['id']}/launch", json=config)
+        (job,) = encode_texts(draft["id"], settings, "cpu")
+        work()
+        return job.row_id
+
+    return make_once(context, trained_once, "encoded", encode)
 
 
 def test_a_text_is_encoded_as_the_rows_were(client, encoded, work):

@@ -201,7 +201,7 @@ def test_an_address_of_another_machine_is_a_problem():
     assert finding.found.startswith("Nobody can listen at 192.0.2.1:8000 here: ")
 
 
-def test_a_running_isoscope_is_recognized(serving_once):
-    number = int(serving_once.url.rpartition(":")[2])
+def test_a_running_isoscope_is_recognized(address):
+    number = int(address.rpartition(":")[2])
     [finding] = port(Settings(port=number))
     assert (finding.level, finding.found) == (Level.OK, f"An Isoscope answers at 127.0.0.1:{number}.")

@@ -9,7 +9,7 @@ import pytest
 
 from app.core.settings import Settings
 from app.db.config import RunConfig
-from app.db.models import Base, Embedding, EmbeddingFile, Experiment, Run, StoredFile
+from app.db.models import Embedding, EmbeddingFile, Experiment, Run, StoredFile
 from app.db.session import Sessions, create_sessions
 from app.storage import open_storage
 from isoscope.files.detect import detect
@@ -25,9 +25,8 @@ def settings(tmp_path: Path, models_dir: Path, database: dict[str, str]) -> Sett
 
 
 @pytest.fixture
-def sessions(settings: Settings) -> Iterator[Sessions]:
-    sessions = create_sessions(settings.database)
-    Base.metadata.create_all(sessions.kw["bind"])
+def sessions(migrated: Settings) -> Iterator[Sessions]:
+    sessions = create_sessions(migrated.database)
     yield sessions
     sessions.kw["bind"].dispose()
 
