@@ -5,7 +5,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from app.db.models import Run, RunStatus
+from app.db.models import RunStatus
+from app.db.run_rows import AnyRun
 from app.results.conclusion.comparisons import NOTHING_KNOWN, Comparison, RunFacts, comparisons
 from app.results.conclusion.relations import Curve, counted, curves, measured_runs, scored_runs
 from app.results.statistics.relation import Relation, relation
@@ -106,7 +107,7 @@ def _evidence(sweep: Sweep, facts: Mapping[str, RunFacts], left_out: Collection[
     )
 
 
-def _learned_nothing(sweep: Sweep, runs: Sequence[Run], facts: Mapping[str, RunFacts]) -> list[Flagged]:
+def _learned_nothing(sweep: Sweep, runs: Sequence[AnyRun], facts: Mapping[str, RunFacts]) -> list[Flagged]:
     found = []
     for setting, of in sweep.by_setting(runs).items():
         alike = _alike(of)
@@ -129,12 +130,12 @@ def _diverged(sweep: Sweep, facts: Mapping[str, RunFacts]) -> list[Flagged]:
     ]
 
 
-def _alike(runs: Sequence[Run]) -> bool:
+def _alike(runs: Sequence[AnyRun]) -> bool:
     scores = {run.seed: run.performance for run in runs if run.performance is not None}
     return len(scores) > 1 and len(set(scores.values())) == 1 and min(scores.values()) < BEST
 
 
-def _repeated(runs: Sequence[Run]) -> list[int]:
+def _repeated(runs: Sequence[AnyRun]) -> list[int]:
     return [seed for seed, often in sorted(Counter(run.seed for run in runs).items()) if often > 1]
 
 
