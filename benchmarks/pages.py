@@ -10,6 +10,7 @@ cores that other work shares. What a PostgreSQL server takes is not among these.
 """
 
 import argparse
+import gc
 import io
 import os
 import statistics
@@ -124,6 +125,8 @@ def serving(folder: str) -> Iterator[httpx2.Client]:
     if os.environ.get("CLOCK") == "cpu":
         app = create_app(Settings(data_dir=folder, sample=False))
         with TestClient(app, base_url="http://127.0.0.1:8000") as client:
+            gc.collect()
+            gc.freeze()  # as the web process does
             yield client
     else:
         with web_process(folder) as url, httpx2.Client(base_url=url, timeout=60) as client:

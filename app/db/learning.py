@@ -13,9 +13,10 @@ from math import isfinite
 import numpy as np
 from numpy.typing import NDArray
 
-from app.db.models import Run, RunStatus
+from app.db.models import RunStatus
 from app.db.predictions import Predictions
 from app.db.run_results import Divergence, Trivial
+from app.db.run_rows import AnyRun
 from isoscope.core.formatting import number
 from isoscope.core.task import Metric, TaskKind
 
@@ -43,7 +44,7 @@ def find_divergence(losses: Sequence[float | None], untrained: float | None) -> 
     return Divergence(loss=loss, start=start) if loss > FACTOR * start else None
 
 
-def diverged(run: Run) -> str | None:
+def diverged(run: AnyRun) -> str | None:
     """Return how a run's training diverged, as a sentence; None where it did not, or where nothing tells."""
     told = run.learning.divergence if run.learning and run.status.final else None
     return None if told is None else divergence_words(told)
@@ -122,7 +123,7 @@ def constant_words(predictions: Predictions, names: Sequence[str]) -> str | None
     return _quoted(constant) if isinstance(constant, str) else f"{constant:.4g}"
 
 
-def trivial_score(run: Run) -> float | None:
+def trivial_score(run: AnyRun) -> float | None:
     """Return what the trivial predictor scores by a run's own metric: 0 for a correlation; None where unknown."""
     if run.learning is None or run.learning.trivial is None:
         return None
@@ -131,12 +132,12 @@ def trivial_score(run: Run) -> float | None:
     return 0.0 if value is None and metric in CORRELATIONS else value
 
 
-def trivial_predictor(run: Run) -> str:
+def trivial_predictor(run: AnyRun) -> str:
     """Return what the trivial predictor of a run is, in words; empty where there is none."""
     return run.learning.trivial.predictor if run.learning and run.learning.trivial else ""
 
 
-def learned_nothing(run: Run) -> str | None:
+def learned_nothing(run: AnyRun) -> str | None:
     """Return why a finished run learned nothing, as a sentence; None if it learned something or nothing tells.
 
     It did not where it gives every row the same prediction, or where its performance is not above that of the trivial

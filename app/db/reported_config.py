@@ -1,6 +1,7 @@
 """What a user's own script said of its runs: checked where Isoscope has a meaning for it, kept as it is elsewhere."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError, model_validator
@@ -19,6 +20,8 @@ from isotropy.catalog import Points, Regularizer
 UNKNOWN = "unknown"
 """What a user's own script did not say of its run."""
 MAX_SETTINGS = 100
+MOST_KEPT = 2048
+"""Configurations that stay read, of some kilobytes each: those of twice the runs that a figure is made of."""
 
 Line = Annotated[str, Field(max_length=1000), AfterValidator(one_line)]
 Word = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
@@ -140,6 +143,13 @@ AnyRunConfig = RunConfig | ReportedRunConfig
 """The configuration of a run, whoever trains it."""
 
 
+@lru_cache(maxsize=MOST_KEPT)
+def _read_text(kind: type[TrainingConfig] | type[ReportedConfig], text: str) -> AnyConfig:
+    """Return what a text says, the same record for the same text: it is frozen, and pages read it again and again."""
+    found: AnyConfig = as_stored(kind).validate_json(text)
+    return found
+
+
 class ConfigColumn(Typed[AnyConfig]):
     """A column of configurations: launched ones, and those that scripts reported, which say so of themselves."""
 
@@ -161,9 +171,7 @@ class ConfigColumn(Typed[AnyConfig]):
 
     def read_text(self, text: str) -> AnyConfig:
         """Read it without parsing it first. Inside a text the quotes of the key would have backslashes before them."""
-        kind = self.reported if '"logged":' in text else self.launched
-        found: AnyConfig = as_stored(kind).validate_json(text)
-        return found
+        return _read_text(self.reported if '"logged":' in text else self.launched, text)
 
     def _kind(self, value: Any) -> type[TrainingConfig] | type[ReportedConfig]:
         return self.reported if isinstance(value, Mapping) and "logged" in value else self.launched

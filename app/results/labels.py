@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from app.db.models import Run
 from app.db.options.regularizers import Bars
 from app.db.reported_config import AnyRunConfig
+from app.db.run_rows import AnyRun
 from isoscope.core.formatting import plural, short, starred
 from isoscope.core.task import METRIC_TITLES, Metric, TaskKind
 from isotropy.catalog import MEASURES, REGULARIZERS, Regularizer, measures_in
@@ -93,7 +93,7 @@ def _settings(name: Regularizer, config: AnyRunConfig) -> str:
     return ""
 
 
-def texts(runs: Sequence[Run], n: int | None = None) -> str:
+def texts(runs: Sequence[AnyRun], n: int | None = None) -> str:
     """What the runs read, and how many of them: validation rows; 1,204 windows of validation rows."""
     spans = any(run.config.task is TaskKind.SPAN for run in runs)
     noun, nouns = (
@@ -102,12 +102,12 @@ def texts(runs: Sequence[Run], n: int | None = None) -> str:
     return nouns if n is None else plural(n, noun, nouns)
 
 
-def to_come(runs: Sequence[Run], coming: str, never: str) -> str:
+def to_come(runs: Sequence[AnyRun], coming: str, never: str) -> str:
     """What stands in place of a figure without data: what is to come, or once all runs have ended, what never was."""
     return never if all(run.status.final for run in runs) else coming
 
 
-def by_scripts(runs: Sequence[Run], launched: str) -> str:
+def by_scripts(runs: Sequence[AnyRun], launched: str) -> str:
     """What is said of runs, but for those that a user's own script logged: nobody else knows what theirs is of."""
     logged = sum(run.config.logged for run in runs)
     if not logged:

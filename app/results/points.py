@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import plotly.graph_objects as go
 
 from app.db.learning import learned_nothing, trivial_predictor, trivial_score
-from app.db.models import Run, RunStatus
+from app.db.run_rows import AnyRun
 from app.figures import palette
 from app.figures.figure import Cell, plain
 from app.results.statistics.estimate import Error, Estimate, by_seed, estimate
@@ -30,16 +30,16 @@ class Trivial(NamedTuple):
     score: float | None
     """None where no run tells it: runs of an earlier version, and of scripts without predictions."""
     predictor: str
-    nothing: Mapping[Setting, Sequence[tuple[Run, str]]]
+    nothing: Mapping[Setting, Sequence[tuple[AnyRun, str]]]
     """Runs that learned nothing, with the reason of each, by setting."""
 
     @classmethod
-    def from_runs(cls, sweep: Sweep, runs: Sequence[Run]) -> "Trivial":
+    def from_runs(cls, sweep: Sweep, runs: Sequence[AnyRun]) -> "Trivial":
         """Read the rows of runs. Where their trivial predictors differ, the best of them is the level to beat."""
         known = [(score, run) for run in runs if (score := trivial_score(run)) is not None]
         score, best = max(known, key=lambda one: one[0], default=(None, None))
         predictor = "" if best is None else trivial_predictor(best)
-        nothing: dict[Setting, list[tuple[Run, str]]] = {}
+        nothing: dict[Setting, list[tuple[AnyRun, str]]] = {}
         for run in runs:
             if (why := learned_nothing(run)) is not None:
                 nothing.setdefault(sweep.setting(run), []).append((run, why))
@@ -155,29 +155,24 @@ class Point:
     """The finished runs of one setting, and the means over their seeds, of which each counts once."""
 
     setting: Setting
-    runs: list[Run]
+    runs: list[AnyRun]
     performance: Estimate
     isotropy: Estimate | None
 
 
-def points_of(sweep: Sweep, runs: Sequence[Run], error: Error = Error.CI95) -> list[Point]:
+def points_of(sweep: Sweep, runs: Sequence[AnyRun], error: Error = Error.CI95) -> list[Point]:
     """Runs that have a performance, one point for all that varies but the seed, by λ."""
     return [_point(setting, alike, error) for setting, alike in sweep.by_setting(runs).items()]
 
 
-def finished(sweep: Sweep) -> list[Run]:
-    """The runs that have finished, whatever came out."""
-    return [run for run in sweep.runs if run.status is RunStatus.FINISHED]
-
-
-def scored(sweep: Sweep) -> list[Run]:
+def scored(sweep: Sweep) -> list[AnyRun]:
     """The finished runs that have a performance."""
-    return [run for run in finished(sweep) if run.performance is not None]
+    return [run for run in sweep.finished if run.performance is not None]
 
 
 def unscored(sweep: Sweep) -> str:
     """How many finished runs have no performance, and the reason of the first; empty where all have one."""
-    left_out = [run for run in finished(sweep) if run.performance is None]
+    left_out = [run for run in sweep.finished if run.performance is None]
     if not left_out:
         return ""
     reason = f" {left_out[0].performance_reason}" if left_out[0].performance_reason else ""
@@ -231,7 +226,7 @@ def averaged(sizes: Sequence[int], error: Error = Error.CI95) -> str:
     return f"Means over seeds ({how_many(sizes)}) with {error.name_in_full}s."
 
 
-def _point(setting: Setting, runs: list[Run], error: Error) -> Point:
+def _point(setting: Setting, runs: list[AnyRun], error: Error) -> Point:
     performance = by_seed((run.seed, run.performance) for run in runs if run.performance is not None)
     isotropy = by_seed((run.seed, run.isoscore_star) for run in runs if run.isoscore_star is not None)
     return Point(

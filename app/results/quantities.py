@@ -5,8 +5,8 @@ from math import inf
 from typing import NamedTuple
 
 from app.db.config import TrainingOptions
-from app.db.models import Run
 from app.db.options.regularizers import NAMES
+from app.db.run_rows import AnyRun
 from app.figures.figure import Cell
 from app.figures.labels import head, inside
 from app.results.labels import ISOTROPY, OF_SENTENCES, SCALES, WATCHED, by_scripts, is_of_texts, slug_of, title_of
@@ -49,10 +49,10 @@ class Quantity(NamedTuple):
     """What it can be, where axes end a little beyond it."""
     told: str = ""
     """What it is of, for a caption."""
-    read: Callable[[Run], Reading] | None = None
+    read: Callable[[AnyRun], Reading] | None = None
     """How it is read off a run's row; None where ``Readings`` have it."""
 
-    def reading(self, run: Run, readings: Readings) -> Reading:
+    def reading(self, run: AnyRun, readings: Readings) -> Reading:
         """What a run has of it."""
         if self.read:
             return self.read(run)
@@ -105,7 +105,7 @@ def find_quantity(sweep: Sweep, metric: str, name: str, field: str, measured: Ma
     raise InvalidError(f"No {what} named `{name}`. Choose one of: {', '.join(known)}.", field)
 
 
-def setting_value(sweep: Sweep, setting: Setting, key: str, run: Run) -> Cell:
+def setting_value(sweep: Sweep, setting: Setting, key: str, run: AnyRun) -> Cell:
     """What a setting is in one of its fields; ``run`` is one of it. None where that means nothing to it."""
     if key == REGULARIZER:
         return NAMES[setting.regularizer]
@@ -118,11 +118,11 @@ def setting_value(sweep: Sweep, setting: Setting, key: str, run: Run) -> Cell:
     return setting_of(run, [key]).values[0]
 
 
-def _performance(run: Run) -> Reading:
+def _performance(run: AnyRun) -> Reading:
     return Reading(run.performance, run.performance_reason)
 
 
-def _isotropy(run: Run) -> Reading:
+def _isotropy(run: AnyRun) -> Reading:
     return Reading(run.isoscore_star, run.isoscore_star_reason)
 
 

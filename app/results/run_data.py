@@ -7,11 +7,11 @@ from operator import itemgetter
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from pydantic_core import from_json
-from sqlalchemy import ColumnElement, Select, Text, cast, func, select
+from sqlalchemy import ColumnElement, Text, cast, func, select
 from sqlalchemy.orm import Session
 
 from app.context import Context
-from app.db.models import Run, RunFigure, Split, Step
+from app.db.models import Base, Run, RunFigure, Split
 from app.db.models import RunPredictions as Stored
 from app.db.predictions import Predictions, read_predictions
 from app.figures.figure import Table
@@ -27,6 +27,9 @@ MOST_VALUES = 20_000
 FEWEST_EACH = 10
 MOST_NAMED = 5000
 """Steps that a query names; where it would take more, as runs of scripts log at any steps, all are read."""
+
+# As tables, since rows of classes take twice as long. What hides runs does not see it; who asks has them at hand.
+_STEPS, _RUNS = Base.metadata.tables["steps"], Base.metadata.tables["runs"]
 
 Value = TypeVar("Value")
 Quantity = Literal["task_loss", "penalty"]
@@ -54,18 +57,19 @@ class Logged(Generic[Value]):
 
 def list_logged(context: Context, of: Of, quantity: Quantity) -> Logged[float]:
     """Task loss or penalty of all runs of an experiment, or of those by id."""
-    column = getattr(Step, quantity)
+    column = _STEPS.c[quantity]
     with context.sessions() as session:
         extent = _read_extent(session, of, column)
-        return _gathered(session.execute(_wanted(of, column, [column], extent)), extent)
+        return _gathered(_read_wanted(session, of, column, [column], extent), extent)
 
 
 def list_looks(context: Context, of: Of, measures: Sequence[str]) -> Logged[Layers]:
     """Some measures by layer, first layer first, at every step at which a run was looked at."""
-    texts = [cast(Step.layers[measure], Text) for measure in measures]
+    column = _STEPS.c.layers
+    texts = [cast(column[measure], Text) for measure in measures]
     with context.sessions() as session:
-        extent = _read_extent(session, of, Step.layers)
-        rows = session.execute(_wanted(of, Step.layers, texts, extent)).all()
+        extent = _read_extent(session, of, column)
+        rows = _read_wanted(session, of, column, texts, extent)
     # Parse them together: for many short texts, calling the parser costs more than parsing.
     lists = [f"[{','.join(text or 'null' for text in row[2:])}]" for row in rows]
     looks = (dict(zip(measures, values, strict=True)) for values in from_json(f"[{','.join(lists)}]"))
@@ -82,13 +86,14 @@ class _Extent(NamedTuple):
 
 
 def _read_extent(session: Session, of: Of, column: Any) -> _Extent:
-    logged = select(Step.step, func.count()).join(Run, Run.id == Step.run_id).where(_among(of), column.is_not(None))
-    counts = dict(session.execute(logged.group_by(Step.step)).all())
+    logged = select(_STEPS.c.step, func.count()).join(_RUNS, _RUNS.c.id == _STEPS.c.run_id)
+    known = logged.where(_among(of, _RUNS.c), column.is_not(None))
+    counts: dict[int, int] = dict(session.execute(known.group_by(_STEPS.c.step)).all())
     total = sum(counts.values())
     if total <= MOST_VALUES:
         return _Extent(total, 1, None)
-    last = select(func.max(Step.step)).where(Step.run_id == Run.id, column.is_not(None)).scalar_subquery()
-    ends = [end for end in session.scalars(select(last).where(_among(of))) if end is not None]
+    last = select(func.max(_STEPS.c.step)).where(_STEPS.c.run_id == _RUNS.c.id, column.is_not(None)).scalar_subquery()
+    ends = [end for end in session.scalars(select(last).where(_among(of, _RUNS.c))) if end is not None]
     apart = -(-max(ends) // max(MOST_VALUES // len(ends), FEWEST_EACH))
     steps = steps_to_read(counts, ends, apart)
     return _Extent(total, apart, steps if len(steps) <= MOST_NAMED else None)
@@ -118,12 +123,18 @@ def _stretch(step: int, apart: int) -> int:
     return -(-step // apart)
 
 
-def _wanted(of: Of, column: Any, values: Sequence[ColumnElement[Any]], extent: _Extent) -> Select[Any]:
+def _read_wanted(
+    session: Session, of: Of, column: Any, values: Sequence[ColumnElement[Any]], extent: _Extent
+) -> Sequence[Any]:
     """Run, step and these values, of the steps that have the column."""
-    known = select(Step.run_id, Step.step, *values).join(Run, Run.id == Step.run_id)
-    known = known.where(_among(of), column.is_not(None))
-    # The sum keeps PostgreSQL from one lookup in the index for every run and step: it scans those of a run at once.
-    return known if extent.steps is None else known.where((Step.step + 0).in_(extent.steps))
+    step = _STEPS.c.step
+    known = select(_STEPS.c.run_id, step, *values).join(_RUNS, _RUNS.c.id == _STEPS.c.run_id)
+    known = known.where(_among(of, _RUNS.c), column.is_not(None))
+    if extent.steps is not None:
+        # The sum keeps PostgreSQL from one lookup in the index for every run and step: it scans those of a run at once.
+        looked_up = step + 0 if session.get_bind().dialect.name == "postgresql" else step
+        known = known.where(looked_up.in_(extent.steps))
+    return session.execute(known).all()
 
 
 def _gathered(rows: Iterable[tuple[str, int, Value]], extent: _Extent) -> Logged[Value]:
@@ -133,7 +144,8 @@ def _gathered(rows: Iterable[tuple[str, int, Value]], extent: _Extent) -> Logged
         by_run.setdefault(run_id, []).append((step, value))
     for points in by_run.values():
         points.sort(key=itemgetter(0))
-        points[:] = {_stretch(step, extent.apart): (step, value) for step, value in points}.values()
+        if extent.apart > 1:
+            points[:] = {_stretch(point[0], extent.apart): point for point in points}.values()
     return Logged(by_run, extent.total, extent.apart)
 
 
@@ -179,9 +191,10 @@ def get_activation(context: Context, run_id: str) -> dict[str, Any]:
     return found
 
 
-def _among(of: Of) -> ColumnElement[bool]:
+def _among(of: Of, runs: Any = Run) -> ColumnElement[bool]:
     """The runs of an experiment by its id, or those of these ids."""
-    return Run.experiment_id == of if isinstance(of, str) else Run.id.in_(of)
+    found: ColumnElement[bool] = runs.experiment_id == of if isinstance(of, str) else runs.id.in_(of)
+    return found
 
 
 ROWS_AT_ONCE = 5000

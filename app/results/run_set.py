@@ -4,12 +4,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from itertools import compress
+from operator import ne
+from typing import Any, NamedTuple, TypeVar
 
 from app.db.config import TrainingOptions
-from app.db.models import Run, RunStatus
+from app.db.models import Experiment, RunStatus
 from app.db.options.regularizers import NAMES, coordinates
 from app.db.reported_config import UNKNOWN, AnyRunConfig, ReportedRunConfig
+from app.db.run_rows import AnyRun
 from app.figures.figure import Cell
 from app.results.sweep import Reads, Setting, Sweep, cell, cell_text, setting_of
 from isotropy.catalog import Regularizer
@@ -28,6 +31,8 @@ NOT_BY_ITSELF = frozenset({TASK, EXPERIMENT, SEED}) | OF_THE_TASK | WITHOUT_EFFE
 COMPARABLE = ("evaluation_zeta",)
 """What points of a figure never average over, besides tasks, which have figures of their own: what IsoScore* is."""
 
+Item = TypeVar("Item")
+
 
 class Measured(NamedTuple):
     """What performance is of: only on the same data set and by the same metric can it be compared."""
@@ -36,7 +41,7 @@ class Measured(NamedTuple):
     metric: str
 
 
-def measured_by(run: Run) -> Measured:
+def measured_by(run: AnyRun) -> Measured:
     """What the performance of a run is of."""
     return Measured(run.experiment.dataset_id, run.config.metric)
 
@@ -45,45 +50,61 @@ def measured_by(run: Run) -> Measured:
 class RunSet:
     """Runs, each with its experiment and data set at hand."""
 
-    runs: Sequence[Run]
+    runs: Sequence[AnyRun]
     whole: "RunSet | None" = None
     """Of which these are a part: what was read of it is not read again."""
 
-    def part(self, runs: Sequence[Run]) -> "RunSet":
+    def part(self, runs: Sequence[AnyRun]) -> "RunSet":
         """Some of the runs."""
         return self if len(runs) == len(self.runs) else RunSet(runs, self)
 
     @cached_property
     def experiments(self) -> dict[str, str]:
         """Names of the experiments by their ids, in the order of their first runs, told apart where they are alike."""
-        return _told_apart((run.experiment_id, run.experiment.name) for run in self.runs)
+        return _told_apart((row_id, one.name) for row_id, one in self._experiments.items())
 
     @cached_property
     def datasets(self) -> dict[str, str]:
         """The same of their data sets."""
-        return _told_apart((run.experiment.dataset_id, run.experiment.dataset.name) for run in self.runs)
+        return _told_apart((one.dataset_id, one.dataset.name) for one in self._experiments.values())
+
+    @cached_property
+    def _experiments(self) -> dict[str, Experiment]:
+        """By their ids, in the order of their first runs."""
+        return {run.experiment_id: run.experiment for run in self.runs}
 
     @cached_property
     def measured(self) -> dict[Measured, int]:
         """On what performance is measured, and how many of the runs have finished there; the most first."""
-        counted = Counter({measured_by(run): 0 for run in self.runs})
-        counted.update(measured_by(run) for run in self.runs if run.status is RunStatus.FINISHED)
+        counted = Counter(dict.fromkeys(self._measured, 0))
+        both = zip(self.runs, self._measured, strict=True)
+        counted.update(measured for run, measured in both if run.status is RunStatus.FINISHED)
         return dict(counted.most_common())
 
     def on(self, measured: Measured) -> "RunSet":
         """The runs whose performance is measured on that."""
-        return self.part([run for run in self.runs if measured_by(run) == measured])
+        return self.part([run for run, own in zip(self.runs, self._measured, strict=True) if own == measured])
 
-    def value(self, run: Run, field: str) -> Cell:
-        """What a run is in a field; None where that means nothing to it."""
-        if self.whole and field not in (TASK, EXPERIMENT):
-            return self.whole.value(run, field)
-        if field not in self._known:
-            self._known[field] = dict(zip(self.runs, self.values(field), strict=True))
-        return self._known[field][run]
+    @cached_property
+    def _measured(self) -> list[Measured]:
+        return [measured_by(run) for run in self.runs]
+
+    def column(self, field: str) -> list[Cell]:
+        """What the runs are in a field, one after the other, read once; None where that means nothing."""
+        if field not in self._columns:
+            if self.whole and field not in (TASK, EXPERIMENT):
+                self._columns[field] = self._part_of(self.whole.column(field))
+            else:
+                self._columns[field] = [*self.values(field)]
+        return self._columns[field]
+
+    def labels(self, fields: Iterable[str]) -> list[tuple[Cell, ...]]:
+        """What the runs are in several fields."""
+        columns = [self.column(field) for field in fields]
+        return [*zip(*columns, strict=True)] if columns else [()] * len(self.runs)
 
     def values(self, field: str) -> Iterator[Cell]:
-        """What the runs are in a field, one after the other; None where that means nothing."""
+        """The same of one field as it is read, for who needs but the first."""
         if field == TASK:
             return (self.datasets[run.experiment.dataset_id] for run in self.runs)
         if field == EXPERIMENT:
@@ -94,13 +115,22 @@ class RunSet:
         return (cell(config.value(field, UNKNOWN)) if reads.applies(field) else None for config, reads in known)
 
     @cached_property
-    def _known(self) -> dict[str, Mapping[Run, Cell]]:
-        """What was read of the runs by field, once of each."""
+    def _columns(self) -> dict[str, list[Cell]]:
         return {}
+
+    def _part_of(self, items: Sequence[Item]) -> list[Item]:
+        """Of something for each run of the whole, those of these runs."""
+        return [items[place] for place in self._places]
+
+    @cached_property
+    def _places(self) -> list[int]:
+        """Where these runs are in the whole."""
+        of = {run: place for place, run in enumerate(self.whole.runs if self.whole else self.runs)}
+        return [of[run] for run in self.runs]
 
     @cached_property
     def _settings(self) -> list[Setting]:
-        return [setting_of(run, ()) for run in self.runs]
+        return self._part_of(self.whole._settings) if self.whole else [setting_of(run, ()) for run in self.runs]
 
     @cached_property
     def _reads(self) -> list[Reads]:
@@ -136,13 +166,9 @@ class RunSet:
 
     def beside(self, fields: Sequence[str]) -> list[str]:
         """What else the runs of one group differ in, besides their seeds."""
-        groups: dict[tuple[Cell, ...], list[Run]] = {}
-        for run in self.runs:
-            groups.setdefault(tuple(self.value(run, field) for field in fields), []).append(run)
         others = [field for field in self._fields_to_name if field not in fields]
-        return [
-            field for field in others if any(len(self.part(alike)._values_of(field)) > 1 for alike in groups.values())
-        ]
+        groups = self.labels(fields) if others else []
+        return [field for field in others if _differ_within(groups, self.column(field))]
 
     def sweep(self, fields: Iterable[str]) -> Sweep:
         """The runs for figures, told apart by these fields, and by what cannot be averaged over."""
@@ -159,15 +185,16 @@ class RunSet:
     def _sweep(self, fields: Iterable[str]) -> Sweep:
         wanted = [*(one for one in COMPARABLE if one in self.differing), *fields]
         grid = {field: self._values(field) for field in dict.fromkeys(wanted) if field not in COORDINATES}
-        told = [field for field in (TASK, EXPERIMENT) if field in grid]
-        return Sweep(self.runs, grid, {field: {run.id: self.value(run, field) for run in self.runs} for field in told})
+        labels = self.labels(field for field, values in grid.items() if len(values) > 1)
+        both = zip(self._settings, labels, strict=True)
+        return Sweep(self.runs, grid, [Setting(*setting[:-1], values) for setting, values in both])
 
     def _values(self, field: str) -> list[Any]:
         return sorted(self._values_of(field), key=partial(order, field))
 
     def _values_of(self, field: str) -> set[Cell]:
         """The values of a field, of the runs to which it means something."""
-        return {self.value(run, field) for run in self.runs} - {None}
+        return {*self.column(field)} - {None}
 
     def _differs(self, field: str) -> bool:
         if field == TASK:
@@ -182,12 +209,13 @@ class RunSet:
     def _said_differently(self) -> set[str]:
         """Of what configurations say not the same, which is little: the other values need not be looked at."""
         first, *others = [config.said for config in self._configs] or [{}]
-        return {
-            name
-            for said in others
-            for name in (first if said.keys() == first.keys() else {**first, **said})
-            if said.get(name) != first.get(name)
-        }
+        found: set[str] = set()
+        for said in others:
+            if [*said] == [*first]:
+                found.update(compress(first, map(ne, first.values(), said.values())))
+            else:
+                found.update(name for name in {**first, **said} if said.get(name) != first.get(name))
+        return found
 
     @cached_property
     def _configs(self) -> list[AnyRunConfig]:
@@ -211,6 +239,13 @@ _COORDINATES: Mapping[str, Callable[[Setting], Cell]] = {
     LAM: lambda setting: setting.lam,
     ZETA: lambda setting: setting.zeta,
 }
+
+
+def _differ_within(groups: Sequence[tuple[Cell, ...]], values: Sequence[Cell]) -> bool:
+    """Whether some group has several values; what means nothing is none."""
+    first: dict[tuple[Cell, ...], Cell] = {}
+    known = ((group, value) for group, value in zip(groups, values, strict=True) if value is not None)
+    return any(first.setdefault(group, value) != value for group, value in known)
 
 
 def _told_apart(named: Iterable[tuple[str, str]]) -> dict[str, str]:
@@ -270,10 +305,10 @@ def _first(gathered: RunSet, field: str) -> Cell:
     return next((value for value in gathered.values(field) if value is not None), None)
 
 
-def _columns(gathered: RunSet) -> list[tuple[Side, Sequence[Run]]]:
+def _columns(gathered: RunSet) -> list[tuple[Side, Sequence[AnyRun]]]:
     if len(gathered.runs) <= MOST_COLUMNS:
         return [(Side(_name(gathered, run), f"/runs/{run.id}", 1), [run]) for run in gathered.runs]
-    by_experiment: dict[str, list[Run]] = {row_id: [] for row_id in gathered.experiments}
+    by_experiment: dict[str, list[AnyRun]] = {row_id: [] for row_id in gathered.experiments}
     for run in gathered.runs:
         by_experiment[run.experiment_id].append(run)
     return [
@@ -282,15 +317,15 @@ def _columns(gathered: RunSet) -> list[tuple[Side, Sequence[Run]]]:
     ]
 
 
-def _name(gathered: RunSet, run: Run) -> str:
+def _name(gathered: RunSet, run: AnyRun) -> str:
     name = f"{coordinates(run.regularizer, run.lam)}, seed {run.seed}"
     return f"{gathered.experiments[run.experiment_id]}: {name}" if len(gathered.experiments) > 1 else name
 
 
-def _values(gathered: RunSet, field: str, runs: Sequence[Run]) -> list[str]:
+def _values(gathered: RunSet, field: str, runs: Sequence[AnyRun]) -> list[str]:
     """Each value once, from the least; that a setting means nothing is told only where it means nothing to all."""
-    found = {gathered.value(run, field) for run in runs}
-    values = [cell_text(cell) for cell in sorted(found - {None}, key=lambda cell: order(field, cell))]
+    found = gathered.part(runs)._values(field)
+    values = [cell_text(cell) for cell in found]
     if len(values) > MOST_VALUES:
         more = len(values) - MOST_VALUES + 1
         values = [*values[: MOST_VALUES - 1], f"and {more} more"]

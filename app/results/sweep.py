@@ -1,15 +1,16 @@
 """A sweep: its runs gathered by setting, all but the seed, and by family, all but the seed and lambda."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, Self
 
 from app.db.config import applies
-from app.db.models import Experiment, Run, RunStatus
+from app.db.models import Experiment, RunStatus
 from app.db.options.regularizers import NAMES, added_words
 from app.db.reported_config import UNKNOWN, AnyRunConfig
+from app.db.run_rows import AnyRun
 from app.figures.figure import Cell
 from app.figures.labels import inside
 from isoscope.core.formatting import short
@@ -58,7 +59,7 @@ class Reads(NamedTuple):
         return _applies(field, *self)
 
 
-def setting_of(run: Run, fields: Sequence[str]) -> Setting:
+def setting_of(run: AnyRun, fields: Sequence[str]) -> Setting:
     """What a run is one of, by these fields of its configuration; the same for all its seeds."""
     config, lam = run.config, run.lam
     regularizer = run.regularizer if lam else Regularizer.NONE
@@ -91,13 +92,13 @@ def cell_text(value: Cell) -> str:
     return value if isinstance(value, str) else short(value)
 
 
-def values_of(fields: Sequence[str], runs: Iterable[Run]) -> dict[str, set[Cell]]:
+def values_of(fields: Sequence[str], runs: Iterable[AnyRun]) -> dict[str, set[Cell]]:
     """The values of each of these fields of configurations, as tables hold them."""
-    kinds = {setting_of(run, fields).values for run in runs}
+    kinds = {setting_of(run, fields).values for run in runs} if fields else ()
     return {field: {values[place] for values in kinds} - {None} for place, field in enumerate(fields)}
 
 
-def differing(fields: Sequence[str], runs: Iterable[Run]) -> list[str]:
+def differing(fields: Sequence[str], runs: Iterable[AnyRun]) -> list[str]:
     """Those of the fields that have several values."""
     return [field for field, values in values_of(fields, runs).items() if len(values) > 1]
 
@@ -106,10 +107,10 @@ def differing(fields: Sequence[str], runs: Iterable[Run]) -> list[str]:
 class Sweep:
     """Runs, and the values of the further fields that they differ in."""
 
-    runs: Sequence[Run]
+    runs: Sequence[AnyRun]
     grid: Mapping[str, Sequence[Any]]
-    other_values: Mapping[str, Mapping[str, Cell]] = field(default_factory=dict)
-    """Of fields that no configuration has, such as the experiment: the values by the ids of runs."""
+    read: Sequence[Setting] | None = None
+    """What each run is one of, where that was read already; the grid then has what these runs differ in."""
 
     @classmethod
     def from_experiment(cls, experiment: Experiment) -> "Sweep":
@@ -120,8 +121,7 @@ class Sweep:
     def fields(self) -> list[str]:
         """Fields of the grid that have more than one value, to runs to which they mean something."""
         several = [field for field, values in self.grid.items() if len(values) > 1]
-        differ = differing([field for field in several if field not in self.other_values], self.runs)
-        return [field for field in several if field in differ or field in self.other_values]
+        return differing(several, self.runs) if self.read is None else several
 
     @cached_property
     def settings(self) -> list[Setting]:
@@ -151,7 +151,7 @@ class Sweep:
         """Every ζ that some run reads."""
         return sorted({setting.zeta for setting in self.settings if setting.zeta is not None})
 
-    def setting(self, run: Run) -> Setting:
+    def setting(self, run: AnyRun) -> Setting:
         """What a run of the sweep is one of; the same for all its seeds."""
         return self._setting_of[run]
 
@@ -166,17 +166,20 @@ class Sweep:
         return frozenset(self.setting(run) for run in self.runs if run.status is RunStatus.PRUNED)
 
     @cached_property
-    def _setting_of(self) -> Mapping[Run, Setting]:
+    def _setting_of(self) -> Mapping[AnyRun, Setting]:
         """Read once of each run, since every figure asks for it again and again."""
-        return {run: self._read(run) for run in self.runs}
+        read = [setting_of(run, self.fields) for run in self.runs] if self.read is None else self.read
+        return dict(zip(self.runs, read, strict=True))
 
-    def _read(self, run: Run) -> Setting:
-        setting = setting_of(run, self.fields)
-        if not self.other_values:
-            return setting
-        named = zip(self.fields, setting.values, strict=True)
-        values = (self.other_values[name][run.id] if name in self.other_values else value for name, value in named)
-        return setting._replace(values=tuple(values))
+    @cached_property
+    def finished(self) -> list[AnyRun]:
+        """The runs that have finished, whatever came out."""
+        return [run for run in self.runs if run.status is RunStatus.FINISHED]
+
+    @cached_property
+    def finished_by_setting(self) -> Mapping[Setting, list[AnyRun]]:
+        """The same gathered by setting, in the order of the settings."""
+        return self.by_setting(self.finished)
 
     def family(self, setting: Setting) -> Family:
         """The line that a setting lies on."""
@@ -213,9 +216,9 @@ class Sweep:
         method: list[Cell] = [NAMES[setting.regularizer]] if len(self.methods) > 1 else []
         return [*method, setting.lam, *([setting.zeta] if len(self.zetas) > 1 else []), *setting.values]
 
-    def by_setting(self, runs: Iterable[Run]) -> dict[Setting, list[Run]]:
+    def by_setting(self, runs: Iterable[AnyRun]) -> dict[Setting, list[AnyRun]]:
         """Runs gathered by setting, in the order of the settings."""
-        gathered: dict[Setting, list[Run]] = {}
+        gathered: dict[Setting, list[AnyRun]] = {}
         for run in runs:
             gathered.setdefault(self.setting(run), []).append(run)
         return {setting: gathered[setting] for setting in self.settings if setting in gathered}

@@ -5,7 +5,8 @@ from typing import Annotated
 
 from pydantic import Field
 from sqlalchemy import Select, func, select, update
-from sqlalchemy.orm import Session, defer, immediateload, joinedload, raiseload, selectinload
+from sqlalchemy.orm import Session, defer, joinedload, raiseload, selectinload
+from sqlalchemy.orm.attributes import set_committed_value
 
 from app.context import Context, freeing
 from app.core.names import clean_name
@@ -125,7 +126,8 @@ def newest_experiment(context: Context, *, with_results: bool = False) -> Experi
     active = select(Experiment).where(Experiment.archived_at.is_(None))
     if with_results:
         active = active.where(Experiment.runs.any(Run.performance.is_not(None)))
-    return context.scalar(_loaded(active.order_by(*NEWEST_FIRST).limit(1)))
+    with context.sessions() as session:
+        return _read(session, active.order_by(*NEWEST_FIRST).limit(1))
 
 
 def get_experiment(context: Context, experiment_id: str) -> Experiment:
@@ -184,7 +186,7 @@ def delete_experiment(context: Context, experiment_id: str) -> None:
 
 
 def _find(session: Session, experiment_id: str) -> Experiment:
-    return _only(session.scalar(_loaded(select(Experiment).where(Experiment.id == experiment_id))), experiment_id)
+    return _only(_read(session, select(Experiment).where(Experiment.id == experiment_id)), experiment_id)
 
 
 def _only(experiment: Experiment | None, experiment_id: str) -> Experiment:
@@ -193,11 +195,13 @@ def _only(experiment: Experiment | None, experiment_id: str) -> Experiment:
     return experiment
 
 
-def _loaded(wanted: Select[Experiment]) -> Select[Experiment]:
-    """With its data set and its runs, but for what is large and told by the page of each."""
-    # That of each run is the one at hand, so immediateload finds it without a query.
-    runs = selectinload(Experiment.runs).options(*IN_A_LIST, immediateload(Run.experiment))
-    return wanted.options(*WITH_TAGS, runs)
+def _read(session: Session, wanted: Select[Experiment]) -> Experiment | None:
+    """One with its data set and its runs, but for what is large and told by the page of each."""
+    runs = selectinload(Experiment.runs).options(*IN_A_LIST)
+    experiment = session.scalar(wanted.options(*WITH_TAGS, runs))
+    for run in experiment.runs if experiment else ():
+        set_committed_value(run, "experiment", experiment)  # or each would be looked for in its turn
+    return experiment
 
 
 OF_A_SWEEP = options_of(SweepRequest)

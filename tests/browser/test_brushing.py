@@ -49,6 +49,8 @@ def test_a_brush_writes_the_search_and_the_table_follows(experiment, page):
     expect(search).to_have_value("lam>=-1 lam<=0 seed:0")
     expect(rows).to_have_count(2)
 
+    expect(page).to_have_title("brushed · Isoscope")  # not that of the pages that figure and rows are of
+
     search.fill(f"status:finished {search.input_value()}")
     axes.nth(0).click(position={"x": 5, "y": 8})
     expect(search).to_have_value("status:finished seed:0")

@@ -13,6 +13,7 @@ from app.results.run_set import RunSet
 from app.results.search.conditions import FIELDS
 from app.results.search.kinds import Choice, Day, Flag, Number, Tags, Text
 from app.results.search.listing import RunQuery, find_runs, matching, read_columns
+from app.training.experiments import get_run
 from isoscope.core.errors import InvalidError
 from isotropy.catalog import Regularizer
 from tests.factories import add_experiment, run_row
@@ -146,7 +147,8 @@ class TestSearch:
 
     def test_of_more_than_most_the_newest_are_taken_and_the_total_is_told(self, context):
         newest = matching(context, "", most=5)
-        assert ("".join(run.worker for run in newest.runs), newest.total) == ("defga", 7)
+        workers = [get_run(context, run.id).worker for run in newest.runs]
+        assert ("".join(workers), newest.total) == ("defga", 7)
         assert {run.experiment.dataset.name for run in newest.runs} == {"SST-2", "CoLA_x"}
 
     @given(

@@ -52,7 +52,15 @@ def test_a_row_of_an_earlier_version_has_the_defaults_of_what_it_lacks():
         del told[name]
     read = CONFIG.read_text(json.dumps(told))
     assert (read.export, read.fixed_regularizers, read.evaluation_zeta) == (False, {}, 0.0)
-    assert read.fixed_regularizers is not CONFIG.read_text(json.dumps(told)).fixed_regularizers
+    assert read.fixed_regularizers is not CONFIG.read_text(json.dumps(told | {"seed": 8})).fixed_regularizers
+
+
+def test_the_same_text_is_the_same_configuration_which_nothing_can_change():
+    text = json.dumps(LAUNCHED.dump())
+    read = CONFIG.read_text(text)
+    assert CONFIG.read_text(text) is read
+    with pytest.raises(ValidationError, match="frozen"):
+        read.seed = 8
 
 
 def test_a_row_whose_bounds_were_wider_is_read_and_never_written():

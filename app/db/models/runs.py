@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from pydantic import BaseModel
 from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, PrimaryKeyConstraint, String, Text, text
@@ -148,20 +148,35 @@ class Run(Tagged, Base):
 
         Where no worker counted, it is the time between the start and the end, or now, as the wall clock had it.
         """
-        if self.started_at is None:
-            return None
-        if self.worked_seconds is not None:
-            return self.worked_seconds
-        if self.status.final and self.finished_at is None:
-            return None
-        between = (self.finished_at or utcnow()) - self.started_at
-        return max(0.0, between.total_seconds() - self.rested_seconds)
+        return seconds_between(self)
 
     @property
     def setting(self) -> dict[str, Any]:
         """Its value of every field of the experiment's grid, also of those that make no difference to it."""
         told = self.config.dump()
         return {field: told.get(field) for field in self.experiment.grid}
+
+
+class Times(Protocol):
+    """When a run was worked on."""
+
+    started_at: Any
+    finished_at: Any
+    rested_seconds: Any
+    worked_seconds: Any
+    status: Any
+
+
+def seconds_between(run: Times) -> float | None:
+    """Return what ``Run.seconds`` is."""
+    if run.started_at is None:
+        return None
+    if run.worked_seconds is not None:
+        return float(run.worked_seconds)
+    if run.status.final and run.finished_at is None:
+        return None
+    between = (run.finished_at or utcnow()) - run.started_at
+    return max(0.0, float(between.total_seconds() - run.rested_seconds))
 
 
 class RunTag(Base):

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from math import isfinite
 from statistics import fmean
 
-from app.db.models import ChoiceKind, Opening, Run, RunStatus, SealedScore
+from app.db.models import ChoiceKind, Opening, RunStatus, SealedScore
+from app.db.run_rows import AnyRun
 from app.results.statistics.estimate import Estimate, by_seed, estimate
 from app.results.sweep import Setting, Sweep
 from isoscope.core.errors import InvalidError
@@ -22,7 +23,7 @@ class Choice:
 
     kind: ChoiceKind
     label: str
-    runs: Sequence[Run]
+    runs: Sequence[AnyRun]
     """Of a setting all seeds, of a run that one."""
 
     @property
@@ -137,7 +138,7 @@ class _Reader:
     scores: Mapping[str, SealedScore]
     metric: str
 
-    def read(self, setting: Setting, runs: Sequence[Run], label: str, chosen: int | None) -> Opened:
+    def read(self, setting: Setting, runs: Sequence[AnyRun], label: str, chosen: int | None) -> Opened:
         """Return runs of a setting beside the baseline of the same seeds."""
         values = self._by_seed(runs)
         plain = None if setting.baseline else self._baseline(setting)
@@ -154,7 +155,7 @@ class _Reader:
             chosen=chosen,
         )
 
-    def _by_seed(self, runs: Sequence[Run]) -> Mapping[int, float]:
+    def _by_seed(self, runs: Sequence[AnyRun]) -> Mapping[int, float]:
         scored = ((run.seed, self.scores[run.id].metrics.get(self.metric)) for run in runs if run.id in self.scores)
         return by_seed((seed, value) for seed, value in scored if value is not None and isfinite(value))
 
@@ -162,7 +163,7 @@ class _Reader:
         family = self.sweep.family(setting)
         return next((one for one in self.sweep.settings if one.baseline and self.sweep.belongs(one, family)), None)
 
-    def _reason(self, runs: Sequence[Run]) -> str:
+    def _reason(self, runs: Sequence[AnyRun]) -> str:
         told = (self.scores[run.id].reasons.get(self.metric) for run in runs if run.id in self.scores)
         return next((reason for reason in told if reason), "No run of it has a test score.")
 

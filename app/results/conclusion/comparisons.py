@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from app.core.evidence import FEWEST_SEEDS, LEVEL
 from app.core.student import quantile, two_sided_p
-from app.db.models import Run
 from app.db.predictions import Predictions
+from app.db.run_rows import AnyRun
 from app.results.points import named
 from app.results.statistics.mean_difference import (
     MeanDifference,
@@ -68,7 +68,7 @@ class RunFacts:
 NOTHING_KNOWN = RunFacts()
 
 
-def row_values(run: Run, predictions: Predictions, rows: bytes) -> RowValues | str:
+def row_values(run: AnyRun, predictions: Predictions, rows: bytes) -> RowValues | str:
     """Return the row values of a run's metric, or why there are none."""
     values = _of_metric(run, predictions)
     if values is None:
@@ -78,7 +78,7 @@ def row_values(run: Run, predictions: Predictions, rows: bytes) -> RowValues | s
     return RowValues(rows, values.astype(np.float32))
 
 
-def _of_metric(run: Run, predictions: Predictions) -> Values | None:
+def _of_metric(run: AnyRun, predictions: Predictions) -> Values | None:
     metric, given = run.config.metric, predictions.predicted
     if isinstance(given, tuple):
         return predictions.exact_match if metric == Metric.EXACT_MATCH else predictions.f1
@@ -141,7 +141,9 @@ class Comparison:
         return self.judged.of.rows
 
 
-def comparisons(sweep: Sweep, runs: Sequence[Run], facts: Mapping[str, RunFacts]) -> tuple[list[Comparison], list[str]]:
+def comparisons(
+    sweep: Sweep, runs: Sequence[AnyRun], facts: Mapping[str, RunFacts]
+) -> tuple[list[Comparison], list[str]]:
     """Return every setting that has a baseline, in the order of λ; and what there is to say of the others."""
     by_setting = {setting: _by_seed(of) for setting, of in sweep.by_setting(runs).items()}
     found: list[tuple[Setting, Setting, list[int]]] = []
@@ -173,8 +175,8 @@ class _Pair:
 
     def __init__(
         self,
-        mine: Mapping[int, list[Run]],
-        plain: Mapping[int, list[Run]],
+        mine: Mapping[int, list[AnyRun]],
+        plain: Mapping[int, list[AnyRun]],
         seeds: list[int],
         facts: Mapping[str, RunFacts],
     ) -> None:
@@ -200,7 +202,7 @@ class _Pair:
         mine, plain = (np.stack([self._values(alike) for alike in side], axis=1) for side in self._sides)
         return np.asarray(mine - plain, float)
 
-    def _values(self, alike: Sequence[Run]) -> Values:
+    def _values(self, alike: Sequence[AnyRun]) -> Values:
         found = [rows.values.astype(float) for run in alike if (rows := self._facts[run.id].rows) is not None]
         return np.asarray(np.mean(found, axis=0), float)
 
@@ -261,12 +263,12 @@ def _mcnemar(rows: Values) -> float:
     return min(1.0, float(2 * ways / 2**of))
 
 
-def _by_seed(runs: Sequence[Run]) -> dict[int, list[Run]]:
-    found: dict[int, list[Run]] = {}
+def _by_seed(runs: Sequence[AnyRun]) -> dict[int, list[AnyRun]]:
+    found: dict[int, list[AnyRun]] = {}
     for run in runs:
         found.setdefault(run.seed, []).append(run)
     return found
 
 
-def _performance(runs: Sequence[Run]) -> float:
+def _performance(runs: Sequence[AnyRun]) -> float:
     return fmean(run.performance for run in runs if run.performance is not None)

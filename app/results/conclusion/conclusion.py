@@ -10,13 +10,14 @@ from typing import Generic, NamedTuple, TypeVar
 
 from app.context import Context
 from app.db.learning import diverged, learned_nothing, trivial_score
-from app.db.models import Run, RunStatus, Split
+from app.db.models import RunStatus, Split
 from app.db.options.measuring import Selection
 from app.db.predictions import Predictions, read_predictions
+from app.db.run_rows import AnyRun
 from app.results.conclusion import verdict_words, words
 from app.results.conclusion.comparisons import RowValues, RunFacts, row_values
 from app.results.conclusion.evidence import Evidence, Pooled, evidence, pooled
-from app.results.points import finished, given_up, named, unscored
+from app.results.points import given_up, named, unscored
 from app.results.sweep import Sweep
 from isoscope.core.formatting import count, plural
 
@@ -79,7 +80,7 @@ class Conclusion:
 
 def cautions(found: Evidence, sweep: Sweep) -> list[str]:
     """Trainings that failed, and what was chosen on the rows shown."""
-    runs = finished(sweep)
+    runs = sweep.finished
     said = []
     for flagged, what in ((found.learned_nothing, "learned nothing"), (found.diverged, "diverged")):
         if flagged:
@@ -100,7 +101,7 @@ def cautions(found: Evidence, sweep: Sweep) -> list[str]:
 def left_out(sweep: Sweep, found: Evidence) -> list[str]:
     """Which runs the numbers are not of, and which of them count as one."""
     said = [performance] if (performance := unscored(sweep).replace("Not drawn", "Left out").strip()) else []
-    if without := sum(run.performance is not None and run.isoscore_star is None for run in finished(sweep)):
+    if without := sum(run.performance is not None and run.isoscore_star is None for run in sweep.finished):
         said.append(f"Not in the relation, because IsoScore★ is undefined: {plural(without, 'run')}.")
     if failed := [run for run in sweep.runs if run.status is RunStatus.FAILED]:
         of = named([sweep.label(setting) for setting in sweep.by_setting(failed)])
@@ -113,7 +114,7 @@ def left_out(sweep: Sweep, found: Evidence) -> list[str]:
     return said
 
 
-def _chose_on_validation(run: Run) -> bool:
+def _chose_on_validation(run: AnyRun) -> bool:
     return run.config.selects and run.config.selection is Selection.VALIDATION
 
 
@@ -144,7 +145,7 @@ class _Computed(NamedTuple):
     pooled: Pooled | None
 
 
-def _facts_of(context: Context, runs: Iterable[Run]) -> dict[str, RunFacts]:
+def _facts_of(context: Context, runs: Iterable[AnyRun]) -> dict[str, RunFacts]:
     finished = [run for run in runs if run.status is RunStatus.FINISHED]
     rows = {run.id: known for run in finished if (known := _rows.get(_version(run))) is not None}
     missing = [run for run in finished if run.id not in rows]
@@ -159,7 +160,7 @@ def _facts_of(context: Context, runs: Iterable[Run]) -> dict[str, RunFacts]:
     return {run.id: _facts(run, rows[run.id]) for run in finished}
 
 
-def _facts(run: Run, rows: RowValues | str) -> RunFacts:
+def _facts(run: AnyRun, rows: RowValues | str) -> RunFacts:
     return RunFacts(
         rows=None if isinstance(rows, str) else rows,
         without_rows=rows if isinstance(rows, str) else "",
@@ -169,7 +170,7 @@ def _facts(run: Run, rows: RowValues | str) -> RunFacts:
     )
 
 
-def _row_values(run: Run, predictions: Predictions | None) -> RowValues | str:
+def _row_values(run: AnyRun, predictions: Predictions | None) -> RowValues | str:
     if predictions is None:
         return "no predictions are stored"
     return row_values(run, predictions, _digest(predictions))
@@ -182,7 +183,7 @@ def _digest(predictions: Predictions) -> bytes:
     return digest.digest()
 
 
-def _version(run: Run) -> Hashable:
+def _version(run: AnyRun) -> Hashable:
     """What changes when a run is tried again, or something is added to what it logged."""
     return run.id, run.finished_at, run.performance, run.heard_at
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from app.core.evidence import LEVEL
-from app.db.models import Run, RunStatus
+from app.db.models import RunStatus
+from app.db.run_rows import AnyRun
 from app.results.conclusion.comparisons import NOTHING_KNOWN, Comparison, RunFacts, comparisons
 from app.results.conclusion.relations import Curve, counted, curves, measured_runs, scored_runs
 from app.results.statistics.relation import Relation, relation
@@ -107,7 +108,7 @@ def _evidence(sweep: Sweep, facts: Mapping[str, RunFacts], left_out: Collection[
     )
 
 
-def _learned_nothing(sweep: Sweep, runs: Sequence[Run], facts: Mapping[str, RunFacts]) -> list[Flagged]:
+def _learned_nothing(sweep: Sweep, runs: Sequence[AnyRun], facts: Mapping[str, RunFacts]) -> list[Flagged]:
     found = []
     for setting, of in sweep.by_setting(runs).items():
         scores = {run.seed: run.performance for run in of if run.performance is not None}
@@ -131,7 +132,7 @@ def _diverged(sweep: Sweep, facts: Mapping[str, RunFacts]) -> list[Flagged]:
     ]
 
 
-def _repeated(runs: Sequence[Run]) -> list[int]:
+def _repeated(runs: Sequence[AnyRun]) -> list[int]:
     return [seed for seed, often in sorted(Counter(run.seed for run in runs).items()) if often > 1]
 
 

@@ -5,7 +5,7 @@ from math import isfinite
 from statistics import fmean
 from typing import NamedTuple
 
-from app.db.models import Run
+from app.db.run_rows import AnyRun
 from app.results.points import scored
 from app.results.statistics.relation import Measured, adjusted
 from app.results.statistics.setting_effect import Scored
@@ -43,7 +43,7 @@ class Curve(NamedTuple):
         return all(side and max(side) < 0 for side in self.sides)
 
 
-def counted(sweep: Sweep, left_out: Collection[str] = ()) -> list[Run]:
+def counted(sweep: Sweep, left_out: Collection[str] = ()) -> list[AnyRun]:
     """Return the finished runs that have a performance, without those that a study flattered and those named by id."""
     return [
         run
@@ -55,7 +55,7 @@ def counted(sweep: Sweep, left_out: Collection[str] = ()) -> list[Run]:
     ]
 
 
-def place_of(run: Run) -> Place:
+def place_of(run: AnyRun) -> Place:
     """Return what a run can be compared within."""
     return Place(
         run.experiment.dataset_id,
@@ -65,7 +65,7 @@ def place_of(run: Run) -> Place:
     )
 
 
-def scored_runs(sweep: Sweep, runs: Iterable[Run]) -> tuple[Scored, ...]:
+def scored_runs(sweep: Sweep, runs: Iterable[AnyRun]) -> tuple[Scored, ...]:
     """Return performance by setting and seed; repeated runs count once, by their mean."""
     cells = _cells(sweep, runs)
     return tuple(
@@ -74,7 +74,7 @@ def scored_runs(sweep: Sweep, runs: Iterable[Run]) -> tuple[Scored, ...]:
     )
 
 
-def measured_runs(sweep: Sweep, runs: Iterable[Run]) -> tuple[Measured, ...]:
+def measured_runs(sweep: Sweep, runs: Iterable[AnyRun]) -> tuple[Measured, ...]:
     """Return isotropy and performance by method, setting and seed.
 
     λ = 0 is one setting of every line that starts from it, but of one method only, that with the most values of λ: else
@@ -95,7 +95,7 @@ def measured_runs(sweep: Sweep, runs: Iterable[Run]) -> tuple[Measured, ...]:
     return tuple(found)
 
 
-def curves(sweep: Sweep, runs: Iterable[Run]) -> list[Curve]:
+def curves(sweep: Sweep, runs: Iterable[AnyRun]) -> list[Curve]:
     """Return performance over λ of every method that was run at λ = 0, adjusted for seeds."""
     cells = _cells(sweep, runs)
     found = []
@@ -123,11 +123,11 @@ def _gains(sweep: Sweep, means: Mapping[Hashable, float], families: Sequence[Fam
     return {lam: fmean(gathered[lam]) for lam in sorted(gathered)}
 
 
-_Cells = dict[tuple[Place, Setting, int], list[Run]]
+_Cells = dict[tuple[Place, Setting, int], list[AnyRun]]
 _Lines = dict[Place, dict[Regularizer, list[Family]]]
 
 
-def _cells(sweep: Sweep, runs: Iterable[Run]) -> _Cells:
+def _cells(sweep: Sweep, runs: Iterable[AnyRun]) -> _Cells:
     found: _Cells = {}
     for run in runs:
         found.setdefault((place_of(run), sweep.setting(run), run.seed), []).append(run)
@@ -159,5 +159,5 @@ def _own(methods: Mapping[Regularizer, list[Family]]) -> list[Family]:
     return next(iter(methods.values()), [])
 
 
-def _performance(run: Run) -> float:
+def _performance(run: AnyRun) -> float:
     return run.performance if run.performance is not None else float("nan")

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from app.core.evidence import LEVEL, lambdas_needed
-from app.db.models import Run
 from app.db.options.regularizers import NAMES
+from app.db.run_rows import AnyRun
 from app.results.conclusion.evidence import Evidence, Pooled
 from app.results.conclusion.relations import Curve
 from app.results.statistics.relation import Relation
@@ -132,7 +132,7 @@ def p_value(p: float | None) -> str:
     return MISSING if p is None else number(p, 2)
 
 
-def waiting(runs: Sequence[Run]) -> bool:
+def waiting(runs: Sequence[AnyRun]) -> bool:
     """Whether it is too early to say anything."""
     return not any(run.performance is not None for run in runs)
 

@@ -9,13 +9,14 @@ import plotly.graph_objects as go
 
 from app.db.models import Run
 from app.db.models.runs import Looks
+from app.db.run_rows import AnyRun
 from app.figures import palette
 from app.figures.axes import STEP_AXIS
 from app.figures.figure import Cell, Figure, Table, plot
 from app.results.figures import legend, sweep_curves
 from app.results.figures.sweep_curves import Means
 from app.results.labels import SHARES, by_scripts, is_of_texts, level_of, slug_of, texts, title_of, to_come
-from app.results.points import averaged, cells, finished, how_many
+from app.results.points import averaged, cells, how_many
 from app.results.statistics.estimate import LAST_PART, Estimate, Row, by_place, by_seed, estimate, tail_mean
 from app.results.sweep import Setting, Sweep
 from isoscope.core.formatting import number
@@ -62,9 +63,7 @@ def late_anisotropy(sweep: Sweep, looks: Mapping[str, Looks], sample: str = "") 
 
     ``sample`` says what part of the looks is here, where that is not all.
     """
-    found = {
-        setting: shares for setting, runs in sweep.by_setting(finished(sweep)).items() if (shares := _late(runs, looks))
-    }
+    found = {setting: shares for setting, runs in sweep.finished_by_setting.items() if (shares := _late(runs, looks))}
     sizes = [one.n for shares in found.values() for one in shares.values()]
     intervals = SHARES_OF if max(sizes, default=0) > 1 else ()
     return Figure(
@@ -107,7 +106,7 @@ def _caption(sweep: Sweep, lines: Means, measure: str) -> str:
     )
 
 
-def _late(runs: Sequence[Run], looks: Mapping[str, Looks]) -> dict[str, Estimate]:
+def _late(runs: Sequence[AnyRun], looks: Mapping[str, Looks]) -> dict[str, Estimate]:
     """Each share of the last layer: the mean over a run's late looks, and of these means over runs."""
     means: dict[str, list[tuple[int, float]]] = {}
     for run, seen in ((run, looks[run.id]) for run in runs if looks.get(run.id)):
@@ -195,7 +194,9 @@ def setting_probe(sweep: Sweep, setting: Setting, by_run: Mapping[str, Looks], m
     return _figure(runs, looks, measure, title, behind + sample)
 
 
-def _figure(runs: Sequence[Run], looks: Sequence[LayerMeasurement], measure: str, title: str, further: str) -> Figure:
+def _figure(
+    runs: Sequence[AnyRun], looks: Sequence[LayerMeasurement], measure: str, title: str, further: str
+) -> Figure:
     depth = max((len(values) for _, values in looks), default=0)
     gap = " Empty: the measure was undefined at that step, because points were all equal or not finite."
     caption = _words(runs, measure, looks) + (gap if any(None in values for _, values in looks) else "") + further
@@ -212,7 +213,7 @@ def _figure(runs: Sequence[Run], looks: Sequence[LayerMeasurement], measure: str
     )
 
 
-def _words(runs: Sequence[Run], measure: str, looks: Sequence[LayerMeasurement]) -> str:
+def _words(runs: Sequence[AnyRun], measure: str, looks: Sequence[LayerMeasurement]) -> str:
     known = [value for _, values in looks for value in values if value is not None]
     shades = f"Light is {number(min(known))}, dark {number(max(known))}; range" if known else "Range"
     of = "one mean vector for each" if is_of_texts(measure) else "the tokens"
@@ -220,7 +221,7 @@ def _words(runs: Sequence[Run], measure: str, looks: Sequence[LayerMeasurement])
     return f"By layer, {looked}. {shades}: {MEASURES[slug_of(measure)].range}."
 
 
-def _empty(runs: Sequence[Run]) -> str:
+def _empty(runs: Sequence[AnyRun]) -> str:
     if all(run.status.final for run in runs):
         return "This measure was not taken during training."
     return "A column appears after each measurement. The first is taken before training."

@@ -7,13 +7,14 @@ from typing import Any, NamedTuple
 import plotly.graph_objects as go
 
 from app.db.config import TrainingOptions
-from app.db.models import Run
 from app.db.options.regularizers import NAMES
+from app.db.run_rows import AnyRun
 from app.figures import palette
 from app.figures.figure import Cell, Columns, Figure, Table, plain, plot
 from app.figures.labels import inside
 from app.results.labels import SCALES
-from app.results.points import empty, finished
+from app.results.points import empty
+from app.results.run_set import TASK
 from app.results.search.conditions import FIELDS
 from app.results.sweep import Sweep, cell_text
 from isoscope.core.formatting import plural
@@ -48,7 +49,7 @@ class Axis(NamedTuple):
 
 def parallel(sweep: Sweep, metric: str) -> Figure:
     """The finished runs that have a performance and an isotropy."""
-    runs = [run for run in finished(sweep) if run.performance is not None and run.isoscore_star is not None]
+    runs = [run for run in sweep.finished if run.performance is not None and run.isoscore_star is not None]
     axes = _axes(sweep, runs, metric)
     return Figure(
         slug="parallel",
@@ -61,7 +62,7 @@ def parallel(sweep: Sweep, metric: str) -> Figure:
     )
 
 
-def _axes(sweep: Sweep, runs: Sequence[Run], metric: str) -> list[Axis]:
+def _axes(sweep: Sweep, runs: Sequence[AnyRun], metric: str) -> list[Axis]:
     """What varies, then what came out. Fields are called as the search of runs calls them."""
     of = [sweep.setting(run) for run in runs]
     methods: list[Cell] = [one.regularizer.value for one in of]
@@ -81,13 +82,13 @@ def _axes(sweep: Sweep, runs: Sequence[Run], metric: str) -> list[Axis]:
 
 def _of_grid(sweep: Sweep, field: str, values: list[Cell]) -> Axis:
     # A search knows neither a script's own settings, which may be called as other fields are, nor names told apart.
-    searched = field in TrainingOptions.model_fields and field in FIELDS and field not in sweep.other_values
+    searched = field in TrainingOptions.model_fields and field in FIELDS and field != TASK
     known = searched and all(isinstance(value, str | int | float) for value in sweep.grid[field])
     return Axis(field if known else "", inside(field), values)
 
 
-def _caption(sweep: Sweep, runs: Sequence[Run]) -> str:
-    left_out = len(finished(sweep)) - len(runs)
+def _caption(sweep: Sweep, runs: Sequence[AnyRun]) -> str:
+    left_out = len(sweep.finished) - len(runs)
     missing = f" Not drawn, because a value is undefined: {plural(left_out, 'run')}." if left_out else ""
     return (
         f"{plural(len(runs), 'finished run')}, one line per run, colored by λ.{missing} Drag along an axis to filter "

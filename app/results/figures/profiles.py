@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 
-from app.db.models import Run
+from app.db.run_rows import AnyRun
 from app.figures import palette
 from app.figures.figure import Cell, Columns, Figure, Table, plot
 from app.results.figures import legend
@@ -48,7 +48,7 @@ def profiles(sweep: Sweep, found: Mapping[str, Mapping[str, Any]]) -> Figure:
     )
 
 
-def _averaged(runs: Sequence[Run], found: Mapping[str, Mapping[str, Any]]) -> Profile:
+def _averaged(runs: Sequence[AnyRun], found: Mapping[str, Mapping[str, Any]]) -> Profile:
     """Means over the seeds of runs of one width; of standard deviations the root of the mean square."""
     squares = ((run.seed, [value * value for value in found[run.id]["std"]]) for run in runs)
     return Profile(
@@ -169,7 +169,7 @@ def by_depth(sweep: Sweep, found: Mapping[str, Mapping[str, Any]], measure: str)
     )
 
 
-def _means(runs: Sequence[Run], found: Mapping[str, Mapping[str, Any]]) -> list[Estimate | None]:
+def _means(runs: Sequence[AnyRun], found: Mapping[str, Mapping[str, Any]]) -> list[Estimate | None]:
     """The mean over seeds of each layer, first layer first; None where no run has a value."""
     layers = by_place((run.seed, found[run.id]["values"]) for run in runs if run.id in found)
     return [estimate(layer) if layer else None for layer in layers]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 
-from app.db.models import Run
+from app.db.run_rows import AnyRun
 from app.figures import palette
 from app.figures.axes import log_axis
 from app.figures.figure import Cell, Figure, plain, plot, thinned
@@ -23,7 +23,7 @@ from app.results.figures.scatter_points import (
     is_positive,
 )
 from app.results.figures.scatter_traces import Mark, Ranges, Shades, interval
-from app.results.points import Trivial, empty, finished
+from app.results.points import Trivial, empty
 from app.results.quantities import PERFORMANCE, Quantity, Readings, value_words
 from app.results.run_set import LAM, REGULARIZER, order
 from app.results.statistics.estimate import Estimate
@@ -180,7 +180,7 @@ def _trivial(wanted: Scatter, points: Sequence[ScatterPoint]) -> Trivial:
         return wanted.trivial
     settings = {point.setting for point in points}
     return Trivial.from_runs(
-        wanted.sweep, [run for run in finished(wanted.sweep) if wanted.sweep.setting(run) in settings]
+        wanted.sweep, [run for run in wanted.sweep.finished if wanted.sweep.setting(run) in settings]
     )
 
 
@@ -202,7 +202,7 @@ def _mark(wanted: Scatter, x: Axis, y: Axis, point: ScatterPoint, aside: float) 
         across = Estimate(across.mean + aside, across.half_width, across.n)
     label = legend.whole(wanted.sweep, point.setting)
 
-    def place(axis: Axis, own: Estimate, run: Run) -> float | None:
+    def place(axis: Axis, own: Estimate, run: AnyRun) -> float | None:
         return wanted.value(axis.quantity, run) if axis.quantity.measured else own.mean
 
     runs = [

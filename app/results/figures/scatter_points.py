@@ -1,17 +1,17 @@
 """What a scatter of settings shows: means over seeds of any two quantities, as points, numbers and words."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
 
 from app.db.learning import learned_nothing
-from app.db.models import Run
+from app.db.run_rows import AnyRun
 from app.figures.figure import Cell, Table
 from app.figures.labels import heading
 from app.results.figures.legend import TITLES, Colouring, choices
 from app.results.labels import ISOTROPY
-from app.results.points import Trivial, cells, finished, given_up, how_many, unscored
+from app.results.points import Trivial, cells, given_up, how_many, unscored
 from app.results.quantities import (
     PERFORMANCE,
     Quantity,
@@ -56,7 +56,7 @@ class ScatterPoint(NamedTuple):
     """The finished runs of one setting that have both coordinates, and their means over seeds by quantity."""
 
     setting: Setting
-    runs: list[Run]
+    runs: list[AnyRun]
     means: Mapping[str, Estimate | None]
     """Of what is measured."""
     values: Mapping[str, Cell]
@@ -112,8 +112,9 @@ class Scatter:
     def points(self) -> list[ScatterPoint]:
         """A point for each setting with a run that has both coordinates."""
         found = []
-        for setting, runs in self.sweep.by_setting(finished(self.sweep)).items():
-            placed = [run for run in runs if all(self.value(one, run) is not None for one in self._measured_axes)]
+        missing = {run for one in self._measured_axes for run in self._without(one)}
+        for setting, runs in self.sweep.finished_by_setting.items():
+            placed = [run for run in runs if run not in missing]
             values = {
                 one.key: setting_value(self.sweep, setting, one.key, runs[0])
                 for one in (self.x, self.y, self.facet)
@@ -123,22 +124,29 @@ class Scatter:
                 found.append(ScatterPoint(setting, placed, self._means(placed), values))
         return found
 
-    def value(self, quantity: Quantity, run: Run) -> float | None:
-        """What a run has of something measured."""
+    def value(self, quantity: Quantity, run: AnyRun) -> float | None:
+        """What a finished run has of something measured."""
+        return self._values_of(quantity)[run]
+
+    def _values_of(self, quantity: Quantity) -> Mapping[AnyRun, float | None]:
         if quantity.key not in self._values:
             readings = self.readings or {}
-            self._values[quantity.key] = {one: quantity.reading(one, readings).value for one in self.sweep.runs}
-        return self._values[quantity.key][run]
+            self._values[quantity.key] = {one: quantity.reading(one, readings).value for one in self.sweep.finished}
+        return self._values[quantity.key]
+
+    def _without(self, quantity: Quantity) -> list[AnyRun]:
+        """The finished runs that have no value of something measured."""
+        return [run for run, value in self._values_of(quantity).items() if value is None]
 
     @cached_property
-    def _values(self) -> dict[str, dict[Run, float | None]]:
-        """What was read of all runs, once of each, as points, ranges and captions ask for it again."""
+    def _values(self) -> dict[str, dict[AnyRun, float | None]]:
+        """What was read of finished runs, once of each, as points, ranges and captions ask for it again."""
         return {}
 
     @cached_property
     def trivial(self) -> Trivial:
         """The trivial predictor, where performance is drawn; of several data sets there is none for all."""
-        found = Trivial.from_runs(self.sweep, finished(self.sweep))
+        found = Trivial.from_runs(self.sweep, self.sweep.finished)
         if PERFORMANCE not in (self.x.key, self.y.key):
             return Trivial(None, "", {})
         return found._replace(score=None) if self.facet and self.facet.key == TASK else found
@@ -161,10 +169,11 @@ class Scatter:
     def _measured_axes(self) -> list[Quantity]:
         return [one for one in (self.y, self.x) if one.measured]
 
-    def _means(self, runs: Sequence[Run]) -> dict[str, Estimate | None]:
+    def _means(self, runs: Sequence[AnyRun]) -> dict[str, Estimate | None]:
         means: dict[str, Estimate | None] = {}
         for one in self.measured:
-            seeds = by_seed((run.seed, value) for run in runs if (value := self.value(one, run)) is not None)
+            values = self._values_of(one)
+            seeds = by_seed((run.seed, value) for run in runs if (value := values[run]) is not None)
             means[one.key] = estimate([*seeds.values()], self.style.error) if seeds else None
         return means
 
@@ -196,17 +205,15 @@ class Scatter:
     def left_out(self) -> str:
         """Which finished runs have no place, and the reason of the first."""
         told = unscored(self.sweep) if PERFORMANCE in (self.x.key, self.y.key) else ""
-        runs = [run for runs in self.sweep.by_setting(finished(self.sweep)).values() for run in runs]
-        for one in (self.y, self.x):
-            if one.measured:
-                told += self._undefined(one, runs) if one.key != PERFORMANCE else ""
-                runs = [run for run in runs if self.value(one, run) is not None]
+        told_of: set[AnyRun] = set()
+        for one in self._measured_axes:
+            without = [run for run in self._without(one) if run not in told_of]
+            told += self._undefined(one, without) if without and one.key != PERFORMANCE else ""
+            told_of.update(without)
         return told + self._unplaced()
 
-    def _undefined(self, quantity: Quantity, runs: Sequence[Run]) -> str:
-        without = [run for run in runs if self.value(quantity, run) is None]
-        if not without:
-            return ""
+    def _undefined(self, quantity: Quantity, missing: Collection[AnyRun]) -> str:
+        without = [run for runs in self.sweep.by_setting(missing).values() for run in runs]
         named = ", ".join(f"{self.sweep.label(self.sweep.setting(run))} seed {run.seed}" for run in without[:MAX_NAMED])
         more = f" and {count(len(without) - MAX_NAMED)} more" if len(without) > MAX_NAMED else ""
         reasons = [quantity.reading(run, self.readings or {}).reason for run in without]
@@ -242,7 +249,7 @@ class Scatter:
                         *(cell for one in self.measured for cell in one.reading(run, self.readings or {})),
                         *([trivial.score, learned_nothing(run)] if judged else []),
                     ]
-                    for setting, runs in sweep.by_setting(finished(sweep)).items()
+                    for setting, runs in sweep.finished_by_setting.items()
                     for run in runs
                 ],
             )

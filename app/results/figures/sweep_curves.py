@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import plotly.graph_objects as go
 
-from app.db.models import Run
+from app.db.run_rows import AnyRun
 from app.figures import palette
 from app.figures.axes import STEP_AXIS, log_axis
 from app.figures.figure import Figure, Table, plot
@@ -186,7 +186,7 @@ def part_shown(shown: int, total: int, apart: int, what: str) -> str:
     return f" {count(shown)} of {count(total)} {what} are shown: of every {plural(apart, 'step')} the last."
 
 
-def _caption(runs: Sequence[Run], quantity: Quantity, lines: Means, way: Way, log: bool, sample: str) -> str:
+def _caption(runs: Sequence[AnyRun], quantity: Quantity, lines: Means, way: Way, log: bool, sample: str) -> str:
     sizes = group_sizes(lines)
     crowded = max(sizes) > 1 and not (way.seeds or fit_as_bands(lines))
     return " ".join(
@@ -217,7 +217,7 @@ def _table(sweep: Sweep, quantity: Quantity, lines: Means) -> Table:
     )
 
 
-def _seeds_table(sweep: Sweep, quantity: Quantity, runs: Sequence[tuple[Run, Curve]]) -> Table:
+def _seeds_table(sweep: Sweep, quantity: Quantity, runs: Sequence[tuple[AnyRun, Curve]]) -> Table:
     return Table(
         [*sweep.columns, "seed", "step", quantity.column],
         [
@@ -229,11 +229,11 @@ def _seeds_table(sweep: Sweep, quantity: Quantity, runs: Sequence[tuple[Run, Cur
     )
 
 
-def _draw(sweep: Sweep, quantity: Quantity, lines: Means, runs: Sequence[tuple[Run, Curve]], log: bool) -> go.Figure:
+def _draw(sweep: Sweep, quantity: Quantity, lines: Means, runs: Sequence[tuple[AnyRun, Curve]], log: bool) -> go.Figure:
     banded = fit_as_bands(lines) and not runs
     return plot(
         [
-            *(_single(sweep, run, curve) for run, curve in runs),
+            *_singles(sweep, runs),
             *traces(sweep, lines, bands=banded),
         ],
         showlegend=True,
@@ -242,19 +242,33 @@ def _draw(sweep: Sweep, quantity: Quantity, lines: Means, runs: Sequence[tuple[R
     )
 
 
-def _axis(title: str, lines: Means, runs: Sequence[tuple[Run, Curve]]) -> dict[str, Any]:
+def _axis(title: str, lines: Means, runs: Sequence[tuple[AnyRun, Curve]]) -> dict[str, Any]:
     """Around the lines: of a band that reaches below zero a logarithmic scale has no end."""
     means = [found.mean for points in lines.values() for _, found in points]
     return log_axis(f"{title}, logarithmic", [*means, *(value for _, curve in runs for _, value in curve)])
 
 
-def _single(sweep: Sweep, run: Run, curve: Curve) -> go.Scatter:
-    setting = sweep.setting(run)
+def _singles(sweep: Sweep, runs: Sequence[tuple[AnyRun, Curve]]) -> list[go.Scatter]:
+    """Single runs as thin lines. Those of one color are one trace with gaps: hundreds would block browsers."""
+    alike: dict[tuple[str, str], list[tuple[AnyRun, Curve]]] = {}
+    for run, curve in runs:
+        mode = "lines" if len(curve) > 1 else "markers"
+        alike.setdefault((legend.colour(sweep, sweep.setting(run)), mode), []).append((run, curve))
+    return [_trace(sweep, colour, mode, of) for (colour, mode), of in alike.items()]
+
+
+def _trace(sweep: Sweep, colour: str, mode: str, runs: Sequence[tuple[AnyRun, Curve]]) -> go.Scatter:
+    points: list[tuple[int | None, float | None, str]] = []
+    for run, curve in runs:
+        label = f"{legend.whole(sweep, sweep.setting(run))}, seed {run.seed}"
+        points += [*((step, value, label) for step, value in curve), (None, None, "")]
+    x, y, labels = zip(*points[:-1], strict=True)
     return go.Scatter(
-        x=[step for step, _ in curve],
-        y=[value for _, value in curve],
-        mode="lines" if len(curve) > 1 else "markers",
-        line={"color": legend.colour(sweep, setting), "width": 0.6},
+        x=x,
+        y=y,
+        text=labels,
+        mode=mode,
+        line={"color": colour, "width": 0.6},
         showlegend=False,
-        hovertemplate=f"{legend.whole(sweep, setting)}, seed {run.seed}<br>step %{{x:,}}: %{{y:.4g}}<extra></extra>",
+        hovertemplate="%{text}<br>step %{x:,}: %{y:.4g}<extra></extra>",
     )

@@ -12,6 +12,7 @@ from app.context import MAX_PAGE, PAGE_ROWS, Context
 from app.db.config import RunConfig, TrainingOptions
 from app.db.models import Dataset, Experiment, Run, RunStatus
 from app.db.reported_config import AnyRunConfig, ReportedRunConfig
+from app.db.run_rows import RunRow, read_run_rows
 from app.descriptions.service import Shelf, on_shelf
 from app.results.search.conditions import conditions, sort_column
 from app.results.search.kinds import Condition
@@ -55,6 +56,13 @@ class Page(NamedTuple):
     total: int
 
 
+class Matching(NamedTuple):
+    """Runs of a search for figures and tables, and how many there are."""
+
+    runs: list[RunRow]
+    total: int
+
+
 def find_runs(context: Context, query: RunQuery, *, experiment_id: str | None = None) -> Page:
     """A page of the runs that are searched for, of one experiment or of all; none beyond the last page.
 
@@ -71,24 +79,28 @@ def list_runs(
     """Runs ``offset`` to ``offset + limit`` of those that are searched for, whatever the query's page."""
     wanted = wanted_runs(query.q, experiment_id)
     rows = _runs().options(selectinload(Run.tags)).where(*wanted).order_by(*_order(query)).limit(limit).offset(offset)
-    return _read(context, rows, wanted)
+    with context.sessions() as session:
+        return Page(list(session.scalars(rows)), _count(session, wanted))
 
 
-def matching(context: Context, q: str, *, most: int = MOST) -> Page:
-    """All runs that are searched for, for a figure or a table of groups; the newest where there are more than most.
-
-    They come without their tags.
-    """
+def matching(context: Context, q: str, *, most: int = MOST) -> Matching:
+    """All runs that are searched for, for a figure or a table of groups; the newest where there are more than most."""
     wanted = wanted_runs(q)
-    rows = _runs().options(raiseload(Run.tags)).where(*wanted).order_by(*RUNS_NEWEST_FIRST).limit(most)
-    return _read(context, rows, wanted)
+    # The database sorts ids, not the rows, which are wide.
+    newest = select(Run.id).join(Run.experiment).join(Experiment.dataset).where(*wanted)
+    ids = newest.order_by(*RUNS_NEWEST_FIRST).limit(most)
+    with context.sessions() as session:
+        runs = read_run_rows(session, Run.id.in_(ids))
+        total = _count(session, wanted)
+    runs.sort(key=lambda run: (run.experiment_id, run.position, run.id))
+    runs.sort(key=lambda run: run.experiment.created_at, reverse=True)
+    return Matching(runs, total)
 
 
-def _read(context: Context, rows: Select[Run], wanted: Collection[Condition]) -> Page:
+def _count(session: Session, wanted: Collection[Condition]) -> int:
     # Rows, not ids: these are in no index with the rest, and to read them takes the rows, which are wide.
     counted = select(func.count()).select_from(Run).join(Run.experiment).join(Experiment.dataset).where(*wanted)
-    with context.sessions() as session:
-        return Page(list(session.scalars(rows)), session.scalar(counted) or 0)
+    return session.scalar(counted) or 0
 
 
 def wanted_runs(q: str, experiment_id: str | None = None) -> list[Condition]:

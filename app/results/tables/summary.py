@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from app.db.models import Run, RunStatus
+from app.db.models import RunStatus
+from app.db.run_rows import AnyRun
 from app.figures.figure import Cell, Table
 from app.figures.labels import head, inside
 from app.results.labels import SCALES
@@ -74,8 +75,10 @@ def summary(gathered: RunSet, fields: Sequence[str], shown: Shown, metrics: Metr
     """The finished runs in groups by these fields. Different data sets and metrics are never in one mean."""
     finished = gathered.part([run for run in gathered.runs if run.status is RunStatus.FINISHED])
     values: dict[tuple[Cell, ...], dict[Column, list[tuple[int, float]]]] = {}
-    for run in finished.runs:
-        row = values.setdefault(tuple(gathered.value(run, field) for field in fields), {})
+    for run, labels in zip(gathered.runs, gathered.labels(fields), strict=True):
+        if run.status is not RunStatus.FINISHED:
+            continue
+        row = values.setdefault(labels, {})
         for column, value in _values(gathered, run, shown, metrics):
             found = row.setdefault(column, [])
             found += [] if value is None else [(run.seed, value)]
@@ -116,9 +119,8 @@ def _repeated(values: Mapping[tuple[Cell, ...], Mapping[Column, Sequence[tuple[i
 def _given_up(gathered: RunSet, fields: Sequence[str]) -> defaultdict[tuple[Cell, ...], set[str]]:
     """The data sets on which a study gave up runs of a group."""
     found: defaultdict[tuple[Cell, ...], set[str]] = defaultdict(set)
-    for run in gathered.runs:
+    for run, labels in zip(gathered.runs, gathered.labels(fields), strict=True):
         if run.status is RunStatus.PRUNED:
-            labels = tuple(gathered.value(run, field) for field in fields)
             found[labels].add(gathered.datasets[run.experiment.dataset_id])
     return found
 
@@ -129,7 +131,7 @@ def _estimate(measured: Sequence[tuple[int, float]]) -> Estimate | None:
 
 def _unmeasured(finished: RunSet, metrics: Metrics) -> list[str]:
     """How many runs have no value of a metric that others on their data set have."""
-    found: dict[str, list[Run]] = {}
+    found: dict[str, list[AnyRun]] = {}
     for run in finished.runs:
         found.setdefault(finished.datasets[run.experiment.dataset_id], []).append(run)
     notes = []
@@ -147,7 +149,7 @@ def _unmeasured(finished: RunSet, metrics: Metrics) -> list[str]:
     return notes
 
 
-def _values(gathered: RunSet, run: Run, shown: Shown, metrics: Metrics) -> Iterable[tuple[Column, float | None]]:
+def _values(gathered: RunSet, run: AnyRun, shown: Shown, metrics: Metrics) -> Iterable[tuple[Column, float | None]]:
     dataset = gathered.datasets[run.experiment.dataset_id]
     if shown is Shown.METRICS:
         for name, value in metrics.get(run.id, {}).items():
@@ -181,9 +183,9 @@ def _notes(gathered: RunSet, finished: RunSet, fields: Sequence[str], shown: Sho
     return notes
 
 
-_PERFORMANCE: tuple[str, Callable[[Run], float | None]] = ("performance", lambda run: run.performance)
-_ISOTROPY: tuple[str, Callable[[Run], float | None]] = (ISOTROPY, lambda run: run.isoscore_star)
-_UNDEFINED: Mapping[Shown, Sequence[tuple[str, Callable[[Run], float | None]]]] = {
+_PERFORMANCE: tuple[str, Callable[[AnyRun], float | None]] = ("performance", lambda run: run.performance)
+_ISOTROPY: tuple[str, Callable[[AnyRun], float | None]] = (ISOTROPY, lambda run: run.isoscore_star)
+_UNDEFINED: Mapping[Shown, Sequence[tuple[str, Callable[[AnyRun], float | None]]]] = {
     Shown.PERFORMANCE: (_PERFORMANCE,),
     Shown.ISOTROPY: (_ISOTROPY,),
     Shown.BOTH: (_PERFORMANCE, _ISOTROPY),

@@ -31,9 +31,11 @@ def test_single_runs_are_drawn_and_listed_where_they_are_asked_for():
     assert figure.table.columns == ["lambda", "seed", "step", "task_loss"]
     assert figure.table.rows[2:4] == [[-1, 1, 10, pytest.approx(0.8)], [-1, 1, 20, 0.5]]
     traces = figure.draw().data
-    assert [(trace.fill, trace.line.width, trace.showlegend) for trace in traces[:3]] == [(None, 0.6, False)] * 3
-    assert [list(trace.y) for trace in traces[:2]] == [[0.7, 0.5], pytest.approx([0.8, 0.5])]
-    assert len(traces) == 5
+    assert [(trace.fill, trace.line.width, trace.showlegend) for trace in traces[:2]] == [(None, 0.6, False)] * 2
+    assert len(traces) == 4
+    first, _ = traces[:2]
+    assert (list(first.x), list(first.y)) == ([10, 20, None, 10, 20], [0.7, 0.5, None, pytest.approx(0.8), 0.5])
+    assert list(first.text) == ["λ = −1, seed 0"] * 2 + [""] + ["λ = −1, seed 1"] * 2
     assert "Thin lines are single runs." in figure.caption
 
 
