@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import numpy as np
 import pytest
@@ -79,8 +80,7 @@ def measured(dashboard: Serving) -> dict[str, str]:
     dashboard.post("/api/compare/alignments", json={"id": layers})
     pairs = urlencode([("id", one) for one in layers])
     dashboard.wait_for(lambda: dashboard.get(f"/api/compare/rows?{pairs}")["status"] == "ready", "an alignment")
-    ids = {"embedding": embedding, "encoding": encoding, "first_layer": layers[0], "layer": layers[-1], "task": task}
-    return ids
+    return {"embedding": embedding, "encoding": encoding, "first_layer": layers[0], "layer": layers[-1], "task": task}
 
 
 def status(dashboard: Serving, embedding_id: str) -> str:
