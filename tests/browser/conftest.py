@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import numpy as np
 import pytest
@@ -62,7 +63,7 @@ def is_import(job: Job) -> bool:
 
 @pytest.fixture(scope="session")
 def measured(dashboard: Serving) -> dict[str, str]:
-    """Ids of a measured embedding with labels on which a method was tried, and of an encoding and one of its layers."""
+    """Ids of a measured embedding with labels on which a method was tried, and of an encoding and two of its layers."""
     points = np.random.default_rng(0).normal(size=(300, 6))
     rows = [",".join([*(f"{value:.4f}" for value in row), f"class {i % 3}"]) for i, row in enumerate(points)]
     table = ("cloud.csv", "\n".join(["a,b,c,d,e,f,label", *rows]).encode())
@@ -81,7 +82,10 @@ def measured(dashboard: Serving) -> dict[str, str]:
     dashboard.wait_for(lambda: dashboard.get(f"/api/encodings/{encoding}")["status"] == "finished", "an encoding")
     layers = [one["embedding_id"] for one in dashboard.get(f"/api/encodings/{encoding}/layers")]
     dashboard.wait_for(lambda: all(status(dashboard, one) == "ready" for one in layers), "layers")
-    return {"embedding": embedding, "encoding": encoding, "layer": layers[-1], "task": task}
+    dashboard.post("/api/compare/alignments", json={"id": layers})
+    pairs = urlencode([("id", one) for one in layers])
+    dashboard.wait_for(lambda: dashboard.get(f"/api/compare/rows?{pairs}")["status"] == "ready", "an alignment")
+    return {"embedding": embedding, "encoding": encoding, "first_layer": layers[0], "layer": layers[-1], "task": task}
 
 
 def status(dashboard: Serving, embedding_id: str) -> str:

@@ -5,18 +5,30 @@ const GAP = 10;
 const LINE = 18;
 const LONGEST = 48;
 
+// The canvas is as large as what is on it, in steps: to lay all of it over the points takes longer than to draw it.
+const STEP = 64;
+const ROOM = RING + 6;
+const TIP_WIDTH = 400;
+
 export class Overlay {
   constructor(canvas) {
     this.canvas = canvas;
     this.pen = canvas.getContext("2d");
+    this.left = 0;
+    this.top = 0;
   }
 
   // ``rings`` and ``tip`` are places, the latter with words; ``shape`` is a list of places.
   paint(view, { shape, rings, tip, ratio }) {
     const { pen, canvas } = this;
+    const pixels = [...(shape ?? []), ...rings.map(({ x, y }) => [x, y])].map(([x, y]) => view.pixel(x, y));
+    const tips = tip ? [view.pixel(tip.x, tip.y)].flatMap(([x, y]) => [[x - TIP_WIDTH, y - LINE * 2], [x + TIP_WIDTH, y + LINE * 2]]) : [];
+    canvas.hidden = !pixels.length && !tips.length;
+    if (canvas.hidden) return;
+    this.place(view, [...pixels, ...tips], ratio);
     const style = getComputedStyle(canvas.parentElement);
-    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    pen.clearRect(0, 0, view.width, view.height);
+    pen.setTransform(ratio, 0, 0, ratio, -this.left * ratio, -this.top * ratio);
+    pen.clearRect(this.left, this.top, view.width, view.height);
     if (shape?.length > 1) {
       pen.beginPath();
       for (const [x, y] of shape) pen.lineTo(...view.pixel(x, y));
@@ -29,6 +41,24 @@ export class Overlay {
     }
     for (const { x, y, strong } of rings) this.ring(view.pixel(x, y), style, strong);
     if (tip) this.tip(view, tip, style);
+  }
+
+  // Lays the canvas where these pixels are, as far as they are on the map.
+  place(view, pixels, ratio) {
+    const ends = (at, all) => {
+      const values = pixels.map((pixel) => pixel[at]);
+      const low = Math.floor((Math.min(...values) - ROOM) / STEP) * STEP;
+      const high = Math.ceil((Math.max(...values) + ROOM) / STEP) * STEP;
+      return [Math.min(Math.max(low, 0), all), Math.max(Math.min(high, all), 0)];
+    };
+    const { canvas } = this;
+    const [[left, right], [top, bottom]] = [ends(0, view.width), ends(1, view.height)];
+    const [width, height] = [Math.max(right - left, 1), Math.max(bottom - top, 1)];
+    Object.assign(this, { left, top });
+    for (const [name, value] of Object.entries({ left, top, width, height })) canvas.style.setProperty(name, `${value}px`);
+    const [across, up] = [Math.round(width * ratio), Math.round(height * ratio)];
+    if (canvas.width !== across) canvas.width = across;
+    if (canvas.height !== up) canvas.height = up;
   }
 
   ring([x, y], style, strong) {

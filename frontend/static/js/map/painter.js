@@ -1,5 +1,6 @@
-// Draws points on a canvas by WebGL: all at once while they are few; of many a density and a few of the points while
-// the map moves, and the rest in portions when it rests.
+// Draws points on a canvas by WebGL: all at once while they are few; of many the last picture at rest while the map moves,
+// with a density where that does not reach, or where it was zoomed too far a density and a few of the points; and all of
+// them in portions when it rests.
 
 const POINTS = `#version 300 es
 in vec2 place;
@@ -40,7 +41,17 @@ uniform sampler2D shades;
 uniform vec3 ink;
 out vec4 painted;
 void main() { painted = vec4(ink, 1) * (texture(shades, at).r * .75); }`;
+const PICTURE = `#version 300 es
+precision highp float;
+in vec2 at;
+uniform sampler2D picture;
+out vec4 painted;
+void main() { painted = texture(picture, at); }`;
 
+// Points up to which each frame draws all of them.
+const FEW = 20_000;
+// A picture that is shown larger or smaller than by this factor says too little.
+const MOST_STRETCHED = 2.5;
 const MOST_MOVING = 200_000;
 const FIRST_MOVING = 50_000;
 const LEAST_MOVING = 10_000;
@@ -82,18 +93,22 @@ export class Painter {
     this.grid = grid;
     this.points = program(gl, POINTS, DOT);
     this.sheet = program(gl, SHEET, SHADE);
+    this.shot = program(gl, SHEET, PICTURE);
     this.groups = gl.createBuffer();
     this.shown = { buffer: gl.createBuffer(), count: 0 };
     this.marked = { buffer: gl.createBuffer(), count: 0 };
     this.ofPoints = this.array(this.points, [["place", points.xy, 2], ["group", null, 1]]);
     this.ofSheet = this.array(this.sheet, [["corner", new Float32Array([0, 0, 1, 0, 0, 1, 1, 1]), 2]]);
     this.palette = this.texture(gl.NEAREST);
+    this.picture = this.texture(gl.NEAREST);
     this.shades = this.texture(gl.LINEAR);
     gl.pixelStorei(gl.UNPACK_ALIGNMENT, 1);
     gl.texImage2D(gl.TEXTURE_2D, 0, gl.R8, grid.cells, grid.cells, 0, gl.RED, gl.UNSIGNED_BYTE, grid.shades());
     gl.enable(gl.BLEND);
     gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
     this.drawn = 0;
+    this.hides = false;
+    this.taken = null;
     this.moving = FIRST_MOVING;
   }
 
@@ -128,6 +143,7 @@ export class Painter {
     const { gl } = this;
     gl.bindBuffer(gl.ARRAY_BUFFER, this.groups);
     gl.bufferData(gl.ARRAY_BUFFER, groups, gl.STATIC_DRAW);
+    this.taken = null;
     const texels = new Uint8Array(4 * COLOURS);
     colours.forEach((colour, i) => texels.set([...colour, 255], 4 * i));
     gl.bindTexture(gl.TEXTURE_2D, this.palette);
@@ -150,11 +166,7 @@ export class Painter {
     gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, list.buffer);
     gl.bufferData(gl.ELEMENT_ARRAY_BUFFER, order, gl.STATIC_DRAW);
     list.count = order.length;
-  }
-
-  // Whether a frame of a map that moves leaves points out.
-  get hides() {
-    return this.shown.count > this.moving;
+    this.taken = null;
   }
 
   // Has a map that moves draw fewer points where a frame was late, and more where it was not.
@@ -163,15 +175,18 @@ export class Painter {
     else if (late < FAST_MS) this.moving = Math.min(this.moving * 1.25, MOST_MOVING);
   }
 
-  // Draws a frame; returns whether more of it is to come in a further one.
+  // Draws a frame; returns whether more of it is to come in a further one. ``hides`` says whether it leaves points out.
   paint(view, { isMoving, isGoingOn, ink, ratio }) {
     const { gl, shown, marked } = this;
+    const isSome = isMoving && shown.count > Math.min(this.moving, FEW);
     if (!isGoingOn || isMoving) {
       gl.viewport(0, 0, gl.drawingBufferWidth, gl.drawingBufferHeight);
       gl.clearColor(0, 0, 0, 0);
       gl.clear(gl.COLOR_BUFFER_BIT);
       this.drawn = 0;
-      if (this.hides && isMoving) this.paintDensity(view, ink);
+      this.hides = isSome;
+      if (isSome && this.paintPicture(view, ink)) return false;
+      if (isSome) this.paintDensity(view, ink);
     }
     const inView = Math.max(shown.count / Math.max(view.zoom, 1) ** 1.5, 200);
     const { size, opacity } = lookOf(inView);
@@ -180,7 +195,53 @@ export class Painter {
     this.drawn = until;
     const isDone = isMoving || until === shown.count;
     if (isDone) this.paintPoints(view, marked, 0, marked.count, (size + 1) * ratio, Math.max(opacity, 0.7));
+    if (isDone && !isMoving && shown.count > FEW) this.take(view);
     return !isDone;
+  }
+
+  // Keeps what is drawn, for as long as the same points have the same colors.
+  take(view) {
+    const { gl } = this;
+    const { drawingBufferWidth: width, drawingBufferHeight: height } = gl;
+    gl.bindTexture(gl.TEXTURE_2D, this.picture);
+    gl.copyTexImage2D(gl.TEXTURE_2D, 0, gl.RGBA, 0, 0, width, height, 0);
+    this.taken = { width, height, zoom: view.zoom, corners: [view.place([0, view.height]), view.place([view.width, 0])] };
+  }
+
+  // Draws the picture where the map has moved it, and the density around it; returns whether there is one that will do.
+  paintPicture(view, ink) {
+    const { gl, shot, taken } = this;
+    const { drawingBufferWidth: width, drawingBufferHeight: height } = gl;
+    if (!taken || taken.width !== width || taken.height !== height) return false;
+    const stretched = view.zoom / taken.zoom;
+    if (stretched > MOST_STRETCHED || stretched < 1 / MOST_STRETCHED) return false;
+    const { scale, offset } = view.transform;
+    const [[left, bottom], [right, top]] = taken.corners.map((corner) => corner.map((at, i) => at * scale[i] + offset[i]));
+    const pixel = (at, all) => Math.min(Math.max(Math.round(((at + 1) / 2) * all), 0), all);
+    const [west, east] = [left, right].map((at) => pixel(at, width));
+    const [south, north] = [bottom, top].map((at) => pixel(at, height));
+    const around = [
+      [0, 0, west, height],
+      [east, 0, width - east, height],
+      [west, 0, east - west, south],
+      [west, north, east - west, height - north],
+    ];
+    gl.enable(gl.SCISSOR_TEST);
+    for (const strip of around.filter(([, , across, up]) => across > 0 && up > 0)) {
+      gl.scissor(...strip);
+      this.paintDensity(view, ink);
+    }
+    gl.disable(gl.SCISSOR_TEST);
+    gl.disable(gl.BLEND);
+    gl.useProgram(shot.made);
+    gl.bindVertexArray(this.ofSheet);
+    gl.bindTexture(gl.TEXTURE_2D, this.picture);
+    gl.uniform2f(shot.at.scale, 1, 1);
+    gl.uniform2f(shot.at.offset, 0, 0);
+    gl.uniform4f(shot.at.box, left, bottom, right - left, top - bottom);
+    gl.drawArrays(gl.TRIANGLE_STRIP, 0, 4);
+    gl.enable(gl.BLEND);
+    return true;
   }
 
   paintPoints(view, list, from, until, size, opacity) {

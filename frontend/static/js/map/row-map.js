@@ -253,10 +253,8 @@ export class RowMap {
   resize() {
     const { clientWidth: width, clientHeight: height } = this.canvas;
     this.ratio = devicePixelRatio;
-    for (const canvas of [this.canvas, this.overlay.canvas]) {
-      canvas.width = Math.round(width * this.ratio);
-      canvas.height = Math.round(height * this.ratio);
-    }
+    this.canvas.width = Math.round(width * this.ratio);
+    this.canvas.height = Math.round(height * this.ratio);
     this.view.resize(width, height);
     this.change();
   }
@@ -310,7 +308,9 @@ export class RowMap {
     const pen = whole.getContext("2d");
     pen.fillStyle = getComputedStyle(this.canvas.parentElement).backgroundColor;
     pen.fillRect(0, 0, whole.width, whole.height);
-    for (const canvas of [this.canvas, this.overlay.canvas]) pen.drawImage(canvas, 0, 0);
+    pen.drawImage(this.canvas, 0, 0);
+    const { canvas: over, left, top } = this.overlay;
+    if (!over.hidden) pen.drawImage(over, left * this.ratio, top * this.ratio);
     const link = document.createElement("a");
     link.href = whole.toDataURL("image/png");
     link.download = name;
