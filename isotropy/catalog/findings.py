@@ -62,22 +62,30 @@ _ENTRIES = (
         slug="metadata_as_coordinates",
         name="Metadata among the coordinates",
         meaning="Some columns hold ids, labels, counts, prices or times rather than coordinates.",
-        statistic="Whether all values of a dimension are whole numbers or have two decimals, or count the rows.",
+        statistic=(
+            "Whether all values of a dimension are whole or rounded numbers, are a few values that recur, or count "
+            "the rows."
+        ),
         limit="All rows of a dimension, and at most a quarter of the dimensions: else all values are so written.",
         effect="IsoScore and the top-10 neighbors without these dimensions.",
         advice="Leave each listed column out of the vectors. Use it for names, labels or groups instead.",
-        pitfall="Metadata with arbitrary fractions, such as logarithms of counts, are not recognized.",
+        pitfall="Metadata with arbitrary fractions, such as times scaled to [0, 1], are not recognized.",
         removed=("dimension of metadata", "dimensions of metadata"),
     ),
     FindingEntry(
         slug="duplicate_rows",
         name="Duplicate rows",
-        meaning="Some rows are exact duplicates of an earlier row. The first of each is not listed.",
+        meaning="Some rows repeat an earlier row, exactly or up to rounding. The first of each is not listed.",
         statistic="The places among the 10 nearest neighbors that duplicates take.",
-        limit="One duplicate: continuous clouds have none.",
+        limit=(
+            "One duplicate: continuous clouds have none. Up to rounding: 0.5% of the length and of the usual distance, "
+            "with hardly a row up to four times as far."
+        ),
         effect="The top-10 neighbors without duplicates; IsoScore too where they are more than 1% of the rows.",
         advice="Remove duplicates before you index or measure, unless a text is meant to count that often.",
-        pitfall="Near duplicates, such as the same text in other letters, are not found.",
+        pitfall=(
+            "The same text in other letters is not found. Above 200,000 rows only exact duplicates are looked for."
+        ),
         removed=("duplicate row", "duplicate rows"),
     ),
     FindingEntry(
@@ -85,7 +93,8 @@ _ENTRIES = (
         name="Outlier rows",
         meaning="A few rows lie so far out that they hold the scores.",
         statistic="How surprising the squared distances of the farthest rows from the median are (Berk & Jones 1979).",
-        limit="The 99.9% point of clouds with heavy tails (t5): docs/statistics.md, Outlier rows.",
+        limit="The 99.9% point of clouds with tails as heavy as the other rows allow (t5 to t10): docs/statistics.md, "
+        "Outlier rows.",
         effect="IsoScore without these rows, bias-corrected first.",
         advice="Look at each listed row. Remove errors and measure again.",
         pitfall="More than a tenth of the rows are not outliers but a part of the cloud.",
@@ -135,7 +144,7 @@ _ENTRIES = (
         meaning="A few rows are among the nearest neighbors of far too many others.",
         statistic="The share of 1,000 rows that a row is a top-10 neighbor of, by angle about the mean or by distance.",
         limit="The 99.9% point of Gaussian clouds with as many rows and effective dimensions, by angle 1.5 "
-        "times. By distance a hub is also far nearer to the center than other rows.",
+        "times. By distance a hub is also far nearer to the center than other rows; such rows count together.",
         effect="Top-10 neighbors that stay when the hubs are removed.",
         advice="Look at each listed row: empty, generic or averaged texts are common. Remove such rows from the index.",
         pitfall="High-dimensional clouds have some hubs by nature; the limit contains them.",

@@ -102,3 +102,12 @@ def test_what_cannot_be_read_ends_with_2_and_says_what_to_do(files, name, more, 
     error = capsys.readouterr().err
     for word in words:
         assert word in error
+
+
+def test_a_file_that_may_not_be_read_is_named(files, monkeypatch, capsys):
+    def refused(path, *_):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("pathlib.Path.open", refused)
+    assert check(files, "first") == 2
+    assert "first.npy cannot be read: Permission denied. Check its permissions." in capsys.readouterr().err
