@@ -15,7 +15,7 @@ from isoscope.core.errors import InvalidError
 from isoscope.files.contents import Contents
 from isoscope.files.matrix import Matrix, select
 from isoscope.files.selection import Selection, propose
-from isoscope.files.upload import NamedFile, Upload, open_upload
+from isoscope.files.upload import NamedFile, Upload, open_upload, require_readable
 from isoscope.rows import pairs_by_name, require_measurable, shared_rows, values_of
 from isotropy.cloud import Cloud, read_cloud
 from isotropy.findings import Finding, Severity, findings_of, ranked, told
@@ -31,6 +31,7 @@ def open_files(paths: list[Path], given: Namespace, annotations: Path | None = N
         if not path.is_file():
             what = f"{path} is a folder" if path.is_dir() else f"There is no file {path}"
             raise InvalidError(f"{what}: name a file that holds vectors.")
+        require_readable(path)
     beside = NamedFile(annotations, annotations.name) if annotations else None
     _, contents = open_upload(Upload(tuple(NamedFile(path, path.name) for path in paths), beside))
     selection = Selection(

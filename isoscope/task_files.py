@@ -15,7 +15,7 @@ from isoscope.files.beir import choose_split, open_beir
 from isoscope.files.beir_check import ID, read_beir_ids
 from isoscope.files.ground_truth import Judgment, ScoredPair, corpus_and_query_rows, pair_rows, read_pairs, read_qrels
 from isoscope.files.row_ids import RowIds
-from isoscope.files.upload import NamedFile
+from isoscope.files.upload import NamedFile, require_readable
 from isoscope.files.wording import shown
 from isoscope.named_vectors import NamedVectors, read_vectors
 from isotropy.catalog import Similarity
@@ -65,6 +65,8 @@ class TaskFiles:
             if path is not None and not path.is_file() and not (path is self.qrels and path.is_dir()):
                 what = f"{path} is a folder" if path.is_dir() else f"There is no file {path}"
                 raise InvalidError(f"{what}: name a file.", "corpus")
+            if path is not None and path.is_file():
+                require_readable(path)
 
     @property
     def of_beir(self) -> bool:

@@ -44,6 +44,19 @@ class Upload:
     annotations: NamedFile | None = None
 
 
+def require_readable(path: Path) -> None:
+    """Refuse a file that this user may not read.
+
+    Raises:
+        InvalidError: it cannot be opened.
+
+    """
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise InvalidError(f"{path} cannot be read: {error.strerror}. Check its permissions.") from error
+
+
 def open_upload(upload: Upload, quoting: Quoting | None = None) -> tuple[Format, Contents]:
     """Open all files and check their structure; the quotes of .tsv files are read as chosen, else as they are meant.
 

@@ -60,22 +60,30 @@ _ENTRIES = (
         slug="metadata_as_coordinates",
         name="Metadata among the coordinates",
         meaning="Some columns hold ids, labels, counts, prices or times rather than coordinates.",
-        statistic="Whether all values of a dimension are whole numbers or have two decimals, or count the rows.",
+        statistic=(
+            "Whether all values of a dimension are whole or rounded numbers, are a few values that recur, or count "
+            "the rows."
+        ),
         limit="All rows of a dimension, in at most a quarter of the dimensions. Else the file is written so.",
         effect="IsoScore and the top-10 neighbors without these dimensions.",
         advice="Leave each listed column out of the vectors. Use it for names, labels or groups instead.",
-        pitfall="Does not recognize metadata with arbitrary fractions, such as logarithms of counts.",
+        pitfall="Does not recognize metadata with arbitrary fractions, such as times scaled to [0, 1].",
         removed=("dimension of metadata", "dimensions of metadata"),
     ),
     FindingEntry(
         slug="duplicate_rows",
         name="Duplicate rows",
-        meaning="Some rows are exact duplicates of an earlier row. The first of each is not listed.",
+        meaning="Some rows repeat an earlier row, exactly or up to rounding. The first of each is not listed.",
         statistic="How many of the 10 nearest neighbors are duplicates.",
-        limit="One duplicate: continuous clouds have none.",
+        limit=(
+            "One duplicate: continuous clouds have none. Up to rounding: 0.5% of the length and of the usual distance, "
+            "with hardly any other row up to four times as far."
+        ),
         effect="The top-10 neighbors without duplicates, and IsoScore if they are more than 1% of the rows.",
         advice="Remove duplicates before you index or measure, unless a text is meant to count that often.",
-        pitfall="Does not find near duplicates, such as the same text in capitals.",
+        pitfall=(
+            "Does not find the same text in other letters. Above 200,000 rows, finds only exact duplicates."
+        ),
         removed=("duplicate row", "duplicate rows"),
     ),
     FindingEntry(
@@ -83,7 +91,8 @@ _ENTRIES = (
         name="Outlier rows",
         meaning="A few rows lie so far out that they determine the scores.",
         statistic="How surprising the squared distances of the farthest rows from the median are (Berk & Jones 1979).",
-        limit="The 99.9% point of clouds with heavy tails (t5): docs/statistics.md, Outlier rows.",
+        limit="The 99.9% point of clouds with tails as heavy as the other rows allow (t5 to t10): docs/statistics.md, "
+        "Outlier rows.",
         effect="IsoScore without these rows, bias-corrected first.",
         advice="Look at each listed row. Remove errors and measure again.",
         pitfall="More than a tenth of the rows count as part of the cloud, not as outliers.",
@@ -132,7 +141,7 @@ _ENTRIES = (
         meaning="A few rows are among the nearest neighbors of far too many others.",
         statistic="The share of 1,000 rows that a row is a top-10 neighbor of, by angle about the mean or by distance.",
         limit="The 99.9% point of Gaussian clouds with as many rows and effective dimensions, by angle 1.5 "
-        "times. By distance a hub is also far nearer to the center than other rows.",
+        "times. By distance a hub is also far nearer to the center than other rows; such rows count together.",
         effect="Top-10 neighbors that stay when the hubs are removed.",
         advice="Look at each listed row: empty, generic or averaged texts are common. Remove such rows from the index.",
         pitfall="High-dimensional clouds always have some hubs. The limit allows for them.",

@@ -10,10 +10,11 @@ import torch
 
 from isotropy.catalog.findings import FINDINGS
 from isotropy.cloud import Cloud
-from isotropy.findings.dimensions import constant_dimensions, metadata_as_coordinates, rogue_dimensions
+from isotropy.findings.dimensions import constant_dimensions, rogue_dimensions
 from isotropy.findings.examined import Defect, Examined
 from isotropy.findings.finding import MAX_LISTED, Effect, Finding, Severity
 from isotropy.findings.hubs import hubs
+from isotropy.findings.metadata import metadata_as_coordinates
 from isotropy.findings.mixed_clouds import mixed_clouds
 from isotropy.findings.outlier_rows import outlier_rows
 from isotropy.findings.spread import collapsed, common_mean, too_few_rows, unequal_norms

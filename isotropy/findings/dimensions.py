@@ -1,27 +1,16 @@
-"""Dimensions that hold nothing, that hold something else, and that hold nearly everything."""
+"""Dimensions that hold nothing, and that hold nearly everything."""
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from isotropy.findings.examined import Defect, Examined
 from isotropy.findings.finding import Effect, Severity, judge, percent, score_effects
 from isotropy.findings.limits import Gap, greatest_gap, limit
-from isotropy.rows import kept_rows
 
 ROUNDING = 1e-12
 """Variance over the square of the mean, or over the median variance, up to which a dimension is constant."""
-
-HUNDREDTHS = 100
-"""Metadata are whole numbers, or such as prices have two decimals."""
-
-MOST_METADATA = 0.25
-"""Share of the dimensions beyond which such numbers are how all values were written."""
-
-LINEAR = 0.995
-"""Correlation with the number of the row from which a dimension counts the rows."""
 
 SMALLEST_RATIO = 2.0
 """How many times as much as the next a dimension holds at least, if it stands out."""
@@ -43,42 +32,13 @@ def constant_dimensions(examined: Examined) -> Defect | None:
     count = int(own.sum())
     if not 0 < count < cloud.d - 1:
         return None
-    rest = examined.without_dimensions(_numbers(own))
+    rest = examined.without_dimensions(numbers_of(own))
     effect, severity = judge(score_effects(cloud, rest.cloud), cloud.d)
     return Defect(
         slug="constant_dimensions",
         severity=severity,
-        title=f"{_dimensions(count)} {'is' if count == 1 else 'are'} constant",
+        title=f"{dimensions_in_words(count)} {'is' if count == 1 else 'are'} constant",
         evidence=f"{count:,} of {cloud.d:,} dimensions have the same value in every row, up to rounding.",
-        effect=effect,
-        dimensions=examined.dimensions[own.numpy()],
-        rest=rest,
-    )
-
-
-def metadata_as_coordinates(examined: Examined) -> Defect | None:
-    """Return the dimensions of whole numbers, or with two decimals, beside others with fractions, or that count rows.
-
-    Values of a continuous distribution are never such numbers; n of them are in order once in n! times.
-    """
-    cloud = examined.cloud
-    if not examined.is_spread or cloud.d < 3 or cloud.unit != 1:
-        return None
-    own = _on_grid(examined) | _counts_rows(examined)
-    count = int(own.sum())
-    if not 0 < count <= max(1, MOST_METADATA * cloud.d):
-        return None
-    if (left := _without(examined, own)) is None:
-        return None
-    rest, effect, severity = left
-    return Defect(
-        slug="metadata_as_coordinates",
-        severity=severity,
-        title=f"{_dimensions(count)} {'looks' if count == 1 else 'look'} like metadata",
-        evidence=(
-            f"{'It holds' if count == 1 else 'They hold'} whole numbers, numbers with two decimals or the order of the "
-            f"rows, while the other {cloud.d - count:,} dimensions have fractions."
-        ),
         effect=effect,
         dimensions=examined.dimensions[own.numpy()],
         rest=rest,
@@ -97,7 +57,7 @@ def rogue_dimensions(examined: Examined) -> Defect | None:
     count = int(own.sum())
     if count == 0:
         return None
-    if (left := _without(examined, own)) is None:
+    if (left := without(examined, own)) is None:
         return None
     rest, effect, severity = left
     share, energy = (float(values[own].sum() / values.sum()) for values in (variances, energies))
@@ -106,7 +66,7 @@ def rogue_dimensions(examined: Examined) -> Defect | None:
     return Defect(
         slug="rogue_dimensions",
         severity=severity,
-        title=f"{_dimensions(count)} {holds} {greater}",
+        title=f"{dimensions_in_words(count)} {holds} {greater}",
         evidence=(
             f"{count:,} of {cloud.d:,} dimensions {holds} {percent(share)} of the variance, and with {its} mean "
             f"{percent(energy)} of the energy. {stands} out from the decay of the other dimensions."
@@ -117,9 +77,9 @@ def rogue_dimensions(examined: Examined) -> Defect | None:
     )
 
 
-def _without(examined: Examined, own: Tensor) -> tuple[Examined, Effect, Severity] | None:
+def without(examined: Examined, own: Tensor) -> tuple[Examined, Effect, Severity] | None:
     """Return what is left without some dimensions, and what that changes; None where nothing is left to measure."""
-    rest = examined.without_dimensions(_numbers(own))
+    rest = examined.without_dimensions(numbers_of(own))
     if not rest.is_spread:
         return None
     effects = [*score_effects(examined.cloud, rest.cloud), examined.kept_by(examined.sample[:, ~own])]
@@ -134,47 +94,12 @@ def _standing_out(values: Tensor, statistic: str, examined: Examined) -> Tensor:
     return own
 
 
-def _on_grid(examined: Examined) -> Tensor:
-    """Return which dimensions have whole numbers, or numbers with two decimals, in all rows."""
-    cloud = examined.cloud
-    precision = float(np.finfo(cloud.points.dtype).eps)
-    own = _hundredths(examined.sample, precision)
-    # Most clouds end here: the other rows are read only for dimensions that a sample leaves in doubt.
-    if not own.any():
-        return own
-    for kept, _, _ in kept_rows(cloud.points):
-        own &= _hundredths(kept.double(), precision)
-    return own & (cloud.moments.covariance().diagonal() > 0)
-
-
-def _hundredths(x: Tensor, precision: float) -> Tensor:
-    """Return which dimensions of points [n, d] are multiples of 1/100, and so small that not all numbers are."""
-    rounding = 2 * precision * x.abs().amax(0) * HUNDREDTHS
-    scaled = x * HUNDREDTHS
-    whole: Tensor = ((x - x.round()).abs() == 0).all(0) & (rounding < HUNDREDTHS)
-    return whole | (((scaled - scaled.round()).abs() <= rounding).all(0) & (rounding < 1e-2))
-
-
-def _counts_rows(examined: Examined) -> Tensor:
-    """Return which dimensions never fall, or never rise, and are a straight line over the rows."""
-    cloud = examined.cloud
-    places = cloud.rows.double()
-    at = places - places.mean()
-    x = cloud.sample.double()
-    y = x - x.mean(0)
-    size = y.square().sum(0).sqrt() * at.norm()
-    line: Tensor = ((at @ y) / size.clamp(min=1e-300)).abs() > LINEAR
-    if line.any():
-        order = cloud.rows.argsort()
-        steps = x[order][:, line].diff(dim=0)
-        line[line.clone()] = (steps >= 0).all(0) | (steps <= 0).all(0)
-    return line
-
-
-def _numbers(own: Tensor) -> list[int]:
+def numbers_of(own: Tensor) -> list[int]:
+    """Return where flags [d] are set."""
     numbers: list[int] = own.nonzero().squeeze(1).tolist()
     return numbers
 
 
-def _dimensions(count: int) -> str:
+def dimensions_in_words(count: int) -> str:
+    """Return so many dimensions in words."""
     return "1 dimension" if count == 1 else f"{count:,} dimensions"

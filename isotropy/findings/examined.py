@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isotropy.cloud import Cloud
+from isotropy.cosine import unit_rows
 from isotropy.findings.finding import Effect, Severity, share_kept
-from isotropy.findings.nearest import QUERIES, Similarity, nearest, overlap
+from isotropy.findings.nearest import QUERIES, Nearest, Similarity, nearest, overlap
+from isotropy.isoscore import participation_ratio
 from isotropy.rows import kept_rows
 
 SAMPLE_ROWS = 3000
@@ -80,6 +82,14 @@ class Examined:
         corrected = scores["participation_ratio_unbiased"].value
         return min(max(corrected or plain or 1.0, 1.0), float(self.cloud.d))
 
+    @cached_property
+    def ratio_of_directions(self) -> float:
+        """Effective dimensions of the rows at length 1: lengths that differ let one direction hold the variance."""
+        y = unit_rows(self.sample)
+        y = y - y.mean(0)
+        products = y @ y.T if len(y) < y.shape[1] else y.T @ y
+        return min(max(participation_ratio(products).value or 1.0, 1.0), float(self.cloud.d))
+
     @property
     def units(self) -> int:
         """Rows that are independent of each other, and left."""
@@ -100,12 +110,12 @@ class Examined:
             left = ~np.isin(places, self.gone)
             yield kept[torch.from_numpy(left)], torch.from_numpy(places[left])
 
-    def nearest(self, similarity: Similarity) -> tuple[Tensor, Tensor]:
-        """Return the rows that are among the 10 nearest of any, less the mean, and of which share of the rows."""
+    def nearest(self, similarity: Similarity) -> Nearest:
+        """Return the 10 nearest of at most ``QUERIES`` rows among all, less the mean."""
         mean = self.cloud.moments.mean
         chunks = ((rows.double() - mean, places) for rows, places in self.references())
         queries = self.cloud.sample[:QUERIES].double() - mean
-        return nearest(queries, self.cloud.rows[:QUERIES], chunks, similarity).shares()
+        return nearest(queries, self.cloud.rows[:QUERIES], chunks, similarity)
 
     def kept_by(self, changed: Tensor, similarity: Similarity = "cosine") -> Effect:
         """Return which share of the 10 nearest by cosine stays where the rows of ``sample`` are changed.

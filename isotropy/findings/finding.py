@@ -132,7 +132,9 @@ def percent(share: float) -> str:
     """Return a share in words: never 0% or 100% of what is less."""
     if 0.995 < share < 1:
         return "nearly all"
-    return f"{100 * share:.1f}%" if 0 < share < 0.1 else f"{100 * share:.0f}%"
+    if 0 < share < 0.1:
+        return f"{100 * share:.1f}%" if share >= 0.001 else f"{100 * max(share, 1e-6):.1g}%"
+    return f"{100 * share:.0f}%"
 
 
 def _is_undetermined(score: Score, d: int) -> bool:

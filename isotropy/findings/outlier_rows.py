@@ -1,11 +1,14 @@
 """Rows so far out that they hold the scores: found beside the rest of the rows, judged by the score without them.
 
 A row's distance is squared, and taken from the median of each dimension. Distances are compared with those of a
-heavy-tailed cloud of the same spread, multivariate Student's t with 5 degrees of freedom. There, with PR the
-participation ratio, distances over their mean follow about the F distribution with PR and 5 degrees of freedom: the sum
-of squares over the spectrum is a chi-squared in mean and variance (Satterthwaite 1946). Gaussian clouds have lighter
-tails. The scale is the median distance and PR that of the rows left, so that outliers hide neither themselves nor each
-other.
+heavy-tailed cloud of the same spread, multivariate Student's t with 5 to 10 degrees of freedom. There, with PR the
+participation ratio, distances over their mean follow about the F distribution with PR and as many degrees of freedom:
+the sum of squares over the spectrum is a chi-squared in mean and variance (Satterthwaite 1946). Gaussian clouds have
+lighter tails. The scale is the median distance and PR that of the rows left, so that outliers hide neither themselves
+nor each other.
+
+How heavy the tail is tell the rows that are no outliers, by their 90% point over their median. Against 5 degrees of
+freedom alone, one row of 1,000 that holds half of the variance would pass in a cloud whose other rows are Gaussian.
 
 If m rows are expected as far out as the k-th farthest, k log(k / m) - (k - m) tells how surprising k are (Berk & Jones
 1979). Its maximum over k is compared with what t clouds exceed once in a thousand.
@@ -31,10 +34,19 @@ LIMIT = 9.0
 """Above the maximum of the excess that t5 clouds exceed once in a thousand: see docs/statistics.md, Outlier rows."""
 
 TAIL = 5
-"""Degrees of freedom of the t distribution whose tails pass as healthy."""
+"""Degrees of freedom of the t distribution whose tails pass as healthy in every cloud."""
+
+LIGHTEST = 10
+"""The same where the distances of the inner rows vary no more than there: tails that they do not show pass too."""
+
+INNER = 0.9
+"""Point of the distances that is compared with the median; beyond it there may be outliers."""
+
+SURE = 3.0
+"""Standard errors by which the rank of that point is raised, so that chance makes no tail look light."""
 
 CROWDED = 10
-"""Outliers are at least so many times as many as a t5 cloud has: norms that merely vary more are none."""
+"""Outliers are at least so many times as many as a t cloud has: norms that merely vary more are none."""
 
 SCANNED = 4
 """One in so many rows, the farthest, is looked at."""
@@ -59,11 +71,13 @@ class _Distances(NamedTuple):
 
 
 class _Scan(NamedTuple):
-    """The rows found, how far out the nearest of them is in medians, and how many so far a t5 cloud would have."""
+    """The rows found, how far out the nearest of them is in medians, and how many so far a t cloud would have."""
 
     places: NDArray[np.int64]
     least: float
     expected: float
+    tail: int
+    """Degrees of freedom of that cloud."""
 
 
 def outlier_rows(examined: Examined) -> Defect | None:
@@ -110,7 +124,7 @@ def centre_and_bulk(x: Tensor) -> tuple[Tensor, float]:
 
 
 def _scan(cloud: Cloud, distances: _Distances, spread: float) -> _Scan | None:
-    """Return the farthest rows, if they are too far out for a t5 cloud of that participation ratio."""
+    """Return the farthest rows, if they are too far out for a t cloud of that participation ratio."""
     units = _by_group(cloud, distances)
     scale = float(np.median(units))
     count = len(units) // SCANNED
@@ -119,18 +133,32 @@ def _scan(cloud: Cloud, distances: _Distances, spread: float) -> _Scan | None:
     farthest = np.sort(units)[::-1][:count] / scale
     # Rows of a group may still be independent of each other: then each is a chance to lie far out.
     chances = cloud.n if cloud.dealing.by == "groups" else len(units)
-    expected = expected_beyond(chances, spread, farthest)
+    tail = tail_of(units / scale, spread)
+    expected = expected_beyond(chances, spread, farthest, tail)
     excess = surprise(expected)
     if excess.max() <= LIMIT:
         return None
-    # With the most surprising ones, all that are farther than the farthest of a t5 cloud.
+    # With the most surprising ones, all that are farther than the farthest of a t cloud.
     last = max(int(excess.argmax()), int((expected <= 1).sum()) - 1)
     if (last + 1) * MOST > len(units):
         return None
     # Of groups the farthest rows alone were looked at: the others are on either side of the gap.
     own = distances.squares > scale * (farthest[last] * farthest[last + 1]) ** 0.5
     least = distances.squares[own].min(keepdims=True) / scale
-    return _Scan(distances.places[own], float(least[0]), float(expected_beyond(chances, spread, least)[0]))
+    alike = float(expected_beyond(chances, spread, least, tail)[0])
+    return _Scan(distances.places[own], float(least[0]), alike, tail)
+
+
+def tail_of(ratios: NDArray[np.float64], spread: float) -> int:
+    """Return the degrees of freedom, ``TAIL`` to ``LIGHTEST``, that distances over their median [n] allow."""
+    n = len(ratios)
+    rank = int(np.ceil(INNER * n + SURE * (INNER * (1 - INNER) * n) ** 0.5))
+    if rank >= n:
+        return TAIL
+    inner = np.partition(ratios, rank)[rank]
+    tails = np.arange(TAIL, LIGHTEST + 1)
+    light = tails[fdtri(spread, tails, INNER) >= inner * fdtri(spread, tails, 0.5)]
+    return int(light.max(initial=TAIL))
 
 
 def surprise(expected: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -139,9 +167,9 @@ def surprise(expected: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(k >= CROWDED * expected, k * np.log(k / expected) - (k - expected), 0)
 
 
-def expected_beyond(chances: int, spread: float, ratios: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How many rows of a t5 cloud are so many times as far out as its median row, above 0."""
-    expected: NDArray[np.float64] = chances * fdtrc(spread, TAIL, ratios * fdtri(spread, TAIL, 0.5))
+def expected_beyond(chances: int, spread: float, ratios: NDArray[np.float64], tail: int) -> NDArray[np.float64]:
+    """How many rows of a t cloud are so many times as far out as its median row, above 0."""
+    expected: NDArray[np.float64] = chances * fdtrc(spread, tail, ratios * fdtri(spread, tail, 0.5))
     return np.maximum(expected, 1e-300)
 
 
@@ -165,7 +193,7 @@ def _defect(cloud: Cloud, rest: Examined, scan: _Scan) -> Defect:
         title=f"{rows} {percent(_share(cloud, rest.cloud))} of the variance",
         evidence=(
             f"{each} {scan.least:,.3g} times as far from the center as the median row, by squared distance. "
-            f"A healthy cloud with heavy tails (Student's t, {TAIL} degrees of freedom) would have about "
+            f"A healthy cloud with heavy tails (Student's t, {scan.tail} degrees of freedom) would have about "
             f"{scan.expected:.1g} such rows."
         ),
         effect=effect,

@@ -182,7 +182,8 @@ def unequal_norms(examined: Examined) -> Defect | None:
 
 def has_unequal_norms(examined: Examined) -> bool:
     """Return whether norms differ more than in a heavy-tailed cloud."""
-    return examined.ratio >= FEWEST_DIMENSIONS and norm_spread(examined.sample) > _norm_limit(examined)
+    ratio = max(examined.ratio, examined.ratio_of_directions)
+    return ratio >= FEWEST_DIMENSIONS and norm_spread(examined.sample) > _norm_limit(examined)
 
 
 def norm_spread(x: Tensor) -> float:
@@ -200,4 +201,4 @@ def _norms(x: Tensor) -> Tensor:
 
 
 def _norm_limit(examined: Examined) -> float:
-    return limit("norm_spread_t5", len(examined.sample), examined.ratio)
+    return limit("norm_spread_t5", len(examined.sample), max(examined.ratio, examined.ratio_of_directions))

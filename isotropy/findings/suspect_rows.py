@@ -10,6 +10,7 @@ from isotropy.cloud import Cloud
 from isotropy.dealing import Duplicates
 from isotropy.findings.examined import Defect, Examined
 from isotropy.findings.finding import Effect, Severity, judge, percent, score_effects, share_kept
+from isotropy.findings.near_copies import ROUNDING, near_copies
 from isotropy.findings.nearest import NEAREST
 from isotropy.rows import finite_rows, kept_rows
 from isotropy.score import Score
@@ -52,19 +53,17 @@ def not_finite(examined: Examined) -> Defect | None:
 
 
 def duplicate_rows(examined: Examined) -> Defect | None:
-    """Return the rows that repeat an earlier one exactly.
+    """Return the rows that repeat an earlier one, exactly or up to rounding.
 
     A warning where copies take more than 5% of the places among the 10 nearest neighbors, or where the score changes
     without them.
     """
     cloud = examined.cloud
-    ranks = _ranks(cloud)
-    if ranks is None:
+    if cloud.n < 2:
         return None
-    places = np.setdiff1d((ranks >= 0).nonzero()[0], examined.gone)
-    if len(places) == 0:
-        return None
-    _, first, own, counts = np.unique(ranks[places], return_index=True, return_inverse=True, return_counts=True)
+    groups, exact = _groups(examined)
+    places = np.setdiff1d((groups >= 0).nonzero()[0], examined.gone)
+    _, first, own, counts = np.unique(groups[places], return_index=True, return_inverse=True, return_counts=True)
     repeats = np.delete(places, first)
     if len(repeats) == 0 or len(first) == 1:
         return None
@@ -75,20 +74,45 @@ def duplicate_rows(examined: Examined) -> Defect | None:
         rest = examined.without_rows(repeats)
         effects += score_effects(cloud, rest.cloud)
     effect, severity = judge(effects, cloud.d)
-    most = int(counts.max())
     return Defect(
         slug="duplicate_rows",
         severity=severity,
         title=f"{len(repeats):,} duplicate {'row' if len(repeats) == 1 else 'rows'}",
         evidence=(
-            f"{len(repeats):,} of {len(places):,} rows ({percent(len(repeats) / len(places))}) are exact duplicates; "
-            f"one row occurs {most:,} times. They take {percent(float(copies.mean()))} of the places among the "
-            f"{NEAREST} nearest neighbors."
+            f"{len(repeats):,} of {len(places):,} rows ({percent(len(repeats) / len(places))}) are "
+            f"{_kinds(len(repeats), exact)}; one row occurs {int(counts.max()):,} times. They take "
+            f"{percent(float(copies.mean()))} of the places among the {NEAREST} nearest neighbors."
         ),
         effect=effect,
         rows=repeats,
         rest=rest if severity is not Severity.NOTE else None,
     )
+
+
+def _groups(examined: Examined) -> tuple[NDArray[np.int64], int]:
+    """Return the group of copies of each row, below 0 for rows that are left out; and how many copies are exact."""
+    cloud = examined.cloud
+    groups = _ranks(cloud)
+    if groups is None:
+        groups = np.full(cloud.points.n, -1)
+        for _, places, _ in kept_rows(cloud.points):
+            groups[places] = places
+    left = np.setdiff1d((groups >= 0).nonzero()[0], examined.gone)
+    _, first, own = np.unique(groups[left], return_index=True, return_inverse=True)
+    # In the order of the file, as near copies are looked for.
+    order = np.argsort(first)
+    near = near_copies(examined, left[first[order]])
+    together = np.where(near >= 0, near, near.max(initial=-1) + 1 + np.arange(len(near)))
+    groups = np.full(len(groups), -1)
+    groups[left] = together[np.argsort(order)][own]
+    return groups, len(left) - len(first)
+
+
+def _kinds(repeats: int, exact: int) -> str:
+    if repeats == exact:
+        return "exact duplicates"
+    some = f", {exact:,} of them exactly" if exact else ""
+    return f"duplicates up to rounding ({100 * ROUNDING:g}% of their length){some}"
 
 
 def _ranks(cloud: Cloud) -> NDArray[np.int64] | None:

@@ -1,6 +1,7 @@
 """``isoscope check``: findings of a file, with an exit code for CI."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -102,3 +103,16 @@ def test_what_cannot_be_read_ends_with_2_and_says_what_to_do(files, name, more, 
     error = capsys.readouterr().err
     for word in words:
         assert word in error
+
+
+def test_a_file_that_may_not_be_read_is_named(files, monkeypatch, capsys):
+    opened = Path.open
+
+    def refused(path, *given, **named):
+        if path.name == "first.npy":
+            raise PermissionError(13, "Permission denied", str(path))
+        return opened(path, *given, **named)
+
+    monkeypatch.setattr(Path, "open", refused)
+    assert check(files, "first") == 2
+    assert "first.npy cannot be read: Permission denied. Check its permissions." in capsys.readouterr().err

@@ -53,7 +53,7 @@ class Summary:
 
     @property
     def cards(self) -> list[Card]:
-        """The best setting, whether λ matters, whether isotropy goes with performance; empty while no run has finished."""
+        """The best setting, whether λ matters, and whether isotropy does; empty while no run has finished."""
         return [self._best_card(), self._effect_card(), self._relation_card()] if self._means else []
 
     @property

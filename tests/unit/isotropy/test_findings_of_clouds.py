@@ -67,6 +67,25 @@ def test_copies_are_named_but_for_the_first():
     assert one.effect.after.value == pytest.approx(1 - 105 / 400)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_copies_in_half_precision_are_copies(dtype):
+    x = cloud(900)
+    x[599] = x[5]
+    x[600:] = torch.from_numpy(x[:300]).to(dtype).float().numpy()
+    one = first_of(x)
+    assert (one.slug, one.rows[-1], one.row_count) == ("duplicate_rows", 698, 301)
+    assert one.every_row.tolist() == [*range(599, 900)]
+    assert "duplicates up to rounding (0.5% of their length), 1 of them exactly; one row occurs 3 times" in one.evidence
+
+
+@pytest.mark.parametrize("n", [500, 20_000])
+def test_rows_that_are_near_by_nature_are_no_copies(n):
+    angles = random().uniform(0, 2 * np.pi, n)
+    curve = np.stack([np.cos(angles), np.sin(angles), np.cos(3 * angles)], 1) @ random(1).normal(size=(3, 16))
+    assert "duplicate_rows" not in found_in(curve)
+    assert "duplicate_rows" not in found_in(random(2).normal(size=(n, 3)))
+
+
 def test_groups_that_were_given_hide_no_copies():
     x = cloud(300)
     x[200:] = x[:5].repeat(20, axis=0)
@@ -87,6 +106,14 @@ def test_rows_at_the_center_are_hubs():
     one = first_of(x)
     assert (one.slug, one.severity, one.rows) == ("hubs", Severity.WARNING, [7, 70])
     assert one.effect.after.value == pytest.approx(0.8, abs=0.03)
+
+
+def test_many_hubs_share_the_places_among_neighbors():
+    x = cloud(2000, d=96)
+    x[:40] = x.mean(0) + 0.02 * x[:40]
+    one = first_of(x)
+    assert (one.slug, one.severity, one.rows) == ("hubs", Severity.WARNING, list(range(40)))
+    assert one.effect.after.value < 0.6
 
 
 def test_a_slow_decay_over_many_dimensions_makes_no_hubs():
@@ -125,6 +152,12 @@ def test_norms_beyond_heavy_tails_are_named_with_their_rows():
     one = first_of(x)
     assert (one.slug, one.severity, one.row_count) == ("unequal_norms", Severity.WARNING, 300)
     assert one.rows == list(range(200, 300))
+
+
+def test_norms_that_leave_one_direction_are_found_by_the_directions_of_rows():
+    x = (cloud() + 4 * cloud().std()) * np.exp(random(1).normal(size=(1500, 1)))
+    assert read_cloud(Rows(x)).moment_scores["participation_ratio"].value < 3
+    assert first_of(x).slug == "unequal_norms"
 
 
 def test_the_largest_of_several_clouds_is_not_called_too_few_rows():
@@ -195,8 +228,11 @@ def test_clusters_are_no_mixture():
         lambda n: random(5).integers(0, 4, n),
         lambda n: random(5).uniform(5, 90, n).round(2),
         lambda n: np.linspace(0, 1, n),
+        lambda n: random(5).uniform(0, 1, n).round(4),
+        lambda n: random(5).integers(0, 4, n) / 3,
+        lambda n: (random(5).poisson(80, n) - 80) / 80**0.5,
     ],
-    ids=["ids", "labels", "prices", "row numbers"],
+    ids=["ids", "labels", "prices", "row numbers", "scores", "scaled labels", "standardized counts"],
 )
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_metadata_are_told_from_coordinates(values, dtype):
@@ -204,6 +240,27 @@ def test_metadata_are_told_from_coordinates(values, dtype):
     x[:, 11] = values(len(x))
     one = first_of(x)
     assert (one.slug, one.dimensions) == ("metadata_as_coordinates", [11])
+
+
+def test_decimals_are_told_by_those_of_the_other_dimensions():
+    x = cloud().astype(np.float64).round(6)
+    assert "metadata_as_coordinates" not in found_in(x)
+    x[:, 11] = random(5).uniform(0, 1, len(x)).round(3)
+    assert (first_of(x).slug, first_of(x).dimensions) == ("metadata_as_coordinates", [11])
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_great_numbers_in_half_precision_are_no_metadata(dtype):
+    x = cloud()
+    x[:, 11] = 3000 + 200 * x[:, 11] / x[:, 11].std()
+    found = found_in(torch.from_numpy(x).to(dtype).float().numpy())
+    assert "metadata_as_coordinates" not in found
+    assert found["rogue_dimensions"].dimensions == [11]
+
+
+def test_values_cut_off_at_zero_are_no_metadata():
+    x = np.maximum(cloud() - 2.5 * cloud().std(0), 0)
+    assert "metadata_as_coordinates" not in found_in(np.where(np.arange(48) % 7 == 0, x, cloud()))
 
 
 def test_a_cloud_of_whole_numbers_has_no_metadata():

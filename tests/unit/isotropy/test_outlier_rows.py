@@ -30,6 +30,15 @@ def decaying(seed=0):
     return gaussian(1200, 64, seed) * np.arange(1, 65) ** -0.5
 
 
+@pytest.mark.parametrize(("n", "d", "times"), [(300, 16, 15), (1000, 16, 20), (5000, 64, 30)])
+def test_one_row_is_seen_where_the_others_have_light_tails(n, d, times):
+    x = gaussian(n, d)
+    x[17] *= times
+    (finding,) = found_in(x)
+    assert (finding.rows, finding.severity) == ([17], Severity.WARNING)
+    assert "(Student's t, 10 degrees of freedom)" in finding.evidence
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_five_rows_twenty_times_as_long_are_named_with_the_score_without_them(seed):
     x = decaying(seed)

@@ -1,0 +1,163 @@
+"""Dimensions that are no coordinates: ids, labels, counts, prices or times that came along with the vectors.
+
+They are told by how their values are written: in steps, such as whole numbers, where those of other dimensions have
+every fraction; the same few again and again; or in the order of the rows. What most dimensions have in common is how
+all values were written (rounded, quantized, in half precision), and no finding.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from isotropy.findings.dimensions import dimensions_in_words, without
+from isotropy.findings.examined import Defect, Examined
+from isotropy.rows import kept_rows
+
+MOST = 0.25
+"""Share of the dimensions beyond which such numbers are how all values were written."""
+
+LOOKED_AT = 1000
+"""Rows of the sample from which it is told how values are written."""
+
+MOST_DECIMALS = 6
+"""Decimals of a number that counts as rounded."""
+
+FRACTIONS = MOST_DECIMALS + 1
+"""Decimals of numbers with any fraction."""
+
+BY_CHANCE = 10
+"""Digits that are 0 in all rows together, beyond those of other dimensions, from which this is no chance."""
+
+REPEATED = 0.8
+"""Share of the values, beside the most frequent, that occur again, from which a dimension has a few values only."""
+
+SELDOM = 0.2
+"""The same share of the other dimensions at most: more come of coarse numbers, or of copied rows."""
+
+STEPS = 1e4
+"""Numbers that the precision has within a standard deviation at least, where a few values only are no rounding."""
+
+PRECISIONS = (torch.bfloat16, torch.float16, torch.float32)
+"""In which values may have been kept before they were written, the coarsest first."""
+
+LINEAR = 0.995
+"""Correlation with the number of the row from which a dimension counts the rows."""
+
+
+def metadata_as_coordinates(examined: Examined) -> Defect | None:
+    """Return the dimensions of rounded or few values beside others with any fraction, and those that count rows.
+
+    Values of a continuous distribution are never such numbers; n of them are in order once in n! times.
+    """
+    cloud = examined.cloud
+    if not examined.is_spread or cloud.d < 3 or cloud.unit != 1:
+        return None
+    own = _rounded(examined) | _of_few_values(examined) | _counts_rows(examined)
+    count = int(own.sum())
+    if not 0 < count <= _most(cloud.d):
+        return None
+    if (left := without(examined, own)) is None:
+        return None
+    rest, effect, severity = left
+    return Defect(
+        slug="metadata_as_coordinates",
+        severity=severity,
+        title=f"{dimensions_in_words(count)} {'looks' if count == 1 else 'look'} like metadata",
+        evidence=(
+            f"{'It holds' if count == 1 else 'They hold'} whole or rounded numbers, a few values only or the order of "
+            f"the rows, unlike the other {cloud.d - count:,} dimensions."
+        ),
+        effect=effect,
+        dimensions=examined.dimensions[own.numpy()],
+        rest=rest,
+    )
+
+
+def _most(d: int) -> int:
+    return max(1, int(MOST * d))
+
+
+def _eps(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return for each dimension of points [n, d] which part of a value is rounding.
+
+    It is that of the coarsest type in which most dimensions fit, and for dimensions that do not fit that of the file.
+    """
+    own = torch.full((x.shape[1],), torch.finfo(dtype).eps, dtype=torch.float64)
+    for coarse in PRECISIONS:
+        fit = (x.to(coarse).double() == x).all(0)
+        if int((~fit).sum()) <= _most(x.shape[1]):
+            own[fit] = torch.finfo(coarse).eps
+            break
+    return own
+
+
+def _rounded(examined: Examined) -> Tensor:
+    """Return which dimensions have fewer decimals in all rows than three quarters of all have."""
+    cloud = examined.cloud
+    looked_at = examined.sample[:LOOKED_AT]
+    eps = _eps(looked_at, examined.cloud.sample.dtype)
+    decimals = _decimals(looked_at, eps)
+    # Whole numbers are how all values were written, however great they are.
+    written = torch.where((looked_at == looked_at.round()).all(0), 0, decimals)
+    usual = int(written.sort().values[_most(cloud.d)])
+    # Most clouds end here: the other rows are read only for dimensions that a sample leaves in doubt.
+    at = (decimals < usual).nonzero().squeeze(1)
+    nonzero = torch.zeros(len(at))
+    for kept, _, _ in kept_rows(cloud.points) if len(at) else ():
+        x = kept[:, at].double()
+        decimals[at] = torch.maximum(decimals[at], _decimals(x, eps[at]))
+        nonzero += (x != 0).sum(0)
+    own = torch.zeros(cloud.d, dtype=torch.bool)
+    own[at] = (usual - decimals[at]) * nonzero >= BY_CHANCE
+    return own
+
+
+def _decimals(x: Tensor, eps: Tensor) -> Tensor:
+    """Return how many decimals the values of each dimension of points [n, d] need; ``FRACTIONS`` of all other numbers.
+
+    Numbers so great that no type has finer ones near them need any number.
+    """
+    needed = torch.full((x.shape[1],), FRACTIONS)
+    rounding = 2 * eps * x.abs().amax(0)
+    for decimals in reversed(range(1, MOST_DECIMALS + 1)):
+        step = 10.0**decimals
+        scaled = x * step
+        fine = rounding * step
+        needed[((scaled - scaled.round()).abs() <= fine).all(0) & (fine < 1e-2)] = decimals
+    needed[(x == x.round()).all(0) & (rounding < 1)] = 0
+    return needed
+
+
+def _of_few_values(examined: Examined) -> Tensor:
+    """Return which dimensions have nearly every value again and again, where others seldom have one twice."""
+    x = examined.sample[:LOOKED_AT]
+    ordered = x.sort(dim=0).values
+    same = ordered[1:] == ordered[:-1]
+    edge = torch.zeros(1, x.shape[1], dtype=torch.bool)
+    again = (torch.cat([same, edge]) | torch.cat([edge, same])).sum(0)
+    most = (x == x.mode(dim=0).values).sum(0)
+    others = len(x) - most
+    share = (again - most).clamp(min=0) / others.clamp(min=1)
+    usual = float(share.sort(descending=True).values[_most(x.shape[1])])
+    finest = _eps(x, examined.cloud.sample.dtype) * x.abs().amax(0)
+    if usual > SELDOM:
+        return torch.zeros(x.shape[1], dtype=torch.bool)
+    own: Tensor = (share >= REPEATED) & (others >= BY_CHANCE) & (x.std(0) > STEPS * finest)
+    return own
+
+
+def _counts_rows(examined: Examined) -> Tensor:
+    """Return which dimensions never fall, or never rise, and are a straight line over the rows."""
+    cloud = examined.cloud
+    places = cloud.rows.double()
+    at = places - places.mean()
+    x = cloud.sample.double()
+    y = x - x.mean(0)
+    size = y.square().sum(0).sqrt() * at.norm()
+    line: Tensor = ((at @ y) / size.clamp(min=1e-300)).abs() > LINEAR
+    if line.any():
+        order = cloud.rows.argsort()
+        steps = x[order][:, line].diff(dim=0)
+        line[line.clone()] = (steps >= 0).all(0) | (steps <= 0).all(0)
+    return line
