@@ -81,9 +81,7 @@ _ENTRIES = (
         ),
         effect="The top-10 neighbors without duplicates, and IsoScore if they are more than 1% of the rows.",
         advice="Remove duplicates before you index or measure, unless a text is meant to count that often.",
-        pitfall=(
-            "Does not find the same text in other letters. Above 200,000 rows, finds only exact duplicates."
-        ),
+        pitfall=("Does not find the same text in other letters. Above 200,000 rows, finds only exact duplicates."),
         removed=("duplicate row", "duplicate rows"),
     ),
     FindingEntry(

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from app.core.evidence import FEWEST_SEEDS, LEVEL, lambdas_needed
-from app.db.models import Run
+from app.db.run_rows import AnyRun
 from app.results.conclusion import words
 from app.results.conclusion.comparisons import Comparison
 from app.results.conclusion.conclusion import Conclusion
@@ -67,7 +67,7 @@ class Summary:
         return any(one.judged.comparisons > 1 and one.judged.low is not None for one in self._compared.values())
 
     @cached_property
-    def _runs(self) -> dict[Setting, list[Run]]:
+    def _runs(self) -> dict[Setting, list[AnyRun]]:
         return self._sweep.by_setting(counted(self._sweep))
 
     @cached_property
@@ -150,7 +150,7 @@ class Summary:
             f"{_upper(words.relation_numbers(measured))}." if measured.value is not None else measured.reason or "",
         )
 
-    def _row(self, setting: Setting, runs: Sequence[Run]) -> SettingRow:
+    def _row(self, setting: Setting, runs: Sequence[AnyRun]) -> SettingRow:
         one = self._compared.get(setting)
         verdict = BASELINE if setting.baseline else MISSING if one is None else one.judged.verdict.value
         return SettingRow(
@@ -197,7 +197,7 @@ def _surest(found: Sequence[Comparison]) -> str:
     return f"Smallest adjusted p: {words.p_value(min(told))}." if len(told) > 1 else f"p = {words.p_value(told[0])}."
 
 
-def _mean(runs: Sequence[Run], quantity: str) -> float | None:
+def _mean(runs: Sequence[AnyRun], quantity: str) -> float | None:
     """The mean over seeds of a column of runs, each seed once."""
     values = by_seed((run.seed, getattr(run, quantity)) for run in runs if getattr(run, quantity) is not None)
     return estimate(list(values.values())).mean if values else None
