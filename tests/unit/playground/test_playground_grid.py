@@ -33,10 +33,18 @@ def test_every_position_has_a_finite_number_for_each_measure():
     assert FILE.stat().st_size < 500_000
 
 
+def of_equal_eigenvalues(position):
+    """Whether a line of unit variance lies one unit from the origin, so that any direction is an eigenvector."""
+    return position.shape == "line" and position.spread == 0 and position.shift == 1
+
+
 @pytest.mark.parametrize("position", ALL[7::97], ids=str)
 def test_what_is_stored_is_what_the_project_measures(position):
+    stored, measured = numbers_at(position), dict(zip(MEASURES, measured_at(position), strict=True))
+    if of_equal_eigenvalues(position):  # what depends on arbitrary eigenvectors is not the same on all processors
+        del stored["partition"], measured["partition"]
     # The fifth digit may round the other way where a processor adds in another order.
-    assert list(numbers_at(position).values()) == pytest.approx(measured_at(position), rel=2e-5, abs=1e-12)
+    assert stored == pytest.approx(measured, rel=2e-5, abs=1e-12)
 
 
 def test_the_nearest_position_is_taken():
