@@ -257,7 +257,7 @@ def test_results_of_vectors_chosen_before_are_not_shown(client, context, base, t
         row.selection = {**row.selection, "labels": None}
     assert client.get(base).json() == []
     refused = client.post(f"{base}/{trial['id']}/embedding")
-    assert (refused.status_code, "Other vectors were chosen of cloud since" in refused.text) == (409, True)
+    assert (refused.status_code, "The vectors of cloud have changed since" in refused.text) == (409, True)
 
 
 @pytest.mark.both_databases
