@@ -19,12 +19,14 @@ from isoscope.files.upload import NamedFile, require_readable
 from isoscope.files.wording import shown
 from isoscope.named_vectors import NamedVectors, read_vectors
 from isotropy.catalog import Similarity
+from isotropy.tasks.parts import FEWEST_GROUPS
 from isotropy.tasks.truth import DEPTH, Labels, Pairs, Queries, Truth, exact_neighbors
 
 BY_IDS = "choose their column by --ids"
 HELD_OUT = 1000
 """Rows of the corpus that are queries where there are no others, at most a fifth of all."""
-FEWEST_ROWS = 50
+FEWEST_ROWS = 5 * FEWEST_GROUPS
+"""Rows of which a fifth are as many queries as a split needs."""
 
 
 @dataclass(frozen=True)

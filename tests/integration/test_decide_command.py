@@ -258,7 +258,7 @@ def test_the_map_is_written_with_the_lines_that_apply_it(decide, folder, numbers
         (("corpus.jsonl", "--pairs", "qrels.tsv", "--groups", "home"), ["no column 'home'"]),
         (("corpus.jsonl", "--pairs", "thin.csv"), ["two columns of ids"]),
         (("nan.npy",), ["1 row of nan.npy", "NaN"]),
-        (("small.npy",), ["at least 50 rows"]),
+        (("small.npy",), ["at least 125 rows"]),
         (("corpus.jsonl", "--labels", "side", "--metric", "ndcg@10"), ["knn_accuracy"]),
         (("corpus.jsonl", "--labels", "side", "--save-map", "m", "--variant", "99"), ["no variant 99"]),
         (("corpus.jsonl", "--labels", "side", "--save-map", "none/m"), ["no folder"]),

@@ -10,7 +10,7 @@ from isoscope.named_vectors import NamedVectors
 from isoscope.task_files import with_labels, with_queries, without_truth
 from isotropy.catalog import Similarity
 
-N = 60
+N = 150
 X = np.random.default_rng(0).normal(size=(N, 4)).astype(np.float32)
 
 
