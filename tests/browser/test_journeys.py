@@ -126,6 +126,7 @@ def test_a_sweep_goes_from_the_form_to_its_scatter_and_to_a_table_in_latex(dashb
     page.get_by_role("button", name="Launch a sweep").click()
 
     page.get_by_label("Model", exact=True).fill("tiny-bert")
+    page.get_by_label("λ values", exact=True).fill("-1, 0, 1")
     page.get_by_label("Seeds", exact=True).fill("0, 1")
     page.get_by_label("Max steps", exact=True).fill("4")
     expect(page.locator("#plan strong")).to_have_text("6 runs")
@@ -182,7 +183,7 @@ def test_what_is_chosen_shows_its_settings_and_a_grid_counts_its_runs(filled, pa
     page.get_by_label("Option", exact=True).last.select_option("batch_size")
     expect(page.get_by_label("Option", exact=True)).to_have_count(2)
     page.get_by_label("Values, by commas").first.fill("8, 16")
-    expect(page.locator("#plan strong")).to_have_text("30 runs")
+    expect(page.locator("#plan strong")).to_have_text("54 runs")
     page.get_by_label("Option", exact=True).last.select_option("learning_rate")
     expect(page.get_by_label("Option", exact=True)).to_have_count(3)
     assert page.get_by_label("Option", exact=True).nth(0).input_value() == "batch_size"

@@ -17,7 +17,7 @@ def test_the_page_begins_with_the_shifted_gaussian_and_says_what_it_shows(client
     assert 'id="shift" name="shift" min="0.0" max="7.0" step="1.0" value="7.0"' in page
     assert 'aria-current="true">The same, shifted</a>' in page
     assert page.count('<div class="reading">') == len(MEASURES)
-    assert "Usually 0 to 1" in page
+    assert "usually 0 to 1" in page
 
 
 def test_the_url_says_where_the_sliders_stand(client):
