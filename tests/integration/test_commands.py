@@ -103,6 +103,8 @@ def test_a_dry_run_tells_the_runs_and_launches_none(typed, files, isoscope):
     assert out.splitlines() == [
         "(1 baseline + I-STAR × 1 λ) × 2 seeds = 4 runs",
         "The λ = 0 baseline was added, one run for each seed and setting.",
+        "2 values of λ cannot show whether performance goes with isotropy. Use 5 or more, λ = 0 included.",
+        "2 seeds cannot give a verdict on any λ. Use 3 or more.",
         "No worker is alive, so there is no estimate of the time.",
     ]
     assert isoscope.experiments() == []
