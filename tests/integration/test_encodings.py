@@ -10,15 +10,12 @@ import pytest
 from sqlalchemy import event, select
 
 from app.core.settings import Settings
-from app.db.models import Embedding, Encoding, EncodingStatus, Pooling, StoredFile
+from app.db.models import Embedding, Encoding, EncodingStatus, StoredFile
 from app.db.types import utcnow
 from app.db.work import wanted
-from app.embeddings.library import get_place
-from app.embeddings.service import get_embedding
-from app.embeddings.trash import purge_embedding, trash_embedding
 from app.encodings import service
 from app.encodings.figures import POOLING_TITLES
-from app.encodings.layers import LayersQuery, list_measured, read_layers
+from app.encodings.layers import LayersQuery, read_layers
 from app.training.queue_status import list_encodings_at_work
 from tests.factories import add_embedding, add_encoding
 from tests.once import make_once
@@ -276,28 +273,6 @@ def test_the_texts_of_a_data_set_are_taken_without_a_second_upload(client, conte
     client.post(f"/api/encodings/{taken['id']}/launch", json=config(layers=[0]))
     work()
     assert client.get(f"/api/encodings/{taken['id']}").json()["status"] == "finished"
-
-
-@pytest.mark.both_databases
-def test_measures_of_layers_in_the_trash_are_not_offered(context):
-    encoding = add_encoding(context)
-    layers = {"encoding_id": encoding, "pooling": Pooling.MEAN}
-    add_embedding(context, "kept", {"isoscore": 0.5, "rankme": None}, layer=0, **layers)
-    add_embedding(context, "gone", {"mean_cosine": 0.5}, layer=1, trashed_at=utcnow(), **layers)
-    assert list_measured(context, encoding) == {"isoscore"}
-
-
-@pytest.mark.both_databases
-def test_what_is_deleted_between_two_looks_has_no_place(context):
-    encoding = add_encoding(context)
-    layer = get_embedding(context, add_embedding(context, encoding_id=encoding, layer=0, pooling=Pooling.MEAN))
-    assert get_place(context, layer) is not None
-    trash_embedding(context, layer.id)
-    assert get_place(context, layer) is not None
-    purge_embedding(context, layer.id)
-    assert get_place(context, layer) is None
-    service.delete_encoding(context, encoding)
-    assert get_place(context, layer) is None
 
 
 @pytest.mark.both_databases

@@ -16,6 +16,7 @@ from app.db.models import (
     EmbeddingStatus,
     EmbeddingTag,
     Measurement,
+    Pooling,
     PostProcessing,
     ResultStatus,
     StoredFile,
@@ -23,8 +24,12 @@ from app.db.models import (
 )
 from app.db.types import utcnow
 from app.embeddings import trash
+from app.embeddings.library import get_place
+from app.embeddings.service import get_embedding
 from app.embeddings.trash import empty_trash
-from tests.factories import add_embedding, store
+from app.encodings.layers import list_measured
+from app.encodings.service import delete_encoding
+from tests.factories import add_embedding, add_encoding, store
 
 pytestmark = pytest.mark.both_databases
 
@@ -237,3 +242,23 @@ def test_on_the_pages_it_is_moved_undone_restored_and_purged(client, context, th
     for path in ("/trash/purge", f"/trash/{three[2]}/purge"):
         assert client.get(path, headers={"accept": "text/html"}).status_code == 404
     assert "There is nothing to delete." in client.get("/trash/purge", headers={"accept": "text/html"}).text
+
+
+def test_measures_of_layers_in_the_trash_are_not_offered(context):
+    encoding = add_encoding(context)
+    layers = {"encoding_id": encoding, "pooling": Pooling.MEAN}
+    add_embedding(context, "kept", {"isoscore": 0.5, "rankme": None}, layer=0, **layers)
+    add_embedding(context, "gone", {"mean_cosine": 0.5}, layer=1, trashed_at=utcnow(), **layers)
+    assert list_measured(context, encoding) == {"isoscore"}
+
+
+def test_what_is_deleted_between_two_looks_has_no_place(context):
+    encoding = add_encoding(context)
+    layer = get_embedding(context, add_embedding(context, encoding_id=encoding, layer=0, pooling=Pooling.MEAN))
+    assert get_place(context, layer) is not None
+    trash.trash_embedding(context, layer.id)
+    assert get_place(context, layer) is not None
+    trash.purge_embedding(context, layer.id)
+    assert get_place(context, layer) is None
+    delete_encoding(context, encoding)
+    assert get_place(context, layer) is None
