@@ -26,7 +26,7 @@ BY_IDS = "choose their column by --ids"
 HELD_OUT = 1000
 """Rows of the corpus that are queries where there are no others, at most a fifth of all."""
 FEWEST_ROWS = 5 * FEWEST_GROUPS
-"""Rows of which a fifth are as many queries as a split needs."""
+"""The fewest rows for which a fifth gives a split enough queries."""
 
 
 @dataclass(frozen=True)

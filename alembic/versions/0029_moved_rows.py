@@ -11,7 +11,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    # What was compared before does not say which rows moved, and takes a click and seconds to be compared again.
+    # Stored alignments lack the rows that moved. One click computes them again within seconds.
     op.execute(sa.text("DELETE FROM alignments"))
     op.add_column("alignments", sa.Column("moved", sa.JSON(none_as_null=True)))
 

@@ -196,7 +196,7 @@ def _only(experiment: Experiment | None, experiment_id: str) -> Experiment:
 
 
 def _read(session: Session, wanted: Select[Experiment]) -> Experiment | None:
-    """One with its data set and its runs, but for what is large and told by the page of each."""
+    """Return one experiment with its data set and runs, without the large columns that only a run's own page shows."""
     runs = selectinload(Experiment.runs).options(*IN_A_LIST)
     experiment = session.scalar(wanted.options(*WITH_TAGS, runs))
     for run in experiment.runs if experiment else ():

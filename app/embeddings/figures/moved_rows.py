@@ -1,4 +1,4 @@
-"""How far rows move between two embeddings: how many keep so many neighbors, and the distances to their places."""
+"""Figures of rows that moved between two embeddings: the neighbors that rows keep, and the distances they moved."""
 
 from functools import partial
 
