@@ -104,7 +104,7 @@ class RunSet:
         return [*zip(*columns, strict=True)] if columns else [()] * len(self.runs)
 
     def values(self, field: str) -> Iterator[Cell]:
-        """Yield the same for one field at a time, for callers that need only the first."""
+        """Return the values of one field, run by run, read only as far as the caller iterates."""
         if field == TASK:
             return (self.datasets[run.experiment.dataset_id] for run in self.runs)
         if field == EXPERIMENT:
