@@ -18,7 +18,7 @@ from isoscope.named_vectors import vectors_of
 from isotropy.catalog import TaskKind
 from workers import tasks
 
-N, D = 60, 4
+N, D = 130, 4
 X = np.random.default_rng(0).normal(size=(N, D)).astype(np.float32)
 
 
@@ -55,7 +55,7 @@ def test_rows_and_dimensions_are_left_out_once(read, left_out):
 def test_fewer_rows_than_expected_are_no_vectors(upload):
     matrix = open_matrix(upload, Selection(vectors="embedding"))
     short = SimpleNamespace(n=N + 1, d=D, chunks=matrix.chunks, groups=lambda: None, labels=lambda: None)
-    with pytest.raises(InvalidError, match="60 rows, expected 61"):
+    with pytest.raises(InvalidError, match="130 rows, expected 131"):
         vectors_of(short, RowIds("a.jsonl", [], None), "corpus")
 
 
