@@ -105,7 +105,7 @@ def told(defect: Defect, names_of: NamesOf, dimension_names: Sequence[str] | Non
         dimension_count=len(defect.dimensions),
         dimension_names=None if dimension_names is None else [dimension_names[one] for one in dimensions],
         effect=defect.effect,
-        advice=FINDINGS[defect.slug].advice,
+        advice=defect.advice or FINDINGS[defect.slug].advice,
         every_row=defect.rows,
         every_dimension=defect.dimensions,
     )

@@ -142,3 +142,5 @@ class Defect(NamedTuple):
     """Numbers in the file."""
     rest: Examined | None = None
     """What later checks look at instead."""
+    advice: str | None = None
+    """What to do in place of the catalog's advice."""

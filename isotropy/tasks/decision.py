@@ -73,6 +73,8 @@ class Decision:
         """What to do, in sentences, with what the part that reports says of it."""
         title = METRICS[self.metric]
         chosen, smallest = self.variants[self.chosen], self.variants[self.smallest]
+        if chosen.choose <= 0:
+            return f"No variant scores above 0 by {title}. Check that the ground truth belongs to these vectors."
         if self.chosen == BASELINE:
             value = f"{title} {chosen.report.value:.3f} [{chosen.report.low:.3f}, {chosen.report.high:.3f}]"
             first = f"Best: the vectors as they are: {value}."

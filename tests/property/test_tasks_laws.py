@@ -55,6 +55,14 @@ def test_the_best_is_chosen_and_the_smallest_is_within_the_tolerance(scores, tol
     assert smallest.bytes <= chosen.bytes
 
 
+@given(st.lists(st.floats(-1, 1), min_size=1, max_size=5))
+def test_nothing_is_called_best_where_nothing_scores_above_zero(scores):
+    judged = [Judged(Variant(), 4, None, value, NOTHING, None) for value in scores]
+    found = concluded(LABELS, "knn_accuracy", Similarity.COSINE, (10, 4), (2, 4, 4), judged, 0.01)
+    assert ("No variant scores above 0 by k-NN accuracy" in found.conclusion) == (max(scores) <= 0)
+    assert ("Best" in found.conclusion) == (max(scores) > 0)
+
+
 @given(st.integers(1, 200_000), st.integers(2, 5000), st.booleans(), st.booleans())
 def test_the_list_is_short_without_repetition_and_starts_with_the_vectors_as_they_are(n, d, changes, searches):
     setting = Setting(n, d, 0.3, changes, searches)

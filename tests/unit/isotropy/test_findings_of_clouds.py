@@ -202,6 +202,7 @@ def test_parts_that_the_labels_tell_are_a_note(classes):
     assert (one.severity, one.row_count) == (Severity.NOTE, 400)
     assert ", by label: " in one.title
     assert "100% of the rows lie in the part of their label" in one.evidence
+    assert one.advice.startswith("Nothing is wrong where classes lie apart.")
 
 
 @pytest.mark.parametrize(
@@ -213,6 +214,7 @@ def test_labels_that_do_not_tell_the_parts_leave_a_warning(classes):
     one = labeled_parts(classes)
     assert one.severity is Severity.WARNING
     assert "label" not in one.title + one.evidence
+    assert one.advice == FINDINGS["mixed_clouds"].advice
 
 
 def test_clusters_are_no_mixture():
