@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs/images"
 SAMPLE = ROOT / "samples/agreement"
 DATASET = "Agreement"
-FORM = {"label_column": "subject", "lambdas": "-0.3, 1, 3", "seeds": "0, 1, 2", "epochs": "", "max_steps": "36"}
+FORM = {"label_column": "subject", "epochs": "", "max_steps": "36"}
 FORM |= {"learning_rate": "1.5e-4", "warmup": "0.1", "max_length": "32", "validation_rows": "300", "probe_every": "18"}
 FORM |= {"shrinkage_points": "12000", "name": "I-STAR on agreement"}
 BOTH = '"on agreement"'
@@ -146,7 +146,7 @@ def show_experiment(tour: Tour, experiment: str) -> None:
         tour.picture("watching", 720)
     wait(tour, experiment)
     tour.open(f"/experiments/{experiment}")
-    tour.picture("experiment", 1220)
+    tour.picture("experiment", 1070)
     tour.open(f"/experiments/{experiment}?tab=paper")
     page.locator("#means summary", has_text="LaTeX").click()
     tour.picture("means", 760, "#means")
@@ -193,9 +193,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="where the dashboard keeps its data")
     every = (*OF_EMBEDDINGS, *OF_SWEEPS)
-    parser.add_argument("names", nargs="*", metavar="name", choices=every, help=f"pictures to take: {', '.join(every)}")
+    parser.add_argument("names", nargs="*", metavar="name", help=f"pictures to take, of {', '.join(every)}")
     parser.add_argument("--url", help="of a dashboard that runs already")
     asked = parser.parse_args()
+    if unknown := set(asked.names) - set(every):
+        parser.error(f"No picture is called {', '.join(sorted(unknown))}. Pictures are: {', '.join(every)}.")
     asked.folder.mkdir(parents=True, exist_ok=True)
     with dashboard(asked.folder.resolve(), asked.url) as url, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
