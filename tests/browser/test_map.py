@@ -207,3 +207,11 @@ def test_without_webgl_the_old_figure_stands_in(page, mapped):
     expect(page.locator("#map-figure")).to_have_attribute("open", "")
     expect(page.locator("#map")).to_be_hidden()
     expect(page.locator("#figure-projection")).to_be_visible()
+
+
+def test_a_map_and_figures_that_the_server_does_not_send_say_so(page, mapped):
+    page.route(re.compile(r"/map\.json|/figures/"), lambda route: route.abort("connectionreset"))
+    page.goto(mapped.url)
+    missing = "could not be drawn. The server did not answer. Reload the page to try again."
+    expect(page.locator("[data-map-wait]")).to_have_text(f"The map {missing}")
+    expect(page.locator(".plot[data-figure]").first).to_have_text(f"This figure {missing}")

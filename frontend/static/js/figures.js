@@ -1,5 +1,6 @@
 // Draws every [data-figure] from its JSON in the colours of the page, again when its data or the theme changes.
 
+import { ask } from "./ask.js";
 import { brushed } from "./brushing.js";
 import { exportPlot, printPlot } from "./export.js";
 import { onPaper, themeOf, themed } from "./plot-theme.js";
@@ -11,9 +12,7 @@ const PAPER = { width: 680, height: 280 };
 const drawn = new WeakMap();
 
 async function fetchFigure(box) {
-  const response = await fetch(box.dataset.figure, { headers: { Accept: "application/json" } });
-  if (!response.ok) throw new Error(`The server answered ${response.status}.`);
-  return response.json();
+  return (await ask(box.dataset.figure, { Accept: "application/json" })).json();
 }
 
 // Draws into the box what it can show, and tells beside the caption what it cannot.

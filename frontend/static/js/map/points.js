@@ -1,13 +1,13 @@
 // The points of a map as typed arrays over the bytes that the server sends, and the names of their rows, which come
 // when one is asked for.
 
+import { ask } from "../ask.js";
+
 const TYPES = { float32: Float32Array, uint32: Uint32Array, uint16: Uint16Array };
 const NEWLINE = 10;
 
 async function fetchBytes(address) {
-  const response = await fetch(address);
-  if (!response.ok) throw new Error(`The server answered ${response.status}.`);
-  return response.arrayBuffer();
+  return (await ask(address)).arrayBuffer();
 }
 
 function view(bytes, { type, offset, count }) {
@@ -15,9 +15,7 @@ function view(bytes, { type, offset, count }) {
 }
 
 export async function fetchPoints(address) {
-  const response = await fetch(address, { headers: { Accept: "application/json" } });
-  if (!response.ok) throw new Error(`The server answered ${response.status}.`);
-  const map = await response.json();
+  const map = await (await ask(address, { Accept: "application/json" })).json();
   return new Points(map, await fetchBytes(map.points));
 }
 
