@@ -88,7 +88,7 @@ def encode_arguments(command: ArgumentParser) -> None:
     command.add_argument("--batch-size", type=int, metavar="TEXTS", help="texts per batch")
     command.add_argument("--seed", type=int, help="seed for drawing rows")
     command.add_argument("--plan", action="store_true", help="print the plan without launching")
-    command.add_argument("--wait", action="store_true", help="wait until it is done and print one line per layer")
+    command.add_argument("--wait", action="store_true", help="wait until all is measured and print a line per layer")
 
 
 def encode(isoscope: Isoscope, given: Namespace) -> int:

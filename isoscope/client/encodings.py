@@ -66,11 +66,13 @@ class Encodings(Connection):
         return self.post("encodings", encoding, "launch", json=dict(config))
 
     def wait_for_encoding(self, encoding: Known) -> Row:
-        """Return an encoding once it has ended; raise with its error where it failed."""
+        """Return an encoding once it has ended and its layers are measured; raise with its error where it failed."""
         while (found := self.encoding(encoding))["status"] in BUSY:
             time.sleep(LOOK_EVERY_SECONDS)
         if found["status"] == "failed":
             raise InvalidError(f"{found['name']} could not be encoded: {found['error']}")
+        while any(layer["status"] in BUSY for layer in self.layers(encoding)):
+            time.sleep(LOOK_EVERY_SECONDS)
         return found
 
     def cancel_encoding(self, encoding: Known) -> Row:

@@ -2,8 +2,10 @@
 
 import pytest
 
+from isoscope.client import encodings
 from isoscope.client import training as experiments
 from isoscope.client.connection import RefusedError
+from isoscope.client.encodings import Encodings
 from isoscope.client.training import Experiments
 from isoscope.core.errors import InvalidError, UnavailableError
 
@@ -82,3 +84,19 @@ def test_a_dry_run_is_not_waited_for_without_a_worker_or_when_it_has_failed(monk
         trying(monkeypatch, workers=0).dry_run({})
     with pytest.raises(InvalidError, match=r"^The dry run failed: There is no column x\.$"):
         trying(monkeypatch, {"status": "failed", "error": "There is no column x."}).dry_run({})
+
+
+def test_an_encoding_is_waited_for_until_its_layers_are_measured(monkeypatch):
+    states = iter(["queued", "running", "finished"])
+    layers = iter([["measuring", "ready"], ["ready", "measuring"], ["ready", "failed"]])
+    asked = []
+
+    def get_list(_, *path):
+        asked.append(path)
+        return [{"status": status} for status in next(layers)]
+
+    monkeypatch.setattr(encodings, "LOOK_EVERY_SECONDS", 0)
+    monkeypatch.setattr(Encodings, "encoding", lambda *_: {"name": "texts", "status": next(states)})
+    monkeypatch.setattr(Encodings, "get_list", get_list)
+    assert Encodings("http://127.0.0.1:1").wait_for_encoding("x") == {"name": "texts", "status": "finished"}
+    assert asked == 3 * [("encodings", "x", "layers")]
