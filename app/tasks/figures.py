@@ -44,6 +44,12 @@ def roles_of(results: TaskResults) -> dict[int, str]:
     return {place: ", ".join([titles[0], *map(str.lower, titles[1:])]) for place, titles in named.items()}
 
 
+def _named(results: TaskResults) -> str:
+    """Return which variants are marked: "Chosen: Centering. Smallest: PCA-192 int8."."""
+    others = {place: role for place, role in roles_of(results).items() if place != results.baseline}
+    return "".join(f" {role}: {results.variants[place].name}." for place, role in others.items())
+
+
 def pareto(results: TaskResults) -> list[int]:
     """Return the places of the variants that no other beats in bytes and score at once, the smallest first."""
     best: list[int] = []
@@ -65,7 +71,8 @@ def isotropy_of_variants(results: TaskResults) -> Figure:
     return Figure(
         slug=slug,
         title=title,
-        caption=f"Each point is a variant. Bars are 95% intervals.{note} Pale variants are not corrected for choosing.",
+        caption=f"Each point is a variant. Bars are 95% intervals.{note} Pale variants are not corrected for choosing."
+        f"{_named(results)}",
         table=_table(results),
         draw=partial(_draw, results, drawn, lambda one: one.isoscore or 0.0, _isotropy_axis, ()),
     )
@@ -79,7 +86,8 @@ def bytes_of_variants(results: TaskResults) -> Figure:
     return Figure(
         slug="bytes",
         title="Performance by size",
-        caption="Each point is a variant. No other beats those on the line in both size and score, on these rows.",
+        caption="Each point is a variant. No other beats those on the line in both size and score, on these rows."
+        f"{_named(results)}",
         table=Table([*table.columns, "on the line"], rows),
         draw=partial(_draw, results, range(len(results.variants)), lambda one: float(one.bytes), _bytes_axis, front),
     )
@@ -126,9 +134,7 @@ def _draw(results: TaskResults, places: Sequence[int], across: Across, axis: Axi
         )
     for place, role in named.items():
         if place in places:
-            called = "" if place == results.baseline else f": {variants[place].name}"
-            name = plain(f"{roles[place]}{called}", LONGEST_NAME)
-            traces.append(_points(variants, [place], across, role._replace(title=name), SIZE))
+            traces.append(_points(variants, [place], across, role._replace(title=roles[place]), SIZE))
     known = [across(variants[place]) for place in places]
     return plot(
         traces,

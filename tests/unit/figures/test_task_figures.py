@@ -46,7 +46,8 @@ def test_each_variant_is_drawn_once_with_its_interval_and_the_claims_are_named(r
     traces = by_isotropy.draw().data
     assert sorted(x for trace in traces for x in trace.x) == [0.21, 0.21, 0.3, 0.5]
     assert "IsoScore of 1 variant is undefined." in by_isotropy.caption
-    assert {trace.name for trace in traces} == {"Others", "As it is, chosen", "Smallest: variant 4"}
+    assert {trace.name for trace in traces} == {"Others", "As it is, chosen", "Smallest"}
+    assert all(one.caption.endswith(" Smallest: variant 4.") for one in (by_isotropy, by_bytes))
     ends = [(trace.error_y.array[0], trace.error_y.arrayminus[0]) for trace in traces]
     assert ends == [pytest.approx((0.01, 0.02))] * len(traces)
     assert by_isotropy.table.rows[2] == ["variant 2", "", 192, 0.5, 0.78, *SCORES[2][2:], *by_bytes.table.rows[2][6:-1]]
