@@ -126,12 +126,12 @@ def _warnings(matrix: Matrix, stats: MatrixStats) -> list[str]:
         "There is one row only: every measure of spread needs at least two.": n == 1,
         "There is one column only: isotropy compares dimensions, so it is not defined for one.": d == 1,
         f"{n:,} rows are fewer than {d:,} dimensions: plain IsoScore is biased low. Take more rows, or read "
-        "IsoScore★ instead, shrunk toward a covariance of more.": 1 < n < d,
+        "the bias-corrected score instead.": 1 < n < d,
         f"This looks transposed: {matrix.n:,} is a usual number of dimensions and {d:,} is not. If each column is a "
         "sample, swap rows and columns.": matrix.n < d and matrix.n in USUAL_DIMENSIONS and d not in USUAL_DIMENSIONS,
-        f"Rows of zeros: {stats.n_zero:,}. They have no direction, so no cosine is defined for them; being near to "
-        "all others, they also lower intrinsic dimension and raise hubness.": stats.n_zero > 0,
-        f"Duplicate rows: {stats.n_duplicate:,}. They weigh more in every measure except those of neighbors, which "
+        f"Rows of zeros: {stats.n_zero:,}. They have no direction, so they have no cosine. They also lower intrinsic "
+        "dimension and raise hubness, because they are near all others.": stats.n_zero > 0,
+        f"Duplicate rows: {stats.n_duplicate:,}. They count more in every measure except those of neighbors, which "
         "leave them out.": stats.n_duplicate > 0,
     }
     found = [sentence for sentence, applies in sentences.items() if applies]
@@ -139,6 +139,6 @@ def _warnings(matrix: Matrix, stats: MatrixStats) -> list[str]:
         found.append(f"Not part of the vector: {listed(left_out)}. The {matrix.d:,} chosen columns are measured.")
     return found + [
         f"{shown(one.name)} holds whole numbers, {one.n_distinct:,} different ones, and the other columns fractions. "
-        "If they are labels, choose them as the labels: then they are no coordinate."
+        "It looks like metadata: use it as the label, or exclude it."
         for one in doubtful(matrix.contents, matrix.selection)
     ]
