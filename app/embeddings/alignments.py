@@ -1,6 +1,6 @@
 """How alike embeddings of the same rows are: which rows belong together, asked for and read."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import hypot
 from typing import NamedTuple
 
@@ -89,21 +89,25 @@ def pairs_of(embeddings: Sequence[Embedding], against: Against) -> list[Pair]:
 
 def alignments_of(context: Context, pairs: Sequence[Pair]) -> list[Aligned]:
     """Return what is known of each pair of embeddings; those without rows in common are left out."""
-    found = find_alignments(context, pairs)
+    return aligned(pairs, find_alignments(context, pairs))
+
+
+def aligned(pairs: Sequence[Pair], found: Mapping[tuple[str, str], Alignment]) -> list[Aligned]:
+    """Return the same by the alignments that were found."""
     told = ((base, one, rows_by(base, one), found.get(ids_of(base, one))) for base, one in pairs)
     return [_aligned(base, one, by, row) for base, one, by, row in told if by is not None]
 
 
 def request_alignments(context: Context, pairs: Sequence[Pair]) -> list[Aligned]:
     """Have each pair of embeddings compared row by row, unless it was already; a failed one again."""
-    known = alignments_of(context, pairs)
+    found = find_alignments(context, pairs)
+    known = aligned(pairs, found)
     if not known:
         raise InvalidError(
             "These embeddings have no rows in common. "
             "Choose some with named rows, or whose files have equal numbers of rows.",
             "id",
         )
-    found = find_alignments(context, [(one.base, one.embedding) for one in known])
     for one in known:
         row = found.get(ids_of(one.base, one.embedding))
         if row is None:

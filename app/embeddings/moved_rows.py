@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 
 from app.context import Context
 from app.db.models import Embedding
-from app.embeddings.alignments import Aligned, alignments_of, find_alignments, ids_of
+from app.embeddings.alignments import Aligned, aligned, find_alignments, ids_of
 from app.figures.figure import Columns, Table
 from isoscope.core.errors import InvalidError
 
@@ -95,10 +95,11 @@ def moved_rows_of(context: Context, first: Embedding, other: Embedding) -> Moved
 
     """
     pairs = [(first, other)]
-    known = alignments_of(context, pairs)
+    found = find_alignments(context, pairs, with_rows=True)
+    known = aligned(pairs, found)
     if not known:
         raise InvalidError(f"{first.name} and {other.name} have no rows in common.", "id")
-    row = find_alignments(context, pairs, with_rows=True).get(ids_of(first, other))
+    row = found.get(ids_of(first, other))
     if row is None or row.moved is None:
         return MovedRows(known[0], [], 0, "")
     return MovedRows.from_moved(known[0], row.moved, swapped=row.embedding_id != first.id)
