@@ -5,6 +5,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
+from isoscope.core.formatting import capitalized
+
 LONGEST_SHOWN = 80
 NUMBER = re.compile(r"-?\d{1,20}(\.\d{1,20})?", re.ASCII)
 
@@ -138,7 +140,7 @@ def sentence_of(error: Error, at: Place) -> str:
         return f"Expected {place} {_expected(error)}{_got(error)}."
     message = str(error["msg"]).removeprefix("Value error, ").rstrip(".")
     if error["type"] == VALUE_ERROR:
-        return f"{message[:1].upper()}{message[1:]}."
+        return f"{capitalized(message)}."
     return f"{place}: {message}{_got(error)}." if place else f"{message}{_got(error)}."
 
 

@@ -9,7 +9,7 @@ from app.embeddings.figures.overlay import Subject
 from app.embeddings.figures.report import figures_of
 from app.embeddings.lookups import Neighbours, read_neighbours
 from app.figures.figure import Figure
-from isoscope.core.formatting import number, two_decimals
+from isoscope.core.formatting import capitalized, number, two_decimals
 from isotropy.catalog import Measure, measures_in
 
 COLUMNS = Measurement.__table__.columns.keys()
@@ -80,7 +80,7 @@ def outcome_of(method: str, comparisons: Sequence[Comparison]) -> str:
     """Say what became of the shape and of the labels; what is undefined before or after is left out."""
     shape = _clauses(SHAPE, comparisons)
     measure = [f"On rows that {method} has not seen, {'; '.join(shape)}."] if shape else []
-    measure += [f"{one[0].upper()}{one[1:]}." for one in _clauses(LABELS, comparisons)]
+    measure += [f"{capitalized(one)}." for one in _clauses(LABELS, comparisons)]
     return " ".join(measure)
 
 

@@ -13,7 +13,7 @@ from app.db.predictions import Predictions, read_predictions, write_predictions
 from app.db.types import Count, Number
 from app.results.logged_runs import hold_streaming
 from isoscope.core.errors import InvalidError, TooLargeError
-from isoscope.core.formatting import count
+from isoscope.core.formatting import capitalized, count
 from isoscope.core.task import TaskKind
 from isoscope.files.strict import Strict
 
@@ -81,8 +81,7 @@ def _read(told: LoggedPredictions, task: TaskKind) -> Predictions:
         scores = (None if one is None else _values(one, TaskKind.REGRESSION, order) for one in columns)
         return Predictions(rows, None, tuple(texts[place] for place in order.tolist()), *scores)
     except ValueError as error:
-        words = str(error)
-        raise InvalidError(f"{words[:1].upper()}{words[1:]}, for a run of {task}.", "predicted") from None
+        raise InvalidError(f"{capitalized(str(error))}, for a run of {task}.", "predicted") from None
 
 
 def _values(values: Sequence[Any], task: TaskKind, order: NDArray[np.int64]) -> NDArray[Any]:

@@ -11,7 +11,7 @@ from app.training.grid_expansion import Product
 from app.training.models import ModelChoice
 from app.training.queue_status import WorkerState, has_gpu
 from isoscope.core.errors import InvalidError
-from isoscope.core.formatting import count, plural
+from isoscope.core.formatting import capitalized, count, plural
 from isoscope.core.task import TaskKind
 from isotropy.catalog import REGULARIZERS, Points, Regularizer
 
@@ -49,8 +49,8 @@ def check_hidden_states(options: TrainingOptions, there: Collection[Regularizer]
     chosen = [field for field in ("layers", "points") if getattr(options, field) is not None]
     if chosen and there and not any(applies(chosen[0], [one], None) for one in there):
         raise InvalidError(
-            f"{_capital(REGULARIZERS[next(iter(there))].name)} sees the input embedding matrix and no hidden states, "
-            "so it has no layers and no points to choose: leave both out, or add a regularizer that has them.",
+            f"{capitalized(REGULARIZERS[next(iter(there))].name)} sees the input embedding matrix and no hidden "
+            "states, so it has no layers and no points to choose: leave both out, or add a regularizer that has them.",
             chosen[0],
         )
 
@@ -102,7 +102,7 @@ def _classes_to_group_by(run: RunConfig) -> str | None:
     if grouped is None or run.task is TaskKind.CLASSIFICATION or not run.entropy_by_label:
         return None
     return (
-        f"{_capital(grouped.name)} cannot be taken within each class, because {run.task} has no classes: "
+        f"{capitalized(grouped.name)} cannot be taken within each class, because {run.task} has no classes: "
         "set `entropy_by_label` to false, so that it is taken of the whole batch."
     )
 
@@ -111,10 +111,6 @@ def _windows_that_move(run: RunConfig) -> str | None:
     if run.task is not TaskKind.SPAN or run.stride < run.max_length:
         return None
     return f"Expected a stride below the {run.max_length} tokens of a window, got {run.stride}."
-
-
-def _capital(name: str) -> str:
-    return name[:1].upper() + name[1:]
 
 
 class SweepRanges(NamedTuple):

@@ -128,6 +128,11 @@ def one_line(text: str) -> str:
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
 
 
+def capitalized(text: str) -> str:
+    """A text as a sentence begins: its first letter large, the others as they are."""
+    return text[:1].upper() + text[1:]
+
+
 def quoted(text: str) -> str:
     """A value such that the search for runs reads it as it is."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')

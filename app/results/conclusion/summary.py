@@ -11,11 +11,12 @@ from app.results.conclusion import words
 from app.results.conclusion.comparisons import Comparison
 from app.results.conclusion.conclusion import Conclusion
 from app.results.conclusion.relations import counted
+from app.results.conclusion.verdict_words import signed
 from app.results.points import named
 from app.results.statistics.estimate import by_seed, estimate
 from app.results.statistics.verdict import Verdict
 from app.results.sweep import Setting, Sweep
-from isoscope.core.formatting import MISSING, number, plural, with_error
+from isoscope.core.formatting import MISSING, capitalized, number, plural, with_error
 
 BASELINE = "baseline"
 
@@ -144,11 +145,10 @@ class Summary:
     def _relation_card(self) -> Card:
         found = self.conclusion.evidence
         measured = found.relation
-        return Card(
-            "Is isotropy related to performance?",
-            _relation_answer(self.conclusion),
-            f"{_upper(words.relation_numbers(measured))}." if measured.value is not None else measured.reason or "",
-        )
+        told = measured.reason or ""
+        if measured.value is not None:
+            told = f"{capitalized(words.relation_numbers(measured))}."
+        return Card("Is isotropy related to performance?", _relation_answer(self.conclusion), told)
 
     def _row(self, setting: Setting, runs: Sequence[AnyRun]) -> SettingRow:
         one = self._compared.get(setting)
@@ -183,10 +183,9 @@ def _relation_answer(conclusion: Conclusion) -> str:
 
 def _difference(one: Comparison) -> str:
     """A difference with the half-width of its interval: −0.077 ± 0.062."""
-    sign = "+" if one.estimate > 0 else ""
     if one.judged.low is None or one.judged.high is None:
-        return sign + number(one.estimate)
-    return sign + with_error(one.estimate, (one.judged.high - one.judged.low) / 2)
+        return signed(one.estimate)
+    return ("+" if one.estimate > 0 else "") + with_error(one.estimate, (one.judged.high - one.judged.low) / 2)
 
 
 def _surest(found: Sequence[Comparison]) -> str:
@@ -209,7 +208,3 @@ def _fixed(value: float | None, column: Iterable[float | None]) -> str:
     if value is None or "×" in number(largest):
         return number(value)
     return f"{value:z.{max(len(number(largest).partition('.')[2]), 3)}f}".replace("-", "−")
-
-
-def _upper(text: str) -> str:
-    return text[:1].upper() + text[1:]

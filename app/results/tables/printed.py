@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from app.results.statistics.estimate import Estimate
 from app.results.tables.summary import Column, Summary
-from isoscope.core.formatting import count
+from isoscope.core.formatting import capitalized, count
 
 MOST_DECIMALS = 6
 WITHOUT_A_DEVIATION = 3
@@ -140,7 +140,7 @@ def _caption(summary: Summary, values: Sequence[Sequence[Value | None]]) -> str:
     n = f"n = {count(_usual(sizes))}{'' if low == high else ' unless a cell says otherwise'}"
     sentences = [f"Mean ± standard deviation of {what}{where} over seeds ({n})."]
     if high == 1:
-        sentences = [f"{what[0].upper()}{what[1:]}{where} of single seeds (n = 1), which have no standard deviation."]
+        sentences = [f"{capitalized(what)}{where} of single seeds (n = 1), which have no standard deviation."]
     elif low == 1:
         sentences.append("A single seed has no standard deviation.")
     if any(one is not None and one.best for column in values for one in column):
