@@ -9,7 +9,7 @@ from fastapi import Depends, Query
 
 from app.context import Context
 from app.db.models import Embedding
-from app.embeddings.comparison import Compared, distinct_names, get_compared
+from app.embeddings.comparison import FOUND, Compared, distinct_names, found_cells, get_compared
 from app.embeddings.figures.overlay import Subject
 from app.embeddings.figures.report import figures_of
 from app.embeddings.figures.series import series_figures, similarity_figures
@@ -61,13 +61,12 @@ class Choice(NamedTuple):
 
 def table_of(rows: Sequence[Compared], embeddings: Sequence[Embedding]) -> Table:
     """Every value in a row of its own, beside its difference to the baseline."""
-    columns = ["measure", "embedding", "id", "value", "se", "n", "reason"]
+    columns = ["measure", "embedding", "id", *FOUND]
     columns += ["difference", "difference_se", "low", "high", "paired", "rows", "why_no_interval", "excludes_zero"]
     lines: list[list[Cell]] = []
     for row in rows:
         for embedding, found, difference in zip(embeddings, row.found, row.differences, strict=True):
-            value: list[Cell] = [found.value, found.se, found.n, found.reason] if found else [None] * 4
-            line: list[Cell] = [row.measure.slug, embedding.name, embedding.id, *value]
+            line: list[Cell] = [row.measure.slug, embedding.name, embedding.id, *found_cells(found)]
             lines.append(line + ([*difference, difference.excludes_zero] if difference else [None] * 8))
     return Table(columns, lines)
 

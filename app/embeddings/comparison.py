@@ -13,6 +13,7 @@ from app.core.student import block_degrees, quantile
 from app.db.models import Embedding, Measurement
 from app.embeddings.service import require_measured
 from app.embeddings.similarity import similarity_of
+from app.figures.figure import Cell
 from isoscope.core.errors import InvalidError, NotFoundError
 from isoscope.files.selection import unpacked
 from isotropy.catalog import MEASURES, SIMILARITIES, Measure, Similarity
@@ -197,6 +198,15 @@ LEAST, MOST = 2, 8
 """Embeddings that are compared side by side."""
 MOST_STEPS = 200
 """Embeddings of a series, as many as fit into an address."""
+
+
+FOUND = ("value", "se", "n", "reason")
+"""Columns of a table that tell what was found of a measure."""
+
+
+def found_cells(found: Measurement | None) -> list[Cell]:
+    """Return them; empty where the measure was not found."""
+    return [found.value, found.se, found.n, found.reason] if found else [None] * len(FOUND)
 
 
 class Against(StrEnum):

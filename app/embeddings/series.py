@@ -6,7 +6,7 @@ from typing import NamedTuple
 from app.context import Context
 from app.db.models import Embedding, Measurement
 from app.embeddings.alignments import Aligned, Pair, alignments_of, pairs_of
-from app.embeddings.comparison import Against, Compared, Difference, compare, distinct_names
+from app.embeddings.comparison import FOUND, Against, Compared, Difference, compare, distinct_names, found_cells
 from app.figures.figure import Cell, Table
 from isotropy.catalog import Measure
 
@@ -49,8 +49,7 @@ class Similar(NamedTuple):
     @property
     def pairs(self) -> list[Aligned]:
         """Each pair once."""
-        every = [one for one in (*self.to_previous, *self.to_first[1:]) if one is not None]
-        return list(every)
+        return [one for one in (*self.to_previous, *self.to_first[1:]) if one is not None]
 
 
 class Series(NamedTuple):
@@ -121,15 +120,13 @@ CHANGE = ("change", "se", "low", "high", "paired", "rows", "why_no_interval")
 
 def table_of(series: Series) -> Table:
     """Every measure at every step in a row of its own, with its changes."""
-    columns = ["measure", "step", "embedding", "id", "value", "se", "n", "reason"]
+    columns = ["measure", "step", "embedding", "id", *FOUND]
     columns += [f"{name}_from_{against}" for against in Against for name in CHANGE]
     lines: list[list[Cell]] = []
     for row in series.measures:
         for number, (embedding, name, step) in enumerate(
             zip(series.embeddings, series.names, row.steps, strict=True), 1
         ):
-            found = step.found
-            value: list[Cell] = [found.value, found.se, found.n, found.reason] if found else [None] * 4
             changes = [cell for one in (step.from_first, step.from_previous) for cell in one or [None] * len(CHANGE)]
-            lines.append([row.measure.slug, number, name, embedding.id, *value, *changes])
+            lines.append([row.measure.slug, number, name, embedding.id, *found_cells(step.found), *changes])
     return Table(columns, lines)

@@ -1,9 +1,10 @@
 """By which similarity neighbors are near: what forms offer, and what measurements say."""
 
 from app.db.models import Measurement
+from isoscope.core.formatting import capitalized
 from isotropy.catalog import SIMILARITIES, Similarity
 
-CHOICES = {"": "Default"} | {one.value: title[0].upper() + title[1:] for one, title in SIMILARITIES.items()}
+CHOICES = {"": "Default"} | {one.value: capitalized(title) for one, title in SIMILARITIES.items()}
 """What the form of a draft offers, by the value that it sends."""
 
 

@@ -11,6 +11,7 @@ from sqlalchemy.orm import defer, lazyload, selectinload
 
 from app.context import Context
 from app.db.models import Embedding, EmbeddingStatus, Encoding, Measurement, Pooling
+from app.embeddings.choice import Choice
 from app.embeddings.figures.overlay import Subject
 from app.embeddings.readings import grouped
 from app.encodings.figures import LayerPoint, Row, by_layer, heat_map
@@ -100,13 +101,12 @@ class Layers(NamedTuple):
         """The way to the first, the middle and the last layer side by side; empty where there are not two."""
         ready = self._ready
         chosen = dict.fromkeys([ready[0], ready[len(ready) // 2], ready[-1]]) if ready else {}
-        return f"/compare?{urlencode([('id', one) for one in chosen])}" if len(chosen) > 1 else ""
+        return Choice(list(chosen)).url() if len(chosen) > 1 else ""
 
     @property
     def as_series(self) -> str:
         """The way to all layers as a series; empty where there are not two."""
-        ids = [("id", one) for one in self._ready]
-        return f"/compare?{urlencode([*ids, ('show', 'series')])}" if len(ids) > 1 else ""
+        return Choice(self._ready, series=True).url() if len(self._ready) > 1 else ""
 
     @property
     def _ready(self) -> list[str]:
