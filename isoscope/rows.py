@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -122,7 +123,7 @@ def with_names(found: Finding, matrix: Matrix, annotation: str | None) -> Findin
         return found
     rows = [one["row"] for one in hubs]
     names: Sequence[str | None] = values_of(matrix, annotation, torch.tensor(rows)) or [None] * len(rows)
-    places = rows if matrix.row_places is None else matrix.row_places[rows].tolist()
+    places = matrix.in_file(np.array(rows)).tolist()
     told = [
         {"row": place, "name": name, "occurrences": one["occurrences"]}
         for place, name, one in zip(places, names, hubs, strict=True)

@@ -40,6 +40,10 @@ class Matrix:
         blocks = self.contents.blocks(self.selection.vectors, rows, transpose=self.selection.transpose)
         return map(self._converted, blocks)
 
+    def in_file(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the places in the file of some of the rows."""
+        return rows if self.row_places is None else self.row_places[rows]
+
     def names(self) -> list[str] | None:
         """Return the name of each row, n of them; None where none were chosen."""
         return self._values(self.selection.names)

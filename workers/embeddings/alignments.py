@@ -28,7 +28,7 @@ from workers.job_rows import ResultJob, answer
 
 SEED = 0
 MOST_MOVED = 50_000
-"""Rows of which it is told how far they moved."""
+"""Maximum number of rows whose moves are stored."""
 MOST_NUMBERS = 2**24
 """Numbers of these rows, of which several copies are held at once."""
 FEW = f"It takes more than {NEAREST} rows that both have."
@@ -67,10 +67,11 @@ def results_of(first: Matrix, second: Matrix, rows_by: RowsBy) -> Found:
     pairs = _pairs(first, second, rows_by)
     most = max(ROWS, min(MOST_MOVED, MOST_NUMBERS // max(first.d, second.d)))
     places = sampled(pairs, most, SEED)
-    x, y = rows_at(first, places), rows_at(second, [pairs[one] for one in places])
+    others = [pairs[one] for one in places]
+    x, y = rows_at(first, places), rows_at(second, others)
     both = x.isfinite().all(1) & y.isfinite().all(1)
-    x, y, here = x[both], y[both], torch.tensor(places, dtype=torch.int64)[both]
-    there = torch.tensor([pairs[one] for one in here.tolist()], dtype=torch.int64)
+    here, there = (torch.tensor(rows, dtype=torch.int64) for rows in (places, others))
+    x, y, here, there = (one[both] for one in (x, y, here, there))
     head = slice(min(ROWS, len(x)))
     groups = _groups(first, x[head], here[head]), _groups(second, y[head], there[head])
     scores = alignment(x[head], y[head], _blocks(*groups))
@@ -81,7 +82,8 @@ def results_of(first: Matrix, second: Matrix, rows_by: RowsBy) -> Found:
     }
     names = values_of(first, first.selection.names, here) or values_of(second, second.selection.names, there)
     moved = _moved(x, y) | {"names": names and [one[:NAME_CHARACTERS] for one in names]}
-    return Found(results, moved | {"rows": _in_file(first, here), "other_rows": _in_file(second, there)})
+    moved |= {"rows": first.in_file(here.numpy()).tolist(), "other_rows": second.in_file(there.numpy()).tolist()}
+    return Found(results, moved)
 
 
 def _moved(x: Tensor, y: Tensor) -> dict[str, Any]:
@@ -96,11 +98,6 @@ def _moved(x: Tensor, y: Tensor) -> dict[str, Any]:
         "residual": None if residual is None else [float(f"{one:.5g}") for one in residual.tolist()],
         "reason": found.reason,
     }
-
-
-def _in_file(matrix: Matrix, rows: Tensor) -> list[int]:
-    places: list[int] = (rows.numpy() if matrix.row_places is None else matrix.row_places[rows.numpy()]).tolist()
-    return places
 
 
 def _pairs(first: Matrix, second: Matrix, rows_by: RowsBy) -> dict[int, int]:

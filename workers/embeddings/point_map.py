@@ -53,7 +53,7 @@ def map_files(cloud: Cloud, matrix: Matrix, mapped: PointMap, projection: Mappin
     if projection["reason"] is not None:
         return None
     found = mapped.found(cloud.unit)
-    places = found.rows if matrix.row_places is None else matrix.row_places[found.rows]
+    places = matrix.in_file(found.rows)
     numbers: dict[SectionName, NDArray[Any]] = {"xy": found.xy.ravel(), "norm": found.norms}
     if not np.array_equal(places, np.arange(len(places))):
         numbers["row"] = places.astype(np.uint32)
