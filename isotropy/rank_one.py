@@ -126,10 +126,10 @@ def _beyond_last(gaps: Numbers, added: Numbers, beyond: float, out: Numbers) -> 
     By Newton's steps for the inverse of the secular function's sum, which is nearly a line there.
 
     Args:
-        gaps: [kept], of the values less the greatest.
+        gaps: [kept], each value minus the greatest.
         added: [kept].
         beyond: about how far.
-        out: [kept], where the values less the moved one are written.
+        out: [kept], receives each value minus the moved one.
 
     """
     for _ in range(STEPS):

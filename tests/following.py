@@ -4,7 +4,7 @@ from playwright.sync_api import Locator
 
 
 def follow(link: Locator) -> None:
-    """Click what leads to another page, and wait until that is loaded, so that what is read next is of it.
+    """Follow a link or a button to another page, and wait until that page is loaded.
 
     Only assertions of `expect` wait by themselves: a count, a text or a script would meet either page, or none.
     """

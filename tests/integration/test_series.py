@@ -15,7 +15,7 @@ MOVED = range(30, 36)
 
 
 def steps(count=4, seed=0):
-    """Rows that walk, six of which change places at the last step."""
+    """Return the steps of a random walk. The last one moves six rows far away."""
     draw = np.random.default_rng(seed)
     x = draw.normal(size=(N, D))
     found = [x]
