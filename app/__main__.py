@@ -1,12 +1,11 @@
 """The web process: ``python -m app``."""
 
 import argparse
-import gc
 import logging
 import sys
 from asyncio import CancelledError
 
-from app.core.process import PARENT_FLAG, configure_logs, watch_parent
+from app.core.process import PARENT_FLAG, configure_logs, spare_garbage_collection, watch_parent
 from app.core.settings import Settings
 
 SECONDS_TO_END = 5
@@ -36,10 +35,7 @@ def main() -> int:
     except IsoscopeError as error:
         logger.error("%s", error)
         return 1
-    # What was imported stays: without it a collection of garbage, for which an answer has to wait, takes a tenth of a
-    # second less.
-    gc.collect()
-    gc.freeze()
+    spare_garbage_collection()
     uvicorn.run(
         app,
         host=settings.host,

@@ -10,7 +10,6 @@ cores that other work shares. What a PostgreSQL server takes is not among these.
 """
 
 import argparse
-import gc
 import io
 import os
 import statistics
@@ -26,6 +25,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import func, select
 
 from app.context import Context
+from app.core.process import spare_garbage_collection
 from app.core.settings import Settings
 from app.db.config import RunConfig, TrainingConfig
 from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunFigure, RunStatus, Step
@@ -125,8 +125,7 @@ def serving(folder: str) -> Iterator[httpx2.Client]:
     if os.environ.get("CLOCK") == "cpu":
         app = create_app(Settings(data_dir=folder, sample=False))
         with TestClient(app, base_url="http://127.0.0.1:8000") as client:
-            gc.collect()
-            gc.freeze()  # as the web process does
+            spare_garbage_collection()  # as the web process does
             yield client
     else:
         with web_process(folder) as url, httpx2.Client(base_url=url, timeout=60) as client:

@@ -1,6 +1,5 @@
 """What tests share: a data folder of their own, the application on it, and the real thing as subprocesses."""
 
-import gc
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from app.context import Context, create_context
+from app.core.process import spare_garbage_collection
 from app.core.settings import Settings
 from app.db.migration import upgrade
 from app.db.session import create_database_engine
@@ -37,9 +37,8 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What was imported stays: training collects garbage several times a run, and need not look at it each time."""
-    gc.collect()
-    gc.freeze()
+    """Training collects garbage several times a run, and need not look through what is imported each time."""
+    spare_garbage_collection()
 
 
 @pytest.fixture(scope="session")
