@@ -1,4 +1,4 @@
-"""A cloud seen in the plane of its two first principal components."""
+"""A cloud along its first principal components, of which two make a plane and three a space."""
 
 from collections.abc import Callable
 from typing import Any
@@ -24,6 +24,8 @@ MAX_NAMES = 1000
 
 NAME_CHARACTERS = 60
 
+COMPONENTS = 3
+
 BINS = 100
 """Bins of the density along each axis."""
 
@@ -37,10 +39,10 @@ NamesOf = Callable[[Tensor], list[str] | None]
 def projection(
     cloud: Cloud, seed: int = 0, names_of: NamesOf = lambda _: None, mapped: PointMap | None = None
 ) -> dict[str, Any]:
-    """Return where the points lie along the first two principal components, about their mean.
+    """Return where the points lie along the first three principal components, about their mean.
 
     Each axis is signed so that its loading of greatest magnitude is positive. Where variances are equal, axes are
-    arbitrary. Along an axis without variance, the second of one dimension or of a line, all is 0.
+    arbitrary. Along an axis without variance, the third of two dimensions or of a plane, all is 0.
 
     Args:
         cloud: the points, which are read once more.
@@ -49,27 +51,27 @@ def projection(
         mapped: collects every row in the same pass, unless there are no points.
 
     Returns:
-        ``{"n", "x": [], "y": [], "rows": [], "shares": [of the variance, 2], "names", "labels", "density", "reason"}``,
-        coordinates to five digits. ``rows`` are the places of the points drawn among all rows, from 0. ``names`` are
-        theirs, cut to ``NAME_CHARACTERS``, or None. ``labels`` is ``{"names": [], "codes": []}`` of the points drawn,
-        greatest classes first, then an empty name for the points without a label or of a class beyond ``MAX_NAMES``;
-        None where nothing is labeled.
-        ``density`` is ``{"x_edges", "y_edges", "counts": [rows of y, of x each], "outside"}`` of all rows; None where
-        all are drawn. Where nothing varies, there are no points but a ``reason``.
+        ``{"n", "x": [], "y": [], "z": [], "rows": [], "shares": [of the variance, 3], "names", "labels", "density",
+        "reason"}``, coordinates to five digits. ``rows`` are the places of the points drawn among all rows, from 0.
+        ``names`` are theirs, cut to ``NAME_CHARACTERS``, or None. ``labels`` is ``{"names": [], "codes": []}`` of the
+        points drawn, greatest classes first, then an empty name for the points without a label or of a class beyond
+        ``MAX_NAMES``; None where nothing is labeled.
+        ``density`` is ``{"x_edges", "y_edges", "counts": [rows of y, of x each], "outside"}`` of all rows in the plane
+        of the first two; None where all are drawn. Where nothing varies, there are no points but a ``reason``.
 
     """
     if (reason := cloud.moment_scores["participation_ratio"].reason) is not None:
         return _nothing(cloud, reason)
-    plane = _Plane(cloud)
-    drawn = Sample(min(cloud.n, MAX_POINTS), 2, np.dtype(np.float64), seed)
-    density = _Density(plane.of(cloud.sample)) if cloud.n > MAX_POINTS else None
+    axes = _Axes(cloud)
+    drawn = Sample(min(cloud.n, MAX_POINTS), COMPONENTS, np.dtype(np.float64), seed)
+    density = _Density(axes.of(cloud.sample)) if cloud.n > MAX_POINTS else None
     for kept, places, _ in kept_rows(cloud.points):
-        at = plane.of(kept)
+        at = axes.of(kept)
         drawn.update(at, places)
         if density is not None:
             density.update(at)
         if mapped is not None:
-            mapped.update(at, torch.linalg.vector_norm(kept, dim=1, dtype=torch.float64).numpy(), places)
+            mapped.update(at[:, :2], torch.linalg.vector_norm(kept, dim=1, dtype=torch.float64).numpy(), places)
     in_units, rows = drawn.drawn()
     points = in_units * cloud.unit
     if not points.isfinite().all():
@@ -79,8 +81,9 @@ def projection(
         "n": cloud.n,
         "x": _rounded(points[:, 0]),
         "y": _rounded(points[:, 1]),
+        "z": _rounded(points[:, 2]),
         "rows": rows.tolist(),
-        "shares": plane.shares,
+        "shares": axes.shares,
         "names": names and [name[:NAME_CHARACTERS] for name in names],
         "labels": _labels(cloud, rows),
         "density": density and density.found(cloud.unit),
@@ -90,37 +93,37 @@ def projection(
 
 def _nothing(cloud: Cloud, reason: str) -> dict[str, Any]:
     return {
-        "n": cloud.n, "x": [], "y": [], "rows": [], "shares": [None, None], "names": None, "labels": None,
-        "density": None, "reason": reason,
+        "n": cloud.n, "x": [], "y": [], "z": [], "rows": [], "shares": [None] * COMPONENTS, "names": None,
+        "labels": None, "density": None, "reason": reason,
     }  # fmt: skip
 
 
-class _Plane:
-    """The plane of the two greatest variances of a cloud, of which one at least is not zero."""
+class _Axes:
+    """The directions of the greatest variances of a cloud, of which one at least is not zero."""
 
     def __init__(self, cloud: Cloud) -> None:
         d = cloud.d
         S = cloud.moments.covariance().numpy()
-        # Only two eigenvectors, written over the matrix, whose transpose is what LAPACK reads without a copy.
-        _, vectors = eigh(S.T, subset_by_index=(max(d - 2, 0), d - 1), overwrite_a=True, check_finite=False)
+        # No more eigenvectors, written over the matrix, whose transpose is what LAPACK reads without a copy.
+        _, vectors = eigh(S.T, subset_by_index=(max(d - COMPONENTS, 0), d - 1), overwrite_a=True, check_finite=False)
         axes = torch.from_numpy(vectors.copy()).flip(1)
-        shares = [share.value or 0.0 for share in anisotropy(cloud.eigenvalues, min(d, 2))]
-        self.shares = shares if d > 1 else [*shares, 0.0]
+        shares = [share.value or 0.0 for share in anisotropy(cloud.eigenvalues, min(d, COMPONENTS))]
+        self.shares = [*shares, *[0.0] * (COMPONENTS - len(shares))]
         """Of the variance."""
         self._mean = cloud.moments.mean
-        self._axes = torch.zeros(d, 2, dtype=torch.float64)
+        self._axes = torch.zeros(d, COMPONENTS, dtype=torch.float64)
         for i, axis in enumerate(axes.T):
             if self.shares[i] > 0:
                 self._axes[:, i] = axis * axis[axis.abs().argmax()].sign()
 
     def of(self, x: Tensor) -> NDArray[np.float64]:
-        """Return the coordinates [n, 2] of points [n, d]."""
+        """Return the coordinates [n, 3] of points [n, d]."""
         chunks = [(x[start : start + CHUNK_ROWS] - self._mean) @ self._axes for start in range(0, len(x), CHUNK_ROWS)]
-        return torch.cat(chunks).numpy() if chunks else np.empty((0, 2))
+        return torch.cat(chunks).numpy() if chunks else np.empty((0, COMPONENTS))
 
 
 class _Density:
-    """How many points lie where; the range is that of a sample of them [n, 2] but for its tails."""
+    """How many points lie where in a plane; the range is that of a sample of them [n, 2 or 3] but for its tails."""
 
     def __init__(self, sample: NDArray[np.float64]) -> None:
         self._edges = [_edges(sample[:, 1]), _edges(sample[:, 0])]
@@ -128,7 +131,7 @@ class _Density:
         self._n = 0
 
     def update(self, at: NDArray[np.float64]) -> None:
-        """Add points [n, 2]."""
+        """Add points [n, 2 or 3]."""
         counts, _, _ = np.histogram2d(at[:, 1], at[:, 0], bins=self._edges)
         self._counts += counts.astype(np.int64)
         self._n += len(at)

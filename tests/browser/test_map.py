@@ -175,7 +175,7 @@ def test_a_map_that_the_card_dropped_is_drawn_again(page, mapped):
     canvas.evaluate("it => { const gl = it.getContext('webgl2'); window.card = gl.getExtension('WEBGL_lose_context') }")
     page.evaluate("card.loseContext()")
     expect(page.locator("[data-map-wait]")).to_contain_text("Reload the page if it stays away.")
-    expect(page.locator("#map-figure")).to_have_attribute("open", "")
+    expect(page.locator("#fold-projection")).to_have_attribute("open", "")
     page.evaluate("card.restoreContext()")
     expect(page.locator("[data-map-wait]")).to_be_hidden()
     expect(page.locator("#map")).to_have_attribute("data-drawn", "all")
@@ -204,7 +204,7 @@ def test_a_map_that_moves_draws_as_many_points_as_frames_are_in_time(page, mappe
 def test_without_webgl_the_old_figure_stands_in(page, mapped):
     page.add_init_script("HTMLCanvasElement.prototype.getContext = () => null")
     page.goto(f"{mapped.url}?tab=map")
-    expect(page.locator("#map-figure")).to_have_attribute("open", "")
+    expect(page.locator("#fold-projection")).to_have_attribute("open", "")
     expect(page.locator("#map")).to_be_hidden()
     expect(page.locator("#figure-projection")).to_be_visible()
 

@@ -70,7 +70,7 @@ def map_files(cloud: Cloud, matrix: Matrix, mapped: PointMap, projection: Mappin
         n=cloud.n,
         points=len(found.rows),
         unit=found.unit,
-        shares=projection["shares"],
+        shares=projection["shares"][:2],
         sections=sections,
         labels=labels
         and MapLabels(names=labels.names, counts=torch.bincount(labels.codes, minlength=len(labels.names)).tolist()),

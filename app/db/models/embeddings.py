@@ -194,10 +194,10 @@ class FigureData(Base):
     ``sample_size``: ``{"n", "draws", "rows": [m], "drawn": [draws of each], "full": {"isoscore", "isoscore_unbiased"},
     "zetas", "isoscore": {"mean": [], "sd": []}, "isoscore_unbiased": {...}, "isoscore_star": [{...} of each zeta],
     "reason"}``; a mean is null where a draw has no value, the sd also of one draw, as that of all rows is.
-    ``projection``: ``{"n", "x": [], "y": [], "shares": [2 shares of the variance], "names": null or [a name of
-    each point, cut to 60 characters], "labels": null or {"names": [], "codes": [a place in names of each
+    ``projection``: ``{"n", "x": [], "y": [], "z": [], "shares": [3 shares of the variance], "names": null or [a name
+    of each point, cut to 60 characters], "labels": null or {"names": [], "codes": [a place in names of each
     point]}, "density": null or {"x_edges": [], "y_edges": [], "counts": [rows of y, of x each], "outside"},
-    "reason"}``; older data lack "names". Rows without a label or of a
+    "reason"}``; older data lack "names", or "z" and the third share. Rows without a label or of a
     small class have an empty name, the last.
     ``findings``: ``{"findings": [{"slug", "severity": "note", "warning" or "error", "title", "evidence", "rows":
     [at most 100 places in the file, from 0], "row_count", "names": null or [of each of these rows], "dimensions",

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from app.embeddings.figures.overlay import Overlay, Series
 from app.figures import palette
-from app.figures.figure import Figure, plain, plot, thinned
+from app.figures.figure import Figure, Table, plain, plot, thinned
 from isoscope.core.formatting import count
 
 PROJECTION = "projection"
@@ -46,15 +46,7 @@ def projection(overlay: Overlay) -> Figure:
         slug=PROJECTION,
         title="First two principal components",
         caption=f"{overlay.each(partial(_drawn, most))}. {remarks}",
-        table=overlay.stacked(
-            ({"row": _rows} if any("rows" in one.of(PROJECTION) for one in overlay.series) else {})
-            | ({"name": _names} if any(one.of(PROJECTION).get("names") for one in overlay.series) else {})
-            | {
-                "component_1": lambda one: one.of(PROJECTION)["x"],
-                "component_2": lambda one: one.of(PROJECTION)["y"],
-                "label": _labels,
-            }
-        ),
+        table=numbers(overlay, "xy"),
         draw=partial(_draw_panels if overlay.several else _draw, overlay, most),
     )
 
@@ -73,6 +65,21 @@ def _remarks(overlay: Overlay) -> str:
         beyond = f", but for {count(density['outside'])} beyond its edges" if density["outside"] else ""
         remarks.append(f"Shade: number of rows{beyond}.")
     return " ".join(remarks)
+
+
+def numbers(overlay: Overlay, axes: str) -> Table:
+    """The points along their components, with row, name and label as far as these are kept."""
+    components = {f"component_{i}": partial(_along, axis) for i, axis in enumerate(axes, start=1)}
+    return overlay.stacked(
+        ({"row": _rows} if any("rows" in one.of(PROJECTION) for one in overlay.series) else {})
+        | ({"name": _names} if any(one.of(PROJECTION).get("names") for one in overlay.series) else {})
+        | components
+        | {"label": _labels}
+    )
+
+
+def _along(axis: str, one: Series) -> list[float]:
+    return list(one.of(PROJECTION)[axis])
 
 
 def _rows(one: Series) -> list[float | None]:
@@ -96,13 +103,13 @@ def _labels(one: Series) -> list[str]:
     return [names[code] for code in data["labels"]["codes"]]
 
 
-def _colours(overlay: Overlay) -> dict[str, str]:
+def colours_of(overlay: Overlay) -> dict[str, str]:
     """The colors of the most frequent labels of all subjects."""
     sizes = Counter(label for one in overlay.series for label in _labels(one) if label)
     return dict(zip([label for label, _ in sizes.most_common(len(palette.SERIES))], palette.SERIES, strict=False))
 
 
-def _points(one: Series, most: int, colours: dict[str, str]) -> list[Points]:
+def points_of(one: Series, most: int, colours: dict[str, str]) -> list[Points]:
     """The points drawn by their labels, those behind first that have no color of their own."""
     labels = _labels(one)
     places = thinned(range(len(labels)), most)
@@ -117,13 +124,12 @@ def _points(one: Series, most: int, colours: dict[str, str]) -> list[Points]:
 
 def _draw(overlay: Overlay, most: int) -> go.Figure:
     (one,) = overlay.series
-    points = _points(one, most, _colours(overlay))
+    points = points_of(one, most, colours_of(overlay))
     density = one.of(PROJECTION)["density"]
     return plot(
         [
             *([_shade(density)] if density else []),
-            *(_markers(one, drawn, f"{plain(drawn.name, LONGEST_LABEL)} ({count(len(drawn.places))})", most)
-              for drawn in points),
+            *(_markers(one, drawn, in_key(drawn), most) for drawn in points),
         ],
         showlegend=one.of(PROJECTION)["labels"] is not None,
         legend=LEGEND,
@@ -133,12 +139,12 @@ def _draw(overlay: Overlay, most: int) -> go.Figure:
 
 
 def _draw_panels(overlay: Overlay, most: int) -> go.Figure:
-    colours = _colours(overlay)
+    colours = colours_of(overlay)
     columns = ceil(sqrt(len(overlay.series)))
     traces, named, axes, names = [], set[str](), {}, []
     for i, one in enumerate(overlay.series):
         suffix = str(i + 1) if i else ""
-        for drawn in _points(one, most, colours):
+        for drawn in points_of(one, most, colours):
             in_legend = bool(colours) and drawn.name not in named and one.of(PROJECTION)["labels"] is not None
             named.add(drawn.name)
             traces.append(
@@ -167,20 +173,31 @@ def _share(one: Series, component: int) -> dict[str, Any]:
 
 
 def _markers(one: Series, drawn: Points, name: str, most: int) -> go.Scattergl:
-    data = one.of(PROJECTION)
-    many = min(len(data["x"]), most) > MANY
-    names = _names(one) if data.get("names") else None
+    many = min(len(one.of(PROJECTION)["x"]), most) > MANY
     return go.Scattergl(
-        x=[data["x"][i] for i in drawn.places],
-        y=[data["y"][i] for i in drawn.places],
-        mode="markers",
+        **shown(one, drawn, "xy"),
         marker={"color": drawn.colour, "size": 3 if many else 5},
         name=name,
         legendgroup=drawn.name,
-        text=[plain(names[i], LONGEST_NAME) for i in drawn.places] if names else None,
-        hovertemplate=("%{text}<br>" if names else "")
-        + f"{plain(drawn.name, LONGEST_LABEL)}<br>%{{x:.3g}}, %{{y:.3g}}<extra></extra>",
     )
+
+
+def shown(one: Series, drawn: Points, axes: str) -> dict[str, Any]:
+    """Where the points of a color lie along some axes, and what is told of the one under the mouse."""
+    data = one.of(PROJECTION)
+    names = _names(one) if data.get("names") else None
+    values = ", ".join(f"%{{{axis}:.3g}}" for axis in axes)
+    return {axis: [data[axis][i] for i in drawn.places] for axis in axes} | {
+        "mode": "markers",
+        "text": [plain(names[i], LONGEST_NAME) for i in drawn.places] if names else None,
+        "hovertemplate": ("%{text}<br>" if names else "")
+        + f"{plain(drawn.name, LONGEST_LABEL)}<br>{values}<extra></extra>",
+    }
+
+
+def in_key(drawn: Points) -> str:
+    """What the key of a plot calls the points of a color, with their number."""
+    return f"{plain(drawn.name, LONGEST_LABEL)} ({count(len(drawn.places))})"
 
 
 def _shade(density: dict[str, Any]) -> go.Heatmap:

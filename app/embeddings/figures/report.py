@@ -10,6 +10,7 @@ from app.embeddings.figures.distances import barcode, twonn
 from app.embeddings.figures.overlay import Overlay, Subject
 from app.embeddings.figures.projection import PROJECTION, projection
 from app.embeddings.figures.sample_size import SAMPLE_SIZE, sample_size
+from app.embeddings.figures.space import SPACE, space
 from app.embeddings.figures.spectrum import anisotropy, cumulative, spectrum
 from app.figures.figure import Figure, undefined
 
@@ -28,11 +29,16 @@ class ReportFigure(NamedTuple):
     """Whether its data are so large that a report leaves them to the figure's own page, which fills its place."""
     tab: str = "directions"
     """The part of a report that shows it."""
+    alone: bool = False
+    """Whether several subjects cannot be drawn in it."""
 
 
 FIGURES = (
     ReportFigure(
         PROJECTION, PROJECTION, "First two principal components", projection, large=True, heavy=True, tab="map"
+    ),
+    ReportFigure(
+        PROJECTION, SPACE, "First three principal components", space, large=True, heavy=True, tab="map", alone=True
     ),
     ReportFigure("activation_profile", "activation", "Activation by dimension", activation, large=True),
     ReportFigure("spectrum", "spectrum", "Eigenvalue spectrum", spectrum, tab="overview"),
@@ -45,6 +51,8 @@ FIGURES = (
     ReportFigure(SAMPLE_SIZE, SAMPLE_SIZE, "How many rows it takes", sample_size, tab="map"),
 )
 """In the order of the page. One more is a record more: reports, comparisons, trials and the API loop over them."""
+
+HEAVY = tuple(one for one in FIGURES if one.heavy)
 
 DRAWN = {one.needs: one.slug for one in reversed(FIGURES)}
 """The figure that shows the whole of a measure."""
@@ -62,7 +70,8 @@ def figures_of(subjects: Sequence[Subject]) -> list[Figure]:
     Of a value alone there is nothing to draw and nothing to say.
     """
     everyone = Overlay.from_subjects(subjects)
-    return [_figure(everyone, one) for one in FIGURES if any(series.tells(one.needs) for series in everyone.series)]
+    drawn = [one for one in FIGURES if not (one.alone and everyone.several)]
+    return [_figure(everyone, one) for one in drawn if any(series.tells(one.needs) for series in everyone.series)]
 
 
 def _figure(everyone: Overlay, record: ReportFigure) -> Figure:

@@ -12,7 +12,7 @@ function isOffered() {
 
 // Opens the figure of plotly, for a browser that cannot draw the map.
 function standIn() {
-  const fold = document.querySelector("#map-figure");
+  const fold = document.querySelector("#fold-projection");
   if (fold) fold.open = true;
 }
 

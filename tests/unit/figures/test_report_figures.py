@@ -39,7 +39,8 @@ DATA = {
         "n": 1000,
         "x": [0.0, 1.0, 2.0, 3.0],
         "y": [1.0, -1.0, 0.5, 0.0],
-        "shares": [0.5, 0.25],
+        "z": [0.0, 0.5, 0.0, -0.5],
+        "shares": [0.5, 0.25, 0.125],
         "labels": {"names": ["a", "", "b"], "codes": [0, 1, 2, 0]},
         "density": {"x_edges": [0, 2, 4], "y_edges": [-1, 1], "counts": [[600, 390]], "outside": 10},
     },
@@ -56,6 +57,8 @@ EVERY = [
     "barcode",
     "sample_size",
 ]
+
+ALONE = {"space"}
 
 CLOUD, WIDE = cache(lambda: cloud_of(200, 6)), cache(lambda: cloud_of(80, 9, seed=1))
 
@@ -96,7 +99,7 @@ def strict(text):
 
 
 def test_one_cloud_and_several_have_the_same_figures_in_the_same_order():
-    assert [one.slug for one in figures_of([whole()])] == EVERY
+    assert [one.slug for one in figures_of([whole()]) if one.slug not in ALONE] == EVERY
     assert [one.slug for one in figures_of([whole(), wide(), undefined()])] == EVERY
 
 
@@ -256,6 +259,31 @@ def test_a_projection_has_a_colour_for_each_label_over_the_density_of_all_rows()
     assert "4 of 1,000 points drawn" in figure("projection").caption
     assert "10 beyond its edges" in figure("projection").caption
     assert figure("projection").table.rows[2] == [2.0, 0.5, "b"]
+
+
+def test_three_components_are_drawn_in_space_with_a_colour_for_each_label():
+    drawn = traces("space")
+    assert {trace.type for trace in drawn} == {"scatter3d"}
+    assert [(trace.name, trace.marker.color) for trace in drawn][1] == ("a (2)", palette.SERIES[0])
+    assert (list(drawn[1].x), list(drawn[1].y), list(drawn[1].z)) == ([0.0, 3.0], [1.0, 0.0], [0.0, -0.5])
+    shown = figure("space")
+    ratio = shown.draw().layout.scene.aspectratio
+    assert (ratio.y / ratio.x, ratio.z / ratio.x) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
+    assert "4 of 1,000 points drawn." in shown.caption
+    assert "50.0%, 25.0%, 12.5% of the variance" in shown.caption
+    assert shown.table.columns == ["component_1", "component_2", "component_3", "label"]
+    assert shown.table.rows[2] == [2.0, 0.5, 0.0, "b"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [({"shares": [0.8, 0.2, 0.0]}, "lie in a plane"), ({"z": None}, "two components alone")],
+)
+def test_without_a_third_component_a_figure_says_why(changed, why):
+    data = {name: one for name, one in (DATA["projection"] | changed).items() if one is not None}
+    shown = figure("space", Subject("flat", {}, {"projection": data}))
+    assert why in shown.empty
+    assert not shown.draw().data
 
 
 def test_more_labels_than_colours_share_the_quiet_one():

@@ -24,9 +24,9 @@ def found(x, labels=None, seed=0):
 
 
 def by_row(data):
-    """Coordinates [n, 2] in the order of the rows, whose labels are their numbers."""
+    """Coordinates [n, 3] in the order of the rows, whose labels are their numbers."""
     rows = [int(data["labels"]["names"][code]) for code in data["labels"]["codes"]]
-    return rows, np.array([data["x"], data["y"]]).T[np.argsort(rows)]
+    return rows, np.array([data["x"], data["y"], data["z"]]).T[np.argsort(rows)]
 
 
 @pytest.fixture
@@ -41,18 +41,21 @@ def test_coordinates_are_those_of_scikit_learn_but_for_the_sign(n, d, dtype):
     x = points(n, d).astype(dtype)
     rows, at = by_row(found(x, [str(i) for i in range(n)]))
     assert sorted(rows) == list(range(n))
-    pca = PCA(2).fit(x.astype(float))
-    loadings = pca.components_[[0, 1], np.abs(pca.components_).argmax(axis=1)]
-    np.testing.assert_allclose(at, pca.transform(x.astype(float)) * np.sign(loadings), rtol=1e-4, atol=1e-4)
+    components = min(3, d)
+    pca = PCA(components).fit(x.astype(float))
+    loadings = pca.components_[range(components), np.abs(pca.components_).argmax(axis=1)]
+    wanted = pca.transform(x.astype(float)) * np.sign(loadings)
+    np.testing.assert_allclose(at[:, :components], wanted, rtol=1e-4, atol=1e-4)
+    assert not at[:, components:].any()
 
 
 def test_variances_along_the_axes_are_the_greatest_eigenvalues_and_shares_of_all():
     x = points(500, 6)
     data = found(x)
     variances = np.linalg.eigvalsh(np.cov(x.T))[::-1]
-    assert [np.var(data["x"], ddof=1), np.var(data["y"], ddof=1)] == pytest.approx(variances[:2], rel=1e-4)
-    assert data["shares"] == pytest.approx(variances[:2] / variances.sum())
-    assert np.corrcoef(data["x"], data["y"])[0, 1] == pytest.approx(0, abs=1e-4)
+    assert [np.var(data[axis], ddof=1) for axis in "xyz"] == pytest.approx(variances[:3], rel=1e-4)
+    assert data["shares"] == pytest.approx(variances[:3] / variances.sum())
+    np.testing.assert_allclose(np.corrcoef([data[axis] for axis in "xyz"]), np.eye(3), atol=1e-4)
 
 
 def test_the_loading_of_greatest_magnitude_is_positive():
@@ -102,8 +105,8 @@ def test_along_an_axis_without_variance_all_is_0(d, many):
     line = np.outer(np.random.default_rng(0).normal(size=1000), np.arange(1.0, d + 1))
     for n in (2, 50, 1000):
         data = found(line[:n])
-        assert data["shares"] == [pytest.approx(1), 0]
-        assert set(data["y"]) == {0}
+        assert data["shares"] == [pytest.approx(1), 0, 0]
+        assert set(data["y"]) == set(data["z"]) == {0}
         assert len(set(data["x"])) == min(n, 100)
         assert data["reason"] is None
     assert np.sum(data["density"]["counts"]) + data["density"]["outside"] == 1000
@@ -119,8 +122,8 @@ def test_along_an_axis_without_variance_all_is_0(d, many):
 )
 def test_where_nothing_varies_there_is_a_reason(x, reason):
     assert found(x, ["a"] * len(x)) == {
-        "n": len(x), "x": [], "y": [], "rows": [], "shares": [None, None], "names": None, "labels": None,
-        "density": None, "reason": reason,
+        "n": len(x), "x": [], "y": [], "z": [], "rows": [], "shares": [None] * 3, "names": None,
+        "labels": None, "density": None, "reason": reason,
     }  # fmt: skip
 
 
