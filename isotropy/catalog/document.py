@@ -160,10 +160,11 @@ def _finding(entry: catalog.FindingEntry) -> str:
         "Limit": escaped(entry.limit),
         "Effect": escaped(entry.effect),
         "What to do": escaped(entry.advice),
+        "Where parts match labels": escaped(entry.advice_by_label),
         "Caveat": escaped(entry.pitfall),
         "Source": escaped(entry.citation),
     }
-    lines = "".join(f"- {name}: {text}\n" for name, text in facts.items())
+    lines = "".join(f"- {name}: {text}\n" for name, text in facts.items() if text)
     return f'\n## <a id="{entry.slug}"></a>{entry.name}\n\n{escaped(entry.meaning)}\n\n{lines}'
 
 

@@ -20,6 +20,8 @@ class FindingEntry:
     effect: str
     """What is measured again, and how it is mended for that."""
     advice: str
+    advice_by_label: str = ""
+    """What to do instead where labels tell the same parts."""
     pitfall: str
     citation: str = "This project."
     removed: tuple[str, str] | None = None
@@ -118,6 +120,8 @@ _ENTRIES = (
         limit=f"{HEALTHY} with as many rows and dimensions, and at least 5.",
         effect="IsoScore of the largest part alone.",
         advice="Check whether the parts come from different models, layers or scripts. If so, measure each alone.",
+        advice_by_label="Nothing is wrong where classes lie apart. Scores of all rows include the distance between "
+        "classes. Measure one class alone for its own spread.",
         pitfall="More than four parts are clusters, such as topics, and no finding. Parts that match labels are notes.",
         citation="Ashman, Bird & Zepf (1994). Detecting Bimodality in Astronomical Datasets. AJ 108, 2348–2361.",
         removed=("row of smaller parts", "rows of smaller parts"),

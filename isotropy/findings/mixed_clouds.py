@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from isotropy.catalog import FINDINGS
 from isotropy.cosine import unit_rows
 from isotropy.findings.examined import Defect, Examined
 from isotropy.findings.finding import Severity, judge, percent, score_effects
@@ -26,12 +27,6 @@ FEWEST_ROWS = 40
 
 SAME_AS_LABELS = 0.95
 """Share of the rows that lie in the part of their label, from which the parts are what the labels say."""
-
-BY_LABEL = (
-    "Nothing is wrong where classes lie apart. Scores of all rows include the distance between classes. "
-    "Measure one class alone for its own spread."
-)
-"""What to do where the parts are those of the labels."""
 
 ROWS_A_LABEL = 5
 """Rows of a label in the sample from which it tells where it lies: of one row it always lies in one part."""
@@ -92,7 +87,7 @@ def mixed_clouds(examined: Examined) -> Defect | None:
         effect=effect,
         rows=minority,
         rest=None if by_label else rest,
-        advice=BY_LABEL if by_label else None,
+        advice=FINDINGS["mixed_clouds"].advice_by_label if by_label else None,
     )
 
 
