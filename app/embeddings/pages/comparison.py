@@ -24,16 +24,19 @@ from app.embeddings.comparison import (
 )
 from app.embeddings.figures.moved_rows import moved_figures
 from app.embeddings.figures.projection import PROJECTION
+from app.embeddings.figures.report import tabs_of_figures
 from app.embeddings.figures.sample_size import SAMPLE_SIZE
 from app.embeddings.figures.series import series_figures, similarity_figures
 from app.embeddings.library import name_encodings, newest_measured
 from app.embeddings.moved_rows import MovedBy, MovedRows, moved_rows_of
 from app.embeddings.moved_rows import table_of as table_of_rows
 from app.embeddings.readings import grouped
+from app.embeddings.report import TABS
 from app.embeddings.row_runs import write_rows
 from app.embeddings.series import series_of, series_pairs, similar_steps
 from app.embeddings.series import table_of as table_of_series
 from app.embeddings.service import get_figure_slugs
+from app.figures.figure import Figure
 from app.figures.palette import SERIES
 from app.web.dependencies import ContextDep
 from app.web.responses import FileKind, csv_file, figure_file, find_figure, render, see
@@ -80,10 +83,17 @@ def _side_by_side(context: Context, choice: Choice, embeddings: Sequence[Embeddi
         "cautions": cautions(embeddings),
         "alignments": alignments_of(context, pairs_of(embeddings, Against.FIRST)),
         "alignment_measures": list(ALIGNMENTS.values()),
-        "figures": compared_figures(context, embeddings, SAMPLE_SIZE),
+        "parts": _figures_by_part(compared_figures(context, embeddings, SAMPLE_SIZE)),
         # Megabytes of several embeddings: its own page has it, and fills its place.
         "later": any(PROJECTION in get_figure_slugs(context, one.id) for one in embeddings),
     }
+
+
+def _figures_by_part(figures: Sequence[Figure]) -> dict[str, list[Figure]]:
+    """The figures by the title of the part of a report that shows each."""
+    tab_of = tabs_of_figures()
+    parts = {tab.title: [one for one in figures if tab_of[one.slug] == tab.slug] for tab in TABS}
+    return {title: shown for title, shown in parts.items() if shown}
 
 
 def _series(context: Context, choice: Choice, embeddings: Sequence[Embedding]) -> dict[str, Any]:
