@@ -49,17 +49,17 @@ class Report:
             self._scale(),
             self._failed(),
             "### Performance and IsoScore★ by task and method",
-            "Means over seeds ± standard deviation, of the validation rows at the end of a run.",
+            "Means over seeds ± standard deviation, on the validation rows at the end of a run.",
             method_table(self.results, {name: TASKS[name].metric.value for name in self.tasks}),
             *self._sweeps(),
             "### Cost",
-            "From the start of a run to its end: loading and evaluation are in both, so that the difference is the "
-            "penalty's, for I-STAR with the pass over training rows for its shrinkage covariance. Times of single runs "
-            "on a machine with other work scatter, and one that was interrupted counts its pause.",
+            "Times are from the start of a run to its end. Loading and evaluation are the same with and without a "
+            "penalty, so the difference is the penalty's. For I-STAR it includes the pass over training rows for the "
+            "shrinkage covariance. Single runs on a busy machine scatter, and an interrupted run counts its pause.",
             cost_table(self.results),
             "### Anisotropy by method",
-            "Shares of the k-th direction in the last layer's tokens of the probe rows, averaged over the looks in the "
-            "last 30 % of the steps.",
+            "Share of the k-th direction in the last layer's tokens of the probe rows, averaged over the measurements "
+            "in the last 30% of the steps.",
             anisotropy_table(self.results),
             *self._checked(),
         ]
@@ -107,12 +107,12 @@ class Report:
         pairs, equal = repeated(self.results)
         parts = [
             "### Does IsoScore★ rise with λ?",
-            "I-STAR, and beside it the bias-corrected form: whether it steers as well. At λ = 0 both are plain "
-            "training. The last columns are how far the mean moves from λ = −1 to λ = 1, and at how many of the steps "
+            "This compares how well I-STAR and its bias-corrected form steer IsoScore★. At λ = 0 both are plain "
+            "training. The last two columns say how far the mean moves from λ = −1 to λ = 1, and for how many steps "
             "from one λ to the next it rises.",
             sweep_table(self.results, self.tasks, lambda one: one.isoscore_star),
-            "The bias-corrected IsoScore of the same runs, of the mean vector of each text and then averaged over "
-            "layers, is what the second form asks for:",
+            "Bias-corrected IsoScore of the same runs, which the second form asks for. It is measured on the mean "
+            "vector of each text and averaged over layers:",
             sweep_table(self.results, self.tasks, lambda one: one.isoscore_unbiased),
             "Performance of the same runs:",
             sweep_table(self.results, self.tasks, lambda one: one.performance),
@@ -126,13 +126,13 @@ class Report:
             [one.task, one.metric, f"{one.rows:,}", _digits(one.reported), _digits(one.recomputed)]
             for one in self.checks
         ]
-        spans = "Metrics of spans are left to the tests, which hold them against worked examples."
+        spans = "Span metrics are checked by the tests, against worked examples."
         if not rows:
             return ["### Metrics recomputed", spans]
         return [
             "### Metrics recomputed",
-            "One plain run of each task was evaluated on all validation rows and its model downloaded. transformers "
-            f"alone predicts with it, scikit-learn and SciPy score. {spans}",
+            "One plain run of each task was evaluated on all validation rows. Its model was downloaded, and "
+            f"transformers alone predicted with it; scikit-learn and SciPy scored. {spans}",
             table(["task", "metric", "rows", "of the run", "recomputed"], rows),
         ]
 
