@@ -106,26 +106,29 @@ def _rounded(examined: Examined) -> Tensor:
     nonzero = torch.zeros(len(at))
     for kept, _, _ in kept_rows(cloud.points) if len(at) else ():
         x = kept[:, at].double()
-        decimals[at] = torch.maximum(decimals[at], _decimals(x, eps[at]))
+        decimals[at] = torch.maximum(decimals[at], _decimals(x, eps[at], digits=0))
         nonzero += (x != 0).sum(0)
     own = torch.zeros(cloud.d, dtype=torch.bool)
     own[at] = (usual - decimals[at]) * nonzero >= BY_CHANCE
     return own
 
 
-def _decimals(x: Tensor, eps: Tensor) -> Tensor:
+def _decimals(x: Tensor, eps: Tensor, digits: float = BY_CHANCE) -> Tensor:
     """Return how many decimals the values of each dimension of points [n, d] need; ``FRACTIONS`` of all other numbers.
 
-    Numbers so great that no type has finer ones near them need any number.
+    Each value is rounded in a part ``eps`` of itself: the greater it is, the more often it has so few decimals by
+    chance. Together they must be so only once in ``10 ** digits`` times.
     """
     needed = torch.full((x.shape[1],), FRACTIONS)
-    rounding = 2 * eps * x.abs().amax(0)
+    rounding = 2 * eps * x.abs()
     for decimals in reversed(range(1, MOST_DECIMALS + 1)):
         step = 10.0**decimals
-        scaled = x * step
-        fine = rounding * step
-        needed[((scaled - scaled.round()).abs() <= fine).all(0) & (fine < 1e-2)] = decimals
-    needed[(x == x.round()).all(0) & (rounding < 1)] = 0
+        scaled, fine = x * step, rounding * step
+        chance = torch.where(x == 0, 1.0, (2 * fine).clamp(0.1, 1)).log10().sum(0)
+        needed[((scaled - scaled.round()).abs() <= fine).all(0) & (-chance >= digits)] = decimals
+    # Great numbers of a coarse type are whole whatever they are; what is so great in float32 is a time or an id.
+    told = (rounding < 1).all(0) | (eps <= torch.finfo(torch.float32).eps)
+    needed[(x == x.round()).all(0) & told] = 0
     return needed
 
 

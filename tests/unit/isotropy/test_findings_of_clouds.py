@@ -229,12 +229,14 @@ def test_clusters_are_no_mixture():
         lambda n: random(5).permutation(n),
         lambda n: random(5).integers(0, 4, n),
         lambda n: random(5).uniform(5, 90, n).round(2),
+        lambda n: random(5).lognormal(3, 1.2, n).round(2),
+        lambda n: 1.6e9 + random(5).integers(0, 10**7, n),
         lambda n: np.linspace(0, 1, n),
         lambda n: random(5).uniform(0, 1, n).round(4),
         lambda n: random(5).integers(0, 4, n) / 3,
         lambda n: (random(5).poisson(80, n) - 80) / 80**0.5,
     ],
-    ids=["ids", "labels", "prices", "row numbers", "scores", "scaled labels", "standardized counts"],
+    ids=["ids", "labels", "prices", "skewed prices", "times", "row numbers", "scores", "scaled labels", "standardized counts"],
 )
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_metadata_are_told_from_coordinates(values, dtype):
