@@ -236,7 +236,17 @@ def test_clusters_are_no_mixture():
         lambda n: random(5).integers(0, 4, n) / 3,
         lambda n: (random(5).poisson(80, n) - 80) / 80**0.5,
     ],
-    ids=["ids", "labels", "prices", "skewed prices", "times", "row numbers", "scores", "scaled labels", "standardized counts"],
+    ids=[
+        "ids",
+        "labels",
+        "prices",
+        "skewed prices",
+        "times",
+        "row numbers",
+        "scores",
+        "scaled labels",
+        "standardized counts",
+    ],
 )
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_metadata_are_told_from_coordinates(values, dtype):
