@@ -13,12 +13,13 @@ from tests.property.clouds import clouds, rotation, seeds, solved_clouds
 
 
 @given(solved_clouds())
-def test_the_projection_has_the_two_greatest_variances(solved):
+def test_the_projection_has_the_three_greatest_variances(solved):
     points, spectrum = solved
     data = projection(read_cloud(Rows(points.numpy())))
-    variances = [np.var(data["x"], ddof=1), np.var(data["y"], ddof=1)]
-    assert variances == pytest.approx(spectrum[:2].tolist(), rel=1e-3, abs=1e-9 * float(spectrum[0]))
-    assert data["shares"] == pytest.approx((spectrum[:2] / spectrum.sum()).tolist(), abs=1e-9)
+    greatest = [*spectrum[:3].tolist(), 0.0, 0.0][:3]
+    variances = [np.var(data[axis], ddof=1) for axis in "xyz"]
+    assert variances == pytest.approx(greatest, rel=1e-3, abs=1e-9 * float(spectrum[0]))
+    assert data["shares"] == pytest.approx([one / float(spectrum.sum()) for one in greatest], abs=1e-9)
 
 
 @given(clouds(max_n=80), seeds)

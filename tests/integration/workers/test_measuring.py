@@ -200,7 +200,7 @@ class TestMeasuring:
         variances = found["spectrum"].detail["eigenvalues"]
         assert len(data["projection"]["x"]) == data["projection"]["n"] == 597
         assert np.var(data["projection"]["x"], ddof=1) == pytest.approx(variances[0], rel=1e-3)
-        assert data["projection"]["shares"] == pytest.approx(found["anisotropy_centred"].detail["values"][:2])
+        assert data["projection"]["shares"] == pytest.approx(found["anisotropy_centred"].detail["values"][:3])
 
     @pytest.mark.both_databases
     def test_measuring_again_replaces_what_was_there(self, settings, sessions, measured, get, get_data, x):
