@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.conftest import is_complaint
+
 HOSTILE = "</script><script>alert(1)</script>"
 
 
@@ -91,7 +93,7 @@ def test_the_file_opens_from_disk_without_a_network_and_asks_for_nothing(report,
     alone = context.new_page()
     asked, complaints = [], []
     alone.on("request", lambda request: asked.append(request.url))
-    alone.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
+    alone.on("console", lambda said: complaints.append(said.text) if is_complaint(said) else None)
     alone.on("pageerror", lambda error: complaints.append(str(error)))
     alone.on("dialog", lambda dialog: complaints.append(dialog.message))
     alone.goto(kept.as_uri())

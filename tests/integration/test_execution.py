@@ -52,6 +52,12 @@ class Processes:
         pass
 
 
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    """How long an executor rests between two attempts does not matter here."""
+    monkeypatch.setattr("workers.executor.FIRST_PAUSE_SECONDS", 0.01)
+
+
 @pytest.fixture
 def job(context):
     with context.sessions.begin() as session:
