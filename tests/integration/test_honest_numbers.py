@@ -101,7 +101,8 @@ def test_rows_with_nan_or_infinity_are_left_out_counted_and_shown(client, work):
     measured = [one for one in found["measurements"] if one["measure"] in unlabelled]
     assert {one["n"] for one in measured} == {40 - left_out}
     assert all(one["status"] == "ok" for one in measured)
-    assert f"empty cell: {left_out} of 40 rows." in client.get(f"/embeddings/{embedding_id}").text
+    assert 'id="finding-not_finite"' in client.get(f"/embeddings/{embedding_id}").text
+    assert f"empty cell: {left_out} of 40 rows." in client.get(f"/embeddings/{embedding_id}?tab=source").text
 
 
 @pytest.fixture
