@@ -19,10 +19,10 @@ check: lint ## Lint, check types and import rules, run the quick tests: a minute
 	@echo "== Running the quick tests"
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" tests/unit tests/contract
 
-# Many tests wait for processes that they started: with two testers, two cores are idle half of the time.
+# Many tests wait for processes that they started: two testers would leave two cores idle at times.
 test: lint ## Lint, check types and import rules, run every test
 	@echo "== Running the tests"
-	@$(BIN)/python -m pytest -n 4 --dist worksteal
+	@$(BIN)/python -m pytest -n 3 --dist worksteal
 
 # Each computes by other kernels: the oldest of all libraries, then those of AVX2 with more threads than a test asks for.
 PROCESSORS := \
