@@ -28,7 +28,8 @@ def test_what_the_draft_s_form_says_is_measured_without_another_look(client, wor
     work()
     report = client.get(page).text
     assert "3 rows × 30 dimensions, array second, rows and columns swapped, npz" in " ".join(report.split())
-    assert "3 rows are fewer than 30 dimensions" in report
+    assert "There are fewer rows than dimensions" in report
+    assert "3 rows are fewer than 30 dimensions" in client.get(f"{page}?tab=source").text
 
 
 def test_a_choice_that_cannot_be_measured_is_refused_at_its_field(client, work, cloud):
