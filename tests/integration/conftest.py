@@ -41,6 +41,12 @@ def database(request: pytest.FixtureRequest) -> dict[str, str]:
 
 
 @pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have executors rest for a moment between two attempts, in place of seconds."""
+    monkeypatch.setattr("workers.executor.FIRST_PAUSE_SECONDS", 0.01)
+
+
+@pytest.fixture
 def elsewhere(empty_dashboard: Settings, make_app: Callable[[Settings], FastAPI]) -> Iterator[TestClient]:
     """Another dashboard on a database of its own, SQLite, that is empty; ``rows`` are its sessions."""
     context = create_context(empty_dashboard)

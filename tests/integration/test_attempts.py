@@ -13,31 +13,14 @@ from app.db.types import utcnow
 from app.db.work import begin_attempt
 from app.training.experiments import cancel_run
 from app.training.queue_verbs import pause_run, resume_run, retry_run
+from tests.executing import Processes
 from tests.factories import add_experiment, run_row
 from tests.tabs import every_tab
 from workers.executor import Executor
 from workers.locks import Heartbeat
 from workers.process import DATABASE_AWAY, DISK_FULL
 
-pytestmark = pytest.mark.both_databases
-
-
-class Processes:
-    """Job processes that end as told."""
-
-    def __init__(self, *exit_codes):
-        self.exit_codes = list(exit_codes)
-
-    async def run(self, job):
-        return self.exit_codes.pop(0)
-
-    def kill_all(self):
-        pass
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    monkeypatch.setattr("workers.executor.FIRST_PAUSE_SECONDS", 0.01)
+pytestmark = [pytest.mark.both_databases, pytest.mark.usefixtures("impatient")]
 
 
 @pytest.fixture

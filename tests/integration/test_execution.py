@@ -28,34 +28,16 @@ from app.db.models import (
 from app.db.task import TaskConfig
 from app.queue import SECONDS_TO_SEE_A_CANCEL, working
 from isotropy.catalog import Regularizer, TaskKind
+from tests.executing import Processes
 from tests.factories import PLAIN, SHARED, embedding
 from tests.waiting import wait_for
 from workers.executor import MAX_ATTEMPTS, MAX_LOST_ATTEMPTS, Executor
 from workers.locks import Heartbeat
 from workers.process import DATABASE_AWAY
 
-pytestmark = pytest.mark.both_databases
+pytestmark = [pytest.mark.both_databases, pytest.mark.usefixtures("impatient")]
 
-
-class Processes:
-    """Job processes that end as told; what a real one does is shown in tests/faults."""
-
-    def __init__(self, *exit_codes: int) -> None:
-        self.exit_codes = list(exit_codes)
-        self.started: list[Job] = []
-
-    async def run(self, job: Job) -> int:
-        self.started.append(job)
-        return self.exit_codes.pop(0) if self.exit_codes else -signal.SIGKILL
-
-    def kill_all(self) -> None:
-        pass
-
-
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch):
-    """How long an executor rests between two attempts does not matter here."""
-    monkeypatch.setattr("workers.executor.FIRST_PAUSE_SECONDS", 0.01)
+KILLED = -signal.SIGKILL
 
 
 @pytest.fixture
@@ -87,7 +69,7 @@ def test_a_process_that_crashes_is_started_again(context, job):
 
 
 def test_a_job_that_only_crashes_is_given_up_with_the_cause(context, job):
-    processes = Processes()
+    processes = Processes(then=KILLED)
     asyncio.run(Executor(context.sessions, processes, "here/cpu", context.settings.runs).execute(job))
     assert len(processes.started) == MAX_ATTEMPTS
     with context.sessions() as session:
@@ -153,7 +135,7 @@ def test_a_run_that_is_given_up_shows_what_its_processes_wrote(context, run_job)
     folder = context.settings.runs / run_job.row_id
     folder.mkdir()
     (folder / "log.txt").write_text("the kernel ended it\n")
-    asyncio.run(Executor(context.sessions, Processes(), "here/cpu", context.settings.runs).execute(run_job))
+    asyncio.run(Executor(context.sessions, Processes(then=KILLED), "here/cpu", context.settings.runs).execute(run_job))
     with context.sessions() as session:
         run = session.get(Run, run_job.row_id)
     assert (run.status, run.log) == (RunStatus.FAILED, "the kernel ended it")
@@ -173,7 +155,9 @@ def encode_job(context):
 
 
 def test_an_encoding_that_is_given_up_has_an_end(context, encode_job):
-    asyncio.run(Executor(context.sessions, Processes(), "here/cpu", context.settings.runs).execute(encode_job))
+    asyncio.run(
+        Executor(context.sessions, Processes(then=KILLED), "here/cpu", context.settings.runs).execute(encode_job)
+    )
     with context.sessions() as session:
         encoding = session.get(Encoding, encode_job.row_id)
     assert encoding.status is EncodingStatus.FAILED
@@ -187,7 +171,7 @@ def test_a_task_that_is_given_up_has_an_end(context):
         session.add(judged)
         session.flush()
         session.add(task)
-    executor = Executor(context.sessions, Processes(), "here/cpu", context.settings.runs)
+    executor = Executor(context.sessions, Processes(then=KILLED), "here/cpu", context.settings.runs)
     asyncio.run(executor.execute(Job(job_kinds.JUDGE, task.id)))
     with context.sessions() as session:
         task = session.get_one(TaskRun, task.id)
@@ -211,7 +195,7 @@ def test_the_end_of_an_old_process_is_none_of_an_encoding_that_was_launched_anew
 
 
 def test_an_orderly_end_is_no_attempt_and_the_job_is_not_called_done(context, job):
-    processes = Processes()
+    processes = Processes(then=KILLED)
     executor = Executor(context.sessions, processes, "here/cpu", context.settings.runs)
 
     async def end_while_it_runs() -> None:
@@ -230,7 +214,7 @@ def test_an_orderly_end_is_no_attempt_and_the_job_is_not_called_done(context, jo
 
 
 def test_an_orderly_end_leaves_the_attempts_of_a_run_that_is_another_worker_s(context, run_job):
-    executor = Executor(context.sessions, Processes(), "here/cpu", context.settings.runs)
+    executor = Executor(context.sessions, Processes(then=KILLED), "here/cpu", context.settings.runs)
 
     class Cut(Processes):
         async def run(self, job: Job) -> int:

@@ -10,33 +10,16 @@ from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import FailureCause, Run, RunStatus
 from app.queue import working
+from tests.executing import Processes
 from tests.factories import add_experiment, run_row
 from tests.waiting import wait_for
 from workers.executor import MAX_ATTEMPTS, Executor
 from workers.process import DISK_FULL
 from workers.reconciler import retake_own
 
-pytestmark = pytest.mark.both_databases
+pytestmark = [pytest.mark.both_databases, pytest.mark.usefixtures("impatient")]
 
 FULL = OperationalError("update", {}, Exception("database or disk is full"))
-
-
-class Processes:
-    """Job processes that end as told."""
-
-    def __init__(self, *ends):
-        self.ends = list(ends)
-        self.started = 0
-
-    async def run(self, job):
-        self.started += 1
-        end = self.ends.pop(0) if self.ends else 0
-        if isinstance(end, Exception):
-            raise end
-        return end
-
-    def kill_all(self):
-        pass
 
 
 class Sessions:
@@ -51,11 +34,6 @@ class Sessions:
             self.failures -= 1
             raise FULL
         return self.sessions.begin()
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    monkeypatch.setattr("workers.executor.FIRST_PAUSE_SECONDS", 0.01)
 
 
 @pytest.fixture
@@ -77,33 +55,33 @@ def execute(context, job, processes, failures=0):
 
 
 def test_a_database_that_cannot_be_written_for_a_while_is_waited_for(context, job):
-    processes = Processes()
+    processes = Processes(then=0)
     execute(context, job, processes, failures=5)
-    assert processes.started == 1
+    assert len(processes.started) == 1
     assert get(context, job).attempts == 1
 
 
 def test_after_minutes_in_vain_a_job_is_left_for_a_while_and_the_next_one_is_taken(context, job, monkeypatch, caplog):
     monkeypatch.setattr("workers.executor.PATIENCE_SECONDS", 0.05)
-    executor = execute(context, job, processes := Processes(), failures=10**9)
-    assert processes.started == 0
+    executor = execute(context, job, processes := Processes(then=0), failures=10**9)
+    assert len(processes.started) == 0
     assert executor.has() == set()
     assert f"{job.workflow_id} was left to be handed in anew: database or disk is full" in caplog.text
     assert executor.left() == {job.workflow_id}
     monkeypatch.setattr("workers.executor.REST_SECONDS", 0.0)
     assert executor.left() == set()
     execute(context, job, processes)
-    assert processes.started == 1
+    assert len(processes.started) == 1
 
 
 def test_a_process_that_cannot_be_started_is_tried_again(context, job):
-    execute(context, job, processes := Processes(BlockingIOError("no more processes"), 0))
-    assert processes.started == 2
+    execute(context, job, processes := Processes(BlockingIOError("no more processes"), 0, then=0))
+    assert len(processes.started) == 2
 
 
 def test_a_run_whose_worker_s_disk_stays_full_says_so(context, job):
-    execute(context, job, processes := Processes(*[DISK_FULL] * 9))
-    assert processes.started == MAX_ATTEMPTS
+    execute(context, job, processes := Processes(*[DISK_FULL] * 9, then=0))
+    assert len(processes.started) == MAX_ATTEMPTS
     run = get(context, job)
     assert (run.status, run.cause) == (RunStatus.FAILED, FailureCause.DISK)
     assert "the worker's disk is full" in run.error
