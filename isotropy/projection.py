@@ -64,14 +64,15 @@ def projection(
         return _nothing(cloud, reason)
     axes = _Axes(cloud)
     drawn = Sample(min(cloud.n, MAX_POINTS), COMPONENTS, np.dtype(np.float64), seed)
-    density = _Density(axes.of(cloud.sample)) if cloud.n > MAX_POINTS else None
+    density = _Density(axes.of(cloud.sample)[:, :2]) if cloud.n > MAX_POINTS else None
     for kept, places, _ in kept_rows(cloud.points):
         at = axes.of(kept)
         drawn.update(at, places)
+        plane = at[:, :2]
         if density is not None:
-            density.update(at)
+            density.update(plane)
         if mapped is not None:
-            mapped.update(at[:, :2], torch.linalg.vector_norm(kept, dim=1, dtype=torch.float64).numpy(), places)
+            mapped.update(plane, torch.linalg.vector_norm(kept, dim=1, dtype=torch.float64).numpy(), places)
     in_units, rows = drawn.drawn()
     points = in_units * cloud.unit
     if not points.isfinite().all():
@@ -123,7 +124,7 @@ class _Axes:
 
 
 class _Density:
-    """How many points lie where in a plane; the range is that of a sample of them [n, 2 or 3] but for its tails."""
+    """How many points lie where; the range is that of a sample of them [n, 2] but for its tails."""
 
     def __init__(self, sample: NDArray[np.float64]) -> None:
         self._edges = [_edges(sample[:, 1]), _edges(sample[:, 0])]
@@ -131,7 +132,7 @@ class _Density:
         self._n = 0
 
     def update(self, at: NDArray[np.float64]) -> None:
-        """Add points [n, 2 or 3]."""
+        """Add points [n, 2]."""
         counts, _, _ = np.histogram2d(at[:, 1], at[:, 0], bins=self._edges)
         self._counts += counts.astype(np.int64)
         self._n += len(at)
