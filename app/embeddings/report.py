@@ -10,7 +10,7 @@ from app.db.models import BLAMED, Embedding, PostProcessing
 from app.db.point_map import MAP
 from app.embeddings.figures.dimensions import ACTIVATION, marking
 from app.embeddings.figures.overlay import Subject
-from app.embeddings.figures.report import DRAWN, FIGURES, HEAVY, figures_of, tabs_of_figures
+from app.embeddings.figures.report import DRAWN, FIGURES, HEAVY, NEEDS, figures_of, tabs_of_figures
 from app.embeddings.figures.sample_size import SAMPLE_SIZE
 from app.embeddings.findings import Marked, find_marked, shown_findings
 from app.embeddings.headline import headline_of
@@ -63,16 +63,15 @@ class ReportQuery(NamedTuple):
 
 def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, whole: bool = False) -> dict[str, Any]:
     """What the template of the report shows; the projection only with ``whole``, else whether there is one."""
-    read = {one.needs for one in FIGURES} | {"neighbours"} if whole else set(READ_AT_ONCE.get(query.tab, ()))
+    read = {*NEEDS.values()} | {"neighbours"} if whole else set(READ_AT_ONCE.get(query.tab, ()))
     stored = get_figures_stored(context, embedding.id, read | ({BLAMED} if query.finding else set()))
     data = {slug: one for slug, one in stored.items() if one is not None}
     marked = find_marked(embedding, data.pop(BLAMED, {}), query.finding)
     found_map = find_map(context, embedding, data.pop(MAP, None))
     figures = figures_of([Subject.from_embedding(embedding, data)])
     later = [] if whole else [one for one in HEAVY if one.needs in stored]
-    late = {one.slug for one in later}
     tab_of = tabs_of_figures()
-    shown = [one for one in figures if one.slug not in late and (whole or tab_of[one.slug] == query.tab)]
+    shown = [one for one in figures if whole or tab_of[one.slug] == query.tab]
     anchors = {f"figure-{one.slug}" for one in figures if not one.empty}
     anchors |= {anchor for anchor, slug in (("map", MAP), ("sample-size", SAMPLE_SIZE)) if slug in stored}
     return {
@@ -121,14 +120,13 @@ def _marking(figure: Figure, marked: Marked | None) -> Figure:
 def report_figures(
     context: Context, embedding: Embedding, slug: str, query: ShrinkageQuery, finding: str = ""
 ) -> list[Figure]:
-    """Build the figures for one request; figure data is read only for the figure asked for."""
+    """Build the figure that is asked for, none if there is no such figure; only its data are read."""
     if slug == "zeta":
         curve = read_shrinkage(context, embedding, query).figure
         return [curve] if curve else []
-    needs = next((one.needs for one in FIGURES if one.slug == slug), slug)
-    data = get_figure_data(context, embedding.id, needs, *([BLAMED] if finding else []))
+    data = get_figure_data(context, embedding.id, NEEDS.get(slug, slug), *([BLAMED] if finding else []))
     marked = find_marked(embedding, data.pop(BLAMED, {}), finding)
-    return [_marking(figure, marked) for figure in figures_of([Subject.from_embedding(embedding, data)])]
+    return [_marking(figure, marked) for figure in figures_of([Subject.from_embedding(embedding, data)], slug)]
 
 
 def _report(

@@ -54,6 +54,9 @@ FIGURES = (
 
 HEAVY = tuple(one for one in FIGURES if one.heavy)
 
+NEEDS = {one.slug: one.needs for one in FIGURES}
+"""The measure or the data that each figure shows."""
+
 DRAWN = {one.needs: one.slug for one in reversed(FIGURES)}
 """The figure that shows the whole of a measure."""
 
@@ -63,14 +66,14 @@ def tabs_of_figures() -> dict[str, str]:
     return {one.slug: one.tab for one in FIGURES}
 
 
-def figures_of(subjects: Sequence[Subject]) -> list[Figure]:
-    """The figures of what was measured, each with all subjects in it.
+def figures_of(subjects: Sequence[Subject], slug: str = "") -> list[Figure]:
+    """Build the figures of what was measured, each with all subjects in it; with ``slug`` that one alone.
 
     One that is undefined for all says why. One that is for some draws the others, and names those in its caption.
     Of a value alone there is nothing to draw and nothing to say.
     """
     everyone = Overlay.from_subjects(subjects)
-    drawn = [one for one in FIGURES if not (one.alone and everyone.several)]
+    drawn = [one for one in FIGURES if slug in ("", one.slug) and not (one.alone and everyone.several)]
     return [_figure(everyone, one) for one in drawn if any(series.tells(one.needs) for series in everyone.series)]
 
 

@@ -23,8 +23,7 @@ from app.embeddings.comparison import (
     in_order_of_making,
 )
 from app.embeddings.figures.moved_rows import moved_figures
-from app.embeddings.figures.projection import PROJECTION
-from app.embeddings.figures.report import tabs_of_figures
+from app.embeddings.figures.report import HEAVY, tabs_of_figures
 from app.embeddings.figures.sample_size import SAMPLE_SIZE
 from app.embeddings.figures.series import series_figures, similarity_figures
 from app.embeddings.library import name_encodings, newest_measured
@@ -77,6 +76,7 @@ def show_comparison(
 def _side_by_side(context: Context, choice: Choice, embeddings: Sequence[Embedding]) -> dict[str, Any]:
     rows = compare(embeddings)
     listed = [row for row in rows if row.differs] if choice.differing else rows
+    stored = {slug for one in embeddings for slug in get_figure_slugs(context, one.id)}
     return {
         "groups": grouped(listed, lambda row: row.measure),
         "rows": rows,
@@ -84,8 +84,8 @@ def _side_by_side(context: Context, choice: Choice, embeddings: Sequence[Embeddi
         "alignments": alignments_of(context, pairs_of(embeddings, Against.FIRST)),
         "alignment_measures": list(ALIGNMENTS.values()),
         "parts": _figures_by_part(compared_figures(context, embeddings, SAMPLE_SIZE)),
-        # Megabytes of several embeddings: its own page has it, and fills its place.
-        "later": any(PROJECTION in get_figure_slugs(context, one.id) for one in embeddings),
+        # Megabytes of several embeddings: their own pages have them, and fill their places.
+        "later": [one for one in HEAVY if one.needs in stored and not one.alone],
     }
 
 
