@@ -1,4 +1,4 @@
-"""A cloud along its first principal components, of which two make a plane and three a space."""
+"""Project a cloud onto its first three principal components."""
 
 from collections.abc import Callable
 from typing import Any
@@ -39,7 +39,7 @@ NamesOf = Callable[[Tensor], list[str] | None]
 def projection(
     cloud: Cloud, seed: int = 0, names_of: NamesOf = lambda _: None, mapped: PointMap | None = None
 ) -> dict[str, Any]:
-    """Return where the points lie along the first three principal components, about their mean.
+    """Return coordinates along the first three principal components, relative to the mean.
 
     Each axis is signed so that its loading of greatest magnitude is positive. Where variances are equal, axes are
     arbitrary. Along an axis without variance, the third of two dimensions or of a plane, all is 0.
@@ -100,7 +100,7 @@ def _nothing(cloud: Cloud, reason: str) -> dict[str, Any]:
 
 
 class _Axes:
-    """The directions of the greatest variances of a cloud, of which one at least is not zero."""
+    """Compute the first principal directions of a cloud that varies along at least one."""
 
     def __init__(self, cloud: Cloud) -> None:
         d = cloud.d

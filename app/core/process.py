@@ -42,13 +42,14 @@ def configure_logs(process_name: str) -> None:
 
 
 YOUNG_OBJECTS = 10_000
+"""New objects after which Python collects garbage; its own default is 700."""
 
 
 def spare_garbage_collection() -> None:
-    """Have garbage collected more rarely, and never looked for in what is imported, which stays.
+    """Collect garbage less often, and never scan imported modules, which are not freed.
 
-    An answer waits for a collection. At the interpreter's 700 new objects, what a page still needs is taken for what
-    lasts, and everything that lasts is looked through in every twentieth answer.
+    Requests wait for each collection. At Python's default, objects that a request still uses reach the oldest
+    generation, and one request in eight to twenty waits for a scan of all of it.
     """
     gc.collect()
     gc.freeze()

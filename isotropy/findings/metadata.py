@@ -116,8 +116,8 @@ def _rounded(examined: Examined) -> Tensor:
 def _decimals(x: Tensor, eps: Tensor, digits: float = BY_CHANCE) -> Tensor:
     """Return how many decimals the values of each dimension of points [n, d] need; ``FRACTIONS`` of all other numbers.
 
-    Each value is rounded in a part ``eps`` of itself: the greater it is, the more often it has so few decimals by
-    chance. Together they must be so only once in ``10 ** digits`` times.
+    Rounding is relative: ``eps`` times each value. So large values have few decimals by chance. All values together
+    count only if chance would do it at most once in ``10 ** digits`` times.
     """
     needed = torch.full((x.shape[1],), FRACTIONS)
     rounding = 2 * eps * x.abs()
@@ -126,7 +126,7 @@ def _decimals(x: Tensor, eps: Tensor, digits: float = BY_CHANCE) -> Tensor:
         scaled, fine = x * step, rounding * step
         chance = torch.where(x == 0, 1.0, (2 * fine).clamp(0.1, 1)).log10().sum(0)
         needed[((scaled - scaled.round()).abs() <= fine).all(0) & (-chance >= digits)] = decimals
-    # Great numbers of a coarse type are whole whatever they are; what is so great in float32 is a time or an id.
+    # In half precision, all large numbers are whole. In float32, numbers that large are times or ids.
     told = (rounding < 1).all(0) | (eps <= torch.finfo(torch.float32).eps)
     needed[(x == x.round()).all(0) & told] = 0
     return needed

@@ -68,7 +68,7 @@ def _remarks(overlay: Overlay) -> str:
 
 
 def numbers(overlay: Overlay, axes: str) -> Table:
-    """The points along their components, with row, name and label as far as these are kept."""
+    """Return a table of the points along ``axes``, with row, name and label where they are stored."""
     components = {f"component_{i}": partial(_along, axis) for i, axis in enumerate(axes, start=1)}
     return overlay.stacked(
         ({"row": _rows} if any("rows" in one.of(PROJECTION) for one in overlay.series) else {})
@@ -79,7 +79,8 @@ def numbers(overlay: Overlay, axes: str) -> Table:
 
 
 def _along(axis: str, one: Series) -> list[float]:
-    return list(one.of(PROJECTION)[axis])
+    along: list[float] = one.of(PROJECTION)[axis]
+    return along
 
 
 def _rows(one: Series) -> list[float | None]:
@@ -183,7 +184,7 @@ def _markers(one: Series, drawn: Points, name: str, most: int) -> go.Scattergl:
 
 
 def shown(one: Series, drawn: Points, axes: str) -> dict[str, Any]:
-    """Where the points of a color lie along some axes, and what is told of the one under the mouse."""
+    """Return coordinates along ``axes`` and hover texts of the points of one color, as arguments of a trace."""
     data = one.of(PROJECTION)
     names = _names(one) if data.get("names") else None
     values = ", ".join(f"%{{{axis}:.3g}}" for axis in axes)
@@ -196,7 +197,7 @@ def shown(one: Series, drawn: Points, axes: str) -> dict[str, Any]:
 
 
 def in_key(drawn: Points) -> str:
-    """What the key of a plot calls the points of a color, with their number."""
+    """Return the legend entry of the points of one color, with their count."""
     return f"{plain(drawn.name, LONGEST_LABEL)} ({count(len(drawn.places))})"
 
 

@@ -1,4 +1,4 @@
-"""The cloud along its three leading principal components, to be turned."""
+"""Draw a cloud along its first three principal components, in 3-D."""
 
 from functools import partial
 from typing import Any
@@ -13,17 +13,17 @@ from isoscope.core.formatting import count
 SPACE = "space"
 TITLE = "First three principal components"
 MOST_DRAWN = 10_000
-"""Points that a browser without a graphics card turns without a pause."""
+"""Maximum number of points: a browser without a graphics card still turns them smoothly."""
 MANY = 2000
-"""Of more points each is small."""
+"""Number of points above which each is drawn smaller."""
 CAMERA = {"projection": {"type": "orthographic"}}
-"""Without perspective, as in the plane: points that are far off are no smaller."""
+"""No perspective: distant points are as large as near ones, as in the 2-D figure."""
 LONGEST = 1.45
-"""Of the axes, in units of the camera: the box with its labels fits however it is turned."""
+"""Length of the longest axis in camera units: the box and its labels fit at every angle."""
 
 
 def space(overlay: Overlay) -> Figure:
-    """The points of one subject by their labels, on axes of one scale."""
+    """Draw the points of one subject, colored by label, on axes with the same scale."""
     (one,) = overlay.series
     data = one.of(PROJECTION)
     if "z" not in data:
