@@ -139,9 +139,13 @@ PROBLEMS = {
     503: "What keeps the files or rows is busy or cannot be reached at the moment.",
     507: "A disk is full, or would be left with less than its reserve.",
 }
+PROBLEM: dict[str, Any] = {"application/json": {"schema": {"$ref": f"#/components/schemas/{Problem.__name__}"}}}
+# FastAPI builds a validator for each model of each route, at each start. One model puts the schema among the
+# components; the others refer to it.
 RESPONSES: dict[int | str, dict[str, Any]] = {
-    status: {"model": Problem, "description": description} for status, description in PROBLEMS.items()
+    status: {"description": description, "content": PROBLEM} for status, description in PROBLEMS.items()
 }
+RESPONSES[500] = {"description": PROBLEMS[500], "model": Problem}
 
 
 figures_router = APIRouter(tags=["figures"])

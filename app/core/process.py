@@ -51,9 +51,9 @@ def spare_garbage_collection() -> None:
     Requests wait for each collection. At Python's default, objects that a request still uses reach the oldest
     generation, and one request in eight to twenty waits for a scan of all of it.
     """
-    gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
+    gc.enable()
 
 
 PROC = Path("/proc")
