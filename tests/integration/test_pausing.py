@@ -81,10 +81,10 @@ def test_a_running_run_is_taken_from_its_worker(client, context, add):
     began, ended = [], []
 
     async def execute(job):
-        began.append(job.row_id)
         with context.sessions.begin() as session:
             run = session.get_one(Run, job.row_id)
             run.status, run.worker, run.phase, run.phase_done = RunStatus.RUNNING, "here/cpu", Phase.TRAINING, 4
+        began.append(job.row_id)
         try:
             await asyncio.Event().wait()
         finally:
