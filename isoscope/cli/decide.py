@@ -66,7 +66,7 @@ def decide(given: Namespace) -> int:
         )
     wait_briefly()
     if given.vectors is not None and len(given.vectors) > 1:
-        from isoscope.decide_several import print_decisions  # noqa: PLC0415 - it brings torch
+        from isoscope.decide import print_decisions  # noqa: PLC0415 - it brings torch
 
         return print_decisions(given)
     from isoscope.decide import print_decision  # noqa: PLC0415 - it brings torch

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from isoscope.core.errors import InvalidError
+from isoscope.core.formatting import listed, shown
 from isoscope.files.matrix import Matrix
-from isoscope.files.wording import listed, shown
 
 ID_NAMES = ("id", "_id", "ids", "doc_id", "docid", "corpus-id", "corpus_id", "query-id", "query_id", "qid")
 

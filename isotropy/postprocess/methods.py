@@ -13,8 +13,15 @@ from isotropy.postprocess.fitted import Fitted
 from isotropy.postprocess.flow import Flow
 from isotropy.postprocess.flow_training import fit_flow
 from isotropy.postprocess.removal import Removal, fit_all_but_the_top, fit_weighted_removal
-from isotropy.postprocess.scaling import Scaling, fit_centring, fit_standardisation
-from isotropy.postprocess.whitening import Whitening, fit_pca_whitening, fit_soft_zca, fit_zca_whitening
+from isotropy.postprocess.whitening import (
+    Scaling,
+    Whitening,
+    fit_centring,
+    fit_pca_whitening,
+    fit_soft_zca,
+    fit_standardisation,
+    fit_zca_whitening,
+)
 
 FITS: dict[str, tuple[Callable[..., Fitted], type[Fitted]]] = {
     "centring": (fit_centring, Scaling),

@@ -52,7 +52,7 @@ from transformers import AutoModelForSequenceClassification, BertConfig
 from app.db.config import RunConfig, applies
 from app.figures import palette
 from app.web.error_responses import invalid_request
-from app.db.options.regularizers import coordinates
+from app.db.options.regularization import coordinates
 from app.results.labels import penalty_words
 from app.training.option_form import in_folds
 from app.training.sweep_form import LABELS, active_methods, defaults, parse, sweep_controls

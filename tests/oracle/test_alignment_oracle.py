@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.spatial import procrustes
 
-from app.core.student import block_degrees, quantile
+from app.core.evidence import block_degrees, quantile
 from isotropy.alignment import alignment, cka, procrustes_residual
 from isotropy.dealing import Slices
 

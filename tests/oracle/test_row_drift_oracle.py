@@ -5,9 +5,8 @@ import pytest
 import torch
 from scipy.spatial import procrustes
 
-from isotropy.alignment import alignment
+from isotropy.alignment import AT_ONCE, alignment, row_drift
 from isotropy.dealing import Slices
-from isotropy.row_drift import AT_ONCE, row_drift
 
 
 def pair(n, d, seed=0, noise=0.3):

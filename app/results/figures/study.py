@@ -7,7 +7,7 @@ from typing import NamedTuple
 import plotly.graph_objects as go
 
 from app.db.models import Experiment
-from app.db.options.regularizers import coordinates
+from app.db.options.regularization import coordinates
 from app.db.study import Search, Trial, front_of, trials_of
 from app.figures import palette
 from app.figures.axes import linear_axis

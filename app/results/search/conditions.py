@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, case, false, func, not_, or_
 from app.db.config import TrainingOptions
 from app.db.models import Dataset, Experiment, Run, RunStatus, RunTag
 from app.db.options.option import single_type
-from app.db.options.regularizers import NAMES
+from app.db.options.regularization import NAMES
 from app.results.search.kinds import Choice, Condition, Day, Flag, Kind, Number, Tags, Text, UnreadableError
 from app.results.search.language import Term, Value, read
 from isoscope.core.errors import InvalidError

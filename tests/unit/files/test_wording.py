@@ -1,4 +1,4 @@
-from isoscope.files.wording import listed, shown, storable
+from isoscope.core.formatting import listed, shown, storable
 
 
 def test_long_names_are_cut():

@@ -1,7 +1,7 @@
 import pytest
 from scipy import stats
 
-from app.core.student import BLOCK_KURTOSIS, block_degrees
+from app.core.evidence import BLOCK_KURTOSIS, block_degrees
 from app.results.statistics.estimate import Error, estimate
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from app.core.student import quantile
+from app.core.evidence import quantile
 from app.results.statistics.mean_difference import Spread, over_rows_and_seeds, over_seeds
 from app.results.statistics.verdict import Verdict, judge
 
