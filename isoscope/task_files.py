@@ -13,9 +13,8 @@ from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import plural, shown
 from isoscope.files.beir import ID, choose_split, open_beir, read_beir_ids
 from isoscope.files.ground_truth import Judgment, ScoredPair, corpus_and_query_rows, pair_rows, read_pairs, read_qrels
-from isoscope.files.row_ids import RowIds
+from isoscope.files.row_ids import NamedVectors, RowIds, read_vectors
 from isoscope.files.upload import NamedFile, require_readable
-from isoscope.named_vectors import NamedVectors, read_vectors
 from isotropy.catalog import Similarity
 from isotropy.tasks.parts import FEWEST_GROUPS
 from isotropy.tasks.truth import DEPTH, Labels, Pairs, Queries, Truth, exact_neighbors

@@ -7,12 +7,16 @@ from typing import Any
 from torch import Tensor
 
 from isotropy.catalog import METHODS, Parameter
-from isotropy.postprocess.clusters import ClusterRemoval, fit_cluster_based
 from isotropy.postprocess.components import Components
 from isotropy.postprocess.fitted import Fitted
-from isotropy.postprocess.flow import Flow
-from isotropy.postprocess.flow_training import fit_flow
-from isotropy.postprocess.removal import Removal, fit_all_but_the_top, fit_weighted_removal
+from isotropy.postprocess.flow import Flow, fit_flow
+from isotropy.postprocess.removal import (
+    ClusterRemoval,
+    Removal,
+    fit_all_but_the_top,
+    fit_cluster_based,
+    fit_weighted_removal,
+)
 from isotropy.postprocess.whitening import (
     Scaling,
     Whitening,

@@ -9,7 +9,7 @@ import pytest
 from safetensors import safe_open
 
 from isoscope.cli import main
-from isoscope.cli.decide import REQUIRED
+from isoscope.cli.local import REQUIRED
 from isotropy.catalog import Similarity
 
 N, M, D = 300, 150, 16

@@ -12,8 +12,7 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
-from isotropy.postprocess.clusters import fit_cluster_based
-from isotropy.postprocess.removal import fit_all_but_the_top, fit_weighted_removal
+from isotropy.postprocess.removal import fit_all_but_the_top, fit_cluster_based, fit_weighted_removal
 from isotropy.postprocess.whitening import (
     fit_centring,
     fit_pca_whitening,

@@ -37,8 +37,8 @@ from isoscope.files.selection import excluded
 from isotropy.catalog import Similarity
 from isotropy.cloud import NEIGHBOURS, Cloud
 from isotropy.neighbours import equal_rows
+from isotropy.pairs import dissimilarities
 from isotropy.projection import NAME_CHARACTERS, PointMap, frequent_labels
-from isotropy.similarity import dissimilarities
 
 SectionName = Literal["xy", "norm", "row", "label"]
 NeighborSection = Literal["point", "neighbor", "distance"]

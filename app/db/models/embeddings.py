@@ -150,7 +150,7 @@ class Measurement(Base):
     """Standard error of the value, in its units, where one is known."""
     resampled: Mapped[dict[str, Any] | None]
     """``{"parts": [what each block of rows adds to the error], "at": {"1000": {"value", "parts"}}}``, "at" for measures
-    that depend on the number of rows: see ``isotropy.score`` and ``isotropy.equal_sizes``. Null from older versions."""
+    that depend on the number of rows: see ``isotropy.score`` and ``isotropy.neighbours``. Null from older versions."""
     reason: Mapped[str | None] = mapped_column(Text)
     n: Mapped[int]
     """Rows behind the value."""
