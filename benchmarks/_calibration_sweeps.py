@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from app.core.student import quantile
+from app.core.evidence import quantile
 from app.results.statistics.mean_difference import (
     MeanDifference,
     over_rows,

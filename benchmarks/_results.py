@@ -6,7 +6,7 @@ from datetime import datetime
 from itertools import pairwise, product
 from typing import Any, NamedTuple
 
-from app.db.options.regularizers import NAMES
+from app.db.options.regularization import NAMES
 from app.results.statistics.estimate import tail_mean
 from benchmarks._tasks import CHECK
 from isotropy.catalog import Regularizer

@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers.utils.generic import ModelOutput
 
 from app.db.config import RunConfig
-from app.db.options.regularizers import Bars
+from app.db.options.regularization import Bars
 from benchmarks._rounds import interleave, machine, rounds_asked, table
 from benchmarks._step import BATCH, TOKENS, Penalty, Step
 from isotropy.catalog import REGULARIZERS, Regularizer

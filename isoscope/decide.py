@@ -1,20 +1,24 @@
-"""``isoscope decide``: the best variant of vectors by a task, and the smallest that is about as good."""
+"""``isoscope decide``: the best variant of vectors by a task, and the smallest that is about as good.
+
+Of several vectors, such as layers, each is judged by the same task, with what they show together.
+"""
 
 import json
 import sys
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from safetensors.torch import save_file
 from tqdm import tqdm
 
-from isoscope.cli.printing import number, write
+from isoscope.cli.printing import number, table, write
 from isoscope.core.errors import InvalidError
-from isoscope.core.formatting import plural
+from isoscope.core.formatting import plural, shown
+from isoscope.rank_relation import Placed, relation_of, statement
 from isoscope.task_files import LoadedTask, TaskFiles, load_task
 from isotropy.catalog import METRICS, Similarity
-from isotropy.tasks.decision import Decision, Judged, difference
+from isotropy.tasks.decision import BASELINE, Decision, Judged, difference
 from isotropy.tasks.judge import Task, decide, map_of
 from isotropy.tasks.variants import Variant, listed, product
 
@@ -145,3 +149,115 @@ def _rows(decision: Decision) -> Iterable[str]:
 
 def _scores(one: Judged) -> str:
     return f"{one.choose:9.3f}{one.report.value:9.3f}  {difference(one.report):26}"
+
+
+class JudgedVectors(NamedTuple):
+    """What the variants of some vectors score."""
+
+    name: str
+    decision: Decision
+
+    @property
+    def placed(self) -> Placed:
+        """The vectors as they are."""
+        one = self.decision.variants[BASELINE]
+        return Placed(self.name, one.isoscore, one.report.value)
+
+
+def print_decisions(given: Namespace) -> int:
+    """Print what several vectors of the same rows score by one task, as they are and with their chosen variant.
+
+    Raises:
+        InvalidError: they are not of the same rows, or make no task.
+
+    """
+    names = [",".join(one) for one in given.vectors]
+    _check(given, names)
+    aside = sys.stderr if given.json or given.list else sys.stdout
+    lists: list[list[str]] = []
+    rows = None
+    for name, vectors in zip(names, given.vectors, strict=True):  # a wrong one is told before hours of judging
+        loaded, task = read_task(given, vectors)
+        rows = rows or len(task.corpus)
+        if len(task.corpus) != rows:
+            found = plural(len(task.corpus), "row")
+            raise InvalidError(
+                f"{shown(name)} has {found}, {shown(names[0])} {rows:,}. Choose vectors of the same rows.", "vectors"
+            )
+        lists.append(list(list_lines(variants_of(given, task), task)))
+        aside.writelines(f"{name}: {note}\n" for note in loaded.notes)
+    if given.list:
+        return write(_lists(names, lists))
+    aside.writelines(f"{line}\n" for line in (*_lists(names, lists), ""))
+    judged = []
+    for name, vectors in zip(names, given.vectors, strict=True):
+        _, task = read_task(given, vectors)
+        judged.append(JudgedVectors(name, judge(given, task, variants_of(given, task), name)))
+    return write([json.dumps(document(judged), allow_nan=False)] if given.json else _lines(judged, task))
+
+
+def document(judged: Sequence[JudgedVectors]) -> dict[str, Any]:
+    """Return what ``--json`` prints of several vectors: the document of each, and the rank relation over them."""
+    placed, decision = [one.placed for one in judged], judged[0].decision
+    relation = relation_of(placed)
+    return {
+        "task": decision.task.value,
+        "metric": decision.metric,
+        "similarity": decision.similarity.value,
+        "embeddings": [{"name": one.name, **one.decision.document()} for one in judged],
+        "relation": None if relation is None else relation._asdict(),
+        "conclusion": statement(placed, decision.metric),
+    }
+
+
+def _check(given: Namespace, names: Sequence[str]) -> None:
+    if given.qrels is None and given.pairs is None and given.labels is None:
+        raise InvalidError(
+            "Several --vectors need ground truth: vectors as they are always score 1 without. Give --qrels, --pairs or "
+            "--labels, or one --vectors.",
+            "vectors",
+        )
+    if again := [name for place, name in enumerate(names) if name in names[:place]]:
+        raise InvalidError(f"--vectors names {shown(again[0])} twice. Name it once.", "vectors")
+    if given.save_map is not None:
+        raise InvalidError("--save-map writes the map of one embedding. Give one --vectors.", "save_map")
+    if given.list and given.json:
+        raise InvalidError("--list with --json is of one embedding. Give one --vectors, or leave out --json.", "list")
+
+
+def _lists(names: Sequence[str], lists: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield each list of variants once, below the names of the vectors that it is of."""
+    for place, lines in enumerate(lists):
+        if lines not in lists[:place]:
+            yield ", ".join(name for name, others in zip(names, lists, strict=True) if others == lines) + ":"
+            yield from lines
+
+
+def _lines(judged: Sequence[JudgedVectors], task: Task) -> Iterator[str]:
+    """Yield the table of all vectors, the sentence about them, and the conclusion of each."""
+    metric = METRICS[judged[0].decision.metric]
+    heads = ["vectors", "IsoScore", f"{metric} [95%]", "chosen variant", "IsoScore", f"{metric} [95%]", "reported on"]
+    yield from table(heads, [_row(one) for one in judged])
+    if len({one.decision.report for one in judged}) > 1:
+        yield f"Vectors with other exact copies are split otherwise: scores are not on all the same {task.truth.units}."
+    yield "Scores are reported on rows that chose nothing. IsoScore is bias-corrected, so it can exceed 1."
+    yield ""
+    yield statement([one.placed for one in judged], judged[0].decision.metric)
+    for one in judged:
+        yield f"{one.name}: {one.decision.conclusion}"
+
+
+def _row(one: JudgedVectors) -> list[str]:
+    decision = one.decision
+    as_it_is, chosen = decision.variants[BASELINE], decision.variants[decision.chosen]
+    return [
+        one.name,
+        *_both(as_it_is),
+        chosen.variant.name,
+        *_both(chosen),
+        f"{decision.report:,}",
+    ]
+
+
+def _both(one: Judged) -> tuple[str, str]:
+    return number(one.isoscore), f"{one.report.value:.3f} [{one.report.low:.3f}, {one.report.high:.3f}]"

@@ -1,12 +1,28 @@
-"""What a script tells of its run as JSON can hold it: nothing here raises, whatever a value is."""
+"""Numbers that rows, files and pages can all hold, and what a script tells of its run as JSON can hold it."""
 
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from isoscope.core.formatting import one_line
-from isoscope.core.number_limits import GREATEST, GREATEST_WHOLE, LEAST
+
+GREATEST = 1e100
+LEAST = 1e-100
+GREATEST_WHOLE = 2**53
+LONGEST_NUMBER = 40
+
+V = TypeVar("V")
+
+
+def bounded(value: V) -> V:
+    """The value as it is; raises ValueError at a number whose square, or whose last digit in a browser, is lost."""
+    if isinstance(value, int) and abs(value) > GREATEST_WHOLE:
+        raise ValueError(f"expected a whole number up to 2 to the power of 53, got {str(value)[:LONGEST_NUMBER]}")
+    if isinstance(value, float) and value and not LEAST <= abs(value) <= GREATEST:
+        raise ValueError(f"expected a number of a size from {LEAST:g} to {GREATEST:g}, or 0, got {value:g}")
+    return value
+
 
 LONGEST_WORD = 64
 LONGEST_LINE = 1000

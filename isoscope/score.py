@@ -11,10 +11,10 @@ from tqdm import tqdm
 from isoscope.check import lines_of, names_in, open_files
 from isoscope.cli.printing import EXPLAINED, NAMES, WIDTH, by_group, cell, independent_rows, write
 from isoscope.core.errors import InvalidError
+from isoscope.core.formatting import listed
 from isoscope.files.contents import MAX_DISTINCT
 from isoscope.files.matrix import Matrix
 from isoscope.files.selection import doubtful, excluded
-from isoscope.files.wording import listed
 from isoscope.rows import values_of, with_names
 from isotropy import findings
 from isotropy.catalog import MEASURES, SIMILARITIES, Similarity

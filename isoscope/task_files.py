@@ -10,14 +10,11 @@ from numpy.typing import NDArray
 
 from isoscope.core.beir_layout import ZIP_SUFFIX
 from isoscope.core.errors import InvalidError
-from isoscope.core.formatting import plural
-from isoscope.files.beir import choose_split, open_beir
-from isoscope.files.beir_check import ID, read_beir_ids
+from isoscope.core.formatting import plural, shown
+from isoscope.files.beir import ID, choose_split, open_beir, read_beir_ids
 from isoscope.files.ground_truth import Judgment, ScoredPair, corpus_and_query_rows, pair_rows, read_pairs, read_qrels
-from isoscope.files.row_ids import RowIds
+from isoscope.files.row_ids import NamedVectors, RowIds, read_vectors
 from isoscope.files.upload import NamedFile, require_readable
-from isoscope.files.wording import shown
-from isoscope.named_vectors import NamedVectors, read_vectors
 from isotropy.catalog import Similarity
 from isotropy.tasks.parts import FEWEST_GROUPS
 from isotropy.tasks.truth import DEPTH, Labels, Pairs, Queries, Truth, exact_neighbors

@@ -17,15 +17,13 @@ from isotropy.anisotropy import mean_share
 from isotropy.catalog import Similarity
 from isotropy.cosine import CosineMoments
 from isotropy.dealing import Dealing, Duplicates, by_groups
-from isotropy.equal_sizes import Neighbourhoods
 from isotropy.isoscore import isoscore_of_ratio, participation_ratio, shrunk_ratio
 from isotropy.jackknife import BLOCKS, Jackknife, blocks_within
-from isotropy.neighbours import Neighbours
-from isotropy.pairs import Pairs
+from isotropy.neighbours import Neighbourhoods, Neighbours
+from isotropy.pairs import Pairs, pairs_by, search_by
 from isotropy.partition import PartitionFunction
 from isotropy.rows import InUnits, OfDimensions, Points, Sample, kept_rows, unit_for
 from isotropy.score import Score
-from isotropy.similarity import pairs_by, search_by
 from isotropy.spectrum_errors import Decomposed, scores_without_blocks, spectrum_scores
 from isotropy.topology import barcode
 from isotropy.unbiased import FourthMoments, corrected_from_moments

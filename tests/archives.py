@@ -6,12 +6,12 @@ import json
 import zipfile
 
 from app.db.job_kinds import Queue
-from app.db.models import Attempt, RunFigure, RunStatus, Step
+from app.db.models import Attempt, RunStatus, Step
 from app.db.types import utcnow
 from app.db.work import wanted
 from app.results.exchange import export_experiment
 from app.results.labels import OF_SENTENCES, WATCHED
-from tests.factories import dataset_row, experiment_row, run_row
+from tests.factories import add_with_activations, dataset_row, experiment_row, run_row
 from workers.jobs import do
 
 GRID = {"warmup": [0.1, 0.0], "batch_size": [8, 32]}
@@ -80,15 +80,7 @@ def add_experiment(context):
     runs += [undefined, failed, running]
     dataset = dataset_row("Tiny 数据", train_filename="a.tsv", validation_filename="b.tsv")
     row = experiment_row(*runs, name="A sweep, ζ = 0.2", dataset=dataset, grid=GRID, config=settings[0])
-    with context.sessions.begin() as session:
-        session.add(row)
-        session.flush()
-        session.add_all(
-            RunFigure(run_id=run.id, slug="activation", data={"n": 40, "mean": [0.5, -1.0], "std": [0.25, 0.5]})
-            for run in runs
-            if run.status is RunStatus.FINISHED
-        )
-    return row.id
+    return add_with_activations(context, row)
 
 
 def exported(client, experiment):

@@ -23,6 +23,7 @@ from app.db.models import (
     Measurement,
     MeasurementStatus,
     Run,
+    RunFigure,
     RunStatus,
     StoredFile,
 )
@@ -92,6 +93,19 @@ def add_experiment(context: Context, *runs: Run, dataset: str = "Tiny", **column
 
 
 Value = float | tuple[float | None, float | None] | None
+
+
+def add_with_activations(context: Context, experiment: Experiment) -> str:
+    """Store an experiment, with the activation of each run that is finished."""
+    with context.sessions.begin() as session:
+        session.add(experiment)
+        session.flush()
+        session.add_all(
+            RunFigure(run_id=run.id, slug="activation", data={"n": 40, "mean": [0.5, -1.0], "std": [0.25, 0.5]})
+            for run in experiment.runs
+            if run.status is RunStatus.FINISHED
+        )
+    return experiment.id
 
 
 def measurement(measure: str, value: Value, n: int = 400) -> Measurement:

@@ -15,6 +15,15 @@ from isoscope.files.upload import NamedFile, Upload
 from tests.factories import embedding, store
 
 
+def hidden_side(n: int, d: int, m: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A corpus [n, d] whose labels hide behind one strong direction, m queries near some of its rows, and which."""
+    random = np.random.default_rng(3)
+    corpus = random.normal(size=(n, d)).astype(np.float32)
+    corpus[:, 0] = 5 * np.sign(corpus[:, 0]) + corpus[:, 0]
+    relevant = random.integers(0, n, m)
+    return corpus, (corpus[relevant] + 0.7 * random.normal(size=(m, d))).astype(np.float32), relevant
+
+
 def add_rows(context: Context, folder: Path, prefix: str, x: np.ndarray, name: str = "", **columns: Any) -> str:
     """Write a measured embedding of rows [n, d] called d0, d1 ... by the prefix, each of a class and a home."""
     rows = (

@@ -2,8 +2,10 @@
 
 import random
 from pathlib import Path
+from typing import Any
 
 import torch
+from fastapi.testclient import TestClient
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import (
     AlbertConfig,
@@ -16,6 +18,9 @@ from transformers import (
     PreTrainedTokenizerFast,
     RobertaConfig,
 )
+
+from app.context import Context
+from tests.once import make_once
 
 WORDS = ["the", "a", "film", "plot", "cast", "and", "is", "was", "very", "so", "good", "great", "bad", "dull"]
 
@@ -84,3 +89,16 @@ def make_table(rows: int, seed: int) -> bytes:
         words.insert(draw.randrange(len(words) + 1), draw.choice(WORDS[10:12] if label else WORDS[12:]))
         lines.append(f"{' '.join(words)}\t{label}")
     return "\n".join(lines).encode()
+
+
+def upload_once(client: TestClient, context: Context, known: dict[str, Any], train: int, validation: int) -> str:
+    """The id of a data set of so many rows, uploaded the first time."""
+
+    def upload() -> str:
+        files = {
+            "train": ("train.tsv", make_table(train, 1)),
+            "validation": ("validation.tsv", make_table(validation, 2)),
+        }
+        return client.post("/api/datasets", files=files).json()["id"]
+
+    return make_once(context, known, "dataset", upload)

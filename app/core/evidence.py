@@ -1,6 +1,11 @@
-"""What a sweep needs before its conclusion can decide anything: the level of every test, seeds, values of λ."""
+"""What a sweep needs before its conclusion can decide anything: the level of every test, seeds, values of λ.
 
-from math import factorial
+And Student's t with any number of degrees of freedom, whole or not: tails and quantiles.
+"""
+
+from functools import lru_cache
+from math import exp, factorial, inf, lgamma, log, log1p, pi
+from statistics import NormalDist
 
 LEVEL = 0.05
 """The p at or below which a test decides."""
@@ -11,3 +16,95 @@ FEWEST_SEEDS = 3
 def lambdas_needed(level: float = LEVEL) -> int:
     """Return the fewest values of λ whose smallest p, two arrangements out of all, is at most this level."""
     return next(k for k in range(2, 20) if 2 / factorial(k) <= level)
+
+
+STEPS = 10_000
+CONVERGED = 1e-15
+TINY = 1e-300
+NORMAL = 1e7
+"""Degrees from which on t is the normal distribution, as far as a double tells."""
+
+
+def two_sided_p(t: float, degrees: float) -> float:
+    """Return the probability that |T| exceeds |t|."""
+    t = abs(t)
+    if degrees >= NORMAL:
+        return 2 * NormalDist().cdf(-t)
+    square = t * t
+    if square == inf:
+        return 0.0
+    below = square < 1
+    # Of x and 1 - x the one that is not rounded: near 1 the other has lost its digits.
+    x, rest = degrees / (degrees + square), square / (degrees + square)
+    if below:
+        return 1 - _beta(rest, x, 0.5, degrees / 2)
+    return _beta(x, rest, degrees / 2, 0.5)
+
+
+@lru_cache(maxsize=4096)
+def quantile(p: float, degrees: float) -> float:
+    """Return the t that |T| exceeds with probability p: the half-width of an interval in standard errors."""
+    low, high = 0.0, 1.0
+    while two_sided_p(high, degrees) > p:
+        low, high = high, 2 * high
+    found = (low + high) / 2
+    for _ in range(200):
+        excess = two_sided_p(found, degrees) - p
+        low, high = (found, high) if excess > 0 else (low, found)
+        step = found + excess / (2 * _density(found, degrees))
+        following = step if low < step < high else (low + high) / 2
+        if abs(following - found) <= 1e-13 * found:
+            return following
+        found = following
+    return found
+
+
+def _density(t: float, degrees: float) -> float:
+    if degrees >= NORMAL:
+        return NormalDist().pdf(t)
+    scale = lgamma((degrees + 1) / 2) - lgamma(degrees / 2) - log(degrees * pi) / 2
+    return exp(scale - (degrees + 1) / 2 * log1p(t * t / degrees))
+
+
+def _beta(x: float, rest: float, a: float, b: float) -> float:
+    """Return the regularized incomplete beta function; ``rest`` is 1 - x (Numerical Recipes 6.4, Lentz's method)."""
+    if x <= 0:
+        return 0.0
+    if rest <= 0:
+        return 1.0
+    front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log(rest))
+    if x < (a + 1) / (a + b + 2):
+        return front * _fraction(x, a, b) / a
+    return 1 - front * _fraction(rest, b, a) / b
+
+
+def _fraction(x: float, a: float, b: float) -> float:
+    c, d = 1.0, 1 / _off_zero(1 - (a + b) * x / (a + 1))
+    value = d
+    for m in range(1, STEPS):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        for term in (even, odd):
+            d = 1 / _off_zero(1 + term * d)
+            c = _off_zero(1 + term / c)
+            value *= c * d
+        if abs(c * d - 1) < CONVERGED:
+            break
+    return value
+
+
+def _off_zero(value: float) -> float:
+    return value if abs(value) > TINY else TINY
+
+
+BLOCK_KURTOSIS = 1.5
+"""How heavy-tailed rows may be for an interval from blocks to cover 95%: independent t5 coordinates, by simulation."""
+
+
+def block_degrees(blocks: int) -> float:
+    """Return the degrees of freedom of a standard error from blocks of rows.
+
+    They are what gives the variance of such an error: 2 / degrees = 2 / (B - 1) + k / B of B blocks, where k is the
+    excess kurtosis of what blocks add. It is 0 for normal rows, where this is B - 1; heavy tails leave some.
+    """
+    return 2 / (2 / (blocks - 1) + BLOCK_KURTOSIS / blocks)

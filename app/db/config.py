@@ -8,8 +8,7 @@ from pydantic.fields import FieldInfo
 
 from app.db.options.measuring import MeasuringOptions, selects
 from app.db.options.option import DATA, SWEPT, Option, options_of
-from app.db.options.regularization import Zeta
-from app.db.options.regularizers import NAMES, added, reading
+from app.db.options.regularization import NAMES, Zeta, added, reading
 from isoscope.core.task import TaskKind
 from isotropy.catalog import REGULARIZERS, Points, Regularizer
 

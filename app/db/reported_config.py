@@ -8,13 +8,12 @@ from pydantic import AfterValidator, ConfigDict, Field, FiniteFloat, TypeAdapter
 
 from app.db.config import RunConfig, TrainingConfig, TrainingOptions
 from app.db.options.measuring import Checkpoint, Selection, selects
-from app.db.options.regularization import Zeta
-from app.db.options.regularizers import Bars, added
+from app.db.options.regularization import Bars, Zeta, added
 from app.db.run_results import Part
 from app.db.types import Count, Number, Typed, as_stored
 from isoscope.core.formatting import one_line
-from isoscope.core.number_limits import bounded
 from isoscope.core.task import Metric, TaskKind
+from isoscope.plain import bounded
 from isotropy.catalog import Points, Regularizer
 
 UNKNOWN = "unknown"

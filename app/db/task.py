@@ -89,7 +89,7 @@ class FoundRow(Frozen):
 
 
 class QueryHubness(Frozen):
-    """How unequally often rows of the corpus are found: see ``isotropy.tasks.retrieved``."""
+    """How unequally often rows of the corpus are found: see ``isotropy.tasks.search``."""
 
     k: int
     queries: int

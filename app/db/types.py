@@ -22,7 +22,7 @@ from pydantic_core import CoreSchema, core_schema, to_jsonable_python
 from sqlalchemy import JSON, DateTime, Dialect, TypeDecorator
 from sqlalchemy.types import TypeEngine
 
-from isoscope.core.number_limits import GREATEST, bounded
+from isoscope.plain import GREATEST, bounded
 
 logger = logging.getLogger(__name__)
 

@@ -14,9 +14,8 @@ from app.core.names import MAX_NAME_CHARACTERS
 from app.db.models import MAX_TAG_CHARACTERS, MAX_TAGS, Described, Embedding, Experiment, Run, Tagged
 from app.db.types import utcnow
 from isoscope.core.errors import InvalidError
-from isoscope.core.formatting import one_line
+from isoscope.core.formatting import one_line, shown
 from isoscope.files.strict import Strict
-from isoscope.files.wording import shown
 
 MAX_NOTES_CHARACTERS = 10_000
 

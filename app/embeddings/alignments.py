@@ -9,7 +9,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import undefer
 
 from app.context import Context
-from app.core.student import block_degrees, quantile
+from app.core.evidence import block_degrees, quantile
 from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import Alignment, Embedding, ResultStatus, RowsBy

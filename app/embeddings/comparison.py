@@ -9,10 +9,10 @@ from sqlalchemy import select
 from sqlalchemy.orm import selectinload
 
 from app.context import Context
-from app.core.student import block_degrees, quantile
+from app.core.evidence import block_degrees, quantile
 from app.db.models import Embedding, Measurement
+from app.embeddings.readings import similarity_of
 from app.embeddings.service import require_measured
-from app.embeddings.similarity import similarity_of
 from app.figures.figure import Cell
 from isoscope.core.errors import InvalidError, NotFoundError
 from isoscope.files.selection import unpacked

@@ -1,4 +1,4 @@
-"""The numbers of a report: the few that head it, all of them by group, and the same as one table."""
+"""The numbers of a report: the few that head it, all of them by group, the same as one table; the greatest hubs."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
@@ -7,10 +7,9 @@ from sqlalchemy import func, select
 
 from app.context import Context
 from app.db.models import Embedding, EmbeddingStatus, Measurement
-from app.embeddings.similarity import similarity_of
 from app.figures.figure import Cell, Table
-from isoscope.core.formatting import tick
-from isotropy.catalog import GROUPS, MEASURES, SIMILARITIES, Measure, measures_in, references
+from isoscope.core.formatting import capitalized, tick
+from isotropy.catalog import GROUPS, MEASURES, SIMILARITIES, Measure, Similarity, measures_in, references
 
 Grouped = TypeVar("Grouped")
 
@@ -236,3 +235,39 @@ def _starred(context: Context, embedding: Embedding) -> Iterator[tuple[str, Know
         for embedding_id, slug, value, se, n in rows:
             if embedding_id == one.id and value is not None:
                 yield slug, Known(one.name, "", f"/embeddings/{one.id}", value, se, n, one.d or 0)
+
+
+CHOICES = {"": "Default"} | {one.value: capitalized(title) for one, title in SIMILARITIES.items()}
+"""What the form of a draft offers, by the value that it sends."""
+
+
+def similarity_of(found: Measurement) -> Similarity:
+    """Return by which neighbors were near; earlier versions measured by Euclidean distance alone."""
+    return Similarity((found.detail or {}).get("similarity", Similarity.EUCLIDEAN))
+
+
+class Hub(NamedTuple):
+    """A row, and of how many others it is among the k nearest."""
+
+    row: int
+    """Place in the file, from 0."""
+    name: str | None
+    occurrences: int
+
+
+class Hubs(NamedTuple):
+    """The greatest hubs of an embedding, the greatest first."""
+
+    hubs: list[Hub]
+    k: int
+    rows: int
+    """Distinct rows whose neighbors were searched."""
+    similarity: Similarity
+
+
+def hubs_of(embedding: Embedding) -> Hubs | None:
+    """Return the hubs of a report; None where an earlier version measured it, or hubness is undefined."""
+    found = next((one for one in embedding.measurements if one.measure == "hubness"), None)
+    if found is None or not found.detail or not found.detail.get("hubs"):
+        return None
+    return Hubs([Hub(**one) for one in found.detail["hubs"]], found.detail["k"], found.n, similarity_of(found))

@@ -14,13 +14,11 @@ from app.embeddings.figures.report import DRAWN, FIGURES, HEAVY, NEEDS, figures_
 from app.embeddings.figures.sample_size import SAMPLE_SIZE
 from app.embeddings.findings import Marked, find_marked, shown_findings
 from app.embeddings.headline import headline_of
-from app.embeddings.hubs import hubs_of
 from app.embeddings.lookups import near_text, read_neighbours, with_lookup
 from app.embeddings.map_rows import search_rows
 from app.embeddings.point_map import find_map
-from app.embeddings.readings import groups_of, headlines_of, references_of
-from app.embeddings.row_runs import read_rows, write_rows
-from app.embeddings.selections import selections_of
+from app.embeddings.readings import groups_of, headlines_of, hubs_of, references_of
+from app.embeddings.selections import read_rows, selections_of, write_rows
 from app.embeddings.service import get_figure_data, get_figures_stored
 from app.embeddings.zeta_curves import ShrinkageDep, ShrinkageQuery, read_shrinkage
 from app.figures.figure import Figure

@@ -17,7 +17,7 @@ from app.storage import Incoming, Stored
 from app.storage.ledger import Store
 from app.storage.storage import CHECKING
 from isoscope.core.beir_layout import CORPUS, QUERIES, ZIP_SUFFIX
-from isoscope.files.beir_check import TEXT, BeirDescription, describe_beir
+from isoscope.files.beir import TEXT, BeirDescription, describe_beir
 from isoscope.files.tables import TextsDescription
 from isoscope.files.upload import NamedFile
 

@@ -21,10 +21,10 @@ from app.training.datasets import get_dataset
 from app.training.models import require_model
 from isoscope.core.beir_layout import is_beir
 from isoscope.core.errors import ConflictError, InvalidError, NotFoundError
+from isoscope.core.formatting import listed, shown
 from isoscope.files.columns import MAX_LABELS, Column
 from isoscope.files.tables import TextsDescription, describe_texts
 from isoscope.files.text import Quoting
-from isoscope.files.wording import listed, shown
 
 
 class EncodingPlan(NamedTuple):

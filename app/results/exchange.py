@@ -32,10 +32,9 @@ from app.db.predictions import read_predictions
 from app.db.types import utcnow
 from app.figures.figure import Figure
 from app.results.archive import container
-from app.results.archive.container import FORMAT, TOLD
+from app.results.archive.container import FORMAT, TOLD, ArchiveWriter, write_json
 from app.results.archive.records import AttemptRecord, DatasetRecord, ExperimentRecord, RunRecord
 from app.results.archive.sealed_records import OpeningRecord, SealedScoreRecord, parts
-from app.results.archive.writing import ArchiveWriter, write_json
 from app.storage import Incoming
 from app.storage.storage import BLOCK_BYTES
 from app.training.experiments import get_experiment

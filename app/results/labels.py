@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from app.db.options.regularizers import Bars
+from app.db.options.regularization import Bars
 from app.db.reported_config import AnyRunConfig
 from app.db.run_rows import AnyRun
 from isoscope.core.formatting import plural, short, starred

@@ -13,8 +13,7 @@ from app.core.names import MAX_NAME_CHARACTERS
 from app.db.config import Seed
 from app.db.learning import best_class, best_number, constant_words, find_divergence
 from app.db.models import Run, Split, Step
-from app.db.options.regularization import Weight, Zeta
-from app.db.options.regularizers import reading
+from app.db.options.regularization import Weight, Zeta, reading
 from app.db.predictions import Predictions, read_predictions
 from app.db.reported_config import (
     COORDINATES,
@@ -32,9 +31,9 @@ from app.db.run_results import Divergence, Trivial
 from app.results.sweep import cell
 from isoscope.core.errors import InvalidError, TooLargeError
 from isoscope.core.formatting import count, one_line
-from isoscope.core.number_limits import bounded
 from isoscope.core.task import METRICS, Metric, TaskKind
 from isoscope.files.strict import Frozen, Strict
+from isoscope.plain import bounded
 from isotropy.catalog import REGULARIZERS, Regularizer
 
 MAX_FIELDS = MAX_SETTINGS + 1

@@ -5,7 +5,7 @@ from math import inf
 from typing import NamedTuple
 
 from app.db.config import TrainingOptions
-from app.db.options.regularizers import NAMES
+from app.db.options.regularization import NAMES
 from app.db.run_rows import AnyRun
 from app.figures.figure import Cell
 from app.figures.labels import head, inside

@@ -9,7 +9,7 @@ from fastapi import Query
 from app.context import Context
 from app.db.config import OPTIONS, applies
 from app.db.models import Pooling, Run
-from app.db.options.regularizers import added_words
+from app.db.options.regularization import added_words
 from app.db.reported_config import AnyRunConfig
 from app.db.run_results import RunResults
 from app.figures.figure import Figure

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from app.db.config import TrainingOptions
 from app.db.models import Experiment, RunStatus
-from app.db.options.regularizers import NAMES, coordinates
+from app.db.options.regularization import NAMES, coordinates
 from app.db.reported_config import UNKNOWN, AnyRunConfig, ReportedRunConfig
 from app.db.run_rows import AnyRun
 from app.figures.figure import Cell

@@ -9,7 +9,7 @@ from fastapi import Depends, Query, Request
 
 from app.context import Context, offset_of, pages_of
 from app.db.models import Run
-from app.db.options.regularizers import NAMES
+from app.db.options.regularization import NAMES
 from app.descriptions.service import Shelf
 from app.figures import palette
 from app.figures.labels import head, inside

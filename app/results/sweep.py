@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 
 from app.db.config import applies
 from app.db.models import Experiment, RunStatus
-from app.db.options.regularizers import NAMES, added_words
+from app.db.options.regularization import NAMES, added_words
 from app.db.reported_config import UNKNOWN, AnyRunConfig
 from app.db.run_rows import AnyRun
 from app.figures.figure import Cell

@@ -9,8 +9,7 @@ import plotly.graph_objects as go
 from app.context import Context
 from app.db.task import JudgedVariant
 from app.figures import palette
-from app.figures.axes import linear_axis
-from app.figures.figure import Cell, Figure, Table, plain, plot
+from app.figures.figure import Cell, Figure, Table, linear_axis, plain, plot
 from app.figures.labels import Named, positions, short_names
 from app.tasks.family import Member, read_family
 from app.tasks.figures import task_figures

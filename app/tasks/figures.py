@@ -8,8 +8,7 @@ import plotly.graph_objects as go
 
 from app.db.task import JudgedVariant, TaskResults
 from app.figures import palette
-from app.figures.axes import linear_axis, log_axis
-from app.figures.figure import Cell, Figure, Table, plain, plot, undefined
+from app.figures.figure import Cell, Figure, Table, linear_axis, log_axis, plain, plot, undefined
 from isoscope.core.formatting import count, number, plural
 from isotropy.catalog import METRICS
 

@@ -23,11 +23,10 @@ from app.sandbox import run_in_sandbox
 from app.storage import Incoming, Stored
 from app.storage.storage import CHECKING
 from isoscope.core.errors import ConflictError, InvalidError, NotFoundError, TooLargeError, check_all
-from isoscope.core.formatting import plural
+from isoscope.core.formatting import listed, plural, shown
 from isoscope.files.selection import Selection
 from isoscope.files.truth_check import NamedRows, TruthPreview, check_pairs, check_qrels
 from isoscope.files.upload import NamedFile, Upload
-from isoscope.files.wording import listed, shown
 from isotropy.catalog import TaskKind
 
 MAX_NUMBERS = 2**28

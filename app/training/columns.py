@@ -6,11 +6,11 @@ from pydantic import Field
 
 from app.db.hub_tasks import TASKS, HubName
 from isoscope.core.errors import InvalidError
+from isoscope.core.formatting import listed, shown
 from isoscope.core.task import METRICS, Metric, TaskKind
 from isoscope.files.columns import MAX_LABELS, NUMBER, Column, ColumnKind
 from isoscope.files.span import EXAMPLE
 from isoscope.files.strict import Frozen
-from isoscope.files.wording import listed, shown
 
 
 def check_columns(

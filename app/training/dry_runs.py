@@ -16,7 +16,7 @@ from app.db.config import OPTIONS, RunConfig
 from app.db.job_kinds import Job
 from app.db.models import DryRun, ResultStatus
 from app.db.options.measuring import HELD_OUT_PART, LOOKS_PER_RUN, Selection
-from app.db.options.regularizers import Refresh
+from app.db.options.regularization import Refresh
 from app.db.run_results import StepCosts
 from app.db.session import hold
 from app.db.types import utcnow

@@ -10,7 +10,7 @@ from app.context import Context, freeing
 from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import Experiment, Opening, Run
-from app.db.options.regularizers import coordinates
+from app.db.options.regularization import coordinates
 from app.db.session import hold
 from app.descriptions.actions import Action, DescribedNoun, Noun
 from app.descriptions.service import set_tags

@@ -16,10 +16,10 @@ from app.storage.ledger import Store
 from app.storage.storage import DIVIDING
 from app.training.columns import propose
 from isoscope.core.errors import InvalidError
+from isoscope.core.formatting import shown
 from isoscope.files.division import SUFFIX, ColumnDivision, Division, FractionDivision, divide_file
 from isoscope.files.tables import DatasetDescription
 from isoscope.files.text import Quoting
-from isoscope.files.wording import shown
 
 FILE_SUFFIX = re.compile(r"\.[^.]*(\.gz)?$", re.IGNORECASE)
 FIELDS = {"column": "split_column", "fraction": "test_fraction", "seed": "split_seed"}

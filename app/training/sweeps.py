@@ -11,8 +11,7 @@ from app.context import Context
 from app.db.config import RunConfig, Seed, TrainingConfig, TrainingOptions, renamed, words_for_booleans
 from app.db.models import Dataset, DatasetOrigin
 from app.db.options.option import DATA, NAME, SHRINKAGE, SWEPT, Group, Option
-from app.db.options.regularization import ABOUT_LAMBDA, ABOUT_ZETA, Weight, Zeta
-from app.db.options.regularizers import reading
+from app.db.options.regularization import ABOUT_LAMBDA, ABOUT_ZETA, Weight, Zeta, reading
 from app.db.types import RowId
 from app.training import sweep_checks
 from app.training.columns import check_columns

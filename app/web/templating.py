@@ -26,7 +26,7 @@ from app.core.names import described, file_name
 from app.db.learning import diverged, learned_nothing
 from app.db.models import Experiment
 from app.db.options.option import Help
-from app.db.options.regularizers import added_words, coordinates
+from app.db.options.regularization import added_words, coordinates
 from app.db.types import utcnow
 from app.db.work import is_silent
 from app.figures.labels import heading

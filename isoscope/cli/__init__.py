@@ -45,9 +45,9 @@ COMMANDS = {
     "open-test": Command("freeze a choice and open an experiment's test scores", "training", "open_test"),
     "export": Command("write an experiment as a zip file", "runs", "export"),
     "import": Command("import an experiment from a zip file", "runs", "import_experiment"),
-    "score": Command("measure the vectors of files, without a server", "score", "score", asks=False),
-    "decide": Command("choose post-processing, dimensions and storage by your task", "decide", "decide", asks=False),
-    "check": Command("find what is wrong with the vectors of files, without a server", "score", "check", asks=False),
+    "score": Command("measure the vectors of files, without a server", "local", "score", asks=False),
+    "decide": Command("choose post-processing, dimensions and storage by your task", "local", "decide", asks=False),
+    "check": Command("find what is wrong with the vectors of files, without a server", "local", "check", asks=False),
 }
 
 

@@ -1,7 +1,15 @@
-"""Numbers, sizes, times and names as a reader wants them: three digits, a true minus, units, a true star."""
+"""Numbers, sizes, times and names as a reader wants them: three digits, a true minus, units, a true star.
 
+Names that came from outside stand between quotes, cut short.
+"""
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from datetime import datetime
+from itertools import islice
 from math import floor, log10
+
+from isoscope.core.errors import IsoscopeError
 
 MISSING = "–"
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -146,3 +154,33 @@ def starred(name: str) -> str:
 
 def _signed(text: str) -> str:
     return text.replace("-", "−")
+
+
+MAX_SHOWN_CHARACTERS = 80
+MAX_LISTED = 10
+
+
+def shown(name: str) -> str:
+    """Return a name between quotes, cut short."""
+    cut = "..." if len(name) > MAX_SHOWN_CHARACTERS else ""
+    return repr(name[:MAX_SHOWN_CHARACTERS]) + cut
+
+
+def listed(names: Collection[str]) -> str:
+    """Return the first ten names between quotes, and how many more there are."""
+    more = f" and {len(names) - MAX_LISTED:,} more" if len(names) > MAX_LISTED else ""
+    return ", ".join(map(shown, islice(names, MAX_LISTED))) + more
+
+
+@contextmanager
+def blaming(filename: str, field: str | None = None) -> Iterator[None]:
+    """Say in an error which file it is about, and in which field that file came unless the error names another."""
+    try:
+        yield
+    except IsoscopeError as error:
+        raise type(error)(f"{filename}: {error.message}", error.field or field) from None
+
+
+def storable(text: str) -> str:
+    """Return text without what UTF-8 or PostgreSQL cannot hold: lone surrogates and NUL become a replacement mark."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")

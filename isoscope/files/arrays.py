@@ -13,8 +13,8 @@ from typing import IO, Any, cast
 import numpy as np
 
 from isoscope.core.errors import InvalidError, TooLargeError
+from isoscope.core.formatting import shown, storable
 from isoscope.files.contents import MAX_COLUMN_BLOCK_BYTES, Block, Contents, Part, annotation_of
-from isoscope.files.wording import shown, storable
 
 BFLOAT16 = "bfloat16"
 ANNOTATION_ROWS = 65_536

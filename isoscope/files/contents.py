@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from isoscope.core.formatting import storable
 from isoscope.files.strict import Frozen
-from isoscope.files.wording import storable
 
 Block = NDArray[Any]
 """Some rows of a matrix [k, d]."""

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from isoscope.core.errors import InvalidError
+from isoscope.core.formatting import shown
 from isoscope.files.columns import NUMBER as PLAIN_NUMBER
 from isoscope.files.contents import AnnotationStats, Block, Part
 from isoscope.files.table import Cells, Kind, Table, TableVectors, blocks, require_columns, roles
 from isoscope.files.text import Quoting, Record, records, tsv_quoting
-from isoscope.files.wording import shown
 
 SAMPLE_LINES = 1000
 MISSING = frozenset({"", "na", "n/a", "null", "none"})

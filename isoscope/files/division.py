@@ -13,12 +13,12 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, TextIO
 from pydantic import Field, model_validator
 
 from isoscope.core.errors import InvalidError
+from isoscope.core.formatting import blaming, listed, shown
 from isoscope.files.columns import label_text, stats_of, text_digest
 from isoscope.files.strict import Frozen
 from isoscope.files.table import Scalar, Table
 from isoscope.files.tables import find_readings, open_table
 from isoscope.files.text import Quoting
-from isoscope.files.wording import blaming, listed, shown
 
 SPLITS = ("train", "validation", "test")
 SUFFIX = ".jsonl.gz"

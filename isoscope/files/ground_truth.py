@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from isoscope.core.errors import InvalidError
+from isoscope.core.formatting import blaming, listed, shown
 from isoscope.files.contents import cell_text
 from isoscope.files.detect import detect
 from isoscope.files.row_ids import RowIds
 from isoscope.files.table import Table
 from isoscope.files.upload_formats import Role
-from isoscope.files.wording import blaming, listed, shown
 
 QUERY_NAMES = ("query-id", "query_id", "qid", "query")
 DOCUMENT_NAMES = ("corpus-id", "corpus_id", "doc_id", "docid", "document", "corpus")

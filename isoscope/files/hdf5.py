@@ -14,11 +14,11 @@ import h5py
 import numpy as np
 
 from isoscope.core.errors import InvalidError, TooLargeError
+from isoscope.core.formatting import shown
 from isoscope.files.arrays import ANNOTATION_ROWS, Array, ArrayFile, value_text
 from isoscope.files.compressed import require_honest
 from isoscope.files.contents import Block, transposed
 from isoscope.files.text import Quoting
-from isoscope.files.wording import shown
 
 MAX_OBJECTS = 1000
 MAX_DEPTH = 32

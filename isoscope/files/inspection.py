@@ -4,13 +4,13 @@ from itertools import islice
 
 import numpy as np
 
+from isoscope.core.formatting import listed, shown
 from isoscope.files.contents import Annotation, Block, Part
 from isoscope.files.matrix import Matrix, MatrixStats, select
 from isoscope.files.selection import Selection, doubtful, excluded, propose
 from isoscope.files.strict import Frozen
 from isoscope.files.text import Quoting
 from isoscope.files.upload import Upload, find_upload_quoting, open_upload
-from isoscope.files.wording import listed, shown
 
 PREVIEW_ROWS = 5
 PREVIEW_VALUES = 8

@@ -10,13 +10,12 @@ from typing import Any, cast
 import numpy as np
 
 from isoscope.core.errors import InvalidError
-from isoscope.core.formatting import plural
+from isoscope.core.formatting import plural, shown
 from isoscope.files.contents import MAX_DISTINCT, Block, Part, annotation_of, cell_text
 from isoscope.files.span import Span, is_nested_span
 from isoscope.files.table import MAX_COLUMNS, Cells, Kind, Table, TableVectors, blocks, require_columns, scalars
 from isoscope.files.text import MAX_COLUMNS as MAX_VECTOR_COLUMNS
 from isoscope.files.text import Quoting, lines
-from isoscope.files.wording import shown
 
 NUMBERS = frozenset({int, float, type(None)})
 """What a list of numbers may hold: null, which NaN is read as, is a number that is missing."""

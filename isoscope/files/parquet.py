@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from isoscope.core.errors import InvalidError, TooLargeError
+from isoscope.core.formatting import listed, shown
 from isoscope.files.compressed import require_honest
 from isoscope.files.contents import MAX_ROWS, AnnotationStats, Block, Part
 from isoscope.files.span import STARTS, TEXTS
 from isoscope.files.table import Cells, Kind, Table, TableVectors, require_columns, scalars
 from isoscope.files.text import MAX_COLUMNS, Quoting
-from isoscope.files.wording import listed, shown
 
 MAX_TABLE_ROWS = 20_000_000
 MAX_ROW_GROUPS = 10_000

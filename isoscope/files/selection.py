@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
 
 from isoscope.core.errors import InvalidError
+from isoscope.core.formatting import listed, shown
 from isoscope.files.contents import MAX_DISTINCT, Annotation, Offer
 from isoscope.files.strict import Frozen
 from isoscope.files.text import Quoting
-from isoscope.files.wording import listed, shown
 from isotropy.catalog import Similarity
 
 VECTOR_NAMES = ("embeddings", "embedding", "vectors", "vector", "x", "features", "hidden_states")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
 from isoscope.core.errors import InvalidError
-from isoscope.files.wording import shown, storable
+from isoscope.core.formatting import shown, storable
 
 TEXTS, STARTS = "text", "answer_start"
 MAX_ANSWERS = 1000

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from isoscope.core.errors import InvalidError
+from isoscope.core.formatting import shown, storable
 from isoscope.files.contents import Block, Part, RowFile, cell_text
 from isoscope.files.span import span_text
 from isoscope.files.text import Quoting, lines
-from isoscope.files.wording import shown, storable
 
 Scalar = str | int | float
 Cells = Iterator[tuple[int, Sequence[Any]]]

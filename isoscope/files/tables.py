@@ -4,13 +4,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from isoscope.core.errors import InvalidError
+from isoscope.core.formatting import blaming, listed, shown
 from isoscope.files.columns import Column, ColumnKind, ColumnStats, count_leaks, stats_of
 from isoscope.files.detect import detect
 from isoscope.files.strict import Frozen
 from isoscope.files.table import Scalar, Table
 from isoscope.files.text import Quoting, Readings, settle_readings, tsv_quotes
 from isoscope.files.upload_formats import Role
-from isoscope.files.wording import blaming, listed, shown
 
 
 class DatasetDescription(Frozen):

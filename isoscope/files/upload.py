@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from isoscope.core.errors import InvalidError
+from isoscope.core.formatting import blaming, listed, shown
 from isoscope.files.contents import (
     MAX_DISTINCT,
     Annotation,
@@ -22,7 +23,6 @@ from isoscope.files.detect import detect
 from isoscope.files.table import MAX_ANNOTATIONS, Table
 from isoscope.files.text import Quoting, tsv_quoting
 from isoscope.files.upload_formats import Format, Role
-from isoscope.files.wording import blaming, listed, shown
 
 T = TypeVar("T")
 

@@ -11,10 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from isoscope.core.errors import InvalidError
-from isoscope.core.formatting import plural
+from isoscope.core.formatting import plural, storable
 from isoscope.files.contents import Block, Part, RowFile, annotation_of
 from isoscope.files.text import MAX_COLUMNS, Quoting, lines
-from isoscope.files.wording import storable
 
 HEADER = re.compile(r"(\d{1,12})[ \t](\d{1,6})", re.ASCII)
 OTHER_HEADER = re.compile(r"[+-]?\d+[ \t][+-]?\d+", re.ASCII)

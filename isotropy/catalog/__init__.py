@@ -7,9 +7,18 @@ from isotropy.catalog import directions, labels, neighbours, spread, topology
 from isotropy.catalog.alignments import ALIGNMENTS, AlignmentEntry
 from isotropy.catalog.directions import OUTLIER_RULES
 from isotropy.catalog.findings import FINDINGS, KEPT, FindingEntry, effect_name
-from isotropy.catalog.measure import PLACES, Compared, Error, Group, Measure, Place
+from isotropy.catalog.measure import (
+    PLACES,
+    Compared,
+    Error,
+    Group,
+    Measure,
+    Place,
+    Reference,
+    ReferenceValue,
+    references,
+)
 from isotropy.catalog.postprocess import METHODS, Method, Parameter
-from isotropy.catalog.reference_values import Reference, ReferenceValue, references
 from isotropy.catalog.regularizers import REGULARIZERS, Layers, Penalty, Points, Regularizer
 from isotropy.catalog.tasks import METRICS, NEAR_COLUMNS, SIMILARITIES, TASKS, Similarity, TaskEntry, TaskKind
 

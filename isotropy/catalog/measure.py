@@ -1,8 +1,11 @@
-"""What the catalog says of a measure."""
+"""What the catalog says of a measure, and what known clouds score on it."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from functools import cache
+from importlib.resources import files
+from typing import Literal, NamedTuple
 
 Error = Literal["none", "population", "sample"]
 Compared = Literal["never", "at equal n", "at any n"]
@@ -114,3 +117,37 @@ def between(low: float, high: float) -> Callable[[int, int], tuple[float, float]
 def up_to_rank(n: int, d: int) -> tuple[float, float]:
     """Return 1 and the number of directions that n centered points can have."""
     return 1, min(n - 1, d)
+
+
+TABLE = "reference_values.json"
+"""Made by ``python -m benchmarks.reference_values``."""
+
+
+class ReferenceValue(NamedTuple):
+    """A measure of a known cloud."""
+
+    value: float
+    se: float | None
+    n: int
+    """Rows behind the value: fewer than the cloud's where the measure takes a sample."""
+
+
+class Reference(NamedTuple):
+    """A known cloud: values depend on its rows and dimensions, so they stand beside them."""
+
+    name: str
+    about: str
+    n: int
+    d: int
+    values: Mapping[str, ReferenceValue]
+    """By the slug of the measure; without those that are undefined of it."""
+
+
+@cache
+def references() -> tuple[Reference, ...]:
+    """Return the clouds in the order in which to show them: generated ones, then the bundled encoder by layer."""
+    table = json.loads(files("isotropy.catalog").joinpath(TABLE).read_text(encoding="utf-8"))
+    return tuple(
+        Reference(**one | {"values": {slug: ReferenceValue(*found) for slug, found in one["values"].items()}})
+        for one in table
+    )

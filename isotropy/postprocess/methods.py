@@ -7,14 +7,25 @@ from typing import Any
 from torch import Tensor
 
 from isotropy.catalog import METHODS, Parameter
-from isotropy.postprocess.clusters import ClusterRemoval, fit_cluster_based
 from isotropy.postprocess.components import Components
 from isotropy.postprocess.fitted import Fitted
-from isotropy.postprocess.flow import Flow
-from isotropy.postprocess.flow_training import fit_flow
-from isotropy.postprocess.removal import Removal, fit_all_but_the_top, fit_weighted_removal
-from isotropy.postprocess.scaling import Scaling, fit_centring, fit_standardisation
-from isotropy.postprocess.whitening import Whitening, fit_pca_whitening, fit_soft_zca, fit_zca_whitening
+from isotropy.postprocess.flow import Flow, fit_flow
+from isotropy.postprocess.removal import (
+    ClusterRemoval,
+    Removal,
+    fit_all_but_the_top,
+    fit_cluster_based,
+    fit_weighted_removal,
+)
+from isotropy.postprocess.whitening import (
+    Scaling,
+    Whitening,
+    fit_centring,
+    fit_pca_whitening,
+    fit_soft_zca,
+    fit_standardisation,
+    fit_zca_whitening,
+)
 
 FITS: dict[str, tuple[Callable[..., Fitted], type[Fitted]]] = {
     "centring": (fit_centring, Scaling),

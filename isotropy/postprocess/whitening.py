@@ -1,4 +1,4 @@
-"""Whitening: PCA, ZCA and soft ZCA.
+"""Centering, standardization of each dimension, and whitening: PCA, ZCA and soft ZCA.
 
 Whitening gives the points it was fitted on covariance I, and so IsoScore 1, by construction and whatever they are. What
 it does is said only by rows that were held out, the less well the fewer points there are for each dimension: see
@@ -12,8 +12,51 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from isotropy.postprocess.components import Components, principal_components
-from isotropy.postprocess.fitted import Fitted
+from isotropy.postprocess.components import Components, finite, moments_of, principal_components
+from isotropy.postprocess.fitted import Fitted, require_to_fit
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling(Fitted):
+    """(x - mean) * scale."""
+
+    SHAPES: ClassVar = {"mean": "d", "scale": "d"}
+
+    scale: Tensor
+    """[d] float64."""
+
+    def _map(self, x: Tensor) -> Tensor:
+        return (x - self.mean) * self.scale
+
+
+def fit_centring(points: Tensor) -> Scaling:
+    """Fit x - mean on points [n, d].
+
+    Raises:
+        ValueError: ``points`` is no finite cloud with a row.
+
+    """
+    require_to_fit(points)
+    mean = moments_of(points).mean
+    return Scaling(mean, torch.ones_like(mean))
+
+
+def fit_standardisation(points: Tensor) -> Scaling:
+    """Fit (x - mean) / std of each dimension on points [n, d] (Timkey & van Schijndel 2021).
+
+    std is over n, as in scikit-learn's StandardScaler. A dimension whose spread is within rounding of the points'
+    dtype is constant, and maps to 0.
+
+    Raises:
+        ValueError: ``points`` is no finite cloud with a row, or its variances leave float64.
+
+    """
+    require_to_fit(points)
+    n = len(points)
+    moments = moments_of(points)
+    variances = finite(moments.covariance().diagonal()) * ((n - 1) / n)
+    varies = variances > torch.finfo(points.dtype).eps ** 2 * (moments.mean.square() + variances)
+    return Scaling(moments.mean, torch.where(varies, variances.rsqrt(), 0))
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ from typing import Any
 
 from isotropy.catalog import METRICS, Similarity, TaskKind
 from isotropy.tasks.bootstrap import Interval
-from isotropy.tasks.retrieved import Retrieved
+from isotropy.tasks.search import Retrieved
 from isotropy.tasks.storage import Storage
 from isotropy.tasks.truth import Truth
 from isotropy.tasks.variants import Variant

@@ -16,8 +16,7 @@ from isotropy.tasks.bootstrap import Numbers, intervals
 from isotropy.tasks.decision import Decision, Judged, concluded
 from isotropy.tasks.maps import Map, fitted_on, kept, mapped, reduced
 from isotropy.tasks.parts import Codes, Part, split
-from isotropy.tasks.retrieved import Retrieved
-from isotropy.tasks.search import Floats, Indices, prepared
+from isotropy.tasks.search import Floats, Indices, Retrieved, prepared
 from isotropy.tasks.storage import Space, Storage
 from isotropy.tasks.truth import Truth
 from isotropy.tasks.variants import Setting, Variant, listed

@@ -11,14 +11,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isotropy.catalog import Similarity
-from isotropy.postprocess.clusters import ClusterRemoval
 from isotropy.postprocess.components import Components, moments_of
 from isotropy.postprocess.fitted import Fitted
 from isotropy.postprocess.flow import Flow
 from isotropy.postprocess.methods import fit, restore
-from isotropy.postprocess.removal import Removal
-from isotropy.postprocess.scaling import Scaling
-from isotropy.postprocess.whitening import Whitening
+from isotropy.postprocess.removal import ClusterRemoval, Removal
+from isotropy.postprocess.whitening import Scaling, Whitening
 from isotropy.tasks.search import Floats, prepared
 from isotropy.tasks.variants import AS_IT_IS, Dimensions, Variant
 

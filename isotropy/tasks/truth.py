@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from isotropy.catalog import TASKS, Similarity, TaskKind
 from isotropy.tasks.bootstrap import Numbers, Statistic, mean, spearman_with
 from isotropy.tasks.parts import Codes, Part, groups_of
-from isotropy.tasks.retrieved import Retrieved, retrieved
-from isotropy.tasks.search import Floats, Indices, nearest, precedence_of, prepared
+from isotropy.tasks.search import Floats, Indices, Retrieved, nearest, precedence_of, prepared, retrieved
 from isotropy.tasks.storage import Space
 
 DEPTH = 10

@@ -1,14 +1,9 @@
 """A measure that is added through its function and its record alone is found wherever its record says."""
 
-import os
-import shutil
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.adding import copy_package, look
+
 FUNCTION = """
 def _radius(cloud: Cloud) -> Finding:
     return Finding(Score(float(cloud.sample.norm(dim=1).mean()) * cloud.unit), cloud.n, {"parts": {"rows": 2.0}})
@@ -94,15 +89,8 @@ def put_before(file, mark, text):
 
 @pytest.mark.slow
 def test_a_measure_is_added_through_its_record(tmp_path):
-    shutil.copytree(ROOT / "isotropy", tmp_path / "isotropy", ignore=shutil.ignore_patterns("__pycache__"))
-    for folder in ("app", "frontend", "isoscope", "workers"):
-        (tmp_path / folder).symlink_to(ROOT / folder)
+    copy_package(tmp_path, "isotropy")
     put_before(tmp_path / "isotropy/report/spread.py", "MEASURES: dict", FUNCTION)
     put_before(tmp_path / "isotropy/report/spread.py", "}\n", BINDING)
     put_before(tmp_path / "isotropy/catalog/spread.py", ")\n", RECORD)
-    (tmp_path / "look.py").write_text(LOOK)
-    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
-    ran = subprocess.run(
-        [sys.executable, "look.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
-    assert ran.returncode == 0, ran.stderr
+    look(tmp_path, LOOK)

@@ -1,16 +1,10 @@
 """An option that is added through its record alone is found on every surface."""
 
-import os
-import shutil
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from app.db.options.document import document
+from tests.adding import ROOT, copy_package, look
 
-ROOT = Path(__file__).parents[2]
 RECORD = """
     momentum: Annotated[
         FiniteFloat,
@@ -75,18 +69,11 @@ assert ("Momentum", "0.5", None) in configuration(run, None)["Training"]
 
 @pytest.mark.slow
 def test_an_option_is_added_through_its_record(tmp_path):
-    shutil.copytree(ROOT / "app", tmp_path / "app", ignore=shutil.ignore_patterns("__pycache__"))
-    for folder in ("frontend", "isotropy", "isoscope"):
-        (tmp_path / folder).symlink_to(ROOT / folder)
+    copy_package(tmp_path, "app")
     file = tmp_path / "app/db/options/training.py"
     before, mark, after = file.read_text().partition("\n    train_rows: Annotated[")
     file.write_text(f"{before}{RECORD}{mark}{after}")
-    (tmp_path / "look.py").write_text(LOOK)
-    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
-    ran = subprocess.run(
-        [sys.executable, "look.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
-    assert ran.returncode == 0, ran.stderr
+    look(tmp_path, LOOK)
 
 
 def test_the_document_is_what_the_records_say():

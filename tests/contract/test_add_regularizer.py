@@ -1,19 +1,14 @@
 """A regularizer that is added through its module and its record alone is found on every surface, and trains."""
 
 import inspect
-import os
-import shutil
-import subprocess
-import sys
-from pathlib import Path
 from pkgutil import resolve_name
 
 import pytest
 
 from app.db.config import OPTIONS
 from isotropy.catalog import MEASURES, REGULARIZERS, Regularizer
+from tests.adding import copy_package, look
 
-ROOT = Path(__file__).parents[2]
 MODULE = """
 import torch
 
@@ -52,7 +47,7 @@ from transformers import AutoModelForSequenceClassification, BertConfig
 from app.db.config import RunConfig, applies
 from app.figures import palette
 from app.web.error_responses import invalid_request
-from app.db.options.regularizers import coordinates
+from app.db.options.regularization import coordinates
 from app.results.labels import penalty_words
 from app.training.option_form import in_folds
 from app.training.sweep_form import LABELS, active_methods, defaults, parse, sweep_controls
@@ -121,20 +116,13 @@ assert "- norm penalty with lambda = 2 and zeta = 0.5" in card and "- CosReg wit
 
 @pytest.mark.slow
 def test_a_regularizer_is_added_through_its_record(tmp_path):
-    shutil.copytree(ROOT / "isotropy", tmp_path / "isotropy", ignore=shutil.ignore_patterns("__pycache__"))
-    for folder in ("app", "frontend", "isoscope", "workers"):
-        (tmp_path / folder).symlink_to(ROOT / folder)
+    copy_package(tmp_path, "isotropy")
     (tmp_path / "isotropy/regularizers/norm.py").write_text(MODULE)
     file = tmp_path / "isotropy/catalog/regularizers.py"
     members, mark, rest = file.read_text().partition("\n\nclass Points(")
     records, end, last = rest.rpartition("    )\n}\n")
     file.write_text(f"{members}{MEMBER}{mark}{records}{RECORD}{end}{last}")
-    (tmp_path / "look.py").write_text(LOOK)
-    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
-    ran = subprocess.run(
-        [sys.executable, "look.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
-    assert ran.returncode == 0, ran.stderr
+    look(tmp_path, LOOK)
 
 
 def test_every_record_names_a_class_and_arguments_and_options_that_there_are():

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import pytest
 from sqlalchemy import event
 
-from app.core.student import block_degrees, quantile
+from app.core.evidence import block_degrees, quantile
 from app.db.models import EmbeddingStatus, Encoding, FigureData, Pooling, StoredFile
 from tests.factories import add_embedding
 

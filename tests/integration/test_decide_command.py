@@ -9,8 +9,9 @@ import pytest
 from safetensors import safe_open
 
 from isoscope.cli import main
-from isoscope.cli.decide import REQUIRED
+from isoscope.cli.local import REQUIRED
 from isotropy.catalog import Similarity
+from tests.judged import hidden_side
 
 N, M, D = 300, 150, 16
 VARIANT = {
@@ -31,12 +32,7 @@ SEARCHED = ("queries.jsonl", "--qrels", "qrels.tsv")
 
 @pytest.fixture(scope="module")
 def numbers():
-    """A corpus whose labels hide behind one strong direction, and queries near some of its rows."""
-    random = np.random.default_rng(3)
-    corpus = random.normal(size=(N, D)).astype(np.float32)
-    corpus[:, 0] = 5 * np.sign(corpus[:, 0]) + corpus[:, 0]
-    relevant = random.integers(0, N, M)
-    return corpus, (corpus[relevant] + 0.7 * random.normal(size=(M, D))).astype(np.float32), relevant
+    return hidden_side(N, D, M)
 
 
 @pytest.fixture

@@ -13,9 +13,8 @@ from app.training.failure_advice import again
 from app.training.sweep_form import defaults, parse
 from app.training.sweeps import SweepRequest, plan_sweep
 from isoscope.files.yaml_document import read_yaml
-from tests.once import make_once
 from tests.tabs import every_tab
-from tests.tiny import make_table
+from tests.tiny import upload_once
 
 SOURCE = {"content": "x", "isoscope": "0.1", "exported_at": "2026-01-01T00:00:00+00:00", "dataset": {}}
 
@@ -28,12 +27,7 @@ def settings(tmp_path, database, models_dir):
 @pytest.fixture
 def launch(client, context, trained_once):
     """Launch a sweep over the API and return its id."""
-
-    def upload():
-        files = {"train": ("train.tsv", make_table(60, 1)), "validation": ("validation.tsv", make_table(40, 2))}
-        return client.post("/api/datasets", files=files).json()["id"]
-
-    dataset = make_once(context, trained_once, "dataset", upload)
+    dataset = upload_once(client, context, trained_once, 60, 40)
 
     def launch(**changes):
         needed = {"model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label"}

@@ -8,7 +8,7 @@ from sqlalchemy import delete
 
 from app.db.models import FigureData, FigureFile
 from app.db.point_map import MAP
-from app.embeddings.row_runs import read_rows
+from app.embeddings.selections import read_rows
 from isoscope.core.errors import InvalidError
 
 N, D = 300, 6

@@ -9,9 +9,8 @@ from app.db.job_kinds import Job
 from app.db.models import Experiment, Run, RunStatus
 from app.db.work import wanted
 from isoscope.core.formatting import short
-from tests.once import make_once
 from tests.tabs import every_tab
-from tests.tiny import make_table
+from tests.tiny import upload_once
 from workers.reconciler import advance_searches
 from workers.training.job import fine_tune
 from workers.training.search import advance
@@ -24,11 +23,7 @@ def settings(tmp_path, models_dir, database):
 
 @pytest.fixture
 def body(client, context, trained_once):
-    def upload():
-        files = {"train": ("train.tsv", make_table(40, 1)), "validation": ("validation.tsv", make_table(20, 2))}
-        return client.post("/api/datasets", files=files).json()["id"]
-
-    dataset = make_once(context, trained_once, "dataset", upload)
+    dataset = upload_once(client, context, trained_once, 40, 20)
     return {
         "model": "tiny-bert", "dataset_id": dataset, "text_columns": ["sentence"], "label_column": "label",
         "epochs": None, "max_steps": 2, "batch_size": 8, "shrinkage_points": 200, "learning_rate": 1e-3,

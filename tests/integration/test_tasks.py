@@ -25,7 +25,7 @@ from app.queue import Job
 from isotropy.catalog import TaskKind
 from isotropy.tasks.judge import decide
 from isotropy.tasks.variants import listed
-from tests.judged import add_rows
+from tests.judged import add_rows, hidden_side
 from workers.tasks import judge_task
 
 N, M, D = 300, 150, 16
@@ -34,12 +34,7 @@ QRELS = "qrels.tsv"
 
 @pytest.fixture(scope="module")
 def numbers():
-    """A corpus whose labels hide behind one strong direction, and queries near some of its rows."""
-    random = np.random.default_rng(3)
-    corpus = random.normal(size=(N, D)).astype(np.float32)
-    corpus[:, 0] = 5 * np.sign(corpus[:, 0]) + corpus[:, 0]
-    relevant = random.integers(0, N, M)
-    return corpus, (corpus[relevant] + 0.7 * random.normal(size=(M, D))).astype(np.float32), relevant
+    return hidden_side(N, D, M)
 
 
 @pytest.fixture

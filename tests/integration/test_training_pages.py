@@ -5,13 +5,13 @@ import re
 
 import pytest
 
-from app.db.models import RunFigure, RunStatus, Step
+from app.db.models import RunStatus, Step
 from app.db.types import utcnow
 from app.results.labels import OF_SENTENCES, WATCHED
 from app.results.pages.experiments import TABS
 from app.results.sweep_figures import with_what_they_need
 from isotropy.catalog import Regularizer
-from tests.factories import experiment_row, run_row
+from tests.factories import add_with_activations, experiment_row, run_row
 from tests.queries import queries_of
 from tests.tabs import every_tab
 
@@ -65,16 +65,7 @@ def launch(context):
     """Write an experiment with these runs, each with its activation if it is finished, and say its id."""
 
     def write(*runs, grid=None, **options):
-        experiment = experiment_row(*runs, grid=grid, config=options)
-        with context.sessions.begin() as session:
-            session.add(experiment)
-            session.flush()
-            session.add_all(
-                RunFigure(run_id=run.id, slug="activation", data={"n": 40, "mean": [0.5, -1.0], "std": [0.25, 0.5]})
-                for run in runs
-                if run.status is RunStatus.FINISHED
-            )
-        return experiment.id
+        return add_with_activations(context, experiment_row(*runs, grid=grid, config=options))
 
     return write
 

@@ -12,10 +12,14 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
-from isotropy.postprocess.clusters import fit_cluster_based
-from isotropy.postprocess.removal import fit_all_but_the_top, fit_weighted_removal
-from isotropy.postprocess.scaling import fit_centring, fit_standardisation
-from isotropy.postprocess.whitening import fit_pca_whitening, fit_soft_zca, fit_zca_whitening
+from isotropy.postprocess.removal import fit_all_but_the_top, fit_cluster_based, fit_weighted_removal
+from isotropy.postprocess.whitening import (
+    fit_centring,
+    fit_pca_whitening,
+    fit_soft_zca,
+    fit_standardisation,
+    fit_zca_whitening,
+)
 
 DTYPES = {torch.float64: 1e-7, torch.float32: 1e-4}
 

@@ -12,9 +12,9 @@ from isotropy.catalog import Similarity
 from isotropy.cloud import read_cloud
 from isotropy.hubness import hubness
 from isotropy.neighbours import distinct_rows
+from isotropy.pairs import dissimilarities, pairs_by
 from isotropy.report import measure
 from isotropy.rows import Rows
-from isotropy.similarity import dissimilarities, pairs_by
 from isotropy.uniformity import uniformity
 
 N, D, K = 1500, 24, 11

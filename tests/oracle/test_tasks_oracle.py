@@ -12,8 +12,7 @@ from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 from isotropy.catalog import Similarity
 from isotropy.tasks.bootstrap import intervals, mean, spearman_with
 from isotropy.tasks.parts import groups_of
-from isotropy.tasks.retrieved import retrieved
-from isotropy.tasks.search import nearest, precedence_of, prepared
+from isotropy.tasks.search import nearest, precedence_of, prepared, retrieved
 from isotropy.tasks.storage import PQ_ITERATIONS, Space, Storage, bytes_of, pq_bytes
 from isotropy.tasks.truth import DEPTH, Labels, Pairs, ranking_metric
 

@@ -9,8 +9,13 @@ from isotropy.postprocess.components import principal_components
 from isotropy.postprocess.held_out import held_out
 from isotropy.postprocess.methods import FITS, fit
 from isotropy.postprocess.removal import Removal, fit_all_but_the_top, fit_weighted_removal
-from isotropy.postprocess.scaling import fit_centring, fit_standardisation
-from isotropy.postprocess.whitening import fit_pca_whitening, fit_soft_zca, fit_zca_whitening
+from isotropy.postprocess.whitening import (
+    fit_centring,
+    fit_pca_whitening,
+    fit_soft_zca,
+    fit_standardisation,
+    fit_zca_whitening,
+)
 from isotropy.spectrum import covariance, eigenvalues
 
 QUICK = {"cluster_based": {"clusters": 2}, "flow": {"steps": 3, "layers": 2, "hidden": 3}}

@@ -4,7 +4,7 @@ from math import hypot
 
 import pytest
 
-from app.core.student import block_degrees, quantile
+from app.core.evidence import block_degrees, quantile
 from app.db.models import Measurement, MeasurementStatus
 from app.embeddings.comparison import MEASURE_AGAIN, difference
 from isotropy.catalog import MEASURES

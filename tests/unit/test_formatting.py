@@ -9,11 +9,14 @@ from isoscope.core.formatting import (
     count,
     duration,
     limit,
+    listed,
     number,
     percent,
     plural,
     short,
+    shown,
     size,
+    storable,
     tick,
     two_decimals,
     with_error,
@@ -144,3 +147,17 @@ def test_a_share_is_rounded_neither_to_nothing_nor_to_all(share, text):
 )  # fmt: skip
 def test_a_number_has_no_more_digits_than_its_error_allows(value, error, text):
     assert as_sure(value, error) == text
+
+
+def test_long_names_are_cut():
+    assert shown("x" * 80) == repr("x" * 80)
+    assert shown("x" * 81) == repr("x" * 80) + "..."
+
+
+def test_long_lists_are_counted():
+    assert listed(["a", "b"]) == "'a', 'b'"
+    assert listed([str(i) for i in range(1012)]).endswith("'9' and 1,002 more")
+
+
+def test_text_is_made_fit_for_utf8_and_postgresql():
+    assert storable("é\ud800\0") == "é?\ufffd"

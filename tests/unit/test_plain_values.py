@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-from isoscope.core.number_limits import bounded
-from isoscope.plain import number_of, plain
+from isoscope.plain import bounded, number_of, plain
 
 
 @pytest.mark.parametrize(

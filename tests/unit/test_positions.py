@@ -11,7 +11,7 @@ from isotropy.catalog import METHODS
 from isotropy.cloud import PAIR_ROWS
 from isotropy.postprocess.held_out import held_out
 from isotropy.postprocess.methods import fit
-from isotropy.postprocess.scaling import fit_centring
+from isotropy.postprocess.whitening import fit_centring
 
 
 def embedding(n=400, d=300, left_out=0, eigenvalues=()):

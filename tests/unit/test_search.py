@@ -7,8 +7,7 @@ from sqlalchemy import and_, true
 from sqlalchemy.dialects import postgresql, sqlite
 
 from app.db.config import TrainingOptions
-from app.results.search.conditions import FIELDS, conditions, sort_column
-from app.results.search.language import Term, Value, read
+from app.results.search.conditions import FIELDS, Term, Value, conditions, read, sort_column
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import quoted
 

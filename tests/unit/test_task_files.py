@@ -5,8 +5,7 @@ import pytest
 
 from isoscope.core.errors import InvalidError
 from isoscope.files.ground_truth import read_qrels
-from isoscope.files.row_ids import RowIds
-from isoscope.named_vectors import NamedVectors
+from isoscope.files.row_ids import NamedVectors, RowIds
 from isoscope.task_files import with_labels, with_queries, without_truth
 from isotropy.catalog import Similarity
 

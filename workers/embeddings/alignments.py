@@ -14,13 +14,12 @@ from app.db.models import Alignment, Embedding, RowsBy
 from isoscope.core.errors import InvalidError
 from isoscope.files.matrix import Matrix
 from isoscope.rows import pairs_by_name, pairs_by_place, rows_at, sampled, values_of
-from isotropy.alignment import ROWS, alignment
+from isotropy.alignment import ROWS, alignment, row_drift
 from isotropy.dealing import Slices, group_numbers
 from isotropy.findings.nearest import NEAREST
 from isotropy.jackknife import BLOCKS
 from isotropy.neighbours import equal_rows
 from isotropy.projection import NAME_CHARACTERS
-from isotropy.row_drift import row_drift
 from isotropy.score import Score
 from isotropy.tasks.parts import groups_of
 from workers.embeddings.inspection import open_embedding

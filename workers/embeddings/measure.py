@@ -34,8 +34,7 @@ from isotropy.cloud import Cloud, read_cloud
 from isotropy.findings import findings_of
 from isotropy.findings.finding import MAX_LISTED
 from isotropy.findings.finding import Finding as Blaming
-from isotropy.point_map import PointMap
-from isotropy.projection import projection
+from isotropy.projection import PointMap, projection
 from isotropy.report import Finding, measure
 from isotropy.sample_size import sample_size
 from isotropy.score import Score

@@ -8,13 +8,13 @@ import numpy as np
 
 from app.db.encoding import EncodingConfig
 from isoscope.core.errors import InvalidError
+from isoscope.core.formatting import shown, storable
 from isoscope.files.columns import label_text
 from isoscope.files.contents import cell_text
 from isoscope.files.table import Scalar
 from isoscope.files.tables import read_columns
 from isoscope.files.text import Quoting
 from isoscope.files.upload_formats import Role
-from isoscope.files.wording import shown, storable
 from workers.files import ID, LABEL, NAME
 
 NAME_CHARACTERS = 80

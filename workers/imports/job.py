@@ -15,7 +15,7 @@ from app.results.archive.reading import Archive, Found, check_archive, open_arch
 from app.sandbox import run_in_sandbox
 from app.storage import open_storage
 from app.storage.ledger import Ledger
-from isoscope.files.wording import blaming
+from isoscope.core.formatting import blaming
 from workers.failure import record
 from workers.files import fetch
 from workers.imports.tables import TABLES, Target, adopt_dataset, refuse_a_second, write_experiment

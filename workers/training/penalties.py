@@ -14,7 +14,7 @@ from transformers.utils.generic import ModelOutput
 
 from app.db.config import RunConfig
 from app.db.models import Phase, Pooling
-from app.db.options.regularizers import Refresh
+from app.db.options.regularization import Refresh
 from isoscope.core.task import TaskKind
 from isoscope.hidden_states import depth, empty_moments, hidden_states_of, looking_at
 from isotropy.catalog import REGULARIZERS, Layers, Points, Regularizer

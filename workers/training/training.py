@@ -14,7 +14,7 @@ from transformers.trainer import TRAINER_STATE_NAME
 
 from app.core.settings import Settings
 from app.db.models import Run
-from isoscope.files.wording import blaming
+from isoscope.core.formatting import blaming
 from isotropy.catalog import Regularizer
 from workers.failure import out_of_memory
 from workers.models import Source, be_quiet, choose_device, describe_environment, find_source, longest_input

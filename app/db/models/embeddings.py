@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import BigInteger, ForeignKey, String, Text, UniqueConstraint, select
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from app.core.student import block_degrees, quantile
+from app.core.evidence import block_degrees, quantile
 from app.db.models.base import MAX_TAG_CHARACTERS, Answered, Base, Described
 from app.db.states import EmbeddingOrigin, EmbeddingStatus, FileRole, MeasurementStatus, Pooling, RowsBy
 from app.db.types import new_id, utcnow
@@ -150,7 +150,7 @@ class Measurement(Base):
     """Standard error of the value, in its units, where one is known."""
     resampled: Mapped[dict[str, Any] | None]
     """``{"parts": [what each block of rows adds to the error], "at": {"1000": {"value", "parts"}}}``, "at" for measures
-    that depend on the number of rows: see ``isotropy.score`` and ``isotropy.equal_sizes``. Null from older versions."""
+    that depend on the number of rows: see ``isotropy.score`` and ``isotropy.neighbours``. Null from older versions."""
     reason: Mapped[str | None] = mapped_column(Text)
     n: Mapped[int]
     """Rows behind the value."""
@@ -294,7 +294,7 @@ class Alignment(Answered, Base):
     """How far each row moves: ``{"references": rows among which neighbors were sought, "names": null or [a name of
     each, cut to 60 characters], "rows": [places in the file of the lower id], "other_rows": [in that of the other],
     "kept": null or [share of neighbors], "residual": null or [of each], "reason": null or why one of them is null}``.
-    See ``isotropy.row_drift``."""
+    See ``isotropy.alignment``."""
 
 
 class PostProcessing(Answered, Base):

@@ -8,8 +8,7 @@ import plotly.graph_objects as go
 
 from app.embeddings.figures.overlay import Overlay, Series
 from app.figures import palette
-from app.figures.axes import log_axis
-from app.figures.figure import Figure, plot, thinned
+from app.figures.figure import Figure, log_axis, plot, thinned
 from isoscope.core.formatting import count, number, plural
 
 BARCODE = "barcode"

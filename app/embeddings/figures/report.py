@@ -8,9 +8,8 @@ from app.embeddings.figures.cosines import cosines
 from app.embeddings.figures.dimensions import activation, rogue
 from app.embeddings.figures.distances import barcode, twonn
 from app.embeddings.figures.overlay import Overlay, Subject
-from app.embeddings.figures.projection import PROJECTION, projection
+from app.embeddings.figures.projection import PROJECTION, SPACE, projection, space
 from app.embeddings.figures.sample_size import SAMPLE_SIZE, sample_size
-from app.embeddings.figures.space import SPACE, space
 from app.embeddings.figures.spectrum import anisotropy, cumulative, spectrum
 from app.figures.figure import Figure, undefined
 

@@ -9,8 +9,7 @@ import plotly.graph_objects as go
 
 from app.embeddings.figures.overlay import Overlay, Series
 from app.figures import palette
-from app.figures.axes import log_axis
-from app.figures.figure import Cell, Figure, Table, plot
+from app.figures.figure import Cell, Figure, Table, log_axis, plot
 from isoscope.core.formatting import count, number, plural, short
 
 SAMPLE_SIZE = "sample_size"

@@ -11,8 +11,7 @@ from app.embeddings.alignments import Aligned
 from app.embeddings.comparison import Difference
 from app.embeddings.series import Series, SeriesMeasure, Similar
 from app.figures import palette
-from app.figures.axes import linear_axis
-from app.figures.figure import Cell, Figure, Table, plain, plot, thinned
+from app.figures.figure import Cell, Figure, Table, linear_axis, plain, plot, thinned
 from isoscope.core.formatting import number, starred
 from isotropy.catalog import ALIGNMENTS, AlignmentEntry
 

@@ -9,8 +9,7 @@ import plotly.graph_objects as go
 
 from app.embeddings.figures.overlay import Overlay, Series
 from app.figures import palette
-from app.figures.axes import log_axis
-from app.figures.figure import Figure, plot
+from app.figures.figure import Figure, log_axis, plot
 from isoscope.core.formatting import count, plural
 
 

@@ -31,7 +31,7 @@ from app.embeddings.moved_rows import MovedBy, MovedRows, moved_rows_of
 from app.embeddings.moved_rows import table_of as table_of_rows
 from app.embeddings.readings import grouped
 from app.embeddings.report import TABS
-from app.embeddings.row_runs import write_rows
+from app.embeddings.selections import write_rows
 from app.embeddings.series import series_of, series_pairs, similar_steps
 from app.embeddings.series import table_of as table_of_series
 from app.embeddings.service import get_figure_slugs

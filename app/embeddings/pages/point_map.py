@@ -10,8 +10,7 @@ from app.core.names import file_name
 from app.db.point_map import MAP
 from app.embeddings.map_rows import MapRows
 from app.embeddings.point_map import MapDocument, document_of, get_map, get_map_file
-from app.embeddings.row_runs import read_bits, read_rows
-from app.embeddings.selections import LeftOut, create_selection, keeping_only
+from app.embeddings.selections import LeftOut, create_selection, keeping_only, read_bits, read_rows
 from app.embeddings.service import get_embedding
 from app.web.dependencies import ContextDep
 from app.web.responses import BINARY, DOCUMENTED, attachment, see

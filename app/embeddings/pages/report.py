@@ -15,11 +15,10 @@ from app.embeddings.comparison import rows_left_out
 from app.embeddings.files import get_file, get_npy, get_safetensors, is_npy
 from app.embeddings.library import EMBEDDINGS, get_place
 from app.embeddings.lookups import request_lookup
-from app.embeddings.readings import table_of
+from app.embeddings.readings import CHOICES, table_of
 from app.embeddings.report import ReportDep, ReportQuery, report_figures, report_of
 from app.embeddings.selections import create_selection, left_out_by
 from app.embeddings.service import commit_embedding, get_embedding, select_embedding, tasks_lost
-from app.embeddings.similarity import CHOICES
 from app.embeddings.zeta_curves import request_zeta_curve
 from app.figures.figure import Figure
 from app.web.dependencies import ContextDep

@@ -14,7 +14,16 @@ from app.core.validation_messages import message_of
 from app.db.models import Run, Split
 from app.db.predictions import Predictions
 from app.results.archive import container
-from app.results.archive.container import ADVICE, FORMAT, MAX_LINE_BYTES, MAX_RUNS, MAX_STEPS, Container, open_container
+from app.results.archive.container import (
+    ADVICE,
+    FORMAT,
+    MAX_LINE_BYTES,
+    MAX_RUNS,
+    MAX_STEPS,
+    Container,
+    open_container,
+    read_json,
+)
 from app.results.archive.records import (
     ExperimentRecord,
     LoggedExperimentRecord,
@@ -26,7 +35,6 @@ from app.results.archive.records import (
     StepRecord,
 )
 from app.results.archive.sealed_records import OpeningRecord, SealedScoreRecord, check_openings, joined
-from app.results.archive.writing import read_json
 from app.results.sweep import cell, setting_of
 from isoscope.core.errors import InvalidError, TooLargeError, UnsupportedFormatError
 from isoscope.core.task import TaskKind

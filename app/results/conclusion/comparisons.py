@@ -9,8 +9,7 @@ from statistics import fmean
 import numpy as np
 import numpy.typing as npt
 
-from app.core.evidence import FEWEST_SEEDS, LEVEL
-from app.core.student import quantile, two_sided_p
+from app.core.evidence import FEWEST_SEEDS, LEVEL, quantile, two_sided_p
 from app.db.predictions import Predictions
 from app.db.run_rows import AnyRun
 from app.results.points import named

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from app.core.evidence import LEVEL, lambdas_needed
-from app.db.options.regularizers import NAMES
+from app.db.options.regularization import NAMES
 from app.db.run_rows import AnyRun
 from app.results.conclusion.evidence import Evidence, Pooled
 from app.results.conclusion.relations import Curve

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import plotly.graph_objects as go
 
-from app.db.options.regularizers import NAMES
+from app.db.options.regularization import NAMES
 from app.figures import palette
 from app.figures.figure import Figure, Table, plain, plot
 from app.results.conclusion.comparisons import Comparison

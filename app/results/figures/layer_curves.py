@@ -11,8 +11,7 @@ from app.db.models import Run
 from app.db.models.runs import Looks
 from app.db.run_rows import AnyRun
 from app.figures import palette
-from app.figures.axes import STEP_AXIS
-from app.figures.figure import Cell, Figure, Table, plot
+from app.figures.figure import STEP_AXIS, Cell, Figure, Table, plot
 from app.results.figures import legend, sweep_curves
 from app.results.figures.sweep_curves import Means
 from app.results.labels import SHARES, by_scripts, is_of_texts, level_of, slug_of, texts, title_of, to_come

@@ -6,7 +6,7 @@ from functools import cached_property
 from textwrap import wrap
 from typing import Any, TypeVar
 
-from app.db.options.regularizers import NAMES
+from app.db.options.regularization import NAMES
 from app.figures import palette
 from app.figures.figure import Cell, plain
 from app.figures.labels import inside, short_names

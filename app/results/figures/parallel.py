@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import plotly.graph_objects as go
 
 from app.db.config import TrainingOptions
-from app.db.options.regularizers import NAMES
+from app.db.options.regularization import NAMES
 from app.db.run_rows import AnyRun
 from app.figures import palette
 from app.figures.figure import Cell, Columns, Figure, Table, plain, plot

@@ -6,8 +6,7 @@ import plotly.graph_objects as go
 
 from app.db.models import Run
 from app.figures import palette
-from app.figures.axes import STEP_AXIS, linear_axis
-from app.figures.figure import Figure, Table, plot
+from app.figures.figure import STEP_AXIS, Figure, Table, linear_axis, plot
 from app.results.labels import penalty_words
 from isoscope.core.task import TaskKind
 

@@ -10,8 +10,7 @@ import plotly.graph_objects as go
 
 from app.db.run_rows import AnyRun
 from app.figures import palette
-from app.figures.axes import log_axis
-from app.figures.figure import Cell, Figure, plain, plot, thinned
+from app.figures.figure import Cell, Figure, log_axis, plain, plot, thinned
 from app.figures.labels import heading
 from app.results.figures import legend, scatter_traces
 from app.results.figures.scatter_points import (

@@ -7,11 +7,10 @@ from typing import NamedTuple
 import plotly.graph_objects as go
 
 from app.db.models import Experiment
-from app.db.options.regularizers import coordinates
+from app.db.options.regularization import coordinates
 from app.db.study import Search, Trial, front_of, trials_of
 from app.figures import palette
-from app.figures.axes import linear_axis
-from app.figures.figure import Cell, Figure, Table, plot
+from app.figures.figure import Cell, Figure, Table, linear_axis, plot
 from app.results.labels import SCALES, MetricRange
 from app.results.points import named
 from app.results.sweep import setting_of

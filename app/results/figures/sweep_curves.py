@@ -10,8 +10,7 @@ import plotly.graph_objects as go
 
 from app.db.run_rows import AnyRun
 from app.figures import palette
-from app.figures.axes import STEP_AXIS, log_axis
-from app.figures.figure import Figure, Table, plot
+from app.figures.figure import STEP_AXIS, Figure, Table, log_axis, plot
 from app.results.figures import legend
 from app.results.labels import by_scripts, to_come
 from app.results.points import averaged, cells

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, File, Form, Query, Request, Response, Up
 
 from app.context import Context
 from app.db.models import Experiment, ImportStatus
-from app.db.options.regularizers import NAMES, reading
+from app.db.options.regularization import NAMES, reading
 from app.descriptions import pages as descriptions
 from app.descriptions.service import Shelf, known_tags
 from app.figures.labels import head

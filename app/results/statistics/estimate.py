@@ -8,7 +8,7 @@ from math import fsum, hypot, sqrt
 from operator import itemgetter
 from statistics import fmean
 
-from app.core.student import quantile
+from app.core.evidence import quantile
 
 
 class Error(StrEnum):

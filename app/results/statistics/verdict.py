@@ -15,8 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from app.core.evidence import FEWEST_SEEDS, LEVEL
-from app.core.student import quantile, two_sided_p
+from app.core.evidence import FEWEST_SEEDS, LEVEL, quantile, two_sided_p
 from app.results.statistics.mean_difference import MeanDifference, Spread
 
 NODES = 160

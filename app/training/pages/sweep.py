@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 
 from app.context import Context
 from app.db.models import DryRun
-from app.db.options.regularizers import reading
+from app.db.options.regularization import reading
 from app.training.columns import propose_for
 from app.training.datasets import list_trainable
 from app.training.dry_runs import Estimate, delete_dry_run, estimate, find_dry_run, request_dry_run

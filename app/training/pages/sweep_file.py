@@ -28,7 +28,7 @@ from app.web.dependencies import ContextDep
 from app.web.responses import attachment, see
 from app.web.uploads import chosen
 from isoscope.core.errors import FieldError, InvalidError, IsoscopeError, invalid
-from isoscope.files.wording import MAX_SHOWN_CHARACTERS
+from isoscope.core.formatting import MAX_SHOWN_CHARACTERS
 from isoscope.files.yaml_document import FIELD, MAX_CHARACTERS, read_yaml
 
 router = APIRouter(prefix="/experiments")

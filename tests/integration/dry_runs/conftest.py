@@ -4,8 +4,7 @@ import pytest
 
 from app.core.settings import Settings
 from app.db.models import DryRun, ResultStatus
-from tests.once import make_once
-from tests.tiny import make_table
+from tests.tiny import upload_once
 from workers.training.dry_run import dry_run
 
 
@@ -16,11 +15,7 @@ def settings(tmp_path, database, models_dir):
 
 @pytest.fixture
 def dataset(client, context, trained_once):
-    def upload():
-        files = {"train": ("train.tsv", make_table(60, 1)), "validation": ("validation.tsv", make_table(40, 2))}
-        return client.post("/api/datasets", files=files).json()["id"]
-
-    return client.get(f"/api/datasets/{make_once(context, trained_once, 'dataset', upload)}").json()
+    return client.get(f"/api/datasets/{upload_once(client, context, trained_once, 60, 40)}").json()
 
 
 @pytest.fixture

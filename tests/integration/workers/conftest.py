@@ -115,3 +115,10 @@ def make_embedding(settings: Settings, sessions: Sessions, store: Callable[[byte
         return embedding.id
 
     return make_embedding
+
+
+@pytest.fixture
+def often(settings, monkeypatch):
+    """Settings with a checkpoint after every step, however long saving takes."""
+    monkeypatch.setattr("workers.training.checkpoints.SAVINGS_APART", 0)
+    return settings.model_copy(update={"checkpoint_seconds": 1e-9})

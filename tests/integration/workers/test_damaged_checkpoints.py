@@ -13,13 +13,6 @@ CHOOSING = CONFIG | {"checkpoint": "best", "evaluate_every": 2, "selection": "va
 
 
 @pytest.fixture
-def often(settings, monkeypatch):
-    """Settings with a checkpoint after every step, however long saving takes."""
-    monkeypatch.setattr("workers.training.checkpoints.SAVINGS_APART", 0)
-    return settings.model_copy(update={"checkpoint_seconds": 1e-9})
-
-
-@pytest.fixture
 def whole(trained_once, settings, make_run, get_run):
     """What a run with these settings comes to that nobody stopped."""
 

@@ -24,13 +24,6 @@ class KilledError(BaseException):
 
 
 @pytest.fixture
-def often(settings, monkeypatch):
-    """Settings with a checkpoint after every step, however long saving takes."""
-    monkeypatch.setattr("workers.training.checkpoints.SAVINGS_APART", 0)
-    return settings.model_copy(update={"checkpoint_seconds": 1e-9})
-
-
-@pytest.fixture
 def whole(trained_once, settings, make_run, get_run):
     """What a run of CONFIG comes to that nobody stopped."""
     if "whole" not in trained_once:

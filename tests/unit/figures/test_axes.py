@@ -2,7 +2,7 @@ from math import log10
 
 import pytest
 
-from app.figures.axes import linear_axis, log_axis, log_ticks
+from app.figures.figure import linear_axis, log_axis, log_ticks
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-from app.db.options.regularizers import NAMES
+from app.db.options.regularization import NAMES
 from app.results.labels import SCALES
 from isoscope.core.task import METRICS, Metric
 from isotropy.catalog import REGULARIZERS, Regularizer

@@ -9,8 +9,7 @@ import pytest
 
 from isoscope.core.beir_layout import folder_paths, is_beir
 from isoscope.core.errors import InvalidError, TooLargeError
-from isoscope.files.beir import choose_split, find_beir, open_beir, unpack
-from isoscope.files.beir_check import describe_beir, read_beir_ids
+from isoscope.files.beir import choose_split, describe_beir, find_beir, open_beir, read_beir_ids, unpack
 from isoscope.files.ground_truth import Judgment, read_qrels
 from isoscope.files.upload import NamedFile
 

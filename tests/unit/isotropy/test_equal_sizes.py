@@ -7,10 +7,9 @@ import pytest
 import torch
 
 from isotropy.cloud import read_cloud
-from isotropy.equal_sizes import Neighbourhoods
 from isotropy.intrinsic import twonn_mle
 from isotropy.jackknife import BLOCKS
-from isotropy.neighbours import nearest_neighbours
+from isotropy.neighbours import Neighbourhoods, nearest_neighbours
 from isotropy.report import measure
 from isotropy.rows import Rows
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from isotropy.cloud import read_cloud
-from isotropy.point_map import PointMap
-from isotropy.projection import projection
+from isotropy.projection import PointMap, projection
 from isotropy.rows import Rows
 
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from isotropy.postprocess.clusters import CLUSTERED_ROWS, fit_cluster_based
+from isotropy.postprocess.removal import CLUSTERED_ROWS, fit_cluster_based
 
 
 def blobs(n=40, d=4, dtype=torch.float64):

@@ -4,7 +4,7 @@ import pytest
 import torch
 from scipy.stats import kurtosis, skew
 
-from isotropy.postprocess.flow_training import fit_flow
+from isotropy.postprocess.flow import fit_flow
 from isotropy.postprocess.whitening import fit_pca_whitening
 
 

@@ -5,8 +5,7 @@ import torch
 
 from isotropy.postprocess.held_out import held_out
 from isotropy.postprocess.methods import fit
-from isotropy.postprocess.scaling import fit_centring
-from isotropy.postprocess.whitening import fit_zca_whitening
+from isotropy.postprocess.whitening import fit_centring, fit_zca_whitening
 
 
 def cloud(n=20, d=3):

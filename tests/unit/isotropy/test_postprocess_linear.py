@@ -6,8 +6,13 @@ import torch
 from isotropy.isoscore import isoscore
 from isotropy.postprocess.components import principal_components
 from isotropy.postprocess.removal import fit_all_but_the_top, fit_weighted_removal
-from isotropy.postprocess.scaling import fit_centring, fit_standardisation
-from isotropy.postprocess.whitening import fit_pca_whitening, fit_soft_zca, fit_zca_whitening
+from isotropy.postprocess.whitening import (
+    fit_centring,
+    fit_pca_whitening,
+    fit_soft_zca,
+    fit_standardisation,
+    fit_zca_whitening,
+)
 from isotropy.spectrum import covariance
 
 

@@ -1,8 +1,8 @@
 import pytest
 from scipy import stats
 
-from app.core.student import BLOCK_KURTOSIS, block_degrees
-from app.results.statistics.estimate import Error, estimate
+from app.core.evidence import BLOCK_KURTOSIS, block_degrees
+from app.results.statistics.estimate import Error, by_seed, estimate, tail_mean
 
 
 def test_degrees_of_an_error_from_blocks_are_those_of_its_variance():
@@ -33,3 +33,16 @@ def test_values_of_any_size_have_an_interval(factor):
     values = [0.81, 0.84, 0.79]
     assert estimate([factor * one for one in values]).half_width == pytest.approx(factor * estimate(values).half_width)
     assert estimate([factor, 2 * factor], Error.STD).half_width == pytest.approx(factor / 2**0.5)
+
+
+def test_a_seed_counts_once_by_the_mean_of_its_runs_and_the_least_comes_first():
+    assert list(by_seed([(2, 0.5), (1, 0.25), (1, 0.75), (2, 0.5)]).items()) == [(1, 0.5), (2, 0.5)]
+
+
+def test_a_late_mean_is_of_what_is_known_in_the_last_three_tenths_of_the_steps():
+    assert tail_mean([(0, 9.0), (69, 9.0), (70, 1.0), (90, None), (100, 2.0)], 100) == 1.5
+
+
+def test_the_last_part_is_that_of_the_run_and_not_of_its_last_known_value():
+    assert tail_mean([(0, 9.0), (60, 1.0)], 100) is None
+    assert tail_mean([], 100) is None

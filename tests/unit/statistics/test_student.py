@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from app.core.student import quantile, two_sided_p
+from app.core.evidence import quantile, two_sided_p
 
 degrees = st.floats(0.5, 1e6)
 

@@ -1,10 +1,13 @@
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
+from statsmodels.stats.multitest import multipletests
 
-from app.core.student import quantile
+from app.core.evidence import quantile
 from app.results.statistics.mean_difference import Spread, over_rows_and_seeds, over_seeds
-from app.results.statistics.verdict import Verdict, judge
+from app.results.statistics.verdict import Verdict, half_width, holm, judge, tail
 
 
 def seeds(*values):
@@ -69,3 +72,36 @@ def test_where_rows_are_the_error_no_number_of_seeds_is_enough_and_rows_are_told
 def test_expected_mean_squares_of_the_same_numbers_are_those_seen():
     spread = Spread(10.0, 4.0, 1.0, 3, 30)
     assert spread.of_others(3, 30) == pytest.approx(spread)
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.lists(st.floats(0, 1).map(lambda value: round(value, 4)), min_size=1, max_size=20))
+def test_adjusted_p_values_are_those_of_statsmodels(p_values):
+    assert holm(p_values) == pytest.approx(list(multipletests(p_values, method="holm")[1]))
+
+
+def test_the_smallest_is_multiplied_by_their_number_and_the_order_is_kept():
+    assert holm([0.04, 0.01, 0.5]) == pytest.approx([0.08, 0.03, 0.5])
+
+
+def test_none_has_none():
+    assert holm([]) == []
+
+
+@pytest.mark.parametrize("seeds", [3, 4, 5, 20])
+def test_where_seeds_are_all_the_error_it_is_students_t(seeds):
+    spread = Spread(1.0, 1e-12, 1e-12, seeds, 100)
+    error = (1 / (seeds * 100)) ** 0.5
+    for p in (0.05, 0.01, 0.002):
+        assert half_width(p, spread) == pytest.approx(stats.t.isf(p / 2, seeds - 1) * error, rel=1e-3)
+
+
+def test_where_rows_are_all_the_error_it_is_the_normal_distribution():
+    spread = Spread(0.0, 1.0, 0.0, 3, 100)
+    assert half_width(0.01, spread) == pytest.approx(stats.norm.isf(0.005) / 300**0.5, rel=1e-3)
+
+
+def test_tail_and_half_width_are_inverse():
+    spread = Spread(5.0, 3.0, 1.0, 3, 300)
+    assert tail(half_width(0.0125, spread), spread) == pytest.approx(0.0125, rel=1e-5)
+    assert tail(0.0, spread) == pytest.approx(1.0)

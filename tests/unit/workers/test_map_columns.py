@@ -10,7 +10,7 @@ from isoscope.files.contents import MAX_DISTINCT
 from isoscope.files.matrix import open_matrix
 from isoscope.files.selection import Selection
 from isoscope.files.upload import NamedFile, Upload
-from workers.embeddings.map_columns import FEW, kept_columns
+from workers.embeddings.point_map import FEW, kept_columns
 
 N = 40
 KEPT = {

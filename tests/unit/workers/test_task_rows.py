@@ -10,11 +10,10 @@ from app.db.models import Embedding
 from app.db.task import TaskConfig
 from isoscope.core.errors import InvalidError
 from isoscope.files.matrix import open_matrix
-from isoscope.files.row_ids import RowIds
+from isoscope.files.row_ids import RowIds, vectors_of
 from isoscope.files.selection import Selection
 from isoscope.files.truth_check import NamedRows
 from isoscope.files.upload import NamedFile, Upload
-from isoscope.named_vectors import vectors_of
 from isotropy.catalog import TaskKind
 from workers import tasks
 

@@ -11,8 +11,8 @@ from string import punctuation
 from typing import Any
 
 from isoscope.core.errors import InvalidError
+from isoscope.core.formatting import shown
 from isoscope.files.span import EXAMPLE, STARTS, TEXTS, Span, is_nested_span
-from isoscope.files.wording import shown
 
 WITHOUT_PUNCTUATION = str.maketrans("", "", punctuation)
 ARTICLES = re.compile(r"\b(a|an|the)\b")

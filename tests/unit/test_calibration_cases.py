@@ -1,0 +1,24 @@
+"""Cases of clouds and tasks with few simulations: that they run, and none is far off. The benchmark has all of them."""
+
+import pytest
+
+from benchmarks import _calibration_clouds, _calibration_tasks
+from benchmarks._calibration import rate
+
+CLOUDS, TASKS = _calibration_clouds.cases(), _calibration_tasks.cases()
+SHORT = [case for case in CLOUDS if " x 20, 1/i, t5" in case.name or "copies" in case.name or "paired" in case.name]
+
+
+@pytest.mark.parametrize("cases", [CLOUDS, TASKS])
+def test_cases_have_names_of_their_own(cases):
+    assert len({case.name for case in cases}) == len(cases)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [*SHORT, *TASKS], ids=lambda case: case.name)
+def test_a_case_is_not_far_off(case):
+    assert rate(case, 12).ok(errors=4)
+
+
+def test_queries_come_in_groups_and_apart():
+    assert {"apart" in case.name for case in TASKS} == {True, False}
