@@ -33,7 +33,7 @@ from isotropy.catalog import Regularizer
 
 WORDS = {"lam": "λ =", "zeta": "ζ ="}
 ALWAYS = "lam"
-"""The column that is there even if it does not vary: what a run is called by."""
+"""The column that is there even if it does not vary: what a run is called by, and what leads to it."""
 GREATEST_FIRST = ("performance", "isoscore_star", "launched")
 
 
@@ -79,11 +79,6 @@ class RunTable:
         """The columns that tell runs apart."""
         varying = self.columns.varying
         return varying if ALWAYS in varying else [ALWAYS, *varying]
-
-    @property
-    def named_in(self) -> int:
-        """The column that leads to the run: the first that is not its experiment, which leads there."""
-        return int(self.heads[0] == "experiment")
 
     @property
     def scale(self) -> MetricRange | None:
