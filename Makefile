@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
+# Tests start hundreds of processes, each of which would compile all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help run test check processors pythons images services faults lint format bench docs screenshots clean
 
 help: ## Show this list

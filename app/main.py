@@ -13,7 +13,7 @@ from app.context import create_context
 from app.core.settings import Settings
 from app.operations.health import Vitals
 from app.storage.storage import sweep_folders
-from app.web import error_responses, security
+from app.web import error_responses
 from app.web.headers import HeadAsGet, SafeHeaders
 from app.web.responses import BINARY
 from app.web.security import BodyLimit, Gate, SignedSessions
@@ -56,12 +56,9 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 
     app = Application(
         title="Isoscope", version=VERSION, description=DESCRIPTION, lifespan=lifespan, docs_url=None, redoc_url=None,
-        openapi_url="/api/openapi.json",
+        openapi_url="/api/openapi.json", routes=[*routes.router.routes],
     )  # fmt: skip
     error_responses.install(app, settings)
-    app.include_router(routes.api_router)
-    app.include_router(security.router)
-    app.include_router(routes.pages_router)
     app.mount("/static", static_files(), name="static")
     app.mount("/docs", Documentation(), name="docs")
     # The last one added is the first to see a request.

@@ -67,6 +67,7 @@ from app.training.queue_status import list_encodings_at_work, list_workers
 from app.training.run_actions import EXPERIMENTS, RUNS
 from app.views import api as views_api
 from app.views import pages as views_pages
+from app.web import security
 from app.web.dependencies import ContextDep
 from app.web.error_responses import Problem
 from app.web.responses import FigureOut, find_figure, render
@@ -285,3 +286,8 @@ PAGE_ROUTERS = (
 pages_router = APIRouter(include_in_schema=False)
 for _router in PAGE_ROUTERS:
     pages_router.include_router(_router)
+
+router = APIRouter()
+"""All routes of every application: FastAPI resolves a router that it includes once for each application otherwise."""
+for _router in (api_router, security.router, pages_router):
+    router.include_router(_router)

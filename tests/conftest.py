@@ -24,9 +24,9 @@ from tests.postgresql import NotHereError, PostgreSQL
 from tests.serving import Serving
 
 if HAS_WORKER := find_spec("torch") is not None:
-    from tests.worker_fixtures import limit_threads, machine, models_dir, train_on, work
+    from tests.worker_fixtures import forked, limit_threads, machine, models_dir, train_on, work
 
-    __all__ = ["machine", "models_dir", "train_on", "work"]
+    __all__ = ["forked", "machine", "models_dir", "train_on", "work"]
 
 
 def pytest_configure() -> None:

@@ -1,7 +1,9 @@
 """What tests share that takes a worker, and so torch; the web process and its tests do without."""
 
+import multiprocessing
 import os
 from collections.abc import Callable, Iterator
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from tests.serving import Serving
 from tests.tiny import save_tiny_models
 from workers.jobs import do
 
-__all__ = ["limit_threads", "machine", "models_dir", "train_on", "work"]
+__all__ = ["forked", "limit_threads", "machine", "models_dir", "train_on", "work"]
 
 
 def limit_threads() -> None:
@@ -37,6 +39,14 @@ def work(context: Context) -> Callable[[], int]:
         return done
 
     return do_all
+
+
+@pytest.fixture(scope="session")
+def forked() -> ForkServerContext:
+    """A context whose processes find the imports of a job done, as a worker's do."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["workers.preload"])
+    return context
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,6 @@ import errno
 import logging
 from typing import Any, NamedTuple
 
-import torch
 from sqlalchemy import Update
 from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 
@@ -115,7 +114,9 @@ def _sentence(error: Exception) -> str:
 
 def out_of_memory(error: Exception) -> bool:
     """Whether memory ran out, of the machine or of its GPU."""
+    if not isinstance(error, RuntimeError):
+        return isinstance(error, MemoryError)
+    from torch import OutOfMemoryError  # noqa: PLC0415 - the process that starts jobs does without torch
+
     # On a CPU torch has no type of its own for it.
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
-        isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
-    )
+    return isinstance(error, OutOfMemoryError) or "can't allocate memory" in str(error)

@@ -25,6 +25,7 @@ from app.db.models.runs import JobAtWork
 from app.db.session import one_line
 from app.db.types import utcnow
 from app.queue import JobQueue
+from workers.failure import DATABASE_ERRORS, disk_full
 
 
 class Memory(NamedTuple):
@@ -58,7 +59,6 @@ def _sum(found: list[int | None]) -> int | None:
 logger = logging.getLogger(__name__)
 
 SECONDS_TO_END = 10
-PRELOAD = "workers.jobs"
 # How a job's process ends that could not reach the database, or had no room on a disk: EX_TEMPFAIL and EX_IOERR of
 # sysexits.h.
 DATABASE_AWAY = 75
@@ -72,7 +72,7 @@ class JobProcesses:
         self._settings = settings
         self._device = device
         self._context = get_context("forkserver")
-        self._context.set_forkserver_preload([PRELOAD])
+        self._context.set_forkserver_preload(["workers.preload"])
         # By process: the engine may call for a job again before its first process is at its end.
         self._running: dict[ForkServerProcess, tuple[Job, datetime]] = {}
 
@@ -160,7 +160,6 @@ def _work(workflow_id: str, work: str, row_id: str, settings: Settings, device: 
     die_with_parent()
     logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT)
 
-    from workers.failure import DATABASE_ERRORS, disk_full  # noqa: PLC0415 - it brings torch
     from workers.jobs import do  # noqa: PLC0415 - imported by the fork server already
 
     try:

@@ -20,7 +20,11 @@ from tests.taking import doing
 
 PATIENCE_MILLISECONDS = 60_000
 SCREEN = {"viewport": {"width": 1280, "height": 900}, "accept_downloads": True}
-QUIET = ["--disable-background-networking", "--no-first-run", "--disable-sync"]
+# Pages are painted without the graphics library, which only WebGL needs: the processor does both, and half as much.
+QUIET = [
+    "--disable-background-networking", "--no-first-run", "--disable-sync",
+    "--disable-gpu-compositing", "--disable-gpu-rasterization",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

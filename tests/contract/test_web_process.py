@@ -1,4 +1,4 @@
-"""The web process must start fast and on machines without torch."""
+"""The web process must start fast and on machines without torch; a worker loads torch once, in its fork server."""
 
 import json
 import subprocess
@@ -30,3 +30,10 @@ def test_the_web_process_loads_neither_torch_nor_what_reads_uploads(context):
     assert loaded.isdisjoint(unwanted)
     science = {".".join(name.split(".")[:2]) for name in loaded if name.startswith("isotropy")}
     assert science == {"isotropy", "isotropy.catalog"}
+
+
+@pytest.mark.slow
+def test_the_process_that_starts_jobs_leaves_torch_to_its_fork_server():
+    look = "import json, sys, workers.__main__; print(json.dumps(sorted(sys.modules)))"
+    answer = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert {"torch", "transformers", "sklearn", "scipy", "pandas"}.isdisjoint(json.loads(answer.stdout))

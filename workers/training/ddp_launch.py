@@ -29,7 +29,6 @@ from workers.training.training import train
 
 logger = logging.getLogger(__name__)
 
-PRELOAD = "workers.training.training"
 # Where one fails the others lose their connection to it, and fail too: who says why is heard before they are ended.
 SECONDS_TO_SPEAK = 3
 NOTHING = Failure("", FailureCause.OTHER, None)
@@ -57,7 +56,7 @@ def train_together(order: RunSpec, progress: Progress, folder: RunFolder, settin
     """
     devices = devices_of(order.config, device)
     context = get_context("forkserver")
-    context.set_forkserver_preload([PRELOAD])
+    context.set_forkserver_preload(["workers.preload"])
     meeting = folder.path / f"meeting-{os.getpid()}"
     meeting.unlink(missing_ok=True)
     ranks: dict[Connection, ForkServerProcess] = {}

@@ -2,7 +2,6 @@
 
 import io
 import json
-import multiprocessing
 import shutil
 from zipfile import ZipFile
 
@@ -102,11 +101,11 @@ CONFIG = {
 
 
 @pytest.fixture
-def training(settings, make_run, get_run, monkeypatch):
+def training(settings, make_run, forked):
     """A job of two processes that has a checkpoint, the run's id, and the two."""
     often = settings.model_copy(update={"checkpoint_seconds": 0.1})
     run_id = make_run(**CONFIG)
-    job = multiprocessing.get_context("spawn").Process(target=fine_tune, args=(run_id, often, "cpu"))
+    job = forked.Process(target=fine_tune, args=(run_id, often, "cpu"))
     job.start()
     wait_for(lambda: list((settings.runs / run_id).glob(f"checkpoint-*/{MARKER}")), seconds=120)
     children = psutil.Process(job.pid).children(recursive=True)

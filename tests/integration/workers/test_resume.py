@@ -1,7 +1,6 @@
 """A run that is killed and started again ends with the numbers of one that was not."""
 
 import fcntl
-import multiprocessing
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -144,10 +143,9 @@ def test_a_checkpoint_ahead_of_what_another_machine_logged_since_does_not_count(
 
 
 @pytest.mark.both_databases
-def test_a_run_whose_process_is_killed_goes_on_by_itself(settings, often, make_run, get_run, whole):
+def test_a_run_whose_process_is_killed_goes_on_by_itself(settings, often, make_run, get_run, whole, forked):
     killed = make_run(**CONFIG)
-    spawn = multiprocessing.get_context("spawn")
-    process = spawn.Process(target=fine_tune, args=(killed, often, "cpu"))
+    process = forked.Process(target=fine_tune, args=(killed, often, "cpu"))
     process.start()
     while not list((settings.runs / killed).glob(f"checkpoint-*/{MARKER}")):
         assert process.is_alive()
