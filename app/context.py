@@ -101,6 +101,16 @@ def offset_of(page: int) -> int:
     return (min(page, MAX_PAGE) - 1) * PAGE_ROWS
 
 
+def aria_sort(order: str, column: str) -> str:
+    """Return a column's ``aria-sort``; an order is a column, with a minus from the greatest or newest."""
+    return "none" if order.removeprefix("-") != column else "descending" if order.startswith("-") else "ascending"
+
+
+def next_sort(column: str, now: str, *, falling: bool) -> str:
+    """Return the order that a click on a column asks for: the other way round where it is sorted by it already."""
+    return f"-{column}" if (falling if now == "none" else now == "ascending") else column
+
+
 def pages_of(total: int) -> int:
     """Return the number of pages for this many rows, at least one."""
     return max(-(-total // PAGE_ROWS), 1)

@@ -5,20 +5,21 @@ palette serves both. They are mixed in OKLab, where the middle of two colors loo
 """
 
 from functools import lru_cache
-from math import cos, radians, sin, sqrt
+from math import asinh, cos, radians, sin
 
 from isotropy.catalog import REGULARIZERS
 
 Oklab = tuple[float, float, float]
 
-# The diverging scale of λ: blue takes isotropy away, grey leaves it, orange adds it.
-BELOW: Oklab = (0.55, -0.0353, -0.1663)
+# The diverging scale of λ: green over blue to violet takes isotropy away, grey leaves it, ochre over orange to red adds
+# it. Hue, lightness and chroma all go with |λ|, so that λ of one sign differ, for the color-blind by lightness too.
 ZERO: Oklab = (0.60, 0.0, -0.008)
-ABOVE: Oklab = (0.63, 0.1093, 0.1302)
-FULL_AT = 5.0
-"""The greatest |λ| of the papers' grids; beyond it the color stays."""
-LEAST_STRENGTH = 0.4
-"""Even a small λ is told from zero."""
+BELOW, ABOVE = (195, 305), (100, -5)
+"""Hues of the smallest and of the greatest |λ|, in degrees."""
+LIGHTNESS, CHROMA = (0.655, 0.545), (0.095, 0.17)
+"""Of the smallest and of the greatest |λ|."""
+LINEAR_TO, FULL_AT = 0.2, 10.0
+"""λ count by their logarithms, as grids are spaced, but below the first; beyond the second the color stays."""
 
 MAIN = "#14938d"
 """The data themselves."""
@@ -44,10 +45,11 @@ def of_lambda(lam: float) -> str:
     """Color of a λ: the same λ has the same color in every figure, table and tag."""
     if lam == 0:
         return _hex(ZERO)
-    strength = LEAST_STRENGTH + (1 - LEAST_STRENGTH) * sqrt(min(abs(lam) / FULL_AT, 1))
-    end = BELOW if lam < 0 else ABOVE
-    lightness, a, b = (zero + (full - zero) * strength for zero, full in zip(ZERO, end, strict=True))
-    return _hex((lightness, a, b))
+    share = min(asinh(abs(lam) / LINEAR_TO) / asinh(FULL_AT / LINEAR_TO), 1)
+    lightness, chroma, hue = (
+        least + (most - least) * share for least, most in (LIGHTNESS, CHROMA, BELOW if lam < 0 else ABOVE)
+    )
+    return _hex((lightness, chroma * cos(radians(hue)), chroma * sin(radians(hue))))
 
 
 def of_zeta(zeta: float) -> str:

@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from fastapi import Depends, Query, Request
 
-from app.context import Context, offset_of, pages_of
+from app.context import Context, aria_sort, next_sort, offset_of, pages_of
 from app.db.models import Run
 from app.db.options.regularization import NAMES
 from app.descriptions.service import Shelf
@@ -16,6 +16,7 @@ from app.figures.labels import head, inside
 from app.results.labels import SCALES, MetricRange
 from app.results.search.conditions import FIELDS, find_field
 from app.results.search.listing import (
+    NEWEST,
     Columns,
     Narrowing,
     Page,
@@ -32,8 +33,8 @@ from isotropy.catalog import Regularizer
 
 WORDS = {"lam": "λ =", "zeta": "ζ ="}
 ALWAYS = "lam"
-"""The column that is there even if it does not vary: what a run is called by."""
-GREATEST_FIRST = ("performance", "isoscore_star")
+"""The column that is there even if it does not vary: what a run is called by, and what leads to it."""
+GREATEST_FIRST = ("performance", "isoscore_star", "launched")
 
 
 @dataclass(frozen=True)
@@ -139,17 +140,13 @@ class RunTable:
 
     def sorted_by(self, column: str) -> str:
         """The column's ``aria-sort``."""
-        if find_field(column) is not find_field(self.query.sort):
-            return "none"
-        return "descending" if self.query.descending else "ascending"
+        return "none" if find_field(column) is not find_field(self.query.sort) else self.query.direction
 
     def sort_url(self, column: str) -> str:
         """The table sorted by the column, the other way round where it is already; empty where it cannot be."""
         if column not in FIELDS:
             return ""
-        now = self.sorted_by(column)
-        falling = column in GREATEST_FIRST if now == "none" else now == "ascending"
-        return self.url(sort=f"-{column}" if falling else column)
+        return self.url(sort=next_sort(column, self.sorted_by(column), falling=column in GREATEST_FIRST))
 
 
 def encoded(query: RunQuery, **changed: str) -> str:
@@ -217,6 +214,15 @@ class ExperimentListing(NamedTuple):
         """Number of the first experiment of this page, from 1."""
         return offset_of(self.page) + 1
 
+    def sorted_by(self, column: str) -> str:
+        """The column's ``aria-sort``."""
+        return aria_sort(self.narrowed.order, column)
+
+    def sort_url(self, column: str) -> str:
+        """The list sorted by the column, the other way round where it is already."""
+        order = next_sort(column, self.sorted_by(column), falling=column in GREATEST_FIRST)
+        return self.url(1, order)
+
     @property
     def is_narrowed(self) -> bool:
         """Whether some experiments may be left out."""
@@ -227,10 +233,12 @@ class ExperimentListing(NamedTuple):
         """The query string of this page of the list."""
         return self.url(self.page).partition("?")[2]
 
-    def url(self, page: int) -> str:
-        """Another page of the same list."""
+    def url(self, page: int, order: str = "") -> str:
+        """Another page of the same list, or the list in another order."""
+        order = order or self.narrowed.order
+        query = RunQuery.parse(self.q, "" if order == NEWEST else order, page)
         shelf = "" if self.narrowed.shelf is Shelf.ACTIVE else self.narrowed.shelf
-        return f"/experiments{encoded(RunQuery(self.q, page=page), tag=self.narrowed.tag, shelf=shelf)}"
+        return f"/experiments{encoded(query, tag=self.narrowed.tag, shelf=shelf)}"
 
 
 def read_listing(context: Context, q: str, page: int, narrowed: Narrowing) -> ExperimentListing:

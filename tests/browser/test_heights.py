@@ -46,6 +46,10 @@ def test_tabs_of_an_experiment(filled: Filled, ids: dict[str, str], open_page: C
     assert height(open_page(viewport=SCREEN), f"{filled.url}/experiments/{ids['finished']}{tab}") <= MOST_PIXELS
 
 
+def test_a_task(dashboard: Serving, measured: dict[str, str], open_page: Callable[..., Page]):
+    assert height(open_page(viewport=SCREEN), f"{dashboard.url}/tasks/{measured['task']}") <= MOST_PIXELS
+
+
 def test_the_form_of_a_sweep(filled: Filled, ids: dict[str, str], open_page: Callable[..., Page]):
     page = open_page(viewport=SCREEN)
     assert height(page, f"{filled.url}/experiments/new?dataset_id={ids['dataset']}") <= MOST_PIXELS

@@ -155,7 +155,7 @@ def test_a_sweep_goes_from_the_form_to_its_scatter_and_to_a_table_in_latex(dashb
     assert Path(download.value.path()).read_text().strip() == latex.strip()
 
     page.get_by_role("link", name="Runs", exact=True).click()
-    follow(page.get_by_role("link", name="Details").first)
+    follow(page.locator("#found-runs tbody a[href^='/runs/']").first)
     expect(page.get_by_role("heading", level=1)).to_contain_text("seed 0")
     expect(page.locator(".js-plotly-plot")).to_have_count(page.locator("[data-figure]").count())
 
@@ -227,6 +227,7 @@ def test_at_phone_width_no_report_scrolls_sideways(dashboard, page, vectors):
     for part in ("Map and rows", "Directions", "Neighbors", "Source", "All measures"):
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         follow(page.get_by_role("link", name=part, exact=True))
+        expect(page.locator(".tabs [aria-current]")).to_be_in_viewport(ratio=0.9)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     tables = page.locator("#all-measures > .table")
     assert tables.count() > 1

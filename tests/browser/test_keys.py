@@ -58,7 +58,7 @@ def test_a_sweep_is_launched_and_its_run_reached_and_cancelled(filled, page):
     expect(page.get_by_role("heading", level=1)).to_have_text("Without a mouse")
     tab_to(page, page.get_by_role("link", name="Runs", exact=True))
     page.keyboard.press("Enter")
-    details = page.get_by_role("link", name="Details of λ = 3")
+    details = page.get_by_role("link", name="λ = 3, seed 0", exact=True)
     tab_to(page, details)
     polled(page)
     expect(details).to_be_focused()

@@ -31,6 +31,14 @@ def test_pages_need_no_javascript(filled, plain, path):
     expect(plain.get_by_role("heading", level=1)).to_be_visible()
 
 
+@pytest.mark.parametrize("tab", ["", "?tab=directions", "?tab=neighbors"])
+def test_a_plot_that_is_not_drawn_takes_a_line_or_two(dashboard, measured, plain, tab):
+    plain.goto(f"{dashboard.url}/embeddings/{measured['embedding']}{tab}")
+    heights = plain.locator(".plot").evaluate_all("all => all.map((one) => one.offsetHeight)")
+    assert heights
+    assert max(heights) <= 100
+
+
 def test_a_sweep_is_planned_launched_and_cancelled(filled, plain):
     plain.goto(f"{filled.url}/experiments/new?dataset_id={filled.dataset}")
     plain.get_by_label("λ values", exact=True).fill("abc")

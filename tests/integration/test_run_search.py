@@ -345,6 +345,20 @@ class TestExperiments:
         assert "Accuracy 0.250 to 0.750<small>, n = 2</small>" in page
         assert re.findall(r"M(\d+) 8h0", page) == ["4", "4", "140", "4"]
 
+    def test_a_click_on_a_heading_sorts_the_list_and_pages_keep_the_order(self, client, runs):
+        def listed(sort):
+            return re.findall(
+                r'href="/experiments/[0-9a-f]{32}">([^<]+)</a>', client.get(f"/experiments?sort={sort}").text
+            )
+
+        assert listed("name") == listed("-name")[::-1]
+        assert sorted(listed("-performance")) == sorted(listed("launched")) == sorted(listed("name"))
+        page = client.get("/experiments?sort=-performance").text
+        assert 'aria-sort="descending"><a href="/experiments?sort=performance"' in page
+        assert '<a href="/experiments?sort=name"' in page
+        assert 'href="/experiments" hx-get="/experiments"' in page  # the newest first, as without an order
+        assert client.get("/experiments?sort=nothing").status_code == 422
+
     def test_pages_of_fifty(self, client, context):
         for number in range(53):
             add_experiment(context, run_row(), name=f"sweep {number}")

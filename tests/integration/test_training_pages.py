@@ -88,7 +88,7 @@ def test_the_runs_table_has_a_column_for_all_that_varies(client, launch):
     assert heads == ["", "Regularizer", "λ", "Batch size", "Status", "Accuracy", "IsoScore★", "Time", ""]
     assert "6 runs. All: ζ = 0.2; seed 0." in page
     assert "Regularizers: I-STAR (ζ = 0.2), CosReg. Every run adds spectrum control at λ = 0.5." in page
-    assert 'aria-label="Details of CosReg, λ = 1, batch size 32, seed 0"' in page
+    assert 'aria-label="CosReg, λ = 1, batch size 32, seed 0"' in page
     assert "Accuracy, 0 to 1, is on the validation rows" in page
     assert "batch 8, 32, rate 3e−5" in page
 
@@ -102,7 +102,7 @@ def test_an_experiment_over_sets_of_further_regularizers_has_its_page(client, la
     ]
     experiment = launch(*runs, grid=grid, fixed_regularizers=grid["fixed_regularizers"][0])
     page = words(every_tab(client, f"/experiments/{experiment}"))
-    assert 'aria-label="Details of λ = 1, extra penalties I-STAR 0.5; CosReg 1, seed 0"' in page
+    assert 'aria-label="λ = 1, extra penalties I-STAR 0.5; CosReg 1, seed 0"' in page
     assert "Every run adds" not in page
     for slug in OF_SWEEPS:
         assert client.get(f"/experiments/{experiment}/figures/{slug}.html").status_code == 200, slug

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, File, Form, Query, Request, Response, UploadFile
 
-from app.context import Context, offset_of, pages_of
+from app.context import Context, aria_sort, next_sort, offset_of, pages_of
 from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus
 from app.descriptions.service import Shelf, known_tags
 from app.embeddings import library
@@ -80,14 +80,11 @@ class Listing(NamedTuple):
 
     def sorted_by(self, column: str) -> str:
         """The column's ``aria-sort``."""
-        key = self.search.sort
-        return "none" if key.removeprefix("-") != column else "descending" if key.startswith("-") else "ascending"
+        return aria_sort(self.search.sort, column)
 
     def sort_url(self, column: str) -> str:
         """The list sorted by the column, the other way round where it is already."""
-        now = self.sorted_by(column)
-        falling = COLUMNS[column] if now == "none" else now == "ascending"
-        return self.url(sort=f"-{column}" if falling else column)
+        return self.url(sort=next_sort(column, self.sorted_by(column), falling=COLUMNS[column]))
 
 
 def _search(

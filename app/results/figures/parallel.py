@@ -22,8 +22,6 @@ from isoscope.core.formatting import plural
 LONGEST_NAME = 24
 MOST_VALUES = 20
 """Different values of a setting that have a tick each."""
-SHADES = 11
-"""Places of the scale of λ, from which plotly mixes the others."""
 
 
 class Axis(NamedTuple):
@@ -97,12 +95,17 @@ def _caption(sweep: Sweep, runs: Sequence[AnyRun]) -> str:
 
 
 def _draw(axes: Sequence[Axis], lams: Sequence[float]) -> go.Figure:
-    most = max(map(abs, lams), default=0.0) or 1.0
+    present = sorted({*lams})
     return plot(
         [
             go.Parcoords(
                 dimensions=[_dimension(axis) for axis in axes],
-                line={"color": list(lams), "cmin": -most, "cmax": most, "colorscale": _scale(most)},
+                line={
+                    "color": [present.index(lam) for lam in lams],
+                    "cmin": 0,
+                    "cmax": max(len(present) - 1, 1),
+                    "colorscale": _scale(present),
+                },
                 unselected={"line": {"color": palette.QUIET, "opacity": 0.12}},
                 # What a brush over each axis is in words of the search.
                 meta={"steps": [axis.steps for axis in axes]},
@@ -132,7 +135,7 @@ def _tick(axis: Axis, step: Cell) -> str:
     return cell_text(step)
 
 
-def _scale(most: float) -> list[list[float | str]]:
-    """Colors of λ from −most to most: each has the one that it has in every figure."""
-    places = [place / (SHADES - 1) for place in range(SHADES)]
-    return [[place, palette.of_lambda((2 * place - 1) * most)] for place in places]
+def _scale(lams: Sequence[float]) -> list[list[float | str]]:
+    """Colors of λ in their order, each the one that it has in every figure."""
+    ends = [*lams, lams[-1]] if len(lams) == 1 else lams
+    return [[place / (len(ends) - 1), palette.of_lambda(lam)] for place, lam in enumerate(ends)]

@@ -237,14 +237,19 @@ def _draw(sweep: Sweep, quantity: Quantity, lines: Means, runs: Sequence[tuple[A
         ],
         showlegend=True,
         xaxis=STEP_AXIS,
-        yaxis=_axis(quantity.axis, lines, runs) if log else {"title": {"text": quantity.axis}},
+        yaxis=_axis(quantity, lines, runs, log=log),
     )
 
 
-def _axis(title: str, lines: Means, runs: Sequence[tuple[AnyRun, Curve]]) -> dict[str, Any]:
-    """Around the lines: of a band that reaches below zero a logarithmic scale has no end."""
+def _axis(quantity: Quantity, lines: Means, runs: Sequence[tuple[AnyRun, Curve]], *, log: bool) -> dict[str, Any]:
+    """Around the lines: a band may reach below zero, where a logarithm has no end and losses of these tasks are not."""
     means = [found.mean for points in lines.values() for _, found in points]
-    return log_axis(f"{title}, logarithmic", [*means, *(value for _, curve in runs for _, value in curve)])
+    values = [*means, *(value for _, curve in runs for _, value in curve)]
+    if log:
+        return log_axis(f"{quantity.axis}, logarithmic", values)
+    # What a script logs as its loss may be below zero.
+    ends = {"rangemode": "nonnegative"} if quantity is TASK_LOSS and min(values, default=0) >= 0 else {}
+    return {"title": {"text": quantity.axis}} | ends
 
 
 def _singles(sweep: Sweep, runs: Sequence[tuple[AnyRun, Curve]]) -> list[go.Scatter]:

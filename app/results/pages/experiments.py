@@ -24,7 +24,7 @@ from app.results.labels import SCALES, WATCHED, title_of
 from app.results.openings import OpeningRequest, name_of_user, open_test, read_test_split
 from app.results.run_set import RunSet, settings
 from app.results.run_table import ExperimentListing, RunQueryDep, RunTable, address, read_listing, read_table
-from app.results.search.listing import Narrowing, RunQuery, list_summaries
+from app.results.search.listing import NEWEST, Narrowing, Order, RunQuery, list_summaries
 from app.results.statistics.estimate import Error
 from app.results.sweep import Sweep, cell, cell_text
 from app.results.sweep_figures import FIGURES, SECTIONS, SweepDep, all_figures, by_section, offered, read_figure
@@ -120,8 +120,9 @@ def _listing(
     page: Annotated[int, Query(ge=1)] = 1,
     tag: Annotated[str, Query(max_length=200)] = "",
     shelf: Shelf = Shelf.ACTIVE,
+    sort: Order = NEWEST,
 ) -> ExperimentListing:
-    return read_listing(context, q.strip(), page, Narrowing(shelf, tag.strip()))
+    return read_listing(context, q.strip(), page, Narrowing(shelf, tag.strip(), sort))
 
 
 ListingDep = Annotated[ExperimentListing, Depends(_listing)]

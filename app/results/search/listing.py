@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import ColumnElement, Float, Select, Text, and_, case, cast, func, select
 from sqlalchemy.orm import Session, raiseload, selectinload
@@ -47,6 +47,11 @@ class RunQuery(NamedTuple):
     def sort_key(self) -> str:
         """The order as a URL has it."""
         return f"-{self.sort}" if self.descending else self.sort
+
+    @property
+    def direction(self) -> str:
+        """The order as ``aria-sort`` has it."""
+        return "descending" if self.descending else "ascending"
 
 
 class Page(NamedTuple):
@@ -257,11 +262,26 @@ class Summaries(NamedTuple):
     total: int
 
 
+Order = Literal[
+    "name", "-name", "model", "-model", "task", "-task", "performance", "-performance", "launched", "-launched"
+]
+"""By what experiments are listed; with a minus from the last, greatest or newest."""
+NEWEST: Order = "-launched"
+OF_AN_EXPERIMENT: Mapping[str, ColumnElement[Any]] = {
+    "name": func.lower(Experiment.name),
+    "model": select(func.lower(func.min(Run.model))).where(Run.experiment_id == Experiment.id).scalar_subquery(),
+    "task": select(func.lower(Dataset.name)).where(Dataset.id == Experiment.dataset_id).scalar_subquery(),
+    "performance": select(func.max(Run.performance)).where(Run.experiment_id == Experiment.id).scalar_subquery(),
+    "launched": Experiment.created_at.expression,
+}
+
+
 class Narrowing(NamedTuple):
-    """Which experiments are listed, besides what is searched for in their runs."""
+    """Which experiments are listed, besides what is searched for in their runs, and in which order."""
 
     shelf: Shelf = Shelf.ALL
     tag: str = ""
+    order: Order = NEWEST
 
 
 EVERYTHING = Narrowing()
@@ -270,13 +290,15 @@ EVERYTHING = Narrowing()
 def list_summaries(
     context: Context, q: str = "", narrowed: Narrowing = EVERYTHING, *, limit: int = PAGE_ROWS, offset: int = 0
 ) -> Summaries:
-    """Experiments with a run that is searched for, the newest first; all where nothing is. InvalidError of ``q``."""
+    """Experiments with a run that is searched for, in order; all where nothing is. InvalidError of ``q``."""
     found = select(Run.experiment_id).join(Run.experiment).join(Experiment.dataset).where(*wanted_runs(q))
     wanted = on_shelf(Experiment, narrowed.shelf, narrowed.tag) + ([Experiment.id.in_(found)] if q else [])
-    newest = select(Experiment).where(*wanted).order_by(*NEWEST_FIRST).limit(limit).offset(offset)
+    key = OF_AN_EXPERIMENT[narrowed.order.removeprefix("-")]
+    order = (key.desc() if narrowed.order.startswith("-") else key.asc()).nulls_last()
+    listed = select(Experiment).where(*wanted).order_by(order, *NEWEST_FIRST).limit(limit).offset(offset)
     counted = select(func.count()).select_from(Experiment).where(*wanted)
     with context.sessions() as session:
-        experiments = session.scalars(newest.options(*WITH_TAGS, raiseload(Experiment.runs))).all()
+        experiments = session.scalars(listed.options(*WITH_TAGS, raiseload(Experiment.runs))).all()
         return Summaries(_summed(session, experiments), session.scalar(counted) or 0)
 
 

@@ -57,6 +57,13 @@ def test_a_scale_is_logarithmic_where_all_values_are_above_zero():
     assert "Some values are not above zero, so the scale stays linear." in below.caption
 
 
+def test_the_axis_of_a_loss_ends_at_zero_unless_one_is_below():
+    assert logged(SWEEP, TASK_LOSS, BY_RUN).draw().layout.yaxis.rangemode == "nonnegative"
+    below = {one.id: [(10, 0.1), (20, -0.1)] for one in SWEEP.runs}
+    assert logged(SWEEP, TASK_LOSS, below).draw().layout.yaxis.rangemode is None
+    assert logged(SWEEP, PENALTY, BY_RUN).draw().layout.yaxis.rangemode is None
+
+
 def test_what_part_of_the_values_is_shown_is_said():
     assert part_shown(20, 20, 1, "looks") == ""
     said = " 1,980 of 198,000 logged values are shown: of every 500 steps the last."

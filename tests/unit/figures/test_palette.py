@@ -1,9 +1,13 @@
+from itertools import combinations
+from math import dist
+
 import pytest
 
 from app.figures import palette
 
 PAPERS = ("#ffffff", "#14171a")
-LAMBDAS = (-50, -5, -3, -1, -0.5, -0.1, 0, 0.1, 0.5, 1, 3, 5, 50)
+LAMBDAS = (-50, -10, -5, -3, -1, -0.5, -0.1, -0.01, 0, 0.01, 0.1, 0.5, 1, 3, 5, 10, 50)
+GRIDS = ((-5, -3, -1, 0, 1, 3, 5), (-1, -0.3, 0, 0.3, 1), (0, 0.01, 0.1, 1, 10))
 
 
 def channels(colour):
@@ -38,9 +42,16 @@ def test_lambda_is_blue_below_zero_grey_at_zero_and_orange_above():
 
 
 def test_a_greater_lambda_is_a_stronger_colour_until_the_end_of_the_scale():
-    spreads = [max(channels(colour)) - min(channels(colour)) for colour in map(palette.of_lambda, (0, 0.5, 1, 3, 5))]
-    assert spreads == sorted(spreads)
-    assert palette.of_lambda(5) == palette.of_lambda(50)
+    for sign in (-1, 1):
+        brightness = [luminance(palette.of_lambda(sign * lam)) for lam in (0.01, 0.1, 0.5, 1, 3, 5, 10)]
+        assert brightness == sorted(brightness, reverse=True)
+    assert palette.of_lambda(10) == palette.of_lambda(50)
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+def test_any_two_lambdas_of_a_usual_grid_are_told_apart(grid):
+    colours = [channels(palette.of_lambda(lam)) for lam in grid]
+    assert min(dist(one, other) for one, other in combinations(colours, 2)) > 0.06
 
 
 def test_a_faded_colour_keeps_its_channels():

@@ -51,9 +51,15 @@ def test_a_setting_of_very_many_values_and_a_measurement_have_a_scale():
 
 def test_a_line_has_the_colour_of_its_lambda():
     trace, _ = drawn(SWEEP)
-    assert list(trace.line.color) == [one.lam for one in RUNS]
-    assert (trace.line.cmin, trace.line.cmax) == (-5, 5)
-    assert [trace.line.colorscale[place][1] for place in (0, 5, 10)] == [of_lambda(-5), of_lambda(0), of_lambda(5)]
+    present = sorted({one.lam for one in RUNS})
+    assert [present[place] for place in trace.line.color] == [one.lam for one in RUNS]
+    assert (trace.line.cmin, trace.line.cmax) == (0, len(present) - 1)
+    assert [colour for _, colour in trace.line.colorscale] == [of_lambda(lam) for lam in present]
+
+
+def test_runs_of_one_lambda_have_a_scale_of_its_colour():
+    trace, _ = drawn(sweep(run(1.0), run(1.0, seed=1)))
+    assert [colour for _, colour in trace.line.colorscale] == [of_lambda(1.0)] * 2
 
 
 def test_regularizers_are_an_axis_of_names_where_there_are_several():
