@@ -36,7 +36,7 @@ SERIES = (MAIN, OTHER, "#c26a00", "#2f6fb3", MARKED, "#5d7f1f", "#a8553a", "#5a6
 METHODS = {name: penalty.colour for name, penalty in REGULARIZERS.items()}
 """Regularizers side by side; their baseline has the color of λ = 0."""
 
-SCALE = ("#e6f2f0", "#bfe1dd", "#8cc9c2", "#1f837d", "#0d4a4b")
+SCALE = ("#c3e3df", "#a3d4ce", "#82c4bc", "#1f7f79", "#0d4a4b")
 """Steps from the least to the greatest of a heat map, each with enough contrast to the number that stands on it."""
 
 
