@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from app.context import Context, create_context
@@ -118,23 +117,10 @@ def empty_dashboard(tmp_path, empty_databases):
     return settings
 
 
-@pytest.fixture(scope="session")
-def make_app(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Settings], FastAPI]:
-    """Make an application on the routes of the others: they are the same, and take a third of a second to make."""
-    routes = create_app(Settings(data_dir=tmp_path_factory.mktemp("routes") / "data", sample=False)).routes
-
-    def make_app(settings: Settings) -> FastAPI:
-        app = create_app(settings)
-        app.router.routes = routes
-        return app
-
-    return make_app
-
-
 @pytest.fixture
-def client(context: Context, make_app: Callable[[Settings], FastAPI]) -> Iterator[TestClient]:
+def client(context: Context) -> Iterator[TestClient]:
     """The web application in this process. Jobs that it enqueues wait until `work` does them."""
-    with TestClient(make_app(context.settings), base_url="http://localhost", follow_redirects=False) as client:
+    with TestClient(create_app(context.settings), base_url="http://localhost", follow_redirects=False) as client:
         yield client
 
 

@@ -14,6 +14,7 @@ from sqlalchemy import select
 
 from app.core.settings import Settings
 from app.db.models import Experiment, Run
+from app.main import create_app
 from isoscope.client import Isoscope
 from tests.serving import answering
 
@@ -33,8 +34,8 @@ def settings(tmp_path):
 
 
 @pytest.fixture
-def address(context, make_app):
-    with answering(make_app(context.settings)) as address:
+def address(context):
+    with answering(create_app(context.settings)) as address:
         yield address
 
 

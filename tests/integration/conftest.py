@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from app.context import Context, create_context
 from app.core.settings import Settings
+from app.main import create_app
 from isoscope import sending
 from isoscope.cli import main
 from isoscope.client import Isoscope
@@ -47,10 +47,10 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def elsewhere(empty_dashboard: Settings, make_app: Callable[[Settings], FastAPI]) -> Iterator[TestClient]:
+def elsewhere(empty_dashboard: Settings) -> Iterator[TestClient]:
     """Another dashboard on a database of its own, SQLite, that is empty; ``rows`` are its sessions."""
     context = create_context(empty_dashboard)
-    with TestClient(make_app(empty_dashboard), base_url="http://localhost", follow_redirects=False) as client:
+    with TestClient(create_app(empty_dashboard), base_url="http://localhost", follow_redirects=False) as client:
         client.rows = context.sessions
         yield client
     context.close()
@@ -63,9 +63,9 @@ def unboxed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def address(context: Context, make_app: Callable[[Settings], FastAPI]) -> Iterator[str]:
+def address(context: Context) -> Iterator[str]:
     """Where an application answers that has the rows of ``context``."""
-    with answering(make_app(context.settings)) as address:
+    with answering(create_app(context.settings)) as address:
         yield address
 
 

@@ -258,7 +258,7 @@ def test_where_none_answers_the_sentence_says_which_address_and_what_to_do():
     assert str(away.value).endswith("Start it with isoscope serve, or name another by --url or ISOSCOPE_URL.")
 
 
-def test_address_and_token_come_from_the_environment(context, make_app, monkeypatch):
+def test_address_and_token_come_from_the_environment(context, monkeypatch):
     token = "a-secret-of-many-letters"
     monkeypatch.delenv("ISOSCOPE_ACCESS_TOKEN", raising=False)
     settings = Settings(
@@ -267,7 +267,7 @@ def test_address_and_token_come_from_the_environment(context, make_app, monkeypa
         sample=False,
         access_token=token,
     )
-    with answering(make_app(settings)) as address:
+    with answering(create_app(settings)) as address:
         monkeypatch.setenv("ISOSCOPE_URL", address)
         with Isoscope() as stranger, pytest.raises(RefusedError) as refused:
             stranger.runs()

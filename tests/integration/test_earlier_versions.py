@@ -18,6 +18,7 @@ from app.context import Context, create_context
 from app.core.settings import Settings
 from app.db.models import Run, RunStatus
 from app.db.reported_config import ReportedRunConfig
+from app.main import create_app
 from app.operations.checks import Level
 from app.operations.checks.databases import metrics_database, queue_database
 from app.operations.checks.machine import storage
@@ -58,13 +59,13 @@ def upgraded(request, tmp_path_factory) -> tuple[Path, Path]:
 
 
 @pytest.fixture
-def earlier(upgraded, make_app, models_dir, tmp_path) -> Iterator[Earlier]:
+def earlier(upgraded, models_dir, tmp_path) -> Iterator[Earlier]:
     """A copy of that folder, served."""
     folder, data = upgraded
     shutil.copytree(data, tmp_path / "data")
     settings = Settings(data_dir=tmp_path / "data", models_dir=models_dir, sample=False)
     context = create_context(settings)
-    with TestClient(make_app(settings), base_url="http://localhost", follow_redirects=False) as client:
+    with TestClient(create_app(settings), base_url="http://localhost", follow_redirects=False) as client:
         yield Earlier(client, context, folder, json.loads((folder / "told.json").read_text()))
     context.close()
 

@@ -11,6 +11,7 @@ from sqlalchemy.exc import OperationalError
 from app.core.settings import MIB, Settings
 from app.db.failures import told_by
 from app.db.models import Embedding, StoredFile
+from app.main import create_app
 from tests.disks import fill, small_disk
 from tests.factories import add_experiment
 from tests.uploads.good import npy
@@ -66,10 +67,10 @@ class TestSmallDisk:
         filler.unlink()
         assert client.post("/api/datasets/hub", json={"name": "cola"}).status_code == 201
 
-    def test_on_a_full_disk_everything_can_be_deleted_thanks_to_the_spare_file(self, context, make_app):
+    def test_on_a_full_disk_everything_can_be_deleted_thanks_to_the_spare_file(self, context):
         settings = changed(context.settings, reserve_bytes=2 * MIB)
         spare = settings.root / "reserve"
-        with TestClient(make_app(settings), base_url="http://localhost", follow_redirects=False) as client:
+        with TestClient(create_app(settings), base_url="http://localhost", follow_redirects=False) as client:
             assert spare.stat().st_blocks * 512 >= 2 * MIB
             created = client.post("/api/embeddings", files={"file": ("a.npy", npy(np.eye(300)))}).json()
             experiment = add_experiment(context)
@@ -103,10 +104,10 @@ def test_where_the_temporary_file_of_an_upload_fills_its_disk_that_folder_is_tol
     ],
     ids=["upload", "launch"],
 )
-def test_below_the_reserve_nothing_is_begun_and_the_sentence_has_both_numbers(context, make_app, path, body):
+def test_below_the_reserve_nothing_is_begun_and_the_sentence_has_both_numbers(context, path, body):
     reserve = 10**18
     settings = changed(context.settings, reserve_bytes=reserve)
-    with TestClient(make_app(settings), base_url="http://localhost") as client:
+    with TestClient(create_app(settings), base_url="http://localhost") as client:
         dataset = client.post("/api/datasets/hub", json={"name": "sst2"}).json()
         if "json" in body:
             body = {"json": {"dataset_id": dataset["id"], "model": "all-MiniLM-L6-v2",

@@ -13,6 +13,7 @@ import httpx2
 import pytest
 
 from app.db.models import RunStatus
+from app.main import create_app
 from isoscope import sending
 from isoscope.track import ENDED_SILENTLY, log_run
 from tests.ports import free_port
@@ -65,10 +66,8 @@ def test_the_plain_loop_of_the_document_is_a_finished_run(settings, context, tmp
     assert page.status_code == 200
 
 
-def test_the_trainer_of_the_document_streams_its_layers_and_ends_with_its_evaluation(
-    settings, context, make_app, tmp_path
-):
-    with answering(make_app(settings)) as address:
+def test_the_trainer_of_the_document_streams_its_layers_and_ends_with_its_evaluation(settings, context, tmp_path):
+    with answering(create_app(settings)) as address:
         ran = script(example(1), address, tmp_path)
         assert ran.returncode == 0, ran.stderr
         run = run_at(address, ran.stdout.splitlines()[-1])
@@ -89,10 +88,10 @@ def test_the_trainer_of_the_document_streams_its_layers_and_ends_with_its_evalua
     assert page.status_code == 200
 
 
-def test_a_script_that_raises_or_just_ends_has_failed_and_says_why(settings, context, make_app, tmp_path):
+def test_a_script_that_raises_or_just_ends_has_failed_and_says_why(settings, context, tmp_path):
     begin = f"import isoscope\nrun = isoscope.log_run('e', **{TOLD!r})\nprint(run.url, flush=True)\n"
     begin += "run.step(1, task_loss=2)\n"
-    with answering(make_app(settings)) as address:
+    with answering(create_app(settings)) as address:
         ended = script(begin, address, tmp_path)
         raised = script(begin + "with run:\n    raise KeyError('no such row')\n", address, tmp_path)
         runs = [run_at(address, ran.stdout) for ran in (ended, raised)]
@@ -101,7 +100,7 @@ def test_a_script_that_raises_or_just_ends_has_failed_and_says_why(settings, con
     assert [run["steps"][0]["task_loss"] for run in runs] == [2, 2]
 
 
-def test_steps_wait_for_a_server_that_comes_later_and_none_is_lost(settings, context, make_app, capsys):
+def test_steps_wait_for_a_server_that_comes_later_and_none_is_lost(settings, context, capsys):
     port = free_port()
     run = log_run("later", **TOLD, url=f"http://127.0.0.1:{port}")
     begun = time.monotonic()
@@ -109,7 +108,7 @@ def test_steps_wait_for_a_server_that_comes_later_and_none_is_lost(settings, con
         run.step(step, task_loss=float("nan") if step == 3 else 1.0)
     assert time.monotonic() - begun < 1
     wait_for(lambda: "does not answer" in capsys.readouterr().err, 20)
-    with answering(make_app(settings), port) as address:
+    with answering(create_app(settings), port) as address:
         assert run.finish({"accuracy": 0.5})
         told = httpx2.get(f"{address}/api/runs/{run.id}").json()
     assert (told["status"], len(told["steps"]), told["performance"]) == ("finished", 700, 0.5)
@@ -129,8 +128,8 @@ def test_a_server_that_is_never_there_costs_the_script_its_patience_and_one_line
     assert "the dashboard has not answered for 1 s; 1 steps and the end are lost" in lines[-1]
 
 
-def test_a_cancelled_run_is_left_in_peace_and_its_script_can_see_it(settings, context, make_app, capsys):
-    with answering(make_app(settings)) as address:
+def test_a_cancelled_run_is_left_in_peace_and_its_script_can_see_it(settings, context, capsys):
+    with answering(create_app(settings)) as address:
         run = log_run("cancelled", **TOLD, url=address)
         wait_for(lambda: httpx2.get(f"{address}/api/runs/{run.id}").is_success, 20)
         assert not run.cancelled
@@ -146,8 +145,8 @@ def test_a_cancelled_run_is_left_in_peace_and_its_script_can_see_it(settings, co
     )
 
 
-def test_what_the_server_refuses_is_said_and_the_rest_is_logged(settings, context, make_app, capsys):
-    with answering(make_app(settings)) as address:
+def test_what_the_server_refuses_is_said_and_the_rest_is_logged(settings, context, capsys):
+    with answering(create_app(settings)) as address:
         run = log_run("refused", **TOLD, url=address)
         run.step(1, layers={"beauty": [1.0]})
         wait_for(lambda: "steps were refused" in capsys.readouterr().err, 20)

@@ -11,6 +11,7 @@ import pytest
 from app.db.models import Run, RunPredictions, RunStatus, Split, Step
 from app.db.predictions import Predictions, read_predictions, write_predictions
 from app.db.run_results import RunResults
+from app.main import create_app
 from app.results.archive.reading import check_archive
 from app.results.logged_predictions import MAX_ROWS
 from isoscope.cli import main
@@ -267,12 +268,12 @@ def test_steps_and_predictions_go_with_the_experiment(client, context, archived)
         assert (session.query(RunPredictions).count(), session.query(Step).count()) == (0, 0)
 
 
-def test_the_client_and_the_command_read_and_write_them(context, make_app, tmp_path, monkeypatch, capsys):
+def test_the_client_and_the_command_read_and_write_them(context, tmp_path, monkeypatch, capsys):
     add_experiment(context, run_row(id="0" * 32, config={"label_names": ["no", "yes"]}))
     with context.sessions.begin() as session:
         rows = Predictions(np.arange(600), np.arange(600) % 2, np.ones(600, dtype=np.int64))
         write_predictions(session, "0" * 32, Split.VALIDATION, rows)
-    with answering(make_app(context.settings)) as address, Isoscope(address) as isoscope:
+    with answering(create_app(context.settings)) as address, Isoscope(address) as isoscope:
         found = list(isoscope.predictions("0" * 32))
         file = isoscope.download_predictions("0" * 32, tmp_path / "p.csv").read_text()
         monkeypatch.setenv("ISOSCOPE_URL", address)
