@@ -2,7 +2,8 @@
 
 import shutil
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
+# The first has no windows, which a test pays for and does not look at.
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next((path for name in NAMES if (path := shutil.which(name))), None)
 # The processor draws what graphics would.
 ARGUMENTS = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
