@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import ColumnElement, Float, Select, Text, and_, case, cast, func, select
+from sqlalchemy import JSON, ColumnElement, Float, Select, Text, and_, case, cast, func, select, type_coerce
 from sqlalchemy.orm import Session, raiseload, selectinload
 
 from app.context import MAX_PAGE, PAGE_ROWS, Context
@@ -269,7 +269,7 @@ Order = Literal[
 NEWEST: Order = "-launched"
 OF_AN_EXPERIMENT: Mapping[str, ColumnElement[Any]] = {
     "name": func.lower(Experiment.name),
-    "model": select(func.lower(func.min(Run.model))).where(Run.experiment_id == Experiment.id).scalar_subquery(),
+    "model": func.lower(type_coerce(Experiment.config, JSON)["model"].as_string()),
     "task": select(func.lower(Dataset.name)).where(Dataset.id == Experiment.dataset_id).scalar_subquery(),
     "performance": select(func.max(Run.performance)).where(Run.experiment_id == Experiment.id).scalar_subquery(),
     "launched": Experiment.created_at.expression,
