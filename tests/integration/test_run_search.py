@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import select
 
-from app.db.models import RunStatus
+from app.db.models import Experiment, RunStatus
 from app.results.run_set import RunSet
 from app.results.search.conditions import FIELDS
 from app.results.search.kinds import Choice, Day, Flag, Number, Tags, Text
@@ -345,14 +346,18 @@ class TestExperiments:
         assert "Accuracy 0.250 to 0.750<small>, n = 2</small>" in page
         assert re.findall(r"M(\d+) 8h0", page) == ["4", "4", "140", "4"]
 
-    def test_a_click_on_a_heading_sorts_the_list_and_pages_keep_the_order(self, client, runs):
+    def test_a_click_on_a_heading_sorts_the_list_and_pages_keep_the_order(self, client, context, runs):
         def listed(sort):
             return re.findall(
                 r'href="/experiments/[0-9a-f]{32}">([^<]+)</a>', client.get(f"/experiments?sort={sort}").text
             )
 
-        assert listed("name") == listed("-name")[::-1]
-        assert sorted(listed("-performance")) == sorted(listed("launched")) == sorted(listed("name"))
+        with context.sessions.begin() as session:
+            second = session.scalars(select(Experiment).where(Experiment.name == "second")).one()
+            second.config = second.config.model_copy(update={"model": "Zebra"})
+        for column in ("name", "model", "task", "performance", "launched"):
+            assert listed(column) == listed(f"-{column}")[::-1], column
+        assert listed("model") == ["Été 100%", "second"]
         page = client.get("/experiments?sort=-performance").text
         assert 'aria-sort="descending"><a href="/experiments?sort=performance"' in page
         assert '<a href="/experiments?sort=name"' in page
