@@ -2,7 +2,7 @@
 
 Neighbors are near by a similarity that is chosen: Euclidean distance, cosine or dot product. Cosine is the Euclidean
 distance of rows of length 1, made and searched in float64. Rows of zeros have no direction: they are left out. Rows
-that point the same way but for the rounding of their coordinates count as duplicates, at distance 0.
+whose directions differ only by rounding count as duplicates, at distance 0.
 
 The dot product is no distance: a row need not be its own nearest, and long rows are near to all. The dimension that
 makes Euclidean distances of products is another for queries than for rows, so that a pair has two. Products are taken
@@ -179,7 +179,7 @@ def search_by(similarity: Similarity, dtype: torch.dtype) -> NearestSearch:
 
 
 def dissimilarities(neighbours: Neighbours, similarity: Similarity, d: int, unit: float = 1.0) -> Tensor:
-    """Return what orders neighbors, [n, k] float64 ascending: the distance, 1 less the cosine, or less the product.
+    """Return the keys that neighbors are sorted by, [n, k] float64: distance, 1 minus cosine, or minus the product.
 
     Args:
         neighbours: as found by ``pairs_by``.

@@ -140,7 +140,8 @@ class RunTable:
 
     def sorted_by(self, column: str) -> str:
         """The column's ``aria-sort``."""
-        return "none" if find_field(column) is not find_field(self.query.sort) else self.query.direction
+        same = find_field(column) is find_field(self.query.sort)  # an alias names the same field
+        return aria_sort(self.query.sort_key, self.query.sort if same else column)
 
     def sort_url(self, column: str) -> str:
         """The table sorted by the column, the other way round where it is already; empty where it cannot be."""
@@ -233,10 +234,14 @@ class ExperimentListing(NamedTuple):
         """The query string of this page of the list."""
         return self.url(self.page).partition("?")[2]
 
+    @property
+    def sort(self) -> str:
+        """The order as a URL has it: none where the newest are first."""
+        return "" if self.narrowed.order == NEWEST else self.narrowed.order
+
     def url(self, page: int, order: str = "") -> str:
         """Another page of the same list, or the list in another order."""
-        order = order or self.narrowed.order
-        query = RunQuery.parse(self.q, "" if order == NEWEST else order, page)
+        query = RunQuery.parse(self.q, "" if order == NEWEST else order or self.sort, page)
         shelf = "" if self.narrowed.shelf is Shelf.ACTIVE else self.narrowed.shelf
         return f"/experiments{encoded(query, tag=self.narrowed.tag, shelf=shelf)}"
 

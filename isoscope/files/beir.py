@@ -176,7 +176,7 @@ def describe_beir(files: list[NamedFile], folder: Path) -> BeirDescription:
     A document's title goes before its text, as BEIR joins them. Run it in the sandbox.
 
     Raises:
-        IsoscopeError: with the field ``file``, if a file cannot be read or is no part of such a data set.
+        IsoscopeError: with the field ``file``, if a file cannot be read or does not belong to a BEIR data set.
 
     """
     if len(files) == 1:

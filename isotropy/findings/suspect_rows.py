@@ -75,7 +75,7 @@ def near_copies(examined: Examined, distinct: NDArray[np.int64]) -> NDArray[np.i
 
 
 def _projected(examined: Examined, distinct: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return rows less the mean in random directions, [m, ``DIRECTIONS``], and their lengths in the file, [m]."""
+    """Project centered rows on random directions: [m, ``DIRECTIONS``], and the norms of the rows as stored, [m]."""
     cloud = examined.cloud
     random = torch.Generator().manual_seed(SEED)
     directions = torch.randn(cloud.d, DIRECTIONS, dtype=torch.float64, generator=random) / DIRECTIONS**0.5

@@ -150,7 +150,7 @@ def fit_flow(
 ) -> Flow:
     """Fit a flow on points [n, d] by maximum likelihood; the same seed gives the same flow on a CPU.
 
-    Trained in float32 on nine tenths of the points, of which it takes the state most likely on the last tenth.
+    It trains in float32 on nine tenths of the points and keeps the state with the highest likelihood of the last tenth.
 
     Args:
         points: [n, d] to learn from, n at least 3 and d at least 2.
@@ -239,7 +239,7 @@ def _trained(
 
 
 def _loss(flow: Flow, whitened: Tensor) -> Tensor:
-    """Negative log-likelihood by point and dimension, but for what whitening adds to it, 0-d."""
+    """Return the negative log-likelihood by point and dimension without the term of the whitening, 0-d."""
     z, log_det = flow.bend(whitened)
     return -(gaussian_log_density(z) + log_det).mean() / z.shape[1]
 

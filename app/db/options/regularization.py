@@ -13,8 +13,6 @@ from isoscope.core.task import TaskKind
 from isotropy.catalog import REGULARIZERS, Layers, Points, Regularizer
 from isotropy.catalog.sources import ATIENZA_2019, KUDRIASHOV_2025, RUDMAN_2024
 
-__all__ = ["SEEING", "SEEING_TOKENS", "Bars", "Layers", "Points", "Refresh", "Regularizer", "added", "reading"]
-
 
 class Refresh(StrEnum):
     """When I-STAR's shrinkage covariance is estimated anew.

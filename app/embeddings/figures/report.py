@@ -66,7 +66,7 @@ def tabs_of_figures() -> dict[str, str]:
 
 
 def figures_of(subjects: Sequence[Subject], slug: str = "") -> list[Figure]:
-    """Build the figures of what was measured, each with all subjects in it; with ``slug`` that one alone.
+    """Build the figures that the subjects have measurements for, or that of ``slug``; each shows all subjects.
 
     One that is undefined for all says why. One that is for some draws the others, and names those in its caption.
     Of a value alone there is nothing to draw and nothing to say.

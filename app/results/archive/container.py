@@ -225,7 +225,7 @@ def _int(digits: str) -> int:
 
 
 class ArchiveWriter:
-    """Writes the files of one archive, of which no more than a block is in memory."""
+    """Writes the files of one archive and holds at most one block of them in memory."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._zip = zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED)

@@ -1,6 +1,6 @@
 """From a search to conditions on rows: the fields that it names, and parameters, never SQL.
 
-What is typed are words and conditions, read by a grammar.
+A search consists of words and conditions; a grammar reads it.
 """
 
 from collections.abc import Iterator, Mapping

@@ -48,11 +48,6 @@ class RunQuery(NamedTuple):
         """The order as a URL has it."""
         return f"-{self.sort}" if self.descending else self.sort
 
-    @property
-    def direction(self) -> str:
-        """The order as ``aria-sort`` has it."""
-        return "descending" if self.descending else "ascending"
-
 
 class Page(NamedTuple):
     """Some of the runs that were found, and how many there are."""
