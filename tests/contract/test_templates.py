@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import pytest
 from jinja2 import TemplateError
 
 from app.web.templating import FRONTEND, create_environment
@@ -68,10 +69,17 @@ def test_every_static_file_that_a_template_names_exists():
     assert [path for path in named if not (FRONTEND / "static" / path).is_file()] == []
 
 
-def test_plotly_still_looks_for_the_ids_that_keep_it_from_adding_styles():
-    plotly = (FRONTEND / "static/vendor/plotly-strict.min.js").read_text(encoding="utf-8")
+@pytest.mark.parametrize("bundle", ["cartesian", "strict"])
+def test_plotly_still_looks_for_the_ids_that_keep_it_from_adding_styles(bundle):
+    plotly = (FRONTEND / f"static/vendor/plotly-{bundle}.min.js").read_text(encoding="utf-8")
     (maps,) = re.findall(r'id="([0-9a-f]{64})"', SOURCES["web/_figure.html"])
     assert f'getElementById("{maps}")' in plotly
-    assert 'var i="plotly.js-style-"+e' in plotly
+    assert re.search(r'var \w="plotly.js-style-"\+', plotly)
     assert 'matches(".no-inline-styles")' in plotly
     assert 'id="plotly.js-style-global" class="no-inline-styles"' in SOURCES["web/_figure.html"]
+
+
+def test_both_bundles_of_plotly_are_of_one_version():
+    heads = [path.read_text(encoding="utf-8")[:200] for path in (FRONTEND / "static/vendor").glob("plotly-*.min.js")]
+    versions = {found for head in heads for found in re.findall(r"minified\) v(\S+)", head)}
+    assert (len(heads), len(versions)) == (2, 1)

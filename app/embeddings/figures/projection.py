@@ -16,6 +16,8 @@ from isoscope.core.formatting import count
 PROJECTION = "projection"
 MOST_DRAWN = 50_000
 """Points of one plot: what a browser draws at once without a pause."""
+FEW = 1000
+"""Points that are drawn as fast without a graphics card, which asks for three times as much script."""
 MANY = 5000
 """Of more points each is small and lets others through."""
 LONGEST_LABEL = 18
@@ -130,7 +132,7 @@ def _draw(overlay: Overlay, most: int) -> go.Figure:
     return plot(
         [
             *([_shade(density)] if density else []),
-            *(_markers(one, drawn, in_key(drawn), most) for drawn in points),
+            *(_markers(overlay, one, drawn, in_key(drawn), most) for drawn in points),
         ],
         showlegend=one.of(PROJECTION)["labels"] is not None,
         legend=LEGEND,
@@ -149,7 +151,7 @@ def _draw_panels(overlay: Overlay, most: int) -> go.Figure:
             in_legend = bool(colours) and drawn.name not in named and one.of(PROJECTION)["labels"] is not None
             named.add(drawn.name)
             traces.append(
-                _markers(one, drawn, plain(drawn.name, LONGEST_LABEL), most).update(
+                _markers(overlay, one, drawn, plain(drawn.name, LONGEST_LABEL), most).update(
                     xaxis=f"x{suffix}", yaxis=f"y{suffix}", showlegend=in_legend
                 )
             )
@@ -173,9 +175,11 @@ def _share(one: Series, component: int) -> dict[str, Any]:
     return {"text": f"{one.of(PROJECTION)['shares'][component]:.1%}", "font": {"size": 11}, "standoff": 2}
 
 
-def _markers(one: Series, drawn: Points, name: str, most: int) -> go.Scattergl:
-    many = min(len(one.of(PROJECTION)["x"]), most) > MANY
-    return go.Scattergl(
+def _markers(overlay: Overlay, one: Series, drawn: Points, name: str, most: int) -> go.Scatter | go.Scattergl:
+    shown_of = {each.name: min(len(each.of(PROJECTION)["x"]), most) for each in overlay.series}
+    many = shown_of[one.name] > MANY
+    trace = go.Scatter if sum(shown_of.values()) <= FEW else go.Scattergl
+    return trace(
         **shown(one, drawn, "xy"),
         marker={"color": drawn.colour, "size": 3 if many else 5},
         name=name,

@@ -1,5 +1,7 @@
 // A plot as a file: under its title, on white, in the page's faces, at a size that fits a paper's column.
 
+import { plotlyFor } from "./plotly.js";
+
 const WIDTH = 860;
 const HEIGHT = 520;
 const PNG_SCALE = 3;
@@ -8,7 +10,8 @@ const SVG = "http://www.w3.org/2000/svg";
 const TITLE = { height: 36, x: 8, y: 24, size: 16 };
 
 export async function exportPlot({ data, layout }, format, name, title) {
-  const plot = await Plotly.toImage(
+  const plotly = await plotlyFor(data);
+  const plot = await plotly.toImage(
     { data, layout: { ...layout, paper_bgcolor: "white", plot_bgcolor: "white" } },
     { format: "svg", width: WIDTH, height: HEIGHT },
   );
@@ -38,7 +41,8 @@ export async function printPlot({ data, layout }, size, name, title, caption) {
     Object.assign(document.createElement("figcaption"), { textContent: caption }),
   );
   document.body.append(sheet);
-  await Plotly.newPlot(plot, data, { ...typeset(layout, type), width, height }, { staticPlot: true });
+  const plotly = await plotlyFor(data);
+  await plotly.newPlot(plot, data, { ...typeset(layout, type), width, height }, { staticPlot: true });
   const page = new CSSStyleSheet();
   page.replaceSync(`@page { size: ${width}px ${Math.ceil(sheet.getBoundingClientRect().height) + 2}px; margin: 0; }`);
   document.adoptedStyleSheets.push(page);
@@ -49,7 +53,7 @@ export async function printPlot({ data, layout }, size, name, title, caption) {
     document.documentElement.classList.remove("on-sheet");
     document.title = called;
     document.adoptedStyleSheets = document.adoptedStyleSheets.filter((one) => one !== page);
-    Plotly.purge(plot);
+    plotly.purge(plot);
     sheet.remove();
   };
   addEventListener("afterprint", () => setTimeout(restore), { once: true });

@@ -3,6 +3,7 @@
 import { ask } from "./ask.js";
 import { brushed } from "./brushing.js";
 import { exportPlot, printPlot } from "./export.js";
+import { plotlyFor } from "./plotly.js";
 import { onPaper, themeOf, themed } from "./plot-theme.js";
 import { drawable } from "./webgl.js";
 
@@ -28,8 +29,13 @@ async function paint(box, theme = themeOf(box), size = {}) {
   const { data, layout } = themed(figure, theme);
   // Where there is no mouse, a drag must scroll the page.
   if (matchMedia("(hover: none)").matches) layout.dragmode = false;
+  const plotly = await plotlyFor(data);
+  const { figure: newest, drawnBy = plotly } = drawn.get(box) ?? {};
+  if (newest !== whole) return;
+  if (drawnBy !== plotly) drawnBy.purge(plot);
+  drawn.get(box).drawnBy = plotly;
   if (!plot.isConnected) box.replaceChildren(plot);
-  await Plotly.react(plot, data, { ...layout, ...size }, CONFIG);
+  await plotly.react(plot, data, { ...layout, ...size }, CONFIG);
   plot.removeAllListeners("plotly_click");
   plot.on("plotly_click", open);
   plot.removeAllListeners("plotly_restyle");
@@ -41,8 +47,8 @@ async function paint(box, theme = themeOf(box), size = {}) {
 const sizes = new ResizeObserver((changed) => {
   if (matchMedia("print").matches) return;
   for (const { target } of changed) {
-    const { plot, figure } = drawn.get(target) ?? {};
-    if (figure && plot.isConnected) Plotly.Plots.resize(plot);
+    const { plot, drawnBy } = drawn.get(target) ?? {};
+    if (drawnBy && plot.isConnected) drawnBy.Plots.resize(plot);
   }
 });
 
@@ -61,7 +67,7 @@ async function draw(box) {
   try {
     const figure = await fetchFigure(box);
     if (drawn.get(box).wanted !== wanted) return;
-    drawn.set(box, { wanted, plot, figure });
+    drawn.set(box, { ...drawn.get(box), figure });
     await paint(box);
   } catch (error) {
     drawn.delete(box);

@@ -231,12 +231,12 @@ def test_the_example_shows_what_its_rows_were_drawn_from():
 
 
 def test_a_projection_shows_the_names_of_its_points_where_it_has_them():
-    assert all(trace.text is None for trace in traces("projection", type="scattergl"))
+    assert all(trace.text is None for trace in traces("projection", type="scatter"))
     named = Subject("named", {}, {"projection": DATA["projection"] | {"names": ["w", "w", "<i>", "w"]}})
     shown = figure("projection", named)
     assert shown.table.columns == ["name", "component_1", "component_2", "label"]
     assert shown.table.rows[2] == ["<i>", 2.0, 0.5, "b"]
-    drawn = [trace for trace in shown.draw().data if trace.type == "scattergl"]
+    drawn = [trace for trace in shown.draw().data if trace.type == "scatter"]
     assert {text for trace in drawn for text in trace.text} == {"&lt;i&gt;", "w"}
     assert all(trace.hovertemplate.startswith("%{text}<br>") for trace in drawn)
 
@@ -248,7 +248,7 @@ def test_a_projection_tells_the_row_of_the_file_that_each_point_is():
 
 
 def test_a_projection_has_a_colour_for_each_label_over_the_density_of_all_rows():
-    drawn = traces("projection", type="scattergl")
+    drawn = traces("projection", type="scatter")
     assert [trace.name for trace in drawn] == ["no label (1)", "a (2)", "b (1)"]
     assert [trace.marker.color for trace in drawn] == [palette.QUIET, *palette.SERIES[:2]]
     assert (list(drawn[1].x), list(drawn[1].y)) == ([0.0, 3.0], [1.0, 0.0])
@@ -259,6 +259,14 @@ def test_a_projection_has_a_colour_for_each_label_over_the_density_of_all_rows()
     assert "4 of 1,000 points drawn" in figure("projection").caption
     assert "10 beyond its edges" in figure("projection").caption
     assert figure("projection").table.rows[2] == [2.0, 0.5, "b"]
+
+
+@pytest.mark.parametrize(("points", "kind"), [(1000, "scatter"), (1001, "scattergl")])
+def test_few_points_need_no_graphics_card(points, kind):
+    many = {"x": [0.0, 1.0] * points, "y": [1.0, 2.0] * points, "labels": None, "density": None}
+    half = {name: one[:points] if isinstance(one, list) else one for name, one in (DATA["projection"] | many).items()}
+    drawn = figure("projection", Subject("one", {}, {"projection": half})).draw()
+    assert [trace.type for trace in drawn.data] == [kind]
 
 
 def test_three_components_are_drawn_in_space_with_a_colour_for_each_label():

@@ -1,0 +1,26 @@
+// The plotly that draws a figure: the page's own, or all of it, three times as large, for what a graphics card draws.
+
+const ON_CARD = ["scattergl", "scatter3d", "parcoords"];
+const small = window.Plotly;
+// None where the page's own is the whole already.
+const address = document.querySelector("script[data-whole]")?.dataset.whole;
+let whole;
+
+function fetchWhole() {
+  const script = document.createElement("script");
+  script.src = address;
+  return new Promise((resolve, reject) => {
+    script.onload = () => resolve(window.Plotly);
+    script.onerror = () => {
+      whole = undefined;
+      script.remove();
+      reject(new Error("What draws it could not be fetched."));
+    };
+    document.head.append(script);
+  });
+}
+
+export async function plotlyFor(data) {
+  if (!address || !data.some(({ type }) => ON_CARD.includes(type))) return small;
+  return (whole ??= fetchWhole());
+}
