@@ -134,7 +134,7 @@ def launch(tour: Tour) -> str:
         expect(page.get_by_role("heading", name=FORM["name"])).to_be_visible()
     if "across" in tour.names and "CosReg on agreement" not in there:
         tour.client.sweep(SECOND, dataset=DATASET)
-    return next(one["id"] for one in tour.client.experiments() if one["name"] == FORM["name"])
+    return str(next(one["id"] for one in tour.client.experiments() if one["name"] == FORM["name"]))
 
 
 def show_experiment(tour: Tour, experiment: str) -> None:
@@ -168,7 +168,7 @@ def wait(tour: Tour, experiment: str, runs: int | None = None) -> int:
     end = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < end:
         found = tour.client.experiment(experiment)["runs"]
-        finished = sum(run["status"] == "finished" for run in found)
+        finished = [run["status"] for run in found].count("finished")
         if finished == (runs or len(found)) or all(run["status"] in ("finished", "failed") for run in found):
             return finished
         time.sleep(5)

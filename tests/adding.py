@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 def copy_package(folder: Path, package: str) -> None:
     """Copy a package into a folder, and link what it is used with."""
     shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
-    for other in {"app", "frontend", "isoscope", "isotropy", "workers"} - {package}:
+    for other in {"app", "docs", "frontend", "isoscope", "isotropy", "workers"} - {package}:
         (folder / other).symlink_to(ROOT / other)
 
 

@@ -44,7 +44,7 @@ from app.results.labels import WATCHED, is_of_texts, level_of, title_of
 from app.embeddings.api.measures import MeasureOut, Slug, list_measures
 from app.results.logged_runs import MEASURES as LOGGED
 from isoscope.cli.printing import by_group
-from isotropy.catalog.document import document
+from docs.catalog import document
 from isotropy.cloud import read_cloud
 from isotropy.report import measure
 from isotropy.rows import Rows

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.db.options.document import document
+from docs.options import document
 from tests.adding import ROOT, copy_package, look
 
 RECORD = """
@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from starlette.datastructures import ImmutableMultiDict
 
 from app.db.config import RunConfig
-from app.db.options.document import document
+from docs.options import document
 from isoscope.core.errors import InvalidError
 from app.figures.labels import head
 from isoscope.files.yaml_document import read_yaml, write_yaml
@@ -78,4 +78,4 @@ def test_an_option_is_added_through_its_record(tmp_path):
 
 def test_the_document_is_what_the_records_say():
     written = (ROOT / "docs/options.md").read_text()
-    assert written == document(), "run: python -m app.db.options.document > docs/options.md"
+    assert written == document(), "run: python -m docs.options > docs/options.md"

@@ -15,11 +15,11 @@ from app.db.config import TrainingConfig
 from app.db.models import Dataset, Experiment, FailureCause, Run, RunStatus, Step
 from app.db.study import Search
 from app.db.work import wanted
-from app.results.archive.schema import schema
 from app.results.exchange import export_experiment
 from app.results.logged_config import ScriptRun
 from app.results.logged_runs import begin_run
 from app.results.sweep_figures import with_what_they_need
+from docs.experiment_schema import schema
 from tests.archives import GRID, UNDEFINED, add_experiment, exported, make_run, members, packed, sent
 from tests.factories import OPTIONS
 from workers.reconciler import advance_searches

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from docs.catalog import document
 from isotropy.catalog import (
     GROUPS,
     MEASURES,
@@ -18,7 +19,6 @@ from isotropy.catalog import (
     spread,
     topology,
 )
-from isotropy.catalog.document import document
 
 
 def test_no_measure_of_a_group_is_lost_in_the_catalog_or_filed_under_another():

@@ -1,4 +1,7 @@
-"""Write docs/options.md: python -m app.db.options.document > docs/options.md."""
+"""The training options as a page of Markdown.
+
+Run: python -m docs.options > docs/options.md
+"""
 
 import json
 import sys
@@ -8,8 +11,8 @@ from app.db.config import TRAINING_OPTIONS, TrainingOptions
 
 HEADING = """# Training options
 
-Made of the records in `app/db/options` by `python -m app.db.options.document > docs/options.md`. The name in a request,
-a YAML file and a search stands first, then the label in forms, tables and on pages.
+Made of the records in `app/db/options` by `python -m docs.options > docs/options.md`. The name in a request, a YAML
+file and a search stands first, then the label in forms, tables and on pages.
 """
 
 

@@ -1,7 +1,7 @@
-"""The catalog as two pages of Markdown.
+"""The catalog as two pages of Markdown, one of measures and one of findings.
 
-Run: python -m isotropy.catalog.document > docs/measures.md
-     python -m isotropy.catalog.document findings > docs/findings.md
+Run: python -m docs.catalog > docs/measures.md
+     python -m docs.catalog findings > docs/findings.md
 """
 
 import re
@@ -22,7 +22,7 @@ Reports show reference values beside each measure: three generated clouds, each 
 sample sentences, and the embeddings that you starred. Most measures depend on n and d, so both stand beside each value.
 `python -m benchmarks.reference_values` makes them.
 
-The catalog in `isotropy/catalog/` generates this page: `python -m isotropy.catalog.document > docs/measures.md`.
+The catalog in `isotropy/catalog/` generates this page: `python -m docs.catalog > docs/measures.md`.
 """
 
 POSTPROCESSING = """\
@@ -144,7 +144,7 @@ tail fitted to 16 to 100 clouds of a kind, so it is rough; limits fall with the 
 more.
 
 This page is made of the catalog, `isotropy/catalog/findings.py`, by
-`python -m isotropy.catalog.document findings > docs/findings.md`.
+`python -m docs.catalog findings > docs/findings.md`.
 """
 
 

@@ -1,4 +1,7 @@
-"""The open format of an experiment: ``python -m app.results.archive.schema > docs/experiment.schema.json``."""
+"""The open format of an exported experiment as JSON Schema.
+
+Run: python -m docs.experiment_schema > docs/experiment.schema.json
+"""
 
 import json
 from typing import Any
@@ -42,4 +45,4 @@ def schema() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(schema(), indent=1, ensure_ascii=False))  # noqa: T201
+    print(json.dumps(schema(), indent=1, ensure_ascii=False))
