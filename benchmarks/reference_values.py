@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from app.core.installation import BUNDLED, FILES, bundled_folder
+from app.core.process import BUNDLED, FILES, bundled_folder
 from isoscope.hidden_states import mean_of_tokens
 from isotropy.cloud import read_cloud
 from isotropy.report import measure

@@ -12,7 +12,7 @@ import psutil
 from sqlalchemy import select
 
 from app.context import Context
-from app.core.installation import MARKER
+from app.core.process import MARKER
 from app.db.models import Experiment, Run, RunStatus, Worker
 from app.storage import Incoming
 from app.training.datasets import create_dataset

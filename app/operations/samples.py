@@ -3,7 +3,7 @@
 from sqlalchemy import exists, select
 
 from app.context import Context
-from app.core.installation import BUNDLED, FILES
+from app.core.process import BUNDLED, FILES
 from app.db.encoding import EncodingConfig
 from app.db.models import Dataset, DatasetOrigin, Embedding, Encoding, Experiment
 from app.encodings.service import create_encoding_of_dataset, launch_encoding

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from app.core.installation import BUNDLED, bundled_folder
+from app.core.process import BUNDLED, bundled_folder
 from app.core.settings import Settings
 from isoscope.core.errors import InvalidError
 

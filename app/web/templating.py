@@ -21,8 +21,8 @@ from starlette.staticfiles import NotModifiedResponse, StaticFiles
 from starlette.templating import Jinja2Templates
 from starlette.types import Scope
 
-from app.core.installation import FILES
 from app.core.names import described, file_name
+from app.core.process import FILES
 from app.db.learning import diverged, learned_nothing
 from app.db.models import Experiment
 from app.db.options.option import Help

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sqlalchemy import func, select
 
-from app.core.installation import BUNDLED
+from app.core.process import BUNDLED
 from app.core.settings import Settings
 from app.db.models import Embedding, Qrels, StoredFile
 from tests.squad import DATA

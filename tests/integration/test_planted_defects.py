@@ -9,7 +9,7 @@ import pytest
 import torch
 from transformers import AutoModel, AutoTokenizer
 
-from app.core.installation import bundled_folder
+from app.core.process import bundled_folder
 from isotropy.cloud import read_cloud
 from isotropy.findings import Severity, findings_of
 from isotropy.rows import Rows

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.core.installation import bundled_folder
+from app.core.process import bundled_folder
 from app.db.models import EmbeddingStatus
 from app.db.types import utcnow
 from benchmarks.reference_values import encoded, generated, values_of

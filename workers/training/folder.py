@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from sqlalchemy import select
 
-from app.core.installation import MARKER, finished_checkpoints
+from app.core.process import MARKER, finished_checkpoints
 from app.core.settings import Settings
 from app.db.models import FINAL, RETRIED, Run
 from app.db.session import Sessions

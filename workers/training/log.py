@@ -11,8 +11,7 @@ from threading import Event, Thread
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from app.core.installation import LOG
-from app.core.process import LOG_FORMAT
+from app.core.process import LOG, LOG_FORMAT
 from app.db.types import utcnow
 
 # Of the last attempt; of each one before it fewer, the newest ones first.

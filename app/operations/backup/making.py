@@ -13,7 +13,7 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import select
 
 from app import VERSION
-from app.core.installation import LOG, finished_checkpoints
+from app.core.process import LOG, finished_checkpoints
 from app.core.settings import Settings
 from app.core.space import explaining_full
 from app.db.migration import require_schema

@@ -13,7 +13,7 @@ from io import BytesIO
 from pathlib import Path
 from uuid import uuid4
 
-from app.core.installation import BUNDLED, PACKAGE, bundled_folder
+from app.core.process import BUNDLED, PACKAGE, bundled_folder
 from app.core.settings import Settings
 from app.operations.checks import Finding, ok, problem, warning
 from app.storage import Storage, open_storage

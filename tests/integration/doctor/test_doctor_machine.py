@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.core import installation
+from app.core import process
 from app.core.settings import Settings
 from app.operations.checks import Level
 from app.operations.checks import machine as devices_module
@@ -146,7 +146,7 @@ def test_the_models_directory_is_listed_and_a_broken_folder_named(tmp_path):
 
 
 def test_a_missing_bundled_model_is_a_warning_where_torch_is(tmp_path, monkeypatch):
-    monkeypatch.setattr(installation, "PACKAGE", "a_package_that_is_not_installed")
+    monkeypatch.setattr(process, "PACKAGE", "a_package_that_is_not_installed")
     found = list(models(Settings(data_dir=tmp_path)))
     assert (found[0].level, found[0].found) == (Level.WARNING, "The bundled all-MiniLM-L6-v2 is not installed.")
     assert found[1].found == f"There is no models directory {tmp_path}/models."

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.core.installation import MARKER
+from app.core.process import MARKER
 from app.db.models import RunStatus
 from tests.integration.workers.test_resume import CONFIG, KilledError, outcome, queue_again, stop_after, watch_steps
 from workers.training.checkpoints import SelectionCallback

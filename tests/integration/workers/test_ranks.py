@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load
 
-from app.core.installation import MARKER
+from app.core.process import MARKER
 from app.db.models import FailureCause, Run, RunStatus
 from app.db.study import Search
 from app.storage import open_storage

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import delete
 
-from app.core.installation import MARKER
+from app.core.process import MARKER
 from app.db.models import Run, RunStatus, Step
 from app.db.types import utcnow
 from workers.training.folder import RunFolder, remove_left_behind

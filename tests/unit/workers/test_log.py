@@ -7,7 +7,7 @@ import time
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from app.core.installation import LOG
+from app.core.process import LOG
 from tests.waiting import wait_for
 from workers.training.log import BYTES, EARLIER_BYTES, EARLIER_LINES, LINES, Log
 
