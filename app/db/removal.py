@@ -1,16 +1,15 @@
 """Remove experiments in transactions of less than a second, so that others write meanwhile; hidden until they are gone.
 
 An experiment that was deleted, and the rows of an import that failed or was cancelled, are hidden from the first
-transaction to the last (``app.db.arriving``). Cut off at any moment, a removal is taken up by a worker's janitor.
+transaction to the last (``app.db.session``). Cut off at any moment, a removal is taken up by a worker's janitor.
 """
 
 import time
 
 from sqlalchemy import delete, exists, or_, select, update
 
-from app.db.arriving import SEEING_ARRIVING
 from app.db.models import Dataset, Experiment, Import, ImportStatus, Opening, Run, Step
-from app.db.session import Sessions
+from app.db.session import SEEING_ARRIVING, Sessions
 
 STEPS_AT_ONCE = 20_000
 RUNS_AT_ONCE = 50

@@ -1,4 +1,8 @@
-"""Engines and sessions, the same for SQLite and PostgreSQL, and the clock that SQLite lacks.
+"""Engines and sessions, the same for SQLite and PostgreSQL: the clock that SQLite lacks, rows that no query sees.
+
+Rows of an import are hidden from every query until all of them are there, those of a deleted experiment until gone.
+The filter is added to each query as it runs, so that a list, a count or a figure that is written later cannot forget
+it. An import's own writes need no query of hidden rows; what has to see them says so with ``SEEING_ARRIVING``.
 
 DBOS 3.4.0 writes times by ``unixepoch('subsec')``, which SQLite knows from 3.42 on, and chooses it by the version of
 Python (3.12 and newer), which says nothing about SQLite. With an older SQLite it gets NULL and can store no job; see
@@ -14,14 +18,14 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, cast
 
-from sqlalchemy import URL, Connection, Engine, Pool, create_engine, event, func, make_url, select, text
+from sqlalchemy import URL, Connection, Engine, Pool, Select, create_engine, event, func, make_url, select, text
 from sqlalchemy.engine.interfaces import DBAPIConnection, Dialect
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import ORMExecuteState, Session, sessionmaker, with_loader_criteria
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from app.core.settings import BUSY_SECONDS
-from app.db.arriving import hide_arriving
+from app.db.models import Dataset, Experiment, Import, ImportStatus, Run
 from isoscope.core.errors import ConflictError
 
 KNOWS_FRACTIONS = (3, 42)
@@ -102,8 +106,40 @@ def create_sessions(url: str, *, patience: float = 0, poolclass: type[Pool] | No
     """A factory of sessions on the database at ``url``; ``with sessions.begin() as session`` commits."""
     engine = create_database_engine(url, patience=patience, poolclass=poolclass)
     sessions = sessionmaker(engine, expire_on_commit=False)
-    hide_arriving(sessions)
+    event.listen(sessions, "do_orm_execute", _hide)
     return sessions
+
+
+SEEING_ARRIVING = "arriving"
+"""The execution option of a query that sees hidden rows too."""
+
+_UNFINISHED = Import.status != ImportStatus.FINISHED
+_EXPERIMENTS = select(Import.experiment_id).where(Import.experiment_id.is_not(None), _UNFINISHED)
+_removed = Experiment.__table__  # the table alone, to which no filter is added in its turn
+_REMOVED = select(_removed.c.id).where(_removed.c.removed_at.is_not(None))
+_DATASETS = select(Import.dataset_id).where(Import.dataset_id.is_not(None), _UNFINISHED)
+# Loads of relationships pass here too. Kept by the rows for these, the filter would keep rows from being pickled.
+_HIDING = (
+    with_loader_criteria(
+        Experiment,
+        Experiment.id.not_in(_EXPERIMENTS) & Experiment.removed_at.is_(None),
+        propagate_to_loaders=False,
+    ),
+    with_loader_criteria(
+        Run,
+        Run.experiment_id.not_in(_EXPERIMENTS) & Run.experiment_id.not_in(_REMOVED),
+        propagate_to_loaders=False,
+    ),
+    with_loader_criteria(Dataset, Dataset.id.not_in(_DATASETS), propagate_to_loaders=False),
+)
+
+
+def _hide(state: ORMExecuteState) -> None:
+    """Hide what is on its way in, or out."""
+    if not isinstance(state.statement, Select) or state.is_column_load:
+        return
+    if not state.execution_options.get(SEEING_ARRIVING, False):
+        state.statement = state.statement.options(*_HIDING)
 
 
 def require_database(url: str, setting: str) -> None:

@@ -8,9 +8,9 @@ from sqlalchemy.orm import Session
 
 from app.context import Context, freeing
 from app.core.names import base_name, clean_name
-from app.db.arriving import SEEING_ARRIVING
 from app.db.hub_tasks import TASKS, HubName
 from app.db.models import Dataset, DatasetOrigin, DryRun, Experiment
+from app.db.session import SEEING_ARRIVING
 from app.sandbox import run_in_sandbox
 from app.storage import Incoming
 from app.training.splits import FILE_SUFFIX, SplitFile, check_files, divide_upload, require_labels

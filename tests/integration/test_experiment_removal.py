@@ -7,8 +7,8 @@ import pytest
 from sqlalchemy import func, select, text, update
 
 from app.db import removal
-from app.db.arriving import SEEING_ARRIVING
 from app.db.models import Experiment, Opening, Run, RunStatus, Step
+from app.db.session import SEEING_ARRIVING
 from app.training.experiments import delete_experiment
 from isoscope.core.errors import ConflictError
 from tests import factories

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import func, select
 
-from app.db.arriving import SEEING_ARRIVING
 from app.db.models import Dataset, Experiment, Run, RunFigure, Step
+from app.db.session import SEEING_ARRIVING
 from app.main import create_app
 from app.results.archive import container as limits
 from app.results.archive import reading

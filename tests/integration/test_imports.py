@@ -5,9 +5,9 @@ from sqlalchemy import func, select, update
 
 from app import sandbox
 from app.db import job_kinds, removal
-from app.db.arriving import SEEING_ARRIVING
 from app.db.job_kinds import Job
 from app.db.models import Dataset, Experiment, Import, ImportStatus, Run, RunFigure, Step
+from app.db.session import SEEING_ARRIVING
 from app.db.work import wanted
 from app.results.archive.reading import open_archive
 from tests.archives import add_experiment, exported, finish_imports, members

@@ -10,7 +10,6 @@ from pydantic import BaseModel
 from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 
-from app.db.arriving import SEEING_ARRIVING
 from app.db.models import (
     UNFINISHED_IMPORT,
     Attempt,
@@ -31,6 +30,7 @@ from app.db.models import (
     Step,
 )
 from app.db.predictions import Predictions
+from app.db.session import SEEING_ARRIVING
 from app.db.study import Search
 from app.db.types import utcnow
 from app.results.archive import container

@@ -78,7 +78,7 @@ class Experiment(Described, Base):
     """Of a search for the best lambda and zeta; its runs are made one after another."""
     created_at: Mapped[datetime] = mapped_column(default=utcnow, index=True)
     removed_at: Mapped[datetime | None]
-    """When it was deleted: hidden from then on (``app.db.arriving``), until all of its rows are removed."""
+    """When it was deleted: hidden from then on (``app.db.session``), until all of its rows are removed."""
 
     notified_at: Mapped[datetime | None]
     """When its end was told; null while it goes on, and again when runs are retried."""
@@ -207,7 +207,7 @@ class Opening(Base):
 
 
 class Import(Base):
-    """One archive on its way in. Its experiment and data set stay hidden (``app.db.arriving``) until it finishes."""
+    """One archive on its way in. Its experiment and data set stay hidden (``app.db.session``) until it finishes."""
 
     __tablename__ = "imports"
 
