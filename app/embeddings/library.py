@@ -8,8 +8,7 @@ from sqlalchemy.orm import aliased, defer, lazyload
 
 from app.context import PAGE_ROWS, Context
 from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus, EmbeddingTag, Encoding, Measurement
-from app.descriptions.actions import Action, DescribedNoun
-from app.descriptions.service import DescriptionChange, Shelf, describe, on_shelf
+from app.descriptions.service import Action, DescribedNoun, DescriptionChange, Shelf, describe, on_shelf
 from app.embeddings.service import commit_embedding, find_embedding, get_embedding, require_in_use
 from app.embeddings.trash import trash_embedding
 

@@ -4,7 +4,7 @@ from functools import partial
 
 import plotly.graph_objects as go
 
-from app.embeddings.moved_rows import MovedRows
+from app.embeddings.alignments import MovedRows
 from app.figures import palette
 from app.figures.figure import Figure, Table, plot
 from isoscope.core.formatting import plural

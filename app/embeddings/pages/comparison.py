@@ -8,7 +8,8 @@ from fastapi import APIRouter, Query, Request, Response
 from app.context import OFFERED, Context
 from app.core.names import natural_order
 from app.db.models import Embedding, ResultStatus
-from app.embeddings.alignments import alignments_of, pairs_of, request_alignments
+from app.embeddings.alignments import MovedBy, MovedRows, alignments_of, moved_rows_of, pairs_of, request_alignments
+from app.embeddings.alignments import table_of as table_of_rows
 from app.embeddings.choice import Choice, ChoiceDep, chosen_figures, compared_figures, table_of
 from app.embeddings.comparison import (
     LEAST,
@@ -27,8 +28,6 @@ from app.embeddings.figures.report import HEAVY, tabs_of_figures
 from app.embeddings.figures.sample_size import SAMPLE_SIZE
 from app.embeddings.figures.series import series_figures, similarity_figures
 from app.embeddings.library import name_encodings, newest_measured
-from app.embeddings.moved_rows import MovedBy, MovedRows, moved_rows_of
-from app.embeddings.moved_rows import table_of as table_of_rows
 from app.embeddings.readings import grouped
 from app.embeddings.report import TABS
 from app.embeddings.selections import write_rows
