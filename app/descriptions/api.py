@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from app.db.types import RowId
-from app.descriptions.actions import MAX_ROWS, Noun
+from app.descriptions.service import MAX_ROWS, Noun
 from app.web.dependencies import ContextDep, Row
 
 

@@ -6,8 +6,7 @@ from typing import Annotated, Literal, NamedTuple
 from fastapi import APIRouter, Depends, Form, Request, Response
 
 from app.context import Context
-from app.descriptions.actions import TAG, DescribedNoun, Noun, Refusal
-from app.descriptions.service import DescriptionChange, known_tags, split_tags
+from app.descriptions.service import TAG, DescribedNoun, DescriptionChange, Noun, Refusal, known_tags, split_tags
 from app.web.dependencies import ContextDep
 from app.web.responses import render, see
 from isoscope.core.errors import InvalidError

@@ -12,8 +12,7 @@ from app.db.job_kinds import Job
 from app.db.models import Experiment, Opening, Run
 from app.db.options.regularization import coordinates
 from app.db.session import hold
-from app.descriptions.actions import Action, DescribedNoun, Noun
-from app.descriptions.service import set_tags
+from app.descriptions.service import Action, DescribedNoun, Noun, set_tags
 from app.training import experiments
 from app.training.queue_verbs import retry_experiment, retry_run
 from isoscope.core.errors import ConflictError
