@@ -2,8 +2,8 @@
 
 A job is a row of ours that some worker must work on. The row is committed first and enqueued afterward; the
 workflow's id is made from the row's, so enqueueing twice is enqueueing once, and a crash between the two is
-mended by the workers' reconciler. What runs a model is enqueued by a worker that is free for it (``workers/turns.py``).
-The engine knows who runs what and when; what came of it stands in our rows.
+mended by the workers' reconciler. What runs a model is enqueued by a worker that is free for it
+(``workers/executor.py``). The engine knows who runs what and when; what came of it stands in our rows.
 """
 
 import logging

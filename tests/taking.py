@@ -8,8 +8,8 @@ from app.context import Context
 from app.db.job_kinds import Job
 from app.db.work import FileLocks, wanted
 from app.queue import Execute, working
+from workers.executor import Turns
 from workers.jobs import do
-from workers.turns import Turns
 
 
 @contextmanager

@@ -16,12 +16,11 @@ from app.storage import open_storage
 from app.storage.ledger import Ledger
 from isoscope.core.errors import IsoscopeError
 from isoscope.threads import wait_briefly
-from workers.executor import Executor
+from workers.executor import Executor, Turns
 from workers.job_rows import worker_sessions
 from workers.locks import Heartbeat, open_locks
 from workers.process import JobProcesses
 from workers.reconciler import Janitor, Reconciler
-from workers.turns import Turns
 
 
 def main() -> int:

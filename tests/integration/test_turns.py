@@ -32,7 +32,7 @@ from isotropy.catalog import Regularizer
 from tests.factories import PLAIN, SHARED
 from tests.taking import taking
 from tests.waiting import wait_for
-from workers.turns import hand_in_next
+from workers.executor import hand_in_next
 
 pytestmark = pytest.mark.both_databases
 
