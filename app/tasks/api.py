@@ -23,8 +23,8 @@ from app.web.dependencies import ContextDep, Limit, Offset, Row
 from app.web.responses import DOCUMENTED, file_of
 from app.web.uploads import parsing, received
 from isoscope.core.errors import InvalidError
+from isoscope.files.ground_truth import TruthPreview
 from isoscope.files.strict import Strict
-from isoscope.files.truth_check import TruthPreview
 from isoscope.rank_relation import relation_of
 from isotropy.catalog import METRICS, Similarity, TaskKind
 

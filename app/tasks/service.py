@@ -24,8 +24,8 @@ from app.storage import Incoming, Stored
 from app.storage.storage import CHECKING
 from isoscope.core.errors import ConflictError, InvalidError, NotFoundError, TooLargeError, check_all
 from isoscope.core.formatting import listed, plural, shown
+from isoscope.files.ground_truth import NamedRows, TruthPreview, check_pairs, check_qrels
 from isoscope.files.selection import Selection
-from isoscope.files.truth_check import NamedRows, TruthPreview, check_pairs, check_qrels
 from isoscope.files.upload import NamedFile, Upload
 from isotropy.catalog import TaskKind
 

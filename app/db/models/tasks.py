@@ -9,7 +9,7 @@ from app.db.models.base import Base
 from app.db.states import TaskStatus
 from app.db.task import ScoreSoFar, TaskConfig, TaskMaps, TaskResults
 from app.db.types import Typed, new_id, utcnow
-from isoscope.files.truth_check import TruthPreview
+from isoscope.files.ground_truth import TruthPreview
 
 
 class TaskRun(Base):
