@@ -10,9 +10,9 @@ from fastapi import Depends, Query
 from app.context import Context
 from app.db.models import Embedding
 from app.embeddings.comparison import FOUND, Compared, distinct_names, found_cells, get_compared
+from app.embeddings.figures.comparison import series_figures, similarity_figures
 from app.embeddings.figures.overlay import Subject
 from app.embeddings.figures.report import figures_of
-from app.embeddings.figures.series import series_figures, similarity_figures
 from app.embeddings.series import series_of, similar_steps
 from app.embeddings.service import get_figure_data
 from app.figures.figure import Cell, Figure, Table

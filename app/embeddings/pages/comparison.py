@@ -23,10 +23,9 @@ from app.embeddings.comparison import (
     get_compared,
     in_order_of_making,
 )
-from app.embeddings.figures.moved_rows import moved_figures
+from app.embeddings.figures.comparison import moved_figures, series_figures, similarity_figures
 from app.embeddings.figures.report import HEAVY, tabs_of_figures
 from app.embeddings.figures.sample_size import SAMPLE_SIZE
-from app.embeddings.figures.series import series_figures, similarity_figures
 from app.embeddings.library import name_encodings, newest_measured
 from app.embeddings.readings import grouped
 from app.embeddings.report import TABS

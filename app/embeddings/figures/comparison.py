@@ -1,4 +1,8 @@
-"""A measure over the steps of a series with its changes, and how alike steps are: lines with 95% intervals."""
+"""Figures of embeddings side by side: a series over its steps, how alike steps are, which rows moved between two.
+
+A measure of a series, its changes and what steps have in common are lines with 95% intervals. Of two embeddings, the
+neighbors that rows keep and the distances that they moved are histograms.
+"""
 
 from collections.abc import Sequence
 from functools import partial
@@ -7,12 +11,12 @@ from typing import NamedTuple
 import plotly.graph_objects as go
 
 from app.db.models import Measurement
-from app.embeddings.alignments import Aligned
+from app.embeddings.alignments import Aligned, MovedRows
 from app.embeddings.comparison import Difference
 from app.embeddings.series import Series, SeriesMeasure, Similar
 from app.figures import palette
 from app.figures.figure import Cell, Figure, Table, linear_axis, plain, plot, thinned
-from isoscope.core.formatting import number, starred
+from isoscope.core.formatting import number, plural, starred
 from isotropy.catalog import ALIGNMENTS, AlignmentEntry
 
 MOST_TICKS = 13
@@ -183,3 +187,57 @@ def _trace(series: Series, line: Line, offset: float) -> go.Scatter:
 def _words(name: str, line: Line, one: Point) -> str:
     between = f" [{number(one.low)}, {number(one.high)}]" if one.low is not None else ""
     return f"{plain(name, LONGEST_NAME)}<br>{line.name}: {number(one.value)}{between}"
+
+
+BINS = 30
+NEIGHBORS = 10
+
+
+def moved_figures(moved: MovedRows) -> list[Figure]:
+    """Return histograms of the neighbors that rows keep and of their residuals."""
+    if not moved.rows:
+        return []
+    return [_kept(moved), *([_residuals(moved)] if moved.has_residuals else [])]
+
+
+def _kept(moved: MovedRows) -> Figure:
+    counts = [0] * (NEIGHBORS + 1)
+    for one in moved.rows:
+        counts[round(NEIGHBORS * one.neighbors_kept)] += 1
+    places = [float(one) for one in range(NEIGHBORS + 1)]
+    return Figure(
+        slug="kept",
+        title="Neighbors kept",
+        caption=f"How many of a row's {NEIGHBORS} nearest by cosine, among {plural(moved.references, 'row')}, are the "
+        "same in both. Rows on the left moved most.",
+        table=Table(["neighbors kept", "rows"], [[at, count] for at, count in zip(places, counts, strict=True)]),
+        draw=partial(_histogram, places, counts, 1.0, "Neighbors kept"),
+    )
+
+
+def _residuals(moved: MovedRows) -> Figure:
+    values = [one.residual or 0.0 for one in moved.rows]
+    width = (max(values) or 1.0) / BINS
+    counts = [0] * BINS
+    for value in values:
+        counts[min(int(value / width), BINS - 1)] += 1
+    middles = [(at + 0.5) * width for at in range(BINS)]
+    return Figure(
+        slug="residuals",
+        title="Distance to the other place",
+        caption="After the best rotation of one embedding onto the other, in typical row lengths: 0 stays, about 1.4 "
+        "lands anywhere. Rows on the right moved most.",
+        table=Table(["from", "to", "rows"], [[at * width, (at + 1) * width, count] for at, count in enumerate(counts)]),
+        draw=partial(_histogram, middles, counts, width, "Distance"),
+    )
+
+
+def _histogram(places: list[float], counts: list[int], width: float, title: str) -> go.Figure:
+    bars = go.Bar(
+        x=places,
+        y=counts,
+        width=width,
+        marker={"color": palette.MAIN},
+        hovertemplate="%{x:.3~g}: %{y:,} rows<extra></extra>",
+    )
+    return plot([bars], bargap=0, xaxis={"title": {"text": title}}, yaxis={"title": {"text": "Rows"}})
