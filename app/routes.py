@@ -11,8 +11,6 @@ from app.descriptions import pages as descriptions_pages
 from app.embeddings.api import comparison as embeddings_api_comparison
 from app.embeddings.api import embeddings as embeddings_api_embeddings
 from app.embeddings.api import measures as embeddings_api_measures
-from app.embeddings.api import selections as embeddings_api_selections
-from app.embeddings.api import trash as embeddings_api_trash
 from app.embeddings.choice import ChoiceDep, chosen_figures
 from app.embeddings.library import EMBEDDINGS, Search, find_embeddings
 from app.embeddings.pages import comparison as embeddings_pages_comparison
@@ -223,10 +221,10 @@ API_ROUTERS = (
     embeddings_api_embeddings.router,
     encodings_api.router,
     embeddings_api_embeddings.tags_router,
-    embeddings_api_selections.router,
+    embeddings_api_measures.readings_router,
     embeddings_api_comparison.router,
     results_api_across.runs_router,
-    embeddings_api_trash.trash_router,
+    embeddings_api_embeddings.trash_router,
     postprocess_api.router,
     tasks_api.embedding_router,
     tasks_api.router,

@@ -1,11 +1,11 @@
-"""Embeddings and their tags over the API."""
+"""Embeddings over the API: uploaded, measured, described, measured again in part, put into the trash; and all tags."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, File, Form, Query, Response, UploadFile
 from fastapi.responses import FileResponse, StreamingResponse
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BeforeValidator, Field, StrictInt
 
 from app.context import PAGE_ROWS
 from app.db.models import (
@@ -14,22 +14,20 @@ from app.db.models import (
     EmbeddingStatus,
     EmbeddingTag,
     FileRole,
-    Lookup,
     Pooling,
-    ResultStatus,
-    ZetaCurve,
 )
-from app.db.types import RowId
 from app.descriptions.service import DescriptionChange, Shelf, ShelfQuery, known_tags
-from app.embeddings import library, lookups, service, trash, zeta_curves
+from app.embeddings import library, service, trash
 from app.embeddings.api.measures import FindingOut, MeasurementOut
 from app.embeddings.files import SafetensorsFile, get_file, get_npy, get_safetensors
 from app.embeddings.library import MAX_QUERY_CHARACTERS, Search, Sort, find_embeddings
+from app.embeddings.selections import LeftOut, create_selection, left_out_by
+from app.embeddings.trash import Purged, Trash
 from app.web.dependencies import TOTAL, ContextDep, Limit, Offset, Row
 from app.web.responses import BINARY, DOCUMENTED, attachment, file_of
 from app.web.uploads import received
 from isoscope.core.errors import InvalidError
-from isoscope.files.selection import Selection
+from isoscope.files.selection import MAX_LISTED, Selection
 from isoscope.files.strict import Strict
 from isoscope.files.upload_formats import Role, listed
 from isotropy.catalog import Similarity
@@ -113,62 +111,16 @@ class EmbeddingOut(EmbeddingSummary):
     ]
 
 
-FigureDataSlug = Literal["sample_size", "projection", "map", "neighbours"]
+Numbers = Annotated[list[Annotated[StrictInt, Field(ge=0)]], Field(max_length=MAX_LISTED)]
 
 
-class ZetaLine(BaseModel):
-    """IsoScore* of ``rows`` rows at each zeta of the curve; null where undefined."""
+class SelectionRequest(Strict):
+    """What to leave out: a finding's rows and dimensions, or those that are given."""
 
-    rows: int
-    values: list[float | None] | None
-    reason: str | None = None
-
-
-class ZetaCurveOut(BaseModel):
-    """A shrinkage-zeta curve."""
-
-    source: str
-    source_id: str | None
-    status: ResultStatus
-    error: str | None
-    seed: int
-    zetas: list[float]
-    lines: list[ZetaLine]
-
-
-class LookupOut(Row):
-    """The nearest neighbors of a row or a text among all rows; results are null until there are any."""
-
-    name: Annotated[str, Field(description="The name or the text that was asked for.")]
-    status: ResultStatus
-    error: str | None
-    results: dict[str, Any] | None
-
-
-class LookupRequest(Strict):
-    """The name of a row; where none is spelled so, the first that differs by case alone is found. Or a new text."""
-
-    name: str | None = None
-    text: Annotated[
-        str | None, Field(description="Encoded as the rows were, by the same model; of an embedding that was encoded.")
-    ] = None
-
-    @property
-    def asked(self) -> tuple[str, bool]:
-        """The name or the text, and whether it is the text."""
-        return _one_of(self.name, self.text)
-
-
-def _one_of(name: str | None, text: str | None) -> tuple[str, bool]:
-    if (name is None) == (text is None):
-        raise InvalidError("Give either the name of a row or a text.", "name")
-    return (name, False) if name is not None else (text or "", True)
-
-
-class ZetaCurveRequest(Strict):
-    """The embedding whose covariance to shrink toward."""
-
-    source_id: RowId
+    finding: Annotated[str | None, Field(description="Slug of a finding; then give no rows and no dimensions.")] = None
+    rows: Annotated[Numbers, Field(description="Places in the file, from 0, as findings give them.")] = Field([])
+    dimensions: Annotated[Numbers, Field(description="Numbers in the file, from 0.")] = Field([])
+    name: Annotated[str | None, Field(max_length=200, description="Of the new embedding.")] = None
 
 
 router = APIRouter(prefix="/embeddings", tags=["embeddings"])
@@ -266,6 +218,21 @@ def commit_embedding(context: ContextDep, embedding_id: str, similarity: Similar
     return service.commit_embedding(context, embedding_id, similarity)
 
 
+@router.post("/{embedding_id}/selections", status_code=201, response_model=EmbeddingOut)
+def post_selection(context: ContextDep, embedding_id: str, request: SelectionRequest) -> Embedding:
+    """Measure the same files without some rows or dimensions, as an embedding of its own; no byte is copied.
+
+    The same request again returns the selection that is there.
+    """
+    if request.finding is None:
+        left_out = LeftOut(sorted(set(request.rows)), sorted(set(request.dimensions)))
+    elif request.rows or request.dimensions:
+        raise InvalidError("Give a finding, or rows and dimensions. Not both.", "finding")
+    else:
+        left_out = left_out_by(context, embedding_id, request.finding)
+    return create_selection(context, embedding_id, left_out, request.name)
+
+
 @router.delete("/{embedding_id}", status_code=204)
 def trash_embedding(context: ContextDep, embedding_id: str) -> None:
     """Put an embedding into the trash, from which `/api/trash` deletes it for good."""
@@ -276,50 +243,6 @@ def trash_embedding(context: ContextDep, embedding_id: str) -> None:
 def restore_embedding(context: ContextDep, embedding_id: str) -> Embedding:
     """Take an embedding out of the trash."""
     return trash.restore_embedding(context, embedding_id)
-
-
-@router.get("/{embedding_id}/figure-data/{slug}")
-def show_figure_data(context: ContextDep, embedding_id: str, slug: FigureDataSlug) -> dict[str, Any]:
-    """What a figure shows and no single measure holds: scores by number of rows, the plane, nearest neighbors."""
-    return service.get_stored_figure(context, embedding_id, slug)
-
-
-@router.get("/{embedding_id}/findings", response_model=list[FindingOut])
-def show_findings(context: ContextDep, embedding_id: str) -> list[dict[str, Any]]:
-    """What is wrong with an embedding: errors, warnings by their effect, notes; empty before it is measured."""
-    return service.get_embedding(context, embedding_id).findings
-
-
-@router.get("/{embedding_id}/curves/zeta")
-def show_zeta_curve(
-    context: ContextDep,
-    embedding_id: str,
-    source: Literal["identity", "sample", "embedding"] = "identity",
-    source_id: str | None = None,
-    rows: int | None = None,
-) -> ZetaCurveOut:
-    """IsoScore* at 101 values of zeta, a line for each number of rows, or for `rows` alone."""
-    return _answer(zeta_curves.get_zeta_curve(context, embedding_id, source, source_id), rows)
-
-
-@router.post("/{embedding_id}/curves/zeta", status_code=202)
-def request_zeta_curve(context: ContextDep, embedding_id: str, request: ZetaCurveRequest) -> ZetaCurveOut:
-    """Have the curve computed with another embedding's covariance."""
-    return _answer(zeta_curves.request_zeta_curve(context, embedding_id, request.source_id), None)
-
-
-@router.get("/{embedding_id}/neighbors", response_model=LookupOut)
-def show_lookup(context: ContextDep, embedding_id: str, name: str | None = None, text: str | None = None) -> Lookup:
-    """The nearest rows to the row of a name or to a text, among all rows, once it was looked up."""
-    asked, by_text = _one_of(name, text)
-    return lookups.get_lookup(context, embedding_id, asked, by_text=by_text)
-
-
-@router.post("/{embedding_id}/neighbors", status_code=202, response_model=LookupOut)
-def request_lookup(context: ContextDep, embedding_id: str, request: LookupRequest) -> Lookup:
-    """Look up a row by name, or a text: a worker finds the nearest rows among all, as they are and after a method."""
-    asked, by_text = request.asked
-    return lookups.request_lookup(context, embedding_id, asked, by_text=by_text)
 
 
 @router.get("/{embedding_id}/files/{position}", **DOCUMENTED)
@@ -340,19 +263,6 @@ def show_safetensors(context: ContextDep, embedding_id: str) -> StreamingRespons
     return safetensors_of(get_safetensors(context, embedding_id))
 
 
-def _answer(curve: ZetaCurve, rows: int | None) -> ZetaCurveOut:
-    lines = [ZetaLine.model_validate(line) for line in curve.lines or []]
-    return ZetaCurveOut(
-        source=curve.source,
-        source_id=curve.source_id,
-        status=curve.status,
-        error=curve.error,
-        seed=curve.seed,
-        zetas=[step / 100 for step in range(101)],
-        lines=[line for line in lines if rows in (None, line.rows)],
-    )
-
-
 tags_router = APIRouter(prefix="/tags", tags=["embeddings"])
 
 
@@ -360,3 +270,48 @@ tags_router = APIRouter(prefix="/tags", tags=["embeddings"])
 def list_tags(context: ContextDep) -> list[str]:
     """The tags of embeddings outside the trash and of experiments, each once, in alphabetical order."""
     return known_tags(context)
+
+
+class TrashedOut(Row):
+    """An embedding in the trash."""
+
+    embedding: EmbeddingSummary
+    frees_bytes: Annotated[int, Field(description="Bytes that deleting it alone would free.")]
+
+
+class TrashOut(Row):
+    """A page of what is in the trash."""
+
+    rows: list[TrashedOut]
+    total: Annotated[int, Field(description="Rows on all pages.")]
+    frees_bytes: Annotated[
+        int, Field(description="Bytes that deleting all would free. More than the sum if two share a file.")
+    ]
+
+
+class PurgedOut(Row):
+    """What is gone."""
+
+    embeddings: int
+    freed_bytes: int
+
+
+trash_router = APIRouter(prefix="/trash", tags=["trash"])
+
+
+@trash_router.get("", response_model=TrashOut)
+def list_trash(context: ContextDep, limit: Limit = PAGE_ROWS, offset: Offset = 0) -> Trash:
+    """What is in the trash, the last put there first."""
+    return trash.list_trash(context, limit, offset)
+
+
+@trash_router.delete("", response_model=PurgedOut)
+def empty_trash(context: ContextDep) -> Purged:
+    """Delete everything in the trash for good, with the tasks that use it."""
+    return trash.empty_trash(context)
+
+
+@trash_router.delete("/{embedding_id}", response_model=PurgedOut)
+def purge_embedding(context: ContextDep, embedding_id: str) -> Purged:
+    """Delete an embedding in the trash for good, the tasks that use it, and the files that nobody else needs."""
+    return trash.purge_embedding(context, embedding_id)

@@ -1,12 +1,16 @@
-"""The catalog of measures, and what was measured."""
+"""The catalog of measures, and what was measured of an embedding: findings, data of figures, curves, neighbors."""
 
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter
 from pydantic import BaseModel, Field, WithJsonSchema
 
-from app.db.models import MeasurementStatus
-from app.web.dependencies import Row
+from app.db.models import Lookup, MeasurementStatus, ResultStatus, ZetaCurve
+from app.db.types import RowId
+from app.embeddings import lookups, service, zeta_curves
+from app.web.dependencies import ContextDep, Row
+from isoscope.core.errors import InvalidError
+from isoscope.files.strict import Strict
 from isotropy.catalog import MEASURES, Compared, Error, Group, Measure, Place
 
 
@@ -119,3 +123,121 @@ router = APIRouter(prefix="/measures", tags=["measures"])
 def list_measures() -> list[Measure]:
     """Every measure with its formula, range, pitfall and source, in the order in which reports show them."""
     return list(MEASURES.values())
+
+
+FigureDataSlug = Literal["sample_size", "projection", "map", "neighbours"]
+
+
+class ZetaLine(BaseModel):
+    """IsoScore* of ``rows`` rows at each zeta of the curve; null where undefined."""
+
+    rows: int
+    values: list[float | None] | None
+    reason: str | None = None
+
+
+class ZetaCurveOut(BaseModel):
+    """A shrinkage-zeta curve."""
+
+    source: str
+    source_id: str | None
+    status: ResultStatus
+    error: str | None
+    seed: int
+    zetas: list[float]
+    lines: list[ZetaLine]
+
+
+class LookupOut(Row):
+    """The nearest neighbors of a row or a text among all rows; results are null until there are any."""
+
+    name: Annotated[str, Field(description="The name or the text that was asked for.")]
+    status: ResultStatus
+    error: str | None
+    results: dict[str, Any] | None
+
+
+class LookupRequest(Strict):
+    """The name of a row; where none is spelled so, the first that differs by case alone is found. Or a new text."""
+
+    name: str | None = None
+    text: Annotated[
+        str | None, Field(description="Encoded as the rows were, by the same model; of an embedding that was encoded.")
+    ] = None
+
+    @property
+    def asked(self) -> tuple[str, bool]:
+        """The name or the text, and whether it is the text."""
+        return _one_of(self.name, self.text)
+
+
+def _one_of(name: str | None, text: str | None) -> tuple[str, bool]:
+    if (name is None) == (text is None):
+        raise InvalidError("Give either the name of a row or a text.", "name")
+    return (name, False) if name is not None else (text or "", True)
+
+
+class ZetaCurveRequest(Strict):
+    """The embedding whose covariance to shrink toward."""
+
+    source_id: RowId
+
+
+readings_router = APIRouter(prefix="/embeddings/{embedding_id}", tags=["embeddings"])
+
+
+@readings_router.get("/figure-data/{slug}")
+def show_figure_data(context: ContextDep, embedding_id: str, slug: FigureDataSlug) -> dict[str, Any]:
+    """What a figure shows and no single measure holds: scores by number of rows, the plane, nearest neighbors."""
+    return service.get_stored_figure(context, embedding_id, slug)
+
+
+@readings_router.get("/findings", response_model=list[FindingOut])
+def show_findings(context: ContextDep, embedding_id: str) -> list[dict[str, Any]]:
+    """What is wrong with an embedding: errors, warnings by their effect, notes; empty before it is measured."""
+    return service.get_embedding(context, embedding_id).findings
+
+
+@readings_router.get("/curves/zeta")
+def show_zeta_curve(
+    context: ContextDep,
+    embedding_id: str,
+    source: Literal["identity", "sample", "embedding"] = "identity",
+    source_id: str | None = None,
+    rows: int | None = None,
+) -> ZetaCurveOut:
+    """IsoScore* at 101 values of zeta, a line for each number of rows, or for `rows` alone."""
+    return _curve_out(zeta_curves.get_zeta_curve(context, embedding_id, source, source_id), rows)
+
+
+@readings_router.post("/curves/zeta", status_code=202)
+def request_zeta_curve(context: ContextDep, embedding_id: str, request: ZetaCurveRequest) -> ZetaCurveOut:
+    """Have the curve computed with another embedding's covariance."""
+    return _curve_out(zeta_curves.request_zeta_curve(context, embedding_id, request.source_id), None)
+
+
+@readings_router.get("/neighbors", response_model=LookupOut)
+def show_lookup(context: ContextDep, embedding_id: str, name: str | None = None, text: str | None = None) -> Lookup:
+    """The nearest rows to the row of a name or to a text, among all rows, once it was looked up."""
+    asked, by_text = _one_of(name, text)
+    return lookups.get_lookup(context, embedding_id, asked, by_text=by_text)
+
+
+@readings_router.post("/neighbors", status_code=202, response_model=LookupOut)
+def request_lookup(context: ContextDep, embedding_id: str, request: LookupRequest) -> Lookup:
+    """Look up a row by name, or a text: a worker finds the nearest rows among all, as they are and after a method."""
+    asked, by_text = request.asked
+    return lookups.request_lookup(context, embedding_id, asked, by_text=by_text)
+
+
+def _curve_out(curve: ZetaCurve, rows: int | None) -> ZetaCurveOut:
+    lines = [ZetaLine.model_validate(line) for line in curve.lines or []]
+    return ZetaCurveOut(
+        source=curve.source,
+        source_id=curve.source_id,
+        status=curve.status,
+        error=curve.error,
+        seed=curve.seed,
+        zetas=[step / 100 for step in range(101)],
+        lines=[line for line in lines if rows in (None, line.rows)],
+    )
