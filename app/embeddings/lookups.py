@@ -115,7 +115,7 @@ class Neighbours(NamedTuple):
     @property
     def waiting(self) -> bool:
         """Whether a worker still has to look the name up."""
-        return self.lookup is not None and self.lookup.status is ResultStatus.QUEUED
+        return self.lookup is not None and self.lookup.waiting
 
     @property
     def pairs(self) -> list[tuple[Neighbour | None, Neighbour | None]]:
@@ -172,7 +172,7 @@ class NearText(NamedTuple):
     @property
     def waiting(self) -> bool:
         """Whether a worker still has to look the text up."""
-        return self.lookup is not None and self.lookup.status is ResultStatus.QUEUED
+        return self.lookup is not None and self.lookup.waiting
 
     @property
     def found(self) -> Neighbours | None:

@@ -124,7 +124,7 @@ class Shrinkage(NamedTuple):
     @property
     def waiting(self) -> bool:
         """Whether a worker still has to compute the curve."""
-        return self.curve is not None and self.curve.status is ResultStatus.QUEUED
+        return self.curve is not None and self.curve.waiting
 
 
 def read_shrinkage(context: Context, embedding: Embedding, query: ShrinkageQuery) -> Shrinkage:

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Form, Request, Response
 
 from app.context import Context
-from app.db.models import Embedding, PostProcessing, ResultStatus
+from app.db.models import Embedding, PostProcessing
 from app.db.types import RowId
 from app.embeddings.files import get_map
 from app.embeddings.service import get_embedding, require_ready
@@ -141,7 +141,7 @@ def _page(
     }
     if position is not None:
         trial = find_postprocessing(context, embedding, position)
-        waiting = trial is not None and trial.status is ResultStatus.QUEUED
+        waiting = trial is not None and trial.waiting
         result = last_result(context, embedding, position.method) if waiting else trial
         shown |= {"title": position.title, "query": _query(position, asked.name), "trial": trial, "waiting": waiting}
         if result is not None and result.results is not None:

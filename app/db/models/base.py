@@ -64,6 +64,11 @@ class Answered:
     attempts: Mapped[int] = mapped_column(default=0)
     created_at: Mapped[datetime] = mapped_column(default=utcnow)
 
+    @property
+    def waiting(self) -> bool:
+        """Whether a worker still has to answer."""
+        return self.status is ResultStatus.QUEUED
+
 
 MAX_TAGS = 20
 """Of a row."""
