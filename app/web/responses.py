@@ -1,12 +1,12 @@
 """Answers besides pages: the way to the next page, figures, tables, files sent as they lie; and the tabs of a page."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
 from urllib.parse import quote
 
 from fastapi import Request, Response
-from fastapi.responses import FileResponse, RedirectResponse
+from fastapi.responses import FileResponse, RedirectResponse, StreamingResponse
 from pydantic import BaseModel, Field
 
 from app.figures.figure import Figure, Table, plot
@@ -78,6 +78,27 @@ def attachment(name: str | None = None) -> dict[str, str]:
 def file_of(download: Download) -> FileResponse:
     """A file to keep."""
     return FileResponse(download.path, media_type=BINARY, headers=attachment(download.filename))
+
+
+class Made(Protocol):
+    """A file that is made while it is sent, whose size is known before."""
+
+    @property
+    def filename(self) -> str:
+        """What it is called where it is kept."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes in all."""
+
+    def blocks(self) -> Iterator[bytes]:
+        """Yield the file."""
+
+
+def sent(made: Made) -> StreamingResponse:
+    """A file to keep, sent while it is made."""
+    headers = attachment(made.filename) | {"Content-Length": str(made.size_bytes)}
+    return StreamingResponse(made.blocks(), media_type=BINARY, headers=headers)
 
 
 class FigureOut(BaseModel):

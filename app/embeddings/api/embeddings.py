@@ -19,24 +19,18 @@ from app.db.models import (
 from app.descriptions.service import DescriptionChange, Shelf, ShelfQuery, known_tags
 from app.embeddings import library, service, trash
 from app.embeddings.api.measures import FindingOut, MeasurementOut
-from app.embeddings.files import SafetensorsFile, get_file, get_npy, get_safetensors
+from app.embeddings.files import get_file, get_npy, get_safetensors
 from app.embeddings.library import MAX_QUERY_CHARACTERS, Search, Sort, find_embeddings
 from app.embeddings.selections import LeftOut, create_selection, left_out_by
 from app.embeddings.trash import Purged, Trash
 from app.web.dependencies import TOTAL, ContextDep, Limit, Offset, Row
-from app.web.responses import BINARY, DOCUMENTED, attachment, file_of
+from app.web.responses import DOCUMENTED, file_of, sent
 from app.web.uploads import received
 from isoscope.core.errors import InvalidError
 from isoscope.files.selection import MAX_LISTED, Selection
 from isoscope.files.strict import Strict
 from isoscope.files.upload_formats import Role, listed
 from isotropy.catalog import Similarity
-
-
-def safetensors_of(file: SafetensorsFile) -> StreamingResponse:
-    """Vectors behind a header of safetensors."""
-    headers = attachment(file.filename) | {"Content-Length": str(file.size_bytes)}
-    return StreamingResponse(file.blocks(), media_type=BINARY, headers=headers)
 
 
 def _words(tags: list[EmbeddingTag | str]) -> list[str]:
@@ -260,7 +254,7 @@ def show_npy(context: ContextDep, embedding_id: str) -> FileResponse:
 @router.get("/{embedding_id}/vectors.safetensors", **DOCUMENTED)
 def show_safetensors(context: ContextDep, embedding_id: str) -> StreamingResponse:
     """The same vectors as the tensor `embeddings`."""
-    return safetensors_of(get_safetensors(context, embedding_id))
+    return sent(get_safetensors(context, embedding_id))
 
 
 tags_router = APIRouter(prefix="/tags", tags=["embeddings"])

@@ -10,7 +10,6 @@ from app.core.names import file_name
 from app.db.models import Embedding, EmbeddingStatus
 from app.db.types import RowId
 from app.descriptions import pages as descriptions
-from app.embeddings.api.embeddings import safetensors_of
 from app.embeddings.comparison import rows_left_out
 from app.embeddings.files import get_file, get_npy, get_safetensors, is_npy
 from app.embeddings.library import EMBEDDINGS, get_place
@@ -22,7 +21,7 @@ from app.embeddings.service import commit_embedding, get_embedding, select_embed
 from app.embeddings.zeta_curves import request_zeta_curve
 from app.figures.figure import Figure
 from app.web.dependencies import ContextDep
-from app.web.responses import FileKind, attachment, csv_file, figure_file, file_of, find_figure, render, see
+from app.web.responses import FileKind, attachment, csv_file, figure_file, file_of, find_figure, render, see, sent
 from app.web.templating import data_url, inlined
 from isoscope.core.errors import InvalidError, NotFoundError
 from isoscope.files.selection import Selection
@@ -151,7 +150,7 @@ def show_npy(context: ContextDep, embedding_id: str) -> Response:
 
 @router.get("/{embedding_id}/vectors.safetensors")
 def show_safetensors(context: ContextDep, embedding_id: str) -> Response:
-    return safetensors_of(get_safetensors(context, embedding_id))
+    return sent(get_safetensors(context, embedding_id))
 
 
 report_router = APIRouter(prefix="/embeddings/{embedding_id}")

@@ -17,7 +17,7 @@ from app.results import exchange
 from app.results.api.conclusion import ConclusionOut
 from app.results.api.runs import ExtentOut, RunFound, RunOfExperiment, RunsQ, RunsSort, answer
 from app.results.conclusion.conclusion import read_conclusion
-from app.results.exchange import Export, export_experiment
+from app.results.exchange import export_experiment
 from app.results.search import listing
 from app.results.search.listing import Listed, Narrowing, RunQuery, list_summaries
 from app.results.sweep import Sweep
@@ -30,7 +30,7 @@ from app.training.queue_verbs import Place
 from app.training.relaunch import request_of
 from app.training.sweeps import SweepRequest
 from app.web.dependencies import TOTAL, ContextDep, Limit, Offset, Row, note_old_names
-from app.web.responses import BINARY, DOCUMENTED, attachment
+from app.web.responses import DOCUMENTED, sent
 from app.web.uploads import received
 
 
@@ -225,12 +225,6 @@ def list_presets() -> list[PresetOut]:
     return [PresetOut.model_validate({"slug": slug} | preset._asdict()) for slug, preset in PRESETS.items()]
 
 
-def export_of(export: Export) -> StreamingResponse:
-    """An experiment as a zip file, which is gone from here when it has been sent."""
-    headers = attachment(export.filename) | {"Content-Length": str(export.size_bytes)}
-    return StreamingResponse(export.blocks(), media_type=BINARY, headers=headers)
-
-
 class ImportOut(Row):
     """An exported experiment on its way in."""
 
@@ -268,7 +262,7 @@ def import_file(
 @archives_router.get("/experiments/{experiment_id}/export", **DOCUMENTED)
 def export_file(context: ContextDep, experiment_id: str, query: SweepDep) -> StreamingResponse:
     """The experiment as a zip file: rows, every logged step, settings, environment, figures; no trained models."""
-    return export_of(export_experiment(context, experiment_id, lambda one: all_figures(context, one, query)))
+    return sent(export_experiment(context, experiment_id, lambda one: all_figures(context, one, query)))
 
 
 @archives_router.get("/imports", response_model=list[ImportOut])

@@ -12,7 +12,6 @@ from app.db.options.regularization import NAMES, reading
 from app.descriptions import pages as descriptions
 from app.descriptions.service import Shelf, known_tags
 from app.figures.labels import head
-from app.results.api.experiments import export_of
 from app.results.conclusion.conclusion import read_conclusion
 from app.results.conclusion.summary import Summary
 from app.results.exchange import cancel_import, create_import, export_experiment, get_import, list_imports
@@ -32,7 +31,7 @@ from app.training.experiments import delete_experiment, get_experiment, get_expe
 from app.training.queue_status import list_workers, seconds_left
 from app.training.run_actions import EXPERIMENTS, RUNS
 from app.web.dependencies import ContextDep
-from app.web.responses import FileKind, Tab, chosen_tab, figure_file, render, see
+from app.web.responses import FileKind, Tab, chosen_tab, figure_file, render, see, sent
 from app.web.templating import confirm_deletion
 from app.web.uploads import chosen
 from isoscope.core.errors import InvalidError, IsoscopeError
@@ -82,7 +81,7 @@ def stop_import(context: ContextDep, import_id: str, back: Annotated[Literal["qu
 @archives_router.get("/experiments/{experiment_id}/export.zip")
 def export_file(context: ContextDep, experiment_id: str, query: SweepDep) -> Response:
     """All rows of an experiment and its figures as the page shows them."""
-    return export_of(export_experiment(context, experiment_id, lambda one: all_figures(context, one, query)))
+    return sent(export_experiment(context, experiment_id, lambda one: all_figures(context, one, query)))
 
 
 def _form(request: Request, context: Context, problem: IsoscopeError | None = None) -> Response:
