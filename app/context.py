@@ -1,4 +1,4 @@
-"""What every service needs: the open ends of the process, room to delete, pages of a list."""
+"""What every service needs: the open ends of the process, room to delete, the error of what is gone, pages of lists."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from app.db.session import Sessions, create_sessions
 from app.queue import JobQueue
 from app.storage import Storage, open_storage
 from app.storage.ledger import Ledger
+from isoscope.core.errors import NotFoundError
 
 Item = TypeVar("Item")
 
@@ -87,6 +88,11 @@ def freeing(
             return delete(context, *args, **keywords)
 
     return with_room
+
+
+def missing(noun: str, row_id: str, field: str | None = None) -> NotFoundError:
+    """Return what to raise where a row is asked for that is not there."""
+    return NotFoundError(f"There is no {noun} {row_id!r}; it may have been deleted.", field)
 
 
 PAGE_ROWS = 50

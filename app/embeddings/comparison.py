@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 from sqlalchemy import select
 from sqlalchemy.orm import selectinload
 
-from app.context import Context
+from app.context import Context, missing
 from app.core.evidence import block_degrees, quantile
 from app.db.models import Embedding, Measurement
 from app.embeddings.readings import similarity_of
 from app.embeddings.service import require_measured
 from app.figures.figure import Cell
-from isoscope.core.errors import InvalidError, NotFoundError
+from isoscope.core.errors import InvalidError
 from isoscope.files.selection import unpacked
 from isotropy.catalog import MEASURES, SIMILARITIES, Measure, Similarity
 
@@ -331,7 +331,7 @@ def get_chosen(context: Context, ids: Sequence[str]) -> list[Embedding]:
         by_id = {one.id: one for one in session.scalars(wanted)}
     for embedding_id in ids:
         if (one := by_id.get(embedding_id)) is None:
-            raise NotFoundError(f"There is no embedding {embedding_id!r}; it may have been deleted.", "id")
+            raise missing("embedding", embedding_id, "id")
         require_measured(one, "a comparison")
     return [by_id[embedding_id] for embedding_id in ids]
 

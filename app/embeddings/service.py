@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, case, delete, func, null, or_, select, update
 from sqlalchemy.orm import Session, selectinload
 
-from app.context import Context
+from app.context import Context, missing
 from app.core.names import base_name, clean_name, file_stem, natural_order, together
 from app.db import job_kinds
 from app.db.encoding import FLOAT_BYTES
@@ -248,7 +248,7 @@ def find_embedding(session: Session, embedding_id: str) -> Embedding:
     read = Embedding.measurements, Embedding.curves, Embedding.found
     loaded = wanted.options(*(selectinload(one) for one in read))
     if (embedding := session.scalar(loaded)) is None:
-        raise NotFoundError(f"There is no embedding {embedding_id!r}; it may have been deleted.")
+        raise missing("embedding", embedding_id)
     return embedding
 
 

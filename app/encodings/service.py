@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
-from app.context import Context, freeing
+from app.context import Context, freeing, missing
 from app.core.names import base_name, clean_name
 from app.db import job_kinds
 from app.db.encoding import FLOAT_BYTES, EncodingConfig, require_sensible
@@ -233,7 +233,7 @@ def _describe(context: Context, stored: Stored, filename: str, quoting: Quoting 
 
 def _find(session: Session, encoding_id: str) -> Encoding:
     if (encoding := session.get(Encoding, encoding_id)) is None:
-        raise NotFoundError(f"There is no encoding {encoding_id!r}; it may have been deleted.")
+        raise missing("encoding", encoding_id)
     return encoding
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from sqlalchemy import and_, case, delete, func, select, update
 from sqlalchemy.orm import Session
 
-from app.context import OFFERED, Context, freeing
+from app.context import OFFERED, Context, freeing, missing
 from app.core.names import base_name
 from app.db import job_kinds
 from app.db.job_kinds import Job
@@ -22,7 +22,7 @@ from app.embeddings.service import get_embedding, require_measured
 from app.sandbox import run_in_sandbox
 from app.storage import Incoming, Stored
 from app.storage.storage import CHECKING
-from isoscope.core.errors import ConflictError, InvalidError, NotFoundError, TooLargeError, check_all
+from isoscope.core.errors import ConflictError, InvalidError, TooLargeError, check_all
 from isoscope.core.formatting import listed, plural, shown
 from isoscope.files.ground_truth import NamedRows, TruthPreview, check_pairs, check_qrels
 from isoscope.files.selection import Selection
@@ -125,7 +125,7 @@ def list_queries(context: Context, corpus: Embedding) -> list[QueriesChoice]:
 def get_task(context: Context, task_id: str) -> TaskRun:
     """One task run."""
     if (task := context.get(TaskRun, task_id)) is None:
-        raise NotFoundError(f"There is no task {task_id!r}; it may have been deleted.")
+        raise missing("task", task_id)
     return task
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from sqlalchemy import delete, exists, select, update
 from sqlalchemy.orm import Session
 
-from app.context import Context, freeing
+from app.context import Context, freeing, missing
 from app.core.names import base_name, clean_name
 from app.db.hub_tasks import TASKS, HubName
 from app.db.models import Dataset, DatasetOrigin, DryRun, Experiment
@@ -14,7 +14,7 @@ from app.db.session import SEEING_ARRIVING
 from app.sandbox import run_in_sandbox
 from app.storage import Incoming
 from app.training.splits import FILE_SUFFIX, SplitFile, check_files, divide_upload, require_labels
-from isoscope.core.errors import ConflictError, InvalidError, NotFoundError
+from isoscope.core.errors import ConflictError, InvalidError
 from isoscope.files.division import SPLITS, Division
 from isoscope.files.tables import DatasetDescription, describe_pair
 from isoscope.files.text import Quoting, Readings
@@ -197,7 +197,7 @@ def get_dataset(context: Context, dataset_id: str) -> Dataset:
 def find_dataset(session: Session, dataset_id: str) -> Dataset:
     """One data set within a transaction."""
     if (dataset := session.get(Dataset, dataset_id)) is None:
-        raise NotFoundError(f"There is no data set {dataset_id!r}; it may have been deleted.", "dataset_id")
+        raise missing("data set", dataset_id, "dataset_id")
     return dataset
 
 

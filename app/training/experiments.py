@@ -8,7 +8,7 @@ from sqlalchemy import Select, func, select, update
 from sqlalchemy.orm import Session, defer, joinedload, raiseload, selectinload
 from sqlalchemy.orm.attributes import set_committed_value
 
-from app.context import Context, freeing
+from app.context import Context, freeing, missing
 from app.core.names import clean_name
 from app.db import job_kinds
 from app.db.config import Seed, TrainingOptions, applies
@@ -191,7 +191,7 @@ def _find(session: Session, experiment_id: str) -> Experiment:
 
 def _only(experiment: Experiment | None, experiment_id: str) -> Experiment:
     if experiment is None:
-        raise NotFoundError(f"There is no experiment {experiment_id!r}; it may have been deleted.")
+        raise missing("experiment", experiment_id)
     return experiment
 
 

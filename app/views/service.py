@@ -6,10 +6,10 @@ from urllib.parse import parse_qsl, urlencode
 
 from sqlalchemy import delete, func, select
 
-from app.context import Context
+from app.context import Context, missing
 from app.core.names import MAX_NAME_CHARACTERS
 from app.db.models import View
-from isoscope.core.errors import InvalidError, NotFoundError
+from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import one_line
 
 ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
@@ -47,7 +47,7 @@ def get_view(context: Context, view_id: str) -> View:
     """The view of that id."""
     view = context.get(View, view_id)
     if view is None:
-        raise _gone(view_id)
+        raise missing("view", view_id)
     return view
 
 
@@ -56,16 +56,12 @@ def delete_view(context: Context, view_id: str) -> None:
     with context.sessions.begin() as session:
         gone = session.scalar(delete(View).where(View.id == view_id).returning(View.id))
     if gone is None:
-        raise _gone(view_id)
+        raise missing("view", view_id)
 
 
 def address_of(view: View) -> str:
     """Where the page is that it shows."""
     return f"{view.path}?{view.query}" if view.query else view.path
-
-
-def _gone(view_id: str) -> NotFoundError:
-    return NotFoundError(f"There is no view {view_id!r}; it may have been deleted.")
 
 
 def _new_id() -> str:
