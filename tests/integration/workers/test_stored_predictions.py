@@ -17,7 +17,7 @@ from app.db.predictions import read_predictions
 from tests.integration.workers.test_resume import KilledError, watch_steps
 from tests.tiny import WORDS, make_table
 from workers.training.job import fine_tune
-from workers.training.tasks.answers import exact_match, word_f1
+from workers.training.tasks.questions import exact_match, word_f1
 
 STEPS = {"epochs": None, "max_steps": 3, "lam": 0}
 

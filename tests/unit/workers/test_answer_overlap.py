@@ -3,7 +3,7 @@ import random
 import pytest
 from torchmetrics.functional.text import squad
 
-from workers.training.tasks.answers import exact_match, word_f1
+from workers.training.tasks.questions import exact_match, word_f1
 
 WORDS = [
     "the",

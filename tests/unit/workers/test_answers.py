@@ -4,7 +4,7 @@ import pytest
 
 from isoscope.core.errors import InvalidError
 from isoscope.files.span import Span
-from workers.training.tasks.answers import find_answer, read_answers
+from workers.training.tasks.questions import find_answer, read_answers
 
 
 def test_answers_are_read_as_squad_writes_them():

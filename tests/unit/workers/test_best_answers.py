@@ -8,8 +8,8 @@ from transformers.modeling_outputs import QuestionAnsweringModelOutput
 
 from isoscope.files.span import Span as Answers
 from tests.tiny import make_tokenizer
+from workers.training.tasks.questions import Question, cut_windows
 from workers.training.tasks.span import ANSWER_TOKENS, N_BEST, BestAnswers, best_spans
-from workers.training.tasks.windows import Question, cut_windows
 
 CONTEXT = "the film was very good and the plot was so dull and the cast is great"
 

@@ -8,8 +8,8 @@ from app.db.config import RunConfig
 from isoscope.core.errors import InvalidError
 from isoscope.files.span import Span as Answers
 from tests.tiny import make_tokenizer
+from workers.training.tasks.questions import NEW_TOKENS, QUESTION_TOKENS, Question, cut_windows
 from workers.training.tasks.span import Span
-from workers.training.tasks.windows import NEW_TOKENS, QUESTION_TOKENS, Question, cut_windows
 
 CONTEXT = "the film was very good and the plot was so dull and the cast is great"
 
@@ -116,7 +116,7 @@ def test_a_tokenizer_that_does_not_tell_characters_is_refused():
 def test_more_questions_than_are_cut_at_once_keep_their_order(monkeypatch):
     asked = [question(word) for word in ("film", "good", "plot", "cast", "great")]
     whole = cut(asked, max_length=18)
-    monkeypatch.setattr("workers.training.tasks.windows.QUESTIONS_AT_ONCE", 2)
+    monkeypatch.setattr("workers.training.tasks.questions.QUESTIONS_AT_ONCE", 2)
     parts = cut(asked, max_length=18)
     assert [window.question for window in parts.windows] == [window.question for window in whole.windows]
     assert parts.dataset.to_dict() == whole.dataset.to_dict()

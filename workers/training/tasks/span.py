@@ -20,9 +20,16 @@ from isoscope.core.task import Metric
 from isotropy.score import Score
 from workers.training.data import Columns
 from workers.training.inference import Rows
-from workers.training.tasks.answers import exact_match, find_answer, read_answers, word_f1
+from workers.training.tasks.questions import (
+    Question,
+    Windows,
+    cut_windows,
+    exact_match,
+    find_answer,
+    read_answers,
+    word_f1,
+)
 from workers.training.tasks.task import Collector, Task, texts_of
-from workers.training.tasks.windows import Question, Windows, cut_windows
 
 # Likeliest first and last tokens of a window that are tried with each other.
 N_BEST = 20
