@@ -15,9 +15,12 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import Event
-from typing import Any, TypeVar, TypeVarTuple, cast
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, cast
 
 from isoscope.core.errors import AbandonedError, InvalidError, IsoscopeError
+
+if TYPE_CHECKING:  # each sandbox imports this module anew
+    from app.core.settings import Settings
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -65,6 +68,11 @@ class _Failure:
     kind: type[BaseException]
     message: str
     field: str | None = None
+
+
+def read_in_sandbox(settings: "Settings", function: Callable[[*Ts], T], *args: *Ts) -> T:
+    """Return what ``run_in_sandbox`` does, within the limits that the settings have for what parses an upload."""
+    return run_in_sandbox(function, *args, memory_bytes=settings.parse_memory_bytes, seconds=settings.parse_seconds)
 
 
 def run_in_sandbox(function: Callable[[*Ts], T], *args: *Ts, memory_bytes: int, seconds: float) -> T:

@@ -16,7 +16,6 @@ from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import Alignment, Embedding, ResultStatus, RowsBy
 from app.embeddings.comparison import Against, Pairing, bases_of, pairing, rows_left_out
-from app.embeddings.files import shards_of
 from app.embeddings.service import repeat_failed
 from app.figures.figure import Columns, Table
 from isoscope.core.errors import ConflictError, InvalidError
@@ -157,7 +156,7 @@ def _file_of(one: Embedding) -> tuple[object, ...]:
     vectors = selection.get("vectors")
     # Where columns are the rows, those that were chosen say which.
     columns = tuple(vectors) if selection.get("transpose") and isinstance(vectors, list) else ()
-    return bool(selection.get("transpose")), columns, *(shard.file_sha256 for shard in shards_of(one))
+    return bool(selection.get("transpose")), columns, *(shard.file_sha256 for shard in one.shards)
 
 
 def _rows_of_file(one: Embedding) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from app.context import Context
-from app.db.models import Embedding, EmbeddingFile, FileRole, PostProcessing
+from app.db.models import Embedding, EmbeddingFile, PostProcessing
 from app.embeddings.service import get_embedding
 from app.storage.storage import BLOCK_BYTES, Download
 from isoscope.core.errors import ConflictError, NotFoundError
@@ -84,11 +84,11 @@ def get_map(context: Context, postprocessing: PostProcessing) -> Download:
 def is_npy(embedding: Embedding) -> bool:
     """Whether the vectors lie in one .npy file, row by row as they are measured."""
     whole = not _transposed(embedding) and not _leaves_out(embedding)
-    return embedding.format == NPY and len(shards_of(embedding)) == 1 and whole
+    return embedding.format == NPY and len(embedding.shards) == 1 and whole
 
 
 def _vectors(embedding: Embedding) -> EmbeddingFile:
-    shards = shards_of(embedding)
+    shards = embedding.shards
     if not shards:
         raise ConflictError(f"{embedding.name} is {embedding.status}; its files are not there yet.")
     if _transposed(embedding):
@@ -116,11 +116,6 @@ def _transposed(embedding: Embedding) -> bool:
 def _leaves_out(embedding: Embedding) -> bool:
     chosen = embedding.selection or {}
     return bool(chosen.get("without_rows") or chosen.get("without_dimensions"))
-
-
-def shards_of(embedding: Embedding) -> list[EmbeddingFile]:
-    """Return the files that hold the vectors of an embedding, in their order."""
-    return [file for file in embedding.files if file.role is FileRole.VECTORS]
 
 
 def _download(context: Context, file: EmbeddingFile) -> Download:

@@ -12,7 +12,7 @@ from app.core.names import base_name, clean_name
 from app.db.encoding import EncodingConfig
 from app.db.models import Encoding, Qrels
 from app.db.types import new_id
-from app.sandbox import run_in_sandbox
+from app.sandbox import read_in_sandbox
 from app.storage import Incoming, Stored
 from app.storage.ledger import Store
 from app.storage.storage import CHECKING
@@ -83,13 +83,7 @@ def _described(context: Context, files: Sequence[Incoming], arrived: Sequence[St
         NamedFile(context.storage.local(stored.sha256), base_name(file.filename))
         for file, stored in zip(files, arrived, strict=True)
     ]
-    return run_in_sandbox(
-        describe_beir,
-        named,
-        folder,
-        memory_bytes=context.settings.parse_memory_bytes,
-        seconds=context.settings.parse_seconds,
-    )
+    return read_in_sandbox(context.settings, describe_beir, named, folder)
 
 
 def _kept(store: Store, context: Context, path: Path) -> Stored:

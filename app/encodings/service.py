@@ -15,7 +15,7 @@ from app.db.models import UNFINISHED_ENCODING, Embedding, Encoding, EncodingStat
 from app.db.types import utcnow
 from app.embeddings.service import drop_embeddings
 from app.encodings.beir import config_of_queries, create_beir, draft_of, kept_qrels, queries_of
-from app.sandbox import run_in_sandbox
+from app.sandbox import read_in_sandbox
 from app.storage import Incoming, Stored
 from app.training.datasets import get_dataset
 from app.training.models import require_model
@@ -221,14 +221,7 @@ def _create(context: Context, stored: Stored, filename: str, name: str, quoting:
 
 
 def _describe(context: Context, stored: Stored, filename: str, quoting: Quoting | None) -> TextsDescription:
-    return run_in_sandbox(
-        describe_texts,
-        context.storage.local(stored.sha256),
-        filename,
-        quoting,
-        memory_bytes=context.settings.parse_memory_bytes,
-        seconds=context.settings.parse_seconds,
-    )
+    return read_in_sandbox(context.settings, describe_texts, context.storage.local(stored.sha256), filename, quoting)
 
 
 def _find(session: Session, encoding_id: str) -> Encoding:

@@ -7,7 +7,7 @@ from sqlalchemy import or_, select
 from sqlalchemy.orm import defer, lazyload
 
 from app.context import Context
-from app.db.models import Embedding, FileRole, Pooling, TaskRun, TaskStatus
+from app.db.models import Embedding, Pooling, TaskRun, TaskStatus
 from app.db.task import JudgedVariant, TaskResults
 from isoscope.rank_relation import Placed
 
@@ -74,7 +74,7 @@ def series_of(embedding: Embedding) -> str | None:
         return None
     if embedding.encoding_id is not None:
         return f"{embedding.encoding_id} {embedding.pooling}"
-    return " ".join(one.file_sha256 for one in embedding.files if one.role is FileRole.VECTORS)
+    return " ".join(shard.file_sha256 for shard in embedding.shards)
 
 
 def _member(task: TaskRun, embedding: Embedding) -> Member:

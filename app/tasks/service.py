@@ -14,12 +14,12 @@ from app.context import OFFERED, Context, freeing, missing
 from app.core.names import base_name
 from app.db import job_kinds
 from app.db.job_kinds import Job
-from app.db.models import UNFINISHED_TASK, Embedding, EmbeddingStatus, FileRole, TaskRun, TaskStatus
+from app.db.models import UNFINISHED_TASK, Embedding, EmbeddingFile, EmbeddingStatus, TaskRun, TaskStatus
 from app.db.models.embeddings import MAKING
 from app.db.task import TaskConfig, TaskResults
 from app.db.types import utcnow
 from app.embeddings.service import get_embedding, require_measured
-from app.sandbox import run_in_sandbox
+from app.sandbox import read_in_sandbox
 from app.storage import Incoming, Stored
 from app.storage.storage import CHECKING
 from isoscope.core.errors import ConflictError, InvalidError, TooLargeError, check_all
@@ -291,13 +291,12 @@ def _checked(
     context: Context, task: TaskRun, stored: Stored, target: Path, corpus: Embedding, queries: Embedding | None
 ) -> TruthPreview:
     config, path, filename = task.config, context.storage.local(stored.sha256), task.filename or ""
-    limits = {"memory_bytes": context.settings.parse_memory_bytes, "seconds": context.settings.parse_seconds}
     rows = _rows(context, corpus, config.ids)
     try:
         if queries is not None:
             asked = _rows(context, queries, config.query_ids)
-            return run_in_sandbox(check_qrels, path, filename, rows, asked, target, **limits)
-        return run_in_sandbox(check_pairs, path, filename, config.groups, rows, target, **limits)
+            return read_in_sandbox(context.settings, check_qrels, path, filename, rows, asked, target)
+        return read_in_sandbox(context.settings, check_pairs, path, filename, config.groups, rows, target)
     except InvalidError as error:
         if error.field in (None, "qrels", "pairs"):
             error.field = "file"
@@ -305,15 +304,11 @@ def _checked(
 
 
 def _rows(context: Context, embedding: Embedding, ids: str | None) -> NamedRows:
-    files = {
-        role: tuple(
-            NamedFile(context.storage.local(one.file_sha256), one.filename)
-            for one in embedding.files
-            if one.role is role
-        )
-        for role in FileRole
-    }
-    upload = Upload(files[FileRole.VECTORS], next(iter(files[FileRole.ANNOTATIONS]), None))
+    def local(file: EmbeddingFile) -> NamedFile:
+        return NamedFile(context.storage.local(file.file_sha256), file.filename)
+
+    beside = embedding.annotations
+    upload = Upload(tuple(map(local, embedding.shards)), None if beside is None else local(beside))
     return NamedRows(upload, Selection.model_validate(embedding.selection), embedding.name, ids)
 
 

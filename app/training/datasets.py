@@ -11,7 +11,7 @@ from app.core.names import base_name, clean_name
 from app.db.hub_tasks import TASKS, HubName
 from app.db.models import Dataset, DatasetOrigin, DryRun, Experiment
 from app.db.session import SEEING_ARRIVING
-from app.sandbox import run_in_sandbox
+from app.sandbox import read_in_sandbox
 from app.storage import Incoming
 from app.training.splits import FILE_SUFFIX, SplitFile, check_files, divide_upload, require_labels
 from isoscope.core.errors import ConflictError, InvalidError
@@ -138,7 +138,8 @@ def _describe(
     context: Context, places: Mapping[str, tuple[Path, str]], quoting: Quoting | Readings | None
 ) -> DatasetDescription:
     train, validation, test = places["train"], places["validation"], places.get("test")
-    return run_in_sandbox(
+    return read_in_sandbox(
+        context.settings,
         describe_pair,
         train[0],
         train[1],
@@ -147,8 +148,6 @@ def _describe(
         test[0] if test else None,
         test[1] if test else "",
         quoting,
-        memory_bytes=context.settings.parse_memory_bytes,
-        seconds=context.settings.parse_seconds,
     )
 
 

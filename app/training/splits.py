@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from app.context import Context
 from app.core.validation_messages import message_of
-from app.sandbox import run_in_sandbox
+from app.sandbox import read_in_sandbox
 from app.storage import Stored
 from app.storage.ledger import Store
 from app.storage.storage import DIVIDING
@@ -84,7 +84,8 @@ def divide_upload(
     train, validation = files["train"], files.get("validation")
     beside = None if validation is None else (context.storage.local(validation.stored.sha256), validation.filename)
     with tempfile.TemporaryDirectory(dir=settings.root, prefix=DIVIDING) as folder:
-        counts, readings = run_in_sandbox(
+        counts, readings = read_in_sandbox(
+            settings,
             divide_file,
             division,
             context.storage.local(train.stored.sha256),
@@ -92,8 +93,6 @@ def divide_upload(
             beside,
             Path(folder),
             quoting,
-            memory_bytes=settings.parse_memory_bytes,
-            seconds=settings.parse_seconds,
         )
         stem, made = FILE_SUFFIX.sub("", train.filename)[:200], {}
         for split in counts:

@@ -59,7 +59,7 @@ def elsewhere(empty_dashboard: Settings) -> Iterator[TestClient]:
 @pytest.fixture
 def unboxed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read archives in this process: one of its own takes a second, and is for tests of what it keeps away."""
-    monkeypatch.setattr("workers.imports.job.run_in_sandbox", lambda check, path, **limits: check(path))
+    monkeypatch.setattr("workers.imports.job.read_in_sandbox", lambda settings, check, path: check(path))
 
 
 @pytest.fixture

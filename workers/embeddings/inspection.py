@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from app.core.settings import Settings
 from app.db import job_kinds
 from app.db.job_kinds import Job
-from app.db.models import Embedding, EmbeddingStatus, FileRole
+from app.db.models import Embedding, EmbeddingFile, EmbeddingStatus
 from app.db.session import Sessions
-from app.sandbox import run_in_sandbox
+from app.sandbox import read_in_sandbox
 from isoscope.files.inspection import Inspection, inspect
 from isoscope.files.matrix import Matrix, open_matrix
 from isoscope.files.selection import Selection
@@ -25,12 +25,13 @@ def uploaded(embedding: Embedding, settings: Settings) -> Upload:
         UnavailableError: the storage cannot be reached, or refuses this worker.
 
     """
-    by_role: dict[FileRole, list[NamedFile]] = {role: [] for role in FileRole}
-    for file in embedding.files:
+
+    def local(file: EmbeddingFile) -> NamedFile:
         path = fetch(file.file_sha256, f"{file.filename} of {embedding.name!r}", settings)
-        by_role[file.role].append(NamedFile(path, file.filename))
-    annotations = by_role[FileRole.ANNOTATIONS]
-    return Upload(tuple(by_role[FileRole.VECTORS]), annotations[0] if annotations else None)
+        return NamedFile(path, file.filename)
+
+    beside = embedding.annotations
+    return Upload(tuple(map(local, embedding.shards)), None if beside is None else local(beside))
 
 
 def open_embedding(embedding: Embedding, settings: Settings) -> Matrix:
@@ -60,13 +61,7 @@ def inspect_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
 
 def _look(embedding: Embedding, settings: Settings) -> Inspection:
     chosen = None if embedding.selection is None else Selection.model_validate(embedding.selection)
-    return run_in_sandbox(
-        inspect,
-        uploaded(embedding, settings),
-        chosen,
-        memory_bytes=settings.parse_memory_bytes,
-        seconds=settings.parse_seconds,
-    )
+    return read_in_sandbox(settings, inspect, uploaded(embedding, settings), chosen)
 
 
 def _store(read: Embedding, found: Inspection, sessions: Sessions) -> Sequence[Job]:

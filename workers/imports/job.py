@@ -12,7 +12,7 @@ from app.db.removal import let_others_write, remove_imported
 from app.db.session import hold
 from app.db.types import utcnow
 from app.results.archive.reading import Archive, Found, check_archive, open_archive
-from app.sandbox import run_in_sandbox
+from app.sandbox import read_in_sandbox
 from app.storage import open_storage
 from app.storage.ledger import Ledger
 from isoscope.core.formatting import blaming
@@ -70,9 +70,7 @@ def _target(row: Import, path: Path, progress: Progress, settings: Settings) -> 
         return Target(row.id, row.experiment_id)
     # In a process of its own: whatever the archive holds is read here for the first time.
     with blaming(row.filename):
-        found = run_in_sandbox(
-            check_archive, path, memory_bytes=settings.parse_memory_bytes, seconds=settings.parse_seconds
-        )
+        found = read_in_sandbox(settings, check_archive, path)
     return Target(row.id, _write_experiment(row.id, found, progress))
 
 

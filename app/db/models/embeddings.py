@@ -91,6 +91,16 @@ class Embedding(Described, Base):
         return hashlib.sha256(json.dumps([self.selection, *asked], sort_keys=True).encode()).hexdigest()
 
     @property
+    def shards(self) -> list["EmbeddingFile"]:
+        """The files that hold the vectors, in the order of their rows."""
+        return [file for file in self.files if file.role is FileRole.VECTORS]
+
+    @property
+    def annotations(self) -> "EmbeddingFile | None":
+        """The file of names and labels, where it is one of its own."""
+        return next((file for file in self.files if file.role is FileRole.ANNOTATIONS), None)
+
+    @property
     def findings(self) -> list[dict[str, Any]]:
         """What is wrong with the cloud, as ``FigureData`` has it; none from older versions."""
         found: list[dict[str, Any]] = [] if self.found is None else self.found.data["findings"]
