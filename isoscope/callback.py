@@ -215,8 +215,7 @@ class IsoscopeCallback(TrainerCallback):
                 there = {name: tensor.to(model.device) for name, tensor in batch.items()}
                 layers.update(hidden_states_of(model(**there, output_hidden_states=True)), there["attention_mask"])
         self._last_look, self._looked_at = layers, step
-        values = {measure: [score.value for score in found.scores] for measure, found in layers.scores().items()}
-        self.run.step(step, layers=values)
+        self.run.step(step, layers=layers.values())
 
 
 def _of_all_layers(layers: LayerMeasures) -> Score:

@@ -140,6 +140,10 @@ class LayerMeasures:
         unbiased = [isoscore_unbiased_from_moments(texts) for texts in self._texts]
         return found | {"isoscore_unbiased": ByLayer(unbiased, self._texts[0].n)}
 
+    def values(self) -> dict[str, list[float | None]]:
+        """Return the values of the scores by layer, None where one is undefined."""
+        return {measure: [score.value for score in found.scores] for measure, found in self.scores().items()}
+
 
 def moment_scores(
     moments: Moments, cosines: CosineMoments, zeta: float = 0.0, towards: Moments | None = None

@@ -5,6 +5,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
+from pydantic import ValidationError
+
+from isoscope.core.errors import FieldError
 from isoscope.core.formatting import capitalized
 
 LONGEST_SHOWN = 80
@@ -87,6 +90,11 @@ def messages_of(errors: Sequence[Error], known: Collection[str] = (), *, form: b
         fields = tuple(part for part in _place(error) if isinstance(part, str))
         together.setdefault(fields, []).append(error)
     return [_message(some, known, asked_of if form else sentence_of) for some in together.values()]
+
+
+def wrong_fields(error: ValidationError) -> list[FieldError]:
+    """Return what is wrong with the texts of a form, each sentence at its field."""
+    return [FieldError(str(place[0]), sentence) for sentence, place in messages_of(error.errors(), form=True)]
 
 
 def message_of(errors: Sequence[Error], known: Collection[str] = ()) -> Message:

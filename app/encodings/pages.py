@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from starlette.datastructures import ImmutableMultiDict
 
 from app.context import Context
-from app.core.validation_messages import messages_of
+from app.core.validation_messages import wrong_fields
 from app.db.encoding import EncodingConfig
 from app.db.models import UNFINISHED_ENCODING, Embedding, Encoding, EncodingStatus
 from app.db.options.option import options_of
@@ -28,7 +28,7 @@ from app.web.responses import FileKind, figure_file, render, see
 from app.web.templating import confirm_deletion
 from app.web.uploads import chosen, parsing
 from isoscope.core.beir_layout import ZIP_SUFFIX
-from isoscope.core.errors import FieldError, InvalidError, IsoscopeError, invalid
+from isoscope.core.errors import InvalidError, IsoscopeError, invalid
 from isoscope.core.formatting import count
 from isoscope.files.row_ids import id_column
 from isoscope.files.upload_formats import Role, suffixes
@@ -76,8 +76,7 @@ def parse(values: Values) -> EncodingConfig:
     try:
         return EncodingConfig.model_validate(given)
     except ValidationError as error:
-        told = messages_of(error.errors(), form=True)
-        raise invalid(FieldError(str(place[0]), sentence) for sentence, place in told) from error
+        raise invalid(wrong_fields(error)) from error
 
 
 def _texts(config: Mapping[str, Any]) -> Values:

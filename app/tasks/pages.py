@@ -7,7 +7,7 @@ from fastapi import APIRouter, File, Form, Query, Request, Response, UploadFile
 from pydantic import ValidationError
 
 from app.context import PAGE_ROWS, Context, offset_of, pages_of
-from app.core.validation_messages import messages_of
+from app.core.validation_messages import wrong_fields
 from app.db.models import UNFINISHED_TASK, TaskRun, TaskStatus
 from app.db.task import Side, TaskConfig, Which
 from app.embeddings.service import get_embedding, require_ready
@@ -24,7 +24,6 @@ from app.web.responses import FileKind, figure_file, file_of, render, see
 from app.web.templating import confirm_deletion
 from app.web.uploads import chosen, parsing
 from isoscope.core.errors import (
-    FieldError,
     InvalidError,
     IsoscopeError,
     TooLargeError,
@@ -180,8 +179,7 @@ def _parse(values: Mapping[str, str]) -> TaskConfig:
     try:
         return TaskConfig.model_validate({name: text.strip() for name, text in values.items() if text.strip()})
     except ValidationError as error:
-        told = messages_of(error.errors(), form=True)
-        raise invalid(FieldError(str(place[0]), sentence) for sentence, place in told) from error
+        raise invalid(wrong_fields(error)) from error
 
 
 def _list_page(

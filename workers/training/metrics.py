@@ -110,7 +110,7 @@ class Probe:
             for batch in self.rows.batches(self.indices, self.size, self.model.device):
                 outputs = self.model(**batch, output_hidden_states=True)
                 layers.update(hidden_states_of(outputs), batch["attention_mask"])
-        return {measure: [score.value for score in found.scores] for measure, found in layers.scores().items()}
+        return layers.values()
 
 
 class MetricsCallback(TrainerCallback):

@@ -15,7 +15,7 @@ from app.figures.figure import STEP_AXIS, Cell, Figure, Table, plot
 from app.results.figures import legend, sweep_curves
 from app.results.figures.sweep_curves import Means
 from app.results.labels import SHARES, by_scripts, is_of_texts, level_of, slug_of, texts, title_of, to_come
-from app.results.points import averaged, cells, how_many
+from app.results.points import averaged, how_many
 from app.results.statistics.estimate import LAST_PART, Estimate, Row, by_place, by_seed, estimate, tail_mean
 from app.results.sweep import Setting, Sweep
 from isoscope.core.formatting import number
@@ -38,14 +38,7 @@ def while_training(sweep: Sweep, looks: Mapping[str, Looks], measure: str, sampl
         slug="watched",
         title=f"{title_of(measure)} during training",
         caption=_caption(sweep, lines, measure) + sample if lines else "",
-        table=Table(
-            [*sweep.columns, "step", "seeds", f"{measure}_mean", "ci95_half_width"],
-            [
-                [*sweep.cells(setting), step, found.n, *cells(found)]
-                for setting, points in lines.items()
-                for step, found in points
-            ],
-        ),
+        table=sweep_curves.table_of(sweep, measure, lines),
         draw=partial(_draw_lines, sweep, lines, title_of(measure)),
         empty=None
         if lines

@@ -155,7 +155,7 @@ def logged(
         slug=quantity.slug,
         title=quantity.title,
         caption=_caption(sweep.runs, quantity, lines, way, log, sample) if lines else "",
-        table=_seeds_table(sweep, quantity, runs) if way.seeds else _table(sweep, quantity, lines),
+        table=_seeds_table(sweep, quantity, runs) if way.seeds else table_of(sweep, quantity.column, lines),
         draw=partial(_draw, sweep, quantity, lines, runs if way.seeds else [], log),
         empty=None
         if lines
@@ -205,9 +205,10 @@ def _caption(runs: Sequence[AnyRun], quantity: Quantity, lines: Means, way: Way,
     )
 
 
-def _table(sweep: Sweep, quantity: Quantity, lines: Means) -> Table:
+def table_of(sweep: Sweep, column: str, lines: Means) -> Table:
+    """Means step by step; ``column`` is what a table calls their values."""
     return Table(
-        [*sweep.columns, "step", "seeds", f"{quantity.column}_mean", "ci95_half_width"],
+        [*sweep.columns, "step", "seeds", f"{column}_mean", "ci95_half_width"],
         [
             [*sweep.cells(setting), step, found.n, *cells(found)]
             for setting, points in lines.items()
