@@ -83,6 +83,25 @@ def test_the_keyboard_alone_moves_every_slider(filled, page):
     expect(page.get_by_role("heading", name="Narrow cone, 2,000 points")).to_be_visible()
 
 
+def test_the_whole_of_plotly_comes_where_a_figure_needs_a_graphics_card(filled, page):
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"{filled.url}/playground?view=flat")
+    expect(page.locator("#figure-cloud .subplot")).to_have_count(3)
+    assert [url for url in asked if "plotly-strict" in url] == []
+    page.get_by_role("link", name="in space").click()
+    expect(page.locator("#figure-cloud canvas").first).to_be_visible()
+    assert len([url for url in asked if "plotly-strict" in url]) == 1
+
+
+def test_where_the_whole_of_plotly_cannot_be_had_the_figure_says_so_and_others_are_drawn(filled, page):
+    page.route("**/plotly-strict*", lambda route: route.abort("connectionreset"))
+    page.goto(f"{filled.url}/playground")
+    said = "This figure could not be drawn. What draws it could not be fetched. Reload the page to try again."
+    expect(page.locator("#figure-cloud .plot")).to_have_text(said)
+    expect(page.locator("#figure-sample_size .js-plotly-plot, #figure-shift .js-plotly-plot").first).to_be_visible()
+
+
 def test_the_flat_view_needs_no_webgl(filled, page):
     open_playground(page, filled.url)
     page.get_by_role("link", name="flat").click()
