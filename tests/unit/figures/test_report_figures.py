@@ -261,14 +261,6 @@ def test_a_projection_has_a_colour_for_each_label_over_the_density_of_all_rows()
     assert figure("projection").table.rows[2] == [2.0, 0.5, "b"]
 
 
-@pytest.mark.parametrize(("points", "kind"), [(1000, "scatter"), (1001, "scattergl")])
-def test_few_points_need_no_graphics_card(points, kind):
-    many = {"x": [0.0, 1.0] * points, "y": [1.0, 2.0] * points, "labels": None, "density": None}
-    half = {name: one[:points] if isinstance(one, list) else one for name, one in (DATA["projection"] | many).items()}
-    drawn = figure("projection", Subject("one", {}, {"projection": half})).draw()
-    assert [trace.type for trace in drawn.data] == [kind]
-
-
 def test_three_components_are_drawn_in_space_with_a_colour_for_each_label():
     drawn = traces("space")
     assert {trace.type for trace in drawn} == {"scatter3d"}

@@ -62,3 +62,11 @@ def test_names_of_rogue_dimensions_do_not_cover_one_another():
     contributions[10], contributions[11], contributions[50] = 0.3, 0.2, 0.1
     names = figure("rogue", "rogue_dimensions", {"contributions": contributions}).draw().data[-1]
     assert list(names.text) == ["10", "50"]
+
+
+@pytest.mark.parametrize(("points", "kind"), [(1000, "scatter"), (1001, "scattergl")])
+def test_few_points_are_drawn_without_a_graphics_card(points, kind):
+    plane = {"n": points, "x": [0.0] * points, "y": [1.0] * points, "shares": [0.5, 0.25], "labels": None}
+    cloud = Subject("cloud", {}, {"projection": plane | {"density": None}})
+    drawn = next(one for one in figures_of([cloud]) if one.slug == "projection").draw()
+    assert [trace.type for trace in drawn.data] == [kind]
