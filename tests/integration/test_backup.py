@@ -9,8 +9,10 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from threading import Timer
 
 import numpy as np
+import psycopg
 import pytest
 from sqlalchemy import select
 
@@ -212,6 +214,22 @@ def test_refusals_are_sentences(context, filled, other, run, tmp_path):
     file = tmp_path / "file"
     file.touch()
     assert "cannot be written to: " in run(context.settings, "backup", file / "backups")[2]
+
+
+@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
+def test_a_database_is_restored_once_the_last_session_on_it_has_ended(context, filled, other, run, tmp_path):
+    run(context.settings, "backup", tmp_path / "backups")
+    with psycopg.connect(other.database_url):
+        assert run(other, "restore", tmp_path / "backups")[::2] == (
+            1, "Isoscope, or something else, runs with these settings: others are connected to the database. Stop it, "
+            "then restore again.\n",
+        )  # fmt: skip
+    leaving = Timer(0.5, psycopg.connect(other.database_url).close)
+    leaving.start()
+    code, _, err = run(other, "restore", tmp_path / "backups")
+    leaving.join()
+    assert (code, err) == (0, "")
+    assert rows_of(other) == (["kept"], [1])
 
 
 def test_without_postgresql_s_programs_it_is_said_what_to_install(settings, tmp_path):

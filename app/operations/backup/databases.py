@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
+from time import monotonic, sleep
 from typing import NamedTuple
 
 from sqlalchemy import Connection, Engine, Inspector, inspect, make_url, text
@@ -160,13 +161,24 @@ def tables_in(database: Database) -> bool:
         return found.has_table("alembic_version") or ENGINE_SCHEMA in found.get_schema_names()
 
 
-def others_connected(database: Database) -> int:
-    """Count the other sessions on a PostgreSQL database."""
+SECONDS_TO_LEAVE = 2.0
+"""A session that its client has closed is listed until its process has ended."""
+
+
+def others_connected(database: Database) -> bool:
+    """Say whether others have a session on a PostgreSQL database; the server's own work on it does not count."""
     others = text(
-        "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+        "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() "
+        "and backend_type = 'client backend'"
     )
+    until = monotonic() + SECONDS_TO_LEAVE
     with _connected(database) as engine, engine.connect() as connection:
-        return int(connection.scalar(others) or 0)
+        while connection.scalar(others):
+            if monotonic() > until:
+                return True
+            connection.rollback()  # within a transaction the list stays what it was
+            sleep(0.1)
+    return False
 
 
 def load(database: Database, dumped: Path) -> None:
