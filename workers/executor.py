@@ -68,8 +68,9 @@ def hand_in_next(
     """Hand in the job whose turn it is, if this worker is free for it; a busy worker only takes back what is too early.
 
     What this worker has ``left`` of late lets others go first, so that one broken row holds up nothing.
-    What else waits in the engine is taken back, as its turn comes later: another worker handed it in and was lost, or
-    it was moved since. Where a worker takes it at this very moment, it is stopped there and begins again in its turn.
+    Other jobs that wait in the engine are taken back, because their turn comes later: another worker handed them in
+    and was lost, or they were moved since. A job that a worker takes at that moment is stopped and starts again in its
+    turn.
     """
     line = queue.line(Queue.GPU)  # before the rows: a job that ends in between has begun here, and waits for nobody
     first = next_in_turn(sessions, Queue.GPU, line.begun.keys() | left)

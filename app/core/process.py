@@ -1,7 +1,4 @@
-"""What every process of Isoscope needs of its machine: an end with its parent, logs, memory, cores, what is installed.
-
-And what the files in the folder of a run are called, which worker and backup look for.
-"""
+"""End with the parent process, set up logs, read memory and cores, find installed files and a run's checkpoints."""
 
 import gc
 import logging

@@ -14,7 +14,7 @@ from app.context import OFFERED, Context, freeing, missing
 from app.core.names import base_name
 from app.db import job_kinds
 from app.db.job_kinds import Job
-from app.db.models import UNFINISHED_TASK, Embedding, EmbeddingFile, EmbeddingStatus, TaskRun, TaskStatus
+from app.db.models import UNFINISHED_TASK, Embedding, EmbeddingStatus, TaskRun, TaskStatus
 from app.db.models.embeddings import MAKING
 from app.db.task import TaskConfig, TaskResults
 from app.db.types import utcnow
@@ -26,7 +26,6 @@ from isoscope.core.errors import ConflictError, InvalidError, TooLargeError, che
 from isoscope.core.formatting import listed, plural, shown
 from isoscope.files.ground_truth import NamedRows, TruthPreview, check_pairs, check_qrels
 from isoscope.files.selection import Selection
-from isoscope.files.upload import NamedFile, Upload
 from isotropy.catalog import TaskKind
 
 MAX_NUMBERS = 2**28
@@ -304,11 +303,7 @@ def _checked(
 
 
 def _rows(context: Context, embedding: Embedding, ids: str | None) -> NamedRows:
-    def local(file: EmbeddingFile) -> NamedFile:
-        return NamedFile(context.storage.local(file.file_sha256), file.filename)
-
-    beside = embedding.annotations
-    upload = Upload(tuple(map(local, embedding.shards)), None if beside is None else local(beside))
+    upload = embedding.upload(lambda file: context.storage.local(file.file_sha256))
     return NamedRows(upload, Selection.model_validate(embedding.selection), embedding.name, ids)
 
 

@@ -229,7 +229,7 @@ class NamedRows:
     ids: str | None = None
 
     def read(self, what: str) -> RowIds:
-        """Return the ids of the rows, each of which names one."""
+        """Return the ids of the rows. Raises InvalidError where two rows have the same."""
         matrix = open_matrix(self.upload, self.selection)
         found = read_ids(matrix, self.name, self.ids, self.selection.names, what)
         found.require_unique(what, BY_COLUMN)

@@ -20,8 +20,8 @@ def test_a_module_holds_the_modules_that_it_imports():
     imports = re.findall(r'from "([^"]+)"', decoded(inlined("js/figures.js")))
     assert len(imports) >= 2
     assert all(one.startswith("data:text/javascript;base64,") for one in imports)
-    plotly = (STATIC / "js/plotly.js").read_text(encoding="utf-8")
-    assert plotly in map(decoded, imports)
+    webgl = (STATIC / "js/webgl.js").read_text(encoding="utf-8")
+    assert webgl in map(decoded, imports)
     # One module, though two import it: its address is the same in both.
     assert inlined("js/plotly.js") in decoded(inlined("js/export.js"))
 

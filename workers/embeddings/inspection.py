@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from app.core.settings import Settings
 from app.db import job_kinds
 from app.db.job_kinds import Job
-from app.db.models import Embedding, EmbeddingFile, EmbeddingStatus
+from app.db.models import Embedding, EmbeddingStatus
 from app.db.session import Sessions
 from app.sandbox import read_in_sandbox
 from isoscope.files.inspection import Inspection, inspect
 from isoscope.files.matrix import Matrix, open_matrix
 from isoscope.files.selection import Selection
-from isoscope.files.upload import NamedFile, Upload
+from isoscope.files.upload import Upload
 from isoscope.rows import require_measurable
 from workers.files import fetch
 from workers.job_rows import fail, job_sessions, waiting
@@ -25,13 +25,7 @@ def uploaded(embedding: Embedding, settings: Settings) -> Upload:
         UnavailableError: the storage cannot be reached, or refuses this worker.
 
     """
-
-    def local(file: EmbeddingFile) -> NamedFile:
-        path = fetch(file.file_sha256, f"{file.filename} of {embedding.name!r}", settings)
-        return NamedFile(path, file.filename)
-
-    beside = embedding.annotations
-    return Upload(tuple(map(local, embedding.shards)), None if beside is None else local(beside))
+    return embedding.upload(lambda file: fetch(file.file_sha256, f"{file.filename} of {embedding.name!r}", settings))
 
 
 def open_embedding(embedding: Embedding, settings: Settings) -> Matrix:

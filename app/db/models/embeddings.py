@@ -2,8 +2,10 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 from datetime import datetime
 from math import hypot
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import BigInteger, ForeignKey, String, Text, UniqueConstraint, select
@@ -13,6 +15,7 @@ from app.core.evidence import block_degrees, quantile
 from app.db.models.base import MAX_TAG_CHARACTERS, Answered, Base, Described
 from app.db.states import EmbeddingOrigin, EmbeddingStatus, FileRole, MeasurementStatus, Pooling, RowsBy
 from app.db.types import new_id, utcnow
+from isoscope.files.upload import NamedFile, Upload
 from isotropy.catalog import MEASURES
 
 
@@ -95,10 +98,11 @@ class Embedding(Described, Base):
         """The files that hold the vectors, in the order of their rows."""
         return [file for file in self.files if file.role is FileRole.VECTORS]
 
-    @property
-    def annotations(self) -> "EmbeddingFile | None":
-        """The file of names and labels, where it is one of its own."""
-        return next((file for file in self.files if file.role is FileRole.ANNOTATIONS), None)
+    def upload(self, path_of: Callable[["EmbeddingFile"], Path]) -> Upload:
+        """Return the files as readers take them; ``path_of`` tells where one lies on this machine."""
+        named = {file: NamedFile(path_of(file), file.filename) for file in self.files}
+        beside = (named[file] for file in self.files if file.role is FileRole.ANNOTATIONS)
+        return Upload(tuple(named[shard] for shard in self.shards), next(beside, None))
 
     @property
     def findings(self) -> list[dict[str, Any]]:

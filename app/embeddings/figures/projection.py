@@ -54,8 +54,18 @@ def projection(overlay: Overlay) -> Figure:
 
 
 def _drawn(most: int, one: Series) -> str:
-    data = one.of(PROJECTION)
-    return f"{count(min(len(data['x']), most))} of {count(data['n'])} points drawn"
+    return f"{count(_points(one, most))} of {count(one.of(PROJECTION)['n'])} points drawn"
+
+
+def _points(one: Series, most: int) -> int:
+    """The number of points of a subject that are drawn."""
+    return min(len(one.of(PROJECTION)["x"]), most)
+
+
+def _kind(overlay: Overlay, most: int) -> type[go.Scatter | go.Scattergl]:
+    few = sum(_points(one, most) for one in overlay.series) <= FEW
+    kind: type[go.Scatter | go.Scattergl] = go.Scatter if few else go.Scattergl
+    return kind
 
 
 def _remarks(overlay: Overlay) -> str:
@@ -129,10 +139,11 @@ def _draw(overlay: Overlay, most: int) -> go.Figure:
     (one,) = overlay.series
     points = points_of(one, most, colours_of(overlay))
     density = one.of(PROJECTION)["density"]
+    kind = _kind(overlay, most)
     return plot(
         [
             *([_shade(density)] if density else []),
-            *(_markers(overlay, one, drawn, in_key(drawn), most) for drawn in points),
+            *(_markers(kind, one, drawn, in_key(drawn), most) for drawn in points),
         ],
         showlegend=one.of(PROJECTION)["labels"] is not None,
         legend=LEGEND,
@@ -143,6 +154,7 @@ def _draw(overlay: Overlay, most: int) -> go.Figure:
 
 def _draw_panels(overlay: Overlay, most: int) -> go.Figure:
     colours = colours_of(overlay)
+    kind = _kind(overlay, most)
     columns = ceil(sqrt(len(overlay.series)))
     traces, named, axes, names = [], set[str](), {}, []
     for i, one in enumerate(overlay.series):
@@ -151,7 +163,7 @@ def _draw_panels(overlay: Overlay, most: int) -> go.Figure:
             in_legend = bool(colours) and drawn.name not in named and one.of(PROJECTION)["labels"] is not None
             named.add(drawn.name)
             traces.append(
-                _markers(overlay, one, drawn, plain(drawn.name, LONGEST_LABEL), most).update(
+                _markers(kind, one, drawn, plain(drawn.name, LONGEST_LABEL), most).update(
                     xaxis=f"x{suffix}", yaxis=f"y{suffix}", showlegend=in_legend
                 )
             )
@@ -175,13 +187,12 @@ def _share(one: Series, component: int) -> dict[str, Any]:
     return {"text": f"{one.of(PROJECTION)['shares'][component]:.1%}", "font": {"size": 11}, "standoff": 2}
 
 
-def _markers(overlay: Overlay, one: Series, drawn: Points, name: str, most: int) -> go.Scatter | go.Scattergl:
-    shown_of = {each.name: min(len(each.of(PROJECTION)["x"]), most) for each in overlay.series}
-    many = shown_of[one.name] > MANY
-    trace = go.Scatter if sum(shown_of.values()) <= FEW else go.Scattergl
-    return trace(
+def _markers(
+    kind: type[go.Scatter | go.Scattergl], one: Series, drawn: Points, name: str, most: int
+) -> go.Scatter | go.Scattergl:
+    return kind(
         **shown(one, drawn, "xy"),
-        marker={"color": drawn.colour, "size": 3 if many else 5},
+        marker={"color": drawn.colour, "size": 3 if _points(one, most) > MANY else 5},
         name=name,
         legendgroup=drawn.name,
     )

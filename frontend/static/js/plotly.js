@@ -1,6 +1,7 @@
 // The plotly that draws a figure: the page's own, or all of it, three times as large, for what a graphics card draws.
 
-const ON_CARD = ["scattergl", "scatter3d", "parcoords"];
+import { needsCard } from "./webgl.js";
+
 const small = window.Plotly;
 // None where the page's own is the whole already.
 const address = document.querySelector("script[data-whole]")?.dataset.whole;
@@ -21,6 +22,6 @@ function fetchWhole() {
 }
 
 export async function plotlyFor(data) {
-  if (!address || !data.some(({ type }) => ON_CARD.includes(type))) return small;
+  if (!address || !needsCard(data)) return small;
   return (whole ??= fetchWhole());
 }

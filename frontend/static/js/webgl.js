@@ -24,6 +24,9 @@ function hasPlace(box) {
 }
 
 const flat = (trace) => trace.type === "scattergl";
+const solid = (trace) => SOLID.includes(trace.type);
+export const needsCard = (traces) => traces.some((trace) => flat(trace) || solid(trace));
+
 const pointsOf = (traces) => traces.filter(flat).reduce((sum, { x }) => sum + x.length, 0);
 
 function thinned(trace, every) {
@@ -33,10 +36,9 @@ function thinned(trace, every) {
 
 // The figure as this box can show it, null if it cannot, and what the reader must know of that.
 export function drawable(figure, box) {
-  const solid = figure.data.some(({ type }) => SOLID.includes(type));
-  if (!(solid || figure.data.some(flat)) || hasPlace(box)) return { figure, remark: "" };
+  if (!needsCard(figure.data) || hasPlace(box)) return { figure, remark: "" };
   const why = isOffered() ? "Other figures of this page use up WebGL" : "This browser offers no WebGL";
-  if (solid) return { figure: null, remark: `${why}, which this figure needs. Its numbers are below.` };
+  if (figure.data.some(solid)) return { figure: null, remark: `${why}, which this figure needs. Its numbers are below.` };
   const points = pointsOf(figure.data);
   // Each trace may keep one more than its share.
   const every = Math.ceil(points / (MOST_IN_SVG - figure.data.length));
