@@ -12,7 +12,8 @@ from app import routes
 from app.results.pages.experiments import TABS
 from tests.sealed import PLANTED, add_sealed, run_ids
 
-SEALED = re.compile(r"0?\.731\d*|73\.1")
+SEALED = re.compile(r"(?<!\d)(?:0?\.731\d*|73\.1(?!\d*\s?[kMGT]?B))")
+"""A planted score as a fraction or in percent; not the end of a time of day, and not the size of a disk."""
 SPLITS = ("validation", "test")
 GONE = ["0" * 32]
 KINDS = ("json", "csv", "html")
