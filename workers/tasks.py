@@ -23,7 +23,7 @@ from isoscope.files.matrix import open_matrix
 from isoscope.files.row_ids import NamedVectors, RowIds, read_ids, vectors_of
 from isoscope.files.selection import Selection
 from isoscope.rows import require_measurable
-from isotropy.catalog import TaskKind
+from isotropy.catalog import TruthKind
 from isotropy.tasks.decision import Decision
 from isotropy.tasks.judge import Scored, Task, decide, map_of
 from isotropy.tasks.maps import Map
@@ -124,17 +124,17 @@ def _load(asked: _Asked) -> task_files.LoadedTask:
         "corpus",
         config.ids,
         labels=config.labels,
-        groups=config.groups if queries is None and config.kind is not TaskKind.PAIRS else None,
+        groups=config.groups if queries is None and config.kind is not TruthKind.PAIRS else None,
     )
     if queries is not None:
         task_files.require_alike(corpus, queries)
     match config.kind:
-        case TaskKind.LABELS:
+        case TruthKind.LABELS:
             return task_files.with_labels(corpus)
-        case TaskKind.PAIRS:
+        case TruthKind.PAIRS:
             path = _truth(asked)
             return task_files.with_pairs(corpus, read_pairs(path, TRUTH, GROUP), asked.filename, BY_COLUMN)
-        case TaskKind.QUERIES if queries is not None:
+        case TruthKind.QUERIES if queries is not None:
             path = _truth(asked)
             return task_files.with_qrels(corpus, queries, read_qrels(path, TRUTH), asked.filename, BY_COLUMN)
     if queries is not None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError, model_validator
 
 from app.db.config import RunConfig, TrainingConfig, TrainingOptions
-from app.db.options.measuring import Checkpoint, Selection, selects
+from app.db.options.measuring import Checkpoint, SelectionRows, selects
 from app.db.options.regularization import Bars, Zeta, added
 from app.db.run_results import Part
 from app.db.types import Count, Number, Typed, as_stored
@@ -79,7 +79,7 @@ class ReportedConfig(Part):
     entropy_bars: Bars | None = None
     entropy_cluster_weight: float | None = None
     checkpoint: Checkpoint | None = None
-    selection: Selection | None = None
+    selection: SelectionRows | None = None
     patience: int | None = None
     evaluation_zeta: float | None = None
 

@@ -7,7 +7,7 @@ from pydantic import Field, FiniteFloat
 from app.db.config import Seed
 from isoscope.core.errors import InvalidError
 from isoscope.files.strict import Frozen
-from isotropy.catalog import METRICS, TASKS, Similarity, TaskKind
+from isotropy.catalog import METRICS, TASKS, Similarity, TruthKind
 
 Column = Annotated[str, Field(max_length=200)]
 
@@ -15,7 +15,7 @@ Column = Annotated[str, Field(max_length=200)]
 class TaskConfig(Frozen):
     """What judges the vectors, and how they are compared."""
 
-    kind: TaskKind
+    kind: TruthKind
     similarity: Similarity = Similarity.COSINE
     metric: str | None = None
     """None takes the usual one of the kind."""
@@ -52,7 +52,7 @@ class TaskConfig(Frozen):
         if self.metric is not None and self.metric not in TASKS[self.kind].metrics:
             offered = ", ".join(TASKS[self.kind].metrics)
             raise InvalidError(f"Expected a metric among {offered} for {self.kind}, got {self.metric}.", "metric")
-        if self.kind is TaskKind.LABELS and self.labels is None:
+        if self.kind is TruthKind.LABELS and self.labels is None:
             raise InvalidError("Choose the column of labels.", "labels")
 
 
@@ -125,7 +125,7 @@ class ScoreSoFar(Frozen):
 class TaskResults(Frozen):
     """All variants of a task, and which to take: places in ``variants``."""
 
-    task: TaskKind
+    task: TruthKind
     metric: str
     similarity: Similarity
     n: int

@@ -26,7 +26,7 @@ from isoscope.core.errors import InvalidError
 from isoscope.files.ground_truth import TruthPreview
 from isoscope.files.strict import Strict
 from isoscope.rank_relation import relation_of
-from isotropy.catalog import METRICS, Similarity, TaskKind
+from isotropy.catalog import METRICS, Similarity, TruthKind
 
 
 class TaskOut(Row):
@@ -142,7 +142,7 @@ def create_task(
     request: Request,
     context: ContextDep,
     embedding_id: str,
-    kind: Annotated[TaskKind, Form(description="What the ground truth is.")],
+    kind: Annotated[TruthKind, Form(description="What the ground truth is.")],
     file: Annotated[
         UploadFile | None, File(description="Query ids, document ids and relevance; or two ids and a score.")
     ] = None,

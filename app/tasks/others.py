@@ -13,7 +13,7 @@ from app.storage import Stored
 from app.tasks.family import Member, key_of, read_family, series_of
 from app.tasks.service import check_columns, check_vectors, get_task, launch_task
 from isoscope.core.errors import InvalidError, IsoscopeError, NotFoundError
-from isotropy.catalog import TaskKind
+from isotropy.catalog import TruthKind
 
 MAX_OTHERS = 100
 """Embeddings that one request has judged."""
@@ -62,7 +62,7 @@ def list_others(context: Context, task: TaskRun) -> list[Other]:
 
     None for compression, which has no ground truth.
     """
-    if task.config.kind is TaskKind.COMPRESSION:
+    if task.config.kind is TruthKind.COMPRESSION:
         return []
     asked = _Asked.read(context, task)
     done = {one.embedding_id for one in read_family(context, task) if one.status not in AGAIN}
@@ -79,7 +79,7 @@ def judge_others(context: Context, task_id: str, choices: Sequence[Choice] | Non
 
     """
     task = get_task(context, task_id)
-    if task.config.kind is TaskKind.COMPRESSION:
+    if task.config.kind is TruthKind.COMPRESSION:
         raise InvalidError(
             "Compression has no ground truth: vectors as they are always score 1. Choose a task of another kind."
         )

@@ -32,7 +32,7 @@ from isoscope.core.errors import (
 )
 from isoscope.files.upload_formats import Role, suffixes
 from isoscope.rank_relation import statement
-from isotropy.catalog import METRICS, TASKS, Similarity, TaskKind
+from isotropy.catalog import METRICS, TASKS, Similarity, TruthKind
 
 BEST_SO_FAR = 40
 """Variants that the page shows while others are being judged: as many as the default list has."""
@@ -192,7 +192,7 @@ def _list_page(
 ) -> Response:
     embedding = get_embedding(context, embedding_id)
     require_ready(embedding, "a task")
-    asked = next((kind for kind in TaskKind if kind == values.get("kind")), TaskKind.QUERIES)
+    asked = next((kind for kind in TruthKind if kind == values.get("kind")), TruthKind.QUERIES)
     annotations = (embedding.inspection or {}).get("annotations", [])
     tasks = service.list_tasks(context, embedding_id, limit=PAGE_ROWS, offset=offset_of(page))
     shown = {
@@ -207,7 +207,7 @@ def _list_page(
         "similarities": list(Similarity),
         "columns": [one["name"] for one in annotations],
         "queries": service.list_queries(context, embedding) if asked in service.WITH_QUERIES else [],
-        "kept": list_qrels(context, embedding) if asked is TaskKind.QUERIES else [],
+        "kept": list_qrels(context, embedding) if asked is TruthKind.QUERIES else [],
         "suffixes": suffixes(Role.ANNOTATIONS),
         "max_bytes": context.settings.max_dataset_bytes,
         "values": {

@@ -26,13 +26,13 @@ from isoscope.core.errors import ConflictError, InvalidError, TooLargeError, che
 from isoscope.core.formatting import listed, plural, shown
 from isoscope.files.ground_truth import NamedRows, TruthPreview, check_pairs, check_qrels
 from isoscope.files.selection import Selection
-from isotropy.catalog import TaskKind
+from isotropy.catalog import TruthKind
 
 MAX_NUMBERS = 2**28
 """Of the vectors of a task, 1 GiB in float32: the worker holds several copies."""
 LAUNCHABLE = (TaskStatus.DRAFT, TaskStatus.FAILED, TaskStatus.CANCELLED)
-WITH_FILE = (TaskKind.QUERIES, TaskKind.PAIRS)
-WITH_QUERIES = (TaskKind.QUERIES, TaskKind.COMPRESSION)
+WITH_FILE = (TruthKind.QUERIES, TruthKind.PAIRS)
+WITH_QUERIES = (TruthKind.QUERIES, TruthKind.COMPRESSION)
 
 
 def create_task(
@@ -193,16 +193,16 @@ def _check_given(config: TaskConfig, queries: Embedding | None, truth: Incoming 
     if config.kind in WITH_FILE and truth is None:
         raise InvalidError(
             {
-                TaskKind.QUERIES: "Choose a file of query ids, document ids and relevance.",
-                TaskKind.PAIRS: "Choose a file of pairs with scores.",
+                TruthKind.QUERIES: "Choose a file of query ids, document ids and relevance.",
+                TruthKind.PAIRS: "Choose a file of pairs with scores.",
             }[config.kind],
             "file",
         )
     if config.kind not in WITH_FILE and truth is not None:
         raise InvalidError(f"A task of kind {config.kind} takes no file. Leave it out, or choose another kind.", "file")
-    if config.kind is TaskKind.QUERIES and queries is None:
+    if config.kind is TruthKind.QUERIES and queries is None:
         raise InvalidError("Choose the embedding of the queries.", "queries_id")
-    if config.labels is not None and config.kind is not TaskKind.LABELS:
+    if config.labels is not None and config.kind is not TruthKind.LABELS:
         raise InvalidError(f"A task of kind {config.kind} takes no labels. Leave them out.", "labels")
     if config.query_ids is not None and queries is None:
         raise InvalidError("There are no queries. Leave their column of ids out.", "query_ids")
@@ -217,7 +217,7 @@ def check_columns(config: TaskConfig, corpus: Embedding, queries: Embedding | No
     of_rows = [("labels", corpus, config.labels), ("ids", corpus, config.ids)]
     if queries is not None:
         of_rows.append(("query_ids", queries, config.query_ids))
-    if config.kind is not TaskKind.PAIRS:
+    if config.kind is not TruthKind.PAIRS:
         of_rows.append(("groups", queries or corpus, config.groups))
     check_all(*(_column_check(*one) for one in of_rows if one[2] is not None))
 

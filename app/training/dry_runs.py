@@ -15,7 +15,7 @@ from app.db import job_kinds
 from app.db.config import OPTIONS, RunConfig
 from app.db.job_kinds import Job
 from app.db.models import DryRun, ResultStatus
-from app.db.options.measuring import HELD_OUT_PART, LOOKS_PER_RUN, Selection
+from app.db.options.measuring import HELD_OUT_PART, LOOKS_PER_RUN, SelectionRows
 from app.db.options.regularization import Refresh
 from app.db.run_results import StepCosts
 from app.db.session import hold
@@ -129,7 +129,7 @@ def _rows(wanted: int | None, there: int | None) -> int:
 def _inputs(plan: SweepPlan, run: RunConfig, kind: StepCosts) -> float:
     """What is trained on: rows of the file, or windows, several of a row; without those held out to choose by."""
     rows = _rows(run.train_rows, plan.dataset.n_train)
-    if run.selects and run.selection is Selection.HELD_OUT:
+    if run.selects and run.selection is SelectionRows.HELD_OUT:
         rows -= math.ceil(rows / HELD_OUT_PART)
     return rows * kind.inputs_per_row
 

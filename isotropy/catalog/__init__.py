@@ -20,7 +20,7 @@ from isotropy.catalog.measure import (
 )
 from isotropy.catalog.postprocess import METHODS, Method, Parameter
 from isotropy.catalog.regularizers import REGULARIZERS, Layers, Penalty, Points, Regularizer
-from isotropy.catalog.tasks import METRICS, NEAR_COLUMNS, SIMILARITIES, TASKS, Similarity, TaskEntry, TaskKind
+from isotropy.catalog.tasks import METRICS, NEAR_COLUMNS, SIMILARITIES, TASKS, Similarity, TaskEntry, TruthKind
 
 __all__ = [
     "ALIGNMENTS",
@@ -53,7 +53,7 @@ __all__ = [
     "Regularizer",
     "Similarity",
     "TaskEntry",
-    "TaskKind",
+    "TruthKind",
     "effect_name",
     "measures_in",
     "measures_of",

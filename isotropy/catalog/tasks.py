@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class TaskKind(StrEnum):
+class TruthKind(StrEnum):
     """What the ground truth is; of compression there is none."""
 
     QUERIES = "queries"
@@ -42,10 +42,10 @@ class TaskEntry:
 
 
 TASKS = {
-    TaskKind.QUERIES: TaskEntry("Relevant documents", "queries", ("ndcg@10", "recall@10", "mrr@10")),
-    TaskKind.PAIRS: TaskEntry("Scored pairs", "pairs", ("spearman",)),
-    TaskKind.LABELS: TaskEntry("Labels", "labeled rows", ("knn_accuracy", "probe_accuracy")),
-    TaskKind.COMPRESSION: TaskEntry("Compression only", "queries", ("overlap@10",)),
+    TruthKind.QUERIES: TaskEntry("Relevant documents", "queries", ("ndcg@10", "recall@10", "mrr@10")),
+    TruthKind.PAIRS: TaskEntry("Scored pairs", "pairs", ("spearman",)),
+    TruthKind.LABELS: TaskEntry("Labels", "labeled rows", ("knn_accuracy", "probe_accuracy")),
+    TruthKind.COMPRESSION: TaskEntry("Compression only", "queries", ("overlap@10",)),
 }
 
 METRICS = {

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from isotropy.catalog import METRICS, Similarity, TaskKind
+from isotropy.catalog import METRICS, Similarity, TruthKind
 from isotropy.tasks.bootstrap import Interval
 from isotropy.tasks.search import Retrieved
 from isotropy.tasks.storage import Storage
@@ -52,7 +52,7 @@ class Judged:
 class Decision:
     """All variants of a task, and which to take."""
 
-    task: TaskKind
+    task: TruthKind
     metric: str
     similarity: Similarity
     n: int

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from isotropy.catalog import TASKS, Similarity, TaskKind
+from isotropy.catalog import TASKS, Similarity, TruthKind
 from isotropy.tasks.bootstrap import Numbers, Statistic, mean, spearman_with
 from isotropy.tasks.parts import Codes, Part, groups_of
 from isotropy.tasks.search import Floats, Indices, Retrieved, nearest, precedence_of, prepared, retrieved
@@ -26,10 +26,10 @@ TREC_NAMES = {"ndcg@10": "ndcg_cut_10", "recall@10": "recall_10", "mrr@10": "rec
 class Truth(ABC):
     """Ground truth of some units: queries, pairs or labeled rows."""
 
-    KIND: ClassVar[TaskKind]
+    KIND: ClassVar[TruthKind]
 
     @property
-    def kind(self) -> TaskKind:
+    def kind(self) -> TruthKind:
         """What the task is called in a document."""
         return self.KIND
 
@@ -90,9 +90,9 @@ class Queries(Truth):
     """Whether what is relevant is what exact search finds."""
 
     @property
-    def kind(self) -> TaskKind:
+    def kind(self) -> TruthKind:
         """What the task is called in a document."""
-        return TaskKind.COMPRESSION if self.compression else TaskKind.QUERIES
+        return TruthKind.COMPRESSION if self.compression else TruthKind.QUERIES
 
     def group_codes(self, corpus: NDArray[Any]) -> Codes:
         """Return the group of each query: equal queries, and those whose relevant documents are equal, are in one."""
@@ -173,7 +173,7 @@ class Pairs(Truth):
     groups: Codes | None = None
     """[m]; None: pairs that share a row, or an equal one, are one group."""
 
-    KIND = TaskKind.PAIRS
+    KIND = TruthKind.PAIRS
 
     def group_codes(self, corpus: NDArray[Any]) -> Codes:
         """Return the group of each pair: those that share a row, or have equal ones, are in one."""
@@ -209,7 +209,7 @@ class Labels(Truth):
     groups: Codes | None = None
     """[m]; None: each row with its exact copies."""
 
-    KIND = TaskKind.LABELS
+    KIND = TruthKind.LABELS
 
     def group_codes(self, corpus: NDArray[Any]) -> Codes:
         """Return the group of each labeled row: equal rows are in one."""

@@ -27,7 +27,7 @@ from app.db.models import (
 )
 from app.db.task import TaskConfig
 from app.queue import SECONDS_TO_SEE_A_CANCEL, working
-from isotropy.catalog import Regularizer, TaskKind
+from isotropy.catalog import Regularizer, TruthKind
 from tests.executing import Processes
 from tests.factories import PLAIN, SHARED, embedding
 from tests.waiting import wait_for
@@ -166,7 +166,7 @@ def test_an_encoding_that_is_given_up_has_an_end(context, encode_job):
 
 def test_a_task_that_is_given_up_has_an_end(context):
     judged = embedding("e")
-    task = TaskRun(embedding_id=judged.id, config=TaskConfig(kind=TaskKind.COMPRESSION), status=TaskStatus.QUEUED)
+    task = TaskRun(embedding_id=judged.id, config=TaskConfig(kind=TruthKind.COMPRESSION), status=TaskStatus.QUEUED)
     with context.sessions.begin() as session:
         session.add(judged)
         session.flush()

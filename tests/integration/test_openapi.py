@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from app.main import create_app
 from tests.factories import add_copy
 from tests.postgresql import is_here
 from tests.serving import served
@@ -73,6 +74,12 @@ def dictionaries(ids):
     bound = {f"path.{name}": name for name in ids}
     for place, name in (bound | {"body.dataset_id": "dataset_id", "body.source_id": "embedding_id"}).items():
         yield f'"{place}" = {{ dictionary = "{name}", probability = 0.8 }}\n'
+
+
+def test_no_two_records_of_the_api_share_a_name(settings):
+    """FastAPI would call both by the paths of their modules, and so would every client that is generated."""
+    names = create_app(settings).openapi()["components"]["schemas"]
+    assert [name for name in names if name.startswith(("app__", "isoscope__", "isotropy__"))] == []
 
 
 # The stricter of the two: it refuses characters, numbers and casts that SQLite takes.

@@ -22,7 +22,7 @@ from app.db.models import (
 from app.db.task import TaskConfig
 from app.db.work import wanted
 from app.queue import Job
-from isotropy.catalog import TaskKind
+from isotropy.catalog import TruthKind
 from isotropy.tasks.judge import decide
 from isotropy.tasks.variants import listed
 from tests.judged import add_rows, hidden_side
@@ -297,7 +297,7 @@ def test_pages_that_take_tasks_with_them_say_how_many(client, context, corpus, q
         session.add(encoding)
         session.flush()
         for _ in range(2):
-            config = TaskConfig(kind=TaskKind.COMPRESSION)
+            config = TaskConfig(kind=TruthKind.COMPRESSION)
             session.add(TaskRun(embedding_id=corpus, queries_id=queries, config=config))
     assert told in client.get(f"/embeddings/{corpus}?tab=source").text
     assert told in client.get(f"/embeddings/{queries}?tab=source").text
@@ -313,7 +313,7 @@ def test_pages_that_take_tasks_with_them_say_how_many(client, context, corpus, q
 def test_the_list_says_what_came_out_without_reading_it_all(client, context, corpus):
     results = {"conclusion": "Take it.", "of": "an earlier version"}
     with context.sessions.begin() as session:
-        task = TaskRun(embedding_id=corpus, config=TaskConfig(kind=TaskKind.COMPRESSION), status=TaskStatus.FINISHED)
+        task = TaskRun(embedding_id=corpus, config=TaskConfig(kind=TruthKind.COMPRESSION), status=TaskStatus.FINISHED)
         session.add(task)
         session.add(TaskRun(embedding_id=corpus, config=task.config, created_at=datetime(2020, 1, 1, tzinfo=UTC)))
         session.flush()
@@ -330,7 +330,7 @@ def test_the_list_says_what_came_out_without_reading_it_all(client, context, cor
 def test_the_list_has_pages(client, context, corpus):
     with context.sessions.begin() as session:
         for number in range(60):
-            config = TaskConfig(kind=TaskKind.COMPRESSION, seed=number)
+            config = TaskConfig(kind=TruthKind.COMPRESSION, seed=number)
             session.add(
                 TaskRun(embedding_id=corpus, config=config, created_at=datetime(2020, 1, 1, 0, number, tzinfo=UTC))
             )

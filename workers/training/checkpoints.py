@@ -15,7 +15,7 @@ from transformers import PreTrainedModel, TrainerCallback, TrainerControl, Train
 
 from app.db.config import RunConfig
 from app.db.models import Phase
-from app.db.options.measuring import HELD_OUT_PART, Checkpoint, Selection
+from app.db.options.measuring import HELD_OUT_PART, Checkpoint, SelectionRows
 from app.db.run_results import Selected
 from isoscope.core.errors import InvalidError
 from isoscope.hidden_states import looking_at
@@ -47,7 +47,7 @@ def divide(train: Columns, validation: Columns, config: RunConfig) -> tuple[Colu
 
     Rows are divided, not what a tokenizer makes of them: windows of one text would be on both sides.
     """
-    if config.selection is Selection.VALIDATION:
+    if config.selection is SelectionRows.VALIDATION:
         return train, validation
     n = n_rows(train)
     if n < 2:

@@ -21,7 +21,7 @@ class Checkpoint(StrEnum):
     BEST = "best"
 
 
-class Selection(StrEnum):
+class SelectionRows(StrEnum):
     """Rows that choose the best checkpoint and stop a run early.
 
     Either the validation rows, which makes the reported performance optimistic, or a tenth of the training rows, which
@@ -59,22 +59,22 @@ class MeasuringOptions(LearningOptions):
         ),
     ] = Checkpoint.LAST
     selection: Annotated[
-        Selection,
+        SelectionRows,
         Option(
             "Selection rows",
             "Rows that choose the best checkpoint and stop runs early.",
             CHECKPOINTS,
             several="choices of selection rows",
             words={
-                Selection.HELD_OUT: "a held-out tenth of the training rows",
-                Selection.VALIDATION: "validation rows (optimistic)",
+                SelectionRows.HELD_OUT: "a held-out tenth of the training rows",
+                SelectionRows.VALIDATION: "validation rows (optimistic)",
             },
             slows=False,
             needs=selects,
             more="Choosing on the validation rows makes the reported performance optimistic. Otherwise a tenth of the "
             "training rows, the same in every run, is held out.",
         ),
-    ] = Selection.HELD_OUT
+    ] = SelectionRows.HELD_OUT
     evaluate_every: Annotated[
         int | None,
         Field(ge=1, le=10_000_000),

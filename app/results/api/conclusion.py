@@ -74,7 +74,7 @@ class NeededOut(Row):
     rows: int | None = Field(description="Rows needed with the present seeds, if no number of seeds suffices.")
 
 
-class DifferenceOut(BaseModel):
+class SettingDifferenceOut(BaseModel):
     """A setting against lambda = 0, paired by seed, and by row where predictions are stored."""
 
     label: str
@@ -100,7 +100,7 @@ class DifferenceOut(BaseModel):
     quote: str = Field(description="The number to report, with its sample size.")
 
     @classmethod
-    def from_result(cls, found: Comparison) -> "DifferenceOut":
+    def from_result(cls, found: Comparison) -> "SettingDifferenceOut":
         """From what was found."""
         judged, only = found.judged, found.rows_only
         return cls(
@@ -157,7 +157,7 @@ class TestsOut(BaseModel):
     )
     effect: SettingEffectOut
     peaks: list[PeakOut] = Field(description="Methods whose performance is lower on both sides of lambda = 0.")
-    differences: list[DifferenceOut]
+    differences: list[SettingDifferenceOut]
     smallest_p_holm: float | None = Field(description="Smallest corrected p that the exact test can reach.")
 
     @classmethod
@@ -168,7 +168,7 @@ class TestsOut(BaseModel):
             direction=found.direction,
             effect=SettingEffectOut.model_validate(found.effect),
             peaks=[PeakOut(model=one.place.model, regularizer=one.regularizer, gains=one.gains) for one in found.peaks],
-            differences=[DifferenceOut.from_result(one) for one in found.comparisons],
+            differences=[SettingDifferenceOut.from_result(one) for one in found.comparisons],
             smallest_p_holm=found.smallest_p_holm,
         )
 

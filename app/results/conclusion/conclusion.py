@@ -11,7 +11,7 @@ from typing import Generic, NamedTuple, TypeVar
 from app.context import Context
 from app.db.learning import diverged, learned_nothing, trivial_score
 from app.db.models import RunStatus, Split
-from app.db.options.measuring import Selection
+from app.db.options.measuring import SelectionRows
 from app.db.predictions import Predictions, read_predictions
 from app.db.run_rows import AnyRun
 from app.results.conclusion import verdict_words, words
@@ -115,7 +115,7 @@ def left_out(sweep: Sweep, found: Evidence) -> list[str]:
 
 
 def _chose_on_validation(run: AnyRun) -> bool:
-    return run.config.selects and run.config.selection is Selection.VALIDATION
+    return run.config.selects and run.config.selection is SelectionRows.VALIDATION
 
 
 MOST_BYTES = 128 * 2**20

@@ -14,7 +14,7 @@ from isoscope.files.matrix import open_matrix
 from isoscope.files.row_ids import RowIds, vectors_of
 from isoscope.files.selection import Selection
 from isoscope.files.upload import NamedFile, Upload
-from isotropy.catalog import TaskKind
+from isotropy.catalog import TruthKind
 from workers import tasks
 
 N, D = 130, 4
@@ -59,7 +59,7 @@ def test_fewer_rows_than_expected_are_no_vectors(upload):
 
 
 def test_groups_of_rows_hold_where_some_of_them_are_the_queries(read):
-    config = TaskConfig(kind=TaskKind.COMPRESSION, groups="side")
+    config = TaskConfig(kind=TruthKind.COMPRESSION, groups="side")
     corpus = Embedding(name="a", selection=Selection(vectors="embedding").model_dump())
     row = SimpleNamespace(truth_sha256=None)
     task = tasks._load(SimpleNamespace(settings=None, row=row, config=config, corpus=corpus, queries=None))
