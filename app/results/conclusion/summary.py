@@ -137,9 +137,10 @@ class Summary:
             return Card(question, f"Yes: {', '.join(said)}", f"{_surest(found)} Compared with the baseline.")
         if all(one.judged.verdict is Verdict.TOO_FEW for one in found):
             fewest = min(len(one.seeds) for one in found)
-            return Card(
-                question, "Too few seeds to tell", f"{plural(fewest, 'seed')} so far. It takes {FEWEST_SEEDS} or more."
-            )
+            takes = f"It takes {FEWEST_SEEDS} or more."
+            if fewest >= FEWEST_SEEDS:
+                takes = "All differ from the baseline by the same amount, so the error is unknown."
+            return Card(question, "Too few seeds to tell", f"{plural(fewest, 'seed')} so far. {takes}")
         return Card(question, "No difference seen", f"{_surest(found)} All intervals include 0.")
 
     def _relation_card(self) -> Card:

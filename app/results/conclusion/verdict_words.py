@@ -143,7 +143,8 @@ def needed(one: Comparison) -> str:
     if one.judged.verdict is Verdict.TOO_FEW:
         if len(one.seeds) < FEWEST_SEEDS:
             return f"{FEWEST_SEEDS} seeds or more"
-        return "seeds that do not all differ by the same amount, or stored predictions"
+        same = "that do not all differ by the same amount"
+        return f"rows {same}" if one.rows is not None else f"seeds {same}, or stored predictions"
     wanted = one.judged.needed
     return _wanted(wanted) if wanted else ""
 

@@ -73,7 +73,8 @@ class MeanDifference(NamedTuple):
 def over_rows_and_seeds(differences: Values) -> MeanDifference:
     """Return the mean of differences [rows, seeds], for new seeds and new rows: two-way random effects.
 
-    Needs two rows and two seeds.
+    Needs two rows and two seeds. Differences that are all equal, and not 0, have no error: values by row of Matthews or
+    F1 show none where one side is always right and the other has one answer.
     """
     rows, seeds = differences.shape
     mean = float(differences.mean())
@@ -86,7 +87,8 @@ def over_rows_and_seeds(differences: Values) -> MeanDifference:
         seeds,
         rows,
     )
-    return MeanDifference(mean, float(np.sqrt(spread.variance)), spread.degrees, seeds, rows, spread)
+    error = None if mean and not np.ptp(differences) else float(np.sqrt(spread.variance))
+    return MeanDifference(mean, error, spread.degrees, seeds, rows, spread)
 
 
 def over_rows(differences: Values) -> MeanDifference:

@@ -56,6 +56,13 @@ def test_few_seeds_decide_nothing(seeds):
     assert {row.verdict for row in found.rows} == {"too few seeds", "baseline"}
 
 
+def test_of_enough_seeds_it_is_not_said_that_it_takes_as_many():
+    found = summary(*(run(lam, seed, 0.8 + 0.125 * lam + 0.01 * seed, 0.3) for lam in (0.0, 1.0) for seed in range(3)))
+    assert found.cards[1].evidence == (
+        "3 seeds so far. All differ from the baseline by the same amount, so the error is unknown."
+    )
+
+
 def test_no_difference_is_seen_where_intervals_include_0():
     runs, facts = answered({0.0: 0.0, 1.0: 0.001})
     found = summary(*runs, facts=facts)

@@ -4,6 +4,7 @@ import pytest
 from app.db.models import RunStatus
 from app.results.conclusion.comparisons import RowValues, RunFacts
 from app.results.conclusion.verdict_words import interval
+from app.results.statistics.row_values import matthews_values
 from isotropy.catalog import Regularizer
 from tests.unit.conclusion.concluding import answered, concluded, trend
 from tests.unit.figures.rows import run
@@ -186,6 +187,39 @@ def test_of_runs_of_which_nothing_else_is_known_equal_scores_of_all_seeds_are_ta
     assert solved.evidence.learned_nothing == []
     known, facts = failed(2.0)
     assert concluded(*trend(), *known, facts=facts).evidence.learned_nothing == []
+
+
+def test_seeds_that_score_alike_by_chance_learned_all_the_same():
+    chance = [run(2.0, seed, 0.63) for seed in range(3)]
+    assert concluded(*trend(), *chance).evidence.learned_nothing == []
+    pair = [run(2.0, seed, 0.5) for seed in range(2)]
+    assert concluded(*trend(seeds=2), *pair).evidence.learned_nothing == []
+    worst = concluded(*trend(seeds=2), *pair, run(3.0, 0, 0.5), run(3.0, 1, 0.56)).evidence.learned_nothing
+    assert [one.label for one in worst] == ["λ = 2, seed 0", "λ = 2, seed 1"]
+
+
+def always_right_or_constant(seeds):
+    """One setting answers every row rightly and the other gives one answer: by Matthews no row stands out."""
+    right = np.arange(200) % 2
+    runs, facts = [], {}
+    for lam, given in ((0.0, right), (1.0, np.zeros_like(right))):
+        values = matthews_values(right, given).astype(np.float32)
+        for seed in range(seeds):
+            runs.append(run(lam, seed, float(values.mean()), 0.3 + lam))
+            facts[runs[-1].id] = RunFacts(RowValues(b"validation", values), "", judged=True)
+    return runs, facts
+
+
+def test_differences_that_are_1_in_every_row_and_seed_are_not_no_difference():
+    runs, facts = always_right_or_constant(seeds=3)
+    line = concluded(*runs, facts=facts).lines[0]
+    assert (line.difference, line.verdict, line.interval) == ("−1.00", "too few seeds", "–")
+    assert line.to_decide == "rows that do not all differ by the same amount"
+
+
+def test_below_three_seeds_such_rows_tell_nothing_either():
+    runs, facts = always_right_or_constant(seeds=1)
+    assert concluded(*runs, facts=facts).evidence.comparisons[0].rows_only is None
 
 
 def test_where_every_run_learned_nothing_there_is_nothing_left_to_tell():

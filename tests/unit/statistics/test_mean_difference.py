@@ -55,6 +55,11 @@ def test_equal_differences_of_seeds_have_no_error_and_so_decide_nothing():
     assert over_seeds(np.array([0.1])).error is None
 
 
+def test_equal_differences_of_rows_and_seeds_have_no_error_unless_there_is_none():
+    assert over_rows_and_seeds(np.ones((200, 3))).error is None
+    assert over_rows_and_seeds(np.zeros((200, 3))).error == 0
+
+
 def test_over_rows_seeds_are_as_they_are():
     d = differences()
     found = over_rows(d)
