@@ -9,7 +9,7 @@ from app.core.evidence import LEVEL
 from app.db.models import RunStatus
 from app.db.run_rows import AnyRun
 from app.results.conclusion.comparisons import NOTHING_KNOWN, Comparison, RunFacts, comparisons
-from app.results.conclusion.relations import Curve, counted, curves, measured_runs, scored_runs
+from app.results.conclusion.relations import Curve, counted, curves, measured_runs, place_of, scored_runs
 from app.results.statistics.relation import Relation, relation
 from app.results.statistics.setting_effect import SettingEffect, setting_effect
 from app.results.statistics.verdict import Verdict
@@ -17,6 +17,8 @@ from app.results.sweep import Setting, Sweep
 
 BEST = 1.0
 """What every metric is at best: there seeds score alike because the task is solved."""
+FEWEST_ALIKE = 3
+"""Runs of one score from which they are taken for models that give every row the same answer."""
 
 
 class Flagged(NamedTuple):
@@ -47,9 +49,14 @@ class Evidence:
     @property
     def peaks(self) -> list[Curve]:
         """Curves that fall off on both sides of λ = 0, where more than chance says so."""
-        fallen = [curve for curve in self.curves if curve.below_baseline or self._worse_on_both_sides(curve)]
-        told = [p for p in (self.effect.p, self.relation.p) if p is not None and p <= LEVEL]
-        return fallen if told else [curve for curve in fallen if self._worse_on_both_sides(curve)]
+        # The relation is that of all curves together, which says nothing of one of several.
+        relation = self.relation.p if len(self.curves) == 1 else None
+        return [
+            curve
+            for curve in self.curves
+            if self._worse_on_both_sides(curve)
+            or (curve.below_baseline and any(p is not None and p <= LEVEL for p in (curve.p, relation)))
+        ]
 
     @property
     def peaks_at_zero(self) -> bool:
@@ -70,7 +77,7 @@ class Evidence:
         return min(1.0, len(reachable) * min(reachable)) if reachable else None
 
     def _worse_on_both_sides(self, curve: Curve) -> bool:
-        mine = [one for one in self.comparisons if one.setting.regularizer == curve.regularizer]
+        mine = [one for one in self.comparisons if one.setting in curve.settings]
         sides = ([one.judged.verdict for one in mine if sign * one.setting.lam > 0] for sign in (-1, 1))
         return all(Verdict.WORSE in side and Verdict.BETTER not in side for side in sides)
 
@@ -109,17 +116,37 @@ def _evidence(sweep: Sweep, facts: Mapping[str, RunFacts], left_out: Collection[
 
 
 def _learned_nothing(sweep: Sweep, runs: Sequence[AnyRun], facts: Mapping[str, RunFacts]) -> list[Flagged]:
+    by_setting = sweep.by_setting(runs)
+    alike = _alike(by_setting)
     found = []
-    for setting, of in sweep.by_setting(runs).items():
-        scores = {run.seed: run.performance for run in of if run.performance is not None}
-        alike = len(scores) > 1 and len(set(scores.values())) == 1 and min(scores.values()) < BEST
+    for setting, of in by_setting.items():
         for run in of:
             known = facts.get(run.id, NOTHING_KNOWN)
             why = known.learned_nothing
-            if why is None and alike and not known.judged:
+            if why is None and setting in alike and not known.judged:
                 why = "All seeds of its setting score alike, as models do that give every row the same answer."
             if why is not None:
                 found.append(Flagged(run.id, _label(sweep, setting, run.seed), why))
+    return found
+
+
+def _alike(by_setting: Mapping[Setting, Sequence[AnyRun]]) -> set[Setting]:
+    """Return the settings whose seeds score alike, and as badly as any run, as those of models with one answer do.
+
+    Seeds of a model that learned score alike by chance, where rows are few or scores rounded: of 7 settings of 2 seeds
+    in steps of 1/300 some did in half of all sweeps. So ``FEWEST_ALIKE`` runs have the score, and no other has less.
+    """
+    scores = {setting: [run.performance or 0.0 for run in of] for setting, of in by_setting.items()}
+    seeds = {setting: len({run.seed for run in of}) for setting, of in by_setting.items()}
+    alike = {setting for setting, of in scores.items() if seeds[setting] > 1 and len({*of}) == 1}
+    found = set()
+    for setting in alike:
+        score, place = scores[setting][0], place_of(by_setting[setting][0])
+        here = [one for one, of in by_setting.items() if place_of(of[0]) == place]
+        others = [other for one in here if one not in alike for other in scores[one]]
+        often = sum(scores[one].count(score) for one in here)
+        if often >= FEWEST_ALIKE and score < BEST and score <= min(others, default=score):
+            found.add(setting)
     return found
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from app.db.run_rows import AnyRun
 from app.results.points import scored
 from app.results.statistics.relation import Measured, adjusted
-from app.results.statistics.setting_effect import Scored
+from app.results.statistics.setting_effect import Scored, setting_effect
 from app.results.sweep import Family, Setting, Sweep
 from isotropy.catalog import Regularizer
 
@@ -30,6 +30,10 @@ class Curve(NamedTuple):
     regularizer: Regularizer
     gains: dict[float, float]
     """By λ, without 0."""
+    settings: frozenset[Setting]
+    """Those that it was averaged over, without the baselines."""
+    p: float | None
+    """Of the test whether its settings and their baselines differ; None where they cannot be tested."""
 
     @property
     def sides(self) -> tuple[list[float], list[float]]:
@@ -104,22 +108,31 @@ def curves(sweep: Sweep, runs: Iterable[AnyRun]) -> list[Curve]:
         values = [fmean(map(_performance, alike)) for alike in here.values()]
         means = adjusted([setting for setting, _ in here], [seed for _, seed in here], values)
         for regularizer, families in by_method.items():
-            gains = _gains(sweep, means, families)
-            if gains:
-                found.append(Curve(place, regularizer, gains))
+            baselines = _baselines(sweep, means, families)
+            if baselines:
+                of_curve = baselines.keys() | baselines.values()
+                mine = [run for (setting, _), alike in here.items() if setting in of_curve for run in alike]
+                p = setting_effect(scored_runs(sweep, mine)).p
+                found.append(Curve(place, regularizer, _gains(means, baselines), frozenset(baselines), p))
     return found
 
 
-def _gains(sweep: Sweep, means: Mapping[Hashable, float], families: Sequence[Family]) -> dict[float, float]:
+def _baselines(sweep: Sweep, means: Mapping[Hashable, float], families: Sequence[Family]) -> dict[Setting, Setting]:
+    """Return the baseline of each setting of some families, of those that have one."""
     settings = [setting for setting in means if isinstance(setting, Setting)]
-    gathered: dict[float, list[float]] = {}
+    found: dict[Setting, Setting] = {}
     for family in families:
         baseline = next((one for one in settings if one.baseline and sweep.belongs(one, family)), None)
-        if baseline is None:
-            continue
-        for setting in settings:
-            if not setting.baseline and sweep.family(setting) == family:
-                gathered.setdefault(setting.lam, []).append(means[setting] - means[baseline])
+        if baseline is not None:
+            mine = (one for one in settings if not one.baseline and sweep.family(one) == family)
+            found |= dict.fromkeys(mine, baseline)
+    return found
+
+
+def _gains(means: Mapping[Hashable, float], baselines: Mapping[Setting, Setting]) -> dict[float, float]:
+    gathered: dict[float, list[float]] = {}
+    for setting, baseline in baselines.items():
+        gathered.setdefault(setting.lam, []).append(means[setting] - means[baseline])
     return {lam: fmean(gathered[lam]) for lam in sorted(gathered)}
 
 

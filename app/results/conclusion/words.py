@@ -6,7 +6,6 @@ from app.core.evidence import LEVEL, lambdas_needed
 from app.db.options.regularization import NAMES
 from app.db.run_rows import AnyRun
 from app.results.conclusion.evidence import Evidence, Pooled
-from app.results.conclusion.relations import Curve
 from app.results.statistics.relation import Relation
 from app.results.statistics.setting_effect import SettingEffect
 from app.results.sweep import Sweep
@@ -44,10 +43,12 @@ def headline(found: Evidence) -> str:
 
 
 def peaked(found: Evidence) -> str:
-    """Which of several methods peak at λ = 0, where the headline is about others too; empty where it says so itself."""
+    """Which of several curves peak at λ = 0, where the headline is about others too; empty where it says so itself."""
     if not found.peaks or found.peaks_at_zero:
         return ""
-    return f"Performance peaks at λ = 0 and is lower on both sides for {_methods(found.peaks)}."
+    several = len({curve.place.model for curve in found.curves}) > 1
+    named = (NAMES[one.regularizer] + f" ({one.place.model})" * several for one in found.peaks)
+    return f"Performance peaks at λ = 0 and is lower on both sides for {', '.join(named)}."
 
 
 def effect(found: SettingEffect) -> str:
@@ -141,14 +142,6 @@ def _values_of_lambda(found: Relation) -> str:
     if len(found.lambdas) <= 1:
         return plural(sum(found.lambdas), "value of λ", "values of λ")
     return f"{' + '.join(map(count, found.lambdas))} values of λ"
-
-
-def _methods(curves: Sequence[Curve]) -> str:
-    models = {curve.place.model for curve in curves}
-    several = len(models) > 1
-    return ", ".join(
-        f"{NAMES[curve.regularizer]} ({curve.place.model})" if several else NAMES[curve.regularizer] for curve in curves
-    )
 
 
 def together(found: Pooled) -> str:

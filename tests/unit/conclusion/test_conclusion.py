@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 from app.db.models import RunStatus
@@ -76,6 +77,39 @@ def test_one_of_two_methods_that_peaks_is_named_and_the_relation_is_told_all_the
     assert [curve.regularizer for curve in found.evidence.peaks] == [Regularizer.ISTAR]
     assert not found.evidence.peaks_at_zero
     assert any("peaks at λ = 0" in one and "for I-STAR" in one for one in found.findings[1:])
+
+
+def two_models(effect, seeds=4):
+    """Performance peaks for one model only; of the other λ = 1 is a little better, or the same but for noise."""
+    noise = np.random.default_rng(0)
+    drop = {"tiny-bert": 0.2, "tiny-gpt": 0.0}
+    return [
+        run(lam, seed, 0.8 - drop[model] * abs(lam) + effect * lam * (model == "tiny-gpt") + 0.01 * noise.normal(),
+            0.3 + 0.1 * lam + 0.001 * seed, model=model)
+        for model in drop for lam in (-1.0, 0.0, 1.0) for seed in range(seeds)
+    ]  # fmt: skip
+
+
+def test_a_peak_of_one_model_is_none_of_another():
+    found = concluded(*two_models(0.01), model=["tiny-bert", "tiny-gpt"])
+    gains = {curve.place.model: curve.gains for curve in found.evidence.curves}
+    assert gains["tiny-gpt"][1.0] > 0
+    assert [curve.place.model for curve in found.evidence.peaks] == ["tiny-bert"]
+    assert not found.evidence.peaks_at_zero
+    assert "for I-STAR (tiny-bert)." in " ".join(found.findings)
+
+
+def test_what_one_model_loses_makes_no_peak_of_the_noise_of_another():
+    runs = two_models(0.0)
+    for one in runs:
+        if one.config.model == "tiny-gpt":
+            one.performance -= 0.004 * abs(one.lam)
+    found = concluded(*runs, model=["tiny-bert", "tiny-gpt"]).evidence
+    flat = next(curve for curve in found.curves if curve.place.model == "tiny-gpt")
+    assert found.effect.p <= 0.05
+    assert flat.below_baseline
+    assert flat.p > 0.05
+    assert flat not in found.peaks
 
 
 def test_whether_settings_differ_is_a_sentence_of_its_own():
