@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from benchmarks._calibration import Case, coverage
 from isotropy.catalog import Similarity
+from isotropy.tasks.bootstrap import intervals, mean
 from isotropy.tasks.judge import Task, decide, map_of
 from isotropy.tasks.storage import Space, Storage
 from isotropy.tasks.truth import DEPTH, Queries
@@ -73,6 +74,18 @@ def _score(task: Task, truth: Queries, variant: Variant, fresh: Points, relevant
     return float(((found == relevant[:, None]) / np.log2(np.arange(2, DEPTH + 2))).sum(1).mean())
 
 
+CHANGES = (0.1, 0.13, 0.2, 0.37, 0.5, 0.63, 1.0)
+"""By how much nDCG of a query changes where its document moves by a place or more."""
+
+
+def holds_no_difference(random: np.random.Generator, queries: int, changed: float) -> bool:
+    """Return whether the interval of a difference holds 0, where some queries change, either way by chance."""
+    moved = random.random(queries) < changed
+    change = np.where(moved, random.choice([-1, 1], queries) * random.choice(CHANGES, queries), 0.0)
+    found = intervals(np.stack([np.zeros(queries), change]), np.arange(queries), mean, seed=0)[1]
+    return found.difference_low <= 0 <= found.difference_high
+
+
 def cases() -> list[Case]:
     """Return the claims on tasks: queries apart and in groups, many and few."""
     tried = {"300 queries apart": (300, 1), "100 queries apart": (100, 1), "150 groups of 1 to 7 queries": (150, 4)}
@@ -81,4 +94,13 @@ def cases() -> list[Case]:
         for name, (documents, size) in tried.items()
     ]
     few = partial(covers, documents=100, size=1, smallest=True)
-    return [*found, coverage("tasks, 100 queries apart, smallest", few, SIMULATIONS)]
+    differences = [
+        coverage(
+            f"tasks, difference of {queries} queries, {changed:.0%} change by chance",
+            partial(holds_no_difference, queries=queries, changed=changed),
+            SIMULATIONS,
+            conservative=True,
+        )
+        for queries, changed in ((10, 0.4), (20, 0.4), (40, 0.1), (100, 0.1))
+    ]
+    return [*found, coverage("tasks, 100 queries apart, smallest", few, SIMULATIONS), *differences]

@@ -53,7 +53,8 @@ def intervals(values: Numbers, groups: Codes, statistic: Statistic, seed: int) -
     """Return the interval of each row of values [V, m] of m units; the first row is the baseline.
 
     Percentiles of the resampled scores, corrected for bias and skewness (BCa, Efron 1987), as scores near 1 have a long
-    tail, and expanded to the width of Student's t (Hesterberg 2015), as those of few groups are too narrow.
+    tail, and expanded to the width of Student's t (Hesterberg 2015), as those of few groups are too narrow. Those of
+    differences reach as far as Student's t at least: where few units change, corrections follow what these few say.
     """
     _, codes = np.unique(groups, return_inverse=True)
     count = int(codes.max()) + 1
@@ -72,6 +73,8 @@ def intervals(values: Numbers, groups: Codes, statistic: Statistic, seed: int) -
         left_out = np.concatenate([statistic(values, (part[:, None] != codes).astype(np.float64)) for part in parts])
     of_value = _bounds(scores, found, left_out, count)
     of_difference = _bounds(scores - scores[:, :1], found - found[0], left_out - left_out[:, :1], count)
+    if len(left_out) > 1:
+        of_difference = _reaching(of_difference, found - found[0], left_out - left_out[:, :1])
     if statistic is mean:
         of_value = _widened(of_value, values, count, least=0)
         of_difference[:, 1:] = _widened(of_difference, values - values[0], count, least=-1)[:, 1:]
@@ -97,6 +100,18 @@ def _bounds(scores: Numbers, found: Numbers, left_out: Numbers, count: int) -> N
         levels = ndtr(shift + (shift + z) / (1 - skewness * (shift + z)))
         ends.append([np.quantile(of_one, level) for of_one, level in zip(scores.T, levels, strict=True)])
     return np.array(ends)
+
+
+def _reaching(ends: Numbers, found: Numbers, left_out: Numbers) -> Numbers:
+    """Return the ends [2, V] of intervals, as far out at least as Student's t with the jackknife's error reaches.
+
+    Of 40 queries of which a tenth change, either way by chance, .15 of the intervals that are corrected for bias and
+    skewness exclude 0, and .02 of these.
+    """
+    count = len(left_out)
+    error = np.sqrt((count - 1) / count * np.square(left_out - left_out.mean(0)).sum(0))
+    reach = stdtrit(count - 1, (1 - LEVEL) / 2) * error
+    return np.stack([np.minimum(ends[0], found + reach), np.maximum(ends[1], found - reach)])
 
 
 def _widened(ends: Numbers, values: Numbers, count: int, least: float) -> Numbers:

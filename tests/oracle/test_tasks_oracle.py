@@ -6,7 +6,7 @@ import pytest
 import pytrec_eval
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
-from scipy.stats import binomtest, skew, spearmanr
+from scipy.stats import binomtest, skew, spearmanr, ttest_1samp
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
 from isotropy.catalog import Similarity
@@ -151,6 +151,18 @@ def test_the_bootstrap_of_a_mean_has_the_width_of_students_t(random):
     assert found.value == pytest.approx(values.mean())
     assert found.high - found.low == pytest.approx(expected, rel=0.08)
     assert (found.difference, found.difference_low, found.difference_high) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("changes", [(0.4, 0.5, 0.2, 1.0), (-0.1, -0.2, -0.5, -0.5)])
+def test_few_queries_that_change_one_way_are_no_difference_beyond_students_t(random, changes):
+    baseline = random.random(40)
+    change = np.zeros(40)
+    change[: len(changes)] = changes
+    found = intervals(np.stack([baseline, baseline + change]), np.arange(40), mean, seed=0)[1]
+    low, high = ttest_1samp(change, 0).confidence_interval()
+    assert found.difference_low <= low + 1e-12
+    assert found.difference_high >= high - 1e-12
+    assert found.difference_low < 0 < found.difference_high
 
 
 def test_scores_that_are_all_equal_have_the_interval_of_clopper_and_pearson():
