@@ -44,7 +44,8 @@ ALIGNMENTS = {
             name="Procrustes residual",
             range="0 (equal up to rotation and scale) to 1",
             meaning="Share of the variance that the best rotation of one onto the other leaves.",
-            pitfall="Corrected for few rows, but still too low with fewer rows than dimensions.",
+            pitfall="Corrected for few rows, but still too low below two rows a dimension. It has an interval "
+            "from four.",
             citation="Schönemann (1966). A Generalized Solution of the Orthogonal Procrustes Problem. "
             "Psychometrika 31, 1–10.",
         ),

@@ -90,6 +90,19 @@ def test_intervals_cover_the_population(slug, truth):
     assert covered >= 35
 
 
+def test_of_few_rows_a_dimension_the_residual_has_no_interval():
+    x, y = (torch.from_numpy(random(seed).normal(size=(128, 33))) for seed in (0, 1))
+    found = alignment(x, y, blocks_of(128))["procrustes"]
+    assert found.value < 0.99
+    assert (found.se, found.parts) == (None, ())
+    assert "4 rows a dimension" in found.reason
+    # The smaller of the two is what a rotation fits.
+    enough = alignment(x, y[:, :32], blocks_of(128))["procrustes"]
+    assert (enough.reason, enough.se > 0) == (None, True)
+    same = alignment(x, 2 * x, blocks_of(128))["procrustes"]
+    assert (same.value, same.reason) == (0, None)
+
+
 def test_too_few_rows_have_a_reason():
     x, y = pair(12, 3)
     assert all("at least 20 rows" in one.reason for one in alignment(x, y, blocks_of(12)).values())

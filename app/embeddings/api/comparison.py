@@ -89,7 +89,7 @@ class AlignmentValueOut(BaseModel):
     se: Annotated[float | None, Field(description="Standard error, by leaving out blocks of rows.")]
     low: Annotated[float | None, Field(description="Lower end of the 95% interval, by Student's t over the blocks.")]
     high: Annotated[float | None, Field(description="Upper end of the 95% interval.")]
-    reason: Annotated[str | None, Field(description="Why there is no value.")]
+    reason: Annotated[str | None, Field(description="Why there is no value, or a value without an interval.")]
 
 
 class AlignmentOut(BaseModel):
