@@ -52,7 +52,8 @@ _ENTRIES = (
         name="Constant dimensions",
         meaning="Some dimensions have the same value in every row.",
         statistic="The variance of each dimension.",
-        limit="At most 1e-12 of the squared mean of the dimension or of the median variance: rounding.",
+        limit="At most 1e-12 of the squared mean of the dimension (1e-24 of values with digits beyond float32) or "
+        "of the median variance: rounding.",
         effect="IsoScore without these dimensions.",
         advice="Drop each listed dimension. It takes space, lowers IsoScore, and is the same in every row.",
         pitfall="With few rows a rare feature can look constant.",

@@ -12,6 +12,9 @@ from isotropy.findings.limits import Gap, greatest_gap, limit
 ROUNDING = 1e-12
 """Variance over the square of the mean, or over the median variance, up to which a dimension is constant."""
 
+ROUNDING_OF_FLOAT64 = 1e-24
+"""The same over the square of the mean where values have digits that float32 does not: times, or a large offset."""
+
 SMALLEST_RATIO = 2.0
 """How many times as much as the next a dimension holds at least, if it stands out."""
 
@@ -28,7 +31,8 @@ def constant_dimensions(examined: Examined) -> Defect | None:
         return None
     variances = cloud.moments.covariance().diagonal()
     median = variances[variances > 0].median()
-    own = variances <= ROUNDING * torch.maximum(cloud.moments.mean.square(), median)
+    rounding = torch.where(examined.is_fine, ROUNDING_OF_FLOAT64, ROUNDING)
+    own = variances <= torch.maximum(rounding * cloud.moments.mean.square(), ROUNDING * median)
     count = int(own.sum())
     if not 0 < count < cloud.d - 1:
         return None

@@ -69,6 +69,11 @@ class Examined:
         """At most ``SAMPLE_ROWS`` rows, float64."""
         return self.cloud.sample[:SAMPLE_ROWS].double()
 
+    @cached_property
+    def is_fine(self) -> Tensor:
+        """Whether the values of a dimension, [d], have digits that float32 does not: its rounding then says nothing."""
+        return (self.sample.float().double() != self.sample).any(0)
+
     @property
     def places(self) -> Tensor:
         """Where the rows of ``sample`` stand in the file."""

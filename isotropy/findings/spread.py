@@ -25,6 +25,9 @@ NEARLY_EQUAL = 0.01
 EQUAL = 1e-6
 """The same where only the rounding of float32 tells rows apart."""
 
+EQUAL_IN_FLOAT64 = 1e-12
+"""The same where values have digits that float32 does not."""
+
 COLLAPSED_SHARE = 0.9
 """Share of the variance that the directions hold to which a cloud has collapsed."""
 
@@ -51,7 +54,8 @@ def collapsed(examined: Examined) -> Defect | None:
 
 def _equal(examined: Examined, spread: float) -> Defect:
     cloud = examined.cloud
-    nothing = not cloud.moments.scatter.any() or spread < EQUAL
+    equal = EQUAL_IN_FLOAT64 if examined.is_fine.any() else EQUAL
+    nothing = not cloud.moments.scatter.any() or spread < equal
     centered = examined.kept_by(examined.sample - cloud.moments.mean)
     told = Effect("isoscore", cloud.moment_scores["isoscore"], Score.undefined("All rows are equal."))
     return Defect(
@@ -79,6 +83,8 @@ def _few_directions(examined: Examined) -> Defect | None:
     plain = cloud.moment_scores["isoscore"]
     left = values[:k] if k > 1 else values[1:]
     effect, severity = judge([Effect("isoscore", plain, isoscore_from_covariance(torch.diag(left)))], cloud.d)
+    if not left.any():  # the rows are on a line, and without it nothing is left to compare
+        severity = Severity.WARNING
     directions = "1 direction holds" if k == 1 else f"{k:,} directions hold"
     after = "in these directions" if k > 1 else "without it"
     return Defect(

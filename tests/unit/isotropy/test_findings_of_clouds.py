@@ -136,6 +136,29 @@ def test_rows_that_are_nearly_or_all_equal_have_collapsed():
     assert (equal.slug, equal.severity, equal.title) == ("collapsed", Severity.ERROR, "All rows are equal")
 
 
+def test_rows_on_a_line_have_collapsed():
+    line = first_of(np.outer(random().normal(size=500), random(1).normal(size=16)))
+    assert (line.slug, line.severity) == ("collapsed", Severity.WARNING)
+    assert line.title.startswith("1 direction holds ")
+
+
+def test_rows_that_differ_far_from_the_origin_are_not_all_equal():
+    x = cloud(d=16).astype(np.float64) + 1e7
+    far = first_of(x)
+    assert (far.slug, far.title) == ("collapsed", "All rows are nearly the same vector")
+    assert first_of(x.astype(np.float32)).title == "All rows are equal"
+    assert first_of(np.full((50, 4), 0.1)).title == "All rows are equal"
+
+
+def test_a_dimension_that_differs_far_from_the_origin_is_not_constant():
+    x = cloud(d=16).astype(np.float64)
+    x[:, 3] += 1e7
+    assert "constant_dimensions" not in found_in(x)
+    assert found_in(x.astype(np.float32))["constant_dimensions"].dimensions == [3]
+    x[:, [3, 5]] = 0.1, 1e6 + 0.1
+    assert found_in(x)["constant_dimensions"].dimensions == [3, 5]
+
+
 def test_constant_dimensions_are_named_with_the_score_without_them():
     x = cloud(d=16)
     x[:, [2, 9]] = 0.5
