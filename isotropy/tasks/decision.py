@@ -67,14 +67,20 @@ class Decision:
     smallest: int
     """Of fewest bytes within the tolerance of it there."""
     tolerance: float
+    trivial: float = 0.0
+    """What one answer to all scores on the part that chooses."""
 
     @property
     def conclusion(self) -> str:
         """What to do, in sentences, with what the part that reports says of it."""
         title = METRICS[self.metric]
         chosen, smallest = self.variants[self.chosen], self.variants[self.smallest]
-        if chosen.choose <= 0:
-            return f"No variant scores above 0 by {title}. Check that the ground truth belongs to these vectors."
+        if chosen.choose <= max(self.trivial, 0):
+            least, why = "0", ""
+            if self.trivial > 0:
+                least, why = f"{self.trivial:.3f}", ", which always telling the most frequent label scores"
+            check = "Check that the ground truth belongs to these vectors."
+            return f"No variant scores above {least} by {title}{why}. {check}"
         if self.chosen == BASELINE:
             value = f"{title} {chosen.report.value:.3f} [{chosen.report.low:.3f}, {chosen.report.high:.3f}]"
             first = f"Best: the vectors as they are: {value}."
@@ -127,6 +133,7 @@ def concluded(
     parts: tuple[int, int, int],
     variants: Sequence[Judged],
     tolerance: float,
+    trivial: float = 0.0,
 ) -> Decision:
     """Choose among variants by what they score on the part that chooses, and by nothing else."""
     places = range(len(variants))
@@ -148,6 +155,7 @@ def concluded(
         chosen=chosen,
         smallest=smallest,
         tolerance=tolerance,
+        trivial=trivial,
     )
 
 

@@ -138,7 +138,8 @@ def decide(
         for (known, one), report in zip((found[variant] for variant in variants), reported, strict=True)
     ]
     counts = (int((parts == Part.FIT).sum()), int((parts == Part.CHOOSE).sum()), int((parts == Part.REPORT).sum()))
-    return concluded(task.truth, task.judged_by, task.similarity, (n, d), counts, judged, tolerance)
+    trivial = task.truth.trivial(parts)
+    return concluded(task.truth, task.judged_by, task.similarity, (n, d), counts, judged, tolerance, trivial)
 
 
 def map_of(task: Task, variant: Variant) -> Map:

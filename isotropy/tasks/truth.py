@@ -73,6 +73,10 @@ class Truth(ABC):
         """Return what makes a score of the values of some units."""
         return mean
 
+    def trivial(self, parts: Codes) -> float:
+        """Return what one answer to all units of the part that chooses scores, which takes no vectors."""
+        return 0.0
+
 
 @dataclass(frozen=True, eq=False)
 class Queries(Truth):
@@ -234,6 +238,11 @@ class Labels(Truth):
             told = self._voted(neighbors)
         right: Numbers = (told == self.codes[~fit]).astype(np.float64)
         return right
+
+    def trivial(self, parts: Codes) -> float:
+        """Return the share of the class that is most frequent in the part that fits."""
+        usual = np.bincount(self.codes[parts == Part.FIT]).argmax()
+        return float((self.codes[parts == Part.CHOOSE] == usual).mean())
 
     def _voted(self, neighbors: Indices | None) -> Codes:
         """Return the class of most neighbors; of several that of the nearest."""

@@ -63,6 +63,19 @@ def test_nothing_is_called_best_where_nothing_scores_above_zero(scores):
     assert ("Best" in found.conclusion) == (max(scores) > 0)
 
 
+@pytest.mark.parametrize("metric", ["knn_accuracy", "probe_accuracy"])
+def test_nothing_is_called_best_that_is_no_better_than_the_most_frequent_label(metric):
+    random = np.random.default_rng(0)
+    x, ids = random.standard_normal((400, 8)).astype(np.float32), [str(row) for row in range(400)]
+    variants = (Variant(), Variant(storage=Storage.BINARY))
+    rare = Labels(np.arange(400), (random.random(400) < 0.02).astype(np.int64), ids)
+    said = decide(Task(x, rare, metric=metric), variants).conclusion
+    assert said.startswith("No variant scores above 0.9")
+    assert "the most frequent label" in said
+    told = Labels(np.arange(400), (x[:, 0] > 1).astype(np.int64), ids)
+    assert "Best" in decide(Task(x, told, metric=metric), variants).conclusion
+
+
 @given(st.integers(1, 200_000), st.integers(2, 5000), st.booleans(), st.booleans())
 def test_the_list_is_short_without_repetition_and_starts_with_the_vectors_as_they_are(n, d, changes, searches):
     setting = Setting(n, d, 0.3, changes, searches)
