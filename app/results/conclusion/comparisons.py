@@ -69,6 +69,8 @@ NOTHING_KNOWN = RunFacts()
 
 def row_values(run: AnyRun, predictions: Predictions, rows: bytes) -> RowValues | str:
     """Return the row values of a run's metric, or why there are none."""
+    if len(predictions) < 2:
+        return "there is only one row"
     values = _of_metric(run, predictions)
     if values is None:
         return "the metric has no value by row"
@@ -81,7 +83,7 @@ def _of_metric(run: AnyRun, predictions: Predictions) -> Values | None:
     metric, given = run.config.metric, predictions.predicted
     if isinstance(given, tuple):
         return predictions.exact_match if metric == Metric.EXACT_MATCH else predictions.f1
-    if len(predictions) < 2 or predictions.reference is None:
+    if predictions.reference is None:
         return None
     if predictions.kind is TaskKind.REGRESSION:
         of_numbers = pearson_values if metric == Metric.PEARSON else spearman_values

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from app.db.models import RunStatus
-from app.results.conclusion.comparisons import RowValues, RunFacts
+from app.db.predictions import Predictions
+from app.results.conclusion.comparisons import RowValues, RunFacts, row_values
 from app.results.conclusion.verdict_words import interval
 from app.results.statistics.row_values import matthews_values
 from isotropy.catalog import Regularizer
@@ -220,6 +221,12 @@ def test_differences_that_are_1_in_every_row_and_seed_are_not_no_difference():
 def test_below_three_seeds_such_rows_tell_nothing_either():
     runs, facts = always_right_or_constant(seeds=1)
     assert concluded(*runs, facts=facts).evidence.comparisons[0].rows_only is None
+
+
+def test_a_single_question_is_not_compared_by_row():
+    score = np.array([0.5])
+    answers = Predictions(np.array([0]), None, ("Paris",), exact_match=score, f1=score)
+    assert row_values(run(performance=0.5), answers, b"") == "there is only one row"
 
 
 def test_where_every_run_learned_nothing_there_is_nothing_left_to_tell():
