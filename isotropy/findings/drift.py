@@ -17,9 +17,10 @@ from torch import Tensor
 
 from isotropy.catalog import MEASURES
 from isotropy.cloud import Cloud
+from isotropy.cosine import unit_rows
 from isotropy.findings.examined import Defect
 from isotropy.findings.finding import MATERIAL, Effect, Severity, percent, share_kept
-from isotropy.findings.nearest import overlap
+from isotropy.findings.nearest import NEAREST
 from isotropy.score import FEWEST_FOR_SE, Score
 
 ROWS = 2000
@@ -33,6 +34,13 @@ SHARED_ROWS = 4000
 """Rows that both clouds have, among which neighbors are compared."""
 
 QUERIES = 1000
+
+TIED = 3e-4
+"""Part of the usual distance from the center, of rows of length 1, by which a neighbor is no nearer than another: the
+order of copies, or of rows of whole numbers, is one of rounding."""
+
+SHORT = 1e-5
+"""Part of the median length of rows up to which a row is one of zeros: its direction is rounding."""
 
 MOVED = ("isoscore_unbiased", "mean_share")
 """Measures that are told where they moved by more than twice the error of their difference."""
@@ -67,10 +75,7 @@ def drift(cloud: Cloud, baseline: Cloud, shared: Shared | None = None, seed: int
 
     """
     energy = energy_of(cloud, baseline, seed) if cloud.d == baseline.d else None
-    kept = None
-    if shared is not None and len(shared.now) >= FEWEST_FOR_SE:
-        now, before = (x[:SHARED_ROWS].double() for x in shared)
-        kept = share_kept(*overlap(before, now, QUERIES))
+    kept = None if shared is None else _kept(*(x[:SHARED_ROWS].double() for x in shared))
     far = Effect("energy_distance", Score(0.0), Score(energy.distance)) if energy is not None else None
     beyond = energy is not None and energy.p <= 1 / (PERMUTATIONS + 1)
     found = [one for one, counts in ((kept, True), (far, beyond)) if one is not None and counts]
@@ -112,6 +117,35 @@ def energy_of(cloud: Cloud, baseline: Cloud, seed: int = SEED) -> Energy | None:
         return Energy(0.0, 1.0)
     reached = int((energies[1:] >= energies[0]).sum())
     return Energy(max(float(energies[0]), 0.0) / (2 * cross), (reached + 1) / (PERMUTATIONS + 1))
+
+
+def _kept(now: Tensor, before: Tensor) -> Effect | None:
+    """Return which share of the 10 nearest by cosine are the same; None of too few rows that have a direction in both.
+
+    All rows as near as the tenth count, so that copies of a row, which change places with every rounding, are the same.
+    """
+    known = _has_direction(now) & _has_direction(before)
+    if int(known.sum()) < FEWEST_FOR_SE:
+        return None
+    first, second = (_near(unit_rows(x[known])) for x in (now, before))
+    kept = (first & second).sum(1) / torch.maximum(first.sum(1), second.sum(1))
+    return share_kept(float(kept.mean()), float(kept.std(correction=0) / len(kept) ** 0.5))
+
+
+def _has_direction(x: Tensor) -> Tensor:
+    """Return which rows are longer than what rounding makes of a row of zeros."""
+    lengths = torch.linalg.vector_norm(x, dim=1)
+    longer: Tensor = lengths > SHORT * lengths.median()
+    return longer
+
+
+def _near(units: Tensor) -> Tensor:
+    """Return which rows are as near to each query as its tenth nearest, or nearer, [queries, n]."""
+    centered = units - units.mean(0)
+    far = torch.cdist(centered[:QUERIES], centered).fill_diagonal_(torch.inf)
+    tenth = far.topk(min(NEAREST, len(units) - 1), largest=False).values[:, -1:]
+    near: Tensor = far <= tenth + TIED * centered.square().sum(1).mean().sqrt()
+    return near
 
 
 def _groups(cloud: Cloud, offset: int) -> NDArray[np.int64]:
