@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from operator import or_
 from typing import NamedTuple
 
 from app.core.evidence import LEVEL
@@ -48,15 +49,8 @@ class Evidence:
 
     @property
     def peaks(self) -> list[Curve]:
-        """Curves that fall off on both sides of λ = 0, where more than chance says so."""
-        # The relation is that of all curves together, which says nothing of one of several.
-        relation = self.relation.p if len(self.curves) == 1 else None
-        return [
-            curve
-            for curve in self.curves
-            if self._worse_on_both_sides(curve)
-            or (curve.below_baseline and any(p is not None and p <= LEVEL for p in (curve.p, relation)))
-        ]
+        """Curves that fall off on both sides of λ = 0, on each by more than chance."""
+        return [curve for curve in self.curves if all(map(or_, curve.lower, self._worse(curve)))]
 
     @property
     def peaks_at_zero(self) -> bool:
@@ -76,10 +70,14 @@ class Evidence:
         reachable = [one.flips.smallest_p for one in self.comparisons]
         return min(1.0, len(reachable) * min(reachable)) if reachable else None
 
-    def _worse_on_both_sides(self, curve: Curve) -> bool:
+    def _worse(self, curve: Curve) -> tuple[bool, bool]:
+        """Whether a verdict says so of a setting of the curve below λ = 0, and none the opposite; the same above."""
         mine = [one for one in self.comparisons if one.setting in curve.settings]
-        sides = ([one.judged.verdict for one in mine if sign * one.setting.lam > 0] for sign in (-1, 1))
-        return all(Verdict.WORSE in side and Verdict.BETTER not in side for side in sides)
+        below, above = ({one.judged.verdict for one in mine if sign * one.setting.lam > 0} for sign in (-1, 1))
+        return (
+            Verdict.WORSE in below and Verdict.BETTER not in below,
+            Verdict.WORSE in above and Verdict.BETTER not in above,
+        )
 
 
 def evidence(sweep: Sweep, facts: Mapping[str, RunFacts] | None = None) -> Evidence:

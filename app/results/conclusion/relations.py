@@ -5,6 +5,7 @@ from math import isfinite
 from statistics import fmean
 from typing import NamedTuple
 
+from app.core.evidence import LEVEL
 from app.db.run_rows import AnyRun
 from app.results.points import scored
 from app.results.statistics.relation import Measured, adjusted
@@ -32,8 +33,8 @@ class Curve(NamedTuple):
     """By λ, without 0."""
     settings: frozenset[Setting]
     """Those that it was averaged over, without the baselines."""
-    p: float | None
-    """Of the test whether its settings and their baselines differ; None where they cannot be tested."""
+    p_of_sides: tuple[float | None, float | None]
+    """Below λ = 0 and above: of the test whether the settings there and their baselines differ, if it can be tested."""
 
     @property
     def sides(self) -> tuple[list[float], list[float]]:
@@ -42,9 +43,13 @@ class Curve(NamedTuple):
         return below, [gain for lam, gain in self.gains.items() if lam > 0]
 
     @property
-    def below_baseline(self) -> bool:
-        """Whether λ was tried on both sides of 0 and every value does worse than λ = 0."""
-        return all(side and max(side) < 0 for side in self.sides)
+    def lower(self) -> tuple[bool, bool]:
+        """Whether every λ below 0 does worse than λ = 0, by more than chance makes settings differ; the same above."""
+        below, above = (
+            bool(side) and max(side) < 0 and p is not None and p <= LEVEL
+            for side, p in zip(self.sides, self.p_of_sides, strict=True)
+        )
+        return below, above
 
 
 def counted(sweep: Sweep, left_out: Collection[str] = ()) -> list[AnyRun]:
@@ -110,11 +115,20 @@ def curves(sweep: Sweep, runs: Iterable[AnyRun]) -> list[Curve]:
         for regularizer, families in by_method.items():
             baselines = _baselines(sweep, means, families)
             if baselines:
-                of_curve = baselines.keys() | baselines.values()
-                mine = [run for (setting, _), alike in here.items() if setting in of_curve for run in alike]
-                p = setting_effect(scored_runs(sweep, mine)).p
-                found.append(Curve(place, regularizer, _gains(means, baselines), frozenset(baselines), p))
+                below, above = (_p_of_side(sweep, here, baselines, sign) for sign in (-1, 1))
+                gains = _gains(means, baselines)
+                found.append(Curve(place, regularizer, gains, frozenset(baselines), (below, above)))
     return found
+
+
+def _p_of_side(
+    sweep: Sweep, cells: Mapping[tuple[Setting, int], list[AnyRun]], baselines: Mapping[Setting, Setting], sign: int
+) -> float | None:
+    """Return p of the test whether settings on one side of λ = 0 and their baselines differ."""
+    of_side = {setting: baseline for setting, baseline in baselines.items() if sign * setting.lam > 0}
+    known = of_side.keys() | {*of_side.values()}
+    mine = [run for (setting, _), alike in cells.items() if setting in known for run in alike]
+    return setting_effect(scored_runs(sweep, mine)).p
 
 
 def _baselines(sweep: Sweep, means: Mapping[Hashable, float], families: Sequence[Family]) -> dict[Setting, Setting]:

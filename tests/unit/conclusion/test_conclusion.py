@@ -65,7 +65,7 @@ def test_even_where_isotropy_peaks_too_no_direction_is_told():
 def test_differences_that_chance_can_make_are_no_peak():
     scores = {-1.0: (0.7, 0.75, 0.72), 0.0: (0.74, 0.73, 0.71), 1.0: (0.75, 0.7, 0.71)}
     found = concluded(*(run(lam, seed, y, 0.3 + lam / 10) for lam, of in scores.items() for seed, y in enumerate(of)))
-    assert found.evidence.curves[0].below_baseline
+    assert max(found.evidence.curves[0].gains.values()) < 0
     assert found.evidence.peaks == []
     assert not any("peaks" in one for one in found.findings)
 
@@ -107,9 +107,20 @@ def test_what_one_model_loses_makes_no_peak_of_the_noise_of_another():
     found = concluded(*runs, model=["tiny-bert", "tiny-gpt"]).evidence
     flat = next(curve for curve in found.curves if curve.place.model == "tiny-gpt")
     assert found.effect.p <= 0.05
-    assert flat.below_baseline
-    assert flat.p > 0.05
+    assert max(flat.gains.values()) < 0
     assert flat not in found.peaks
+
+
+def test_where_one_side_alone_falls_off_there_is_no_peak():
+    fallen = {-1.0: 0.3, -0.5: 0.0, 0.0: 0.0, 0.5: 0.004, 1.0: 0.003}
+    noise = np.random.default_rng(0)
+    found = concluded(*(
+        run(lam, seed, 0.8 - drop + 0.006 * noise.normal(), 0.3 + 0.1 * lam + 0.001 * seed)
+        for lam, drop in fallen.items() for seed in range(3)
+    )).evidence  # fmt: skip
+    assert found.effect.p <= 0.05
+    assert found.curves[0].lower[1] is False
+    assert found.peaks == []
 
 
 def test_whether_settings_differ_is_a_sentence_of_its_own():
