@@ -88,15 +88,19 @@ def relation(runs: tuple[Measured, ...]) -> Relation:
 
 
 def adjusted(settings: Sequence[Hashable], seeds: Sequence[int], values: Sequence[float]) -> dict[Hashable, float]:
-    """Return the means of settings as if each had been run with every seed: least squares of setting plus seed."""
+    """Return the means of settings as if each had been run with every seed: least squares of setting plus seed.
+
+    Where settings share no seeds, not even by way of others, each counts as run with usual ones: nothing else is known.
+    """
     names, numbers = list(dict.fromkeys(settings)), list(dict.fromkeys(seeds))
     y = np.array(values, float) - values[0]
-    design = np.zeros((len(y), len(names) + len(numbers)))
-    design[np.arange(len(y)), [names.index(one) for one in settings]] = 1
-    design[np.arange(len(y)), [len(names) + numbers.index(one) for one in seeds]] = 1
-    found = np.linalg.lstsq(design, y, rcond=None)[0]
-    of_settings = found[: len(names)] - found[: len(names)].mean() + y.mean() + values[0]
-    return dict(zip(names, of_settings.tolist(), strict=True))
+    of_setting = np.array([[one == name for name in names] for one in settings], float)
+    of_seed = np.array([[one == number for number in numbers] for one in seeds], float)
+    mean = of_setting.T / of_setting.sum(0)[:, None]
+    # The least seed effects of all that fit as well: none where seeds cannot be told from settings.
+    effects = np.linalg.lstsq(of_seed - of_setting @ (mean @ of_seed), y - of_setting @ (mean @ y), rcond=None)[0]
+    found = mean @ (y - of_seed @ effects) + values[0]
+    return dict(zip(names, found.tolist(), strict=True))
 
 
 class _Block(NamedTuple):

@@ -92,6 +92,13 @@ def test_means_of_settings_are_adjusted_for_seeds_that_are_missing():
     assert whole == pytest.approx({"a": 3.0, "b": 5.0})
 
 
+def test_settings_that_share_no_seeds_have_their_own_means():
+    settings, values = ["a"] * 2 + ["b"] * 5 + ["c"], [0.80] * 2 + [0.90] * 5 + [0.92]
+    assert adjusted(settings, range(8), values) == pytest.approx({"a": 0.80, "b": 0.90, "c": 0.92})
+    backward = adjusted(settings[::-1], range(8), values[::-1])
+    assert backward == pytest.approx({"a": 0.80, "b": 0.90, "c": 0.92})
+
+
 def test_where_there_is_no_relation_to_be_told_the_reason_is():
     assert "3 values of λ" in relation(tuple(runs([1, 2], [1, 2], 5))).reason
     assert "same performance" in relation(tuple(runs(X, [1, 1, 1, 1, 1]))).reason
