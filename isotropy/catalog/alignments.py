@@ -35,7 +35,7 @@ ALIGNMENTS = {
             slug="neighbor_overlap",
             name="Top-10 neighbors shared",
             range="0 (none) to 1 (all)",
-            meaning="Share of each row's 10 nearest by cosine that are the same in both.",
+            meaning="Share of each row's 10 nearest by cosine that are the same in both. Copies count as one another.",
             pitfall="Depends on the number of rows. By chance it is 10 / (rows − 1).",
             citation="This project.",
         ),

@@ -22,6 +22,13 @@ REFERENCE_ROWS = 4096
 LARGEST = 1e15
 """Times the usual size of a row beyond which it is only known to be far: squares of more leave float32."""
 
+COPY = 3e-4
+"""Part of the usual distance of directions from their mean up to which one is a copy of another: rounding of float32,
+and of float16 for the most part, is less."""
+
+COMPARED_AT_ONCE = 2**21
+"""Numbers of neighbors that are compared with each other at once: 8 MiB in float32."""
+
 Similarity = Literal["cosine", "euclidean", "dot"]
 
 
@@ -122,6 +129,9 @@ def kept_of(
 ) -> Tensor:
     """Return which share of the 10 nearest by cosine of each query is kept, float64 [as many].
 
+    Of rows that are copies of each other before and after, up to rounding, one is as good as another: which of them are
+    the nearest is chance.
+
     Args:
         before: [n, d].
         after: [n, any], the same rows.
@@ -135,4 +145,21 @@ def kept_of(
     new = nearest(after[queries], queries, [(after[places], places)], similarity).places
     if old.shape[1] == 0:
         return torch.ones(1, dtype=torch.float64)
-    return (old[:, :, None] == new[:, None, :]).any(2).double().mean(1)
+    same = old[:, :, None] == new[:, None, :]
+    if similarity == "cosine" and not bool(same.any(2).all()):
+        same |= _copies(before[places], old, new) & _copies(after[places], old, new)
+    return torch.minimum(same.any(2).sum(1), same.any(1).sum(1)).double() / old.shape[1]
+
+
+def _copies(x: Tensor, old: Tensor, new: Tensor) -> Tensor:
+    """Return which of some rows [q, k] are copies of which others [q, k], by their directions: [q, k, k]."""
+    units = unit_rows(x.double())
+    units -= units.mean(0)
+    size = float(units.square().sum(1).mean().sqrt())
+    units = (units / (size or 1.0)).float()
+    step = max(1, COMPARED_AT_ONCE // (units.shape[1] * old.shape[1]))
+    near = [
+        torch.cdist(units[one], units[other], compute_mode="donot_use_mm_for_euclid_dist") <= COPY
+        for one, other in zip(torch.split(old, step), torch.split(new, step), strict=True)
+    ]
+    return torch.cat(near)

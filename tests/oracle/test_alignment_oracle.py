@@ -75,6 +75,17 @@ def test_what_is_moved_turned_and_scaled_is_the_same():
     assert cka(x, x + 100).value == pytest.approx(1, abs=1e-9)
 
 
+def test_copies_that_rounding_reorders_are_the_same_neighbors():
+    x, noise = (torch.from_numpy(random(seed).normal(size=(500, 20))) for seed in (0, 1))
+    x[350:] = x[0]
+    again = x + 1e-7 * noise
+    assert alignment(x, again, blocks_of(500))["neighbor_overlap"].value > 0.999
+    assert float(row_drift(x + 1e-7 * noise.flip(0), again, 400).kept.min()) > 0.85
+    # Rows that are copies in one of the two alone are not the same.
+    assert alignment(x, torch.ones_like(x), blocks_of(500))["neighbor_overlap"].value < 0.1
+    assert alignment(x, x[torch.from_numpy(random(2).permutation(500))], blocks_of(500))["neighbor_overlap"].value < 0.5
+
+
 def test_overlap_of_unrelated_rows_is_that_of_chance():
     x, y = (torch.from_numpy(random(seed).normal(size=(500, 20))) for seed in (0, 1))
     assert alignment(x, y, blocks_of(500))["neighbor_overlap"].value == pytest.approx(10 / 499, abs=0.006)
