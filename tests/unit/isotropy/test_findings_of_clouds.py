@@ -136,6 +136,11 @@ def test_rows_that_are_nearly_or_all_equal_have_collapsed():
     assert (equal.slug, equal.severity, equal.title) == ("collapsed", Severity.ERROR, "All rows are equal")
 
 
+def test_the_tail_of_skewed_dimensions_is_no_cloud_of_its_own():
+    found = [found_in(random(seed).normal(size=(60, 8)) ** 2 - 1) for seed in range(25)]
+    assert sum("mixed_clouds" in one for one in found) == 0
+
+
 def test_rows_on_a_line_have_collapsed():
     line = first_of(np.outer(random().normal(size=500), random(1).normal(size=16)))
     assert (line.slug, line.severity) == ("collapsed", Severity.WARNING)
