@@ -13,11 +13,11 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, TextIO
 from pydantic import Field, model_validator
 
 from isoscope.core.errors import InvalidError
-from isoscope.core.formatting import blaming, listed, shown
+from isoscope.core.formatting import blaming, listed, plural, shown
 from isoscope.files.columns import label_text, stats_of, text_digest
 from isoscope.files.strict import Frozen
 from isoscope.files.table import Scalar, Table
-from isoscope.files.tables import find_readings, open_table
+from isoscope.files.tables import NO_ROWS, find_readings, open_table
 from isoscope.files.text import Quoting
 
 SPLITS = ("train", "validation", "test")
@@ -111,6 +111,8 @@ def divide_file(
     readings = find_readings(files, quoting)
     with blaming(filename):
         table = open_table(path, filename, quoting=readings.get("train"))
+        if next(iter(table.rows()), None) is None:
+            raise InvalidError(NO_ROWS, "train")
         if isinstance(division, ColumnDivision):
             return Divided(_divide_by_column(division, table, folder), readings)
         beside = open_table(*validation, quoting=readings.get("validation")) if validation else None
@@ -182,9 +184,9 @@ def _draw_fractions(division: FractionDivision, table: Table, validation: Table 
         if n_drawn < FEWEST_DRAWN * target or not left:
             largest = max(groups.sizes().values())
             raise InvalidError(
-                f"No {target:,} rows can be drawn for the {split} split so that no text is on both sides and rows are "
-                f"left to train on: the largest group of rows that share texts has {largest:,} of {n:,} rows. Upload a "
-                f"{split} file instead, or choose another fraction.",
+                f"No {split} split of {plural(target, 'row')} can be drawn so that no text is on both sides and rows "
+                f"are left to train on: the largest group of rows that share texts has {largest:,} of {n:,} rows. "
+                f"Upload a {split} file instead, or choose another fraction.",
                 f"{split}_fraction",
             )
     with Writers(folder, [split for split in SPLITS if split == "train" or split in division.fractions]) as writers:

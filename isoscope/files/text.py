@@ -193,10 +193,9 @@ def about_separator(cells: Sequence[str], separators: str) -> str | None:
     found = next((one for one in separators if one in cells[0]), None)
     if len(cells) > 1 or found is None:
         return None
-    return (
-        f"The cells seem to be separated by {found!r}: name the file .tsv if they are separated by tabs, else separate "
-        "them by commas, write numbers with a point (0.5), and name it .csv."
-    )
+    otherwise = "separate them by commas, write numbers with a point (0.5), and name the file .csv"
+    advice = {"\t": "name the file .tsv", ",": "name the file .csv"}.get(found, otherwise)
+    return f"The cells seem to be separated by {found!r}: {advice}."
 
 
 def _tsv_lines(path: Path) -> Iterator[str]:

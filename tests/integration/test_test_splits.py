@@ -168,11 +168,18 @@ def test_one_file_is_enough(client, context):
     assert {text for text, _ in rows_of(context, tested, "test")} == splits[2]
 
 
+@pytest.mark.parametrize("division", [{"validation_fraction": "0.2"}, {"split_column": "label"}])
+def test_a_file_without_rows_is_not_divided(client, division):
+    refused = upload(client, HEAD, None, **division).json()
+    assert refused["field"] == "train"
+    assert "the file names columns but has no rows" in refused["detail"]
+
+
 def test_fractions_leave_rows_to_train_on(client):
     four = HEAD + "".join(f"a film number {i}\t{i % 2}\n" for i in range(4))
     refused = upload(client, four, None, validation_fraction="0.5", test_fraction="0.5").json()
     assert refused["field"] == "validation_fraction"
-    assert "No 2 rows can be drawn for the validation split" in refused["detail"]
+    assert "No validation split of 2 rows can be drawn" in refused["detail"]
 
 
 def test_a_fraction_that_cannot_be_drawn_is_refused(client):
