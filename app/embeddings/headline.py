@@ -51,7 +51,7 @@ def headline_of(embedding: Embedding) -> Headline:
     """Say what was measured; of what is undefined nothing is said, but of the spread why."""
     found = {one.measure: one for one in embedding.measurements}
     n, d = embedding.n_measured, embedding.d or 0
-    independent = (embedding.independent or {}).get("groups", n)
+    independent = min((embedding.independent or {}).get("groups", n), n)  # of all rows, those left out too
     outliers = [
         _outliers(one) for one in embedding.findings if one["slug"] == "outlier_rows" and one["severity"] != "note"
     ]

@@ -22,7 +22,12 @@ from isoscope.files.tables import DatasetDescription
 from isoscope.files.text import Quoting
 
 FILE_SUFFIX = re.compile(r"\.[^.]*(\.gz)?$", re.IGNORECASE)
-FIELDS = {"column": "split_column", "fraction": "test_fraction", "seed": "split_seed"}
+FIELDS = {
+    "column": "split_column",
+    "fraction": "test_fraction",
+    "validation_fraction": "validation_fraction",
+    "seed": "split_seed",
+}
 
 
 class SplitFile(NamedTuple):
@@ -35,22 +40,25 @@ class SplitFile(NamedTuple):
 def read_division(
     split_column: str = "",
     values: Mapping[str, str] | None = None,
-    test_fraction: str | float = "",
+    fractions: Mapping[str, str | float | None] | None = None,
     split_seed: str | int = "",
 ) -> Division | None:
     """Return how a form asks for rows to be divided, None where it does not; ``values`` have commas between them.
 
-    A split without values takes the rows that hold its name.
+    A split without values takes the rows that hold its name. ``fractions`` are drawn for ``test`` and ``validation``.
     """
-    by_column, by_fraction = split_column.strip(), test_fraction not in ("", None)
-    if by_column and by_fraction:
-        raise InvalidError("Choose either a split column or a test fraction, not both.", "test_fraction")
+    by_column = split_column.strip()
+    drawn = {split: fraction for split, fraction in (fractions or {}).items() if fraction not in ("", None)}
+    if by_column and drawn:
+        split = next(iter(drawn))
+        raise InvalidError(f"Choose either a split column or a {split} fraction, not both.", f"{split}_fraction")
     if by_column:
         mapped = {split: _listed(text) for split, text in (values or {}).items() if text.strip()}
         return _checked(ColumnDivision, {"column": by_column, **mapped})
-    if by_fraction:
+    if drawn:
         seed = {} if split_seed == "" else {"seed": split_seed}
-        return _checked(FractionDivision, {"fraction": test_fraction, **seed})
+        asked = {"fraction": drawn.get("test"), "validation_fraction": drawn.get("validation")}
+        return _checked(FractionDivision, asked | seed)
     return None
 
 
@@ -63,14 +71,16 @@ def check_files(division: Division | None, *, has_validation: bool, has_test: bo
                 f"A split column divides one file: remove the {field} file, or leave the split column empty.", field
             )
         return
-    if not has_validation:
+    drawn = {} if division is None else division.fractions
+    if not has_validation and "validation" not in drawn:
         raise InvalidError(
-            "No validation file. Choose one, or name a split column in the train file. A test fraction holds out test "
-            "rows only.",
+            "No validation file. Choose one, or split the train file: by a validation fraction, or by a column that "
+            "names the split of each row.",
             "validation",
         )
-    if division is not None and has_test:
-        raise InvalidError("Choose either a test file or a test fraction, not both.", "test_fraction")
+    for split, has_file in (("test", has_test), ("validation", has_validation)):
+        if has_file and split in drawn:
+            raise InvalidError(f"Choose either a {split} file or a {split} fraction, not both.", f"{split}_fraction")
 
 
 def divide_upload(

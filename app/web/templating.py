@@ -137,6 +137,10 @@ UPLOADS = {
         "Rows for the final score: a file with the same columns, labels included",
         more="Every run is scored on these rows. Scores stay sealed until you freeze your choice and open them.",
     ),
+    "validation_fraction": Help(
+        "Fraction of the train rows to hold out for validation, such as 0.2. Then choose no validation file.",
+        more="Rows that share a text stay together, so no text is on both sides.",
+    ),
     "test_fraction": Help(
         "Fraction of the train rows to hold out for testing, at most 0.5. Empty: none.",
         more="Rows that share a text stay together. Rows that share a text with the validation file are not held out.",

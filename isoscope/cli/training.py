@@ -20,13 +20,17 @@ HEADS = ("Setting", "Choice", "Seeds", "Test", "95% ±", "Difference", "95% ±",
 
 def upload_dataset_arguments(command: ArgumentParser) -> None:
     """Add the arguments of ``isoscope upload-dataset``."""
-    command.add_argument("train", type=Path, metavar="TRAIN", help="train rows, or all rows with --split-column")
+    command.add_argument("train", type=Path, metavar="TRAIN", help="train rows, or all rows if they are to be split")
     command.add_argument("validation", type=Path, nargs="?", metavar="VALIDATION", help="validation rows")
     command.add_argument("--test", type=Path, metavar="FILE", help="test rows with labels; scores on them are sealed")
-    command.add_argument(
-        "--test-fraction", type=float, metavar="F", help="hold out this fraction of the train rows for testing"
-    )
-    command.add_argument("--seed", type=int, default=0, help="seed of the test fraction (default: 0)")
+    for split in ("validation", "test"):
+        command.add_argument(
+            f"--{split}-fraction",
+            type=float,
+            metavar="F",
+            help=f"hold out this fraction of the train rows as {split} rows",
+        )
+    command.add_argument("--seed", type=int, default=0, help="seed of the fractions (default: 0)")
     command.add_argument("--split-column", metavar="COL", help="column that names the split of each row")
     for split in SPLITS:
         command.add_argument(
@@ -51,6 +55,7 @@ def upload_dataset(isoscope: Isoscope, given: Namespace) -> int:
             given.train,
             given.validation,
             test=given.test,
+            validation_fraction=given.validation_fraction,
             test_fraction=given.test_fraction,
             split_seed=given.seed,
             split_column=given.split_column,

@@ -22,6 +22,7 @@ class Datasets(Connection):
         validation: str | Path | None = None,
         *,
         test: str | Path | None = None,
+        validation_fraction: float | None = None,
         test_fraction: float | None = None,
         split_seed: int = 0,
         split_column: str | None = None,
@@ -32,9 +33,10 @@ class Datasets(Connection):
     ) -> Row:
         """Upload train, validation and test rows: .tsv, .csv, .jsonl or .parquet.
 
-        Scores on test rows are sealed: see ``open_test``. Instead of a test file, ``test_fraction`` draws some of the
-        train rows by ``split_seed``. Instead of a validation and a test file, ``split_column`` names the split of each
-        row; ``split_values`` maps its values, such as ``{"validation": ["dev"]}``.
+        Scores on test rows are sealed: see ``open_test``. Instead of a validation or a test file,
+        ``validation_fraction`` and ``test_fraction`` draw some of the train rows by ``split_seed``. Or
+        ``split_column`` names the split of each row; ``split_values`` maps its values, such as
+        ``{"validation": ["dev"]}``.
 
         Quotes of .tsv files enclose cells where every one does; ``quoting`` says otherwise: ``"text"`` or ``"quoted"``.
 
@@ -43,12 +45,14 @@ class Datasets(Connection):
         """
         files = [("train", train)]
         files += [(split, file) for split, file in (("validation", validation), ("test", test)) if file is not None]
+        fractions = {"validation_fraction": validation_fraction, "test_fraction": test_fraction}
+        drawn = {field: str(fraction) for field, fraction in fractions.items() if fraction is not None}
         given = {
             "name": name,
             "split_column": split_column,
             **{f"split_{split}": ",".join(values) for split, values in (split_values or {}).items()},
-            "test_fraction": None if test_fraction is None else str(test_fraction),
-            "split_seed": None if test_fraction is None else str(split_seed),
+            **drawn,
+            "split_seed": str(split_seed) if drawn else None,
             "quoting": quoting,
         }
         return self.send_files("/api/datasets", files, given, progress)

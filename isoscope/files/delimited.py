@@ -16,7 +16,7 @@ from isoscope.core.formatting import shown
 from isoscope.files.columns import NUMBER as PLAIN_NUMBER
 from isoscope.files.contents import AnnotationStats, Block, Part
 from isoscope.files.table import Cells, Kind, Table, TableVectors, blocks, require_columns, roles
-from isoscope.files.text import Quoting, Record, records, tsv_quoting
+from isoscope.files.text import Quoting, Record, about_separator, records, tsv_quoting
 
 SAMPLE_LINES = 1000
 MISSING = frozenset({"", "na", "n/a", "null", "none"})
@@ -168,7 +168,7 @@ def find_layout(sample: list[Record]) -> Layout:
     unnamed = {column for column, name in zip(columns, header, strict=True) if has_header and not name}
     numeric, annotations = roles(kinds, unnamed)
     if not numeric and not lists:
-        raise InvalidError(_why_no_numbers(lines[-1]))
+        raise InvalidError(_why_no_numbers(rows[0]))
     return Layout(has_header, columns, numeric, annotations, lists)
 
 
@@ -206,12 +206,8 @@ def _require_unique(columns: list[str], line: int) -> None:
 
 def _why_no_numbers(cells: list[str]) -> str:
     message = "No column holds numbers, so there are no vectors: expected a column of numbers for each dimension."
-    if len(cells) == 1 and (separator := next((s for s in ("\t", ";", ",", " ") if s in cells[0]), None)):
-        return (
-            f"{message} The cells seem to be separated by {separator!r}: name the file .tsv if they are separated by "
-            "tabs, else separate them by commas and name it .csv."
-        )
-    return f"{message} The first line that is not a header begins with {cells[0][:40]!r}."
+    advice = about_separator(cells, "\t;, ") or f"The first line that is not a header begins with {cells[0][:40]!r}."
+    return f"{message} {advice}"
 
 
 def is_list(cell: str) -> bool:

@@ -1,4 +1,4 @@
-"""One file of rows divided into the splits of a data set: by a column that names the split, or by a drawn fraction."""
+"""One file of rows divided into the splits of a data set: by a column that names the split, or by drawn fractions."""
 
 import gzip
 import json
@@ -13,11 +13,11 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, TextIO
 from pydantic import Field, model_validator
 
 from isoscope.core.errors import InvalidError
-from isoscope.core.formatting import blaming, listed, shown
+from isoscope.core.formatting import blaming, listed, plural, shown
 from isoscope.files.columns import label_text, stats_of, text_digest
 from isoscope.files.strict import Frozen
 from isoscope.files.table import Scalar, Table
-from isoscope.files.tables import find_readings, open_table
+from isoscope.files.tables import NO_ROWS, find_readings, open_table
 from isoscope.files.text import Quoting
 
 SPLITS = ("train", "validation", "test")
@@ -53,12 +53,29 @@ class ColumnDivision(Frozen):
         return ["test"] if values is None else values
 
 
+Fraction = Annotated[float, Field(gt=0, le=0.5)]
+
+
 class FractionDivision(Frozen):
-    """A fraction of the train rows is drawn for testing; rows that share a text stay together."""
+    """Fractions of the train rows are drawn for testing and for validation; rows that share a text stay together."""
 
     kind: Literal["fraction"] = "fraction"
-    fraction: float = Field(gt=0, le=0.5)
+    fraction: Fraction | None = None
+    """Of test rows."""
+    validation_fraction: Fraction | None = None
     seed: int = Field(0, ge=0, le=2**31 - 1)
+
+    @model_validator(mode="after")
+    def _require_a_fraction(self) -> Self:
+        if not self.fractions:
+            raise ValueError("expected a fraction of test or of validation rows")
+        return self
+
+    @property
+    def fractions(self) -> dict[str, float]:
+        """What is drawn for each split, the test split first: what it gets is the same beside any validation rows."""
+        wanted = {"test": self.fraction, "validation": self.validation_fraction}
+        return {split: fraction for split, fraction in wanted.items() if fraction is not None}
 
 
 Division = ColumnDivision | FractionDivision
@@ -83,8 +100,8 @@ def divide_file(
 ) -> Divided:
     """Write the rows of each split as ``<split>.jsonl.gz`` into ``folder``.
 
-    Of a fraction these are train and test; texts of the validation file are never drawn. Quotes of .tsv files are read
-    as chosen, else as they are meant. Run it in the sandbox.
+    Of fractions these are train and what is drawn of it; texts of the validation file are never drawn. Quotes of .tsv
+    files are read as chosen, else as they are meant. Run it in the sandbox.
 
     Raises:
         InvalidError: with the field of the form that is at fault.
@@ -94,10 +111,12 @@ def divide_file(
     readings = find_readings(files, quoting)
     with blaming(filename):
         table = open_table(path, filename, quoting=readings.get("train"))
+        if next(iter(table.rows()), None) is None:
+            raise InvalidError(NO_ROWS, "train")
         if isinstance(division, ColumnDivision):
             return Divided(_divide_by_column(division, table, folder), readings)
         beside = open_table(*validation, quoting=readings.get("validation")) if validation else None
-        return Divided(_draw_fraction(division, table, beside, folder), readings)
+        return Divided(_draw_fractions(division, table, beside, folder), readings)
 
 
 def _divide_by_column(division: ColumnDivision, table: Table, folder: Path) -> dict[str, int]:
@@ -139,7 +158,7 @@ def _unmapped(division: ColumnDivision, number: int, name: str, value: Scalar | 
     )
 
 
-def _draw_fraction(division: FractionDivision, table: Table, validation: Table | None, folder: Path) -> dict[str, int]:
+def _draw_fractions(division: FractionDivision, table: Table, validation: Table | None, folder: Path) -> dict[str, int]:
     n, columns = stats_of(table)
     # Columns whose texts keep rows together: without any, all columns at once.
     texts = [name for name, column in columns.items() if column.holds_texts]
@@ -151,23 +170,29 @@ def _draw_fraction(division: FractionDivision, table: Table, validation: Table |
         for row in (validation.rows() if validation else ())
         for digest in _digests(validation.columns if validation else (), row, texts)
     }
-    target = max(1, round(division.fraction * n))
-    drawn, n_drawn = set[bytes](), 0
-    for root, size in sorted(groups.sizes(barred).items(), key=lambda group: _turn(division.seed, group[0])):
-        if n_drawn + size <= target:
-            drawn.add(root)
-            n_drawn += size
-    if not FEWEST_DRAWN * target <= n_drawn < n:
-        largest = max(groups.sizes().values())
-        raise InvalidError(
-            f"No {target:,} rows can be drawn for testing so that no text is on both sides: the largest group of rows "
-            f"that share texts has {largest:,} of {n:,} rows. Upload a test file instead, or choose another fraction.",
-            "test_fraction",
-        )
-    with Writers(folder, ("train", "test")) as writers:
+    turns = sorted(groups.sizes(barred).items(), key=lambda group: _turn(division.seed, group[0]))
+    split_of: dict[bytes, str] = {}
+    left = n
+    for split, fraction in division.fractions.items():
+        target = max(1, round(fraction * n))
+        n_drawn = 0
+        for root, size in turns:
+            if root not in split_of and n_drawn + size <= target:
+                split_of[root] = split
+                n_drawn += size
+        left -= n_drawn
+        if n_drawn < FEWEST_DRAWN * target or not left:
+            largest = max(groups.sizes().values())
+            raise InvalidError(
+                f"No {split} split of {plural(target, 'row')} can be drawn so that no text is on both sides and rows "
+                f"are left to train on: the largest group of rows that share texts has {largest:,} of {n:,} rows. "
+                f"Upload a {split} file instead, or choose another fraction.",
+                f"{split}_fraction",
+            )
+    with Writers(folder, [split for split in SPLITS if split == "train" or split in division.fractions]) as writers:
         for row in table.rows():
             root = groups.root(_digests(table.columns, row, texts))
-            writers.write("test" if root in drawn else "train", _record(table.columns, row))
+            writers.write(split_of.get(root, "train"), _record(table.columns, row))
         return writers.counts
 
 

@@ -12,6 +12,8 @@ from isoscope.files.table import Scalar, Table
 from isoscope.files.text import Quoting, Readings, settle_readings, tsv_quotes
 from isoscope.files.upload_formats import Role
 
+NO_ROWS = "the file names columns but has no rows: expected at least one."
+
 
 class DatasetDescription(Frozen):
     """Two or three files of one task."""
@@ -158,7 +160,7 @@ def open_table(path: Path, filename: str, role: Role = Role.ROWS, quoting: Quoti
 def _profile(table: Table) -> tuple[int, dict[str, ColumnStats]]:
     n, columns = stats_of(table)
     if n == 0:
-        raise InvalidError("the file names columns but has no rows: expected at least one.")
+        raise InvalidError(NO_ROWS)
     return n, columns
 
 

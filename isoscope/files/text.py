@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum, StrEnum
 from functools import partial
 from itertools import chain
@@ -139,9 +139,11 @@ def lines(path: Path, newline: str) -> Iterator[str]:
                 yield line
         except UnicodeDecodeError as error:
             byte = error.object[error.start]
+            # What was decoded before it and not returned yet is the beginning of a line.
+            number += 1 + error.object.count(b"\n", 0, error.start)
             raise InvalidError(
-                f"Expected text in UTF-8, found the byte 0x{byte:02x} after line {number}: save the file as UTF-8, "
-                "or convert it with `iconv -f latin1 -t utf-8 old > new`."
+                f"Expected text in UTF-8, found the byte 0x{byte:02x} in line {number}: save the file as UTF-8, or "
+                "convert it with `iconv -f latin1 -t utf-8 old > new`."
             ) from None
 
 
@@ -178,11 +180,22 @@ def records(path: Path, separator: str, quoting: Quoting) -> Iterator[Record]:
                     f"Line {number} has {len(cells):,} columns, more than {MAX_COLUMNS:,}: store the numbers as .npy."
                 )
         elif len(cells) != len(first[1]):
+            advice = about_separator(first[1], "\t;") or "Look for a stray separator or an unclosed quote."
             raise InvalidError(
                 f"Line {number} has another number of columns ({len(cells):,}) than line {first[0]} "
-                f"({len(first[1]):,}): every line needs the same. Look for a stray separator or an unclosed quote."
+                f"({len(first[1]):,}): every line needs the same. {advice}"
             )
         yield number, cells
+
+
+def about_separator(cells: Sequence[str], separators: str) -> str | None:
+    """Return what to do about a line that is a single cell, for it holds another separator; None of any other."""
+    found = next((one for one in separators if one in cells[0]), None)
+    if len(cells) > 1 or found is None:
+        return None
+    otherwise = "separate them by commas, write numbers with a point (0.5), and name the file .csv"
+    advice = {"\t": "name the file .tsv", ",": "name the file .csv"}.get(found, otherwise)
+    return f"The cells seem to be separated by {found!r}: {advice}."
 
 
 def _tsv_lines(path: Path) -> Iterator[str]:

@@ -35,6 +35,10 @@ CLIFF = 10.0
 """How many times the variance of the next direction the last of these has at least."""
 
 
+FEWEST_ROWS = 4
+"""Independent rows below which no score has a bias-corrected form: it is drawn from four at a time."""
+
+
 def most_directions(n: int, d: int) -> int:
     """Return to how many directions a cloud may collapse: few enough for its rows to tell, and half of all."""
     return max(1, min(n // 4, d // 2))
@@ -131,16 +135,27 @@ def common_mean(examined: Examined) -> Defect | None:
 def too_few_rows(examined: Examined) -> Defect | None:
     """Return that plain IsoScore is lower by more than 0.05 for want of rows; a warning below d rows.
 
-    Not of what is left of mixed clouds: the rows of the largest alone are not all that there are.
+    Below four independent rows always, an error where a single row leaves nothing to measure. Not of what is left of
+    mixed clouds: the rows of the largest alone are not all that there are.
 
     Of n rows, 1 over the participation ratio is greater by about 1/n, whatever the spectrum.
     """
     cloud = examined.cloud
     rows = examined.units
-    if cloud.n < 2 or cloud.d < 2 or {"collapsed", "duplicate_rows", "mixed_clouds"} & examined.blamed:
+    if cloud.n < 1 or cloud.d < 2 or {"collapsed", "duplicate_rows", "mixed_clouds"} & examined.blamed:
         return None
     scores = cloud.moment_scores
     plain, corrected = scores["isoscore"], scores["isoscore_unbiased"]
+    noun = "independent row" if rows < cloud.n else "row"
+    if rows < FEWEST_ROWS:
+        return Defect(
+            slug="too_few_rows",
+            severity=Severity.WARNING if cloud.n > 1 else Severity.ERROR,
+            title=f"Only {rows} {noun}{'' if rows == 1 else 's'} for {cloud.d:,} dimensions",
+            evidence="Nothing can be said of other rows: the bias-corrected score takes four independent ones.",
+            effect=Effect("isoscore_unbiased", corrected, corrected),
+            advice="Measure more rows.",
+        )
     if plain.value is None:
         return None
     biased = examined.ratio**2 / (rows + examined.ratio) / (cloud.d - 1)
@@ -151,7 +166,7 @@ def too_few_rows(examined: Examined) -> Defect | None:
     return Defect(
         slug="too_few_rows",
         severity=Severity.WARNING if rows < cloud.d else Severity.NOTE,
-        title=f"{rows:,} {'independent ' if rows < cloud.n else ''}rows are few for {cloud.d:,} dimensions",
+        title=f"{rows:,} {noun}s are few for {cloud.d:,} dimensions",
         evidence=(
             f"With so few rows plain IsoScore reads low, by about {biased:.2g}. The effect is the bias-corrected score."
         ),

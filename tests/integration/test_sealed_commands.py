@@ -24,7 +24,9 @@ def test_rows_are_uploaded_with_a_test_split_in_each_way(typed, tmp_path, isosco
     other = tmp_path / "other.tsv"
     other.write_text(ROWS.replace("film", "plot"))
     out = typed("upload-dataset", rows, other, "--test-fraction", "0.1", "--seed", "2", "--json")[1]
-    assert json.loads(out)["division"] == {"kind": "fraction", "fraction": 0.1, "seed": 2}
+    assert json.loads(out)["division"] == {"kind": "fraction", "fraction": 0.1, "validation_fraction": None, "seed": 2}
+    out = typed("upload-dataset", rows, "--validation-fraction", "0.2", "--test-fraction", "0.1")[1]
+    assert out.splitlines()[1] == "rows: 28 train, 8 validation, 4 test"
     found = isoscope.upload_dataset(rows, split_column="part", split_values={"validation": ["dev", "held out"]})
     assert (found["n_validation"], found["n_test"]) == (10, None)
     code, _, err = typed("upload-dataset", rows)

@@ -149,6 +149,13 @@ def test_steps_are_put_in_another_order(client, context):
     assert f'href="/compare?{query(ordered, show="series")}">earlier' in page
 
 
+def test_of_a_series_all_but_one_step_can_be_removed(client, series):
+    page = client.get(f"/compare?{query(series[:2], show='series')}").text
+    assert f'href="/compare?{query(series[:1], show="series").replace("&", "&amp;")}">remove' in page
+    left = client.get(f"/compare?{query(series[:1], show='series')}")
+    assert (left.status_code, "One is chosen. Add another above" in left.text) == (200, True)
+
+
 @pytest.mark.parametrize("count", [1, 3])
 def test_rows_move_between_two(client, context, count):
     ids = [add_embedding(context, found={"isoscore": 1.0}) for _ in range(count)]

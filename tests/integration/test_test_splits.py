@@ -111,6 +111,7 @@ def test_a_column_divides_one_file(client, context):
         ({"split_column": "label", "split_train": " , "}, "split_column", "at least one value"),
         ({}, "validation", "No validation file"),
         ({"split_column": "label", "test_fraction": "0.1"}, "test_fraction", "not both"),
+        ({"split_column": "label", "validation_fraction": "0.1"}, "validation_fraction", "not both"),
         ({"test_fraction": "0.1"}, "validation", "No validation file"),
     ],
 )
@@ -125,6 +126,7 @@ def test_a_division_that_cannot_be_is_refused(client, context, data, field, said
 def test_a_column_goes_with_no_other_file(client):
     assert upload(client, split_column="label").json()["field"] == "validation"
     assert upload(client, test=TEST, test_fraction="0.1").json()["field"] == "test_fraction"
+    assert upload(client, validation_fraction="0.1").json()["field"] == "validation_fraction"
 
 
 def test_a_fraction_is_drawn_by_seed_and_no_text_is_on_both_sides(client, context):
@@ -133,7 +135,7 @@ def test_a_fraction_is_drawn_by_seed_and_no_text_is_on_both_sides(client, contex
     validation = VALIDATION + "a film number 0\t1\na film number 1\t1\n"
     found = upload(client, HEAD + "".join(rows), validation, test_fraction="0.2", split_seed="3").json()
     assert (found["n_train"], found["n_validation"], found["n_test"]) == (56, 12, 14)
-    assert found["division"] == {"kind": "fraction", "fraction": 0.2, "seed": 3}
+    assert found["division"] == {"kind": "fraction", "fraction": 0.2, "validation_fraction": None, "seed": 3}
     train, validation_rows, test = (
         {text for text, _ in rows_of(context, found, split)} for split in ("train", "validation", "test")
     )
@@ -148,12 +150,45 @@ def test_a_fraction_is_drawn_by_seed_and_no_text_is_on_both_sides(client, contex
     assert {text for text, _ in rows_of(context, other, "test")} != test
 
 
+def test_one_file_is_enough(client, context):
+    rows = [f"a film number {i // 2}\t{i % 2}\n" for i in range(100)]
+    found = upload(client, HEAD + "".join(rows), None, validation_fraction="0.2", split_seed="3").json()
+    assert (found["n_train"], found["n_validation"], found["n_test"]) == (80, 20, None)
+    train, validation = ({text for text, _ in rows_of(context, found, split)} for split in ("train", "validation"))
+    assert not train & validation
+    page = client.get(f"/datasets/{found['id']}").text
+    assert "The validation rows were drawn from the train rows by seed 3, a fraction of 0.2." in page
+
+    fractions = {"validation_fraction": "0.3", "test_fraction": "0.1", "split_seed": "3"}
+    both = upload(client, HEAD + "".join(rows), None, **fractions).json()
+    assert (both["n_train"], both["n_validation"], both["n_test"]) == (60, 30, 10)
+    splits = [{text for text, _ in rows_of(context, both, split)} for split in ("train", "validation", "test")]
+    assert len(set.union(*splits)) == sum(map(len, splits)) == 50
+    tested = upload(client, HEAD + "".join(rows), VALIDATION, test_fraction="0.1", split_seed="3").json()
+    assert {text for text, _ in rows_of(context, tested, "test")} == splits[2]
+
+
+@pytest.mark.parametrize("division", [{"validation_fraction": "0.2"}, {"split_column": "label"}])
+def test_a_file_without_rows_is_not_divided(client, division):
+    refused = upload(client, HEAD, None, **division).json()
+    assert refused["field"] == "train"
+    assert "the file names columns but has no rows" in refused["detail"]
+
+
+def test_fractions_leave_rows_to_train_on(client):
+    four = HEAD + "".join(f"a film number {i}\t{i % 2}\n" for i in range(4))
+    refused = upload(client, four, None, validation_fraction="0.5", test_fraction="0.5").json()
+    assert refused["field"] == "validation_fraction"
+    assert "No validation split of 2 rows can be drawn" in refused["detail"]
+
+
 def test_a_fraction_that_cannot_be_drawn_is_refused(client):
     refused = upload(client, HEAD + "one long film text\t1\n" * 39 + "another\t0\n", test_fraction="0.4")
     assert refused.json()["field"] == "test_fraction"
     assert "39 of 40" in refused.json()["detail"]
     for value in ("0.9", "0", "much"):
         assert upload(client, test_fraction=value).json()["field"] == "test_fraction"
+        assert upload(client, TRAIN, None, validation_fraction=value).json()["field"] == "validation_fraction"
 
 
 def test_pages_take_the_same_and_keep_what_was_typed(client):

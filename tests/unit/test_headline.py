@@ -173,6 +173,12 @@ def test_independent_rows_not_all_rows_are_few():
     assert plain(headline_of(embedding))[1][0].startswith("150 independent rows are few for 100 dimensions: ")
 
 
+def test_rows_that_were_left_out_are_not_among_them():
+    embedding = embedding_of(gaussian(300, 100))
+    embedding.independent = {"by": "rows", "groups": 303}
+    assert plain(headline_of(embedding))[1][0].startswith("300 rows are few for 100 dimensions: ")
+
+
 def test_of_fewer_rows_than_eight_no_corrected_score_is_told():
     _, sentences = said(gaussian(6, 10))
     assert sentences[0].endswith(" and the dimensions used are biased low.")

@@ -109,16 +109,18 @@ def _draw(overlay: Overlay) -> go.Figure:
 
 def _steps(one: Histogram) -> go.Scatter:
     """The outline of the bars, filled: several stay readable one over another."""
+    bars = list(zip(pairwise(one.edges), one.counts, strict=True))
     return go.Scatter(
-        x=[(low + high) / 2 for low, high in pairwise(one.edges)],
-        y=one.shares,
+        x=list(one.edges),
+        y=[*one.shares, one.shares[-1]],  # a step goes from its edge to the next, the last one too
         mode="lines",
-        line={"color": one.colour, "width": 1.5, "shape": "hvh"},
+        line={"color": one.colour, "width": 1.5, "shape": "hv"},
         fill="tozeroy",
         fillcolor=palette.faded(one.colour, 0.22),
         name=one.legend,
-        customdata=list(one.counts),
-        hovertemplate=f"{one.name}<br>cosine %{{x:.2f}}: %{{y:.2%}}, %{{customdata:,}} pairs<extra></extra>",
+        customdata=[(low, high, pairs) for (low, high), pairs in [*bars, bars[-1]]],
+        hovertemplate=f"{one.name}<br>cosine %{{customdata[0]:.2f}} to %{{customdata[1]:.2f}}: %{{y:.2%}}, "
+        "%{customdata[2]:,} pairs<extra></extra>",
     )
 
 

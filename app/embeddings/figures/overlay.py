@@ -9,7 +9,7 @@ from app.db.models import Embedding, Measurement
 from app.figures import palette
 from app.figures.figure import Cell, Columns, Table, plain
 from app.figures.labels import short_names
-from isoscope.core.formatting import count
+from isoscope.core.formatting import count, plural
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Overlay:
         sizes = {n(one) for one in self.series}
         if len(sizes) > 1:
             return f"n = {self.each(lambda one: count(n(one)))} rows"
-        return f"n = {count(sizes.pop())} rows{' each' if self.several else ''}"
+        return f"n = {plural(sizes.pop(), 'row')}{' each' if self.several else ''}"
 
     def hover(self, one: Series, words: str) -> str:
         """A template of what is told at a point of a subject, of several after its name."""

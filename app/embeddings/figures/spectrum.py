@@ -63,7 +63,7 @@ def _draw_spectrum(overlay: Overlay) -> go.Figure:
         go.Scatter(
             x=list(range(1, len(_eigenvalues(one)) + 1)),
             y=[value if value > 0 else None for value in _eigenvalues(one)],
-            mode="lines" if len(_eigenvalues(one)) > 1 else "markers",
+            mode="lines" if sum(value > 0 for value in _eigenvalues(one)) > 1 else "markers",
             line={"color": one.colour, "width": 2},
             name=one.label,
             hovertemplate=overlay.hover(one, "component %{x:,}: %{y:.3g}"),

@@ -65,6 +65,7 @@ def show_comparison(
         "offered": _offered(context, choice),
         "beside": MOST,
         "most": MOST_STEPS if choice.series else MOST,
+        "orders": _orders(choice, embeddings) if choice.series else {},
     }
     if len(embeddings) >= LEAST:
         shown |= _series(context, choice, embeddings) if choice.series else _side_by_side(context, choice, embeddings)
@@ -112,7 +113,6 @@ def _series(context: Context, choice: Choice, embeddings: Sequence[Embedding]) -
         "missing": states.count(None) + states.count(ResultStatus.FAILED),
         "similar_figures": similarity_figures(series, similar) if ResultStatus.READY in states and not waiting else [],
         "alignment_measures": list(ALIGNMENTS.values()),
-        "orders": _orders(choice, embeddings),
     }
 
 

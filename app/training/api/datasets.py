@@ -105,7 +105,8 @@ def create_dataset(
     context: ContextDep,
     train: Annotated[UploadFile, File(description=listed_rows())],
     validation: Annotated[
-        UploadFile | None, File(description="Same columns as the train file. Optional only with `split_column`.")
+        UploadFile | None,
+        File(description="Same columns as the train file. Optional with `validation_fraction` or `split_column`."),
     ] = None,
     test: Annotated[
         UploadFile | None, File(description="Same columns, with labels. Its scores stay sealed until opened.")
@@ -115,10 +116,13 @@ def create_dataset(
     split_train: Annotated[str, Form(description="Values of train rows, separated by commas.")] = "train",
     split_validation: Annotated[str, Form(description="Its values of validation rows.")] = "validation",
     split_test: Annotated[str, Form(description="Values of test rows. Default: `test`, if any.")] = "",
+    validation_fraction: Annotated[
+        float | None, Form(description="Fraction of train rows to draw for validation, at most 0.5.")
+    ] = None,
     test_fraction: Annotated[
         float | None, Form(description="Fraction of train rows to draw for testing, at most 0.5.")
     ] = None,
-    split_seed: Annotated[int, Form(description="Of the draw.")] = 0,
+    split_seed: Annotated[int, Form(description="Of the draws.")] = 0,
     quoting: Annotated[
         Quoting | None,
         Form(description="How to read quotes in .tsv files. Leave it out to detect whether they enclose cells."),
@@ -126,17 +130,18 @@ def create_dataset(
 ) -> Dataset:
     """Upload train, validation and test rows.
 
-    Instead of a test file, `test_fraction` draws rows: those that share a text stay together, and none shares a text
-    with a validation row. Instead of a validation and a test file, `split_column` divides one file.
+    Instead of a validation or a test file, `validation_fraction` and `test_fraction` draw train rows: those that share
+    a text stay together, so that no text is in two splits. Or `split_column` divides one file.
     """
     values = {"train": split_train, "validation": split_validation, "test": split_test}
+    fractions = {"test": test_fraction, "validation": validation_fraction}
     return datasets.create_dataset(
         context,
         received(train),
         received(validation) if validation else None,
         name,
         test=received(test) if test else None,
-        division=read_division(split_column, values, "" if test_fraction is None else test_fraction, split_seed),
+        division=read_division(split_column, values, fractions, split_seed),
         quoting=quoting,
     )
 

@@ -35,18 +35,20 @@ class DivisionForm:
     split_train: Typed = "train"
     split_validation: Typed = "validation"
     split_test: Typed = "test"
+    validation_fraction: Typed = ""
     test_fraction: Typed = ""
     split_seed: Typed = "0"
 
     def division(self) -> Division | None:
         """Return what they ask for."""
         values = {"train": self.split_train, "validation": self.split_validation, "test": self.split_test}
-        return read_division(self.split_column, values, self.test_fraction.strip(), self.split_seed.strip())
+        fractions = {"test": self.test_fraction.strip(), "validation": self.validation_fraction.strip()}
+        return read_division(self.split_column, values, fractions, self.split_seed.strip())
 
     @property
     def filled(self) -> bool:
         """Whether one file is to be divided."""
-        return bool(self.split_column or self.test_fraction)
+        return bool(self.split_column or self.test_fraction or self.validation_fraction)
 
 
 NOTHING_DIVIDED = DivisionForm()

@@ -142,9 +142,17 @@ def test_anisotropy_stands_raw_beside_centred():
 def test_cosines_are_shares_of_all_pairs():
     counts = cosine_histogram(CLOUD().pairs).counts
     raw, _ = traces("cosines")
-    assert list(raw.y) == pytest.approx((counts / counts.sum()).tolist())
+    assert list(raw.y)[:-1] == pytest.approx((counts / counts.sum()).tolist())
+    # Each step reaches from its edge to the next, up to a cosine of 1.
+    assert (raw.line.shape, raw.x[-1], raw.y[-1]) == ("hv", 1, raw.y[-2])
     assert sum(column(figure("cosines").table, "pairs")) == 200 * 199 / 2
     assert figure("cosines").draw().layout.shapes[0].x0 == CLOUD().cosines.mean_cosine().value
+
+
+def test_a_single_eigenvalue_above_0_is_a_dot():
+    (drawn,) = traces("spectrum", subject_of(cloud_of(2, 6), "two rows", DATA))
+    assert (drawn.mode, sum(value is not None for value in drawn.y)) == ("markers", 1)
+    assert traces("spectrum")[0].mode == "lines"
 
 
 def test_centred_cosines_are_drawn_beside_the_raw_ones_with_their_own_mean():

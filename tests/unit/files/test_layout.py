@@ -66,7 +66,7 @@ def test_names_of_columns_lose_the_space_around_them():
         ([], "The file holds blank lines only"),
         (["x,y"], "The file has a header but no rows, so there is nothing to measure"),
         (["x,x", "1,2"], "Line 1 names 2 columns 'x': give every column a unique name"),
-        (["a,b", "c,d"], "No column holds numbers, so there are no vectors: .* begins with 'c'"),
+        (["a,b", "c,d", "e,f"], "No column holds numbers, so there are no vectors: .* begins with 'c'"),
         (["a;b", "1;2"], "The cells seem to be separated by ';'"),
         (["a\tb", "1\t2"], r"The cells seem to be separated by '\\t': name the file \.tsv"),
     ],

@@ -52,6 +52,20 @@ def test_ragged_lines_are_named(read, content, found):
         read(content)
 
 
+@pytest.mark.parametrize(
+    ("content", "advice"),
+    [
+        ("a;b\n1,5;2,5\n", r"The cells seem to be separated by ';': .* write numbers with a point \(0\.5\)"),
+        ("a b\n1,5 2,5\n", "Look for a stray separator or an unclosed quote"),
+    ],
+)
+def test_semicolons_with_decimal_commas_are_recognized(read, content, advice):
+    with pytest.raises(
+        InvalidError, match=rf"Line 2 has another number of columns .*: every line needs the same\. {advice}"
+    ):
+        read(content)
+
+
 @pytest.mark.parametrize("content", ['a,b\n"1,2\n3,4\n', 'a,b\n"1"x,2\n'])
 def test_broken_quotes_are_named(read, content):
     with pytest.raises(InvalidError, match=r'Line 2 is not csv \(.*\): quote cells .*\("say ""hi"""\)'):
@@ -64,8 +78,14 @@ def test_a_cell_without_end_is_refused(read):
 
 
 def test_text_that_is_not_utf8_is_refused_with_the_byte_and_the_way_out(read):
-    with pytest.raises(InvalidError, match=r"Expected text in UTF-8, found the byte 0xe9 after line .*iconv -f latin1"):
+    with pytest.raises(InvalidError, match=r"Expected text in UTF-8, found the byte 0xe9 in line 2: .*iconv -f latin1"):
         read("word,x\ncafé,1\n".encode("latin-1"))
+
+
+@pytest.mark.parametrize("before", [1, 3_000, 30_000])
+def test_it_is_found_in_its_line_whatever_was_read_ahead(read, before):
+    with pytest.raises(InvalidError, match=f"found the byte 0xe9 in line {before + 1}:"):
+        read("word,größe\n".encode() * before + "word,é\n".encode("latin-1") + b"a,b\n" * 5_000)
 
 
 def test_nul_bytes_are_refused(read):

@@ -100,6 +100,19 @@ def test_fewer_rows_than_dimensions_are_a_warning_and_few_more_a_note():
     assert one.effect.after.value == pytest.approx(1, abs=0.03)
 
 
+@pytest.mark.parametrize(("n", "severity"), [(1, Severity.ERROR), (2, Severity.WARNING), (3, Severity.WARNING)])
+def test_three_rows_are_never_enough(n, severity):
+    one = first_of(cloud(n, 200))
+    assert (one.slug, one.severity, one.effect.after.value) == ("too_few_rows", severity, None)
+    assert one.title == f"Only {n} {'row' if n == 1 else 'rows'} for 200 dimensions"
+
+
+def test_neither_are_many_rows_of_three_groups():
+    one = first_of(cloud(60, 20), in_groups=[str(row % 3) for row in range(60)])
+    assert (one.slug, one.severity) == ("too_few_rows", Severity.WARNING)
+    assert one.title == "Only 3 independent rows for 20 dimensions"
+
+
 def test_rows_at_the_center_are_hubs():
     x = cloud(d=96)
     x[[7, 70]] = x.mean(0) + 0.01 * x[[7, 70]]
