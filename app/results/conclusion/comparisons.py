@@ -249,13 +249,13 @@ def _mean(pair: _Pair, rows: Values | None) -> tuple[MeanDifference, RowsOnly | 
 
 
 def _rows_only(rows: Values, found: MeanDifference, estimate: float) -> RowsOnly | None:
-    """Return what rows tell; None where they all differ alike, which leaves no error."""
+    """Return what rows tell; None where all differ alike, or none does, which leaves no error."""
     error = found.error or 0.0
-    if estimate and not error:
+    if not error:
         return None
     half = quantile(LEVEL, found.degrees) * error
     binary = rows.shape[1] == 1 and bool(np.isin(rows, (-1, 0, 1)).all())
-    p = _mcnemar(rows) if binary else two_sided_p(estimate / error, found.degrees) if error else 1.0
+    p = _mcnemar(rows) if binary else two_sided_p(estimate / error, found.degrees)
     return RowsOnly(estimate - half, estimate + half, p, binary)
 
 

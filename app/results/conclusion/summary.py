@@ -65,7 +65,11 @@ class Summary:
     @property
     def simultaneous(self) -> bool:
         """Whether intervals are adjusted because several settings are compared."""
-        return any(one.judged.comparisons > 1 and one.judged.low is not None for one in self._compared.values())
+        return any(one.judged.comparisons > 1 for one in self._compared.values()) and self._has_intervals
+
+    @property
+    def _has_intervals(self) -> bool:
+        return any(one.judged.low is not None for one in self._compared.values())
 
     @cached_property
     def _runs(self) -> dict[Setting, list[AnyRun]]:
@@ -141,7 +145,10 @@ class Summary:
             if fewest >= FEWEST_SEEDS:
                 takes = "All differ from the baseline by the same amount, so the error is unknown."
             return Card(question, "Too few seeds to tell", f"{plural(fewest, 'seed')} so far. {takes}")
-        return Card(question, "No difference seen", f"{_surest(found)} All intervals include 0.")
+        told = "Runs answer every row as their baselines do."
+        if self._has_intervals:
+            told = f"{_surest(found)} All intervals include 0."
+        return Card(question, "No difference seen", told)
 
     def _relation_card(self) -> Card:
         found = self.conclusion.evidence

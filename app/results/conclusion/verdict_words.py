@@ -52,7 +52,7 @@ def line(one: Comparison) -> Line:
 
 def population(found: Evidence) -> list[str]:
     """What the verdicts hold for: which seeds, and which rows."""
-    judged = [one for one in found.comparisons if one.judged.low is not None]
+    judged = [one for one in found.comparisons if one.judged.p is not None]
     if not judged:
         return []
     said = []

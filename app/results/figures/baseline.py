@@ -188,7 +188,7 @@ def _differences_caption(found: Sequence[Comparison]) -> str:
     at_once = f", simultaneous over {count(several)} comparisons" if several > 1 else ""
     bars = f"Bars are 95% intervals{at_once}: a bar that excludes 0 is a verdict."
     few = [one for one in found if one.judged.low is None]
-    lacking = f" {plural(len(few), 'setting')} without a bar: too few seeds." if few else ""
+    lacking = f" {plural(len(few), 'setting')} without a bar: too few seeds, or no row differs." if few else ""
     cut = f" The first {MOST} of {count(len(found))} settings are drawn." if len(found) > MOST else ""
     return bars + lacking + cut
 

@@ -99,7 +99,10 @@ class Judged(NamedTuple):
     verdict: Verdict
     low: float | None
     high: float | None
-    """Ends of the interval that holds all differences of the family at once in 95 of 100 cases."""
+    """Ends of the interval that holds all differences of the family at once in 95 of 100 cases; None without an error.
+
+    Where no row differs there is none either: of 8 rows alike, 31% of others may still differ.
+    """
     p: float | None
     """Two-sided, of this difference alone."""
     p_adjusted: float | None
@@ -122,8 +125,8 @@ def _judgeable(one: MeanDifference) -> bool:
 def _judged(one: MeanDifference, comparisons: int) -> Judged:
     if not _judgeable(one) or one.error is None:
         return Judged(one, Verdict.TOO_FEW, None, None, None, None, comparisons, None)
-    if one.error == 0:  # the same answers in every row and seed: there is no difference to be unsure of
-        return Judged(one, Verdict.NONE_SEEN, one.estimate, one.estimate, 1.0, 1.0, comparisons, None)
+    if one.error == 0:  # the same answers in every row and seed: no difference, and no saying how small it is elsewhere
+        return Judged(one, Verdict.NONE_SEEN, None, None, 1.0, 1.0, comparisons, None)
     half, p = quantile(LEVEL / comparisons, one.degrees) * one.error, two_sided_p(one.estimate / one.error, one.degrees)
     p_adjusted = comparisons * p
     if comparisons > 1 and one.spread is not None:

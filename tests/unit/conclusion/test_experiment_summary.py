@@ -63,6 +63,15 @@ def test_of_enough_seeds_it_is_not_said_that_it_takes_as_many():
     )
 
 
+def test_of_runs_that_answer_alike_no_interval_is_told():
+    runs, facts = answered({0.0: 0.0, 1.0: 0.0})
+    same = facts[next(one.id for one in runs if one.config.lam == 0)]
+    found = summary(*runs, facts=dict.fromkeys(facts, same))
+    assert found.cards[1][1:] == ("No difference seen", "Runs answer every row as their baselines do.")
+    assert "±" not in found.rows[1].difference
+    assert not found.simultaneous
+
+
 def test_no_difference_is_seen_where_intervals_include_0():
     runs, facts = answered({0.0: 0.0, 1.0: 0.001})
     found = summary(*runs, facts=facts)

@@ -218,6 +218,22 @@ def test_differences_that_are_1_in_every_row_and_seed_are_not_no_difference():
     assert line.to_decide == "rows that do not all differ by the same amount"
 
 
+def test_rows_that_no_run_answers_differently_have_no_interval():
+    """An interval from 0 to 0 would say that no other row can differ."""
+    runs, facts = [], {}
+    for lam in (0.0, 1.0):
+        for seed in range(3):
+            values = (np.arange(8) % (seed + 2) > 0).astype(np.float32)
+            runs.append(run(lam, seed, float(values.mean()), 0.3 + lam))
+            facts[runs[-1].id] = RunFacts(RowValues(b"validation", values), "", judged=True)
+    found = concluded(*runs, facts=facts)
+    line = found.lines[0]
+    assert (line.difference, line.verdict, line.interval, line.rows) == ("0", "no difference seen", "–", "8")
+    assert found.population == [
+        "Intervals over rows and seeds: a verdict holds for new seeds and new rows like these 8 validation rows."
+    ]
+
+
 def test_below_three_seeds_such_rows_tell_nothing_either():
     runs, facts = always_right_or_constant(seeds=1)
     assert concluded(*runs, facts=facts).evidence.comparisons[0].rows_only is None
