@@ -127,10 +127,9 @@ def _judged(one: MeanDifference, comparisons: int) -> Judged:
         return Judged(one, Verdict.TOO_FEW, None, None, None, None, comparisons, None)
     if one.error == 0:  # the same answers in every row and seed: no difference, and no saying how small it is elsewhere
         return Judged(one, Verdict.NONE_SEEN, None, None, 1.0, 1.0, comparisons, None)
-    half, p = quantile(LEVEL / comparisons, one.degrees) * one.error, two_sided_p(one.estimate / one.error, one.degrees)
+    half, p = _half(one.error, one.degrees, one.spread, comparisons), two_sided_p(one.estimate / one.error, one.degrees)
     p_adjusted = comparisons * p
     if comparisons > 1 and one.spread is not None:
-        half = max(half, half_width(LEVEL / comparisons, one.spread))
         p_adjusted = max(p_adjusted, comparisons * tail(one.estimate, one.spread))
     low, high = one.estimate - half, one.estimate + half
     verdict = Verdict.BETTER if low > 0 else Verdict.WORSE if high < 0 else Verdict.NONE_SEEN
@@ -138,27 +137,33 @@ def _judged(one: MeanDifference, comparisons: int) -> Judged:
     return Judged(one, verdict, low, high, p, min(1.0, p_adjusted), comparisons, needed)
 
 
+def _half(error: float, degrees: float, spread: Spread | None, comparisons: int) -> float:
+    """Return half the interval of one of some comparisons."""
+    half = quantile(LEVEL / comparisons, degrees) * error
+    if comparisons > 1 and spread is not None:
+        half = max(half, half_width(LEVEL / comparisons, spread))
+    return half
+
+
 def _needed(one: MeanDifference, comparisons: int) -> Needed | None:
     if one.estimate == 0 or one.error is None:
         return None
-    level = LEVEL / comparisons
 
-    def enough(error: float, degrees: float) -> bool:
-        reach = quantile(level, degrees) + quantile(2 * (1 - POWER), degrees)
-        return abs(one.estimate) >= reach * error
+    def enough(error: float, degrees: float, spread: Spread | None = None) -> bool:
+        reach = _half(error, degrees, spread, comparisons) + quantile(2 * (1 - POWER), degrees) * error
+        return abs(one.estimate) >= reach
+
+    def shows(spread: Spread) -> bool:
+        return enough(sqrt(spread.variance), spread.degrees, spread)
 
     spread, error = one.spread, one.error
     if spread is None or one.rows is None:
         return Needed(_fewest(lambda n: enough(error * sqrt(one.seeds / n), n - 1), one.seeds + 1, MOST_SEEDS), None)
     rows = one.rows
-    seeds = _fewest(lambda n: _shows(spread.of_others(n, rows), enough), one.seeds + 1, MOST_SEEDS)
+    seeds = _fewest(lambda n: shows(spread.of_others(n, rows)), one.seeds + 1, MOST_SEEDS)
     if seeds is not None:
         return Needed(seeds, None)
-    return Needed(None, _fewest(lambda n: _shows(spread.of_others(one.seeds, n), enough), rows, MOST_ROWS))
-
-
-def _shows(spread: Spread, enough: Callable[[float, float], bool]) -> bool:
-    return enough(sqrt(spread.variance), spread.degrees)
+    return Needed(None, _fewest(lambda n: shows(spread.of_others(one.seeds, n)), rows, MOST_ROWS))
 
 
 def _fewest(enough: Callable[[int], bool], low: int, most: int) -> int | None:

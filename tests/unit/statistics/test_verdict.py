@@ -59,6 +59,22 @@ def test_what_would_show_the_difference_is_told_in_seeds():
     assert reach(n) <= shown < reach(n - 1)
 
 
+def test_of_several_comparisons_the_seeds_needed_are_those_of_the_interval_that_decides():
+    """Satterthwaite's alone says 4 seeds here: its interval is narrower where comparisons are several."""
+    found = 0
+    for seed in range(60):
+        random = np.random.default_rng(seed)
+        d = random.normal(0, 0.3, (300, 3)) + random.normal(0, 0.02, 3) + 0.03
+        one = judge([over_rows_and_seeds(d)] * 4)[0]
+        if one.needed is None or one.needed.seeds is None:
+            continue
+        spread = one.of.spread.of_others(one.needed.seeds, 300)
+        power = quantile(0.4, spread.degrees) * np.sqrt(spread.variance)
+        assert abs(one.of.estimate) >= half_width(0.05 / 4, spread) + power - 1e-9
+        found += abs(one.of.estimate) < half_width(0.05 / 4, spread) * 1.1 + power
+    assert found > 5  # some are about as many as suffice
+
+
 def test_where_rows_are_the_error_no_number_of_seeds_is_enough_and_rows_are_told():
     random = np.random.default_rng(1)
     rows = random.normal(size=(300, 1))
