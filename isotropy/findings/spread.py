@@ -71,6 +71,7 @@ def _equal(examined: Examined, spread: float) -> Defect:
             f"{', which is rounding' if nothing else f': the cosine of two rows is about {1 - spread**2:.6f}'}."
         ),
         effect=told if nothing else centered,
+        advice="Check the training: a collapsed loss or a constant input is common.",
     )
 
 

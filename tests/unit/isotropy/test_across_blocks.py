@@ -48,7 +48,7 @@ def test_a_block_can_be_left_out():
 def test_fewer_than_four_blocks_have_no_score():
     products = BlockProducts(blocks_of(points(20, 3), torch.arange(20) % 4))
     assert scores_across(products)["isoscore_unbiased"].value is not None
-    assert "at least 4 blocks" in scores_across(products, 0)["isoscore_unbiased"].reason
+    assert "at least 4 independent rows" in scores_across(products, 0)["isoscore_unbiased"].reason
 
 
 def test_equal_points_have_no_score():
