@@ -28,8 +28,8 @@ from isotropy.findings.nearest import QUERIES, Similarity, nearest
 from isotropy.findings.outlier_rows import TAIL
 from isotropy.findings.spread import most_directions, norm_spread
 
-ROWS = (100, 300, 1000)
-"""Limits fall with the rows: that of the last stands for all beyond."""
+ROWS = (20, 45, 100, 300, 1000)
+"""Limits fall with the rows: that of the last stands for all beyond. Fewer rows have few findings."""
 DIMENSIONS = (4, 16, 64, 256, 768)
 SIMULATIONS = 100
 FEWEST = 16

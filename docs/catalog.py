@@ -138,7 +138,7 @@ rest.
 
 The limits in `isotropy/findings/limits.json` are made by `python -m benchmarks.finding_limits`: 99.9% points of
 Gaussian clouds, of multivariate t clouds and of clouds with t coordinates (5 degrees of freedom), with equal
-variances and with variances 1/i (of hubs and norms also with i^-0.3, i^-0.5 and i^-0.7), at 100 to 1,000 rows and 4 to
+variances and with variances 1/i (of hubs and norms also with i^-0.3, i^-0.5 and i^-0.7), at 20 to 1,000 rows and 4 to
 768 dimensions, interpolated. Each is an exponential
 tail fitted to 16 to 100 clouds of a kind, so it is rough; limits fall with the rows, and that of 1,000 stands for
 more.

@@ -35,7 +35,10 @@ def with_outer_product(values: Tensor, vectors: Tensor, x: Tensor) -> tuple[Tens
         numpy.linalg.LinAlgError: a root was not found, as where the numbers are not finite.
 
     """
-    apart = _deflated(values.numpy(), (vectors.T @ x).numpy())
+    # LAPACK multiplies four squares, which leave float64 early: in units of a power of two no digit is lost.
+    size = max(math.sqrt(values[-1]), float(torch.linalg.vector_norm(x)))
+    unit = 2.0 ** math.frexp(size)[1] if math.isfinite(size) else 1.0
+    apart = _deflated((values / unit / unit).numpy(), (vectors.T @ (x / unit)).numpy())
     raised, along = apart.values, np.zeros((len(values), len(values)))  # a row for each eigenvector, in terms of V
     along[~apart.kept, ~apart.kept] = 1
     raised[apart.kept] = _moved(apart, along)
@@ -45,7 +48,7 @@ def with_outer_product(values: Tensor, vectors: Tensor, x: Tensor) -> tuple[Tens
     order = np.argsort(raised, kind="stable")
     if not (order[1:] > order[:-1]).all():
         raised, along = raised[order], along[order]
-    return torch.from_numpy(raised), (torch.from_numpy(along) @ vectors.T).T
+    return torch.from_numpy(raised) * unit * unit, (torch.from_numpy(along) @ vectors.T).T
 
 
 class _Deflated(NamedTuple):

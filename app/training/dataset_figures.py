@@ -64,7 +64,7 @@ def baseline_of(dataset: Dataset, proposal: TaskProposal | None) -> Baseline | N
 def _classes(label: Column) -> Figure:
     values, train = label.values or [], label.train_counts or []
     validation = label.validation_counts or [0] * len(values)
-    shares = {"train": _shares(train), "validation": _shares(validation)}
+    shares = {"train": _shares(train), "validation": _shares(validation, label.n_unseen)}
     rows: list[list[Cell]] = [
         [value, train[i], shares["train"][i], validation[i], shares["validation"][i]] for i, value in enumerate(values)
     ]
@@ -132,6 +132,7 @@ def _draw_lengths(rows: Sequence[Sequence[Cell]]) -> go.Figure:
     )
 
 
-def _shares(counts: Sequence[int]) -> list[float]:
-    total = sum(counts)
+def _shares(counts: Sequence[int], others: int = 0) -> list[float]:
+    """Return the share of each class in all rows with a label; ``others`` have one of no class."""
+    total = sum(counts) + others
     return [n / total if total else 0.0 for n in counts]

@@ -16,7 +16,7 @@ from isoscope.core.formatting import shown
 from isoscope.files.columns import NUMBER as PLAIN_NUMBER
 from isoscope.files.contents import AnnotationStats, Block, Part
 from isoscope.files.table import Cells, Kind, Table, TableVectors, blocks, require_columns, roles
-from isoscope.files.text import Quoting, Record, about_separator, records, tsv_quoting
+from isoscope.files.text import SEPARATORS, Quoting, Record, about_separator, records, tsv_quoting
 
 SAMPLE_LINES = 1000
 MISSING = frozenset({"", "na", "n/a", "null", "none"})
@@ -58,6 +58,8 @@ def _open_table(read: Callable[[], Iterator[Record]], quoting: Quoting | None = 
             f"Line {line} should name the columns, but holds the number {number}: put a line of names, such as "
             "sentence and label, above the rows."
         )
+    if advice := about_separator(names, SEPARATORS):
+        raise InvalidError(f"Line {line} names a single column, {shown(names[0])}. {advice}")
     columns = [name or f"column {i}" for i, name in enumerate(names, start=1)]
     require_columns(columns)
 
@@ -206,8 +208,8 @@ def _require_unique(columns: list[str], line: int) -> None:
 
 def _why_no_numbers(cells: list[str]) -> str:
     message = "No column holds numbers, so there are no vectors: expected a column of numbers for each dimension."
-    advice = about_separator(cells, "\t;, ") or f"The first line that is not a header begins with {cells[0][:40]!r}."
-    return f"{message} {advice}"
+    otherwise = f"The first line that is not a header begins with {cells[0][:40]!r}."
+    return f"{message} {about_separator(cells, f'{SEPARATORS}, ') or otherwise}"
 
 
 def is_list(cell: str) -> bool:

@@ -109,14 +109,16 @@ def divide_file(
     """
     files = {"train": (path, filename)} | ({"validation": validation} if validation else {})
     readings = find_readings(files, quoting)
-    with blaming(filename):
+    with blaming(filename, "train"):
         table = open_table(path, filename, quoting=readings.get("train"))
         if next(iter(table.rows()), None) is None:
-            raise InvalidError(NO_ROWS, "train")
+            raise InvalidError(NO_ROWS)
         if isinstance(division, ColumnDivision):
             return Divided(_divide_by_column(division, table, folder), readings)
-        beside = open_table(*validation, quoting=readings.get("validation")) if validation else None
-        return Divided(_draw_fractions(division, table, beside, folder), readings)
+        texts, groups = _groups_of(table)
+    barred = _digests_of(*validation, readings.get("validation"), texts) if validation else set()
+    with blaming(filename, "train"):
+        return Divided(_draw_fractions(division, table, texts, groups, barred, folder), readings)
 
 
 def _divide_by_column(division: ColumnDivision, table: Table, folder: Path) -> dict[str, int]:
@@ -158,18 +160,31 @@ def _unmapped(division: ColumnDivision, number: int, name: str, value: Scalar | 
     )
 
 
-def _draw_fractions(division: FractionDivision, table: Table, validation: Table | None, folder: Path) -> dict[str, int]:
-    n, columns = stats_of(table)
-    # Columns whose texts keep rows together: without any, all columns at once.
-    texts = [name for name, column in columns.items() if column.holds_texts]
+def _groups_of(table: Table) -> tuple[list[str], "Groups"]:
+    """Return the columns whose texts keep rows together, without any all columns at once, and the rows so grouped."""
+    texts = [name for name, column in stats_of(table)[1].items() if column.holds_texts]
     groups = Groups()
     for row in table.rows():
         groups.add(_digests(table.columns, row, texts))
-    barred = {
-        digest
-        for row in (validation.rows() if validation else ())
-        for digest in _digests(validation.columns if validation else (), row, texts)
-    }
+    return texts, groups
+
+
+def _digests_of(path: Path, filename: str, quoting: Quoting | None, texts: Sequence[str]) -> set[bytes]:
+    """Return what the rows of a validation file share with others."""
+    with blaming(filename, "validation"):
+        table = open_table(path, filename, quoting=quoting)
+        return {digest for row in table.rows() for digest in _digests(table.columns, row, texts)}
+
+
+def _draw_fractions(
+    division: FractionDivision,
+    table: Table,
+    texts: Sequence[str],
+    groups: "Groups",
+    barred: Collection[bytes],
+    folder: Path,
+) -> dict[str, int]:
+    n = sum(groups.sizes().values())
     turns = sorted(groups.sizes(barred).items(), key=lambda group: _turn(division.seed, group[0]))
     split_of: dict[bytes, str] = {}
     left = n

@@ -175,8 +175,8 @@ def _parse(line: str, number: int) -> dict[str, Any]:
         ) from None
     if not isinstance(row, dict):
         raise InvalidError(
-            f"Line {number} holds {type(row).__name__} where an object belongs: "
-            'write one object a line, like {"sentence": "...", "label": 1}.'
+            f"Line {number} holds {type(row).__name__} where an object belongs: write one object a line, like "
+            '{"sentence": "...", "label": 1} or {"word": "king", "vector": [0.5, -1.25]}.'
         )
     return row
 

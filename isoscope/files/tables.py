@@ -67,7 +67,7 @@ def describe_pair(
 
     Raises:
         IsoscopeError: with the field ``train``, ``validation`` or ``test``, if that file cannot be read or has no rows.
-        InvalidError: the files have no column in common, or the test file lacks one that the others have.
+        InvalidError: the files share no column, or none of texts, or the test file lacks one that the others have.
 
     """
     files = {"train": (train_path, train_filename), "validation": (validation_path, validation_filename)}
@@ -79,10 +79,11 @@ def describe_pair(
     with blaming(validation_filename, "validation"):
         n_validation, validation = _profile(tables["validation"])
     names = [name for name in train if name in validation]
-    if not names:
+    lost_texts = any(one.holds_texts for one in train.values()) and not any(train[name].holds_texts for name in names)
+    if not names or lost_texts:
         raise InvalidError(
-            f"The two files have no column in common: the train file has {listed(train)}, the validation file "
-            f"{listed(validation)}. Give the columns the same names in both.",
+            f"The two files have no column {'of texts ' if names else ''}in common: the train file has "
+            f"{listed(train)}, the validation file {listed(validation)}. Give the columns the same names in both.",
             field="validation",
         )
     n_test, test = None, None

@@ -112,6 +112,8 @@ def split_quoted(record: str) -> list[str] | None:
 
 MAX_LINE_CHARACTERS = 16 * 2**20
 MAX_COLUMNS = 65_536
+SEPARATORS = "\t;|"
+"""What may separate cells in files that are named .csv, or .tsv, by mistake."""
 QUOTE_BLOCK_BYTES = 2**20
 """Of a file that may hold no quote at all, and then needs no look at its lines."""
 
@@ -180,7 +182,7 @@ def records(path: Path, separator: str, quoting: Quoting) -> Iterator[Record]:
                     f"Line {number} has {len(cells):,} columns, more than {MAX_COLUMNS:,}: store the numbers as .npy."
                 )
         elif len(cells) != len(first[1]):
-            advice = about_separator(first[1], "\t;") or "Look for a stray separator or an unclosed quote."
+            advice = about_separator(first[1], SEPARATORS) or "Look for a stray separator or an unclosed quote."
             raise InvalidError(
                 f"Line {number} has another number of columns ({len(cells):,}) than line {first[0]} "
                 f"({len(first[1]):,}): every line needs the same. {advice}"

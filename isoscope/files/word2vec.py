@@ -1,6 +1,7 @@
 """What word2vec, fastText and GloVe write: a word and its numbers a line, or the binary file of word2vec.
 
 word2vec and fastText put a line above with the number of words and of dimensions, which the binary file needs.
+Lines that begin with decimals have no words: ``numpy.savetxt`` writes them.
 """
 
 import re
@@ -19,6 +20,8 @@ HEADER = re.compile(r"(\d{1,12})[ \t](\d{1,6})", re.ASCII)
 OTHER_HEADER = re.compile(r"[+-]?\d+[ \t][+-]?\d+", re.ASCII)
 """Two numbers that cannot be counts of words and dimensions, above a line of more than a word and a number."""
 NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf)", re.IGNORECASE | re.ASCII)
+DECIMAL = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+(?=e))(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
+"""A number that is no word such as a year or an id."""
 SAMPLE_LINES = 20
 READ_BYTES = 2**20
 MAX_HEADER_BYTES = 32
@@ -44,7 +47,8 @@ class Word2VecText(RowFile):
                 f"{MAX_COLUMNS:,} dimensions: the file was altered, or is something else. Write it again."
             )
         self._separator = "\t" if "\t" in rows[0] else " "
-        numbers = len(rows[0].split(self._separator)) - 1
+        self._has_words = bool(header) or not all(DECIMAL.fullmatch(row.split()[0]) for row in rows if row)
+        numbers = len(self._fields(rows[0])) - 1
         self._d = int(header[2]) if header else numbers
         if numbers > self._d and all(self._holds(numbers, row) for row in rows):
             raise InvalidError(
@@ -64,7 +68,7 @@ class Word2VecText(RowFile):
             )
         self.parts = [Part(name=VECTORS, n=self.n, d=self._d, dtype="float64")]
         self.numeric_columns = []
-        self.annotations = [annotation_of(WORDS, self.n, self.values(WORDS))]
+        self.annotations = [annotation_of(WORDS, self.n, self.values(WORDS))] if self._has_words else []
 
     def rows(self, vectors: str | list[str], step: int) -> Iterator[Block]:
         """Yield the numbers."""
@@ -76,6 +80,10 @@ class Word2VecText(RowFile):
         """Return the words, which may hold spaces."""
         return (fields[0] for _, fields in self._records())
 
+    def _fields(self, line: str, numbers: int = -1) -> list[str]:
+        """Return the word of a line, empty where lines have none, and its numbers as text."""
+        return line.rsplit(self._separator, numbers) if self._has_words else ["", *line.split()]
+
     def _holds(self, numbers: int, row: str) -> bool:
         """Whether so many numbers follow a word without spaces."""
         fields = row.split(self._separator)[1:]
@@ -86,11 +94,12 @@ class Word2VecText(RowFile):
         for number, line in enumerate(_lines(self._path), start=1):
             if number == 1 and self._skipped:
                 continue
-            fields = line.rsplit(self._separator, self._d)
-            if len(fields) <= self._d:
+            fields = self._fields(line, self._d)
+            if len(fields) != self._d + 1:
+                behind = " behind its word" if self._has_words else ""
                 raise InvalidError(
-                    f"Line {number} has {plural(len(fields) - 1, 'number')} behind its word, expected {self._d:,} as "
-                    f"in the first line: the file was cut off, or is something else. Write it again. {TEXTS}"
+                    f"Line {number} has {plural(len(fields) - 1, 'number')}{behind}, expected {self._d:,} as in the "
+                    f"first line: the file was cut off, or is something else. Write it again. {TEXTS}"
                 )
             yield number, fields
 

@@ -38,6 +38,12 @@ def test_classes_lengths_and_the_trivial_predictor_are_told(client):
     assert client.get(f"{here}/figures/classes.json").json()["data"][0]["y"] == [0.25, 0.75]
 
 
+def test_validation_rows_of_an_unknown_class_count_among_all(client):
+    found = upload(client, validation=VALIDATION + "".join(f"strange words {i}\tother\n" for i in range(10)))
+    rows = client.get(f"/datasets/{found['id']}/figures/classes.csv").text.splitlines()
+    assert rows[1:] == ["no,10,0.25,5,0.25", "yes,30,0.75,5,0.25"]
+
+
 def test_scores_have_a_trivial_predictor_and_no_classes(client):
     scored = HEAD.replace("label", "score") + "".join(f"text {i}\t{i / 7:.3f}\n" for i in range(40))
     here = f"/datasets/{upload(client, scored, scored)['id']}"

@@ -260,7 +260,9 @@ def test_a_data_set_is_shown_with_the_task_it_looks_like(client, dataset):
 def test_a_data_set_that_is_no_task_is_shown_with_its_columns(client):
     files = dict.fromkeys(("train", "validation"), ("texts.tsv", "sentence\tidx\na\t0\nb\t1\n"))
     page = client.post("/datasets", files=files).headers["location"]
-    assert "No text with something to predict was found." in client.get(page).text
+    shown = client.get(page).text
+    assert "No text with something to predict was found. A sweep needs one or two columns of text" in shown
+    assert "A sweep starts from this" not in shown
     assert "no task: sentence, idx" in client.get("/datasets").text
 
 

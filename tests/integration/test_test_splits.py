@@ -175,6 +175,14 @@ def test_a_file_without_rows_is_not_divided(client, division):
     assert "the file names columns but has no rows" in refused["detail"]
 
 
+@pytest.mark.parametrize("field", ["train", "validation"])
+@pytest.mark.parametrize("content", [HEAD + "a film\t1\t2\n", "label\tlabel\n0\t1\n"])
+def test_a_file_that_cannot_be_read_is_blamed_where_one_is_divided(client, field, content):
+    refused = upload(client, **{field: content}, names={field: "mine.tsv"}, test_fraction="0.2").json()
+    assert refused["field"] == field
+    assert refused["detail"].startswith("mine.tsv: ")
+
+
 def test_fractions_leave_rows_to_train_on(client):
     four = HEAD + "".join(f"a film number {i}\t{i % 2}\n" for i in range(4))
     refused = upload(client, four, None, validation_fraction="0.5", test_fraction="0.5").json()

@@ -101,6 +101,19 @@ def test_missing_values_are_counted_in_each_file(described):
             r"no column in common: the train file has 'sentence', 'label', 'idx', the",
         ),
         (
+            TSV,
+            "text\tlabel\nx y\t1\n",
+            "validation",
+            r"no column of texts in common: the train file has 'sentence', 'label', 'idx', the validation",
+        ),
+        (
+            "text;label\nx;1\n",
+            TSV,
+            "train",
+            r"names a single column, 'text;label'\. The cells seem to be separated by ';': separate them by commas",
+        ),
+        ("text|label\nx|1\n", TSV, "train", r"The cells seem to be separated by '\|'"),
+        (
             "x\t1\n",
             TSV,
             "train",

@@ -45,6 +45,18 @@ def test_tabs_may_separate_the_numbers(opened):
     assert (list(contents.values("words")), matrix(contents)) == (["new york", "paris"], [[0.5, 1], [2, 3]])
 
 
+def test_lines_that_begin_with_decimals_have_no_words(opened, tmp_path):
+    np.savetxt(tmp_path / "saved.txt", [[1, -2.5], [0.25, 4]])
+    for content in ((tmp_path / "saved.txt").read_text(), "   1.0  -2.5\n  .25   4\n", "1e0\t-2.5\n0.25\t4\n"):
+        contents = opened(content)
+        assert contents.parts == [Part(name="vectors", n=2, d=2, dtype="float64")]
+        assert (matrix(contents), contents.annotations) == ([[1, -2.5], [0.25, 4]], [])
+    for content in ("2 1\n0.5 1\n1.5 2\n", "0.5 1\nking 2\n"):
+        assert len(list(opened(content).values("words"))) == 2
+    with pytest.raises(InvalidError, match="Line 2 has 3 numbers, expected 2 as in the first line"):
+        opened("0.5 1\n0.5 1 2\n")
+
+
 def test_a_first_word_with_a_number_in_it_is_no_lie_of_the_header(opened):
     contents = opened("2 2\nchapter 4 0.5 1\nking 2 3\n")
     assert list(contents.values("words")) == ["chapter 4", "king"]

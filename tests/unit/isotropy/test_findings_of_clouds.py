@@ -133,6 +133,12 @@ def test_a_slow_decay_over_many_dimensions_makes_no_hubs():
     assert "hubs" not in found_in(generated(random(5), 600, 400, 0.7))
 
 
+@pytest.mark.parametrize(("n", "d"), [(20, 16), (24, 64), (30, 4)])
+def test_few_rows_of_which_each_is_near_to_most_have_no_hubs(n, d):
+    clouds = (random(seed).normal(size=(n, d)) for seed in range(8))
+    assert [seed for seed, x in enumerate(clouds) if "hubs" in found_in(x)] == []
+
+
 def test_a_cloud_of_a_few_directions_has_collapsed_to_them():
     low = random().normal(size=(1500, 5)) @ np.linalg.qr(random(1).normal(size=(40, 5)))[0].T
     one = first_of(low + 1e-3 * random(2).normal(size=low.shape))

@@ -56,3 +56,13 @@ def test_moments_that_are_not_finite_have_no_values():
     x = torch.tensor([1, torch.nan, 1], dtype=torch.float64)
     with pytest.raises(np.linalg.LinAlgError, match="some moments are not finite"):
         with_outer_product(torch.arange(3).double(), torch.eye(3).double(), x)
+
+
+@pytest.mark.parametrize("exponent", [-400, -133, 67, 133, 400])
+def test_huge_and_tiny_moments_have_the_values_of_those_about_one(exponent):
+    S, x = MATRICES["full rank"], randn(60, seed=1)
+    own, directions = torch.linalg.eigh(S)
+    values, vectors = with_outer_product(own, directions, x)
+    scaled, along = with_outer_product(own * 4.0**exponent, directions, x * 2.0**exponent)
+    assert torch.equal(scaled, values * 4.0**exponent)
+    assert torch.equal(along, vectors)
