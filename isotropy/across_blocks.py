@@ -112,8 +112,8 @@ def scores_across(products: BlockProducts, without: int | None = None) -> dict[s
     left = len(products) - (without is not None)
     if left < 4:
         return corrected_scores(
-            "The bias correction needs at least 4 independent rows, where exact duplicates, and rows of one group, count "
-            f"once; {there_are(left)}.",
+            "The bias correction needs at least 4 independent rows, where exact duplicates, and rows of one group,"
+            f" count once; {there_are(left)}.",
             products.d,
         )
     if products.reason is not None:
