@@ -3,8 +3,9 @@
 import gzip
 import json
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from hashlib import blake2b
 from io import TextIOWrapper
 from pathlib import Path
@@ -14,7 +15,7 @@ from pydantic import Field, model_validator
 
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import blaming, listed, plural, shown
-from isoscope.files.columns import label_text, stats_of, text_digest
+from isoscope.files.columns import ColumnKind, label_text, stats_of, text_digest
 from isoscope.files.strict import Frozen
 from isoscope.files.table import Scalar, Table
 from isoscope.files.tables import NO_ROWS, find_readings, open_table
@@ -57,7 +58,10 @@ Fraction = Annotated[float, Field(gt=0, le=0.5)]
 
 
 class FractionDivision(Frozen):
-    """Fractions of the train rows are drawn for testing and for validation; rows that share a text stay together."""
+    """Fractions of the train rows are drawn for testing and for validation.
+
+    Rows that share a text stay together, and of every label some are left to train on.
+    """
 
     kind: Literal["fraction"] = "fraction"
     fraction: Fraction | None = None
@@ -115,10 +119,10 @@ def divide_file(
             raise InvalidError(NO_ROWS)
         if isinstance(division, ColumnDivision):
             return Divided(_divide_by_column(division, table, folder), readings)
-        texts, groups = _groups_of(table)
-    barred = _digests_of(*validation, readings.get("validation"), texts) if validation else set()
+        groups = Groups(table)
+    barred = _digests_of(*validation, readings.get("validation"), groups.texts) if validation else set()
     with blaming(filename, "train"):
-        return Divided(_draw_fractions(division, table, texts, groups, barred, folder), readings)
+        return Divided(_draw_fractions(division, groups, barred, folder), readings)
 
 
 def _divide_by_column(division: ColumnDivision, table: Table, folder: Path) -> dict[str, int]:
@@ -160,15 +164,6 @@ def _unmapped(division: ColumnDivision, number: int, name: str, value: Scalar | 
     )
 
 
-def _groups_of(table: Table) -> tuple[list[str], "Groups"]:
-    """Return the columns whose texts keep rows together, without any all columns at once, and the rows so grouped."""
-    texts = [name for name, column in stats_of(table)[1].items() if column.holds_texts]
-    groups = Groups()
-    for row in table.rows():
-        groups.add(_digests(table.columns, row, texts))
-    return texts, groups
-
-
 def _digests_of(path: Path, filename: str, quoting: Quoting | None, texts: Sequence[str]) -> set[bytes]:
     """Return what the rows of a validation file share with others."""
     with blaming(filename, "validation"):
@@ -177,38 +172,59 @@ def _digests_of(path: Path, filename: str, quoting: Quoting | None, texts: Seque
 
 
 def _draw_fractions(
-    division: FractionDivision,
-    table: Table,
-    texts: Sequence[str],
-    groups: "Groups",
-    barred: Collection[bytes],
-    folder: Path,
+    division: FractionDivision, groups: "Groups", barred: Collection[bytes], folder: Path
 ) -> dict[str, int]:
-    n = sum(groups.sizes().values())
-    turns = sorted(groups.sizes(barred).items(), key=lambda group: _turn(division.seed, group[0]))
-    split_of: dict[bytes, str] = {}
-    left = n
+    split_of = _drawn(division, groups, barred)
+    sizes = groups.sizes()
+    counts = Counter({"train": groups.n})
+    for root, split in split_of.items():
+        counts.update({split: sizes[root], "train": -sizes[root]})
     for split, fraction in division.fractions.items():
-        target = max(1, round(fraction * n))
-        n_drawn = 0
-        for root, size in turns:
-            if root not in split_of and n_drawn + size <= target:
-                split_of[root] = split
-                n_drawn += size
-        left -= n_drawn
-        if n_drawn < FEWEST_DRAWN * target or not left:
-            largest = max(groups.sizes().values())
+        target = _target(fraction, groups.n)
+        if counts[split] < FEWEST_DRAWN * target or not counts["train"]:
             raise InvalidError(
                 f"No {split} split of {plural(target, 'row')} can be drawn so that no text is on both sides and rows "
-                f"are left to train on: the largest group of rows that share texts has {largest:,} of {n:,} rows. "
-                f"Upload a {split} file instead, or choose another fraction.",
+                f"of every label are left to train on: the largest group of rows that share texts has "
+                f"{max(sizes.values()):,} of {groups.n:,} rows. Upload a {split} file instead, or choose another "
+                "fraction.",
                 f"{split}_fraction",
             )
     with Writers(folder, [split for split in SPLITS if split == "train" or split in division.fractions]) as writers:
-        for row in table.rows():
-            root = groups.root(_digests(table.columns, row, texts))
-            writers.write(split_of.get(root, "train"), _record(table.columns, row))
+        for root, row in groups.rows():
+            writers.write(split_of.get(root, "train"), _record(groups.table.columns, row))
         return writers.counts
+
+
+def _drawn(division: FractionDivision, groups: "Groups", barred: Collection[bytes]) -> dict[bytes, str]:
+    """Return the split of each group that is drawn, by turns that the seed gives."""
+    turns = sorted(groups.sizes(barred).items(), key=lambda group: _turn(division.seed, group[0]))
+    split_of: dict[bytes, str] = {}
+    for split, fraction in division.fractions.items():
+        left = _target(fraction, groups.n)
+        for root, size in turns:
+            if root not in split_of and size <= left:
+                split_of[root] = split
+                left -= size
+    for root in _last_of_a_label(division.seed, groups, split_of):
+        del split_of[root]
+    return split_of
+
+
+def _last_of_a_label(seed: int, groups: "Groups", drawn: Collection[bytes]) -> set[bytes]:
+    """Return groups that are drawn though no other has one of their labels: no model can learn what train rows lack."""
+    known: set[tuple[str, str]] = set()
+    first: dict[tuple[str, str], bytes] = {}
+    for root, row in groups.rows():
+        labels = groups.labels_of(row)
+        if root not in drawn:
+            known.update(labels)
+        else:
+            first |= {one: min(root, first.get(one, root), key=partial(_turn, seed)) for one in labels}
+    return {root for label, root in first.items() if label not in known}
+
+
+def _target(fraction: float, n: int) -> int:
+    return max(1, round(fraction * n))
 
 
 def _digests(columns: Sequence[str], row: Sequence[Scalar | None], texts: Sequence[str]) -> list[bytes]:
@@ -253,23 +269,32 @@ class Writers:
 
 
 class Groups:
-    """Joins rows that share a text, directly or through others; the smallest digest in a group names it."""
+    """The rows of a file, those together that share a text, directly or through others.
 
-    def __init__(self) -> None:
+    The smallest digest of its texts names a group.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.n, columns = stats_of(table)
+        self.texts = [name for name, column in columns.items() if column.holds_texts]
+        """Without any, all columns at once are what rows share."""
+        labels = [name for name, one in columns.items() if one.kind is ColumnKind.LABEL and not one.holds_texts]
+        self._labels = {name: table.columns.index(name) for name in labels}
         self._parent: dict[bytes, bytes] = {}
         self._rows: Counter[bytes] = Counter()
+        for row in table.rows():
+            self._add(_digests(table.columns, row, self.texts))
 
-    def add(self, digests: Sequence[bytes]) -> None:
-        """Add a row with the digests of its texts, at least one."""
-        roots = {self._find(digest) for digest in digests}
-        smallest = min(roots)
-        for root in roots - {smallest}:
-            self._parent[root] = smallest
-        self._rows[digests[0]] += 1
+    def rows(self) -> Iterator[tuple[bytes, Sequence[Scalar | None]]]:
+        """Yield each row, with the name of its group."""
+        for row in self.table.rows():
+            yield self._find(_digests(self.table.columns, row, self.texts)[0]), row
 
-    def root(self, digests: Sequence[bytes]) -> bytes:
-        """Return the name of the group of a row that was added."""
-        return self._find(digests[0])
+    def labels_of(self, row: Sequence[Scalar | None]) -> list[tuple[str, str]]:
+        """Return the labels of a row, each with its column."""
+        cells = ((name, row[place]) for name, place in self._labels.items())
+        return [(name, label_text(value)) for name, value in cells if value is not None]
 
     def sizes(self, barred: Collection[bytes] = ()) -> dict[bytes, int]:
         """Return how many rows each group has, without groups that have one of the ``barred`` digests."""
@@ -278,6 +303,13 @@ class Groups:
             sizes[self._find(digest)] += rows
         without = {self._find(digest) for digest in barred if digest in self._parent}
         return {root: size for root, size in sizes.items() if root not in without}
+
+    def _add(self, digests: Sequence[bytes]) -> None:
+        roots = {self._find(digest) for digest in digests}
+        smallest = min(roots)
+        for root in roots - {smallest}:
+            self._parent[root] = smallest
+        self._rows[digests[0]] += 1
 
     def _find(self, digest: bytes) -> bytes:
         root = self._parent.setdefault(digest, digest)

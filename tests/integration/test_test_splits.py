@@ -183,11 +183,24 @@ def test_a_file_that_cannot_be_read_is_blamed_where_one_is_divided(client, field
     assert refused["detail"].startswith("mine.tsv: ")
 
 
+def test_of_every_label_some_rows_are_left_to_train_on(client, context):
+    """Of 200 rows 3 have a label that the others lack; by some of these seeds all three would be drawn."""
+    rows = [f"a film number {i}\t{'rare' if i < 3 else i % 2}\n" for i in range(200)]
+    fractions = {"validation_fraction": "0.5", "test_fraction": "0.4"}
+    for seed in range(6):
+        found = upload(client, HEAD + "".join(rows), None, split_seed=str(seed), **fractions).json()
+        labels = [label for _, label in rows_of(context, found, "train")]
+        assert {*labels} == {"rare", "0", "1"}
+        assert found["n_train"] + found["n_validation"] + found["n_test"] == 200
+        assert found["n_train"] <= 23
+
+
 def test_fractions_leave_rows_to_train_on(client):
-    four = HEAD + "".join(f"a film number {i}\t{i % 2}\n" for i in range(4))
-    refused = upload(client, four, None, validation_fraction="0.5", test_fraction="0.5").json()
-    assert refused["field"] == "validation_fraction"
-    assert "No validation split of 2 rows can be drawn" in refused["detail"]
+    two = HEAD + "a film number 0\t0\na film number 1\t1\n"
+    refused = upload(client, two, None, validation_fraction="0.5", test_fraction="0.5").json()
+    assert refused["field"] == "test_fraction"
+    assert "No test split of 1 row can be drawn" in refused["detail"]
+    assert "the largest group of rows that share texts has 1 of 2 rows" in refused["detail"]
 
 
 def test_a_fraction_that_cannot_be_drawn_is_refused(client):
