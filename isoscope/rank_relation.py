@@ -99,9 +99,10 @@ def _ends(embeddings: Sequence[Placed], title: str) -> str:
     """Return which embedding is the most isotropic, and which scores best; these may be one."""
     known = [one for one in embeddings if one.isoscore is not None]
     if len(known) < 2:
-        return f"{plural(len(known), 'embedding')} judged."
+        undefined = "" if len(known) == len(embeddings) else f", {len(known)} with an IsoScore"
+        return f"{plural(len(embeddings), 'embedding')} judged{undefined}."
     most = max(known, key=lambda one: one.isoscore or 0.0)
-    best = max(known, key=lambda one: one.score)
+    best = max(embeddings, key=lambda one: one.score)
     told = f"{most.name} is the most isotropic as it is and scores {most.score:.3f} {title}"
     if best.score <= most.score:
         return f"{told}, the highest here."

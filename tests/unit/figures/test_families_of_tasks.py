@@ -108,6 +108,14 @@ def test_the_sentence_says_no_more_than_there_is():
     assert "embedding 0 scores highest: 0.500." in told(layers(3, lambda layer: 0.5 - layer / 10))
 
 
+def test_an_embedding_without_isoscore_is_none_of_the_most_isotropic_but_may_score_best():
+    first, second, third = as_they_are(models(3))
+    said = statement([first, second, third._replace(isoscore=None)], "ndcg@10")
+    assert said.startswith("embedding 1 is the most isotropic as it is and scores 0.510 nDCG@10. embedding 2 scores")
+    alone = statement([first, *(one._replace(isoscore=None) for one in (second, third))], "ndcg@10")
+    assert alone.startswith("3 embeddings judged, 1 with an IsoScore. A rank")
+
+
 def test_layers_of_one_model_depend_on_each_other_so_they_have_no_p():
     assert relation_of(as_they_are(layers(5))) == (5, pytest.approx(1), None)
     assert told(layers(5)) == (
