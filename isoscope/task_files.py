@@ -209,7 +209,7 @@ def with_labels(corpus: NamedVectors) -> LoadedTask:
     """Return the task of telling the labels of rows.
 
     Raises:
-        InvalidError: there are fewer than two classes.
+        InvalidError: there are fewer than two classes, or no row has a class that another row has.
 
     """
     labels = corpus.labels or []
@@ -218,6 +218,11 @@ def with_labels(corpus: NamedVectors) -> LoadedTask:
     if len(classes) < 2:
         only = f"only {shown(classes[0])}" if classes else "none"
         raise InvalidError(f"Expected labels of at least two classes, got {only}: choose another column.", "labels")
+    if len(classes) == len(rows):
+        raise InvalidError(
+            f"Expected labels that several rows share, got {len(rows):,} different ones: choose another column.",
+            "labels",
+        )
     groups = None if corpus.groups is None else _codes(corpus.groups[row] for row in rows)
     notes = _left_out(
         len(labels) - len(rows), "row has no label and is left out", "rows have no label and are left out"

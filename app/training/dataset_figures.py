@@ -25,6 +25,8 @@ class Baseline(NamedTuple):
     metric: str
     value: float
     predictor: str
+    of_one_class: bool = False
+    """Whether all validation rows are of the class that it predicts, so that no run scores higher."""
 
 
 def dataset_figures(dataset: Dataset) -> list[Figure]:
@@ -58,7 +60,7 @@ def baseline_of(dataset: Dataset, proposal: TaskProposal | None) -> Baseline | N
         return None
     most = max(range(len(label.values)), key=label.train_counts.__getitem__)
     predictor = f"predicts {plain(label.values[most], LONGEST_CLASS)}, the most frequent class of the train rows"
-    return Baseline("accuracy", label.validation_counts[most] / n, predictor)
+    return Baseline("accuracy", label.validation_counts[most] / n, predictor, label.validation_counts[most] == n)
 
 
 def _classes(label: Column) -> Figure:

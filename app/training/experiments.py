@@ -178,7 +178,8 @@ def delete_experiment(context: Context, experiment_id: str) -> None:
         if experiment.searching:
             raise ConflictError("Its search is still running. Cancel the search before deleting the experiment.")
         if left := sum(not run.status.final for run in experiment.runs):
-            raise ConflictError(f"{left} of its runs have not ended; cancel them before deleting the experiment.")
+            have, them = ("has", "it") if left == 1 else ("have", "them")
+            raise ConflictError(f"{left} of its runs {have} not ended; cancel {them} before deleting the experiment.")
         experiment.removed_at = utcnow()
     remove_experiment(context.sessions, experiment_id)
     context.queue.forget([Job(job_kinds.FINETUNE, run.id) for run in experiment.runs])

@@ -11,7 +11,7 @@ from app.training.grid_expansion import Product
 from app.training.models import ModelChoice
 from app.training.queue_status import WorkerState, has_gpu
 from isoscope.core.errors import InvalidError
-from isoscope.core.formatting import capitalized, count, plural
+from isoscope.core.formatting import capitalized, count, plural, shown
 from isoscope.core.task import TaskKind
 from isotropy.catalog import REGULARIZERS, Points, Regularizer
 
@@ -124,8 +124,10 @@ class SweepRanges(NamedTuple):
 
 def notes_of(asked: SweepRanges, factors: Product, repeated: int) -> list[str]:
     """Return what there is to say of the runs; ``repeated`` of the product are left out."""
-    if not factors.methods or not factors.lambdas:
+    if not factors.methods:
         notes = ["No regularizer is selected, so all runs are baselines."]
+    elif not factors.lambdas:
+        notes = ["λ = 0 is the only λ, so all runs are baselines."]
     elif 0.0 not in asked.lambdas:
         notes = ["The λ = 0 baseline was added, one run for each seed and setting."]
     else:
@@ -155,7 +157,7 @@ def _notes_of_evidence(asked: SweepRanges, factors: Product) -> list[str]:
 
 
 def notes_of_rows(dataset: Dataset, runs: Sequence[RunConfig]) -> list[str]:
-    """Return which rows were asked for and are not there."""
+    """Return which rows were asked for and are not there, and whether all validation rows are of one class."""
     notes = []
     for which, there, wanted in (
         ("train", dataset.n_train, max((run.train_rows or 0 for run in runs), default=0)),
@@ -163,6 +165,13 @@ def notes_of_rows(dataset: Dataset, runs: Sequence[RunConfig]) -> list[str]:
     ):
         if there is not None and wanted > there:
             notes.append(f"{count(wanted)} {which} rows are asked for but there are only {count(there)}: all are used.")
+    labels = {run.label_column for run in runs if run.task is TaskKind.CLASSIFICATION}
+    notes += [
+        f"Every validation row is of the class {shown(only)}, so a model that always predicts it scores best. Use a "
+        "data set whose validation rows are of several classes."
+        for column in dataset.columns or []
+        if column.name in labels and (only := column.only_class) is not None
+    ]
     return notes
 
 

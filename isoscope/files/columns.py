@@ -89,6 +89,13 @@ class Column(Frozen):
                 raise ValueError(f"expected a count for each of {len(self.values or ())} values, got {len(counts)}")
         return self
 
+    @property
+    def only_class(self) -> str | None:
+        """The class that all labeled rows of the validation file have; None where they differ or were not counted."""
+        counted = zip(self.values or (), self.validation_counts or (), strict=False)
+        there = [value for value, n in counted if n]
+        return there[0] if len(there) == 1 and not self.n_unseen else None
+
 
 def label_text(value: object) -> str:
     """Return the name of a label: ``1``, ``1.0``, ``"1"`` and ``"1.0 "`` are one label in all formats."""

@@ -164,5 +164,7 @@ def _in_memory(matrix: Matrix, filename: str, what: str) -> NDArray[np.float32]:
         raise InvalidError(f"{filename} has {plural(start, 'row')}, expected {matrix.n:,}: upload it again.", what)
     unfit = int((~np.isfinite(x).all(axis=1)).sum())
     if unfit:
-        raise InvalidError(f"{plural(unfit, 'row')} of {filename} hold NaN or infinity: remove them.", what)
+        raise InvalidError(
+            f"{plural(unfit, 'row')} of {filename} hold NaN, infinity or numbers beyond float32: remove them.", what
+        )
     return x

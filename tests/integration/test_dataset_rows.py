@@ -44,6 +44,13 @@ def test_validation_rows_of_an_unknown_class_count_among_all(client):
     assert rows[1:] == ["no,10,0.25,5,0.25", "yes,30,0.75,5,0.25"]
 
 
+def test_validation_rows_of_one_class_leave_nothing_to_score(client):
+    found = upload(client, validation=HEAD + "".join(f"other words {i}\tyes\n" for i in range(5)))
+    page = client.get(f"/datasets/{found['id']}").text
+    assert "Every validation row is of this class, so no run can score higher" in page
+    assert "A useful run scores higher" not in page
+
+
 def test_scores_have_a_trivial_predictor_and_no_classes(client):
     scored = HEAD.replace("label", "score") + "".join(f"text {i}\t{i / 7:.3f}\n" for i in range(40))
     here = f"/datasets/{upload(client, scored, scored)['id']}"

@@ -249,6 +249,7 @@ def test_the_map_is_written_with_the_lines_that_apply_it(decide, folder, numbers
         (("corpus.jsonl", "--queries", "narrow.npy", "--qrels", "qrels.tsv"), ["5 dimensions", "16", "same model"]),
         (("double.jsonl", "--queries", *SEARCHED), ["'d0' names 2 rows", "--ids"]),
         (("corpus.jsonl", "--labels", "all"), ["two classes", "'a'"]),
+        (("corpus.jsonl", "--labels", "_id"), ["labels that several rows share", "different ones"]),
         (("corpus.jsonl", "--labels", "color"), ["nothing called 'color'"]),
         (("corpus.jsonl", "--pairs", "same.csv"), ["same.csv", "score 1", "several"]),
         (("corpus.jsonl", "--pairs", "qrels.tsv", "--groups", "home"), ["no column 'home'"]),

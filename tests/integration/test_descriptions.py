@@ -150,7 +150,7 @@ def test_deleting_asks_first_and_what_is_refused_is_told_by_name(client, context
     answer = act(client, kind, "delete", done, busy, confirmed="yes")
     assert answer.status_code == 409
     assert "1 done, 1 refused." in answer.text
-    assert "busy: 1 of its runs have not ended" in answer.text
+    assert "busy: 1 of its runs has not ended; cancel it before" in answer.text
     assert client.get(f"/api/experiments/{done}").status_code == 404
 
 

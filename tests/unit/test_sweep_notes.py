@@ -7,6 +7,7 @@ from app.db.models import Dataset
 from app.training.grid_expansion import product_of
 from app.training.presets import PRESETS, unfit
 from app.training.sweep_checks import SweepRanges, notes_of, notes_of_rows
+from isoscope.files.columns import Column
 from isotropy.catalog import Regularizer
 
 LAMBDAS = [-1.0, -0.3, 0.0, 0.3, 1.0]
@@ -29,7 +30,7 @@ def told(repeated=0, **changed):
             {"lambdas": [lam for lam in LAMBDAS if lam]},
             "The λ = 0 baseline was added, one run for each seed and setting.",
         ),
-        ({"lambdas": [0.0]}, "No regularizer is selected, so all runs are baselines."),
+        ({"lambdas": [0.0]}, "λ = 0 is the only λ, so all runs are baselines."),
         (
             {"lambdas": [-1.0, 0.0, 1.0]},
             "3 values of λ cannot show whether performance goes with isotropy. Use 5 or more, λ = 0 included.",
@@ -44,6 +45,12 @@ def told(repeated=0, **changed):
 )
 def test_each_is_said_once(changed, sentence):
     assert told(**changed) == [sentence]
+
+
+def test_a_sweep_without_a_regularizer_is_of_baselines():
+    asked = SweepRanges(lambdas=LAMBDAS, zetas=[0.2], seeds=[0], grid={})
+    factors = product_of({}, [], frozenset(), asked.lambdas, asked.seeds)
+    assert notes_of(asked, factors, 0) == ["No regularizer is selected, so all runs are baselines."]
 
 
 def test_nothing_is_said_where_nothing_is_strange():
@@ -64,6 +71,20 @@ def test_rows_that_are_not_there_are_told_and_others_are_not():
         "500 train rows are asked for but there are only 300: all are used."
     ]
     assert notes_of_rows(Dataset(n_train=None, n_validation=None), [run]) == []
+
+
+@pytest.mark.parametrize(
+    ("counts", "unseen", "told"), [([7, 0], 0, ["'a'"]), ([7, 1], 0, []), ([7, 0], 1, []), (None, 0, [])]
+)
+def test_validation_rows_of_a_single_class_are_told(counts, unseen, told):
+    column = Column(
+        name="l", kind="label", n_distinct=2, examples=[], values=["a", "b"], validation_counts=counts, unseen=[],
+        n_unseen=unseen, n_missing_train=0, n_missing_validation=0,
+    )  # fmt: skip
+    values = {"model": "m", "text_columns": ["t"], "label_column": "l", "label_names": ["a", "b"], "seed": 0}
+    run = RunConfig.model_validate(values | {"regularizer": "none", "lam": 0})
+    notes = notes_of_rows(Dataset(n_train=9, n_validation=7, columns=[column]), [run])
+    assert [note.partition("class ")[2].partition(",")[0] for note in notes] == told
 
 
 def test_a_preset_says_what_a_task_without_classes_leaves_of_it():

@@ -104,9 +104,11 @@ class Summary:
     def _sweep(self) -> Sweep:
         return self.conclusion.sweep
 
-    @property
-    def _best(self) -> Setting:
-        return max(self._ranked, key=lambda one: self._ranked[one])
+    @cached_property
+    def _best(self) -> list[Setting]:
+        """Those with the greatest mean: several where they tie."""
+        most = max(self._ranked.values())
+        return [setting for setting, value in self._ranked.items() if value == most]
 
     def _label(self, setting: Setting) -> str:
         """A setting as the page calls it; a baseline by that name."""
@@ -116,17 +118,19 @@ class Summary:
         return "Baseline (λ = 0)" + (label[label.find(", ") :] if ", " in label else "")
 
     def _best_card(self) -> Card:
-        best, ranked = self._best, self._ranked
+        (best, *others), ranked = self._best, self._ranked
         told = f"{self.metric} {number(ranked[best])}"
-        if (one := self._compared.get(best)) is not None:
+        rest = [setting for setting in ranked if setting not in self._best]
+        if not others and (one := self._compared.get(best)) is not None:
             told += f", {_difference(one)} from the baseline"
-        elif rest := [setting for setting in ranked if setting != best]:
+        elif rest:
             second = max(rest, key=lambda one: ranked[one])
             told += f"; next {self._label(second)}, {number(ranked[second])}"
         seeds = {run.seed for runs in self._runs.values() for run in runs}
         if self._common and len(self._common) < len(seeds):
             told += f", over the {plural(len(self._common), 'seed')} that all settings have"
-        return Card("Best on validation", self._label(best), f"{told}.")
+        answer = named([self._label(one) for one in self._best]) if rest or not others else "All settings tie"
+        return Card("Best on validation", answer, f"{told}.")
 
     def _effect_card(self) -> Card:
         found = list(self._compared.values())
@@ -170,7 +174,7 @@ class Summary:
             "" if one is None else _difference(one),
             verdict,
             one is not None and one.judged.verdict in (Verdict.BETTER, Verdict.WORSE),
-            setting == self._best and len(self._means) > 1,
+            setting in self._best and len(self._best) < len(self._means),
         )
 
 

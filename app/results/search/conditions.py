@@ -3,7 +3,7 @@
 A search consists of words and conditions; a grammar reads it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from enum import StrEnum
 from functools import cache
@@ -51,6 +51,7 @@ class Value(NamedTuple):
 
     text: str
     place: int
+    quoted: bool = False
 
 
 class Term(NamedTuple):
@@ -105,7 +106,7 @@ def _value(token: Token) -> Value:
     if token.type == "QUOTED":
         characters = iter(text[1:-1])
         text = "".join(next(characters, "") if one == "\\" else one for one in characters)
-    return Value(text, _place(token))
+    return Value(text, _place(token), token.type == "QUOTED")
 
 
 def _place(token: Token) -> int:
@@ -201,8 +202,19 @@ def sort_column(name: str) -> ColumnElement[Any]:
     return kind.column
 
 
+OTHER_LANGUAGES = {
+    "AND": "leave it out, as all conditions must hold",
+    "OR": "put commas between values, such as seed:0,1",
+    "NOT": "put a hyphen before what must not hold, such as -status:failed",
+}
+"""What other searches write between conditions, and what to write here."""
+
+INEQUALITIES = ("<", "<=", ">", ">=")
+
+
 def _condition(term: Term) -> Condition:
     if not term.field:
+        _require_words(term.values)
         found = or_(*(kind.condition(":", value.text) for value in term.values for kind in ANYWHERE))
         return not_(found) if term.negated else found
     kind = _field(term)
@@ -214,11 +226,26 @@ def _condition(term: Term) -> Condition:
             f"{', '.join(kind.operators)} or !=, got {term.operator}.",
             "q",
         )
+    if operator in INEQUALITIES and len(term.values) > 1:
+        raise InvalidError(
+            f"Expected one value after {term.field}{operator} at character {term.values[0].place} of the search, got "
+            f"{len(term.values)}; write decimals with a point.",
+            "q",
+        )
     found = or_(*(_compared(kind, operator, term, value) for value in term.values))
     if differs == term.negated:
         return found
     # A comparison with nothing is neither true nor false to a database; here it does not hold.
     return not_(func.coalesce(found, false()))
+
+
+def _require_words(values: Sequence[Value]) -> None:
+    for value in values:
+        if not value.quoted and (instead := OTHER_LANGUAGES.get(value.text)):
+            raise InvalidError(
+                f"{value.text} at character {value.place} of the search has no meaning: {instead}. Quote it as a word.",
+                "q",
+            )
 
 
 def _field(term: Term) -> Kind:

@@ -41,6 +41,20 @@ def test_a_baseline_that_is_best_stands_beside_the_next():
     assert found.cards[0].evidence == "Accuracy 0.800; next λ = 1, 0.700."
 
 
+@pytest.mark.parametrize(
+    ("others", "answer", "evidence", "best"),
+    [
+        ((), "All settings tie", "Accuracy 0.800.", []),
+        ((0.7,), "λ = −1; Baseline (λ = 0)", "Accuracy 0.800; next λ = 1, 0.700.", ["λ = −1", "Baseline (λ = 0)"]),
+    ],
+)
+def test_of_settings_that_tie_none_is_called_the_best(others, answer, evidence, best):
+    values = zip((-1.0, 0.0, 1.0), (0.8, 0.8, *others), strict=False)
+    found = summary(*(run(lam, seed, value, 0.3 + lam) for lam, value in values for seed in (0, 1)))
+    assert (found.cards[0].answer, found.cards[0].evidence) == (answer, evidence)
+    assert [row.label for row in found.rows if row.best] == best
+
+
 def test_settings_are_ranked_by_the_seeds_that_all_have():
     lucky = [run(1.0, 0, 0.85, 0.4), run(0.0, 0, 0.9, 0.3), run(0.0, 1, 0.7, 0.3)]
     found = summary(*lucky)
