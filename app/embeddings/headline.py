@@ -24,6 +24,8 @@ LEAST_DIMENSIONS = 0.5
 """Standard error of the participation ratio below which a score of about 0 is still determined."""
 FEWEST_FOR_CORRECTION = 8
 """Rows below which the bias-corrected IsoScore may be anything."""
+LEAST_SEEN = 0.75
+"""Part of the dimensions that are used which rows show at least, if their directions are to tell of the cloud's."""
 MISFIT = 0.05
 """Distance between the rows and TwoNN's fit, in shares of the rows, that is told if it is not by chance."""
 READS_LOW_ABOVE = 20
@@ -68,19 +70,21 @@ def headline_of(embedding: Embedding) -> Headline:
 
 def _title(found: Found, n: int, d: int, outliers: bool) -> Sentence:
     """Return how many dimensions the variance fills. Outlier rows make the number meaningless: it is left out."""
-    used = _value(found, "participation_ratio")
+    plain = used = _value(found, "participation_ratio")
     corrected = _value(found, "participation_ratio_unbiased")
     slug = "participation_ratio"
     if used is not None and corrected is not None and n >= FEWEST_FOR_CORRECTION:
         used, slug = min(max(corrected, 1.0), d), "participation_ratio_unbiased"
-    if used is None or d < 2:
+    if plain is None or used is None or d < 2:
         reason = found["participation_ratio"].reason if "participation_ratio" in found else None
         otherwise = "Isotropy compares dimensions, and there is only one." if d < 2 else "It was not measured."
         why = reason or otherwise
         return [Part("Isotropy", "participation_ratio"), Part(f" cannot be measured. {why}")]
     if (undetermined := _undetermined(found, n, d)) is not None:
         return undetermined
-    carried = _carried_by_dimensions(found) or _carried_by_directions(found, d)
+    carried = _carried_by_dimensions(found)
+    if not carried and (outliers or plain >= LEAST_SEEN * used):
+        carried = _carried_by_directions(found, d)
     if outliers:
         return [Part("With them, "), *carried, Part(".")] if carried else []
     effective = number(used, 2) if used < MANY_DIMENSIONS else count(round(used))
