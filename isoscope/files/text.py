@@ -141,7 +141,7 @@ def lines(path: Path, newline: str) -> Iterator[str]:
                 yield line
         except UnicodeDecodeError as error:
             byte = error.object[error.start]
-            # What was decoded before it and not returned yet is the beginning of a line.
+            # The last line returned is complete, so line ends before the byte in this block count from the next one.
             number += 1 + error.object.count(b"\n", 0, error.start)
             raise InvalidError(
                 f"Expected text in UTF-8, found the byte 0x{byte:02x} in line {number}: save the file as UTF-8, or "

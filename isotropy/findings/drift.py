@@ -20,7 +20,7 @@ from isotropy.cloud import Cloud
 from isotropy.cosine import unit_rows
 from isotropy.findings.examined import Defect
 from isotropy.findings.finding import MATERIAL, Effect, Severity, percent, share_kept
-from isotropy.findings.nearest import NEAREST
+from isotropy.findings.nearest import COPY, NEAREST
 from isotropy.score import FEWEST_FOR_SE, Score
 
 ROWS = 2000
@@ -34,10 +34,6 @@ SHARED_ROWS = 4000
 """Rows that both clouds have, among which neighbors are compared."""
 
 QUERIES = 1000
-
-TIED = 3e-4
-"""Part of the usual distance from the center, of rows of length 1, by which a neighbor is no nearer than another: the
-order of copies, or of rows of whole numbers, is one of rounding."""
 
 SHORT = 1e-5
 """Part of the median length of rows up to which a row is one of zeros: its direction is rounding."""
@@ -122,7 +118,8 @@ def energy_of(cloud: Cloud, baseline: Cloud, seed: int = SEED) -> Energy | None:
 def _kept(now: Tensor, before: Tensor) -> Effect | None:
     """Return which share of the 10 nearest by cosine are the same; None of too few rows that have a direction in both.
 
-    All rows as near as the tenth count, so that copies of a row, which change places with every rounding, are the same.
+    All rows as near as the tenth count, up to rounding (``COPY``): copies, and rows of whole numbers, tie with others
+    and change places with every rounding.
     """
     known = _has_direction(now) & _has_direction(before)
     if int(known.sum()) < FEWEST_FOR_SE:
@@ -144,7 +141,7 @@ def _near(units: Tensor) -> Tensor:
     centered = units - units.mean(0)
     far = torch.cdist(centered[:QUERIES], centered).fill_diagonal_(torch.inf)
     tenth = far.topk(min(NEAREST, len(units) - 1), largest=False).values[:, -1:]
-    near: Tensor = far <= tenth + TIED * centered.square().sum(1).mean().sqrt()
+    near: Tensor = far <= tenth + COPY * centered.square().sum(1).mean().sqrt()
     return near
 
 

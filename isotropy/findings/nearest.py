@@ -152,7 +152,7 @@ def kept_of(
 
 
 def _copies(x: Tensor, old: Tensor, new: Tensor) -> Tensor:
-    """Return which of some rows [q, k] are copies of which others [q, k], by their directions: [q, k, k]."""
+    """Mark copies among pairs of neighbors: [q, k, k], True where rows old[i, a] and new[i, b] have one direction."""
     units = unit_rows(x.double())
     units -= units.mean(0)
     size = float(units.square().sum(1).mean().sqrt())

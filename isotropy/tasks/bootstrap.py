@@ -72,9 +72,10 @@ def intervals(values: Numbers, groups: Codes, statistic: Statistic, seed: int) -
         parts = np.array_split(np.arange(count), -(-count // at_once))
         left_out = np.concatenate([statistic(values, (part[:, None] != codes).astype(np.float64)) for part in parts])
     of_value = _bounds(scores, found, left_out, count)
-    of_difference = _bounds(scores - scores[:, :1], found - found[0], left_out - left_out[:, :1], count)
-    if len(left_out) > 1:
-        of_difference = _reaching(of_difference, found - found[0], left_out - left_out[:, :1])
+    difference, without = found - found[0], left_out - left_out[:, :1]
+    of_difference = _bounds(scores - scores[:, :1], difference, without, count)
+    if len(without) > 1:
+        of_difference = _reaching(of_difference, difference, without)
     if statistic is mean:
         of_value = _widened(of_value, values, count, least=0)
         of_difference[:, 1:] = _widened(of_difference, values - values[0], count, least=-1)[:, 1:]
@@ -103,10 +104,10 @@ def _bounds(scores: Numbers, found: Numbers, left_out: Numbers, count: int) -> N
 
 
 def _reaching(ends: Numbers, found: Numbers, left_out: Numbers) -> Numbers:
-    """Return the ends [2, V] of intervals, as far out at least as Student's t with the jackknife's error reaches.
+    """Widen intervals [2, V] to at least Student's t with the jackknife's standard error.
 
-    Of 40 queries of which a tenth change, either way by chance, .15 of the intervals that are corrected for bias and
-    skewness exclude 0, and .02 of these.
+    BCa intervals are too narrow where few units change: with 40 queries, 10% of them changed at random, 15% exclude 0.
+    Of the widened ones 2% do.
     """
     count = len(left_out)
     error = np.sqrt((count - 1) / count * np.square(left_out - left_out.mean(0)).sum(0))

@@ -104,7 +104,7 @@ def test_fewer_rows_than_dimensions_are_said_to_read_low_beside_what_corrects_it
     title, sentences = said(x)
     found = {one.measure: one for one in embedding_of(x).measurements}
     plain_score, corrected = found["isoscore"], found["isoscore_unbiased"]
-    # Half of the variance of these rows lies in a tenth of the directions: that is no news of the cloud.
+    # Half of the sample variance lies in a tenth of the directions, which says nothing about the population.
     assert title == f"The variance fills about {found['participation_ratio_unbiased'].value:.0f} of 256 dimensions."
     assert sentences[0] == (
         f"There are fewer rows than dimensions: plain IsoScore, {plain_score.value:.3f}, is biased low; "

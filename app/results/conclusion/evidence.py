@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from operator import or_
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ from app.core.evidence import LEVEL
 from app.db.models import RunStatus
 from app.db.run_rows import AnyRun
 from app.results.conclusion.comparisons import NOTHING_KNOWN, Comparison, RunFacts, comparisons
-from app.results.conclusion.relations import Curve, counted, curves, measured_runs, place_of, scored_runs
+from app.results.conclusion.relations import Curve, Place, counted, curves, measured_runs, place_of, scored_runs
 from app.results.statistics.relation import Relation, relation
 from app.results.statistics.setting_effect import SettingEffect, setting_effect
 from app.results.statistics.verdict import Verdict
@@ -73,11 +74,9 @@ class Evidence:
     def _worse(self, curve: Curve) -> tuple[bool, bool]:
         """Whether a verdict says so of a setting of the curve below λ = 0, and none the opposite; the same above."""
         mine = [one for one in self.comparisons if one.setting in curve.settings]
-        below, above = ({one.judged.verdict for one in mine if sign * one.setting.lam > 0} for sign in (-1, 1))
-        return (
-            Verdict.WORSE in below and Verdict.BETTER not in below,
-            Verdict.WORSE in above and Verdict.BETTER not in above,
-        )
+        sides = ({one.judged.verdict for one in mine if sign * one.setting.lam > 0} for sign in (-1, 1))
+        below, above = (Verdict.WORSE in side and Verdict.BETTER not in side for side in sides)
+        return below, above
 
 
 def evidence(sweep: Sweep, facts: Mapping[str, RunFacts] | None = None) -> Evidence:
@@ -134,17 +133,16 @@ def _alike(by_setting: Mapping[Setting, Sequence[AnyRun]]) -> set[Setting]:
     Seeds of a model that learned score alike by chance, where rows are few or scores rounded: of 7 settings of 2 seeds
     in steps of 1/300 some did in half of all sweeps. So ``FEWEST_ALIKE`` runs have the score, and no other has less.
     """
-    scores = {setting: [run.performance or 0.0 for run in of] for setting, of in by_setting.items()}
-    seeds = {setting: len({run.seed for run in of}) for setting, of in by_setting.items()}
-    alike = {setting for setting, of in scores.items() if seeds[setting] > 1 and len({*of}) == 1}
+    by_place: dict[Place, dict[Setting, list[float]]] = {}
+    for setting, of in by_setting.items():
+        by_place.setdefault(place_of(of[0]), {})[setting] = [run.performance or 0.0 for run in of]
+    several = {setting for setting, of in by_setting.items() if len({run.seed for run in of}) > 1}
     found = set()
-    for setting in alike:
-        score, place = scores[setting][0], place_of(by_setting[setting][0])
-        here = [one for one, of in by_setting.items() if place_of(of[0]) == place]
-        others = [other for one in here if one not in alike for other in scores[one]]
-        often = sum(scores[one].count(score) for one in here)
-        if often >= FEWEST_ALIKE and score < BEST and score <= min(others, default=score):
-            found.add(setting)
+    for scores in by_place.values():
+        alike = {setting: of[0] for setting, of in scores.items() if setting in several and len({*of}) == 1}
+        least = min((score for setting, of in scores.items() if setting not in alike for score in of), default=BEST)
+        often = Counter(chain.from_iterable(scores.values()))
+        found |= {one for one, score in alike.items() if often[score] >= FEWEST_ALIKE and BEST > score <= least}
     return found
 
 

@@ -33,23 +33,14 @@ class Curve(NamedTuple):
     """By λ, without 0."""
     settings: frozenset[Setting]
     """Those that it was averaged over, without the baselines."""
-    p_of_sides: tuple[float | None, float | None]
-    """Below λ = 0 and above: of the test whether the settings there and their baselines differ, if it can be tested."""
+    lower: tuple[bool, bool]
+    """Below λ = 0 and above: whether every λ there does worse than λ = 0, and settings differ by more than chance."""
 
     @property
     def sides(self) -> tuple[list[float], list[float]]:
         """Gains below λ = 0, and above."""
         below = [gain for lam, gain in self.gains.items() if lam < 0]
         return below, [gain for lam, gain in self.gains.items() if lam > 0]
-
-    @property
-    def lower(self) -> tuple[bool, bool]:
-        """Whether every λ below 0 does worse than λ = 0, by more than chance makes settings differ; the same above."""
-        below, above = (
-            bool(side) and max(side) < 0 and p is not None and p <= LEVEL
-            for side, p in zip(self.sides, self.p_of_sides, strict=True)
-        )
-        return below, above
 
 
 def counted(sweep: Sweep, left_out: Collection[str] = ()) -> list[AnyRun]:
@@ -115,24 +106,32 @@ def curves(sweep: Sweep, runs: Iterable[AnyRun]) -> list[Curve]:
         for regularizer, families in by_method.items():
             baselines = _baselines(sweep, means, families)
             if baselines:
-                below, above = (_p_of_side(sweep, here, baselines, sign) for sign in (-1, 1))
                 gains = _gains(means, baselines)
+                below, above = (_is_lower(sweep, here, baselines, gains, sign) for sign in (-1, 1))
                 found.append(Curve(place, regularizer, gains, frozenset(baselines), (below, above)))
     return found
 
 
-def _p_of_side(
-    sweep: Sweep, cells: Mapping[tuple[Setting, int], list[AnyRun]], baselines: Mapping[Setting, Setting], sign: int
-) -> float | None:
-    """Return p of the test whether settings on one side of λ = 0 and their baselines differ."""
+def _is_lower(
+    sweep: Sweep,
+    cells: Mapping[tuple[Setting, int], list[AnyRun]],
+    baselines: Mapping[Setting, Setting],
+    gains: Mapping[float, float],
+    sign: int,
+) -> bool:
+    """Return whether every λ on one side of 0 loses, and the settings there and their baselines differ."""
+    side = [gain for lam, gain in gains.items() if sign * lam > 0]
+    if not side or max(side) >= 0:
+        return False
     of_side = {setting: baseline for setting, baseline in baselines.items() if sign * setting.lam > 0}
     known = of_side.keys() | {*of_side.values()}
     mine = [run for (setting, _), alike in cells.items() if setting in known for run in alike]
-    return setting_effect(scored_runs(sweep, mine)).p
+    p = setting_effect(scored_runs(sweep, mine)).p
+    return p is not None and p <= LEVEL
 
 
 def _baselines(sweep: Sweep, means: Mapping[Hashable, float], families: Sequence[Family]) -> dict[Setting, Setting]:
-    """Return the baseline of each setting of some families, of those that have one."""
+    """Map each setting of these families to its baseline; leave out settings without one."""
     settings = [setting for setting in means if isinstance(setting, Setting)]
     found: dict[Setting, Setting] = {}
     for family in families:
