@@ -10,20 +10,20 @@ from app.descriptions import api as descriptions_api
 from app.descriptions import pages as descriptions_pages
 from app.embeddings.api import comparison as embeddings_api_comparison
 from app.embeddings.api import embeddings as embeddings_api_embeddings
+from app.embeddings.api import encodings as encodings_api
 from app.embeddings.api import measures as embeddings_api_measures
 from app.embeddings.choice import ChoiceDep, chosen_figures
+from app.embeddings.encoding_layers import LayersDep, read_layers
+from app.embeddings.encodings import get_encoding
 from app.embeddings.library import EMBEDDINGS, Search, find_embeddings
 from app.embeddings.pages import comparison as embeddings_pages_comparison
+from app.embeddings.pages import encodings as encodings_pages
 from app.embeddings.pages import library as embeddings_pages_library
 from app.embeddings.pages import point_map as embeddings_pages_point_map
 from app.embeddings.pages import report as embeddings_pages_report
 from app.embeddings.report import report_figures
 from app.embeddings.service import get_embedding
 from app.embeddings.zeta_curves import ShrinkageDep
-from app.encodings import api as encodings_api
-from app.encodings import pages as encodings_pages
-from app.encodings.layers import LayersDep, read_layers
-from app.encodings.service import get_encoding
 from app.operations import api as operations_api
 from app.operations import pages as operations_pages
 from app.operations.health import measure_space

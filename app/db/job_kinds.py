@@ -152,7 +152,7 @@ ENCODE = JobKind(
     models.Encoding,
     models.UNFINISHED_ENCODING,
     models.EncodingStatus.FAILED,
-    work="workers.encodings.job:encode_texts",
+    work="workers.embeddings.encoding:encode_texts",
     doing="encodes texts",
     pages="encodings",
     dated=True,

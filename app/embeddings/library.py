@@ -178,9 +178,3 @@ EMBEDDINGS = DescribedNoun(
     get=get_embedding,
     describe=describe_embedding,
 )
-
-
-def name_encodings(context: Context) -> dict[str, str]:
-    """Return the names of encodings by their ids."""
-    with context.sessions() as session:
-        return dict(session.execute(select(Encoding.id, Encoding.name)).all())

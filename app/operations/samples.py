@@ -6,7 +6,7 @@ from app.context import Context
 from app.core.process import BUNDLED, FILES
 from app.db.encoding import EncodingConfig
 from app.db.models import Dataset, DatasetOrigin, Embedding, Encoding, Experiment
-from app.encodings.service import create_encoding_of_dataset, launch_encoding
+from app.embeddings.encodings import create_encoding_of_dataset, launch_encoding
 from app.storage import Incoming
 from app.training.datasets import create_dataset
 from app.training.experiments import create_experiment

@@ -37,7 +37,7 @@ from pydantic import TypeAdapter
 
 from app.db.models import Embedding, Measurement
 from app.embeddings.readings import headlines_of, table_of
-from app.encodings.layers import SHOWN
+from app.embeddings.encoding_layers import DEFAULT_MEASURES
 from app.postprocess.trial import comparisons_of
 from app.figures.labels import heading
 from app.results.labels import WATCHED, is_of_texts, level_of, title_of
@@ -63,7 +63,7 @@ embedding = Embedding(n=4, d=3, measurements=[row])
 (head,) = headlines_of(embedding)
 assert (head.measure.name, head.range, head.items[0].value) == ("Radius", "at least 0, in units of the points", 2)
 assert table_of(embedding).rows[0][:3] == ["radius", None, 1.5]
-assert "radius" in SHOWN and "radius" in MEASURED and "radius" in MOMENTS and "radius" in DRAWN
+assert "radius" in DEFAULT_MEASURES and "radius" in MEASURED and "radius" in MOMENTS and "radius" in DRAWN
 
 told = {"radius": {"measure": "radius", "value": 1.5, "n": 4}}
 (compared,) = comparisons_of(SimpleNamespace(results={"before": told, "after": told, "in_sample": told}))

@@ -14,7 +14,7 @@ from app.core.process import BUNDLED
 from app.core.settings import Settings
 from app.db.models import Embedding, Qrels, StoredFile
 from tests.squad import DATA
-from workers.encodings.job import encode_texts
+from workers.embeddings.encoding import encode_texts
 from workers.tasks import judge_task
 
 DOCUMENTS, QUERIES = 120, 60

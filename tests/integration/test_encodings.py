@@ -13,14 +13,14 @@ from app.core.settings import Settings
 from app.db.models import Embedding, Encoding, EncodingStatus, StoredFile
 from app.db.types import utcnow
 from app.db.work import wanted
-from app.encodings import service
-from app.encodings.figures import POOLING_TITLES
-from app.encodings.layers import LayersQuery, read_layers
+from app.embeddings import encodings
+from app.embeddings.encoding_layers import LayersQuery, read_layers
+from app.embeddings.figures.layers import POOLING_TITLES
 from app.training.queue_status import list_encodings_at_work
 from tests.factories import add_embedding, add_encoding
 from tests.once import make_once
 from tests.tiny import make_table
-from workers.encodings.job import encode_texts
+from workers.embeddings.encoding import encode_texts
 
 TEXTS = make_table(30, 3)
 
@@ -175,7 +175,7 @@ def test_the_report_takes_as_many_queries_for_six_layers_as_for_one_and_reads_no
         client.post(f"{page}/launch", data=form(**changes))
         work()
         encoding_id = page.rsplit("/", 1)[-1]
-        encoding = service.get_encoding(context, encoding_id)
+        encoding = encodings.get_encoding(context, encoding_id)
         query = LayersQuery(None, (), "")
         said = statements(context, lambda encoding=encoding, query=query: read_layers(context, encoding, query))
         counts.append(len(said))
@@ -282,7 +282,7 @@ def test_deleting_one_of_sixty_layers_takes_as_many_statements_as_one_of_three(c
         encoding = add_encoding(context)
         for layer in range(count):
             add_embedding(context, found={"isoscore": 0.5}, contents=[b"shared"], encoding_id=encoding, layer=layer)
-        took.append(len(statements(context, lambda: service.delete_encoding(context, encoding))))  # noqa: B023
+        took.append(len(statements(context, lambda: encodings.delete_encoding(context, encoding))))  # noqa: B023
         assert list(context.settings.files.iterdir()) == []
     assert took[0] == took[1]
 
@@ -383,4 +383,4 @@ def test_a_page_without_a_file_says_so_and_a_gone_one_is_not_found(client):
 def test_two_at_once_launch_it_once(client, context, draft):
     assert client.post(f"/api{draft}/launch", json=config()).status_code == 200
     assert client.post(f"/api{draft}/launch", json=config(layers=[1])).status_code == 409
-    assert service.get_encoding(context, draft.rsplit("/", 1)[-1]).status is EncodingStatus.QUEUED
+    assert encodings.get_encoding(context, draft.rsplit("/", 1)[-1]).status is EncodingStatus.QUEUED

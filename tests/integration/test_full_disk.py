@@ -126,7 +126,7 @@ def test_whatever_breaks_an_upload_off_its_files_are_let_go(client, context, mon
         raise RuntimeError("unforeseen")
 
     monkeypatch.setattr("app.training.datasets.read_in_sandbox", fail)
-    monkeypatch.setattr("app.encodings.service.read_in_sandbox", fail)
+    monkeypatch.setattr("app.embeddings.encodings.read_in_sandbox", fail)
     monkeypatch.setattr("app.embeddings.service.common_format", fail)
     for path, files in (
         ("/api/datasets", {"train": ("a.tsv", b"a\tb\n"), "validation": ("b.tsv", b"a\tc\n")}),

@@ -9,7 +9,7 @@ from app.db import job_kinds
 from app.db.job_kinds import Queue
 from app.db.models import Dataset, DatasetOrigin, EmbeddingStatus, Encoding, EncodingStatus, Experiment
 from app.db.work import next_in_turn
-from app.encodings.service import create_encoding_of_dataset
+from app.embeddings.encodings import create_encoding_of_dataset
 from app.operations.samples import ENCODING, get_sample_dataset, launch_samples
 from app.training.datasets import delete_dataset
 from tests.factories import embedding

@@ -9,7 +9,7 @@ import pytest
 from app.core.settings import Settings
 from app.db.models import Embedding
 from tests.once import make_once
-from workers.encodings.job import encode_texts
+from workers.embeddings.encoding import encode_texts
 
 TEXTS = [
     f"{one} {other} film {number}" for number, one in enumerate(["good", "bad", "dull"]) for other in ("plot", "cast")

@@ -24,11 +24,11 @@ from app.db.models import (
 )
 from app.db.types import utcnow
 from app.embeddings import trash
+from app.embeddings.encoding_layers import list_measured
+from app.embeddings.encodings import delete_encoding
 from app.embeddings.library import get_place
 from app.embeddings.service import get_embedding
 from app.embeddings.trash import empty_trash
-from app.encodings.layers import list_measured
-from app.encodings.service import delete_encoding
 from tests.factories import add_embedding, add_encoding, store
 
 pytestmark = pytest.mark.both_databases

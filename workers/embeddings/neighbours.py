@@ -21,8 +21,8 @@ from isotropy.points import at_least_float32
 from isotropy.postprocess.fitted import Fitted
 from isotropy.postprocess.methods import fit
 from isotropy.rows import kept_rows
+from workers.embeddings.encoder import encode_alike
 from workers.embeddings.inspection import open_embedding
-from workers.encodings.forward import encode_alike
 from workers.job_rows import ResultJob, answer
 
 K = 8

@@ -23,10 +23,11 @@ from app.embeddings.comparison import (
     get_compared,
     in_order_of_making,
 )
+from app.embeddings.encodings import name_encodings
 from app.embeddings.figures.comparison import moved_figures, series_figures, similarity_figures
 from app.embeddings.figures.report import HEAVY, tabs_of_figures
 from app.embeddings.figures.sample_size import SAMPLE_SIZE
-from app.embeddings.library import name_encodings, newest_measured
+from app.embeddings.library import newest_measured
 from app.embeddings.readings import grouped
 from app.embeddings.report import TABS
 from app.embeddings.selections import write_rows

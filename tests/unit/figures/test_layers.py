@@ -1,19 +1,83 @@
-"""One measure by layer, from rows as workers write them."""
+"""Figures of layers, from rows as workers write them."""
+
+import json
 
 from app.db.models import Measurement, Pooling
-from app.encodings.figures import LayerPoint, by_layer
+from app.embeddings.figures.layers import HeatMapRow, LayerPoint, by_layer, heat_map
 from isotropy.catalog import MEASURES
+from tests.unit.figures.clouds import measurement
+
+REASON = "All points are <equal>."
 
 
-def point(layer, value, se=None, reason=None):
-    return LayerPoint(layer, Measurement(measure="isoscore", value=value, se=se, reason=reason, n=50))
+def layer(number, isoscore, cosine):
+    rows = [
+        measurement("isoscore", isoscore, 400, se=0.01, reason=None if isoscore else REASON),
+        measurement("mean_cosine", cosine, 300),
+    ]
+    return HeatMapRow(number, f"/embeddings/{number}", {row.measure: row for row in rows})
 
 
-def test_a_line_for_each_pooling_has_error_bars_where_a_standard_error_is_known():
-    figure = by_layer(
+LAYERS = [layer(0, 0.2, 0.9), layer(1, 0.1, 0.9), layer(2, 0.4, 0.9), layer(3, None, 0.9)]
+
+
+def map_of(layers, *slugs):
+    return heat_map(layers, [MEASURES[slug] for slug in slugs])
+
+
+def test_heat_map_shades_columns_on_their_own_and_prints_values():
+    (cells,) = map_of(LAYERS, "isoscore", "mean_cosine", "twonn").draw().data
+    assert [row[0] for row in cells.z] == [1 / 3 * (0.2 - 0.1) / 0.1, 0, 1, None]
+    assert [row[1] for row in cells.z] == [0.5] * 4
+    assert [row[2] for row in cells.z] == [None] * 4
+    assert [row[0] for row in cells.text] == ["0.200", "0.100", "0.400", "–"]
+    assert cells.hovertext[0][0] == "layer 0, IsoScore<br>0.200 ± 0.010, n = 400"
+    assert cells.hovertext[3][0] == "layer 3, IsoScore<br>undefined: All points are &lt;equal&gt;."
+    assert cells.hovertext[0][2].endswith("not measured")
+    assert [row[0]["href"] for row in cells.customdata] == [f"/embeddings/{number}" for number in range(4)]
+
+
+def test_heat_map_table_has_error_rows_and_reason():
+    table = map_of(LAYERS[2:], "mean_cosine", "isoscore", "twonn").table
+    assert table.columns == ["layer", "measure", "value", "se", "n", "reason"]
+    assert table.rows == [
+        [2, "mean_cosine", 0.9, None, 300, ""],
+        [2, "isoscore", 0.4, 0.01, 400, ""],
+        [3, "mean_cosine", 0.9, None, 300, ""],
+        [3, "isoscore", None, 0.01, 400, REASON],
+    ]
+
+
+def test_heat_map_without_layers_is_empty_and_undefined_is_not_nan():
+    assert "first layer" in map_of([], "isoscore").empty
+    assert "NaN" not in json.dumps(map_of(LAYERS, "isoscore").draw().to_plotly_json(), default=list)
+
+
+def test_heat_map_headings_wrap_and_name_the_isotropic_end():
+    figure = map_of(LAYERS, "isoscore", "mean_cosine", "partition_log", "twonn")
+    assert list(figure.draw().layout.xaxis.ticktext) == [
+        "IsoScore<br>↑ isotropic",
+        "Mean cosine<br>similarity<br>↓ isotropic",
+        "Partition<br>function,<br>logarithm<br>↑ isotropic",
+        "Intrinsic<br>dimension,<br>TwoNN",
+    ]
+
+
+def by_isoscore(**points):
+    return by_layer(
         MEASURES["isoscore"],
-        {Pooling.FIRST: [point(0, None, reason="All are equal."), point(1, 0.5, 0.1)], Pooling.MEAN: [point(0, 0.2)]},
+        {
+            Pooling(pooling): [
+                LayerPoint(i, Measurement(measure="isoscore", value=value, se=se, reason=reason, n=50))
+                for i, value, se, reason in values
+            ]
+            for pooling, values in points.items()
+        },
     )
+
+
+def test_by_layer_draws_a_line_with_error_bars_for_each_pooling():
+    figure = by_isoscore(first=[(0, None, None, "All are equal."), (1, 0.5, 0.1, None)], mean=[(0, 0.2, None, None)])
     first, mean = figure.draw().data
     assert (first.name, list(first.x), list(first.y), list(first.error_y.array)) == (
         "first token", [0, 1], [None, 0.5], [None, 0.1],
@@ -26,11 +90,11 @@ def test_a_line_for_each_pooling_has_error_bars_where_a_standard_error_is_known(
     assert figure.empty is None
 
 
-def test_without_any_value_it_says_so():
-    assert "No layer has a value" in by_layer(MEASURES["isoscore"], {Pooling.MEAN: [point(0, None)]}).empty
-    assert "standard error" not in by_layer(MEASURES["isoscore"], {Pooling.MEAN: [point(0, 1.0)]}).caption
+def test_by_layer_without_values_is_empty():
+    assert "No layer has a value" in by_isoscore(mean=[(0, None, None, None)]).empty
+    assert "standard error" not in by_isoscore(mean=[(0, 1.0, None, None)]).caption
 
 
-def test_the_axis_of_a_deep_model_is_not_crowded():
-    deep = by_layer(MEASURES["isoscore"], {Pooling.MEAN: [point(layer, 0.5) for layer in range(49)]})
+def test_by_layer_has_few_ticks_for_deep_models():
+    deep = by_isoscore(mean=[(i, 0.5, None, None) for i in range(49)])
     assert deep.draw().layout.xaxis.dtick == 4

@@ -6,7 +6,7 @@ import pytest
 
 from app.db.encoding import EncodingConfig
 from isoscope.core.errors import InvalidError
-from workers.encodings.texts import load_texts
+from workers.embeddings.encoder import load_texts
 
 TABLE = 'a,b,gold\n"one, two",x,1\n,y,0\nthree,z,1.0\nfour,,\n'
 

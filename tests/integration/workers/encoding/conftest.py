@@ -12,7 +12,7 @@ from app.db.models import (
     EncodingStatus,
 )
 from tests.encodings import ROWS
-from workers.encodings.job import encode_texts
+from workers.embeddings.encoding import encode_texts
 
 
 @pytest.fixture

@@ -28,11 +28,10 @@ from isoscope.core.errors import UnavailableError
 from tests.encodings import FULL, TEXTS, one_at_a_time, read
 from tests.waiting import wait_for
 from workers import files, models
+from workers.embeddings import encoder, encoding
+from workers.embeddings.encoding import encode_texts
 from workers.embeddings.inspection import inspect_embedding
 from workers.embeddings.measure import measure_embedding
-from workers.encodings import forward
-from workers.encodings import job as publishing
-from workers.encodings.job import encode_texts
 
 
 @pytest.mark.parametrize("model", ["tiny-bert", "tiny-distilbert", "tiny-gpt2"])
@@ -139,7 +138,7 @@ def slowly(monkeypatch):
         go.release()
         return real(*arguments)
 
-    monkeypatch.setattr(forward, "pool", pool)
+    monkeypatch.setattr(encoder, "pool", pool)
     return go
 
 
@@ -189,7 +188,7 @@ def test_cancelled_at_the_last_moment_no_file_and_no_row_is_left(
                 session.get(Encoding, encoding_id).status = EncodingStatus.CANCELLED
         return files.npy_file(*arguments)
 
-    monkeypatch.setattr(publishing, "npy_file", npy_file)
+    monkeypatch.setattr(encoding, "npy_file", npy_file)
     assert encode_texts(encoding_id, settings, "cpu") == ()
     assert get_encoding(encoding_id).status is EncodingStatus.CANCELLED
     assert layers_of(encoding_id) == {}

@@ -26,14 +26,14 @@ from app.db.models import (
 )
 from tests.encodings import FULL, TEXTS, one_at_a_time, read
 from tests.tiny import make_tokenizer
-from workers.encodings import forward
-from workers.encodings.job import encode_texts
+from workers.embeddings import encoder
+from workers.embeddings.encoding import encode_texts
 from workers.models import longest_input
 
 
 @pytest.mark.parametrize("step", ["_forward", "pool"])
 def test_a_batch_that_does_not_fit_is_halved_once(settings, make_encoding, get_encoding, error_of, monkeypatch, step):
-    where, of = (forward, 0) if step == "pool" else (forward.Encoder, 2)
+    where, of = (encoder, 0) if step == "pool" else (encoder.Encoder, 2)
     real = getattr(where, step)
 
     def fits(largest):
@@ -80,7 +80,7 @@ def test_what_is_asked_for_and_is_not_there_is_told(make_encoding, error_of, mon
     monkeypatch.setattr("app.db.encoding.MAX_EMBEDDINGS", 2)
     assert "Expected at most 2 embeddings" in error_of(make_encoding())
     monkeypatch.undo()
-    monkeypatch.setattr(forward.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10, 9, 1))
+    monkeypatch.setattr(encoder.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10, 9, 1))
     assert "The disk of this worker has 0.0 GB left" in error_of(make_encoding())
 
 

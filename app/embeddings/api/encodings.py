@@ -10,9 +10,9 @@ from pydantic import Field
 from app.db.encoding import EncodingConfig
 from app.db.models import Embedding, EmbeddingStatus, Encoding, EncodingStatus, Pooling
 from app.db.types import RowId
+from app.embeddings import encoding_layers, encodings
 from app.embeddings.api.measures import MeasurementSummary
-from app.encodings import layers, service
-from app.encodings.service import EncodingPlan, Split
+from app.embeddings.encodings import EncodingPlan, Split
 from app.web.dependencies import ContextDep, Row
 from app.web.uploads import parsing, received
 from isoscope.core.errors import InvalidError
@@ -50,18 +50,6 @@ class EncodingOut(Row):
     finished_at: datetime | None
 
 
-class EncodingPlanOut(Row):
-    """What a configuration would make; null where it is known only when a model of the Hub has been fetched."""
-
-    rows: Annotated[int, Field(description="At most this many texts. Empty ones are left out.")]
-    layers: int | None
-    embeddings: int | None
-    dimensions: int | None
-    size_bytes: Annotated[int | None, Field(description="Bytes of all vectors on disk.")]
-    model_layers: int | None
-    queries: Annotated[int, Field(description="Texts encoded with it: the queries of a BEIR corpus.")]
-
-
 class LayerOut(Row):
     """A layer of an encoding under a pooling."""
 
@@ -80,7 +68,7 @@ router = APIRouter(prefix="/encodings", tags=["encodings"])
 @router.get("", response_model=list[EncodingOut])
 def list_encodings(context: ContextDep) -> Sequence[Encoding]:
     """All encodings, newest first."""
-    return service.list_encodings(context)
+    return encodings.list_encodings(context)
 
 
 @router.post("", status_code=201, response_model=EncodingOut)
@@ -103,42 +91,42 @@ def create_encoding(
     if (not file) == (dataset_id is None):
         raise InvalidError("Expected either a file of texts or a dataset_id; give one of them.", "file")
     if file:
-        return service.create_encoding(context, [*map(received, file)], name)
-    return service.create_encoding_of_dataset(context, str(dataset_id), split, name)
+        return encodings.create_encoding(context, [*map(received, file)], name)
+    return encodings.create_encoding_of_dataset(context, str(dataset_id), split, name)
 
 
 @router.get("/{encoding_id}", response_model=EncodingOut)
 def show_encoding(context: ContextDep, encoding_id: str) -> Encoding:
     """One encoding and how far it is."""
-    return service.get_encoding(context, encoding_id)
+    return encodings.get_encoding(context, encoding_id)
 
 
-@router.post("/{encoding_id}/plan", response_model=EncodingPlanOut)
+@router.post("/{encoding_id}/plan", response_model=EncodingPlan)
 def plan_encoding(context: ContextDep, encoding_id: str, config: EncodingConfig) -> EncodingPlan:
     """What a configuration would make: embeddings, rows, bytes on the disk. Nothing is launched."""
-    return service.plan_encoding(context, service.get_encoding(context, encoding_id), config)
+    return encodings.plan_encoding(context, encodings.get_encoding(context, encoding_id), config)
 
 
 @router.post("/{encoding_id}/launch", response_model=EncodingOut)
 def launch_encoding(context: ContextDep, encoding_id: str, config: EncodingConfig) -> Encoding:
     """Put the texts of a draft through a model; or again, of one that failed or was cancelled."""
-    return service.launch_encoding(context, encoding_id, config)
+    return encodings.launch_encoding(context, encoding_id, config)
 
 
 @router.post("/{encoding_id}/cancel", response_model=EncodingOut)
 def cancel_encoding(context: ContextDep, encoding_id: str) -> Encoding:
     """Stop one that waits or runs."""
-    return service.cancel_encoding(context, encoding_id)
+    return encodings.cancel_encoding(context, encoding_id)
 
 
 @router.get("/{encoding_id}/layers", response_model=list[LayerOut])
 def list_layers(context: ContextDep, encoding_id: str) -> Sequence[Embedding]:
     """The embedding of each layer and pooling with its measurements, which `/api/embeddings/<id>` has in detail."""
-    service.get_encoding(context, encoding_id)
-    return layers.list_layers(context, encoding_id)
+    encodings.get_encoding(context, encoding_id)
+    return encoding_layers.list_layers(context, encoding_id)
 
 
 @router.delete("/{encoding_id}", status_code=204)
 def delete_encoding(context: ContextDep, encoding_id: str) -> None:
     """Delete an encoding with the embeddings of its layers, the tasks that use them, and files that no other needs."""
-    service.delete_encoding(context, encoding_id)
+    encodings.delete_encoding(context, encoding_id)

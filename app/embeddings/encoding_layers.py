@@ -1,0 +1,194 @@
+"""The layers of an encoding, each an embedding, and the report by layer."""
+
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Annotated, NamedTuple
+from urllib.parse import urlencode
+
+from fastapi import Depends, Query
+from sqlalchemy import select
+from sqlalchemy.orm import defer, lazyload, selectinload
+
+from app.context import Context
+from app.db.models import Embedding, EmbeddingStatus, Encoding, Measurement, Pooling
+from app.embeddings.choice import Choice
+from app.embeddings.figures.layers import HeatMapRow, LayerPoint, by_layer, heat_map
+from app.embeddings.readings import grouped
+from app.figures.figure import Figure
+from isotropy.catalog import MEASURES, Measure, measures_in
+
+# Measures of the heat map unless others are chosen; those without a value at any layer are left out.
+DEFAULT_MEASURES = tuple(measure.slug for measure in measures_in("layers"))
+BUSY = (EmbeddingStatus.INSPECTING, EmbeddingStatus.MEASURING)
+
+
+class LayersQuery(NamedTuple):
+    """Query of the report by layer: a pooling, the measures of the heat map, and the one that is drawn by layer."""
+
+    pooling: Pooling | None
+    measures: tuple[str, ...]
+    by: str
+
+    def encoded(self, pooling: Pooling | None = None) -> str:
+        """Return the query string, with another pooling if one is given."""
+        pooling = pooling or self.pooling
+        pairs = [("pooling", pooling.value)] if pooling else []
+        pairs += [("measures", slug) for slug in self.measures]
+        return urlencode([*pairs, ("by", self.by)] if self.by else pairs)
+
+
+class LayerValue(NamedTuple):
+    """A measure at a layer."""
+
+    layer: int
+    value: float
+    se: float | None
+    embedding_id: str
+
+
+class LayersReport(NamedTuple):
+    """The report by layer."""
+
+    query: LayersQuery
+    poolings: list[Pooling]
+    pooling: Pooling
+    embeddings: list[Embedding]
+    """All layers under that pooling."""
+    offered: list[Measure]
+    """Measures that have a value at some layer."""
+    measures: list[Measure]
+    """Those of the heat map."""
+    by: Measure | None
+    waiting: int
+    """Embeddings of all poolings that are not measured yet."""
+    total: int
+    figures: list[Figure]
+
+    @property
+    def comparison_url(self) -> str:
+        """The first, the middle and the last measured layer side by side; empty if there are fewer than two."""
+        ids = self._measured_ids
+        ids = list(dict.fromkeys([ids[0], ids[len(ids) // 2], ids[-1]])) if ids else []
+        return Choice(ids).url() if len(ids) > 1 else ""
+
+    @property
+    def series_url(self) -> str:
+        """All measured layers as a series; empty if there are fewer than two."""
+        ids = self._measured_ids
+        return Choice(ids, series=True).url() if len(ids) > 1 else ""
+
+    @property
+    def _measured_ids(self) -> list[str]:
+        return [embedding.id for embedding in self.embeddings if embedding.status is EmbeddingStatus.READY]
+
+    @property
+    def groups(self) -> dict[str, list[Measure]]:
+        """The offered measures by the heading of their group."""
+        return grouped(self.offered, lambda measure: measure)
+
+    def extremes(self, slug: str) -> tuple[LayerValue, LayerValue] | None:
+        """Return the layers with the minimum and the maximum of a measure; None if fewer than two have a value."""
+        values = [
+            LayerValue(embedding.layer or 0, measurement.value, measurement.se, embedding.id)
+            for embedding in self.embeddings
+            for measurement in embedding.measurements
+            if measurement.measure == slug and measurement.value is not None
+        ]
+        by_value = attrgetter("value")
+        return (min(values, key=by_value), max(values, key=by_value)) if len(values) > 1 else None
+
+    def measurements_of(self, embedding: Embedding) -> list[Measurement | None]:
+        """Return the measurements of a layer in the order of the heat map's measures."""
+        by_measure = {measurement.measure: measurement for measurement in embedding.measurements}
+        return [by_measure.get(measure.slug) for measure in self.measures]
+
+
+def read_layers(context: Context, encoding: Encoding, query: LayersQuery) -> LayersReport:
+    """Return the report of a finished encoding, in a handful of database queries."""
+    measured = list_measured(context, encoding.id)
+    slugs = [slug for slug in query.measures or DEFAULT_MEASURES if slug in measured]
+    by_slug = query.by if query.by in measured else next(iter(slugs), "")
+    embeddings = list_layers(context, encoding.id, [*slugs, by_slug])
+    encoded_poolings = {embedding.pooling for embedding in embeddings}
+    poolings = [pooling for pooling in Pooling if pooling in encoded_poolings] or [Pooling.MEAN]
+    default_pooling = Pooling.MEAN if Pooling.MEAN in poolings else poolings[0]
+    pooling = query.pooling if query.pooling in poolings else default_pooling
+    layers = [embedding for embedding in embeddings if embedding.pooling is pooling]
+    measures, by_measure = [MEASURES[slug] for slug in slugs if slug in MEASURES], MEASURES.get(by_slug)
+    rows = [
+        HeatMapRow(
+            layer.layer or 0,
+            f"/embeddings/{layer.id}",
+            {measurement.measure: measurement for measurement in layer.measurements},
+        )
+        for layer in layers
+        if layer.status is EmbeddingStatus.READY
+    ]
+    figures = [heat_map(rows, measures)]
+    if by_measure is not None:
+        lines = {pooling: _points(embeddings, pooling, by_slug) for pooling in poolings}
+        figures.append(by_layer(by_measure, lines))
+    return LayersReport(
+        query=query,
+        poolings=poolings,
+        pooling=pooling,
+        embeddings=layers,
+        offered=[measure for slug, measure in MEASURES.items() if slug in measured],
+        measures=measures,
+        by=by_measure,
+        waiting=sum(layer.status in BUSY for layer in embeddings),
+        total=len(embeddings),
+        figures=figures,
+    )
+
+
+def _points(embeddings: Sequence[Embedding], pooling: Pooling, measure: str) -> list[LayerPoint]:
+    return [
+        LayerPoint(embedding.layer or 0, measurement)
+        for embedding in embeddings
+        if embedding.pooling is pooling
+        for measurement in embedding.measurements
+        if measurement.measure == measure
+    ]
+
+
+def list_layers(context: Context, encoding_id: str, measures: Sequence[str] | None = None) -> list[Embedding]:
+    """Return the embeddings of an encoding by layer and pooling, with these measurements or all, without details.
+
+    Two database queries; embeddings in the trash are left out.
+    """
+    measurements = Embedding.measurements
+    loaded = measurements if measures is None else measurements.and_(Measurement.measure.in_(measures))
+    layers = (
+        select(Embedding)
+        .where(Embedding.encoding_id == encoding_id, Embedding.trashed_at.is_(None))
+        .order_by(Embedding.layer, Embedding.pooling)
+        .options(
+            defer(Embedding.inspection, raiseload=True),
+            defer(Embedding.selection, raiseload=True),
+            lazyload(Embedding.files),
+            lazyload(Embedding.tags),
+            selectinload(loaded).defer(Measurement.detail, raiseload=True),
+        )
+    )
+    return context.scalars(layers)
+
+
+def list_measured(context: Context, encoding_id: str) -> set[str]:
+    """Return the measures that have a value at some layer of an encoding outside the trash."""
+    measures = (
+        select(Measurement.measure)
+        .join(Embedding, Embedding.id == Measurement.embedding_id)
+        .where(Embedding.encoding_id == encoding_id, Embedding.trashed_at.is_(None), Measurement.value.is_not(None))
+    )
+    return set(context.scalars(measures.distinct()))
+
+
+def _read_query(
+    pooling: Pooling | None = None, measures: Annotated[list[str] | None, Query()] = None, by: str = ""
+) -> LayersQuery:
+    slugs = tuple(slug for slug in MEASURES if slug in (measures or []))
+    return LayersQuery(pooling, slugs, by if by in MEASURES else "")
+
+
+LayersDep = Annotated[LayersQuery, Depends(_read_query)]

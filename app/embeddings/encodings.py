@@ -1,0 +1,317 @@
+"""Encodings: upload texts or a BEIR data set, check what an encoding would make, launch, cancel, delete."""
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+from sqlalchemy import or_, select, update
+from sqlalchemy.orm import Session
+
+from app.context import Context, freeing, missing
+from app.core.names import base_name, clean_name
+from app.db import job_kinds
+from app.db.encoding import FLOAT_BYTES, EncodingConfig, require_sensible
+from app.db.job_kinds import Job
+from app.db.models import UNFINISHED_ENCODING, Embedding, Encoding, EncodingStatus, Qrels, StoredFile
+from app.db.types import new_id, utcnow
+from app.embeddings.service import drop_embeddings
+from app.sandbox import read_in_sandbox
+from app.storage import Incoming, Stored
+from app.storage.storage import CHECKING
+from app.training.datasets import get_dataset
+from app.training.models import require_model
+from app.web.dependencies import Row
+from isoscope.core.beir_layout import CORPUS, QUERIES, ZIP_SUFFIX, is_beir
+from isoscope.core.errors import ConflictError, InvalidError, NotFoundError
+from isoscope.core.formatting import listed, shown
+from isoscope.files.beir import TEXT, describe_beir
+from isoscope.files.columns import MAX_LABELS, Column
+from isoscope.files.tables import TextsDescription, describe_texts
+from isoscope.files.text import Quoting
+from isoscope.files.upload import NamedFile
+
+LAUNCHABLE = (EncodingStatus.DRAFT, EncodingStatus.FAILED, EncodingStatus.CANCELLED)
+
+Split = Literal["train", "validation"]
+
+
+class EncodingPlan(Row):
+    """What a configuration would make; null where it is known only when a model of the Hub has been fetched."""
+
+    rows: Annotated[int, Field(description="At most this many texts. Empty ones are left out.")]
+    layers: int | None
+    embeddings: int | None
+    dimensions: int | None
+    size_bytes: Annotated[int | None, Field(description="Bytes of all vectors on disk.")]
+    model_layers: int | None
+    queries: Annotated[int, Field(description="Texts encoded with it: the queries of a BEIR corpus.")]
+
+
+def list_encodings(context: Context) -> list[Encoding]:
+    """Return all encodings, newest first."""
+    return context.scalars(select(Encoding).order_by(Encoding.created_at.desc(), Encoding.id))
+
+
+def name_encodings(context: Context) -> dict[str, str]:
+    """Return the names of encodings by their ids."""
+    with context.sessions() as session:
+        return dict(session.execute(select(Encoding.id, Encoding.name)).all())
+
+
+def get_encoding(context: Context, encoding_id: str) -> Encoding:
+    """Return an encoding without its embeddings."""
+    with context.sessions() as session:
+        return _read_encoding(session, encoding_id)
+
+
+def find_queries(context: Context, corpus: Encoding) -> Encoding | None:
+    """Return the queries that came with a corpus; None for other texts, or if they were deleted."""
+    return context.get(Encoding, corpus.qrels[0].queries_id) if corpus.qrels else None
+
+
+def create_encoding(context: Context, files: Sequence[Incoming], name: str | None = None) -> Encoding:
+    """Store a file of texts and return a draft with its columns; for a BEIR data set, the draft of its corpus.
+
+    The file is read in a sandbox while the request waits, because the form that comes next needs the columns.
+    """
+    if is_beir([file.filename for file in files]):
+        return _create_beir(context, files, name)
+    filename = base_name(files[0].filename)
+    with context.ledger.arriving() as store:
+        stored = store(files[0].stream, context.settings.max_dataset_bytes)
+        return _create_draft(context, stored, filename, clean_name(name, filename.rsplit(".", 1)[0]))
+
+
+def create_encoding_of_dataset(context: Context, dataset_id: str, split: Split, name: str | None = None) -> Encoding:
+    """Return a draft with the texts of an uploaded data set, from its train or its validation file."""
+    dataset = get_dataset(context, dataset_id)
+    sha256, filename = {
+        "train": (dataset.train_sha256, dataset.train_filename),
+        "validation": (dataset.validation_sha256, dataset.validation_filename),
+    }[split]
+    if sha256 is None or filename is None:
+        raise InvalidError(
+            f"{dataset.name} has no files here: a worker fetches them from the Hub for each sweep. Upload the texts as "
+            "a file.",
+            "dataset_id",
+        )
+    file = context.get(StoredFile, sha256)
+    if file is None:
+        raise NotFoundError(f"The data set {dataset_id!r} was deleted at this moment.", "dataset_id")
+    draft_name = clean_name(name, f"{dataset.name}, {split}")
+    return _create_draft(context, Stored(sha256, file.size_bytes), filename, draft_name, dataset.quoting_of(split))
+
+
+def _create_draft(
+    context: Context, stored: Stored, filename: str, name: str, quoting: Quoting | None = None
+) -> Encoding:
+    path = context.storage.local(stored.sha256)
+    description = read_in_sandbox(context.settings, describe_texts, path, filename, quoting)
+    with context.ledger.recording(stored) as session:
+        encoding = _draft(name, filename, stored, description)
+        session.add(encoding)
+    return get_encoding(context, encoding.id)
+
+
+def _create_beir(context: Context, files: Sequence[Incoming], name: str | None) -> Encoding:
+    """Store a BEIR data set, a zip file or its files: drafts of the corpus and of the queries, and the qrels."""
+    first = base_name(files[0].filename)
+    corpus_name = clean_name(name, first[: -len(ZIP_SUFFIX)] if first.lower().endswith(ZIP_SUFFIX) else "BEIR data set")
+    settings = context.settings
+    with context.ledger.arriving() as store, tempfile.TemporaryDirectory(dir=settings.root, prefix=CHECKING) as folder:
+
+        def store_file(filename: str) -> Stored:
+            with Path(folder, filename).open("rb") as stream:
+                return store(stream, settings.max_upload_bytes)
+
+        uploads = [store(file.stream, settings.max_dataset_bytes) for file in files]
+        named_files = [
+            NamedFile(context.storage.local(upload.sha256), base_name(file.filename))
+            for file, upload in zip(files, uploads, strict=True)
+        ]
+        description = read_in_sandbox(settings, describe_beir, named_files, Path(folder))
+        corpus_file, queries_file = store_file(CORPUS), store_file(QUERIES)
+        qrels_files = [store_file(split.filename) for split in description.splits]
+        with context.ledger.recording(corpus_file, queries_file, *qrels_files) as session:
+            corpus = _draft(corpus_name, CORPUS, corpus_file, description.corpus)
+            queries = _draft(f"{corpus_name[:190]}, queries", QUERIES, queries_file, description.queries)
+            session.add_all((corpus, queries))
+            session.flush()
+            session.add_all(
+                Qrels(
+                    corpus_id=corpus.id,
+                    queries_id=queries.id,
+                    split=split.name,
+                    place=position,
+                    judgments=split.judgments,
+                    file_sha256=file.sha256,
+                )
+                for position, (split, file) in enumerate(zip(description.splits, qrels_files, strict=True))
+            )
+    context.ledger.release(*(upload.sha256 for upload in uploads))
+    return get_encoding(context, corpus.id)
+
+
+def _draft(name: str, filename: str, stored: Stored, description: TextsDescription) -> Encoding:
+    return Encoding(
+        id=new_id(),
+        name=name,
+        filename=filename,
+        file_sha256=stored.sha256,
+        n_texts=description.n,
+        columns=description.columns,
+        quoting=description.quoting,
+    )
+
+
+def plan_encoding(
+    context: Context, encoding: Encoding, config: EncodingConfig, *, ask_hub: bool = True
+) -> EncodingPlan:
+    """Check a configuration against the file and the model, and return what it would make.
+
+    Raises:
+        InvalidError: at the field that is wrong.
+
+    """
+    _check_columns(encoding.columns, config)
+    model = require_model(context.settings, config.model, ask_hub=ask_hub)
+    if config.layers is not None and model.layers is not None and config.layers[-1] > model.layers:
+        raise InvalidError(
+            f"Expected layers from 0 to {model.layers}, which is what {model.name} has, got {config.layers[-1]}.",
+            "layers",
+        )
+    rows = min(encoding.n_texts, config.max_rows or encoding.n_texts)
+    queries = find_queries(context, encoding)
+    n_queries = queries.n_texts if queries is not None and queries.status in LAUNCHABLE else 0
+    n_layers = len(config.layers) if config.layers is not None else None
+    if n_layers is None and model.layers is not None:
+        n_layers = 1 + model.layers
+    embeddings = None if n_layers is None else n_layers * len(config.poolings)
+    size_bytes = None
+    if embeddings is not None and model.width is not None:
+        size_bytes = embeddings * (rows + n_queries) * model.width * FLOAT_BYTES
+    require_sensible(embeddings or 0, size_bytes or 0)
+    return EncodingPlan(
+        rows=rows,
+        layers=n_layers,
+        embeddings=embeddings,
+        dimensions=model.width,
+        size_bytes=size_bytes,
+        model_layers=model.layers,
+        queries=n_queries,
+    )
+
+
+def _check_columns(columns: Sequence[Column], config: EncodingConfig) -> None:
+    by_name = {column.name: column for column in columns}
+
+    def get_column(name: str, field: str) -> Column:
+        if name not in by_name:
+            raise InvalidError(f"The file has no column {shown(name)}: choose one of {listed(by_name)}.", field)
+        return by_name[name]
+
+    for name in config.text_columns:
+        if get_column(name, "text_columns").n_distinct == 0:
+            raise InvalidError(f"The column {shown(name)} is empty in every row: choose another.", "text_columns")
+    if len(set(config.text_columns)) < len(config.text_columns):
+        raise InvalidError("The same text column was chosen twice: choose two different ones.", "text_columns")
+    if config.label_column is None:
+        return
+    if (labels := get_column(config.label_column, "label_column")).values is None:
+        n_labels = "more than 1,000" if labels.n_distinct > 1000 else f"{labels.n_distinct:,}"
+        raise InvalidError(
+            f"The column {shown(labels.name)} has {n_labels} different values, labels at most {MAX_LABELS}: choose the "
+            "column that holds the classes, or none.",
+            "label_column",
+        )
+
+
+def launch_encoding(context: Context, encoding_id: str, config: EncodingConfig) -> Encoding:
+    """Queue a draft with ``config``, or again one that failed or was cancelled.
+
+    The queries that came with a corpus are queued with it, unless they were launched already.
+    """
+    encoding = get_encoding(context, encoding_id)
+    _require_launchable(encoding)
+    plan = plan_encoding(context, encoding, config)
+    context.require_room(plan.size_bytes or 0)
+    queries = find_queries(context, encoding)
+    with context.sessions.begin() as session:
+        launched = _queue(session, encoding_id, config)
+        if launched and queries is not None:
+            all_queries = {"text_columns": [TEXT], "label_column": None, "max_rows": None}
+            _queue(session, queries.id, config.model_copy(update=all_queries))
+    encoding = get_encoding(context, encoding_id)
+    if not launched:
+        _require_launchable(encoding)
+    return encoding
+
+
+def _require_launchable(encoding: Encoding) -> None:
+    if encoding.status not in LAUNCHABLE:
+        raise ConflictError(
+            f"Only a draft, or one that failed or was cancelled, can be launched; this encoding is {encoding.status}."
+        )
+
+
+def _queue(session: Session, encoding_id: str, config: EncodingConfig) -> bool:
+    """Queue an encoding, and return whether it could be launched."""
+    launchable = update(Encoding).where(Encoding.id == encoding_id, Encoding.status.in_(LAUNCHABLE))
+    queued = launchable.values(
+        config=config,
+        status=EncodingStatus.QUEUED,
+        done=0,
+        total=None,
+        attempts=0,
+        error=None,
+        environment=None,
+        queued_at=utcnow(),
+        started_at=None,
+        finished_at=None,
+    )
+    return session.scalar(queued.returning(Encoding.id)) is not None
+
+
+@freeing
+def cancel_encoding(context: Context, encoding_id: str) -> Encoding:
+    """Cancel a queued or running encoding."""
+    cancelled = _mark_cancelled(context, encoding_id)
+    encoding = get_encoding(context, encoding_id)
+    if not cancelled:
+        raise ConflictError(f"Only a queued or running encoding can be cancelled; this one is {encoding.status}.")
+    context.queue.cancel(Job(job_kinds.ENCODE, encoding_id))
+    return encoding
+
+
+@freeing
+def delete_encoding(context: Context, encoding_id: str) -> None:
+    """Delete an encoding in any state, its embeddings, and the files that nobody else needs."""
+    get_encoding(context, encoding_id)
+    # First, so that no worker adds embeddings meanwhile.
+    _mark_cancelled(context, encoding_id)
+    context.queue.cancel(Job(job_kinds.ENCODE, encoding_id))
+    with context.sessions.begin() as session:
+        encoding = _read_encoding(session, encoding_id)
+        layer_ids = session.scalars(select(Embedding.id).where(Embedding.encoding_id == encoding_id)).all()
+        jobs, hashes = drop_embeddings(session, layer_ids)
+        corpus_or_queries = or_(Qrels.corpus_id == encoding_id, Qrels.queries_id == encoding_id)
+        hashes += session.scalars(select(Qrels.file_sha256).where(corpus_or_queries))
+        session.delete(encoding)
+    for job in jobs:
+        context.queue.cancel(job)
+    context.ledger.release(encoding.file_sha256, *hashes)
+
+
+def _read_encoding(session: Session, encoding_id: str) -> Encoding:
+    if (encoding := session.get(Encoding, encoding_id)) is None:
+        raise missing("encoding", encoding_id)
+    return encoding
+
+
+def _mark_cancelled(context: Context, encoding_id: str) -> bool:
+    unfinished = update(Encoding).where(Encoding.id == encoding_id, Encoding.status.in_(UNFINISHED_ENCODING))
+    cancelled = unfinished.values(status=EncodingStatus.CANCELLED, finished_at=utcnow())
+    with context.sessions.begin() as session:
+        return session.scalar(cancelled.returning(Encoding.id)) is not None

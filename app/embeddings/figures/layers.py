@@ -1,0 +1,174 @@
+"""Measures by layer of an encoding: a heat map, and a line of one measure for each pooling."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from html import escape
+from textwrap import wrap
+from typing import NamedTuple
+
+import plotly.graph_objects as go
+
+from app.db.models import Measurement, Pooling
+from app.figures import palette
+from app.figures.figure import Cell, Figure, Table, plain, plot
+from isoscope.core.formatting import count, number, starred
+from isotropy.catalog import Measure
+
+# As many characters as fit over a column where the page is wide.
+HEADING_CHARACTERS = 14
+ISOTROPIC_END = {"more isotropic": "↑ isotropic", "less isotropic": "↓ isotropic", "neither": ""}
+SHADES = len(palette.SCALE)
+# Shade of a value that all layers share.
+MIDDLE_SHADE = 0.5
+POOLING_TITLES = {Pooling.FIRST: "first token", Pooling.MEAN: "mean", Pooling.LAST: "last token"}
+POOLING_COLOURS = dict(zip(Pooling, palette.SERIES, strict=False))
+
+
+class HeatMapRow(NamedTuple):
+    """A layer, the address of its report, and its measurements by measure."""
+
+    layer: int
+    href: str
+    measurements: Mapping[str, Measurement]
+
+    def value(self, measure: Measure) -> float | None:
+        """Return the value of a measure; None if undefined or not measured."""
+        return self.measurements[measure.slug].value if measure.slug in self.measurements else None
+
+
+def heat_map(rows: Sequence[HeatMapRow], measures: Sequence[Measure]) -> Figure:
+    """Return the heat map of layers by measures; each column is shaded from its minimum to its maximum."""
+    return Figure(
+        slug="heat-map",
+        title="Measures by layer",
+        caption="Each column has its own shading, from its minimum (light) to its maximum (dark) over layers. Layer 0 "
+        "is the embedding layer. ↑ isotropic: dark is most isotropic. ↓ isotropic: light is. Click a cell to open the "
+        "report of its layer.",
+        table=Table(
+            ["layer", "measure", "value", "se", "n", "reason"],
+            [
+                [row.layer, measure.slug, measurement.value, measurement.se, measurement.n, measurement.reason or ""]
+                for row in rows
+                for measure in measures
+                if (measurement := row.measurements.get(measure.slug)) is not None
+            ],
+        ),
+        draw=partial(_draw_heat_map, rows, measures),
+        empty=None if rows else "The first layer appears here when it has been measured.",
+        wide=True,
+    )
+
+
+def _draw_heat_map(rows: Sequence[HeatMapRow], measures: Sequence[Measure]) -> go.Figure:
+    values = [[row.value(measure) for measure in measures] for row in rows]
+    shades = [_shade([row.value(measure) for row in rows]) for measure in measures]
+    cells = go.Heatmap(
+        x=list(range(len(measures))),
+        y=list(range(len(rows))),
+        z=[list(row) for row in zip(*shades, strict=True)],
+        zmin=0,
+        zmax=1,
+        colorscale=[
+            [edge, colour] for i, colour in enumerate(palette.SCALE) for edge in (i / SHADES, (i + 1) / SHADES)
+        ],
+        showscale=False,
+        xgap=2,
+        ygap=2,
+        text=[["–" if value is None else number(value) for value in row] for row in values],
+        texttemplate="%{text}",
+        hovertext=[[_hover_text(row, measure) for measure in measures] for row in rows],
+        hoverinfo="text",
+        customdata=[[{"href": row.href} for _ in measures] for row in rows],
+    )
+    no_lines = {"showline": False, "ticks": "", "showgrid": False}
+    return plot(
+        [cells],
+        xaxis={"side": "top", "tickvals": list(range(len(measures))),
+               "ticktext": [_heading(measure) for measure in measures], **no_lines},
+        yaxis={"title": {"text": "Layer"}, "tickvals": list(range(len(rows))),
+               "ticktext": [str(row.layer) for row in rows], "autorange": "reversed", **no_lines},
+    )  # fmt: skip
+
+
+def _shade(values: Sequence[float | None]) -> list[float | None]:
+    """Scale values from their minimum (0) to their maximum (1)."""
+    defined = [value for value in values if value is not None]
+    low, high = min(defined, default=0.0), max(defined, default=0.0)
+    if low == high:
+        return [None if value is None else MIDDLE_SHADE for value in values]
+    return [None if value is None else (value - low) / (high - low) for value in values]
+
+
+def _heading(measure: Measure) -> str:
+    """Return the name in short lines, and which end of the column is isotropic."""
+    lines = wrap(starred(measure.name), HEADING_CHARACTERS, break_long_words=False, break_on_hyphens=False)
+    isotropic_end = ISOTROPIC_END[measure.higher_means]
+    return "<br>".join([*map(escape, lines), *([isotropic_end] if isotropic_end else [])])
+
+
+def _hover_text(row: HeatMapRow, measure: Measure) -> str:
+    head = f"layer {row.layer}, {starred(measure.name)}"
+    measurement = row.measurements.get(measure.slug)
+    if measurement is None:
+        return f"{head}<br>not measured"
+    if measurement.value is None:
+        return f"{head}<br>undefined: {plain(measurement.reason or '', 120)}"
+    error = f" ± {number(measurement.se, 2)}" if measurement.se is not None else ""
+    return f"{head}<br>{number(measurement.value)}{error}, n = {count(measurement.n)}"
+
+
+class LayerPoint(NamedTuple):
+    """A measure at a layer."""
+
+    layer: int
+    measurement: Measurement
+
+
+def by_layer(measure: Measure, lines: Mapping[Pooling, Sequence[LayerPoint]]) -> Figure:
+    """Return the values of a measure by layer, with standard errors where they are known."""
+    rows: list[list[Cell]] = [
+        [pooling.value, layer, measurement.value, measurement.se, measurement.n, measurement.reason]
+        for pooling, points in lines.items()
+        for layer, measurement in points
+    ]
+    has_errors = any(row[3] is not None for row in rows)
+    undefined = [next((point for point in points if point.measurement.reason), None) for points in lines.values()]
+    return Figure(
+        slug="by-layer",
+        title=f"{starred(measure.name)} by layer",
+        caption=f"Range: {measure.range}. Layer 0 is the embedding layer."
+        + (" Bars are ± one standard error." if has_errors else "")
+        + "".join(
+            f" Undefined at layer {point.layer}, {POOLING_TITLES[pooling]}: {point.measurement.reason}"
+            for pooling, point in zip(lines, undefined, strict=True)
+            if point
+        ),
+        table=Table(["pooling", "layer", measure.slug, "se", "n", "reason"], rows),
+        draw=partial(_draw_layers, measure, lines),
+        empty=None if any(row[2] is not None for row in rows) else "No layer has a value of this measure yet.",
+    )
+
+
+def _draw_layers(measure: Measure, lines: Mapping[Pooling, Sequence[LayerPoint]]) -> go.Figure:
+    title = f"{starred(measure.name)}{f', {measure.value}' if measure.value else ''}"
+    last_layer = max((point.layer for points in lines.values() for point in points), default=0)
+    return plot(
+        [_line(pooling, points) for pooling, points in lines.items()],
+        xaxis={"title": {"text": "Layer"}, "dtick": max(1, -(-last_layer // 12))},  # about twelve ticks
+        yaxis={"title": {"text": title}},
+        showlegend=len(lines) > 1,
+    )
+
+
+def _line(pooling: Pooling, points: Sequence[LayerPoint]) -> go.Scatter:
+    colour = POOLING_COLOURS[pooling]
+    return go.Scatter(
+        x=[point.layer for point in points],
+        y=[point.measurement.value for point in points],
+        error_y={"array": [point.measurement.se for point in points], "color": colour, "thickness": 0.9},
+        mode="lines+markers",
+        name=POOLING_TITLES[pooling],
+        line={"color": colour, "width": 2},
+        marker={"color": colour, "size": 7},
+        hovertemplate="%{fullData.name}<br>layer %{x}: %{y:.4~g}<extra></extra>",
+    )

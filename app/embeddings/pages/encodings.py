@@ -1,0 +1,213 @@
+"""Encodings: list, upload texts, fill in the form, follow, read the report by layer, delete."""
+
+from dataclasses import replace
+from typing import Annotated, Any
+
+from fastapi import APIRouter, File, Form, Request, Response, UploadFile
+from pydantic import ValidationError
+from starlette.datastructures import ImmutableMultiDict
+
+from app.context import Context
+from app.core.validation_messages import wrong_fields
+from app.db.encoding import EncodingConfig
+from app.db.models import UNFINISHED_ENCODING, Embedding, Encoding, EncodingStatus
+from app.db.options.option import options_of
+from app.embeddings import encodings
+from app.embeddings.encoding_layers import LayersDep, LayersQuery, read_layers
+from app.embeddings.figures.layers import POOLING_TITLES
+from app.embeddings.service import tasks_lost
+from app.training.datasets import list_datasets
+from app.training.models import list_models
+from app.training.option_form import CHECKED, address_that_shows, controls_of, labelled, meaning, text_of
+from app.training.queue_status import list_workers
+from app.training.relaunch import Server, ways_of_encoding, ways_of_texts
+from app.web.dependencies import ContextDep, FormDep
+from app.web.responses import FileKind, figure_file, render, see
+from app.web.templating import confirm_deletion
+from app.web.uploads import chosen, parsing
+from isoscope.core.beir_layout import ZIP_SUFFIX
+from isoscope.core.errors import InvalidError, IsoscopeError, invalid
+from isoscope.core.formatting import count
+from isoscope.files.row_ids import id_column
+from isoscope.files.upload_formats import Role, suffixes
+
+Values = dict[str, Any]
+"""Texts by field; lists of them for ``LISTS``."""
+
+FIELDS = EncodingConfig.model_fields
+LISTS = ("text_columns", "poolings")
+LABELS = {name: option.label for name, option in options_of(EncodingConfig).items()}
+
+
+def defaults(encoding: Encoding, model: str) -> Values:
+    """Return what the form starts with: what was launched before, or the default settings and the likeliest columns."""
+    settings = {name: field.get_default() for name, field in FIELDS.items() if not field.is_required()}
+    if encoding.config is not None:
+        settings = encoding.config.model_dump(mode="json")
+    values: Values = {
+        name: list(map(str, value)) if name in LISTS else text_of(value) for name, value in settings.items()
+    }
+    if encoding.config is not None:
+        return values
+    ids = id_column(column.name for column in encoding.columns)
+    columns = [column for column in encoding.columns if column.name != ids] or encoding.columns
+    texts = [column.name for column in columns if column.kind == "text"] or [column.name for column in columns]
+    labels = [column.name for column in columns if column.kind == "label" and column.name != texts[0]]
+    values |= {"model": model, "text_columns": texts[:1], "label_column": next(iter(labels), "")}
+    # A corpus is encoded whole, because the queries need every document.
+    return values | ({"max_rows": ""} if encoding.qrels else {})
+
+
+def read_values(form: ImmutableMultiDict[str, Any]) -> Values:
+    """Return the fields of a submitted form, or of a query string made of one; empty for any other."""
+    if "model" not in form:
+        return {}
+    values: Values = {name: str(form[name]).strip() for name in FIELDS if name in form and name not in LISTS}
+    return values | {name: [str(value) for value in form.getlist(name) if value] for name in LISTS}
+
+
+def parse(values: Values) -> EncodingConfig:
+    """Return the configuration of a form. Raises InvalidError with every field that is wrong."""
+    settings = {name: value if name in LISTS else meaning(FIELDS[name], value) for name, value in values.items()}
+    try:
+        return EncodingConfig.model_validate(settings)
+    except ValidationError as error:
+        raise invalid(wrong_fields(error)) from error
+
+
+router = APIRouter(prefix="/encodings")
+
+
+@router.get("")
+def list_all(request: Request, context: ContextDep) -> Response:
+    return _list_page(request, context)
+
+
+@router.post("")
+@parsing
+def upload_texts(
+    request: Request,
+    context: ContextDep,
+    file: Annotated[list[UploadFile | str] | None, File()] = None,
+    name: Annotated[str, Form()] = "",
+) -> Response:
+    files = [*filter(None, map(chosen, file or []))]
+    try:
+        if not files:
+            raise InvalidError("Expected a file of texts: choose one.", "file")
+        encoding = encodings.create_encoding(context, files, name or None)
+    except IsoscopeError as error:
+        error.field = error.field or "file"
+        return _list_page(request, context, error, name)
+    return see(f"/encodings/{encoding.id}")
+
+
+@router.post("/of-dataset")
+@parsing
+def take_dataset(
+    request: Request, context: ContextDep, dataset_id: Annotated[str, Form()], split: Annotated[encodings.Split, Form()]
+) -> Response:
+    try:
+        encoding = encodings.create_encoding_of_dataset(context, dataset_id, split)
+    except InvalidError as error:
+        return _list_page(request, context, error)
+    return see(f"/encodings/{encoding.id}")
+
+
+@router.get("/{encoding_id}")
+def show_encoding(request: Request, context: ContextDep, encoding_id: str, query: LayersDep) -> Response:
+    return _page(request, context, encoding_id, query, read_values(request.query_params))
+
+
+@router.post("/{encoding_id}/launch")
+def launch(request: Request, context: ContextDep, encoding_id: str, query: LayersDep, form: FormDep) -> Response:
+    """Queue the encoding, or show the form again with the error at its field."""
+    values = read_values(form)
+    try:
+        encodings.launch_encoding(context, encoding_id, parse(values))
+    except InvalidError as error:
+        pairs = [(name, text) for name in values for text in (values[name] if name in LISTS else [values[name]])]
+        address = address_that_shows(f"/encodings/{encoding_id}", pairs)
+        return see(address) if address else _page(request, context, encoding_id, query, values, error)
+    return see(f"/encodings/{encoding_id}")
+
+
+@router.post("/{encoding_id}/cancel")
+def stop(context: ContextDep, encoding_id: str) -> Response:
+    encodings.cancel_encoding(context, encoding_id)
+    return see(f"/encodings/{encoding_id}")
+
+
+@router.get("/{encoding_id}/delete")
+def confirm_delete(request: Request, context: ContextDep, encoding_id: str) -> Response:
+    encoding = encodings.get_encoding(context, encoding_id)
+    loss = "This deletes its texts and the embeddings and measures of all its layers."
+    tasks = tasks_lost(context, Embedding.encoding_id == encoding_id)
+    return confirm_deletion(request, "data", encoding.name, loss, f"/encodings/{encoding_id}", lost_too=tasks)
+
+
+@router.post("/{encoding_id}/delete")
+def delete(context: ContextDep, encoding_id: str) -> Response:
+    encodings.delete_encoding(context, encoding_id)
+    return see("/encodings")
+
+
+@router.get("/{encoding_id}/figures/{slug}.{kind}")
+def show_figure(context: ContextDep, encoding_id: str, slug: str, kind: FileKind, query: LayersDep) -> Response:
+    return figure_file(read_layers(context, encodings.get_encoding(context, encoding_id), query).figures, slug, kind)
+
+
+def _page(
+    request: Request,
+    context: Context,
+    encoding_id: str,
+    query: LayersQuery,
+    values: Values,
+    problem: IsoscopeError | None = None,
+) -> Response:
+    encoding = encodings.get_encoding(context, encoding_id)
+    page: dict[str, Any] = {
+        "encoding": encoding,
+        "pooling_titles": POOLING_TITLES,
+        "queries": encodings.find_queries(context, encoding),
+    }
+    if encoding.status in encodings.LAUNCHABLE:
+        form = _form(request, context, encoding, values)
+        page |= form
+        if CHECKED in request.query_params and isinstance(form["plan"], IsoscopeError):
+            problem = form["plan"]
+    elif encoding.status in UNFINISHED_ENCODING:
+        page["workers"] = list_workers(context)
+    elif encoding.status is EncodingStatus.FINISHED:
+        page["layers"] = read_layers(context, encoding, query)
+    problem = labelled(problem, LABELS) if problem else None
+    return render(request, "embeddings/encoding.html", page, problem, status=None if request.method == "POST" else 200)
+
+
+def _form(request: Request, context: Context, encoding: Encoding, values: Values) -> dict[str, Any]:
+    """Return the form with these values: its controls, what it would make or why nothing, and equivalent commands."""
+    models = list_models(context.settings)
+    values = defaults(encoding, models[0].name) | values
+    controls = controls_of(EncodingConfig, values)
+    controls["max_rows"] = replace(controls["max_rows"], note=f" The file has {count(encoding.n_texts)}.")
+    form = {"models": models, "values": values, "controls": controls, "labels": LABELS, "ways": []}
+    try:
+        config = parse(values)
+        form["ways"] = ways_of_encoding(Server.from_request(request, context.settings), encoding.id, config)
+        ask_hub = CHECKED in request.query_params
+        return form | {"plan": encodings.plan_encoding(context, encoding, config, ask_hub=ask_hub)}
+    except IsoscopeError as error:
+        return form | {"plan": labelled(error, LABELS)}
+
+
+def _list_page(request: Request, context: Context, problem: IsoscopeError | None = None, name: str = "") -> Response:
+    page = {
+        "encodings": encodings.list_encodings(context),
+        "datasets": [dataset for dataset in list_datasets(context) if dataset.train_sha256 is not None],
+        "suffixes": [*suffixes(Role.TEXTS), ZIP_SUFFIX],
+        "tables": suffixes(Role.ROWS),
+        "max_bytes": context.settings.max_dataset_bytes,
+        "name": name,
+        "ways": ways_of_texts(Server.from_request(request, context.settings), list_models(context.settings)[0].name),
+    }
+    return render(request, "embeddings/encodings.html", page, problem)

@@ -1,1 +1,0 @@
-"""Encodings: their reports by layer."""

@@ -1,0 +1,327 @@
+"""Texts through a model in batches: a vector for each text from every chosen layer, kept on disk."""
+
+import logging
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
+
+from app.core.settings import Settings
+from app.db.encoding import FLOAT_BYTES, EncodingConfig, require_sensible
+from app.db.models import Pooling
+from isoscope.core.errors import InvalidError
+from isoscope.core.formatting import shown, storable
+from isoscope.files.columns import label_text
+from isoscope.files.contents import cell_text
+from isoscope.files.table import Scalar
+from isoscope.files.tables import read_columns
+from isoscope.files.text import Quoting
+from isoscope.files.upload_formats import Role
+from isoscope.hidden_states import NOT_ONE_SEQUENCE, hidden_states_of, looking_at
+from workers.failure import out_of_memory
+from workers.files import ID, LABEL, NAME
+from workers.models import (
+    Source,
+    be_quiet,
+    find_source,
+    fit_together,
+    load_tokenizer,
+    load_weights,
+    pool,
+    require_weights,
+)
+
+NAME_CHARACTERS = 80
+# Between the two texts of a pair, in a name.
+PAIR_SEPARATOR = " / "
+# Weights on top of the last layer, whose states do not depend on them; many checkpoints lack them.
+UNUSED_WEIGHTS = "pooler."
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The texts to encode, in the order of the file."""
+
+    rows: list[tuple[str, ...]]
+    """One text or a pair each."""
+    numbers: list[int]
+    """Rows of the file, from 1."""
+    labels: list[str] | None
+    """Empty where a row has none."""
+    ids: list[str] | None
+    """Ids that ground truth uses; None if the file has no column of ids."""
+    n_empty: int
+    """Rows of the file that were left out because one of their texts is empty."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def annotations(self) -> dict[str, Iterable[str]]:
+        """Return the columns of names, labels and ids."""
+        columns = {NAME: map(_name, self.rows), LABEL: self.labels, ID: self.ids}
+        return {column: values for column, values in columns.items() if values is not None}
+
+
+def _name(texts: tuple[str, ...]) -> str:
+    """Return the beginning of a text, or of both texts of a pair, in one line."""
+    size = NAME_CHARACTERS // len(texts)
+    lines = [storable(" ".join(text.split())) for text in texts]
+    return PAIR_SEPARATOR.join(line if len(line) <= size else f"{line[: size - 1]}…" for line in lines)
+
+
+def load_texts(
+    path: Path, filename: str, config: EncodingConfig, quoting: Quoting | None = None, ids: str | None = None
+) -> Texts:
+    """Return the texts of a file that are not empty, or a sample of ``config.max_rows`` drawn by the seed.
+
+    ``ids`` is the column of their ids.
+
+    Raises:
+        InvalidError: the file cannot be read, lacks a column, or has no text in the chosen columns.
+
+    """
+    annotations = [column for column in (config.label_column, ids) if column]
+    names = list(dict.fromkeys([*config.text_columns, *annotations]))
+    columns = read_columns(path, filename, names, Role.TEXTS, quoting)
+    pairs = list(zip(*(columns[name] for name in config.text_columns), strict=True))
+    filled = np.array([i for i, texts in enumerate(pairs) if not any(map(_is_empty, texts))], dtype=np.int64)
+    if not len(filled):
+        text_columns = " and ".join(map(shown, config.text_columns))
+        raise InvalidError(
+            f"None of the {len(pairs):,} rows of {filename} has text in {text_columns}: choose another column.",
+            "text_columns",
+        )
+    selected = filled
+    if config.max_rows is not None and config.max_rows < len(filled):
+        selected = np.sort(np.random.default_rng(config.seed).choice(filled, config.max_rows, replace=False))
+    labels = columns[config.label_column] if config.label_column else None
+    return Texts(
+        rows=[tuple(str(text) for text in pairs[i]) for i in selected],
+        numbers=[int(i) + 1 for i in selected],
+        labels=None if labels is None else [_label(labels[i]) for i in selected],
+        ids=None if ids is None else [cell_text(columns[ids][i]) for i in selected],
+        n_empty=len(pairs) - len(filled),
+    )
+
+
+def _is_empty(text: Scalar | None) -> bool:
+    return text is None or not str(text).strip()
+
+
+def _label(value: Scalar | None) -> str:
+    return "" if value is None else storable(label_text(value))
+
+
+class LayerPooling(NamedTuple):
+    """A layer, 0 being the embedding layer, and how its tokens are pooled."""
+
+    layer: int
+    pooling: Pooling
+
+
+class EncodedTexts(NamedTuple):
+    """The vectors of all layers and poolings."""
+
+    layers: list[LayerPooling]
+    vectors: NDArray[np.float32]
+    """[layers, texts, d], on disk."""
+    depth: int
+    """Layers of the model, without the embedding layer."""
+    batch_size: int
+    """The final one, after halving."""
+
+
+class Encoder:
+    """A model with its tokenizer and the configuration of an encoding."""
+
+    def __init__(
+        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, config: EncodingConfig, max_length: int
+    ) -> None:
+        self.model = model
+        self.tokenizer = tokenizer
+        self.config = config
+        self.max_length = max_length
+
+    def encode(self, texts: Texts, folder: Path, advance: Callable[[int], None]) -> EncodedTexts:
+        """Return the vectors of ``texts``, kept in ``folder``; ``advance`` is called with the number encoded so far.
+
+        The longest texts come first: there is little padding, and too large a batch fails at once. If memory runs out,
+        the batch is halved, once.
+
+        Raises:
+            InvalidError: a text has no token, or the model gives NaN or infinity, or lacks a layer.
+
+        """
+        # By characters, not by tokens, which for all texts at once would take many times their memory.
+        order = np.argsort([-sum(map(len, row)) for row in texts.rows], kind="stable")
+        encoded: EncodedTexts | None = None
+        batch_size, done = self.config.batch_size, 0
+        with looking_at(self.model):
+            while done < len(texts):
+                batch = order[done : done + batch_size]
+                try:
+                    depth, pooled = self._pool_layers(texts, batch)
+                except Exception as error:
+                    if batch_size < self.config.batch_size or batch_size == 1 or not out_of_memory(error):
+                        raise
+                    batch_size //= 2
+                    logger.warning(
+                        "A batch of %s texts did not fit into memory; going on with %s.", 2 * batch_size, batch_size
+                    )
+                    continue
+                encoded = encoded or self._allocate(depth, pooled, len(texts), folder)
+                self._write(encoded, pooled, texts, batch)
+                done += len(batch)
+                advance(done)
+        if encoded is None:
+            raise InvalidError("Expected at least one text to encode, got none.", "text_columns")
+        return encoded._replace(batch_size=batch_size)
+
+    def _pool_layers(self, texts: Texts, batch: NDArray[np.int64]) -> tuple[int, dict[LayerPooling, Tensor]]:
+        """Return the number of the last layer, and the vectors [batch, d] of each layer and pooling, on the CPU."""
+        states, mask = self._forward(texts, batch)
+        depth = len(states) - 1
+        layers = list(range(len(states))) if self.config.layers is None else self.config.layers
+        if layers[-1] > depth:
+            raise InvalidError(
+                f"Expected layers from 0 to {depth}, which {self.config.model!r} has, got {layers[-1]}.", "layers"
+            )
+        return depth, {
+            LayerPooling(layer, pooling): pool(states[layer], mask, pooling).cpu()
+            for layer in layers
+            for pooling in self.config.poolings
+        }
+
+    def _forward(self, texts: Texts, batch: NDArray[np.int64]) -> tuple[Sequence[Tensor], Tensor]:
+        """Return 1 + L tensors [batch, tokens, d] and the mask [batch, tokens]."""
+        columns = [list(column) for column in zip(*(texts.rows[i] for i in batch), strict=True)]
+        tokens = self.tokenizer(*columns, truncation=True, max_length=self.max_length, return_attention_mask=True)
+        for i, ids in zip(batch, tokens["input_ids"], strict=True):
+            if not ids:
+                raise InvalidError(
+                    f"Row {texts.numbers[i]} has no token that {self.config.model!r} knows, so it has no vector. Leave "
+                    "that row out of the file.",
+                    "text_columns",
+                )
+        inputs = self.tokenizer.pad(tokens, return_tensors="pt", return_attention_mask=True).to(self.model.device)
+        # Not every model takes the mask, and every pooling needs it.
+        arguments = {name: inputs[name] for name in self.tokenizer.model_input_names if name in inputs}
+        return hidden_states_of(self.model(**arguments, output_hidden_states=True)), inputs["attention_mask"]
+
+    def _allocate(self, depth: int, pooled: Mapping[LayerPooling, Tensor], n: int, folder: Path) -> EncodedTexts:
+        """Return an empty file for all vectors, now that their width is known."""
+        widths = sorted({vectors.shape[-1] for vectors in pooled.values()})
+        if len(widths) > 1:
+            raise InvalidError(
+                f"Expected layers of one width, got layers of {widths[0]:,} and of {widths[-1]:,} dimensions. Encode "
+                "them apart.",
+                "layers",
+            )
+        vectors = allocate_vectors(len(pooled), n, widths[0], folder)
+        return EncodedTexts(list(pooled), vectors, depth, self.config.batch_size)
+
+    def _write(
+        self, encoded: EncodedTexts, pooled: Mapping[LayerPooling, Tensor], texts: Texts, batch: NDArray[np.int64]
+    ) -> None:
+        for i, (layer, vectors) in enumerate(pooled.items()):
+            finite = torch.isfinite(vectors).all(dim=1).numpy()
+            if not finite.all():
+                raise InvalidError(
+                    f"{self.config.model!r} gives NaN or infinity for row {texts.numbers[batch[~finite][0]]} at layer "
+                    f"{layer.layer}. Its weights may be damaged; choose another model.",
+                    "model",
+                )
+            encoded.vectors[i, batch] = vectors.numpy()
+
+
+def allocate_vectors(matrices: int, n: int, d: int, folder: Path) -> NDArray[np.float32]:
+    """Return an array [matrices, n, d] mapped from a file in ``folder`` without a name.
+
+    The disk space is freed when the array or the process ends, however it ends.
+
+    Raises:
+        InvalidError: the vectors are more than an encoding may make, or than the disk has room for.
+
+    """
+    size_bytes = matrices * n * d * FLOAT_BYTES
+    require_sensible(matrices, size_bytes)
+    # Twice: while they are stored, if the storage is on the same disk. A mapped file on a full disk kills the process.
+    if (free := shutil.disk_usage(folder).free) < 2 * size_bytes:
+        raise InvalidError(
+            f"The disk of this worker has {free / 1e9:,.1f} GB left, and the vectors need "
+            f"{2 * size_bytes / 1e9:,.1f} GB. Choose fewer layers, poolings or rows, or make room.",
+            "layers",
+        )
+    with TemporaryFile(dir=folder) as file:  # the map keeps a descriptor of its own
+        return np.memmap(file, dtype=np.float32, mode="w+", shape=(matrices, n, d))
+
+
+def load_model(source: Source, name: str, device: torch.device) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """Return the pretrained model on ``device`` and its tokenizer.
+
+    Raises:
+        InvalidError: it cannot be loaded, has an encoder and a decoder, or its files lack some of its weights.
+
+    """
+    tokenizer = load_tokenizer(source, name)
+    # A model without positions of its own for each row counts from the left: padding there would shift the text.
+    tokenizer.padding_side = "right"
+    missing_keys: list[str] = []
+
+    def load() -> PreTrainedModel:
+        model: PreTrainedModel
+        model, report = AutoModel.from_pretrained(
+            source.folder,
+            dtype=torch.float32,
+            use_safetensors=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+        )
+        missing_keys.extend(sorted(key for key in report["missing_keys"] if not key.startswith(UNUSED_WEIGHTS)))
+        return model
+
+    model = load_weights(load, name, "to encode texts")
+    if model.config.is_encoder_decoder:
+        raise InvalidError(NOT_ONE_SEQUENCE, "model")
+    require_weights(missing_keys, name)
+    fit_together(model, tokenizer)
+    return model.to(device), tokenizer  # type: ignore[arg-type]
+
+
+def encode_alike(text: str, provenance: Mapping[str, Any], settings: Settings) -> Tensor:
+    """Return the vector [d] of a text, encoded as the embedding with this ``provenance`` was, on the CPU.
+
+    Raises:
+        InvalidError: the model is gone or has other weights now, or the text has no token.
+
+    """
+    be_quiet()
+    name = provenance["model"]
+    source = find_source(name, settings, provenance["revision"])
+    if source.weights_sha256() != provenance["weights_sha256"]:
+        raise InvalidError(
+            f"The weights of {name!r} are not those that encoded these rows, so vectors would not compare. Encode the "
+            "texts again.",
+            "text",
+        )
+    config = EncodingConfig(
+        model=name,
+        text_columns=provenance["text_columns"],
+        poolings=[provenance["pooling"]],
+        layers=[provenance["layer"]],
+        max_length=provenance["max_length"],
+    )
+    model, tokenizer = load_model(source, name, torch.device("cpu"))
+    encoder = Encoder(model, tokenizer, config, provenance["max_length"])
+    encoded = encoder.encode(Texts([(text,)], [1], None, None, 0), settings.root, lambda _: None)
+    return torch.from_numpy(encoded.vectors[0, 0].copy())

@@ -1,0 +1,152 @@
+"""The encode job: texts through a model, an embedding of every layer out, in one transaction."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import torch
+
+from app.core.settings import Settings
+from app.db import job_kinds
+from app.db.encoding import EncodingConfig
+from app.db.job_kinds import Job
+from app.db.models import UNFINISHED_ENCODING, Embedding, EmbeddingOrigin, Encoding, EncodingStatus
+from app.db.types import utcnow
+from app.storage import Stored, open_storage
+from app.storage.ledger import Ledger
+from isoscope.files.row_ids import id_column
+from isoscope.files.selection import Selection
+from isoscope.files.text import Quoting
+from workers.embeddings.encoder import EncodedTexts, Encoder, LayerPooling, Texts, load_model, load_texts
+from workers.failure import record
+from workers.files import ARRAY, LABEL, NAME, fetch, jsonl_file, keeping, npy_file
+from workers.job_rows import Progress, StoppedError, files_of, job_sessions
+from workers.models import be_quiet, choose_device, describe_environment, find_source, longest_input
+
+MAX_NAME_CHARACTERS = 200
+
+
+def encode_texts(encoding_id: str, settings: Settings, device: str) -> Sequence[Job]:
+    """Encode the texts of an encoding, add an embedding of each layer and pooling, and return the jobs that inspect it.
+
+    An encoding that is final or deleted stays as it is. One whose job was killed starts again; files that were stored
+    and not recorded are removed a day later (``Ledger.sweep``).
+    """
+    sessions = job_sessions(settings)
+    restart: dict[str, Any] = {"done": 0, "total": None}
+    begun = Progress.begin(sessions, Encoding, UNFINISHED_ENCODING, EncodingStatus.RUNNING, encoding_id, **restart)
+    if begun is None:
+        return ()
+    encoding, progress = begun
+    try:
+        return _encode(encoding, progress, settings, device)
+    except StoppedError:
+        return ()
+    except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
+        record(error, sessions, progress.row, status=EncodingStatus.FAILED, finished_at=utcnow())
+        return ()
+
+
+def _encode(encoding: Encoding, progress: Progress, settings: Settings, device: str) -> Sequence[Job]:
+    be_quiet()
+    choose_device(device)
+    torch_device = torch.device(torch.device(device).type)  # the only one of its type that this process sees
+    if (config := encoding.config) is None:
+        raise ValueError(f"expected an encoding that was launched, got the draft {encoding.id}")
+    path = fetch(encoding.file_sha256, f"{encoding.filename} of {encoding.name!r}", settings)
+    ids = id_column(column.name for column in encoding.columns)
+    texts = load_texts(path, encoding.filename, config, encoding.quoting or Quoting.TEXT, ids)
+    progress.say(total=len(texts))
+
+    source = find_source(config.model, settings, (encoding.environment or {}).get("model", {}).get("revision"))
+    model, tokenizer = load_model(source, config.model, torch_device)
+    max_length = longest_input(model, tokenizer, config.max_length)
+    environment = describe_environment(source, torch_device, max_length)
+    environment["texts"] = {"n": len(texts), "n_empty": texts.n_empty}
+    progress.say(environment=environment)
+
+    encoded = Encoder(model, tokenizer, config, max_length).encode(texts, settings.root, progress.advance)
+    environment["model"]["layers"] = encoded.depth
+    environment["batch_size"] = encoded.batch_size
+    ledger = Ledger(progress.sessions, open_storage(settings))
+    return publish(encoding, config, texts, encoded, environment, ledger, progress)
+
+
+def publish(
+    encoding: Encoding,
+    config: EncodingConfig,
+    texts: Texts,
+    encoded: EncodedTexts,
+    environment: dict[str, Any],
+    ledger: Ledger,
+    progress: Progress,
+) -> list[Job]:
+    """Add an embedding of each layer and pooling and finish the encoding in one transaction; return inspection jobs.
+
+    Raises:
+        StoppedError: the encoding was cancelled or deleted; no file stays.
+
+    """
+    _, n, d = encoded.vectors.shape
+    with keeping(ledger) as keep:
+        annotations = keep(lambda: jsonl_file(texts.annotations()))  # one file for all embeddings
+        vectors: list[Stored] = []
+        for matrix in encoded.vectors:
+            progress.advance(len(texts))
+            vectors.append(keep(partial(npy_file, n, d, matrix.dtype, [matrix])))
+        embeddings = [
+            _embedding(encoding, config, texts, layer, stored, annotations, environment)
+            for layer, stored in zip(encoded.layers, vectors, strict=True)
+        ]
+        now = utcnow()
+        for i, embedding in enumerate(embeddings):
+            embedding.created_at = now - timedelta(microseconds=i)  # in a list, newest first, layer 0 leads
+        with ledger.recording(annotations, *vectors) as session:
+            progress.write(
+                session,
+                status=EncodingStatus.FINISHED,
+                done=len(texts),
+                error=None,
+                environment=environment,
+                finished_at=now,
+            )
+            session.add_all(embeddings)
+    return [Job(job_kinds.INSPECT, embedding.id) for embedding in embeddings]
+
+
+def _embedding(
+    encoding: Encoding,
+    config: EncodingConfig,
+    texts: Texts,
+    layer: LayerPooling,
+    vectors: Stored,
+    annotations: Stored,
+    environment: dict[str, Any],
+) -> Embedding:
+    suffix = f" · {config.model} · layer {layer.layer}, {layer.pooling}"
+    filename = f"layer {layer.layer}, {layer.pooling}.npy"
+    labels = None if texts.labels is None else LABEL
+    return Embedding(
+        name=encoding.name[: MAX_NAME_CHARACTERS - len(suffix)] + suffix,
+        filename=filename,
+        format="npy",
+        origin=EmbeddingOrigin.ENCODED,
+        provenance={
+            "model": config.model,
+            **environment["model"],
+            "texts": encoding.name,
+            "filename": encoding.filename,
+            "file_sha256": encoding.file_sha256,
+            "layer": layer.layer,
+            "pooling": layer.pooling.value,
+            **config.model_dump(mode="json", include={"text_columns", "label_column", "max_rows", "seed"}),
+            "max_length": environment["max_length"],
+        },
+        encoding_id=encoding.id,
+        layer=layer.layer,
+        pooling=layer.pooling,
+        commit_when_inspected=True,
+        selection=Selection(vectors=ARRAY, names=NAME, labels=labels).model_dump(),
+        files=files_of((filename, vectors), ("texts.jsonl", annotations)),
+    )

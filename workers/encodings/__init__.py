@@ -1,1 +1,0 @@
-"""Encoding: texts through a model, every layer of which becomes an embedding."""
