@@ -63,8 +63,6 @@ from app.training.pages import sweep as training_pages_sweep
 from app.training.pages import sweep_file as training_pages_sweep_file
 from app.training.queue_status import list_encodings_at_work, list_workers
 from app.training.run_actions import EXPERIMENTS, RUNS
-from app.views import api as views_api
-from app.views import pages as views_pages
 from app.web import security
 from app.web.dependencies import ContextDep
 from app.web.error_responses import Problem
@@ -243,7 +241,6 @@ API_ROUTERS = (
     figures_router,
     embeddings_api_measures.router,
     playground_api.playground_router,
-    views_api.router,
     operations_api.router,
     operations_api.samples_router,
     operations_api.health_router,
@@ -279,7 +276,6 @@ PAGE_ROUTERS = (
     results_pages_runs.buttons_router,
     playground_pages.router,
     training_pages_queue.router,
-    views_pages.router,
 )
 pages_router = APIRouter(include_in_schema=False)
 for _router in PAGE_ROUTERS:

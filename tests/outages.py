@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from tests.postgresql import PostgreSQL
+from tests.script_runs import TOLD
 from tests.serving import Serving
 
 STEPS = 200
@@ -149,8 +150,8 @@ def write_at_once(server: Serving, writers: int, during: Callable[[], None]) -> 
     """Have many people write while something happens; return the status of each one's answer."""
 
     def write(number: int) -> int:
-        view = {"name": f"view {number}", "path": "/compare/runs", "query": f"q=seed:{number}"}
-        return httpx2.post(f"{server.url}/api/views", json=view, timeout=120).status_code
+        run = TOLD | {"experiment": f"writer {number}"}
+        return httpx2.post(f"{server.url}/api/runs", json=run, timeout=120).status_code
 
     with ThreadPoolExecutor(writers + 1) as pool:
         happening = pool.submit(during)

@@ -6,46 +6,42 @@ from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from app.db.types import RowId
-from app.descriptions.service import MAX_ROWS, Noun
+from app.descriptions.row_list import MAX_ROWS, RowList
 from app.web.dependencies import ContextDep, Row
 
 
-class ActionIn(BaseModel):
+class RowActionIn(BaseModel):
     """An action on several rows."""
 
     action: Annotated[str, Field(description="An unknown one is refused with the list of known actions.")]
     ids: Annotated[list[RowId], Field(min_length=1, max_length=MAX_ROWS)]
-    tags: Annotated[list[str], Field(description="For the action `tag`: tags to add.")] = []
 
 
-class RefusalOut(Row):
-    """A row to which the action could not be done, and why."""
+class RefusedRowOut(Row):
+    """A row on which the action failed, and why."""
 
     id: str
     name: str
     reason: str
 
 
-class ActionOut(BaseModel):
-    """What was done; rows do not depend on each other."""
+class RowActionOut(BaseModel):
+    """The result of an action; rows do not depend on each other."""
 
     done: list[str] = Field(description="Ids of the rows to which it was done.")
-    refused: list[RefusalOut]
+    refused: list[RefusedRowOut]
 
 
-def actions_router(noun: Noun, tag: str) -> APIRouter:
-    """Return the route of the actions on rows of a table."""
-    router = APIRouter(prefix=noun.path, tags=[tag])
-    names = ", ".join(f"`{slug}`" for slug in noun.all_actions)
+def actions_router(row_list: RowList, tag: str) -> APIRouter:
+    """Return the route of the actions on rows of a list."""
+    router = APIRouter(prefix=row_list.path, tags=[tag])
+    names = ", ".join(f"`{slug}`" for slug in row_list.actions)
 
     @router.post("/actions", description=f"Do one thing to several rows: {names}. Each row is done or refused alone.")
-    def act_on_rows(context: ContextDep, asked: ActionIn) -> ActionOut:
-        ids = list(dict.fromkeys(asked.ids))
-        refusals = noun.act(context, asked.action, ids, asked.tags)
-        refused = {one.id for one in refusals}
-        return ActionOut(
-            done=[row_id for row_id in ids if row_id not in refused],
-            refused=[RefusalOut.model_validate(one) for one in refusals],
-        )
+    def act_on_rows(context: ContextDep, request: RowActionIn) -> RowActionOut:
+        ids = list(dict.fromkeys(request.ids))
+        refused = [RefusedRowOut.model_validate(row) for row in row_list.act(context, request.action, ids)]
+        refused_ids = {row.id for row in refused}
+        return RowActionOut(done=[row_id for row_id in ids if row_id not in refused_ids], refused=refused)
 
     return router

@@ -8,7 +8,8 @@ from sqlalchemy.orm import aliased, defer, lazyload
 
 from app.context import PAGE_ROWS, Context
 from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus, EmbeddingTag, Encoding, Measurement
-from app.descriptions.service import Action, DescribedNoun, DescriptionChange, Shelf, describe, on_shelf
+from app.descriptions.row_list import RowAction, RowList
+from app.descriptions.service import DescriptionChange, describe, has_tag
 from app.embeddings.service import commit_embedding, find_embedding, get_embedding, require_in_use
 from app.embeddings.trash import trash_embedding
 
@@ -45,7 +46,6 @@ class Search:
     tag: str = ""
     origin: EmbeddingOrigin | None = None
     status: EmbeddingStatus | None = None
-    shelf: Shelf = Shelf.ACTIVE
     layers: bool = False
     """Whether layers of encodings are listed too; they are where encodings are asked for by their origin."""
     trashed: bool = False
@@ -108,7 +108,8 @@ def _conditions(search: Search) -> list[ColumnElement[bool]]:
         Embedding.trashed_at.is_not(None) if search.trashed else Embedding.trashed_at.is_(None)
     ]
     conditions += [_mentions(word) for word in search.q.split()]
-    conditions += on_shelf(Embedding, Shelf.ALL if search.trashed else search.shelf, search.tag)
+    if search.tag:
+        conditions.append(has_tag(Embedding, search.tag))
     if search.status is not None:
         conditions.append(Embedding.status == search.status)
     if search.origin is not None:
@@ -131,7 +132,7 @@ def _order(sort: Sort) -> tuple[ColumnElement[Any], ...]:
 
 
 def describe_embedding(context: Context, embedding_id: str, change: DescriptionChange) -> Embedding:
-    """Rename an embedding, write its notes, tag, star or archive it; what is None stays as it is."""
+    """Rename an embedding, or change its notes or tags. None leaves a field as it is."""
     with context.sessions.begin() as session:
         embedding = find_embedding(session, embedding_id)
         require_in_use(embedding)
@@ -166,15 +167,14 @@ def get_place(context: Context, embedding: Embedding) -> LayerPlace | None:
     return LayerPlace(encoding, ids[own - 1] if own else None, ids[own + 1] if own + 1 < len(ids) else None)
 
 
-EMBEDDINGS = DescribedNoun(
+EMBEDDINGS = RowList(
     path="/embeddings",
     title="Embeddings",
     section="data",
     field="id",
     actions={
-        "measure": Action("Measure drafts", commit_embedding),
-        "trash": Action("Move to the trash", trash_embedding),
+        "measure": RowAction("Measure drafts", commit_embedding),
+        "trash": RowAction("Move to the trash", trash_embedding),
     },
-    get=get_embedding,
-    describe=describe_embedding,
+    get_name=lambda context, embedding_id: get_embedding(context, embedding_id).name,
 )

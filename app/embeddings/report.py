@@ -17,7 +17,7 @@ from app.embeddings.headline import headline_of
 from app.embeddings.lookups import near_text, read_neighbours, with_lookup
 from app.embeddings.map_rows import search_rows
 from app.embeddings.point_map import find_map
-from app.embeddings.readings import groups_of, headlines_of, hubs_of, references_of
+from app.embeddings.readings import groups_of, headlines_of, hubs_of, reference_values
 from app.embeddings.selections import read_rows, selections_of, write_rows
 from app.embeddings.service import get_figure_data, get_figures_stored
 from app.embeddings.zeta_curves import ShrinkageDep, ShrinkageQuery, read_shrinkage
@@ -79,7 +79,7 @@ def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, who
         "marked_rows": _selected(marked, query) if query.tab == "map" else "",
         "headlines": headlines_of(embedding),
         "groups": groups_of(embedding),
-        "references": references_of(context, embedding, own=not whole) if whole or query.tab in MEASURED else {},
+        "references": reference_values() if whole or query.tab in MEASURED else {},
         "drawn": DRAWN,
         "tab_of": tab_of,
         "tabs": TABS,

@@ -10,7 +10,6 @@ from fastapi import Depends, Query, Request
 from app.context import Context, aria_sort, next_sort, offset_of, pages_of
 from app.db.models import Run
 from app.db.options.regularization import NAMES
-from app.descriptions.service import Shelf
 from app.figures import palette
 from app.figures.labels import head, inside
 from app.results.labels import SCALES, MetricRange
@@ -227,7 +226,7 @@ class ExperimentListing(NamedTuple):
     @property
     def is_narrowed(self) -> bool:
         """Whether some experiments may be left out."""
-        return bool(self.q or self.narrowed.tag or self.narrowed.shelf is not Shelf.ACTIVE)
+        return bool(self.q or self.narrowed.tag)
 
     @property
     def query(self) -> str:
@@ -242,8 +241,7 @@ class ExperimentListing(NamedTuple):
     def url(self, page: int, order: str = "") -> str:
         """Another page of the same list, or the list in another order."""
         query = RunQuery.parse(self.q, "" if order == NEWEST else order or self.sort, page)
-        shelf = "" if self.narrowed.shelf is Shelf.ACTIVE else self.narrowed.shelf
-        return f"/experiments{encoded(query, tag=self.narrowed.tag, shelf=shelf)}"
+        return f"/experiments{encoded(query, tag=self.narrowed.tag)}"
 
 
 def read_listing(context: Context, q: str, page: int, narrowed: Narrowing) -> ExperimentListing:

@@ -122,12 +122,12 @@ def list_names(context: Context, most: int) -> dict[str, str]:
 
 
 def newest_experiment(context: Context, *, with_results: bool = False) -> Experiment | None:
-    """Return the one that was launched last and is not archived, if there is any; of those with results, the last."""
-    active = select(Experiment).where(Experiment.archived_at.is_(None))
+    """Return the newest experiment, or the newest one with results."""
+    experiments = select(Experiment)
     if with_results:
-        active = active.where(Experiment.runs.any(Run.performance.is_not(None)))
+        experiments = experiments.where(Experiment.runs.any(Run.performance.is_not(None)))
     with context.sessions() as session:
-        return _read(session, active.order_by(*NEWEST_FIRST).limit(1))
+        return _read(session, experiments.order_by(*NEWEST_FIRST).limit(1))
 
 
 def get_experiment(context: Context, experiment_id: str) -> Experiment:
@@ -144,7 +144,7 @@ def get_experiment_alone(context: Context, experiment_id: str) -> Experiment:
 
 
 def describe_experiment(context: Context, experiment_id: str, change: DescriptionChange) -> Experiment:
-    """Rename an experiment, write its notes, tag, star or archive it; what is None stays as it is."""
+    """Rename an experiment, or change its notes or tags. None leaves a field as it is."""
     with context.sessions.begin() as session:
         describe(_only(session.get(Experiment, experiment_id), experiment_id), change)
     return get_experiment(context, experiment_id)

@@ -12,19 +12,20 @@ from app.db.job_kinds import Job
 from app.db.models import Experiment, Opening, Run
 from app.db.options.regularization import coordinates
 from app.db.session import hold
-from app.descriptions.service import Action, DescribedNoun, Noun, set_tags
+from app.descriptions.row_list import RowAction, RowList
+from app.descriptions.service import set_tags
 from app.training import experiments
 from app.training.queue_verbs import retry_experiment, retry_run
 from isoscope.core.errors import ConflictError
 
 
-def tag_run(context: Context, run_id: str, tags: Sequence[str], *, keep: bool = False) -> Run:
-    """Give a run these tags, beside those that it has where they are to be kept. Raises InvalidError of ``tags``."""
+def tag_run(context: Context, run_id: str, tags: Sequence[str]) -> Run:
+    """Replace the tags of a run. Raise InvalidError of ``tags``."""
     with context.sessions.begin() as session:
         run = session.get(Run, run_id, options=[selectinload(Run.tags)])
         if run is None:
             raise experiments.no_run(run_id)
-        set_tags(run, [*run.words, *tags] if keep else tags)
+        set_tags(run, tags)
     return experiments.get_run(context, run_id)
 
 
@@ -58,58 +59,53 @@ def delete_run(context: Context, run_id: str) -> None:
     context.ledger.release(model)
 
 
-class RunNoun(Noun):
-    """Runs, which have no page that lists them alone: an experiment does, or the runs of all experiments."""
-
-    def name_of(self, context: Context, row_id: str) -> str:
-        """Return what its page is called."""
-        run = experiments.get_run(context, row_id)
-        return f"{coordinates(run.regularizer, run.lam)}, seed {run.seed}, of {run.experiment.name}"
-
-    def add_tags(self, context: Context, row_id: str, tags: Sequence[str]) -> object:
-        """Add to the tags of a run."""
-        return tag_run(context, row_id, tags, keep=True)
-
-    def back(self, query: str) -> str:
-        """Return the tab of the experiment that the query names, or the list of all runs."""
-        said = dict(parse_qsl(query))
-        experiment_id = said.pop("experiment", "")
-        rest = urlencode(({"tab": "runs"} if experiment_id else {}) | said)
-        path = f"/experiments/{experiment_id}" if experiment_id.isalnum() else "/compare/runs/list"
-        return f"{path}?{rest}" if rest else path
+def name_of_run(context: Context, run_id: str) -> str:
+    """Return the title of a run's page."""
+    run = experiments.get_run(context, run_id)
+    return f"{coordinates(run.regularizer, run.lam)}, seed {run.seed}, of {run.experiment.name}"
 
 
-RUNS = RunNoun(
+def address_of_runs(query: str) -> str:
+    """Return the runs of the experiment that the query names, or the list of all runs."""
+    parameters = dict(parse_qsl(query))
+    experiment_id = parameters.pop("experiment", "")
+    encoded = urlencode(({"tab": "runs"} if experiment_id else {}) | parameters)
+    path = f"/experiments/{experiment_id}" if experiment_id.isalnum() else "/compare/runs/list"
+    return f"{path}?{encoded}" if encoded else path
+
+
+RUNS = RowList(
     path="/runs",
     title="Runs",
     section="experiments",
     field="run",
     actions={
-        "cancel": Action("Cancel", experiments.cancel_run),
-        "retry": Action("Retry", retry_run),
-        "delete": Action(
+        "cancel": RowAction("Cancel", experiments.cancel_run),
+        "retry": RowAction("Retry", retry_run),
+        "delete": RowAction(
             "Delete",
             delete_run,
             warning="This deletes their curves, predictions and results. Tables and conclusions of their experiment "
             "no longer count them. It cannot be undone.",
         ),
     },
+    get_name=name_of_run,
+    address=address_of_runs,
 )
 
-EXPERIMENTS = DescribedNoun(
+EXPERIMENTS = RowList(
     path="/experiments",
     title="Experiments",
     section="experiments",
     field="experiment",
     actions={
-        "cancel": Action("Cancel", experiments.cancel_experiment),
-        "retry": Action("Retry failed runs", retry_experiment),
-        "delete": Action(
+        "cancel": RowAction("Cancel", experiments.cancel_experiment),
+        "retry": RowAction("Retry failed runs", retry_experiment),
+        "delete": RowAction(
             "Delete",
             experiments.delete_experiment,
             warning="This deletes all their runs, curves and results. Data sets stay. It cannot be undone.",
         ),
     },
-    get=experiments.get_experiment,
-    describe=experiments.describe_experiment,
+    get_name=lambda context, experiment_id: experiments.get_experiment(context, experiment_id).name,
 )

@@ -6,7 +6,7 @@
 0.31
 """
 
-from isoscope.client.connection import Known, RefusedError, Row
+from isoscope.client.connection import RefusedError, Row
 from isoscope.client.data import Embeddings, Postprocessings
 from isoscope.client.encodings import Encodings
 from isoscope.client.runs import Figures, Runs, ScriptRuns
@@ -51,22 +51,3 @@ class Isoscope(Embeddings, Postprocessings, Tasks, Encodings, Imports, Runs, Scr
     def health(self) -> Row:
         """Return how many workers are alive."""
         return self.get("health")
-
-    def views(self, *, limit: int = 100, offset: int = 0) -> list[Row]:
-        """Return saved views, newest first."""
-        return self.listed("/api/views", limit=limit, offset=offset)[0]
-
-    def view(self, view: Known) -> Row:
-        """Return one view: its page and the query of it."""
-        return self.get("views", view)
-
-    def save_view(self, name: str, path: str, query: str = "") -> Row:
-        """Keep a page with all that is chosen there; ``/v/ID`` on the server then leads to it.
-
-        >>> isoscope.save_view("CoLA below 0", "/compare/runs", "q=task%3Acola+lam<0")["id"]
-        """
-        return self.post("views", json={"name": name, "path": path, "query": query})
-
-    def delete_view(self, view: Known) -> None:
-        """Forget a view; what it shows stays."""
-        self.delete("views", view)

@@ -151,9 +151,9 @@ class Embeddings(Connection):
         return {one["measure"]: one for one in found["measurements"]}
 
     def describe_embedding(self, embedding: Known, **change: Any) -> Row:
-        """Change an embedding's ``name``, ``notes``, ``tags``, ``starred`` or ``archived``; what is not given stays.
+        """Change an embedding's ``name``, ``notes`` or ``tags``. Fields that are not passed stay as they are.
 
-        >>> isoscope.describe_embedding(embedding, tags=["reviews"], starred=True)
+        >>> isoscope.describe_embedding(embedding, tags=["reviews"])
         """
         return self.patch("embeddings", embedding, json=change_of(change))
 

@@ -123,25 +123,24 @@ class Runs(Connection):
         """Delete a run that has ended."""
         self.delete("runs", run)
 
-    def act_on_runs(self, action: str, runs: Iterable[Known], *, tags: Iterable[str] = ()) -> Row:
-        """Do one thing to several runs: ``cancel``, ``retry``, ``delete`` or ``tag``. Returns ``done`` and ``refused``.
+    def act_on_runs(self, action: str, runs: Iterable[Known]) -> Row:
+        """Do one thing to several runs: ``cancel``, ``retry`` or ``delete``. Returns ``done`` and ``refused``.
 
         >>> isoscope.act_on_runs("retry", isoscope.all_runs("status:failed"))["refused"]
         []
         """
-        return self._act("runs", action, runs, tags)
+        return self._act("runs", action, runs)
 
-    def act_on_experiments(self, action: str, experiments: Iterable[Known], *, tags: Iterable[str] = ()) -> Row:
-        """Do one thing to several experiments, as ``act_on_runs`` does; also ``star``, ``archive`` and so on."""
-        return self._act("experiments", action, experiments, tags)
+    def act_on_experiments(self, action: str, experiments: Iterable[Known]) -> Row:
+        """Do one thing to several experiments: ``cancel``, ``retry`` or ``delete``."""
+        return self._act("experiments", action, experiments)
 
-    def act_on_embeddings(self, action: str, embeddings: Iterable[Known], *, tags: Iterable[str] = ()) -> Row:
-        """Do one thing to several embeddings: ``measure``, ``trash``, ``tag``, ``star``, ``archive`` and so on."""
-        return self._act("embeddings", action, embeddings, tags)
+    def act_on_embeddings(self, action: str, embeddings: Iterable[Known]) -> Row:
+        """Do one thing to several embeddings: ``measure`` or ``trash``."""
+        return self._act("embeddings", action, embeddings)
 
-    def _act(self, noun: str, action: str, rows: Iterable[Known], tags: Iterable[str]) -> Row:
-        ids = [id_of(one) for one in rows]
-        return self.post(noun, "actions", json={"action": action, "ids": ids, "tags": list(tags)})
+    def _act(self, resource: str, action: str, rows: Iterable[Known]) -> Row:
+        return self.post(resource, "actions", json={"action": action, "ids": [id_of(row) for row in rows]})
 
 
 class ScriptRuns(Connection):

@@ -75,7 +75,7 @@ class Experiments(Datasets):
     def experiments(self, q: str = "", *, limit: int = 50, offset: int = 0, **narrowed: str) -> list[Row]:
         """Return experiments that have a run which is searched for, newest first, their runs in numbers.
 
-        ``tag`` and ``shelf`` (active, starred, archived, all) narrow the list.
+        ``tag`` narrows the list.
 
         >>> isoscope.experiments("task:cola")[0]["counts"]
         {'finished': 9}
@@ -182,9 +182,9 @@ class Experiments(Datasets):
         return self.post("experiments", experiment, "cancel")
 
     def describe_experiment(self, experiment: Known, **change: Any) -> Row:
-        """Change an experiment's ``name``, ``notes``, ``tags``, ``starred`` or ``archived``; what is not given stays.
+        """Change an experiment's ``name``, ``notes`` or ``tags``. Fields that are not passed stay as they are.
 
-        >>> isoscope.describe_experiment(experiment, name="CoLA, five seeds", starred=True)
+        >>> isoscope.describe_experiment(experiment, name="CoLA, five seeds")
         """
         return self.patch("experiments", experiment, json=change_of(change))
 

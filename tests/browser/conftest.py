@@ -11,7 +11,6 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, e
 
 from app.db.job_kinds import Job, Queue
 from app.db.models import RunStatus
-from app.views.service import create_view
 from benchmarks._chromium import ARGUMENTS, CHROMIUM
 from tests.filled import Filled, empty_dashboard, fill_dashboard
 from tests.ports import free_port
@@ -98,14 +97,13 @@ def status(dashboard: Serving, embedding_id: str) -> str:
 
 @pytest.fixture(scope="session")
 def ids(filled: Filled) -> dict[str, str]:
-    """Ids of what the dashboard without a worker is filled with, and of a view."""
+    """Ids of what the dashboard without a worker is filled with."""
     return {
         "dataset": filled.dataset,
         "finished": filled.finished,
         "troubled": filled.troubled,
         "finished_run": filled.run(filled.finished, RunStatus.FINISHED),
         "failed_run": filled.run(filled.troubled, RunStatus.FAILED),
-        "view": create_view(filled.context, "All experiments", "/experiments", "").id,
     }
 
 

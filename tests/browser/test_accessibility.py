@@ -50,7 +50,6 @@ PATHS = (
     "/compare/runs",
     "/compare/runs?q=lam%3E",
     "/compare/runs/list",
-    "/views?saved={view}",
     "/queue",
     "/measures",
     "/playground",

@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 from tests.following import follow
 from tests.waiting import wait_for
 
-PATHS = ("/", "/embeddings", "/encodings", "/datasets", "/trash", "/compare", "/compare/runs", "/views", "/experiments",
+PATHS = ("/", "/embeddings", "/encodings", "/datasets", "/trash", "/compare", "/compare/runs", "/experiments",
          "/measures", "/queue", "/playground")  # fmt: skip
 
 

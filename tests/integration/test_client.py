@@ -94,7 +94,7 @@ CALLS = {
     ("GET", "/api/experiments/{experiment_id}/request"): lambda i, _: i.request(GONE),
     ("GET", "/api/experiments/{experiment_id}/runs"): lambda i, _: i.runs(experiment=GONE),
     ("POST", "/api/experiments/{experiment_id}/cancel"): lambda i, _: i.cancel_experiment(GONE),
-    ("PATCH", "/api/experiments/{experiment_id}"): lambda i, _: i.describe_experiment(GONE, starred=True),
+    ("PATCH", "/api/experiments/{experiment_id}"): lambda i, _: i.describe_experiment(GONE, tags=["x"]),
     ("POST", "/api/experiments/{experiment_id}/retry"): lambda i, _: i.retry_experiment(GONE),
     ("POST", "/api/samples/sweep"): lambda i, _: i.sample_sweep(),
     ("POST", "/api/samples/embedding"): lambda i, _: i.sample_embedding(),
@@ -152,10 +152,6 @@ CALLS = {
     ("GET", "/api/queue"): lambda i, _: i.queue(),
     ("POST", "/api/queue/pause"): lambda i, _: i.pause_all(),
     ("POST", "/api/queue/resume"): lambda i, _: i.resume_all(),
-    ("GET", "/api/views"): lambda i, _: i.views(),
-    ("POST", "/api/views"): lambda i, _: i.save_view("All", "/compare/runs"),
-    ("GET", "/api/views/{view_id}"): lambda i, _: i.view(GONE),
-    ("DELETE", "/api/views/{view_id}"): lambda i, _: i.delete_view(GONE),
     ("GET", "/api/health"): lambda i, _: i.health(),
 }
 

@@ -1,4 +1,4 @@
-"""What users say of embeddings and experiments: name, notes, tags, star, archive; actions on selected rows."""
+"""Name, notes and tags of embeddings and experiments; actions on selected rows."""
 
 import re
 from typing import NamedTuple
@@ -36,25 +36,18 @@ def kind(request):
 
 
 @pytest.mark.both_databases
-def test_a_row_is_renamed_noted_tagged_starred_and_archived_without_javascript(client, context, kind):
+def test_form_changes_name_notes_and_tags(client, context, kind):
     row_id = kind.add(context, "first")
-    page = client.get(f"{kind.path}/{row_id}").text
-    assert f'action="{kind.path}/{row_id}/description"' in page
+    assert f'href="{kind.path}/{row_id}/description"' in client.get(f"{kind.path}/{row_id}").text
     form = {"name": " New  name ", "notes": "line\r\nline", "tags": "b, A,, b"}
-    answer = client.post(f"{kind.path}/{row_id}/description", data=form, follow_redirects=False)
-    assert (answer.status_code, answer.headers["location"]) == (303, f"{kind.path}/{row_id}")
-    for name in ("starred", "archived"):
-        client.post(f"{kind.path}/{row_id}/description", data={name: "true"})
+    response = client.post(f"{kind.path}/{row_id}/description", data=form, follow_redirects=False)
+    assert (response.status_code, response.headers["location"]) == (303, f"{kind.path}/{row_id}")
     row = kind.row(client, row_id)
-    assert (row["name"], row["notes"], row["tags"], row["starred"]) == ("New name", "line\nline", ["A", "b"], True)
-    assert row["archived_at"] is not None
-    page = client.get(f"{kind.path}/{row_id}").text
-    assert "Unstar" in page
-    assert "Unarchive" in page
-    assert "line\nline" in page
+    assert (row["name"], row["notes"], row["tags"]) == ("New name", "line\nline", ["A", "b"])
+    assert "line\nline" in client.get(f"{kind.path}/{row_id}").text
 
 
-def test_an_emptied_field_is_emptied_and_an_absent_one_stays(client, context, kind):
+def test_empty_field_is_emptied_and_absent_field_stays(client, context, kind):
     row_id = kind.add(context, "first")
     client.post(f"{kind.path}/{row_id}/description", data={"notes": "x", "tags": "y"})
     client.post(f"{kind.path}/{row_id}/description", data={"notes": ""})
@@ -65,45 +58,32 @@ def test_an_emptied_field_is_emptied_and_an_absent_one_stays(client, context, ki
 @pytest.mark.parametrize(
     ("field", "value"), [("name", " "), ("name", "x" * 201), ("tags", "x" * 41), ("notes", "x" * 10_001)]
 )
-def test_what_cannot_be_kept_is_told_at_its_field_and_nothing_is_lost(client, context, kind, field, value):
+def test_refused_form_shows_error_at_field_and_keeps_typed_texts(client, context, kind, field, value):
     row_id = kind.add(context, "first")
-    answer = client.post(f"{kind.path}/{row_id}/description", data={"notes": "typed", field: value})
-    assert answer.status_code == 422
-    assert f'id="{field}-error"' in answer.text
-    assert ("typed" in answer.text) == (field != "notes")
+    response = client.post(f"{kind.path}/{row_id}/description", data={"notes": "typed", field: value})
+    assert response.status_code == 422
+    assert f'id="{field}-error"' in response.text
+    assert ("typed" in response.text) == (field != "notes")
     assert kind.row(client, row_id)["notes"] == ""
 
 
-def test_the_api_changes_only_what_is_given(client, context, kind):
+def test_patch_changes_only_fields_it_has(client, context, kind):
     row_id = kind.add(context, "first")
     path = f"/api{kind.path}/{row_id}"
     assert client.patch(path, json={"tags": ["x"]}).json()["tags"] == ["x"]
-    assert client.patch(path, json={"archived": True}).json()["archived_at"]
-    told = client.patch(path, json={"archived": False, "starred": True}).json()
-    assert (told["archived_at"], told["starred"], told["tags"], told["name"]) == (None, True, ["x"], "first")
+    row = client.patch(path, json={"notes": "y"}).json()
+    assert (row["tags"], row["name"], row["notes"]) == (["x"], "first", "y")
     assert client.patch(path, json={"colour": "red"}).status_code == 422
 
 
 @pytest.mark.both_databases
-def test_lists_leave_out_what_is_archived_and_show_shelves_and_tags(client, context, kind):
-    ids = {name: kind.add(context, name) for name in ("plain", "star", "gone")}
-    client.patch(f"/api{kind.path}/{ids['star']}", json={"starred": True, "tags": ["Good"]})
-    client.patch(f"/api{kind.path}/{ids['gone']}", json={"archived": True})
-    assert set(kind.listed(client)) == {"plain", "star"}
-    assert kind.listed(client, "?shelf=starred") == ["star"]
-    assert kind.listed(client, "?shelf=archived") == ["gone"]
-    assert set(kind.listed(client, "?shelf=all")) == {"plain", "star", "gone"}
-    assert kind.listed(client, "?tag=good") == ["star"]
-    assert len(client.get(f"/api{kind.path}").json()) == 3
-    assert [one["name"] for one in client.get(f"/api{kind.path}?shelf=archived").json()] == ["gone"]
-    assert [one["name"] for one in client.get(f"/api{kind.path}?tag=GOOD").json()] == ["star"]
+def test_lists_filter_by_tag_ignoring_case(client, context, kind):
+    ids = {name: kind.add(context, name) for name in ("plain", "tagged")}
+    client.patch(f"/api{kind.path}/{ids['tagged']}", json={"tags": ["Good"]})
+    assert set(kind.listed(client)) == {"plain", "tagged"}
+    assert kind.listed(client, "?tag=good") == ["tagged"]
+    assert [row["name"] for row in client.get(f"/api{kind.path}?tag=GOOD").json()] == ["tagged"]
     assert client.get("/api/tags").json() == ["Good"]
-
-
-def test_a_list_of_which_all_is_archived_says_so(client, context, kind):
-    kind.add(context, "gone")
-    act(client, kind, "archive", *[one["id"] for one in client.get(f"/api{kind.path}").json()])
-    assert f'href="{kind.path}?shelf=archived"' in client.get(kind.path).text
 
 
 def act(client, kind, action, *ids, **fields):
@@ -111,87 +91,76 @@ def act(client, kind, action, *ids, **fields):
     return client.post(f"{kind.path}/actions", data=data, follow_redirects=False)
 
 
-def test_selected_rows_are_starred_and_the_way_leads_back_to_the_same_list(client, context, kind):
-    ids = [kind.add(context, name) for name in ("a", "b", "c")]
-    answer = act(client, kind, "star", *ids[:2], query="shelf=all&page=1")
-    assert (answer.status_code, answer.headers["location"]) == (303, f"{kind.path}?shelf=all&page=1")
-    assert [kind.row(client, one)["starred"] for one in ids] == [True, True, False]
-    act(client, kind, "unstar", *ids)
-    assert not any(kind.row(client, one)["starred"] for one in ids)
+def test_action_returns_to_the_same_list(client, context):
+    embedding_id = KINDS[0].add(context, "a")
+    response = act(client, KINDS[0], "trash", embedding_id, query="tag=x&page=1")
+    assert (response.status_code, response.headers["location"]) == (303, "/embeddings?tag=x&page=1")
 
 
-def test_tags_are_asked_for_and_added_to_those_that_are_there(client, context, kind):
-    row_id = kind.add(context, "a")
-    client.patch(f"/api{kind.path}/{row_id}", json={"tags": ["old"]})
-    asked = act(client, kind, "tag", row_id)
-    assert asked.status_code == 200
-    assert f'value="{row_id}"' in asked.text
-    assert 'name="tags"' in asked.text
-    refused = act(client, kind, "tag", row_id, tags="x" * 41, confirmed="yes")
-    assert refused.status_code == 422
-    assert 'id="tags-error"' in refused.text
-    act(client, kind, "tag", row_id, tags="new, OLD", confirmed="yes")
-    assert [tag.lower() for tag in kind.row(client, row_id)["tags"]] == ["new", "old"]
+@pytest.mark.parametrize(("action", "message"), [("", "Choose one of the actions."), ("star", "Choose one of the")])
+def test_unknown_action_is_refused(client, context, kind, action, message):
+    response = act(client, kind, action, kind.add(context, "a"))
+    assert response.status_code == 422
+    assert message in response.text
 
 
-@pytest.mark.parametrize("action", ["star", "delete-everything", ""])
-def test_nothing_selected_or_no_such_action_is_told(client, kind, action):
-    answer = act(client, kind, action)
-    assert answer.status_code == 422
-    assert ("No row is selected." if action == "star" else "Choose one of the actions.") in answer.text
+@pytest.mark.parametrize(("kind", "action"), [(KINDS[0], "trash"), (KINDS[1], "cancel")])
+def test_action_without_rows_is_refused(client, kind, action):
+    response = act(client, kind, action)
+    assert response.status_code == 422
+    assert "No row is selected." in response.text
 
 
-def test_deleting_asks_first_and_what_is_refused_is_told_by_name(client, context):
+def test_deletion_asks_first_and_names_refused_rows(client, context):
     kind = KINDS[1]
     done, busy = kind.add(context, "done"), add_experiment(context, run_row(status=RunStatus.RUNNING), name="busy")
-    asked = act(client, kind, "delete", done, busy)
-    assert "cannot be undone" in asked.text
+    assert "cannot be undone" in act(client, kind, "delete", done, busy).text
     assert kind.row(client, done)["name"] == "done"
-    answer = act(client, kind, "delete", done, busy, confirmed="yes")
-    assert answer.status_code == 409
-    assert "1 done, 1 refused." in answer.text
-    assert "busy: 1 of its runs has not ended; cancel it before" in answer.text
+    response = act(client, kind, "delete", done, busy, confirmed="yes")
+    assert response.status_code == 409
+    assert "1 done, 1 refused." in response.text
+    assert "busy: 1 of its runs has not ended; cancel it before" in response.text
     assert client.get(f"/api/experiments/{done}").status_code == 404
 
 
-def test_selected_experiments_are_cancelled_and_their_failed_runs_retried(client, context):
+def test_selected_experiments_are_cancelled_and_retried(client, context):
     kind = KINDS[1]
     busy = add_experiment(context, run_row(status=RunStatus.QUEUED), name="busy")
     failed = add_experiment(context, run_row(status=RunStatus.FAILED, error="x"), run_row(seed=1), name="failed")
     act(client, kind, "cancel", busy, failed)
     act(client, kind, "retry", failed)
     statuses = {
-        one.name: [run.status for run in one.runs]
-        for one in (get_experiment(context, busy), get_experiment(context, failed))
+        experiment.name: [run.status for run in experiment.runs]
+        for experiment in (get_experiment(context, busy), get_experiment(context, failed))
     }
     assert statuses == {"busy": [RunStatus.CANCELLED], "failed": [RunStatus.QUEUED, RunStatus.FINISHED]}
 
 
-def test_selected_embeddings_go_to_the_trash_failed_drafts_included(client, context):
+def test_selected_embeddings_go_to_trash_with_failed_drafts(client, context):
     ids = [add_embedding(context, "bad", status=EmbeddingStatus.FAILED, error="x"), add_embedding(context, "good")]
     act(client, KINDS[0], "trash", *ids)
     assert KINDS[0].listed(client) == []
     assert client.get("/api/trash").json()["total"] == 2
 
 
-def test_selected_drafts_are_measured_and_what_is_no_draft_is_told(client, context):
+def test_selected_drafts_are_measured_and_other_rows_refused(client, context):
     draft = add_embedding(context, "draft", status=EmbeddingStatus.DRAFT)
     ready = add_embedding(context, "ready")
-    answer = act(client, KINDS[0], "measure", draft, ready)
-    assert "1 done, 1 refused." in answer.text
-    assert "ready: Only a draft can be measured; this embedding is ready." in answer.text
+    response = act(client, KINDS[0], "measure", draft, ready)
+    assert "1 done, 1 refused." in response.text
+    assert "ready: Only a draft can be measured; this embedding is ready." in response.text
     assert client.get(f"/api/embeddings/{draft}").json()["status"] == "measuring"
 
 
-def test_the_library_filters_by_status(client, context):
+def test_library_filters_by_status(client, context):
     for status in (EmbeddingStatus.FAILED, EmbeddingStatus.DRAFT, EmbeddingStatus.READY):
         add_embedding(context, status.value, status=status)
     assert KINDS[0].listed(client, "?status=failed") == ["failed"]
-    assert [one["name"] for one in client.get("/api/embeddings?status=draft").json()] == ["draft"]
+    assert [row["name"] for row in client.get("/api/embeddings?status=draft").json()] == ["draft"]
     assert client.get("/embeddings?status=nonsense").status_code == 422
 
 
-def test_failed_runs_of_an_experiment_are_retried_by_one_button(client, context):
+def test_one_button_retries_failed_runs_of_experiment(client, context):
     failed = add_experiment(context, run_row(status=RunStatus.FAILED, error="x"), run_row(seed=1), name="failed")
     assert f'action="/experiments/{failed}/retry"' in client.get(f"/experiments/{failed}").text
     client.post(f"/experiments/{failed}/retry")
@@ -200,8 +169,10 @@ def test_failed_runs_of_an_experiment_are_retried_by_one_button(client, context)
         assert session.get(Experiment, failed).notified_at is None
 
 
-def test_runs_of_another_dashboard_cannot_be_retried(client, context):
-    there = add_experiment(context, run_row(status=RunStatus.FAILED, error="x"), name="there", origin="imported")
-    answer = client.post(f"/api/experiments/{there}/retry")
-    assert answer.status_code == 409
-    assert answer.json()["detail"] == "Only runs launched here can be retried. These were imported."
+def test_imported_runs_cannot_be_retried(client, context):
+    experiment_id = add_experiment(
+        context, run_row(status=RunStatus.FAILED, error="x"), name="elsewhere", origin="imported"
+    )
+    response = client.post(f"/api/experiments/{experiment_id}/retry")
+    assert response.status_code == 409
+    assert response.json()["detail"] == "Only runs launched here can be retried. These were imported."

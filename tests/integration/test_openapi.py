@@ -31,7 +31,7 @@ EXAMPLES = 6
 
 @pytest.fixture
 def ids(client, context, work):
-    """What the paths may name: measured and unmeasured embeddings, texts, data sets, experiments and runs, views."""
+    """What the paths may name: measured and unmeasured embeddings, texts, data sets, experiments and runs."""
     uploaded = [
         client.post(f"/api/embeddings{query}", files={"file": ("x.npy", GOOD["x.npy"])}).json()["id"]
         for query in ["?commit=auto"] * 2 + [""] * 4
@@ -52,8 +52,6 @@ def ids(client, context, work):
     texts = [client.post("/api/encodings", files={"file": ("t.tsv", ROWS)}).json()["id"] for _ in range(6)]
     work()
     logged = client.post("/api/runs", json=OF_A_SCRIPT).json()
-    pages = [{"name": "All runs", "path": "/compare/runs", "query": f"q=seed:{seed}"} for seed in range(3)]
-    views = [client.post("/api/views", json=page).json()["id"] for page in pages]
     return {
         "embedding_id": embeddings,
         "encoding_id": texts,
@@ -62,7 +60,6 @@ def ids(client, context, work):
         "dataset_id": datasets,
         "experiment_id": [*(experiment["id"] for experiment in experiments), logged["experiment_id"]],
         "run_id": [*(run["id"] for experiment in experiments for run in experiment["runs"]), logged["id"]],
-        "view_id": views,
     }
 
 

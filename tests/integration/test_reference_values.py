@@ -3,7 +3,6 @@
 import pytest
 
 from app.core.process import bundled_folder
-from app.db.models import EmbeddingStatus
 from app.db.types import utcnow
 from benchmarks.reference_values import encoded, generated, values_of
 from isotropy.catalog import MEASURES, references
@@ -40,28 +39,11 @@ def test_a_layer_of_the_bundled_encoder_scores_what_is_stored():
     assert [one.name for one in references()[3:]] == [f"all-MiniLM-L6-v2, layer {layer}" for layer in range(7)]
 
 
-def test_reports_show_known_clouds_and_starred_embeddings_with_rows_and_dimensions(client, context):
-    own = add_embedding(context, "own", {MEASURE: 0.5}, starred=True, measured_at=utcnow())
-    starred = add_embedding(context, "my best", {MEASURE: 0.25, "no_measure": 1.0}, starred=True, d=7)
-    add_embedding(context, "plain", {MEASURE: 0.33})
-    add_embedding(context, "draft", {MEASURE: 0.44}, starred=True, status=EmbeddingStatus.DRAFT)
-    for tab in ("", "?tab=measures"):
-        page = client.get(f"/embeddings/{own}{tab}").text
+def test_report_shows_known_clouds_with_rows_and_dimensions(client, context):
+    embedding_id = add_embedding(context, "mine", {MEASURE: 0.5}, measured_at=utcnow())
+    for path in ("", "?tab=measures", "/report.html"):
+        page = client.get(f"/embeddings/{embedding_id}{path}").text
         assert 'aria-label="Reference values of' in page
         assert "Narrow cone" in page
         assert "2,000 × 384" in page
-        assert page.count("Your starred embeddings") == 1
-        assert f'href="/embeddings/{starred}">my best</a>' in page
-        assert ">draft<" not in page
-        assert ">plain<" not in page
-    assert "Reference values" not in client.get(f"/embeddings/{own}?tab=source").text
-    alone = client.get(f"/embeddings/{own}/report.html").text
-    assert "Narrow cone" in alone
-    assert "my best" not in alone
-
-
-def test_without_starred_embeddings_their_heading_is_left_out(client, context):
-    own = add_embedding(context, "own", {"mean_cosine": 0.1})
-    page = client.get(f"/embeddings/{own}?tab=measures").text
-    assert "Narrow cone" in page
-    assert "Your starred embeddings" not in page
+    assert "Reference values" not in client.get(f"/embeddings/{embedding_id}?tab=source").text

@@ -1,4 +1,4 @@
-"""Actions on selected runs: cancel, retry, tag, delete; on the page, over the API, by the client."""
+"""Actions on selected runs (cancel, retry, delete) and tags of one run: on the page, over the API, by the client."""
 
 import re
 
@@ -26,62 +26,54 @@ def act(client, action, *ids, **fields):
 
 
 @pytest.mark.both_databases
-def test_selected_runs_are_cancelled_and_retried_and_the_way_leads_back_to_the_tab(client, context, runs):
+def test_selected_runs_are_cancelled_and_retried(client, context, runs):
     experiment_id, (waiting, failed, *_) = runs
-    answer = act(client, "cancel", waiting, query=f"q=lam>0&experiment={experiment_id}")
-    assert answer.headers["location"] == f"/experiments/{experiment_id}?tab=runs&q=lam%3E0"
+    response = act(client, "cancel", waiting, query=f"q=lam>0&experiment={experiment_id}")
+    assert response.headers["location"] == f"/experiments/{experiment_id}?tab=runs&q=lam%3E0"
     act(client, "retry", failed)
-    assert [get_run(context, one).status for one in (waiting, failed)] == [RunStatus.CANCELLED, RunStatus.QUEUED]
+    assert [get_run(context, run_id).status for run_id in (waiting, failed)] == [RunStatus.CANCELLED, RunStatus.QUEUED]
 
 
 @pytest.mark.parametrize("query", ["", "q=lam", "experiment=/evil.example", "experiment=a/../b"])
-def test_the_way_back_stays_on_this_server(client, runs, query):
-    there = act(client, "cancel", runs[1][0], query=query).headers["location"]
-    assert there.partition("?")[0] == "/compare/runs/list"
+def test_redirect_stays_on_this_server(client, runs, query):
+    location = act(client, "cancel", runs[1][0], query=query).headers["location"]
+    assert location.partition("?")[0] == "/compare/runs/list"
 
 
-def test_what_is_refused_is_told_by_name_and_the_others_are_done(client, context, runs):
+def test_refused_runs_are_named_and_other_runs_done(client, context, runs):
     _, (waiting, _, finished, _) = runs
-    answer = act(client, "cancel", waiting, finished, "gone")
-    assert answer.status_code == 409
-    assert "1 done, 2 refused." in answer.text
-    assert "I-STAR, λ = 1, seed 2, of sweep: Only a run that has not ended can be cancelled" in answer.text
-    assert "gone: There is no run" in answer.text
+    response = act(client, "cancel", waiting, finished, "gone")
+    assert response.status_code == 409
+    assert "1 done, 2 refused." in response.text
+    assert "I-STAR, λ = 1, seed 2, of sweep: Only a run that has not ended can be cancelled" in response.text
+    assert "gone: There is no run" in response.text
     assert get_run(context, waiting).status is RunStatus.CANCELLED
 
 
 @pytest.mark.both_databases
-def test_tags_are_asked_for_added_shown_and_searched(client, context, runs):
-    experiment_id, (first, second, third, _) = runs
-    assert 'name="tags"' in act(client, "tag", first, second).text
-    tag_run(context, second, ["Old"])
-    assert act(client, "tag", first, second, tags="odd, old", confirmed="yes").status_code == 303
-    told = {run["id"]: run["tags"] for run in client.get("/api/runs").json()}
-    assert (told[first], told[second], told[third]) == (["odd", "old"], ["odd", "Old"], [])
+def test_runs_are_searched_by_tag(client, context, runs):
+    experiment_id, (first, second, *_) = runs
+    tag_run(context, first, ["odd"])
+    tag_run(context, second, ["Old", "odd"])
     assert "odd" in client.get("/api/tags").json()
-    for q, found in (("tag:OD", 2), ("tag=odd", 2), ("tag=od", 0), ("tag:none", 2), ("-tag:odd", 2)):
-        assert len(client.get(f"/api/experiments/{experiment_id}/runs", params={"q": q}).json()) == found, q
+    for q, count in (("tag:OD", 2), ("tag=odd", 2), ("tag=od", 0), ("tag:none", 2), ("-tag:odd", 2)):
+        assert len(client.get(f"/api/experiments/{experiment_id}/runs", params={"q": q}).json()) == count, q
     assert client.get("/api/runs", params={"sort": "tag"}).json()[0]["tags"]
     table = client.get(f"/experiments/{experiment_id}?tab=runs").text
     assert 'href="/compare/runs/list?q=tag%3D%22odd%22"' in table
 
 
-def test_a_tag_that_cannot_be_kept_is_told_at_its_field(client, runs):
+def test_refused_tag_is_shown_at_its_field(client, runs):
     run_id = runs[1][0]
-    for answer in (
-        act(client, "tag", run_id, tags="x" * 41, confirmed="yes"),
-        client.post(f"/runs/{run_id}/tags", data={"tags": "x" * 41}),
-    ):
-        assert answer.status_code == 422
-        assert 'id="tags-error"' in answer.text
-        assert f'value="{"x" * 41}"' in answer.text
-    told = client.patch(f"/api/runs/{run_id}", json={"tags": ["x" * 41]})
-    assert (told.status_code, told.json()["field"]) == (422, "tags")
-    nothing = act(client, "tag", run_id, tags=" ,", confirmed="yes")
-    assert "Type at least one tag." in nothing.text
+    response = client.post(f"/runs/{run_id}/tags", data={"tags": "x" * 41})
+    assert response.status_code == 422
+    assert 'id="tags-error"' in response.text
+    assert f'value="{"x" * 41}"' in response.text
+    response = client.patch(f"/api/runs/{run_id}", json={"tags": ["x" * 41]})
+    assert (response.status_code, response.json()["field"]) == (422, "tags")
 
 
-def test_the_tags_of_a_run_are_replaced_on_its_page(client, runs):
+def test_page_replaces_tags_of_run(client, runs):
     run_id = runs[1][0]
     client.post(f"/runs/{run_id}/tags", data={"tags": "a, b"})
     assert client.get(f"/api/runs/{run_id}").json()["tags"] == ["a", "b"]
@@ -91,7 +83,7 @@ def test_the_tags_of_a_run_are_replaced_on_its_page(client, runs):
 
 
 @pytest.mark.both_databases
-def test_deleting_asks_first_and_removes_the_run_with_all_that_belongs_to_it(client, context, runs):
+def test_deletion_asks_first_and_removes_run_with_its_rows(client, context, runs):
     experiment_id, (*_, third, last) = runs
     tag_run(context, last, ["odd"])
     with context.sessions.begin() as session:
@@ -100,14 +92,14 @@ def test_deleting_asks_first_and_removes_the_run_with_all_that_belongs_to_it(cli
     assert act(client, "delete", last, confirmed="yes").status_code == 303
     assert client.get(f"/api/runs/{last}").status_code == 404
     with context.sessions() as session:
-        assert [session.scalar(select(func.count()).select_from(one)) for one in (RunTag, Step)] == [0, 0]
+        assert [session.scalar(select(func.count()).select_from(table)) for table in (RunTag, Step)] == [0, 0]
     assert client.delete(f"/api/runs/{third}").status_code == 204
     for tab in ("scatter", "conclusion", "runs"):
         assert client.get(f"/experiments/{experiment_id}?tab={tab}").status_code == 200
     assert client.get(f"/experiments/{experiment_id}/export.zip").status_code == 200
 
 
-def test_a_run_that_is_still_needed_is_not_deleted(client, context, runs):
+def test_needed_run_is_not_deleted(client, context, runs):
     experiment_id, (waiting, failed, *finished) = runs
 
     def refusal(run_id):
@@ -128,36 +120,33 @@ def test_a_run_that_is_still_needed_is_not_deleted(client, context, runs):
         assert session.get(Experiment, experiment_id) is not None
 
 
-def test_the_table_of_runs_has_boxes_and_actions_and_nothing_destructive_beside_a_run(client, runs):
+def test_table_of_runs_has_checkboxes_and_actions(client, runs):
     experiment_id, ids = runs
     for path in (f"/experiments/{experiment_id}?tab=runs", "/compare/runs/list"):
         page = client.get(path).text
         assert re.findall(r'form="bulk-runs" name="run" value="(\w+)"', page) == ids
         actions = page.partition('id="bulk-runs"')[2].partition("</form>")[0]
         assert re.findall(r'name="action" value="(\w+)">(\w+)', actions) == [
-            ("cancel", "Cancel"), ("retry", "Retry"), ("tag", "Tag"), ("delete", "Delete"),
+            ("cancel", "Cancel"), ("retry", "Retry"), ("delete", "Delete"),
         ]  # fmt: skip
 
 
-def test_the_api_says_what_was_done_and_what_was_refused(client, context, runs):
+def test_api_lists_done_and_refused_runs(client, context, runs):
     _, (waiting, failed, finished, _) = runs
-    asked = {"action": "cancel", "ids": [waiting, finished, waiting]}
-    told = client.post("/api/runs/actions", json=asked).json()
-    assert (told["done"], [one["id"] for one in told["refused"]]) == ([waiting], [finished])
+    request = {"action": "cancel", "ids": [waiting, finished, waiting]}
+    result = client.post("/api/runs/actions", json=request).json()
+    assert (result["done"], [row["id"] for row in result["refused"]]) == ([waiting], [finished])
     unknown = client.post("/api/runs/actions", json={"action": "star", "ids": [failed]})
     assert (unknown.status_code, unknown.json()["field"]) == (422, "action")
-    assert "Actions are: cancel, retry, tag, delete." in unknown.json()["detail"]
+    assert "Actions are: cancel, retry, delete." in unknown.json()["detail"]
     assert client.post("/api/runs/actions", json={"action": "retry", "ids": []}).status_code == 422
-    assert client.post("/api/runs/actions", json={"action": "tag", "ids": [failed]}).json()["field"] == "tags"
 
 
-def test_the_client_acts_on_runs_experiments_and_embeddings(isoscope, context, runs):
+def test_client_acts_on_runs_experiments_and_embeddings(isoscope, context, runs):
     experiment_id, (waiting, failed, *_) = runs
     assert isoscope.act_on_runs("cancel", [waiting, failed])["done"] == [waiting]
-    isoscope.act_on_runs("tag", isoscope.all_runs("status:failed"), tags=["again"])
-    assert isoscope.run(failed)["tags"] == ["again"]
-    assert isoscope.tag_run(failed, [])["tags"] == []
-    assert isoscope.act_on_experiments("star", [experiment_id])["refused"] == []
+    assert isoscope.tag_run(failed, ["again"])["tags"] == ["again"]
+    assert isoscope.act_on_experiments("cancel", [experiment_id])["refused"] == []
     assert isoscope.act_on_embeddings("measure", ["gone"])["refused"][0]["id"] == "gone"
     isoscope.delete_run(failed)
     assert len(get_experiment(context, experiment_id).runs) == 3

@@ -16,7 +16,7 @@ from app.db.models import (
     FileRole,
     Pooling,
 )
-from app.descriptions.service import DescriptionChange, Shelf, ShelfQuery, known_tags
+from app.descriptions.service import DescriptionChange, known_tags
 from app.embeddings import library, service, trash
 from app.embeddings.api.measures import FindingOut, MeasurementOut
 from app.embeddings.files import get_file, get_npy, get_safetensors
@@ -46,8 +46,6 @@ class EmbeddingSummary(Row):
     id: str
     name: str
     tags: Tags
-    starred: bool
-    archived_at: Annotated[datetime | None, Field(description="When it was archived; null where it is not.")]
     filename: str
     format: str
     origin: EmbeddingOrigin
@@ -131,12 +129,11 @@ def _search(
     tag: Annotated[str, Query(max_length=MAX_QUERY_CHARACTERS)] = "",
     origin: EmbeddingOrigin | None = None,
     status: EmbeddingStatus | None = None,
-    shelf: ShelfQuery = Shelf.ALL,
     layers: Annotated[bool, Query(description="Layers of encodings too.")] = False,
     trashed: Annotated[bool, Query(description="List the trash instead of the library.")] = False,
     sort: Annotated[Sort, Query(description="A minus sorts descending.")] = "-created",
 ) -> Search:
-    return Search(q, tag, origin, status, shelf, layers, trashed, sort)
+    return Search(q, tag, origin, status, layers, trashed, sort)
 
 
 SearchDep = Annotated[Search, Depends(_search)]

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, File, Form, Query, Request, Response, Up
 
 from app.context import Context, aria_sort, next_sort, offset_of, pages_of
 from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus
-from app.descriptions.service import Shelf, known_tags
+from app.descriptions.service import known_tags
 from app.embeddings import library
 from app.embeddings.service import create_embedding, get_embedding, tasks_lost
 from app.embeddings.trash import (
@@ -63,7 +63,7 @@ class Listing(NamedTuple):
     def narrowed(self) -> bool:
         """Whether some are left out because they were not searched for."""
         search = self.search
-        return bool(search.q or search.tag or search.origin or search.status or search.shelf is not Shelf.ACTIVE)
+        return bool(search.q or search.tag or search.origin or search.status)
 
     def url(self, page: int = 1, **changed: Any) -> str:
         """The same list with something else in its URL, which holds only what is not so by itself."""
@@ -92,7 +92,6 @@ def _search(
     tag: Annotated[str, Query(max_length=library.MAX_QUERY_CHARACTERS)] = "",
     origin: EmbeddingOrigin | Literal[""] = "",
     status: EmbeddingStatus | Literal[""] = "",
-    shelf: Shelf = Shelf.ACTIVE,
     layers: bool = False,
     sort: library.Sort = "-created",
 ) -> library.Search:
@@ -101,7 +100,6 @@ def _search(
         tag=tag.strip(),
         origin=origin or None,
         status=status or None,
-        shelf=shelf,
         layers=layers,
         sort=sort,
     )
@@ -161,9 +159,8 @@ def _list_page(
         "listing": listing,
         "origins": ORIGINS,
         "statuses": list(EmbeddingStatus),
-        "noun": library.EMBEDDINGS,
+        "row_list": library.EMBEDDINGS,
         "known_tags": known_tags(context, Embedding),
-        "archived": library.find_embeddings(context, library.Search(shelf=Shelf.ARCHIVED), limit=0).total,
         "moved": _moved(context, moved),
         "max_bytes": context.settings.max_upload_bytes,
         "suffixes": {"file": suffixes(Role.VECTORS), "annotations": suffixes(Role.ANNOTATIONS)},

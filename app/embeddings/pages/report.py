@@ -12,7 +12,7 @@ from app.db.types import RowId
 from app.descriptions import pages as descriptions
 from app.embeddings.comparison import rows_left_out
 from app.embeddings.files import get_file, get_npy, get_safetensors, is_npy
-from app.embeddings.library import EMBEDDINGS, get_place
+from app.embeddings.library import EMBEDDINGS, describe_embedding, get_place
 from app.embeddings.lookups import request_lookup
 from app.embeddings.readings import CHOICES, table_of
 from app.embeddings.report import ReportDep, ReportQuery, report_figures, report_of
@@ -28,7 +28,7 @@ from isoscope.files.selection import Selection
 from isoscope.files.text import Quoting
 from isotropy.catalog import Similarity
 
-description_router = descriptions.description_router(EMBEDDINGS)
+description_router = descriptions.description_router(EMBEDDINGS, get_embedding, describe_embedding)
 
 router = APIRouter(prefix="/embeddings")
 

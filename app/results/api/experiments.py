@@ -12,7 +12,7 @@ from app.context import PAGE_ROWS
 from app.db.models import Experiment, ExperimentOrigin, Import, ImportStatus, RunStatus
 from app.db.reported_config import AnyConfig
 from app.db.study import Search
-from app.descriptions.service import DescriptionChange, Shelf, ShelfQuery
+from app.descriptions.service import DescriptionChange
 from app.results import exchange
 from app.results.api.conclusion import ConclusionOut
 from app.results.api.runs import ExtentOut, RunFound, RunOfExperiment, RunsQ, RunsSort, answer
@@ -53,8 +53,6 @@ class ExperimentHead(Row):
     name: str
     notes: str
     tags: Annotated[list[str], Field(validation_alias="words")]
-    starred: bool
-    archived_at: Annotated[datetime | None, Field(description="When it was archived; null where it is not.")]
     dataset_id: str
     config: AnyConfig
     grid: dict[str, list[Any]]
@@ -90,12 +88,11 @@ def list_experiments(
     response: Response,
     q: RunsQ = "",
     tag: str = "",
-    shelf: ShelfQuery = Shelf.ALL,
     limit: Limit = PAGE_ROWS,
     offset: Offset = 0,
 ) -> list[ExperimentSummary]:
     """Experiments with a run that is searched for, newest first; how many is in the header `X-Total-Count`."""
-    found = list_summaries(context, q.strip(), Narrowing(shelf, tag.strip()), limit=limit, offset=offset)
+    found = list_summaries(context, q.strip(), Narrowing(tag.strip()), limit=limit, offset=offset)
     response.headers["X-Total-Count"] = str(found.total)
     return [_summary(one) for one in found.rows]
 
@@ -131,7 +128,7 @@ def show_experiment(context: ContextDep, experiment_id: str) -> Experiment:
 
 @router.patch("/{experiment_id}", response_model=ExperimentOut)
 def describe_experiment(context: ContextDep, experiment_id: str, change: DescriptionChange) -> Experiment:
-    """Rename an experiment, write its notes, tag, star or archive it."""
+    """Change the name, notes or tags of an experiment."""
     return experiments.describe_experiment(context, experiment_id, change)
 
 

@@ -139,7 +139,6 @@ def _shown(context: Context, chosen: Chosen, query: AcrossQuery, look: SweepQuer
         **figures,
         "groupable": {field: head(field) for field in gathered.fields if field in groupable},
         "settings": settings(gathered),
-        "suggested": f"Runs: {_what(chosen, query.q)}",
         "head": head,
         "others": _others(context, chosen) if OF_EXPERIMENTS.fullmatch(query.q) else {},
         "kept": parse_qsl(_joined(query.encoded(), look.encoded())),
@@ -184,11 +183,6 @@ def _others(context: Context, chosen: Chosen) -> dict[str, str]:
     """Names of the experiments that can be added."""
     names = list_names(context, OFFERED)
     return {row_id: name for row_id, name in names.items() if row_id not in chosen.gathered.experiments}
-
-
-def _what(chosen: Chosen, q: str) -> str:
-    """What the runs are, in words."""
-    return ", ".join(chosen.gathered.experiments.values()) if OF_EXPERIMENTS.fullmatch(q) else q or "all"
 
 
 def _joined(*queries: str) -> str:

@@ -10,7 +10,7 @@ from app.context import Context
 from app.db.models import Experiment, ImportStatus
 from app.db.options.regularization import NAMES, reading
 from app.descriptions import pages as descriptions
-from app.descriptions.service import Shelf, known_tags
+from app.descriptions.service import known_tags
 from app.figures.labels import head
 from app.results.conclusion.conclusion import read_conclusion
 from app.results.conclusion.summary import Summary
@@ -27,7 +27,7 @@ from app.results.search.listing import NEWEST, Narrowing, Order, RunQuery, list_
 from app.results.statistics.estimate import Error
 from app.results.sweep import Sweep, cell, cell_text
 from app.results.sweep_figures import FIGURES, SECTIONS, SweepDep, all_figures, by_section, offered, read_figure
-from app.training.experiments import delete_experiment, get_experiment, get_experiment_alone
+from app.training.experiments import delete_experiment, describe_experiment, get_experiment, get_experiment_alone
 from app.training.queue_status import list_workers, seconds_left
 from app.training.run_actions import EXPERIMENTS, RUNS
 from app.web.dependencies import ContextDep
@@ -110,7 +110,7 @@ MOST_UNFOLDED = 12
 """Rows of the numbers that are shown beside a figure."""
 
 
-description_router = descriptions.description_router(EXPERIMENTS)
+description_router = descriptions.description_router(EXPERIMENTS, get_experiment, describe_experiment)
 
 
 def _listing(
@@ -118,10 +118,9 @@ def _listing(
     q: str = "",
     page: Annotated[int, Query(ge=1)] = 1,
     tag: Annotated[str, Query(max_length=200)] = "",
-    shelf: Shelf = Shelf.ACTIVE,
     sort: Order = NEWEST,
 ) -> ExperimentListing:
-    return read_listing(context, q.strip(), page, Narrowing(shelf, tag.strip(), sort))
+    return read_listing(context, q.strip(), page, Narrowing(tag.strip(), sort))
 
 
 ListingDep = Annotated[ExperimentListing, Depends(_listing)]
@@ -141,7 +140,7 @@ def _list_page(
         "scales": SCALES,
         "nothing_ticked": nothing_ticked,
         "there": listing.found.total or listing.is_narrowed or list_summaries(context, limit=0).total,
-        "noun": EXPERIMENTS,
+        "row_list": EXPERIMENTS,
         "known_tags": known_tags(context, Experiment),
     }
     status = 422 if nothing_ticked else None

@@ -9,7 +9,7 @@ from fastapi.responses import FileResponse, StreamingResponse
 from app.context import Context
 from app.db.learning import trivial_score
 from app.db.models import Experiment, Run, RunStatus
-from app.descriptions.service import known_tags, split_tags
+from app.descriptions.service import known_tags
 from app.results import run_page
 from app.results.api.runs import csv_of
 from app.results.labels import SCALES, WATCHED, is_of_texts, title_of, weights
@@ -141,7 +141,7 @@ buttons_router = APIRouter()
 def change_tags(request: Request, context: ContextDep, run_id: str, tags: Annotated[str, Form()] = "") -> Response:
     """Replace the tags of a run, or say what is wrong with them."""
     try:
-        tag_run(context, run_id, split_tags(tags))
+        tag_run(context, run_id, tags.split(","))
     except InvalidError as error:
         return _run_page(request, context, run_id, typed=tags, problem=error)
     return see(f"/runs/{run_id}")

@@ -13,7 +13,7 @@ from app.db.config import RunConfig, TrainingOptions
 from app.db.models import Dataset, Experiment, Run, RunStatus
 from app.db.reported_config import AnyRunConfig, ReportedRunConfig
 from app.db.run_rows import RunRow, read_run_rows
-from app.descriptions.service import Shelf, on_shelf
+from app.descriptions.service import has_tag
 from app.results.search.conditions import conditions, sort_column
 from app.results.search.kinds import Condition
 from app.results.sweep import setting_of, values_of
@@ -274,7 +274,6 @@ OF_AN_EXPERIMENT: Mapping[str, ColumnElement[Any]] = {
 class Narrowing(NamedTuple):
     """Which experiments are listed, besides what is searched for in their runs, and in which order."""
 
-    shelf: Shelf = Shelf.ALL
     tag: str = ""
     order: Order = NEWEST
 
@@ -287,7 +286,8 @@ def list_summaries(
 ) -> Summaries:
     """Experiments with a run that is searched for, in order; all where nothing is. InvalidError of ``q``."""
     found = select(Run.experiment_id).join(Run.experiment).join(Experiment.dataset).where(*wanted_runs(q))
-    wanted = on_shelf(Experiment, narrowed.shelf, narrowed.tag) + ([Experiment.id.in_(found)] if q else [])
+    wanted: list[Condition] = [Experiment.id.in_(found)] if q else []
+    wanted += [has_tag(Experiment, narrowed.tag)] if narrowed.tag else []
     key = OF_AN_EXPERIMENT[narrowed.order.removeprefix("-")]
     order = (key.desc() if narrowed.order.startswith("-") else key.asc()).nulls_last()
     listed = select(Experiment).where(*wanted).order_by(order, *NEWEST_FIRST).limit(limit).offset(offset)

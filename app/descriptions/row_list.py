@@ -1,0 +1,77 @@
+"""Lists of rows that users select from, and the actions on the selected rows, for pages and the API."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from app.context import Context
+from isoscope.core.errors import InvalidError, IsoscopeError
+
+MAX_ROWS = 1000
+
+
+class RowAction(NamedTuple):
+    """Something that is done to each of the selected rows."""
+
+    label: str
+    apply: Callable[[Context, str], object]
+    warning: str = ""
+    """What is lost for good. The page asks for confirmation."""
+
+
+class RefusedRow(NamedTuple):
+    """A row on which an action failed, and why."""
+
+    id: str
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class RowList:
+    """A list of embeddings, experiments or runs: its page, its checkboxes and its actions."""
+
+    path: str
+    """Path of the list; the page of a row is below it."""
+    title: str
+    section: str
+    field: str
+    """Name of the checkboxes."""
+    actions: Mapping[str, RowAction]
+    get_name: Callable[[Context, str], str]
+    address: Callable[[str], str] | None = None
+    """Return the page that a query string of the list came from; None where it is ``path`` itself."""
+
+    def back(self, query: str) -> str:
+        """Return the address of the list with this query string."""
+        if self.address is not None:
+            return self.address(query)
+        return f"{self.path}?{query}" if query else self.path
+
+    def act(self, context: Context, slug: str, ids: Sequence[str]) -> list[RefusedRow]:
+        """Apply an action to each row, and return the rows on which it failed.
+
+        Raises:
+            InvalidError: there is no such action, no row, or too many rows.
+
+        """
+        if (action := self.actions.get(slug)) is None:
+            raise InvalidError(f"No action named {slug!r}. Actions are: {', '.join(self.actions)}.", "action")
+        if not ids:
+            raise InvalidError("No row is selected. Select at least one.", self.field)
+        if len(ids) > MAX_ROWS:
+            raise InvalidError(f"Select at most {MAX_ROWS:,} rows at a time. You selected {len(ids):,}.", self.field)
+        refused_rows = []
+        for row_id in ids:
+            try:
+                action.apply(context, row_id)
+            except IsoscopeError as error:
+                refused_rows.append(RefusedRow(row_id, self.name_or_id(context, row_id), error.message))
+        return refused_rows
+
+    def name_or_id(self, context: Context, row_id: str) -> str:
+        """Return the name of a row, or its id if the row is gone."""
+        try:
+            return self.get_name(context, row_id)
+        except IsoscopeError:
+            return row_id

@@ -1,1 +1,0 @@
-"""Saved views: what a page shows, kept under a short address."""
