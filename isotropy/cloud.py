@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isotropy.across_blocks import BlockProducts, scores_across
-from isotropy.anisotropy import mean_share
+from isotropy.anisotropy import mean_share, second_moment
 from isotropy.catalog import Similarity
 from isotropy.cosine import CosineMoments
 from isotropy.dealing import Dealing, Duplicates, by_groups
@@ -175,7 +175,7 @@ class Cloud:
 
     @cached_property
     def _second(self) -> Decomposed:
-        return self._centred.about_zero(self.moments)
+        return Decomposed.of(second_moment(self.moments), self.n)
 
     @cached_property
     def partition(self) -> PartitionFunction:

@@ -17,7 +17,6 @@ from torch import Tensor
 
 from isotropy import rank
 from isotropy.anisotropy import anisotropy
-from isotropy.rank_one import with_outer_product
 from isotropy.score import Score
 from isotropy.spectrum import BLOCK_COLUMNS, Moments, without_rounding
 
@@ -43,14 +42,6 @@ class Decomposed(NamedTuple):
             return cls(torch.full_like(S[0], torch.nan), torch.full_like(S, torch.nan))
         values, vectors = torch.linalg.eigh(S)
         return cls(without_rounding(values, rank), vectors)
-
-    def about_zero(self, moments: Moments) -> Decomposed:
-        """Return the decomposition of the points' second moment, given that of their covariance."""
-        if not (self.values.isfinite().all() and moments.mean.square().isfinite().all()):
-            return Decomposed(torch.full_like(self.values, torch.nan), torch.full_like(self.vectors, torch.nan))
-        within = self.values.flip(0) * ((moments.n - 1) / max(moments.n, 1))
-        values, vectors = with_outer_product(within, self.vectors, moments.mean)
-        return Decomposed(without_rounding(values, moments.n), vectors)
 
 
 class LeftOut:
