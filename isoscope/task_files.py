@@ -12,8 +12,17 @@ from isoscope.core.beir_layout import ZIP_SUFFIX
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import plural, shown
 from isoscope.files.beir import ID, choose_split, open_beir, read_beir_ids
-from isoscope.files.ground_truth import Judgment, ScoredPair, corpus_and_query_rows, pair_rows, read_pairs, read_qrels
-from isoscope.files.row_ids import NamedVectors, RowIds, read_vectors
+from isoscope.files.ground_truth import (
+    Judgment,
+    NamedVectors,
+    RowIds,
+    ScoredPair,
+    corpus_and_query_rows,
+    pair_rows,
+    read_pairs,
+    read_qrels,
+    read_vectors,
+)
 from isoscope.files.upload import NamedFile, require_readable
 from isotropy.catalog import Similarity
 from isotropy.tasks.parts import FEWEST_GROUPS

@@ -9,7 +9,7 @@ import numpy as np
 
 from app.context import Context
 from app.db.models import EmbeddingFile, StoredFile
-from isoscope.files.inspection import inspect
+from isoscope.files.matrix import inspect
 from isoscope.files.selection import Selection
 from isoscope.files.upload import NamedFile, Upload
 from tests.factories import embedding, store

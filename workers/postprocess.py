@@ -25,8 +25,8 @@ from app.db.task import Which
 from app.storage import open_storage
 from app.storage.ledger import Ledger
 from isoscope.core.errors import ConflictError, InvalidError, NotFoundError
+from isoscope.files.ground_truth import id_column
 from isoscope.files.matrix import Matrix
-from isoscope.files.row_ids import id_column
 from isoscope.files.selection import Selection
 from isoscope.rows import draw_rows, values_of
 from isotropy.catalog import measures_in

@@ -18,9 +18,17 @@ from app.storage import open_storage
 from app.storage.ledger import Ledger
 from isoscope import task_files
 from isoscope.core.errors import InvalidError, NotFoundError
-from isoscope.files.ground_truth import BY_COLUMN, PAIRS, read_pairs, read_qrels
+from isoscope.files.ground_truth import (
+    BY_COLUMN,
+    PAIRS,
+    NamedVectors,
+    RowIds,
+    read_ids,
+    read_pairs,
+    read_qrels,
+    vectors_of,
+)
 from isoscope.files.matrix import open_matrix
-from isoscope.files.row_ids import NamedVectors, RowIds, read_ids, vectors_of
 from isoscope.files.selection import Selection
 from isoscope.rows import require_measurable
 from isotropy.catalog import TruthKind

@@ -27,8 +27,7 @@ from isoscope.core.beir_layout import CORPUS, QUERIES, ZIP_SUFFIX, is_beir
 from isoscope.core.errors import ConflictError, InvalidError, NotFoundError
 from isoscope.core.formatting import listed, shown
 from isoscope.files.beir import TEXT, describe_beir
-from isoscope.files.columns import MAX_LABELS, Column
-from isoscope.files.tables import TextsDescription, describe_texts
+from isoscope.files.columns import MAX_LABELS, Column, TextsDescription, describe_texts
 from isoscope.files.text import Quoting
 from isoscope.files.upload import NamedFile
 

@@ -30,7 +30,7 @@ from app.db.models import (
 from app.storage import Incoming, Stored
 from isoscope.core.errors import ConflictError, NotFoundError, TooLargeError
 from isoscope.core.formatting import plural
-from isoscope.files.inspection import Inspection
+from isoscope.files.matrix import Inspection
 from isoscope.files.selection import Selection
 from isoscope.files.upload import NamedFile, check_annotations, common_format
 from isotropy.catalog import Similarity

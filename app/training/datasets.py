@@ -15,8 +15,8 @@ from app.sandbox import read_in_sandbox
 from app.storage import Incoming
 from app.training.splits import FILE_SUFFIX, SplitFile, check_files, divide_upload, require_labels
 from isoscope.core.errors import ConflictError, InvalidError
+from isoscope.files.columns import DatasetDescription, describe_pair
 from isoscope.files.division import SPLITS, Division
-from isoscope.files.tables import DatasetDescription, describe_pair
 from isoscope.files.text import Quoting, Readings
 
 

@@ -17,8 +17,8 @@ from app.storage.storage import DIVIDING
 from app.training.columns import propose
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import shown
+from isoscope.files.columns import DatasetDescription
 from isoscope.files.division import SUFFIX, ColumnDivision, Division, FractionDivision, divide_file
-from isoscope.files.tables import DatasetDescription
 from isoscope.files.text import Quoting
 
 FILE_SUFFIX = re.compile(r"\.[^.]*(\.gz)?$", re.IGNORECASE)

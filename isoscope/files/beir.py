@@ -15,12 +15,11 @@ from typing import NamedTuple
 from isoscope.core.beir_layout import CORPUS, LAYOUT, QRELS_SUFFIX, QUERIES, folder_paths
 from isoscope.core.errors import InvalidError, TooLargeError
 from isoscope.core.formatting import blaming, listed, shown
+from isoscope.files.columns import TextsDescription, describe_texts, open_table
 from isoscope.files.compressed import COMPRESSIONS, ENCRYPTED, open_zip, reading_zip, require_honest
 from isoscope.files.contents import cell_text
 from isoscope.files.ground_truth import read_qrels, write_qrels
 from isoscope.files.strict import Frozen
-from isoscope.files.table import Scalar
-from isoscope.files.tables import TextsDescription, describe_texts, open_table
 from isoscope.files.upload import NamedFile
 from isoscope.files.upload_formats import ZIP_MAGIC, Role
 
@@ -223,13 +222,8 @@ def _rows(file: NamedFile, columns: list[str]) -> Iterator[list[str]]:
         table = open_table(file.path, file.filename, Role.TEXTS)
         if lacking := [name for name in columns if name not in table.columns and name != TITLE]:
             raise InvalidError(f"no key {lacking[0]!r} in its lines. Keys are: {listed(table.columns)}.")
-        places = [table.columns.index(name) if name in table.columns else None for name in columns]
-        for number, row in enumerate(table.rows(), 1):
-            values = ["" if place is None else _text(row[place]) for place in places]
+        for number, row in enumerate(table.rows([name for name in columns if name in table.columns]), 1):
+            values = list(map(cell_text, row))
             if not values[0]:
                 raise InvalidError(f"row {number:,} has no {ID!r}, by which qrels name it.")
             yield values
-
-
-def _text(value: Scalar | None) -> str:
-    return "" if value is None else cell_text(value)

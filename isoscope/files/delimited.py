@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from operator import itemgetter
@@ -15,8 +15,18 @@ from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import shown
 from isoscope.files.columns import NUMBER as PLAIN_NUMBER
 from isoscope.files.contents import AnnotationStats, Block, Part
-from isoscope.files.table import Cells, Kind, Table, TableVectors, blocks, require_columns, roles
-from isoscope.files.text import SEPARATORS, Quoting, Record, about_separator, records, tsv_quoting
+from isoscope.files.table import (
+    Cells,
+    Table,
+    TableVectors,
+    ValueKind,
+    VectorColumns,
+    VectorTable,
+    blocks,
+    require_columns,
+    roles,
+)
+from isoscope.files.text import SEPARATORS, Quoting, Record, about_separator, records, tsv_quotes
 
 SAMPLE_LINES = 1000
 MISSING = frozenset({"", "na", "n/a", "null", "none"})
@@ -25,14 +35,26 @@ WHOLE = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
 ELISION = "..."
 
 
+@dataclass(frozen=True)
+class TableLayout:
+    """Which columns there are and what each can serve as; the first line is a header or the first row."""
+
+    has_header: bool
+    columns: list[str]
+    numeric: list[str] = field(default_factory=list)
+    annotations: list[str] = field(default_factory=list)
+    lists: list[str] = field(default_factory=list)
+    """Columns whose cells are lists of numbers."""
+
+
 def open_csv(path: Path, _: Quoting | None = None) -> TableVectors:
     """Open the vectors of a csv file."""
-    return DelimitedVectors(partial(records, path, ",", Quoting.TEXT))
+    return _open_vectors(partial(records, path, ",", Quoting.TEXT))
 
 
 def open_tsv(path: Path, quoting: Quoting | None = None) -> TableVectors:
     """Open the vectors of a tsv file; quotes as chosen, else as they are meant."""
-    return DelimitedVectors(partial(records, path, "\t", quoting or tsv_quoting(path) or Quoting.TEXT))
+    return _open_vectors(partial(records, path, "\t", quoting or tsv_quotes(path).reading or Quoting.TEXT))
 
 
 def open_csv_table(path: Path, _: Quoting | None = None) -> Table:
@@ -42,12 +64,18 @@ def open_csv_table(path: Path, _: Quoting | None = None) -> Table:
 
 def open_tsv_table(path: Path, quoting: Quoting | None = None) -> Table:
     """Open a tsv file whose first line names the columns; quotes as chosen, else as they are meant."""
-    found = tsv_quoting(path)
-    quoting = found and (quoting or found)
-    return _open_table(partial(records, path, "\t", quoting or Quoting.TEXT), quoting)
+    meant = tsv_quotes(path).reading
+    quoting = meant and (quoting or meant)
+    table = _open_table(partial(records, path, "\t", quoting or Quoting.TEXT))
+    table.quoting = quoting
+    return table
 
 
-def _open_table(read: Callable[[], Iterator[Record]], quoting: Quoting | None = None) -> Table:
+def _open_vectors(read: Callable[[], Iterator[Record]]) -> TableVectors:
+    return TableVectors(DelimitedTable(read, find_layout(list(islice(read(), SAMPLE_LINES + 1)))))
+
+
+def _open_table(read: Callable[[], Iterator[Record]]) -> Table:
     first = next(read(), None)
     if first is None:
         raise InvalidError("The file holds blank lines only: expected a line of column names and a line for each row.")
@@ -62,40 +90,33 @@ def _open_table(read: Callable[[], Iterator[Record]], quoting: Quoting | None = 
         raise InvalidError(f"Line {line} names a single column, {shown(names[0])}. {advice}")
     columns = [name or f"column {i}" for i, name in enumerate(names, start=1)]
     require_columns(columns)
-
-    def rows() -> Iterator[list[str | None]]:
-        return ([cell if cell.strip() else None for cell in cells] for _, cells in islice(read(), 1, None))
-
-    return Table(columns, rows, quoting)
+    return DelimitedTable(read, TableLayout(True, columns))
 
 
-class DelimitedVectors(TableVectors):
-    """Vectors in lines of cells. Each line is read once here and once by each matrix."""
+class DelimitedTable(VectorTable):
+    """Lines of cells, which ``read`` starts to read."""
 
-    def __init__(self, read: Callable[[], Iterator[Record]]) -> None:
-        self._read = read
-        layout = find_layout(list(islice(read(), SAMPLE_LINES + 1)))
-        self._layout = layout
-        self._place = {column: i for i, column in enumerate(layout.columns)}
+    def __init__(self, read: Callable[[], Iterator[Record]], layout: TableLayout) -> None:
+        self._read, self._layout, self.columns = read, layout, layout.columns
+        self._positions = {column: i for i, column in enumerate(layout.columns)}
+
+    def vector_columns(self) -> VectorColumns:
+        """Return the columns of lists and numbers, and those of names and labels."""
+        layout = self._layout
         stats = AnnotationStats(layout.annotations)
-        chosen = [self._place[column] for column in layout.annotations]
-        lists = [(column, self._place[column]) for column in layout.lists]
         widths: dict[str, int] = {}
-        for line, cells in self._records():
-            stats.add([cells[i] for i in chosen])
-            for column, i in lists:
-                values = parse_list(cells[i], line, column)
+        for line, cells in self.cells([*layout.annotations, *layout.lists]):
+            stats.add(cells)
+            for column, cell in zip(layout.lists, cells[len(layout.annotations) :], strict=True):
+                values = parse_list(cell, line, column)
                 require_width(values, widths.setdefault(column, len(values)), line, column)
-        self.n = stats.n
-        self.parts = [Part(name=name, n=self.n, d=d, dtype="float64") for name, d in widths.items()]
-        self.numeric_columns = [] if layout.lists else layout.numeric
-        self.real_columns = [one for one in layout.numeric if one not in layout.annotations] if layout.lists else []
-        self.annotations = stats.annotations()
+        parts = [Part(name=name, n=stats.n, d=d, dtype="float64") for name, d in widths.items()]
+        return VectorColumns(stats.n, parts, layout.numeric, stats.annotations())
 
-    def cells(self, columns: list[str]) -> Cells:
+    def cells(self, columns: Sequence[str]) -> Cells:
         """Yield the cells of some columns as text."""
-        chosen = [self._place[column] for column in columns]
-        return ((line, [cells[i] for i in chosen]) for line, cells in self._records())
+        positions = [self._positions[column] for column in columns]
+        return ((line, [cells[i] for i in positions]) for line, cells in self._records())
 
     def lists(self, column: str, step: int) -> Iterator[Block]:
         """Yield the lists of a column."""
@@ -109,15 +130,15 @@ class DelimitedVectors(TableVectors):
         return islice(self._read(), self._layout.has_header, None)
 
     def _numbers(self, columns: list[str]) -> Iterator[list[float]]:
-        places = [self._place[column] for column in columns]
-        first, last = places[0], places[-1]
-        side_by_side = places == list(range(first, last + 1))
-        chosen = itemgetter(slice(first, last + 1)) if side_by_side else itemgetter(*places)
+        positions = [self._positions[column] for column in columns]
+        first, last = positions[0], positions[-1]
+        side_by_side = positions == list(range(first, last + 1))
+        pick = itemgetter(slice(first, last + 1)) if side_by_side else itemgetter(*positions)
         for line, cells in self._records():
             try:
-                yield list(map(float, chosen(cells)))
+                yield list(map(float, pick(cells)))
             except ValueError:
-                yield [_number(cells[i], line, i, self._layout.columns[i]) for i in places]
+                yield [_number(cells[i], line, i, self.columns[i]) for i in positions]
 
 
 def _number(cell: str, line: int, i: int, column: str) -> float:
@@ -133,19 +154,7 @@ def _number(cell: str, line: int, i: int, column: str) -> float:
         ) from None
 
 
-@dataclass(frozen=True)
-class Layout:
-    """Which columns there are and what each can serve as; the first line is a header or the first row."""
-
-    has_header: bool
-    columns: list[str]
-    numeric: list[str]
-    annotations: list[str]
-    lists: list[str]
-    """Columns whose cells are lists of numbers."""
-
-
-def find_layout(sample: list[Record]) -> Layout:
+def find_layout(sample: list[Record]) -> TableLayout:
     """Return the layout of a table that begins with these lines."""
     if not sample:
         raise InvalidError("The file holds blank lines only: expected a line for each vector.")
@@ -166,12 +175,13 @@ def find_layout(sample: list[Record]) -> Layout:
             lists.append(column)
             continue
         is_whole = all(WHOLE.fullmatch(cell) for cell in cells)
-        kinds[column] = Kind.TEXT if not _is_numeric(cells) else Kind.WHOLE if is_whole else Kind.REAL
+        numbers = ValueKind.WHOLE if is_whole else ValueKind.REAL
+        kinds[column] = numbers if _is_numeric(cells) else ValueKind.TEXT
     unnamed = {column for column, name in zip(columns, header, strict=True) if has_header and not name}
     numeric, annotations = roles(kinds, unnamed)
     if not numeric and not lists:
         raise InvalidError(_why_no_numbers(rows[0]))
-    return Layout(has_header, columns, numeric, annotations, lists)
+    return TableLayout(has_header, columns, numeric, annotations, lists)
 
 
 def _is_header(lines: list[list[str]]) -> bool:

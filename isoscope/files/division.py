@@ -15,10 +15,9 @@ from pydantic import Field, model_validator
 
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import blaming, listed, plural, shown
-from isoscope.files.columns import ColumnKind, label_text, stats_of, text_digest
+from isoscope.files.columns import NO_ROWS, ColumnKind, find_readings, label_text, open_table, stats_of, text_digest
 from isoscope.files.strict import Frozen
 from isoscope.files.table import Scalar, Table
-from isoscope.files.tables import NO_ROWS, find_readings, open_table
 from isoscope.files.text import Quoting
 
 SPLITS = ("train", "validation", "test")

@@ -13,7 +13,18 @@ from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import plural, shown
 from isoscope.files.contents import MAX_DISTINCT, Block, Part, annotation_of, cell_text
 from isoscope.files.span import Span, is_nested_span
-from isoscope.files.table import MAX_COLUMNS, Cells, Kind, Table, TableVectors, blocks, require_columns, scalars
+from isoscope.files.table import (
+    MAX_COLUMNS,
+    Cells,
+    Table,
+    TableVectors,
+    ValueKind,
+    VectorColumns,
+    VectorTable,
+    blocks,
+    require_columns,
+    roles,
+)
 from isoscope.files.text import MAX_COLUMNS as MAX_VECTOR_COLUMNS
 from isoscope.files.text import Quoting, lines
 
@@ -23,7 +34,7 @@ SCALARS = frozenset({str, bool, int, float})
 
 
 @dataclass
-class Key:
+class JsonlKey:
     """What the objects hold under a key."""
 
     name: str
@@ -61,46 +72,64 @@ class Key:
         return plural(len(value), "value") + (" that are not all numbers" if len(value) == self.width else "")
 
     @property
-    def kind(self) -> Kind | None:
+    def kind(self) -> ValueKind | None:
         """What the values are, None if some of them are no scalars."""
         if not self.types or not self.types <= SCALARS:
             return None
         if not self.types <= {int, float}:
-            return Kind.TEXT
-        return Kind.REAL if float in self.types else Kind.WHOLE
+            return ValueKind.TEXT
+        return ValueKind.REAL if float in self.types else ValueKind.WHOLE
 
 
 def open_table(path: Path, _: Quoting | None = None) -> Table:
-    """Open a file; its columns are all keys whose values are nowhere a list or an object, or all of them answers."""
-    keys = _read_keys(path, MAX_COLUMNS)[1]
-    names = [key.name for key in keys if key.types <= SCALARS or key.types == {Span}]
-    if not names:
+    """Open a file; its columns are the keys whose values are text, numbers or answers in every line."""
+    table = JsonlTable(path, MAX_COLUMNS)
+    if not table.columns:
         raise InvalidError(
             "No key of the objects holds text or numbers in every line, so there is no column to choose: "
             'write lines like {"sentence": "...", "label": 1}.'
         )
-    return Table(names, lambda: scalars(_cells(path, names), names, "Line {}"))
+    return table
 
 
-class JsonlVectors(TableVectors):
-    """Vectors in a file of objects. Each line is parsed once here and once by each matrix."""
+def open_vectors(path: Path, _: Quoting | None = None) -> TableVectors:
+    """Open the vectors of a file."""
+    return TableVectors(JsonlTable(path, MAX_VECTOR_COLUMNS))
 
-    def __init__(self, path: Path, _: Quoting | None = None) -> None:
+
+class JsonlTable(VectorTable):
+    """A file of objects. Each line is parsed once here and once by each reader."""
+
+    def __init__(self, path: Path, max_keys: int) -> None:
         self._path = path
-        self.n, keys = _read_keys(path, MAX_VECTOR_COLUMNS)
-        annotations = self.offer(
-            _parts(keys, self.n),
-            {key.name: key.kind for key in keys if key.kind is not None},
-            (),
-            "No key of the objects holds a list of numbers or a number, so there are no vectors: "
-            'write lines like {"word": "king", "vector": [0.5, -1.25]}.',
-        )
-        distinct = {key.name: key.distinct for key in keys}
-        self.annotations = [annotation_of(name, self.n, distinct[name]) for name in annotations]
+        self._n = 0
+        keys: dict[str, JsonlKey] = {}
+        for line, row in objects(path):
+            self._n += 1
+            if not row.keys() <= keys.keys():
+                keys |= {name: JsonlKey(name) for name in row if name not in keys}
+                require_columns(list(keys), max_keys)
+            for name, value in row.items():
+                keys[name].add(value, line)
+        self._keys = list(keys.values())
+        self.columns = [key.name for key in self._keys if key.types <= SCALARS or key.types == {Span}]
 
-    def cells(self, columns: list[str]) -> Cells:
+    def vector_columns(self) -> VectorColumns:
+        """Return the keys of lists and numbers, and those of names and labels."""
+        parts = _parts(self._keys, self._n)
+        numeric, annotations = roles({key.name: key.kind for key in self._keys if key.kind is not None})
+        if not parts and not numeric:
+            raise InvalidError(
+                "No key of the objects holds a list of numbers or a number, so there are no vectors: "
+                'write lines like {"word": "king", "vector": [0.5, -1.25]}.'
+            )
+        distinct = {key.name: key.distinct for key in self._keys}
+        described = [annotation_of(name, self._n, distinct[name]) for name in annotations]
+        return VectorColumns(self._n, parts, numeric, described)
+
+    def cells(self, columns: Sequence[str]) -> Cells:
         """Yield the values under some keys."""
-        return _cells(self._path, columns)
+        return ((line, [row.get(key) for key in columns]) for line, row in objects(self._path))
 
     def lists(self, column: str, step: int) -> Iterator[Block]:
         """Yield the lists under a key."""
@@ -111,25 +140,7 @@ class JsonlVectors(TableVectors):
         return blocks((_numbers(values, line, columns[0]) for line, values in self.cells(columns)), step)
 
 
-def _cells(path: Path, keys: list[str]) -> Cells:
-    return ((line, [row.get(key) for key in keys]) for line, row in objects(path))
-
-
-def _read_keys(path: Path, max_keys: int) -> tuple[int, list[Key]]:
-    """Return the number of objects and what they hold under every key."""
-    keys: dict[str, Key] = {}
-    n = 0
-    for line, row in objects(path):
-        n += 1
-        if not row.keys() <= keys.keys():
-            keys |= {name: Key(name) for name in row if name not in keys}
-            require_columns(list(keys), max_keys)
-        for name, value in row.items():
-            keys[name].add(value, line)
-    return n, list(keys.values())
-
-
-def _parts(keys: list[Key], n: int) -> list[Part]:
+def _parts(keys: list[JsonlKey], n: int) -> list[Part]:
     """Return the keys whose lists make a matrix; raise the reason if lists are there and none does."""
     lists = [key for key in keys if key.width is not None]
     for key in lists:

@@ -14,7 +14,7 @@ from numpy.lib import format as npy_format
 from isoscope.core.errors import InvalidError, TooLargeError
 from isoscope.files.arrays import ArrayFile, Opener, StoredArray
 from isoscope.files.compressed import COMPRESSIONS, ENCRYPTED, open_zip, reading_zip, require_honest
-from isoscope.files.table import Table
+from isoscope.files.table import ColumnTable, Table
 from isoscope.files.text import Quoting
 
 MAX_HEADER_BYTES = 10_000
@@ -56,7 +56,7 @@ def open_table(path: Path, _: Quoting | None = None) -> Table:
             "expected an array of one dimension, of text or whole numbers, with a value for each row of the vectors: "
             'save it with numpy.save("labels.npy", numpy.array(labels)).'
         )
-    return Table([array.name], lambda: ((value,) for value in array.values()))
+    return ColumnTable(array.name, array.values)
 
 
 def read_npy(path: Path) -> list[StoredArray]:

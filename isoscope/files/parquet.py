@@ -1,6 +1,6 @@
 """Parquet: the schema first, then batches of columns of text, numbers, lists of numbers, or answers to a question."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,7 +13,17 @@ from isoscope.core.formatting import listed, shown
 from isoscope.files.compressed import require_honest
 from isoscope.files.contents import MAX_ROWS, AnnotationStats, Block, Part
 from isoscope.files.span import STARTS, TEXTS
-from isoscope.files.table import Cells, Kind, Table, TableVectors, require_columns, scalars
+from isoscope.files.table import MAX_COLUMNS as MAX_TABLE_COLUMNS
+from isoscope.files.table import (
+    Cells,
+    Table,
+    TableVectors,
+    ValueKind,
+    VectorColumns,
+    VectorTable,
+    require_columns,
+    roles,
+)
 from isoscope.files.text import MAX_COLUMNS, Quoting
 
 MAX_TABLE_ROWS = 20_000_000
@@ -27,56 +37,84 @@ INDEX = "__index_level_"
 """How pandas begins the name of a column that counts the rows."""
 
 
+Batches = Iterator[tuple[int, pa.RecordBatch]]
+"""Batches of rows, each with the number of rows before it."""
+
+
 def open_table(path: Path, _: Quoting | None = None) -> Table:
     """Open a file by its schema. Nested columns other than answers, dates and bytes are not offered."""
-    schema, _n = _read_schema(path, MAX_TABLE_ROWS)
-    require_columns(schema.names)
-    columns = [field.name for field in schema if _is_scalar(field.type) or _is_span(field.type)]
-    if not columns:
+    table = ParquetTable(path, MAX_TABLE_ROWS, MAX_TABLE_COLUMNS)
+    if not table.columns:
         raise InvalidError(
             "No column of the parquet file holds text or numbers: write the texts and labels as plain columns."
         )
-    return Table(columns, lambda: scalars(_cells(_batches(path, columns, BATCH_ROWS), columns), columns, "Row {:,}"))
+    return table
 
 
-class ParquetVectors(TableVectors):
-    """Vectors in columns. Lists that may differ in length are read once here, and all columns once by each matrix."""
+def open_vectors(path: Path, _: Quoting | None = None) -> TableVectors:
+    """Open the vectors of a file."""
+    return TableVectors(ParquetTable(path, MAX_ROWS, MAX_COLUMNS))
 
-    def __init__(self, path: Path, _: Quoting | None = None) -> None:
+
+class ParquetTable(VectorTable):
+    """A file of columns, of which only the schema is read here."""
+
+    row_label = "Row {:,}"
+
+    def __init__(self, path: Path, max_rows: int, max_columns: int) -> None:
         self._path = path
-        schema, self.n = _read_schema(path, MAX_ROWS)
-        require_columns(schema.names, MAX_COLUMNS)
-        if self.n == 0:
+        with _open(path) as file:
+            groups, self._n = file.metadata.num_row_groups, file.metadata.num_rows
+            if groups > MAX_ROW_GROUPS or self._n > max_rows:
+                raise TooLargeError(
+                    f"The file has {self._n:,} rows in {groups:,} groups, expected at most {max_rows:,} in "
+                    f"{MAX_ROW_GROUPS:,}: write a part of it."
+                )
+            self._schema = file.schema_arrow
+        require_columns(self._schema.names, max_columns)
+        self.columns = [field.name for field in self._schema if _is_scalar(field.type) or _is_span(field.type)]
+        self._widths: dict[str, int] = {}
+
+    def vector_columns(self) -> VectorColumns:
+        """Return the columns of lists and numbers, and those of names and labels. Lists of any length are read once."""
+        if self._n == 0:
             raise InvalidError("The parquet file has columns but no rows, so there is nothing to measure.")
         troubles: list[str] = []
-        parts = [part for field in schema if _is_numbers(field.type) and (part := self._part_of(field, troubles))]
+        parts = [part for field in self._schema if _is_numbers(field.type) and (part := self._part_of(field, troubles))]
         if troubles and not parts:
             raise InvalidError(troubles[0])
-        kinds = {field.name: _kind(field.type) for field in schema if _is_scalar(field.type)}
-        annotations = self.offer(
-            parts,
-            kinds,
-            [name for name in kinds if name.startswith(INDEX)],
-            f"No column of the parquet file holds numbers or lists of numbers, found {_described(schema)}: "
-            "write each vector as one list of float32, or each coordinate as a column.",
-        )
-        widest = max((part.d for part in parts), default=len(self.numeric_columns))
-        declared = self.n * widest * np.dtype(np.float32).itemsize
-        require_honest(f"The file of {self.n:,} rows with {widest:,} numbers", declared, path.stat().st_size)
+        kinds = {field.name: _kind(field.type) for field in self._schema if _is_scalar(field.type)}
+        numeric, annotations = roles(kinds, [name for name in kinds if name.startswith(INDEX)])
+        if not parts and not numeric:
+            described = listed([f"{field.name}: {field.type}" for field in self._schema]) or "none"
+            raise InvalidError(
+                f"No column of the parquet file holds numbers or lists of numbers, found {described}: "
+                "write each vector as one list of float32, or each coordinate as a column."
+            )
+        widest = max((part.d for part in parts), default=len(numeric))
+        declared = self._n * widest * np.dtype(np.float32).itemsize
+        require_honest(f"The file of {self._n:,} rows with {widest:,} numbers", declared, self._path.stat().st_size)
+        self._widths = {part.name: part.d for part in parts}
         stats = AnnotationStats(annotations)
         for _number, values in self.cells(annotations):
             stats.add(values)
-        self.annotations = stats.annotations()
+        return VectorColumns(self._n, parts, numeric, stats.annotations())
 
-    def cells(self, columns: list[str]) -> Cells:
-        """Yield the values of some columns."""
-        return _cells(self._batches(columns, BATCH_ROWS), columns) if columns else iter(())
+    def cells(self, columns: Sequence[str]) -> Cells:
+        """Yield the values of some columns as Python's own."""
+        for start, batch in self._batches(columns, BATCH_ROWS) if columns else ():
+            with _reading():
+                rows = zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
+            yield from enumerate(rows, start=start + 1)
 
     def lists(self, column: str, step: int) -> Iterator[Block]:
         """Yield the lists of a column."""
-        d = self.part(column).d
+        d = self._widths[column]
         for start, batch in self._batches([column], step):
-            yield _block(batch.column(column), start, column, d)
+            lists = batch.column(column)
+            _require_width(lists, start, column, d)
+            values: Block = lists.flatten().to_numpy(zero_copy_only=False)
+            yield values.reshape(len(lists), d)
 
     def numbers(self, columns: list[str], step: int) -> Iterator[Block]:
         """Yield the numbers of some columns."""
@@ -86,22 +124,23 @@ class ParquetVectors(TableVectors):
                 block[:, i] = batch.column(column).to_numpy(zero_copy_only=False)
             yield block
 
-    def _batches(self, columns: list[str], step: int) -> "Batches":
+    def _batches(self, columns: Sequence[str], step: int) -> Batches:
         """Yield all rows that the file declares in batches."""
-        end = 0
-        for start, batch in _batches(self._path, columns, step):
-            yield start, batch
-            end = start + len(batch)
-        if end != self.n:
+        start = 0
+        with _open(self._path) as file:
+            for batch in file.iter_batches(step, columns=list(columns), use_threads=False):
+                yield start, batch
+                start += len(batch)
+        if start != self._n:
             raise InvalidError(
-                f"The parquet file declares {self.n:,} rows, but holds {end:,}: it was altered. Write it again."
+                f"The parquet file declares {self._n:,} rows, but holds {start:,}: it was altered. Write it again."
             )
 
     def _part_of(self, field: pa.Field, troubles: list[str]) -> Part | None:
         """Return the part that a column of lists is, or note why it is none."""
         dtype = np.dtype(field.type.value_type.to_pandas_dtype()).name
         if pa.types.is_fixed_size_list(field.type):
-            return Part(name=field.name, n=self.n, d=field.type.list_size, dtype=dtype)
+            return Part(name=field.name, n=self._n, d=field.type.list_size, dtype=dtype)
         try:
             first = next(self._batches([field.name], 1))[1].column(field.name)
             d = len(first[0]) if first[0].is_valid else 0
@@ -114,39 +153,7 @@ class ParquetVectors(TableVectors):
         except InvalidError as error:
             troubles.append(error.message)
             return None
-        return Part(name=field.name, n=self.n, d=d, dtype=dtype)
-
-
-Batches = Iterator[tuple[int, pa.RecordBatch]]
-"""Batches of rows, each with the number of rows before it."""
-
-
-def _read_schema(path: Path, max_rows: int) -> tuple[pa.Schema, int]:
-    """Return the schema and the number of rows; refuse more of them, or of their groups, than are read here."""
-    with _open(path) as file:
-        found = file.metadata
-        if found.num_row_groups > MAX_ROW_GROUPS or found.num_rows > max_rows:
-            raise TooLargeError(
-                f"The file has {found.num_rows:,} rows in {found.num_row_groups:,} groups, expected at most "
-                f"{max_rows:,} in {MAX_ROW_GROUPS:,}: write a part of it."
-            )
-        return file.schema_arrow, found.num_rows
-
-
-def _batches(path: Path, columns: list[str], step: int) -> Batches:
-    start = 0
-    with _open(path) as file:
-        for batch in file.iter_batches(step, columns=columns, use_threads=False):
-            yield start, batch
-            start += len(batch)
-
-
-def _cells(batches: Batches, columns: list[str]) -> Cells:
-    """Yield the rows of some columns as Python's own values."""
-    for start, batch in batches:
-        with _reading():
-            rows = zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
-        yield from enumerate(rows, start=start + 1)
+        return Part(name=field.name, n=self._n, d=d, dtype=dtype)
 
 
 @contextmanager
@@ -194,13 +201,6 @@ def _require_width(lists: pa.Array, start: int, name: str, d: int) -> None:
         )
 
 
-def _block(lists: pa.Array, start: int, name: str, d: int) -> Block:
-    """Return lists as a block [k, d]."""
-    _require_width(lists, start, name, d)
-    values: Block = lists.flatten().to_numpy(zero_copy_only=False)
-    return values.reshape(len(lists), d)
-
-
 def _is_scalar(type_: pa.DataType) -> bool:
     """Whether a column of this type holds text, numbers, or true and false."""
     if pa.types.is_dictionary(type_):
@@ -241,11 +241,7 @@ def _is_number(type_: pa.DataType) -> bool:
     return bool(pa.types.is_integer(type_) or pa.types.is_floating(type_))
 
 
-def _kind(type_: pa.DataType) -> Kind:
+def _kind(type_: pa.DataType) -> ValueKind:
     if pa.types.is_integer(type_):
-        return Kind.WHOLE
-    return Kind.REAL if pa.types.is_floating(type_) else Kind.TEXT
-
-
-def _described(schema: pa.Schema) -> str:
-    return listed([f"{field.name}: {field.type}" for field in schema]) or "none"
+        return ValueKind.WHOLE
+    return ValueKind.REAL if pa.types.is_floating(type_) else ValueKind.TEXT

@@ -1,22 +1,21 @@
-"""Tables: named columns, and lines or rows of values that can be read again and again.
+"""One table above the parsers of csv, tsv, JSON lines, Parquet and plain lines.
 
-A data set reads scalars from one, names and labels are columns of one, and vectors are lists or numbers in one.
+Data sets, names and labels read its values; ``TableVectors`` reads vectors from lists or numbers in it.
 """
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import shown, storable
-from isoscope.files.contents import Block, Part, RowFile, cell_text
+from isoscope.files.contents import Annotation, Block, Part, RowFile, cell_text
 from isoscope.files.span import span_text
 from isoscope.files.text import Quoting, lines
 
@@ -32,39 +31,50 @@ NOT_VECTORS = frozenset({"class", "cluster", "group", "id", "idx", "index", "lab
 """Names under which whole numbers are labels or a count of the rows, not coordinates."""
 
 
-@dataclass(frozen=True)
-class Table:
-    """The columns that hold text and numbers, and a function that starts reading the rows."""
+class Table(ABC):
+    """Named columns, and lines or rows of cells that can be read again and again."""
 
     columns: list[str]
-    rows: Callable[[], Iterator[Sequence[Scalar | None]]]
-    """One value for each column, None where it is missing."""
+    """Those of text and numbers."""
     quoting: Quoting | None = None
     """How the quotes of a tab-separated file are read; None where there are none, and for other formats."""
+    row_label = "Line {}"
+    """How errors name a row by its number."""
+
+    @abstractmethod
+    def cells(self, columns: Sequence[str]) -> Cells:
+        """Yield the cells of some columns as the format holds them."""
+
+    def rows(self, columns: Sequence[str] | None = None) -> Iterator[list[Scalar | None]]:
+        """Yield the values of some columns, or of all; None where one is missing."""
+        columns = self.columns if columns is None else columns
+        for number, cells in self.cells(columns):
+            yield [self._scalar(cell, name, number) for name, cell in zip(columns, cells, strict=True)]
+
+    def _scalar(self, cell: Any, column: str, number: int) -> Scalar | None:
+        if isinstance(cell, str):
+            return storable(cell) if cell.strip() else None
+        if isinstance(cell, dict):
+            return span_text(cell, column, self.row_label.format(number))
+        scalar: Scalar | None = None if cell is None or cell != cell else cell  # noqa: PLR0124 -- NaN is missing
+        return scalar
+
+
+class ColumnTable(Table):
+    """A single column, whose cells ``read`` starts to read."""
+
+    def __init__(self, name: str, read: Callable[[], Iterable[str]]) -> None:
+        self.columns = [name]
+        self._read = read
+
+    def cells(self, columns: Sequence[str]) -> Cells:
+        """Yield the cells of the column."""
+        return ((number, [cell] * len(columns)) for number, cell in enumerate(self._read(), start=1))
 
 
 def open_lines(path: Path, _: Quoting | None = None) -> Table:
     """Open a text file, each line of which is the value of its row in one column; blank, it is missing."""
-
-    def rows() -> Iterator[tuple[str | None]]:
-        return ((line.rstrip("\r\n") if line.strip() else None,) for line in lines(path, newline="\n"))
-
-    return Table([LINE_NAME], rows)
-
-
-def scalars(cells: Cells, columns: Sequence[str], place: str) -> Iterator[list[Scalar | None]]:
-    """Yield rows of scalars; ``place`` is "Line {}" or "Row {:,}" for the numbers of ``cells``."""
-    for number, values in cells:
-        yield [_scalar(value, name, place, number) for name, value in zip(columns, values, strict=True)]
-
-
-def _scalar(value: Any, column: str, place: str, number: int) -> Scalar | None:
-    if isinstance(value, str):
-        return storable(value) if value.strip() else None
-    if isinstance(value, dict):
-        return span_text(value, column, place.format(number))
-    scalar: Scalar | None = None if value is None or value != value else value  # noqa: PLR0124 -- NaN is missing
-    return scalar
+    return ColumnTable(LINE_NAME, lambda: (line.rstrip("\r\n") for line in lines(path, newline="\n")))
 
 
 def require_columns(columns: Sequence[str], limit: int = MAX_COLUMNS) -> None:
@@ -78,7 +88,7 @@ def require_columns(columns: Sequence[str], limit: int = MAX_COLUMNS) -> None:
         raise InvalidError(f"The column name {shown(unfit[0])} is not Unicode text: give the column another name.")
 
 
-class Kind(Enum):
+class ValueKind(Enum):
     """What the values of a column are."""
 
     TEXT = auto()
@@ -86,24 +96,35 @@ class Kind(Enum):
     REAL = auto()
 
 
-def roles(kinds: Mapping[str, Kind], counted: Collection[str] = ()) -> tuple[list[str], list[str]]:
+def roles(kinds: Mapping[str, ValueKind], counters: Collection[str] = ()) -> tuple[list[str], list[str]]:
     """Return the columns that could be coordinates, and those that could be names or labels.
 
-    Whole numbers could be both, but for those ``counted`` rows and those called so.
+    Whole numbers could be both, except the ``counters`` of rows and columns with a name such as label.
     """
-    whole = [column for column, kind in kinds.items() if kind is Kind.WHOLE]
-    not_vectors = {column for column in whole if column in counted or column.lower() in NOT_VECTORS}
-    numeric = [column for column, kind in kinds.items() if kind is not Kind.TEXT and column not in not_vectors]
-    texts = [column for column, kind in kinds.items() if kind is Kind.TEXT]
+    whole = [column for column, kind in kinds.items() if kind is ValueKind.WHOLE]
+    not_vectors = {column for column in whole if column in counters or column.lower() in NOT_VECTORS}
+    numeric = [column for column, kind in kinds.items() if kind is not ValueKind.TEXT and column not in not_vectors]
+    texts = [column for column, kind in kinds.items() if kind is ValueKind.TEXT]
     return numeric, (texts + whole)[:MAX_ANNOTATIONS]
 
 
-class TableVectors(RowFile):
-    """Vectors in a table: lists in the cells of a column, or a column of numbers for each coordinate."""
+class VectorColumns(NamedTuple):
+    """What a table offers as vectors, and as names or labels of its rows."""
+
+    n: int
+    parts: list[Part]
+    """Columns of lists."""
+    numeric: list[str]
+    """Columns that could be coordinates."""
+    annotations: list[Annotation]
+
+
+class VectorTable(Table):
+    """A table that may hold vectors: lists in the cells of a column, or a column of numbers for each coordinate."""
 
     @abstractmethod
-    def cells(self, columns: list[str]) -> Cells:
-        """Yield the values of some columns."""
+    def vector_columns(self) -> VectorColumns:
+        """Read the table once and return what it offers. Raise InvalidError where it holds no vectors."""
 
     @abstractmethod
     def lists(self, column: str, step: int) -> Iterator[Block]:
@@ -113,31 +134,28 @@ class TableVectors(RowFile):
     def numbers(self, columns: list[str], step: int) -> Iterator[Block]:
         """Yield the numbers of some columns in blocks [at most ``step``, columns], NaN where one is missing."""
 
+
+class TableVectors(RowFile):
+    """The vectors of a table with the names and labels of its rows."""
+
+    def __init__(self, table: VectorTable) -> None:
+        self._table = table
+        self.n, self.parts, numeric, self.annotations = table.vector_columns()
+        self.numeric_columns = [] if self.parts else numeric
+        labels = {annotation.name for annotation in self.annotations}
+        self.real_columns = [column for column in numeric if column not in labels] if self.parts else []
+
     def rows(self, vectors: str | list[str], step: int) -> Iterator[Block]:
         """Yield the lists of a column, or the numbers of some columns."""
-        return self.lists(vectors, step) if isinstance(vectors, str) else self.numbers(vectors, step)
+        return self._table.lists(vectors, step) if isinstance(vectors, str) else self._table.numbers(vectors, step)
 
     def values(self, annotation: str) -> Iterator[str]:
         """Return the values of a column as text."""
-        return (cell_text(value) for _, (value,) in self.cells([annotation]))
+        return (cell_text(cell) for _, (cell,) in self._table.cells([annotation]))
 
     def rows_of(self, annotations: Sequence[str]) -> Iterator[tuple[str, ...]]:
         """Return the values of some columns as text, in one pass over the file."""
-        return (tuple(map(cell_text, values)) for _, values in self.cells(list(annotations)))
-
-    def offer(self, parts: list[Part], kinds: Mapping[str, Kind], counted: Collection[str], why_none: str) -> list[str]:
-        """Offer the lists, or else the columns of numbers; return those that could be names or labels.
-
-        Raises:
-            InvalidError: with ``why_none``, if there are neither.
-
-        """
-        numeric, annotations = roles(kinds, counted)
-        if not parts and not numeric:
-            raise InvalidError(why_none)
-        self.parts, self.numeric_columns = parts, [] if parts else numeric
-        self.real_columns = [one for one in numeric if one not in annotations] if parts else []
-        return annotations
+        return (tuple(map(cell_text, cells)) for _, cells in self._table.cells(annotations))
 
 
 def blocks(rows: Iterable[Sequence[float] | Block], step: int) -> Iterator[Block]:

@@ -157,11 +157,6 @@ def tsv_quotes(path: Path) -> Quotes:
     return look_at_quotes(_tsv_lines(path))
 
 
-def tsv_quoting(path: Path) -> Quoting | None:
-    """Return how the quotes of a tab-separated file are meant, None where it has none. Reads the whole file."""
-    return tsv_quotes(path).reading
-
-
 def records(path: Path, separator: str, quoting: Quoting) -> Iterator[Record]:
     """Yield the lines of a table that are not blank, all with as many cells as the first.
 

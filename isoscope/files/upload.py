@@ -19,10 +19,9 @@ from isoscope.files.contents import (
     cell_text,
     transposed,
 )
-from isoscope.files.detect import detect
-from isoscope.files.table import MAX_ANNOTATIONS, Table
-from isoscope.files.text import Quoting, tsv_quoting
-from isoscope.files.upload_formats import Format, Role
+from isoscope.files.table import MAX_ANNOTATIONS
+from isoscope.files.text import Quoting, tsv_quotes
+from isoscope.files.upload_formats import Format, Role, detect
 
 T = TypeVar("T")
 
@@ -80,7 +79,7 @@ def find_upload_quoting(upload: Upload) -> Quoting | None:
     files = [(file.path, detect(file.path, file.filename)) for file in upload.vectors]
     if (second := upload.annotations) is not None:
         files.append((second.path, detect(second.path, second.filename, Role.ANNOTATIONS)))
-    found = (tsv_quoting(path) for path, file_format in files if file_format.name == "tsv")
+    found = (tsv_quotes(path).reading for path, file_format in files if file_format.name == "tsv")
     return next(filter(None, found), None)
 
 
@@ -187,11 +186,17 @@ class Annotated(Contents):
         self.real_columns = contents.real_columns
         self._filename = filename
         with blaming(filename, "annotations"):
-            offered, self._read = _read_annotations(path, filename, quoting)
+            self._table = detect(path, filename, Role.ANNOTATIONS).open_table(path, quoting)
+            columns = self._table.columns[:MAX_ANNOTATIONS]
+            stats = AnnotationStats(columns)
+            for row in self._table.rows(columns):
+                stats.add(row)
+            offered = stats.annotations()
             _require_rows(offered, contents)
-        taken = {*contents.numeric_columns, *(own.name for own in contents.annotations)}
-        self._original = {f"{name} ({filename})" if name in taken else name: name for name in self._read}
-        renamed = [each.model_copy(update={"name": new}) for each, new in zip(offered, self._original, strict=True)]
+        taken = {*contents.numeric_columns, *(annotation.name for annotation in contents.annotations)}
+        self._columns = {f"{name} ({filename})" if name in taken else name: name for name in columns}
+        """Columns of the second file, by the names under which they are offered."""
+        renamed = [one.model_copy(update={"name": new}) for one, new in zip(offered, self._columns, strict=True)]
         self.annotations = renamed + contents.annotations
 
     def blocks(self, vectors: str | list[str], rows: int, *, transpose: bool) -> Iterator[Block]:
@@ -200,31 +205,14 @@ class Annotated(Contents):
 
     def values(self, annotation: str) -> Iterator[str]:
         """Return the values of a column of the second file, or of the vectors' own."""
-        if (name := self._original.get(annotation)) is not None:
-            return self._own(name)
-        return self._contents.values(annotation)
+        if (column := self._columns.get(annotation)) is None:
+            return self._contents.values(annotation)
+        return self._texts(column)
 
-    def _own(self, name: str) -> Iterator[str]:
+    def _texts(self, column: str) -> Iterator[str]:
         with blaming(self._filename, "annotations"):
-            yield from self._read[name]()
-
-
-Readers = dict[str, Callable[[], Iterator[str]]]
-"""For each column a function that starts reading its values."""
-
-
-def _read_annotations(path: Path, filename: str, quoting: Quoting | None) -> tuple[list[Annotation], Readers]:
-    """Describe the first 64 columns of a file in order."""
-    table = detect(path, filename, Role.ANNOTATIONS).open_table(path, quoting)
-    columns = table.columns[:MAX_ANNOTATIONS]
-    stats = AnnotationStats(columns)
-    for row in table.rows():
-        stats.add(row)
-    return stats.annotations(), {name: partial(_column, table, i) for i, name in enumerate(columns)}
-
-
-def _column(table: Table, i: int) -> Iterator[str]:
-    return (cell_text(row[i]) for row in table.rows())
+            for (value,) in self._table.rows([column]):
+                yield cell_text(value)
 
 
 def _require_rows(offered: list[Annotation], contents: Contents) -> None:

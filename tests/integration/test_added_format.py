@@ -7,11 +7,20 @@ import pytest
 
 from isoscope.core.errors import InvalidError, UnsupportedFormatError
 from isoscope.files.arrays import ArrayFile, StoredArray
-from isoscope.files.detect import detect
-from isoscope.files.inspection import inspect
-from isoscope.files.table import Table
+from isoscope.files.matrix import inspect
+from isoscope.files.table import ColumnTable
 from isoscope.files.upload import NamedFile, Upload
-from isoscope.files.upload_formats import FORMATS, Format, Role, formats_of, listed, listed_rows, suffixes, titles
+from isoscope.files.upload_formats import (
+    FORMATS,
+    Format,
+    Role,
+    detect,
+    formats_of,
+    listed,
+    listed_rows,
+    suffixes,
+    titles,
+)
 
 README = Path(__file__).parents[2] / "README.md"
 X = np.arange(12, dtype="<f4").reshape(6, 2)
@@ -23,7 +32,7 @@ def open_toy(path, _):
 
 
 def open_toy_table(path, _):
-    return Table(["text"], lambda: iter([("a",), ("b",)]))
+    return ColumnTable("text", lambda: ["a", "b"])
 
 
 def undocumented(text):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from isoscope.files.tables import read_columns
+from isoscope.files.columns import read_columns
 
 HEAD = "sentence\tlabel\n"
 TRAIN = HEAD + "".join(f"a film number {i}\t{i % 2}\n" for i in range(40))

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from isoscope.core.errors import InvalidError
-from isoscope.files.ground_truth import read_qrels
-from isoscope.files.row_ids import NamedVectors, RowIds
+from isoscope.files.ground_truth import NamedVectors, RowIds, read_qrels
 from isoscope.task_files import with_labels, with_queries, without_truth
 from isotropy.catalog import Similarity
 

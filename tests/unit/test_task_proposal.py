@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from app.db.hub_tasks import TASKS, HubName
 from app.training.columns import check_columns, propose, propose_for
 from isoscope.core.task import METRICS, Metric, TaskKind
-from isoscope.files.tables import describe_pair
+from isoscope.files.columns import describe_pair
 
 ROWS = 240
 CONTENTS = {

@@ -13,7 +13,7 @@ import atheris
 
 with atheris.instrument_imports(include=["isoscope.files"]):
     from isoscope.core.errors import IsoscopeError
-    from isoscope.files.inspection import Inspection, inspect
+    from isoscope.files.matrix import Inspection, inspect
     from isoscope.files.upload import NamedFile, Upload
 
 from tests.uploads.good import GOOD

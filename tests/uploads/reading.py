@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.files.inspection import inspect
+from isoscope.files.matrix import inspect
 from isoscope.files.upload import NamedFile, Upload
 
 

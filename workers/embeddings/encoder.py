@@ -19,10 +19,9 @@ from app.db.encoding import FLOAT_BYTES, EncodingConfig, require_sensible
 from app.db.models import Pooling
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import shown, storable
-from isoscope.files.columns import label_text
+from isoscope.files.columns import label_text, read_columns
 from isoscope.files.contents import cell_text
 from isoscope.files.table import Scalar
-from isoscope.files.tables import read_columns
 from isoscope.files.text import Quoting
 from isoscope.files.upload_formats import Role
 from isoscope.hidden_states import NOT_ONE_SEQUENCE, hidden_states_of, looking_at

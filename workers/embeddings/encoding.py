@@ -15,7 +15,7 @@ from app.db.models import UNFINISHED_ENCODING, Embedding, EmbeddingOrigin, Encod
 from app.db.types import utcnow
 from app.storage import Stored, open_storage
 from app.storage.ledger import Ledger
-from isoscope.files.row_ids import id_column
+from isoscope.files.ground_truth import id_column
 from isoscope.files.selection import Selection
 from isoscope.files.text import Quoting
 from workers.embeddings.encoder import EncodedTexts, Encoder, LayerPooling, Texts, load_model, load_texts

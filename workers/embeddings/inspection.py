@@ -8,8 +8,7 @@ from app.db.job_kinds import Job
 from app.db.models import Embedding, EmbeddingStatus
 from app.db.session import Sessions
 from app.sandbox import read_in_sandbox
-from isoscope.files.inspection import Inspection, inspect
-from isoscope.files.matrix import Matrix, open_matrix
+from isoscope.files.matrix import Inspection, Matrix, inspect, open_matrix
 from isoscope.files.selection import Selection
 from isoscope.files.upload import Upload
 from isoscope.rows import require_measurable

@@ -13,7 +13,7 @@ from app.db.config import RunConfig
 from app.db.hub_tasks import TASKS, HubName, HubTask
 from app.db.models import Dataset, DatasetOrigin
 from isoscope.core.errors import InvalidError, NotFoundError
-from isoscope.files.tables import read_columns
+from isoscope.files.columns import read_columns
 from workers.files import fetch
 
 Columns = Mapping[str, list[Any]]

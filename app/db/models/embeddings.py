@@ -58,7 +58,7 @@ class Embedding(Described, Base):
     error: Mapped[str | None] = mapped_column(Text)
     attempts: Mapped[int] = mapped_column(default=0)
     inspection: Mapped[dict[str, Any] | None]
-    """What the files hold: see ``isoscope.files.inspection``."""
+    """What the files hold: see ``isoscope.files.matrix``."""
     selection: Mapped[dict[str, Any] | None]
     """Which part of it is the matrix, its names and its labels: see ``isoscope.files.selection``."""
     n: Mapped[int | None]

@@ -28,7 +28,7 @@ from app.web.uploads import chosen, parsing
 from isoscope.core.beir_layout import ZIP_SUFFIX
 from isoscope.core.errors import InvalidError, IsoscopeError, invalid
 from isoscope.core.formatting import count
-from isoscope.files.row_ids import id_column
+from isoscope.files.ground_truth import id_column
 from isoscope.files.upload_formats import Role, suffixes
 
 Values = dict[str, Any]

@@ -12,7 +12,7 @@ from app.db.config import RunConfig
 from app.db.models import Embedding, EmbeddingFile, Experiment, Run, StoredFile
 from app.db.session import Sessions, create_sessions
 from app.storage import open_storage
-from isoscope.files.detect import detect
+from isoscope.files.upload_formats import detect
 from tests.factories import OPTIONS, SHARED, dataset_row
 from tests.tiny import make_table
 

@@ -6,8 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from isoscope.core.errors import InvalidError, UnsupportedFormatError
-from isoscope.files.inspection import Inspection, inspect
-from isoscope.files.matrix import open_matrix
+from isoscope.files.matrix import Inspection, inspect, open_matrix
 from isoscope.files.selection import Selection
 from isoscope.files.upload import NamedFile, Upload, open_upload
 

@@ -13,8 +13,7 @@ import torch
 from safetensors.numpy import load_file, save_file
 
 from isoscope.core.errors import InvalidError, UnsupportedFormatError
-from isoscope.files.detect import CONVERSION, detect
-from isoscope.files.upload_formats import Role
+from isoscope.files.upload_formats import CONVERSION, Role, detect
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from isoscope.files import hdf5
 from isoscope.files.arrays import ArrayFile
 from isoscope.files.contents import Part
 from isoscope.files.hdf5 import read_hdf5
-from isoscope.files.inspection import inspect
+from isoscope.files.matrix import inspect
 from isoscope.files.upload import NamedFile, Upload
 
 SECONDS = 1

@@ -15,8 +15,8 @@ import pytest
 from safetensors.numpy import save
 
 from isoscope.core.errors import IsoscopeError
-from isoscope.files.inspection import Inspection, inspect
-from isoscope.files.tables import DatasetDescription, describe_pair
+from isoscope.files.columns import DatasetDescription, describe_pair
+from isoscope.files.matrix import Inspection, inspect
 from isoscope.files.upload import NamedFile, Upload
 from tests.uploads.good import X, npy, npz
 from tests.uploads.hostile.upload import Explosive

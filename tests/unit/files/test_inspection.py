@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from isoscope.core.errors import InvalidError
-from isoscope.files.inspection import Inspection, inspect
+from isoscope.files.matrix import Inspection, inspect
 from isoscope.files.selection import Selection
 from isoscope.files.upload import NamedFile, Upload
 

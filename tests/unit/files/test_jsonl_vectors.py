@@ -5,7 +5,7 @@ import pytest
 
 from isoscope.core.errors import InvalidError
 from isoscope.files.contents import Part
-from isoscope.files.jsonl import JsonlVectors
+from isoscope.files.jsonl import open_vectors
 
 
 @pytest.fixture
@@ -13,7 +13,7 @@ def opened(tmp_path):
     def of(*lines):
         path = tmp_path / "x.jsonl"
         path.write_text("".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines))
-        return JsonlVectors(path)
+        return open_vectors(path)
 
     return of
 

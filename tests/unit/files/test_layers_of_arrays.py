@@ -8,8 +8,7 @@ import safetensors.numpy
 
 from isoscope.core.errors import InvalidError, TooLargeError
 from isoscope.files import arrays
-from isoscope.files.inspection import inspect
-from isoscope.files.matrix import open_matrix
+from isoscope.files.matrix import inspect, open_matrix
 from isoscope.files.selection import Selection
 from isoscope.files.upload import NamedFile, Upload
 

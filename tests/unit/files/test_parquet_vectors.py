@@ -6,7 +6,7 @@ import pytest
 from isoscope.core.errors import InvalidError, TooLargeError
 from isoscope.files import parquet
 from isoscope.files.contents import Part
-from isoscope.files.parquet import ParquetVectors
+from isoscope.files.parquet import open_vectors
 
 X = np.random.default_rng(0).standard_normal((30, 4)).astype(np.float32)
 
@@ -16,7 +16,7 @@ def opened(tmp_path):
     def of(columns, **kwargs):
         path = tmp_path / "x.parquet"
         pq.write_table(pa.table(columns), path, **kwargs)
-        return ParquetVectors(path)
+        return open_vectors(path)
 
     return of
 
@@ -125,4 +125,4 @@ def test_two_columns_of_one_name_are_refused(tmp_path):
     path = tmp_path / "x.parquet"
     pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]), path)
     with pytest.raises(InvalidError, match="2 columns are called 'a'"):
-        ParquetVectors(path)
+        open_vectors(path)

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from isoscope.core.errors import InvalidError
-from isoscope.files.inspection import inspect
-from isoscope.files.matrix import open_matrix
+from isoscope.files.matrix import inspect, open_matrix
 from isoscope.files.selection import MAX_BITS, MAX_LISTED, MAX_WITHOUT, Selection, unpacked
 from isoscope.files.upload import NamedFile, Upload
 

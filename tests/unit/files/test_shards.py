@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from isoscope.core.errors import InvalidError
-from isoscope.files.inspection import inspect
-from isoscope.files.matrix import open_matrix
+from isoscope.files.matrix import inspect, open_matrix
 from isoscope.files.selection import Selection
 from isoscope.files.upload import NamedFile, Upload, open_upload
 

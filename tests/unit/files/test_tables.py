@@ -11,8 +11,7 @@ from app.db.hub_tasks import TASKS, HubName
 from app.training.columns import check_columns, propose
 from isoscope.core.errors import InvalidError, UnsupportedFormatError
 from isoscope.core.task import TaskKind
-from isoscope.files.columns import ColumnKind
-from isoscope.files.tables import DatasetDescription, describe_pair, describe_texts, read_columns
+from isoscope.files.columns import ColumnKind, DatasetDescription, describe_pair, describe_texts, read_columns
 
 CLASSIFIED = TaskKind.CLASSIFICATION, ["sentence"], "label"
 TSV = 'sentence \tlabel\tidx\na "quoted\t1\t0\nb, c\t0\t1\nd\t1\t2\ne\t0\t3\n'

@@ -9,9 +9,8 @@ import pytest
 from app.db.models import Embedding
 from app.db.task import TaskConfig
 from isoscope.core.errors import InvalidError
-from isoscope.files.ground_truth import NamedRows
+from isoscope.files.ground_truth import NamedRows, RowIds, vectors_of
 from isoscope.files.matrix import open_matrix
-from isoscope.files.row_ids import RowIds, vectors_of
 from isoscope.files.selection import Selection
 from isoscope.files.upload import NamedFile, Upload
 from isotropy.catalog import TruthKind
