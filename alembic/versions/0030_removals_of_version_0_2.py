@@ -1,5 +1,7 @@
 """What version 0.2 no longer has: saved views, stars and archives, dry runs, look-ups of rows."""
 
+from alembic import op
+
 revision = "0030"
 down_revision = "0029"
 branch_labels = None
@@ -7,4 +9,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    pass
+    op.drop_table("views")
+    for table in ("embeddings", "experiments"):
+        op.drop_column(table, "starred")
+        op.drop_column(table, "archived_at")

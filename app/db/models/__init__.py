@@ -24,7 +24,6 @@ from app.db.models.experiments import (
     Import,
     Opening,
     SealedScore,
-    View,
     overall,
 )
 from app.db.models.runs import DEFAULT_PRIORITY, Attempt, Run, RunFigure, RunPredictions, RunTag, Step, Worker

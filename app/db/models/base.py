@@ -88,12 +88,9 @@ class Tagged:
 
 
 class Described(Tagged):
-    """Name, notes, star and shelf of a row."""
+    """A row with a name, notes and tags."""
 
     created_at: Any
 
     name: Mapped[str] = mapped_column(String(200))
     notes: Mapped[str] = mapped_column(Text, default="")
-    starred: Mapped[bool] = mapped_column(default=False)
-    archived_at: Mapped[datetime | None]
-    """When it was archived: lists leave it out unless they are asked for it."""

@@ -1,4 +1,4 @@
-"""Data sets, experiments on them, and what is kept beside: dry runs, sealed scores, imports, views."""
+"""Data sets, experiments on them, and what is kept beside: dry runs, sealed scores, imports."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -238,17 +238,3 @@ class Import(Base):
     def done(self) -> int:
         """Rows written so far."""
         return sum(self.written.values())
-
-
-class View(Base):
-    """The address of a page with all that is chosen there, named so that it can be found and sent."""
-
-    __tablename__ = "views"
-
-    id: Mapped[str] = mapped_column(String(12), primary_key=True)
-    """Random, and short enough to be told on the telephone."""
-    name: Mapped[str] = mapped_column(String(200))
-    path: Mapped[str] = mapped_column(String(200))
-    query: Mapped[str] = mapped_column(Text)
-    """The query string, without the question mark."""
-    created_at: Mapped[datetime] = mapped_column(default=utcnow, index=True)
