@@ -1,4 +1,4 @@
-"""Bring the metrics database to the newest schema."""
+"""Upgrade the metrics database to the newest schema."""
 
 import logging
 from collections.abc import Iterator
@@ -16,27 +16,29 @@ from app.db.models import Dataset, DatasetOrigin
 from app.db.session import engine_on, hold, shown
 from isoscope.core.errors import ConflictError
 
-# That it looks at a database, and at which kind, is no news.
+# It logs which database it looks at, on every start.
 logging.getLogger("alembic.runtime.migration").setLevel(logging.WARNING)
 
 SCRIPTS = FILES / "alembic"
 MIGRATE = "Run: isoscope migrate"
 INSTALL_NEWER = "Install the version of Isoscope that made it, or a newer one."
+UPGRADE_FIRST = "Start it once with Isoscope 0.1 (commit 1909e121), then with this version."
+OLDEST_REVISION = "0029"
 
 
 def upgrade(engine: Engine, revision: str = "head") -> None:
-    """Create or upgrade the tables; does nothing where they are up to date.
+    """Create or upgrade the tables to ``revision``.
 
-    Raises ConflictError where a newer version of Isoscope made them.
+    Raises ConflictError where a newer version of Isoscope made them, or one before 0.1.
     """
-    if (problem := schema_problem(engine)) is not None and problem.advice == INSTALL_NEWER:
+    if (problem := schema_problem(engine)) is not None and problem.advice != MIGRATE:
         raise ConflictError(str(problem))
     with altering(engine) as connection:
         command.upgrade(_config(connection=connection), revision)
 
 
 def try_insert(engine: Engine) -> None:
-    """Write a row and take it back, in one transaction.
+    """Insert a row and roll it back.
 
     Raises SQLAlchemyError where no row can be written.
     """
@@ -46,18 +48,12 @@ def try_insert(engine: Engine) -> None:
         connection.rollback()
 
 
-def downgrade(engine: Engine, revision: str) -> None:
-    """Go back to ``revision``; ``base`` is the empty database."""
-    with altering(engine) as connection:
-        command.downgrade(_config(connection=connection), revision)
-
-
 @contextmanager
 def altering(engine: Engine) -> Iterator[Connection]:
     """Open a transaction in which tables may be altered.
 
-    SQLite alters a table by making it anew, and dropping the old one would delete all rows that refer to its rows:
-    its foreign keys rest meanwhile, which has to be said before the transaction begins.
+    SQLite alters a table by copying it, and dropping the old one would delete all rows that refer to its rows.
+    So its foreign keys are off meanwhile, which has to be set before the transaction begins.
     """
     with engine.connect() as connection:
         is_sqlite = connection.dialect.name == "sqlite"
@@ -76,7 +72,7 @@ def altering(engine: Engine) -> Iterator[Connection]:
 
 
 def current_revision(engine: Engine) -> str | None:
-    """The revision that the tables are at; null where there are none of ours."""
+    """Return the revision of the tables; None where there are none."""
     with engine.connect() as connection:
         return MigrationContext.configure(connection).get_current_revision()
 
@@ -84,29 +80,31 @@ def current_revision(engine: Engine) -> str | None:
 class SchemaProblem(NamedTuple):
     """Why the tables and this version do not fit, and what to do."""
 
-    found: str
+    problem: str
     advice: str
 
     def __str__(self) -> str:
-        return f"{self.found} {self.advice}"
+        return f"{self.problem} {self.advice}"
 
 
 def schema_problem(engine: Engine) -> SchemaProblem | None:
-    """Compare the revision of the tables with that of this version; None where they are the same."""
-    current, known = current_revision(engine), known_revisions()
-    database, needed = shown(engine.url), known[0]
+    """Return why the tables do not fit this version; None where they do."""
+    current, revisions = current_revision(engine), known_revisions()
+    database, needed = shown(engine.url), revisions[0]
     if current is None:
         return SchemaProblem(f"{database} has no tables yet.", MIGRATE)
-    if current not in known:
-        found = f"{database} is at schema revision {current}, which this version does not know; its newest is {needed}."
-        return SchemaProblem(found, INSTALL_NEWER)
+    if current < OLDEST_REVISION:
+        return SchemaProblem(f"{database} is at schema revision {current}, from before Isoscope 0.1.", UPGRADE_FIRST)
+    if current not in revisions:
+        newer = f"{database} is at schema revision {current}, which this version does not know; its newest is {needed}."
+        return SchemaProblem(newer, INSTALL_NEWER)
     if current != needed:
         return SchemaProblem(f"{database} is at schema revision {current}, and this version needs {needed}.", MIGRATE)
     return None
 
 
 def require_schema(url: str) -> None:
-    """Raise ConflictError where the tables at ``url`` are those of another version, or missing."""
+    """Raise ConflictError where the tables at ``url`` are missing or of another version."""
     with engine_on(url) as engine:
         problem = schema_problem(engine)
     if problem is not None:
@@ -114,7 +112,7 @@ def require_schema(url: str) -> None:
 
 
 def known_revisions() -> list[str]:
-    """All revisions of this version of Isoscope, newest first."""
+    """Return all revisions of this version, newest first."""
     return [script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()]
 
 

@@ -36,10 +36,10 @@ def migrate(settings: Settings) -> None:
     require_database(settings.database, "ISOSCOPE_DATABASE_URL")
     require_database(settings.queue, "ISOSCOPE_QUEUE_URL")
     with engine_on(settings.database) as engine:
-        current, known = current_revision(engine), known_revisions()
-        if current in known[1:]:
+        current, revisions = current_revision(engine), known_revisions()
+        if current in revisions[1:]:
             with explaining_full(settings.database_copies):
-                _copy_databases(settings, f"{current}-to-{known[0]}")
+                _copy_databases(settings, f"{current}-to-{revisions[0]}")
         upgrade(engine)
         with _writing(settings.database, "ISOSCOPE_DATABASE_URL"):
             try_insert(engine)

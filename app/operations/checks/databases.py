@@ -39,7 +39,7 @@ def metrics_database(settings: Settings) -> Iterator[Finding]:
                 fine = ok(check, f"{shown(engine.url)} is at schema revision {known_revisions()[0]}, the newest.")
                 yield _written(check, shown(engine.url), lambda: try_insert(engine)) or fine
             else:
-                yield problem(check, wrong.found, wrong.advice)
+                yield problem(check, wrong.problem, wrong.advice)
     except UnusableError as error:
         yield error.finding
     except SQLAlchemyError as error:
