@@ -12,11 +12,12 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app.core.settings import Settings
 from app.db.session import cause
-from app.operations.checks.access import sentences
 from isoscope.cli.printing import write
 from isoscope.core.formatting import plural, size
 
 Run = Callable[[Namespace], int]
+
+SETTINGS_PREFIX = str(Settings.model_config["env_prefix"])
 
 
 def add_serve(command: ArgumentParser) -> None:
@@ -47,35 +48,45 @@ def add_restore(command: ArgumentParser) -> None:
     command.add_argument(
         "folder", type=Path, metavar="FOLDER", help="a backup, or a folder of backups to take the newest from"
     )
-    command.add_argument("--replace", action="store_true", help="move existing data aside first")
     command.set_defaults(run=_restore)
 
 
-def _telling(run: Run) -> Run:
-    """Have settings that are wrong, and databases that cannot be used, told by sentences."""
+def _reporting_errors(run: Run) -> Run:
+    """Print sentences about wrong settings and unusable databases in place of tracebacks."""
 
     @wraps(run)
-    def told(given: Namespace) -> int:
+    def run_reporting(arguments: Namespace) -> int:
         try:
-            return run(given)
+            return run(arguments)
         except (ValidationError, SettingsError) as error:
-            sys.stderr.writelines(f"{sentence}\n" for sentence in sentences(error))
+            sys.stderr.writelines(f"{sentence}\n" for sentence in setting_errors(error))
             return 2
         except SQLAlchemyError as error:
             sys.stderr.write(f"The databases cannot be used: {cause(error)}. To find out why: isoscope doctor\n")
             return 1
 
-    return told
+    return run_reporting
 
 
-@_telling
+def setting_errors(error: ValidationError | SettingsError) -> list[str]:
+    """Return what is wrong with each setting, without its value, which may be a secret."""
+    if isinstance(error, SettingsError):
+        return [f"Expected JSON where a setting is a list: {error}."]
+    return [
+        "".join(f"{SETTINGS_PREFIX}{str(part).upper()}: " for part in details["loc"][:1])
+        + str(details["msg"]).removeprefix("Value error, ")
+        for details in error.errors()
+    ]
+
+
+@_reporting_errors
 def _serve(_: Namespace) -> int:
     from app.operations.serve import serve  # noqa: PLC0415 - it imports the whole web application
 
     return serve(Settings())
 
 
-@_telling
+@_reporting_errors
 def _migrate(_: Namespace) -> int:
     from app.operations.migrate import migrate  # noqa: PLC0415
 
@@ -83,43 +94,38 @@ def _migrate(_: Namespace) -> int:
     return write(["both databases are up to date"])
 
 
-@_telling
-def _doctor(given: Namespace) -> int:
+@_reporting_errors
+def _doctor(arguments: Namespace) -> int:
     from app.operations.doctor import doctor  # noqa: PLC0415
 
-    return doctor(as_json=given.json, worker_only=given.worker)
+    return doctor(as_json=arguments.json, worker_only=arguments.worker)
 
 
-@_telling
-def _backup(given: Namespace) -> int:
-    from app.operations.backup.making import make_backup  # noqa: PLC0415
+@_reporting_errors
+def _backup(arguments: Namespace) -> int:
+    from app.operations.backup import make_backup  # noqa: PLC0415
 
-    made = make_backup(Settings(), given.folder)
-    manifest = made.manifest
+    backup = make_backup(Settings(), arguments.folder)
     lines = [
-        f"{made.folder}: {plural(len(manifest.entries), 'file')}, {size(manifest.size_bytes)}, "
-        f"schema revision {manifest.schema_revision}"
+        f"{backup.folder}: {plural(backup.files, 'file')}, {size(backup.size_bytes)}, schema revision {backup.revision}"
     ]
-    if manifest.missing:
-        lines.append(f"{plural(len(manifest.missing), 'stored file')} deleted while the backup was made, not in it")
-    if manifest.damaged:
+    if backup.missing:
+        lines.append(f"{plural(len(backup.missing), 'stored file')} deleted while the backup was made, not in it")
+    if backup.damaged:
         lines.append(
-            f"Caution: {plural(len(manifest.damaged), 'stored file')} damaged on the disk, not in the backup: "
-            f"{', '.join(sha256[:12] for sha256 in manifest.damaged)}"
+            f"Caution: {plural(len(backup.damaged), 'stored file')} damaged on the disk, not in the backup: "
+            f"{', '.join(sha256[:12] for sha256 in backup.damaged)}"
         )
-    lines += [f"The checkpoints of run {run} changed too fast: restored, it starts afresh" for run in made.unsettled]
+    lines += [
+        f"The checkpoints of run {run} changed too fast: restored, it starts afresh" for run in backup.restarting_runs
+    ]
     write(lines)
-    return int(bool(manifest.damaged))
+    return int(bool(backup.damaged))
 
 
-@_telling
-def _restore(given: Namespace) -> int:
-    from app.operations.backup.restoring import restore_backup  # noqa: PLC0415
+@_reporting_errors
+def _restore(arguments: Namespace) -> int:
+    from app.operations.backup import restore_backup  # noqa: PLC0415
 
-    restored = restore_backup(Settings(), given.folder, replace=given.replace)
-    lines = [f"{restored.backup} is restored"]
-    if restored.replaced is not None:
-        lines.append(f"What was here before lies in {restored.replaced}; delete it when you no longer need it")
-    if restored.is_older:
-        lines.append("Its tables are of an older version. Run: isoscope migrate")
-    return write(lines)
+    backup, problem = restore_backup(Settings(), arguments.folder)
+    return write([f"{backup} is restored", *([str(problem)] if problem else [])])

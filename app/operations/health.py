@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import socket
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +21,7 @@ from app.training.queue_status import count_alive
 from isoscope.core.errors import UnavailableError
 
 ANSWER_SECONDS = 1.5
+CONNECT_SECONDS = 0.2
 
 
 class Vitals:
@@ -43,6 +45,22 @@ class Vitals:
             return await asyncio.wait_for(asyncio.shield(self._looking), ANSWER_SECONDS)
         except TimeoutError:
             raise UnavailableError(f"The database does not answer within {ANSWER_SECONDS} seconds.") from None
+
+
+def try_listening(settings: Settings) -> None:
+    """Take the dashboard's address and let go of it again; raise OSError where that fails."""
+    with socket.socket(socket.AF_INET6 if ":" in settings.host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind((settings.host, settings.port))
+
+
+def is_listening(settings: Settings) -> bool:
+    """Whether something listens at the dashboard's address."""
+    try:
+        socket.create_connection((settings.host, settings.port), timeout=CONNECT_SECONDS).close()
+    except OSError:
+        return False
+    return True
 
 
 class Use(NamedTuple):

@@ -14,7 +14,7 @@ from app.core.settings import Settings
 from app.core.space import explaining_full
 from app.db.migration import current_revision, known_revisions, try_insert, upgrade
 from app.db.session import cause, engine_on, require_database, shown
-from app.operations.backup.databases import copy_database
+from app.operations.backup import copy_sqlite
 from isoscope.core.errors import ConflictError
 
 COPIES_KEPT = 3
@@ -41,19 +41,20 @@ def migrate(settings: Settings) -> None:
             with explaining_full(settings.database_copies):
                 _copy_databases(settings, f"{current}-to-{revisions[0]}")
         upgrade(engine)
-        with _writing(settings.database, "ISOSCOPE_DATABASE_URL"):
+        with require_writing(settings.database, "ISOSCOPE_DATABASE_URL"):
             try_insert(engine)
     queue.migrate(settings.queue)
     jobs = queue.JobQueue(settings.queue)
     try:
-        with _writing(settings.queue, "ISOSCOPE_QUEUE_URL"):
+        with require_writing(settings.queue, "ISOSCOPE_QUEUE_URL"):
             jobs.try_insert()
     finally:
         jobs.close()
 
 
 @contextmanager
-def _writing(url: str, setting: str) -> Iterator[None]:
+def require_writing(url: str, setting: str) -> Iterator[None]:
+    """Raise ConflictError where a database takes no row."""
     try:
         yield
     except SQLAlchemyError as error:
@@ -73,7 +74,7 @@ def _copy_databases(settings: Settings, name: str) -> None:
     made_at = f"{datetime.now(UTC):%Y-%m-%dT%H-%M-%SZ}"
     for file in databases:
         copy = folder / f"{made_at}-{name}-{file.name}"
-        copy_database(file, copy)
+        copy_sqlite(file, copy)
         logger.info("the database is copied to %s before it is migrated", copy)
     _forget_older(folder)
 

@@ -1,7 +1,6 @@
 """``isoscope serve``: migrate, queue the samples, then keep a web process and a worker alive until Ctrl-C."""
 
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,7 +12,7 @@ from app.core.process import PARENT_FLAG
 from app.core.settings import Settings
 from app.core.space import Spare
 from app.db.failures import checked_after_a_crash
-from app.operations.checks.access import listen
+from app.operations.health import is_listening, try_listening
 from app.operations.migrate import migrate
 from app.operations.samples import launch_samples
 from isoscope.core.errors import FullDiskError
@@ -75,7 +74,9 @@ def serve(settings: Settings) -> int:
     stop = Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    if not free(settings):
+    try:
+        try_listening(settings)
+    except OSError:
         say(
             f"Something else already listens at {settings.host}:{settings.port}, perhaps another Isoscope. "
             "Stop it, or choose another port: ISOSCOPE_PORT=8001"
@@ -99,7 +100,7 @@ def keep_alive(settings: Settings, stop: Event) -> None:
     while not stop.wait(LOOK_EVERY_SECONDS):
         for child in children:
             child.look_after(time.monotonic())
-        if not announced and answers(settings):
+        if not announced and is_listening(settings):
             announced = True
             say(f"Isoscope is at http://{settings.host}:{settings.port}  (Ctrl-C stops it; data in {settings.root})")
     say("stopping; interrupted runs resume at the next start")
@@ -123,24 +124,6 @@ def prepare(settings: Settings) -> None:
         except FullDiskError as error:
             say(f"the samples are not queued: {error}")
         context.close()
-
-
-def free(settings: Settings) -> bool:
-    """Whether the address can be listened on."""
-    try:
-        listen(settings)
-    except OSError:
-        return False
-    return True
-
-
-def answers(settings: Settings) -> bool:
-    """Whether the web process listens already."""
-    try:
-        socket.create_connection((settings.host, settings.port), timeout=LOOK_EVERY_SECONDS).close()
-    except OSError:
-        return False
-    return True
 
 
 def say(sentence: str) -> None:

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from httpx2 import Client
 
-from app.operations.checks import Level
-from app.operations.doctor import EVERYTHING, findings
+from app.operations.doctor import CHECKS, PROBLEM, run_checks
 from tests.serving import served
 
 
@@ -22,7 +21,7 @@ def cloud_file(cloud):
 @pytest.mark.slow
 def test_doctor_finds_no_problem(context, monkeypatch):
     monkeypatch.setenv("ISOSCOPE_DATA_DIR", str(context.settings.data_dir))
-    assert [str(found) for found in findings(EVERYTHING) if found.level is Level.PROBLEM] == []
+    assert [result for result in run_checks(CHECKS) if result[1] == PROBLEM] == []
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""A backup that is taken while a sweep runs is restored elsewhere, and its runs end with uninterrupted numbers."""
+"""A backup that is taken while a sweep runs is restored in another place, and its runs end with uninterrupted numbers."""
 
 import os
 import re
@@ -6,20 +6,17 @@ import re
 import pytest
 
 from app.core.settings import Settings
-from app.operations.backup.making import make_backup
-from app.operations.backup.restoring import restore_backup
+from app.operations.backup import make_backup, restore_backup
 from tests.faults.test_kill import EXPERIMENT, STEPS
 from tests.ports import free_port
 from tests.serving import Serving
 
 SECONDS = 300
-TOLD = ("performance", "isoscore_star", "metrics", "validation_loss", "results")
+COMPARED = ("performance", "isoscore_star", "metrics", "validation_loss", "results")
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_runs_of_a_restored_backup_end_as_if_nothing_had_been(
-    serving, models_dir, postgresql, tmp_path, monkeypatch, kind
-):
+def test_restored_runs_end_with_the_same_numbers(serving, models_dir, postgresql, tmp_path, monkeypatch, kind):
     databases = ["", ""]
     if kind == "postgresql":
         databases = [postgresql.url(postgresql.create_database(empty=True)) for _ in range(2)]
@@ -45,22 +42,24 @@ def test_runs_of_a_restored_backup_end_as_if_nothing_had_been(
 
     def has_checkpoint():
         """Whether a backup had one in it; the run may have ended between the look and the copy."""
-        made = make_backup(backed_up, tmp_path / "backups")
-        return any(entry.path.endswith("complete") for entry in made.manifest.runs)
+        backup = make_backup(backed_up, tmp_path / "backups")
+        return any(backup.folder.glob("runs/*/checkpoint-*/complete"))
 
     server.wait_for(has_checkpoint, "a backup with a checkpoint")
     uninterrupted = server.wait_for(ended(server), "the end of the sweep", SECONDS)
     server.stop()
 
-    elsewhere = tmp_path / "elsewhere"
-    settings = Settings(data_dir=elsewhere, database_url=databases[1], port=free_port())
-    restore_backup(settings, tmp_path / "backups", replace=False)
-    assert any(elsewhere.glob("runs/*/checkpoint-*/complete"))
-    restored = Serving(elsewhere, free_port(), environment | {"ISOSCOPE_DATABASE_URL": databases[1]})
+    second_folder = tmp_path / "second"
+    settings = Settings(data_dir=second_folder, database_url=databases[1], port=free_port())
+    restore_backup(settings, tmp_path / "backups")
+    assert any(second_folder.glob("runs/*/checkpoint-*/complete"))
+    restored = Serving(second_folder, free_port(), environment | {"ISOSCOPE_DATABASE_URL": databases[1]})
     try:
         again = restored.wait_for(ended(restored), "the end of the restored sweep", SECONDS)
         for before, after in zip(uninterrupted, again, strict=True):
-            assert [before[name] for name in TOLD if name in before] == [after[name] for name in TOLD if name in after]
+            assert [before[name] for name in COMPARED if name in before] == [
+                after[name] for name in COMPARED if name in after
+            ]
             steps = [step["step"] for step in restored.get(f"/api/runs/{after['id']}")["steps"]]
             assert steps == sorted(set(steps))
             assert steps[-1] == STEPS

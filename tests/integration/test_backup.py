@@ -1,14 +1,12 @@
-"""Backups are whole, are verified before anything is put in place, and come back as they were."""
+"""Backups are complete, verified before anything is restored, and come back as they were."""
 
 import fcntl
-import json
+import hashlib
 import os
-import shutil
 import sqlite3
 import subprocess
 import sys
 from contextlib import closing
-from pathlib import Path
 from threading import Timer
 
 import numpy as np
@@ -45,17 +43,16 @@ def run(monkeypatch, capsys):
         monkeypatch.setenv("ISOSCOPE_PORT", str(free_port()))
         monkeypatch.setattr(sys, "argv", ["isoscope", *map(str, words)])
         code = main()
-        told = capsys.readouterr()
-        return code, told.out, told.err
+        return code, *capsys.readouterr()
 
     return run
 
 
 @pytest.fixture
-def other(tmp_path, database, request):
+def second_place(tmp_path, database, request):
     """Settings of an empty place to restore into."""
     url = request.getfixturevalue("empty_postgresql_url") if database else ""
-    return Settings(data_dir=tmp_path / "other" / "data", sample=False, database_url=url)
+    return Settings(data_dir=tmp_path / "second" / "data", sample=False, database_url=url)
 
 
 @pytest.fixture
@@ -76,110 +73,88 @@ def filled(client, context):
     return sha256
 
 
-def rows_of(settings):
+def list_rows(settings):
     context = create_context(settings)
     with context.sessions() as session:
-        found = (
-            [one.name for one in session.scalars(select(Embedding))],
-            [one.seed for one in session.scalars(select(Run))],
-        )
+        names = [embedding.name for embedding in session.scalars(select(Embedding))]
+        seeds = [run.seed for run in session.scalars(select(Run))]
     context.close()
-    return found
+    return names, seeds
+
+
+def list_files(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
 @pytest.mark.both_databases
-def test_what_is_backed_up_comes_back_elsewhere(context, filled, other, run, tmp_path):
+def test_backup_is_restored_elsewhere(context, filled, second_place, run, tmp_path, database):
     code, out, err = run(context.settings, "backup", tmp_path / "backups")
     assert (code, err) == (0, "")
     [backup] = (tmp_path / "backups").iterdir()
     assert out.startswith(f"{backup}: ")
-    manifest = json.loads((backup / "manifest.json").read_text())
-    assert manifest["schema_revision"] in out
-    assert [one["sha256"] for one in manifest["files"]] == [filled]
-    assert sorted(Path(one["path"]).name for one in manifest["runs"]) == ["complete", "log.txt", "model.safetensors"]
+    assert "schema revision 00" in out
+    [run_id] = (path.name for path in context.settings.runs.iterdir())
+    copies = ["metrics.dump"] if database else ["metrics.sqlite", "queue.sqlite"]
+    checkpoint = [f"runs/{run_id}/{name}" for name in (
+        "checkpoint-4/complete", "checkpoint-4/model.safetensors", "log.txt")]  # fmt: skip
+    assert list_files(backup) == ["SHA256SUMS", f"files/{filled}", *copies, *checkpoint]
+    check = ["sha256sum", "--check", "--strict", "SHA256SUMS"]
+    assert subprocess.run(check, cwd=backup, check=False, capture_output=True).returncode == 0
 
-    code, out, err = run(other, "restore", tmp_path / "backups")
+    code, out, err = run(second_place, "restore", tmp_path / "backups")
     assert (code, out, err) == (0, f"{backup} is restored\n", "")
-    assert rows_of(other) == (["kept"], [1])
-    assert (other.files / filled).read_bytes() == npy(np.eye(50))
-    [folder] = other.runs.iterdir()
+    assert list_rows(second_place) == (["kept"], [1])
+    assert (second_place.files / filled).read_bytes() == npy(np.eye(50))
+    [folder] = second_place.runs.iterdir()
     assert sorted(path.name for path in folder.iterdir()) == ["checkpoint-4", "log.txt"]
-    assert run(other, "migrate")[:2] == (0, "both databases are up to date\n")
-    assert not list(other.root.glob("*restoring*"))
+    assert run(second_place, "migrate")[:2] == (0, "both databases are up to date\n")
 
 
 @pytest.mark.both_databases
-def test_the_next_backup_holds_what_the_last_one_had_by_hard_links(context, client, filled, run, tmp_path):
-    for _ in range(2):
-        assert run(context.settings, "backup", tmp_path / "backups")[0] == 0
-    first, second = sorted((tmp_path / "backups").iterdir())
-    assert (first / "files" / filled).samefile(second / "files" / filled)
-    assert not (first / "files" / filled).samefile(context.settings.files / filled)
-    shutil.rmtree(first)
-    assert (second / "files" / filled).read_bytes() == npy(np.eye(50))
-
-
-@pytest.mark.both_databases
-def test_a_place_with_data_is_replaced_only_if_that_is_said(context, client, filled, run, tmp_path, database):
+def test_restore_refuses_a_place_with_data(context, client, filled, run, tmp_path):
     run(context.settings, "backup", tmp_path / "backups")
-    later = client.post("/api/embeddings", files={"file": ("other.npy", npy(np.ones((3, 3))))}).json()
     client.__exit__(None, None, None)
     context.close()
     code, _, err = run(context.settings, "restore", tmp_path / "backups")
     assert code == 1
     assert err.startswith("There are data already: ")
-    assert err.endswith("Name an empty data folder and database, or add --replace.\n")
-    assert rows_of(context.settings)[0] == ["kept", later["name"]]
-
-    code, out, err = run(context.settings, "restore", tmp_path / "backups", "--replace")
-    assert (code, err) == (0, "")
-    assert rows_of(context.settings) == (["kept"], [1])
-    [replaced] = context.settings.root.glob("replaced-*")
-    assert f"What was here before lies in {replaced}" in out
-    if not database:
-        with closing(sqlite3.connect(replaced / "isoscope.sqlite")) as old:
-            assert old.execute("select count(*) from embeddings").fetchone() == (2,)
+    assert err.endswith("Name an empty data folder and database.\n")
+    assert list_rows(context.settings) == (["kept"], [1])
 
 
 @pytest.mark.both_databases
-@pytest.mark.parametrize("which", ["database", "file", "checkpoint", "manifest"])
-def test_a_damaged_backup_is_refused_and_leaves_nothing(context, filled, other, run, tmp_path, which):
+@pytest.mark.parametrize("part", ["database", "file", "checkpoint", "SHA256SUMS"])
+def test_damaged_backup_is_refused_and_leaves_nothing(context, filled, second_place, run, tmp_path, part):
     run(context.settings, "backup", tmp_path / "backups")
     [backup] = (tmp_path / "backups").iterdir()
     path = {
         "database": next(backup.glob("metrics.*")),
         "file": backup / "files" / filled,
         "checkpoint": next(backup.glob("runs/*/*/model.safetensors")),
-        "manifest": backup / "manifest.json",
-    }[which]
+        "SHA256SUMS": backup / "SHA256SUMS",
+    }[part]
     content = path.read_bytes()
-    path.write_bytes(content[:50] + b"?" + content[51:] if which != "manifest" else content[:-9])
-    code, out, err = run(other, "restore", backup)
+    path.write_bytes(content[:50] + b"?" + content[51:] if part != "SHA256SUMS" else content[:-9])
+    code, out, err = run(second_place, "restore", backup)
     assert (code, out) == (1, "")
-    assert str(path.relative_to(backup)) in err
-    assert not [path for path in other.root.rglob("*") if path.is_file()]
+    assert "files in " in err
+    assert part == "SHA256SUMS" or str(path.relative_to(backup)) in err
+    assert list_files(second_place.root) == []
 
 
 @pytest.mark.both_databases
-def test_a_restore_that_breaks_off_is_undone(context, client, filled, run, tmp_path, monkeypatch):
+def test_interrupted_restore_leaves_nothing(context, filled, second_place, run, tmp_path, monkeypatch, database):
     run(context.settings, "backup", tmp_path / "backups")
-    client.post("/api/embeddings", files={"file": ("other.npy", npy(np.ones((3, 3))))}, data={"name": "later"})
-    client.delete("/api/embeddings/none")
-    client.__exit__(None, None, None)
-    context.close()
-    (context.settings.files / filled).unlink()
-    before = rows_of(context.settings)
-    monkeypatch.setattr("app.operations.backup.restoring._Restoring._move", lambda *_: 1 / 0)
-    monkeypatch.setattr("app.operations.backup.restoring.load", lambda *_: None)
+    step = "_run_program" if database else "os.sync"
+    monkeypatch.setattr(f"app.operations.backup.{step}", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        run(context.settings, "restore", tmp_path / "backups", "--replace")
-    assert rows_of(context.settings) == before
-    assert not (context.settings.files / filled).exists()
-    assert not list(context.settings.root.glob("*restoring*"))
+        run(second_place, "restore", tmp_path / "backups")
+    assert list_files(second_place.root) == []
+    monkeypatch.undo()
 
 
 @pytest.mark.both_databases
-def test_a_file_that_is_released_meanwhile_or_damaged_is_told(context, filled, client, run, tmp_path):
+def test_backup_reports_deleted_and_damaged_files(context, filled, client, run, tmp_path):
     (context.settings.files / filled).unlink()
     code, out, _ = run(context.settings, "backup", tmp_path / "first")
     assert code == 0
@@ -190,54 +165,62 @@ def test_a_file_that_is_released_meanwhile_or_damaged_is_told(context, filled, c
     assert f"Caution: 1 stored file damaged on the disk, not in the backup: {filled[:12]}" in out
 
 
-def test_refusals_are_sentences(context, filled, other, run, tmp_path):
-    assert run(other, "restore", tmp_path / "nowhere")[::2] == (
+def test_restore_refuses_in_sentences(context, filled, second_place, run, tmp_path):
+    assert run(second_place, "restore", tmp_path / "nowhere")[::2] == (
         1, f"There is no backup in {tmp_path / 'nowhere'}. Name a folder that isoscope backup has written.\n",
     )  # fmt: skip
     run(context.settings, "backup", tmp_path / "backups")
     [backup] = (tmp_path / "backups").iterdir()
-    manifest = backup / "manifest.json"
-    written = manifest.read_text()
-    manifest.write_text(written.replace('"schema_revision": "', '"schema_revision": "9'))
-    assert "Install the version of Isoscope that made it, or a newer one." in run(other, "restore", backup)[2]
-    manifest.write_text(written.replace('"metrics_engine": "sqlite"', '"metrics_engine": "postgresql"'))
-    assert (
-        "The backup is of PostgreSQL with SQLite for jobs; the settings name SQLite" in run(other, "restore", backup)[2]
-    )
-    manifest.write_text(written.replace('"path": "metrics.sqlite"', '"path": "../../metrics.sqlite"'))
-    assert "names a file outside the backup" in run(other, "restore", backup)[2]
-    manifest.write_text(written)
-    other.create_folders()
-    with (other.root / "locks" / "lab_cpu.lock").open("w") as lock:
+    (backup / "queue.sqlite").rename(backup / "queue.dump")
+    err = run(second_place, "restore", backup)[2]
+    assert err.startswith("The backup holds metrics.sqlite and queue.dump; the settings need metrics.sqlite and queue.")
+    (backup / "queue.dump").rename(backup / "queue.sqlite")
+    second_place.create_folders()
+    with (second_place.root / "locks" / "lab_cpu.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert "a worker holds" in run(other, "restore", backup)[2]
+        assert "a worker holds" in run(second_place, "restore", backup)[2]
     file = tmp_path / "file"
     file.touch()
     assert "cannot be written to: " in run(context.settings, "backup", file / "backups")[2]
 
 
-@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
-def test_a_database_is_restored_once_the_last_session_on_it_has_ended(context, filled, other, run, tmp_path):
+def test_restore_names_tables_of_another_version(context, filled, second_place, run, tmp_path):
     run(context.settings, "backup", tmp_path / "backups")
-    with psycopg.connect(other.database_url):
-        assert run(other, "restore", tmp_path / "backups")[::2] == (
-            1, "Isoscope, or something else, runs with these settings: others are connected to the database. Stop it, "
-            "then restore again.\n",
-        )  # fmt: skip
-    leaving = Timer(0.5, psycopg.connect(other.database_url).close)
+    [backup] = (tmp_path / "backups").iterdir()
+    before = hashlib.sha256((backup / "metrics.sqlite").read_bytes()).hexdigest()
+    with closing(sqlite3.connect(backup / "metrics.sqlite")) as connection:
+        connection.execute("update alembic_version set version_num = 'from-the-future'")
+        connection.commit()
+    after = hashlib.sha256((backup / "metrics.sqlite").read_bytes()).hexdigest()
+    sums = (backup / "SHA256SUMS").read_text()
+    (backup / "SHA256SUMS").write_text(sums.replace(before, after))
+    code, out, _ = run(second_place, "restore", backup)
+    assert code == 0
+    assert "Install the version of Isoscope that made it, or a newer one." in out
+
+
+@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
+def test_restore_waits_for_sessions_to_end(context, filled, second_place, run, tmp_path):
+    run(context.settings, "backup", tmp_path / "backups")
+    with psycopg.connect(second_place.database_url):
+        assert (
+            "others are connected to the database. Stop it, then restore again."
+            in run(second_place, "restore", tmp_path / "backups")[2]
+        )
+    leaving = Timer(0.5, psycopg.connect(second_place.database_url).close)
     leaving.start()
-    code, _, err = run(other, "restore", tmp_path / "backups")
+    code, _, err = run(second_place, "restore", tmp_path / "backups")
     leaving.join()
     assert (code, err) == (0, "")
-    assert rows_of(other) == (["kept"], [1])
+    assert list_rows(second_place) == (["kept"], [1])
 
 
-def test_without_postgresql_s_programs_it_is_said_what_to_install(settings, tmp_path):
-    known = os.environ | {
+def test_missing_pg_dump_is_named(settings, tmp_path):
+    environment = os.environ | {
         "ISOSCOPE_DATA_DIR": str(tmp_path / "data"), "PATH": str(tmp_path),
         "ISOSCOPE_DATABASE_URL": "postgresql://u@127.0.0.1:1/x",
     }  # fmt: skip
     command = [sys.executable, "-m", "isoscope", "backup", str(tmp_path / "backups")]
-    ended = subprocess.run(command, env=known, capture_output=True, text=True, check=False, timeout=120)
-    assert ended.returncode == 1
-    assert ended.stderr.startswith("There is no pg_dump here. Install PostgreSQL's client programs")
+    process = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    assert process.returncode == 1
+    assert process.stderr.startswith("There is no pg_dump here. Install PostgreSQL's client programs")

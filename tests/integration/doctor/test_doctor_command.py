@@ -82,8 +82,8 @@ def test_on_a_fresh_machine_doctor_says_to_migrate_and_makes_nothing_itself(tmp_
     ended = isoscope(tmp_path, "doctor")
     assert ended.returncode == 1
     data = tmp_path / "data"
-    assert ended.stdout.count("\nproblem ") == 3
-    assert f"problem  data folder: {data} does not exist. Make it with: isoscope migrate\n" in ended.stdout
+    assert ended.stdout.count("\nproblem ") == 4
+    assert f"problem  folders: {data} does not exist. Make it with: isoscope migrate\n" in ended.stdout
     for name in ("isoscope.sqlite", "queue.sqlite"):
         assert f"sqlite:///{data / name} does not exist. Run: isoscope migrate\n" in ended.stdout
     assert not data.exists()
@@ -96,8 +96,7 @@ def test_after_migrate_doctor_finds_no_problem_and_says_so_in_json(tmp_path):
     assert (ended.returncode, report["problems"]) == (0, 0)
     looked_at = [finding["check"] for finding in report["findings"]]
     assert list(dict.fromkeys(looked_at)) == [
-        "python", "settings", "data folder", "temporary files", "metrics database", "queue database", "storage", "jobs",
-        "devices", "models", "access", "port",
+        "settings", "folders", "metrics database", "queue database", "storage", "workers", "devices", "access",
     ]  # fmt: skip
     assert {finding["level"] for finding in report["findings"]} <= {"ok", "warning"}
     assert list((tmp_path / "data" / "files").iterdir()) == []

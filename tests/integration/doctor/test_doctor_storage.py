@@ -3,8 +3,7 @@
 import pytest
 
 from app.core.settings import Settings
-from app.operations.checks import Level
-from app.operations.checks.machine import storage
+from app.operations.doctor import OK, PROBLEM, check_storage
 from tests.ports import free_port
 from tests.s3 import CREDENTIALS, Bucket, Line, S3Server
 
@@ -23,13 +22,12 @@ def line(tmp_path, monkeypatch):
     server.stop()
 
 
-def test_a_bucket_that_takes_files_and_does_not_give_them_back_is_a_problem(tmp_path, line):
+def test_bucket_that_returns_no_file_is_a_problem(tmp_path, line):
     settings = Settings(data_dir=tmp_path / "data", storage_url="s3://bucket/prefix")
     settings.create_folders()
-    [well] = storage(settings)
-    assert (well.level, well.found) == (Level.OK, "A file was written, read back and removed.")
+    assert list(check_storage(settings)) == [(OK, "A file was written, read back and removed.")]
     line.refused = b"GET /bucket/prefix/"
-    [finding] = storage(settings)
-    assert finding.level is Level.PROBLEM
-    assert finding.found.startswith("A file could not be kept and read back: The storage of files cannot be reached")
+    [(level, sentence, _)] = check_storage(settings)
+    assert level == PROBLEM
+    assert sentence.startswith("A file could not be kept and read back: The storage of files cannot be reached")
     assert list(settings.cache.iterdir()) == []

@@ -6,15 +6,14 @@ from app.core.settings import Settings
 from app.db.models import Embedding, EmbeddingFile, StoredFile, Worker
 from app.db.types import utcnow
 from app.db.work import slot_name
-from app.operations.checks import Level
-from app.operations.checks.databases import own_worker, workers
+from app.operations.doctor import OK, PROBLEM, WARNING, check_own_worker, check_workers, run_checks
 
 pytestmark = pytest.mark.both_databases
 
 
 @pytest.fixture
 def beat(context):
-    """A worker's row whose last beat was so many minutes ago."""
+    """Write a worker's row with a heartbeat that many minutes ago."""
 
     def write(minutes: int, slot: str | None = None, device: str = "cpu") -> str:
         moment = utcnow() - timedelta(minutes=minutes)
@@ -36,74 +35,64 @@ def waiting(context):
         session.add(Embedding(name="waits", filename="waits.npy", files=files, format="npy"))
 
 
-def test_a_living_worker_is_fine(context, beat):
+def test_living_worker_is_fine(context, beat):
     slot = beat(0)
-    worker, jobs = workers(context.settings)
-    assert (worker.level, worker.found) == (Level.OK, f"{slot} gave its last sign of life just now.")
-    assert (jobs.level, jobs.found) == (Level.OK, "Waiting or running: 0 jobs.")
+    assert list(check_workers(context.settings)) == [
+        (OK, f"{slot} gave its last sign of life just now."),
+        (OK, "Waiting or running: 0 jobs."),
+    ]
 
 
-def test_a_lost_worker_is_a_warning(context, beat):
+def test_lost_worker_is_a_warning(context, beat):
     beat(0)
     slot = beat(5, "elsewhere/cuda:0")
-    lost = [finding for finding in workers(context.settings) if finding.level is Level.WARNING]
-    assert [finding.found for finding in lost] == [f"{slot} gave its last sign of life 5 minutes ago: lost."]
-    assert lost[0].advice == "It is gone, or hangs: start it again. Its jobs go on from their checkpoints."
+    [(_, sentence, advice)] = [result for result in check_workers(context.settings) if result[0] == WARNING]
+    assert sentence == f"{slot} gave its last sign of life 5 minutes ago: lost."
+    assert advice == "It is gone, or hangs: start it again. Its jobs go on from their checkpoints."
 
 
-def test_without_a_worker_waiting_jobs_are_a_problem(context, waiting):
-    [finding] = workers(context.settings)
-    assert (finding.level, finding.check) == (Level.PROBLEM, "jobs")
-    assert finding.found == "Waiting or running: 1 job, and no worker is alive."
-    assert finding.advice.startswith("Start one: python -m workers")
-
-
-def test_with_a_worker_waiting_jobs_are_fine(context, waiting, beat):
+def test_waiting_jobs_need_a_worker(context, waiting, beat):
+    [(level, sentence, advice)] = check_workers(context.settings)
+    assert (level, sentence) == (PROBLEM, "Waiting or running: 1 job, and no worker is alive.")
+    assert advice.startswith("Start one: python -m workers")
     beat(0)
-    _, jobs = workers(context.settings)
-    assert (jobs.level, jobs.found) == (Level.OK, "Waiting or running: 1 job.")
+    assert list(check_workers(context.settings))[-1] == (OK, "Waiting or running: 1 job.")
 
 
 def test_no_worker_and_no_job_is_a_warning(context):
-    [finding] = workers(context.settings)
-    assert (finding.level, finding.found) == (Level.WARNING, "No worker is alive; no job waits.")
+    [(level, sentence, _)] = check_workers(context.settings)
+    assert (level, sentence) == (WARNING, "Waiting or running: 0 jobs, and no worker is alive.")
 
 
-def test_of_an_unusable_database_the_workers_say_nothing_more(tmp_path):
-    assert list(workers(Settings(data_dir=tmp_path))) == []
+def test_workers_are_silent_on_an_unusable_database(tmp_path):
+    assert list(check_workers(Settings(data_dir=tmp_path))) == []
     (tmp_path / "isoscope.sqlite").touch()
-    assert list(workers(Settings(data_dir=tmp_path))) == []
+    assert list(check_workers(Settings(data_dir=tmp_path))) == []
 
 
-def test_a_container_is_well_while_its_own_worker_beats(context, beat):
+def test_container_is_well_while_its_own_worker_beats(context, beat):
     beat(5, "elsewhere/cuda:0")
-    assert [finding.level for finding in own_worker(context.settings)] == [Level.PROBLEM]
+    assert [level for level, *_ in check_own_worker(context.settings)] == [PROBLEM]
     slot = beat(0)
-    [finding] = own_worker(context.settings)
-    assert (finding.level, finding.found) == (Level.OK, f"{slot} gave its last sign of life just now.")
+    assert list(check_own_worker(context.settings)) == [(OK, f"{slot} gave its last sign of life just now.")]
 
 
-def test_a_container_whose_worker_no_longer_beats_is_not_well(context, beat):
+def test_container_whose_worker_no_longer_beats_is_not_well(context, beat):
     slot = beat(2)
-    [finding] = own_worker(context.settings)
-    assert finding.level is Level.PROBLEM
-    assert finding.found == f"{slot} gave its last sign of life 2 minutes ago: lost."
+    [(level, sentence, _)] = check_own_worker(context.settings)
+    assert (level, sentence) == (PROBLEM, f"{slot} gave its last sign of life 2 minutes ago: lost.")
 
 
-def test_a_container_is_well_though_a_device_it_had_before_no_longer_beats(context, beat):
+def test_container_is_well_though_an_earlier_device_no_longer_beats(context, beat):
     lost, living = beat(5, device="cuda:0"), beat(0)
-    found = {finding.found.partition(" ")[0]: finding.level for finding in own_worker(context.settings)}
-    assert found == {lost: Level.WARNING, living: Level.OK}
+    levels = {sentence.partition(" ")[0]: level for level, sentence, *_ in check_own_worker(context.settings)}
+    assert levels == {lost: WARNING, living: OK}
 
 
-def test_without_its_tables_a_container_is_not_well_and_told_to_migrate(tmp_path):
+def test_container_without_its_database_is_not_well(tmp_path, monkeypatch):
+    monkeypatch.setenv("ISOSCOPE_DATA_DIR", str(tmp_path))
+    checks = {"worker": check_own_worker}
+    url = f"sqlite:///{tmp_path}/isoscope.sqlite"
+    assert list(run_checks(checks)) == [("worker", PROBLEM, f"{url} does not exist. Run: isoscope migrate")]
     (tmp_path / "isoscope.sqlite").touch()
-    [finding] = own_worker(Settings(data_dir=tmp_path))
-    assert (finding.level, finding.advice) == (Level.PROBLEM, "Run: isoscope migrate")
-    assert finding.found == "The metrics database answers, and lacks tables of this version."
-
-
-def test_without_its_database_a_container_is_not_well(tmp_path):
-    [finding] = own_worker(Settings(data_dir=tmp_path))
-    assert finding.level is Level.PROBLEM
-    assert finding.found == f"sqlite:///{tmp_path}/isoscope.sqlite does not exist."
+    assert list(run_checks(checks)) == [("worker", PROBLEM, f"{url} has no tables yet. Run: isoscope migrate")]

@@ -1,0 +1,250 @@
+"""Back up a dashboard, which may run meanwhile, and restore it into an empty place.
+
+A backup is a folder: a copy of each database by its own means (VACUUM INTO, pg_dump), ``files`` named by their SHA-256,
+``runs`` with the checkpoints of unfinished runs, and ``SHA256SUMS``, which ``sha256sum --check`` reads too.
+"""
+
+import os
+import shutil
+import sqlite3
+import subprocess
+from contextlib import ExitStack, closing, suppress
+from datetime import UTC, datetime
+from hashlib import file_digest
+from pathlib import Path
+from time import monotonic, sleep
+from typing import NamedTuple
+
+from sqlalchemy import inspect, make_url, select, text
+
+from app.core.process import LOG, finished_checkpoints
+from app.core.settings import Settings, driven
+from app.core.space import explaining_full
+from app.db.failures import require_intact
+from app.db.migration import SchemaProblem, current_revision, require_schema, schema_problem
+from app.db.models import StoredFile
+from app.db.session import engine_on, require_database
+from app.db.work import FileLocks
+from app.operations.health import is_listening
+from app.queue import ENGINE_SCHEMA
+from app.storage import open_storage
+from isoscope.core.errors import ConflictError, InvalidError, NotFoundError, UnavailableError
+
+FILES, RUNS, SUMS = "files", "runs", "SHA256SUMS"
+INSTALL = "Install PostgreSQL's client programs, of the server's version or newer, and put them on the PATH"
+COPY_ATTEMPTS = 10  # for the checkpoints of a run that trains meanwhile
+LEAVING_SECONDS = 2.0  # a session that its client has closed is listed for a moment
+
+
+class Backup(NamedTuple):
+    """A finished backup, without the stored files that were deleted meanwhile or have changed, by their hashes."""
+
+    folder: Path
+    revision: str | None
+    files: int
+    size_bytes: int
+    missing: list[str]
+    damaged: list[str]
+    restarting_runs: list[str]  # whose checkpoints changed too fast to be copied
+
+
+def make_backup(settings: Settings, folder: Path) -> Backup:
+    """Write a backup into a new subfolder, named by the time; it appears when it is complete.
+
+    Checkpoints come first, so that rows are never behind them; then the job engine's database, so that a job that ends
+    meanwhile is at worst taken up again. Raises ConflictError where a database or the folder cannot be used.
+    """
+    databases = _list_databases(settings)
+    require_database(settings.database, "ISOSCOPE_DATABASE_URL")
+    require_schema(settings.database)
+    name = f"{datetime.now(UTC):%Y-%m-%dT%H-%M-%S.%fZ}"
+    unfinished = folder / f".unfinished-{name}"
+    with explaining_full(folder):
+        try:
+            unfinished.mkdir(parents=True)
+        except OSError as error:
+            raise ConflictError(f"{folder} cannot be written to: {error.strerror}.") from error
+        try:
+            backup = _write_backup(settings, databases, unfinished)
+            os.sync()
+            unfinished.rename(folder / name)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+    return backup._replace(folder=folder / name)
+
+
+def _write_backup(settings: Settings, databases: dict[str, str], folder: Path) -> Backup:
+    (folder / RUNS).mkdir()
+    (folder / FILES).mkdir()
+    runs = sorted(path for path in settings.runs.iterdir() if path.is_dir())
+    restarting_runs = [run.name for run in runs if not _copy_checkpoints(run, folder / RUNS / run.name)]
+    for copy_name, url in databases.items():
+        if url.startswith("sqlite"):
+            copy_sqlite(_path(url), folder / copy_name)
+        else:
+            options = ["--format=custom", "--no-owner", "--no-privileges", f"--file={folder / copy_name}"]
+            _run_program("pg_dump", url, options)
+    with engine_on(settings.database) as engine, engine.connect() as connection:
+        hashes = connection.scalars(select(StoredFile.sha256)).all()
+        revision = current_revision(engine)
+    storage, missing = open_storage(settings), []
+    for sha256 in hashes:
+        try:
+            shutil.copyfile(storage.local(sha256), folder / FILES / sha256)
+        except (NotFoundError, FileNotFoundError):
+            missing.append(sha256)
+    sums = {path: _hash(path) for path in sorted(folder.rglob("*")) if path.is_file()}
+    damaged = [path for path, sha256 in sums.items() if path.parent == folder / FILES and path.name != sha256]
+    for path in damaged:
+        path.unlink()
+        del sums[path]
+    (folder / SUMS).write_text("".join(f"{sha256}  {path.relative_to(folder)}\n" for path, sha256 in sums.items()))
+    size_bytes = sum(path.stat().st_size for path in sums)
+    return Backup(folder, revision, len(sums), size_bytes, missing, [path.name for path in damaged], restarting_runs)
+
+
+def _copy_checkpoints(run: Path, target: Path) -> bool:
+    """Copy the checkpoints, best weights and log of a run in one state; return whether that succeeded."""
+    for _ in range(COPY_ATTEMPTS):
+        checkpoints = finished_checkpoints(run)
+        with suppress(FileNotFoundError, shutil.Error):
+            target.mkdir()
+            for checkpoint in checkpoints:
+                shutil.copytree(checkpoint, target / checkpoint.name)
+            for path in filter(Path.is_file, (*run.glob("best-*.safetensors"), run / LOG)):
+                shutil.copy2(path, target / path.name)
+            # A checkpoint is complete before an older one and its best weights are removed.
+            if finished_checkpoints(run) == checkpoints:
+                return True
+        shutil.rmtree(target, ignore_errors=True)
+    return not run.exists()
+
+
+def copy_sqlite(source: Path, target: Path) -> None:
+    """Copy a SQLite database as it is at one moment; writers do not wait. Raises ConflictError where it is damaged."""
+    require_intact(f"sqlite:///{source}")
+    with closing(sqlite3.connect(source)) as connection:
+        connection.execute("VACUUM INTO ?", (str(target),))
+
+
+def restore_backup(settings: Settings, folder: Path) -> tuple[Path, SchemaProblem | None]:
+    """Restore the backup in a folder, or the newest one in it, into an empty place.
+
+    Returns the backup's folder, and what is to be done before this version can use it. Nothing stays where it fails.
+    """
+    backups = [folder] if (folder / SUMS).is_file() else sorted(path.parent for path in folder.glob(f"*/{SUMS}"))
+    if not backups:
+        raise NotFoundError(f"There is no backup in {folder}. Name a folder that isoscope backup has written.")
+    backup, databases = backups[-1], _list_databases(settings)
+    copies = sorted(path.name for kind in ("sqlite", "dump") for path in backup.glob(f"*.{kind}"))
+    if copies != sorted(databases):
+        raise ConflictError(
+            f"The backup holds {' and '.join(copies)}; the settings need {' and '.join(sorted(databases))}. "
+            "Set ISOSCOPE_DATABASE_URL and ISOSCOPE_QUEUE_URL to databases of the same kind."
+        )
+    settings.create_folders()
+    _require_empty_and_idle(settings, databases)
+    hashes = _verify(backup)
+    with explaining_full(settings.root), ExitStack() as undo:
+        storage = open_storage(settings)
+        for sha256 in hashes:
+            if not storage.exists(sha256):
+                undo.callback(storage.delete, sha256)
+                with (backup / FILES / sha256).open("rb") as file:
+                    storage.write(file, os.fstat(file.fileno()).st_size)
+        for run in (backup / RUNS).iterdir():
+            undo.callback(shutil.rmtree, settings.runs / run.name, ignore_errors=True)
+            shutil.copytree(run, settings.runs / run.name)
+        for copy_name, url in databases.items():
+            if url.startswith("sqlite"):
+                undo.callback(_path(url).unlink, missing_ok=True)
+                shutil.copyfile(backup / copy_name, _path(url))
+            else:
+                options = ["--no-owner", "--no-privileges", "--single-transaction", "--exit-on-error"]
+                _run_program("pg_restore", url, [*options, str(backup / copy_name)])
+        os.sync()
+        undo.pop_all()
+    with engine_on(settings.database) as engine:
+        return backup, schema_problem(engine)
+
+
+def _require_empty_and_idle(settings: Settings, databases: dict[str, str]) -> None:
+    """Raise ConflictError where there are data, or a dashboard or worker runs with these settings."""
+    folders = [settings.runs] + ([settings.files] if settings.bucket is None else [])
+    present = [str(folder) for folder in folders if any(folder.iterdir())]
+    running = [f" at {settings.host}:{settings.port}"] if is_listening(settings) else []
+    for lock in (settings.root / "locks").glob("*.lock"):
+        try:
+            with FileLocks(lock.parent).held(lock.stem):
+                pass
+        except ConflictError:
+            running.append(f": a worker holds {lock}")
+    sessions = text(
+        "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() "
+        "and backend_type = 'client backend'"
+    )
+    for copy_name, url in databases.items():
+        if url.startswith("sqlite"):
+            present += [str(_path(url))] if _path(url).exists() else []
+            continue
+        require_database(url, "ISOSCOPE_DATABASE_URL")
+        deadline = monotonic() + LEAVING_SECONDS
+        with engine_on(url) as engine, engine.connect() as connection:
+            if inspect(connection).has_table("alembic_version") or inspect(connection).has_schema(ENGINE_SCHEMA):
+                present.append(f"tables in the {copy_name.partition('.')[0]} database")
+            while (count := connection.scalar(sessions)) and monotonic() < deadline:
+                connection.rollback()  # within a transaction the list does not change
+                sleep(0.1)
+        running += [": others are connected to the database"] if count else []
+    if running:
+        sentence = f"Isoscope, or something else, runs with these settings{running[0]}."
+        raise ConflictError(f"{sentence} Stop it, then restore again.")
+    if present:
+        raise ConflictError(f"There are data already: {', '.join(present)}. Name an empty data folder and database.")
+
+
+def _verify(backup: Path) -> list[str]:
+    """Compare every file of a backup with its SHA-256; return the hashes of the stored files."""
+    sums = [line.partition("  ")[::2] for line in (backup / SUMS).read_text(errors="replace").splitlines()]
+    damaged = [name for sha256, name in sums if not (backup / name).is_file() or _hash(backup / name) != sha256]
+    if damaged:
+        raise InvalidError(
+            f"{len(damaged)} of {len(sums)} files in {backup} are missing or damaged: "
+            f"{', '.join(damaged[:5])}. Nothing was restored. Use another backup."
+        )
+    return [sha256 for sha256, name in sums if name.startswith(f"{FILES}/")]
+
+
+def _list_databases(settings: Settings) -> dict[str, str]:
+    """Return URLs by the names of their copies: the job engine's database, if it has its own, then the metrics one."""
+    urls = {"queue": driven(settings.queue), "metrics": settings.database}
+    if urls["queue"] == urls["metrics"]:
+        del urls["queue"]
+    needed = () if all(url.startswith("sqlite") for url in urls.values()) else ("pg_dump", "pg_restore")
+    for program in needed:
+        if shutil.which(program) is None:
+            raise ConflictError(f"There is no {program} here. {INSTALL}.")
+    return {f"{name}.{'sqlite' if url.startswith('sqlite') else 'dump'}": url for name, url in urls.items()}
+
+
+def _run_program(program: str, url: str, options: list[str]) -> None:
+    parsed = make_url(url).set(drivername="postgresql")
+    password = parsed.password or parsed.query.get("password")
+    # Without the password, which other users of the machine would see in the list of processes.
+    address = parsed.set(password=None).difference_update_query(["password"]).render_as_string(hide_password=False)
+    command = [program, "--no-password", f"--dbname={address}", *options]
+    environment = os.environ | ({"PGPASSWORD": str(password)} if password else {})
+    process = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
+    if process.returncode:
+        reason = " ".join(process.stderr.split()) or f"it ended with {process.returncode}"
+        advice = f" {INSTALL}." if "version mismatch" in reason or "unsupported version" in reason else ""
+        raise UnavailableError(f"{program} failed: {reason.rstrip('.')}.{advice}")
+
+
+def _path(url: str) -> Path:
+    return Path(str(make_url(url).database)).absolute()
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
