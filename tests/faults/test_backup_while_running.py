@@ -1,4 +1,4 @@
-"""A backup that is taken while a sweep runs is restored in another place, and its runs end with uninterrupted numbers."""
+"""A backup taken while a sweep runs is restored in another place, and its runs end with uninterrupted numbers."""
 
 import os
 import re
