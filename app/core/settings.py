@@ -10,8 +10,8 @@ from tempfile import TemporaryFile
 from typing import NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from pydantic import Field, SecretStr, field_validator, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from isoscope.core.errors import ConflictError
 
@@ -306,3 +306,17 @@ class Settings(BaseSettings):
                 f"{folder} cannot be written to: {error.strerror}. Give this user the folder, or name another one in "
                 "ISOSCOPE_DATA_DIR."
             ) from error
+
+
+SETTINGS_PREFIX = str(Settings.model_config["env_prefix"])
+
+
+def setting_errors(error: ValidationError | SettingsError) -> list[str]:
+    """Return what is wrong with each setting, without its value, which may be a secret."""
+    if isinstance(error, SettingsError):
+        return [f"Expected JSON where a setting is a list: {error}."]
+    return [
+        "".join(f"{SETTINGS_PREFIX}{str(part).upper()}: " for part in details["loc"][:1])
+        + str(details["msg"]).removeprefix("Value error, ")
+        for details in error.errors()
+    ]

@@ -10,14 +10,12 @@ from pydantic import ValidationError
 from pydantic_settings import SettingsError
 from sqlalchemy.exc import SQLAlchemyError
 
-from app.core.settings import Settings
+from app.core.settings import Settings, setting_errors
 from app.db.session import cause
 from isoscope.cli.printing import write
 from isoscope.core.formatting import plural, size
 
 Run = Callable[[Namespace], int]
-
-SETTINGS_PREFIX = str(Settings.model_config["env_prefix"])
 
 
 def add_serve(command: ArgumentParser) -> None:
@@ -66,17 +64,6 @@ def _reporting_errors(run: Run) -> Run:
             return 1
 
     return run_reporting
-
-
-def setting_errors(error: ValidationError | SettingsError) -> list[str]:
-    """Return what is wrong with each setting, without its value, which may be a secret."""
-    if isinstance(error, SettingsError):
-        return [f"Expected JSON where a setting is a list: {error}."]
-    return [
-        "".join(f"{SETTINGS_PREFIX}{str(part).upper()}: " for part in details["loc"][:1])
-        + str(details["msg"]).removeprefix("Value error, ")
-        for details in error.errors()
-    ]
 
 
 @_reporting_errors

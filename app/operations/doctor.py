@@ -21,13 +21,12 @@ from sqlalchemy import make_url, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.core.process import BUNDLED, PACKAGE, bundled_folder
-from app.core.settings import Settings, driven, is_loopback
+from app.core.settings import SETTINGS_PREFIX, Settings, driven, is_loopback, setting_errors
 from app.db.migration import MIGRATE, known_revisions, require_schema, try_insert
 from app.db.models import Worker
 from app.db.session import Sessions, cause, engine_on, require_database, shown
 from app.db.types import utcnow
 from app.db.work import slot_name, wanted
-from app.operations.commands import SETTINGS_PREFIX, setting_errors
 from app.operations.health import try_listening
 from app.operations.migrate import require_writing
 from app.queue import JobQueue
