@@ -48,8 +48,8 @@ from app.results.pages import across as results_pages_across
 from app.results.pages import experiments as results_pages_experiments
 from app.results.pages import runs as results_pages_runs
 from app.results.run_page import RUN_FIGURES, MeasureQuery, read_run_figure
-from app.results.sweep import Sweep
-from app.results.sweep_figures import SweepDep, offered, read_figure
+from app.results.run_table import RunTable
+from app.results.sweep_figures import SweepDep, list_figure_slugs, read_figure
 from app.tasks import api as tasks_api
 from app.tasks import pages as tasks_pages
 from app.tasks.family_figures import figures_of
@@ -98,7 +98,7 @@ def show_home(request: Request, context: ContextDep) -> Response:
 
 def _verdict(context: Context, experiment: Experiment) -> dict[str, Any]:
     """Return the scatter of an experiment and what it says at a glance."""
-    sweep, metric = Sweep.from_experiment(experiment), experiment.config.metric
+    sweep, metric = RunTable.from_experiment(experiment), experiment.config.metric
     title = SCALES[metric].title
     return {
         "scatter": scatter(sweep, metric, slug="isotropy"),
@@ -151,7 +151,7 @@ figures_router = APIRouter(tags=["figures"])
 @figures_router.get("/experiments/{experiment_id}/figures")
 def list_figures(context: ContextDep, experiment_id: str) -> list[str]:
     """The slugs of all figures that an experiment can have."""
-    return offered(get_experiment(context, experiment_id))
+    return list_figure_slugs(get_experiment(context, experiment_id))
 
 
 @figures_router.get("/experiments/{experiment_id}/figures/{slug}")

@@ -1,236 +1,227 @@
-"""Runs of any experiments that are read together: which, in which groups, their tables and figures."""
+"""Runs of any experiments read together: which, in which groups, their tables and figures."""
 
 from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 from urllib.parse import urlencode
 
 from fastapi import Depends, Query
-from sqlalchemy import select
 
 from app.context import Context
-from app.db.models import Run
 from app.figures.figure import Figure
 from app.figures.labels import inside
 from app.results.conclusion.conclusion import Conclusion, read_conclusion
 from app.results.labels import SCALES
-from app.results.run_set import COMPARABLE, COORDINATES, OF_THE_TASK, SEED, TASK, WITHOUT_EFFECT, Measured, RunSet
+from app.results.run_data import list_metrics
+from app.results.run_table import (
+    COORDINATES,
+    NEVER_AVERAGED,
+    SEED,
+    TASK,
+    TASK_FIELDS,
+    WITHOUT_EFFECT,
+    Evaluation,
+    RunTable,
+)
 from app.results.search.conditions import ALIASES
 from app.results.search.listing import MOST, matching
-from app.results.sweep import Sweep
-from app.results.sweep_figures import FIGURES, SCATTERS, FigureRequest, SweepQuery, with_what_they_need
+from app.results.sweep_figures import FIGURES, SCATTERS, FigureRequest, SweepQuery, available_figures
 from app.results.tables.printed import MOST_DECIMALS, Style
-from app.results.tables.summary import Metrics, Shown, Summary, summary
+from app.results.tables.summary import Shown, Summary, summary
 from isoscope.core.errors import InvalidError, NotFoundError
 from isoscope.core.formatting import count, plural
 from isoscope.core.task import TaskKind
 
 
-class Chosen(NamedTuple):
-    """Runs that were searched for, those of the newest experiments where there are too many, and how many there are."""
+class RunSelection(NamedTuple):
+    """Runs that a search finds, at most ``MOST``, those of the newest experiments; and how to group them."""
 
-    gathered: RunSet
+    table: RunTable
     total: int
-    named: list[str]
-    """The fields that were named to make groups of; none where that is left to what varies."""
+    """Runs that the search finds."""
+    group_by: list[str]
+    """The fields that were requested as groups; none: those that vary."""
 
     @property
     def fields(self) -> list[str]:
-        """What groups are made of."""
-        return self.named or self.gathered.varying
+        """The fields that groups are made of."""
+        return self.group_by or self.table.varying_fields
 
 
-def choose_runs(context: Context, q: str, group: Sequence[str] = ()) -> Chosen:
-    """The runs of a search, grouped by these fields, or where none is named by all that varies.
+def select_runs(context: Context, q: str, group: Sequence[str] = ()) -> RunSelection:
+    """Return the runs of a search, grouped by these fields, or if there is none by all that varies.
 
     Raises InvalidError of ``q`` or ``group``.
     """
-    found = matching(context, q, most=MOST)
-    gathered = RunSet(found.runs)
-    return Chosen(gathered, found.total, _fields(group, gathered.fields))
-
-
-def summarise(context: Context, chosen: Chosen, shown: Shown) -> Summary:
-    """Means and deviations of the groups."""
-    runs = chosen.gathered.runs
-    metrics = list_metrics(context, [run.id for run in runs]) if shown is Shown.METRICS else {}
-    found = summary(chosen.gathered, chosen.fields, shown, metrics)
-    if len(runs) < chosen.total:
-        found.notes.append(f"{shown_of(chosen)}.")
-    return found
-
-
-def shown_of(chosen: Chosen) -> str:
-    """How many there are, and how many of them are read."""
-    runs = len(chosen.gathered.runs)
-    if runs == chosen.total:
-        return f"{runs:,} of {chosen.total:,} runs shown"
-    return f"{runs:,} of {chosen.total:,} runs shown, those of the newest experiments"
-
-
-def list_metrics(context: Context, ids: Sequence[str]) -> Metrics:
-    """All metrics of these runs, of each that has some."""
-    wanted = select(Run.id, Run.results["metrics"]).where(Run.id.in_(ids), Run.results.is_not(None))
-    with context.sessions() as session:
-        return {run_id: metrics for run_id, metrics in session.execute(wanted) if metrics}
-
-
-def _fields(group: Sequence[str], known: Sequence[str]) -> list[str]:
-    named = dict.fromkeys(ALIASES.get(name.lower(), name) if name not in known else name for name in group if name)
-    if unknown := [name for name in named if name not in known]:
+    matches = matching(context, q, most=MOST)
+    table = RunTable(matches.runs)
+    fields = table.groupable_fields
+    names = dict.fromkeys(name if name in fields else ALIASES.get(name.lower(), name) for name in group if name)
+    if unknown := [name for name in names if name not in fields]:
         raise InvalidError(
-            f"Expected fields to group runs by, got {unknown[0]!r}; known are {', '.join(sorted(known))}.", "group"
+            f"Expected fields to group runs by, got {unknown[0]!r}; known are {', '.join(sorted(fields))}.", "group"
         )
-    return list(named)
+    return RunSelection(table, matches.total, list(names))
+
+
+def describe_selection(selection: RunSelection) -> str:
+    """Return how many runs are read, and how many there are."""
+    runs = len(selection.table.runs)
+    newest = "" if runs == selection.total else ", those of the newest experiments"
+    return f"{runs:,} of {selection.total:,} runs shown{newest}"
+
+
+def summarize(context: Context, selection: RunSelection, columns: Shown) -> Summary:
+    """Return means and deviations of the groups."""
+    runs = selection.table.runs
+    metrics = list_metrics(context, [run.id for run in runs]) if columns is Shown.METRICS else {}
+    means = summary(selection.table, selection.fields, columns, metrics)
+    if len(runs) < selection.total:
+        means.notes.append(f"{describe_selection(selection)}.")
+    return means
+
+
+def read_figure_across(context: Context, selection: RunSelection, slug: str, on: str, query: SweepQuery) -> Figure:
+    """Return a figure of the runs of a data set and metric: by default those on which the most have finished."""
+    if slug not in list_figures_across(selection.table):
+        raise NotFoundError(f"There is no figure {slug!r} of these runs.")
+    return draw_across(context, table_on(selection, on, fields_of_scatter(selection, slug, query)), slug, query)
+
+
+def table_on(selection: RunSelection, on: str, more_fields: Sequence[str] = ()) -> RunTable:
+    """Return the runs that figures are of, grouped by the fields of the selection and by more.
+
+    If these tell data sets apart, the runs of all data sets are included.
+    """
+    table = selection.table
+    if not table.runs:
+        return table.group(())
+    evaluated = table if TASK in more_fields else table.evaluated_on(find_evaluation(table, on))
+    return evaluated.group([*selection.fields, *more_fields])
+
+
+def fields_of_scatter(selection: RunSelection, slug: str, query: SweepQuery) -> list[str]:
+    """Return the fields of axes, colors and panels of a scatter in which runs of one group differ."""
+    if slug not in SCATTERS:
+        return []
+    style = query.style
+    names = dict.fromkeys(ALIASES.get(name, name) for name in (style.x, style.y, style.colour, style.facet))
+    fields = drawable_fields(selection.table)
+    return [name for name in names if name in fields and name not in selection.fields]
+
+
+def drawable_fields(table: RunTable) -> list[str]:
+    """Return the fields, besides regularizer, λ and ζ, by which figures can tell the runs apart."""
+    excluded = (SEED, *COORDINATES, *WITHOUT_EFFECT, *TASK_FIELDS)
+    return [name for name in table.differing_fields if name not in excluded]
+
+
+def conclude_across(context: Context, selection: RunSelection, on: str) -> Conclusion:
+    """Return what the runs say on one data set by one metric, and what all of them say together."""
+    table = selection.table
+    if not table.runs:
+        return read_conclusion(context, table.group(()))
+    chosen = find_evaluation(table, on)
+    others = [
+        table.evaluated_on(evaluation).group(selection.fields)
+        for evaluation in table.evaluations
+        if evaluation != chosen
+    ]
+    return read_conclusion(context, table.evaluated_on(chosen).group(selection.fields), others)
+
+
+def draw_across(context: Context, table: RunTable, slug: str, query: SweepQuery) -> Figure:
+    """Return a figure of at least one run; all have the metric of the first one's experiment."""
+    ids = [run.id for run in table.runs]
+    return FIGURES[slug].draw(FigureRequest(context, table.runs[0].experiment, table, query, ids))
+
+
+def list_figures_across(table: RunTable) -> list[str]:
+    """Return the slugs of the figures that runs can have, without those of a search for λ."""
+    if not table.runs:
+        return []
+    classes = any(run.config.task is TaskKind.CLASSIFICATION for run in table.runs)
+    return available_figures({"classes": classes, "search": False})
+
+
+def evaluation_words(table: RunTable) -> dict[str, str]:
+    """Return data sets with metrics in words, by their keys in the URL."""
+    return {
+        evaluation_key(evaluation): f"{table.datasets[evaluation.dataset_id]}, {SCALES[evaluation.metric].title}"
+        for evaluation in table.evaluations
+    }
+
+
+def evaluation_key(evaluation: Evaluation) -> str:
+    """Return a data set and a metric for the URL."""
+    return f"{evaluation.dataset_id}.{evaluation.metric}"
+
+
+def find_evaluation(table: RunTable, on: str) -> Evaluation:
+    """Return the data set and metric of a key, or if no run has them those on which the most have finished."""
+    matches = (evaluation for evaluation in table.evaluations if evaluation_key(evaluation) == on)
+    return next(matches, next(iter(table.evaluations)))
+
+
+def list_cautions(selection: RunSelection, on: str) -> list[str]:
+    """Return what a reader has to know before comparing the runs."""
+    table = selection.table
+    if not table.runs:
+        return []
+    evaluation = find_evaluation(table, on)
+    evaluated = table.evaluated_on(evaluation)
+    cautions = []
+    if len(table.evaluations) > 1:
+        metrics = {other.metric for other in table.evaluations}
+        numbers = [("data set", len(table.datasets)), ("metric", len(metrics))]
+        differences = " and ".join(plural(n, noun) for noun, n in numbers if n > 1)
+        cautions.append(
+            f"These runs are of {differences}, between which performance cannot be compared. Figures show "
+            f"{evaluation_words(table)[evaluation_key(evaluation)]}: {count(len(evaluated.runs))} of "
+            f"{plural(len(table.runs), 'run')}. The table of means has a column for each."
+        )
+    if "evaluation_zeta" in evaluated.differing_fields:
+        cautions.append(
+            "IsoScore★ was taken at different ζ, between which it cannot be compared. No mean is over several."
+        )
+    if mixed := evaluated.differing_within_groups([*selection.fields, *COORDINATES, *NEVER_AVERAGED]):
+        names = ", ".join(inside(field) for field in mixed)
+        cautions.append(f"Some points are means over runs that differ in {names} too.")
+    return cautions
 
 
 class AcrossQuery(NamedTuple):
-    """What the URL says: the search, what groups are made of, and what figures are of."""
+    """The search, the groups, and the data set with the metric of figures, from the URL."""
 
     q: str = ""
     group: tuple[str, ...] = ()
     on: str = ""
-    """A data set and a metric."""
 
     def encoded(self, **changed: str) -> str:
-        """The query string again, or one that differs; what is not said otherwise is left out."""
-        return urlencode([pair for pair in self.pairs(**changed) if pair[1]])
-
-    def pairs(self, **changed: str) -> list[tuple[str, str]]:
-        """The same as names with values."""
-        given = {"q": self.q, "on": self.on} | changed
-        return [*given.items(), *(("group", field) for field in self.group)]
+        """Return the query string with changed parameters; empty ones are left out."""
+        parameters = {"q": self.q, "on": self.on} | changed
+        pairs = [*parameters.items(), *(("group", field) for field in self.group)]
+        return urlencode([(name, value) for name, value in pairs if value])
 
 
 class TableQuery(NamedTuple):
-    """What the columns are, and how cells are printed."""
+    """The columns of a table, and how cells are printed, from the URL."""
 
-    shown: Shown
+    columns: Shown
     style: Style
 
     def encoded(self) -> str:
-        """The query string again; what is not said otherwise is left out."""
-        return urlencode({name: value for name, value in self.pairs() if value})
-
-    def pairs(self) -> list[tuple[str, str]]:
-        """The same as names with values."""
-        return [
-            ("columns", "" if self.shown is Shown.PERFORMANCE else self.shown.value),
-            ("decimals", "" if self.style.decimals is None else str(self.style.decimals)),
-            ("bold", "" if self.style.bold else "0"),
-        ]
-
-
-def read_across(context: Context, chosen: Chosen, slug: str, on: str, look: SweepQuery) -> Figure:
-    """One figure of the runs on one data set by one metric, those on which the most have finished unless it is said."""
-    if slug not in offered_of(chosen.gathered):
-        raise NotFoundError(f"There is no figure {slug!r} of these runs.")
-    return draw_across(context, sweep_across(chosen, on, told_apart_by(chosen, slug, look)), slug, look)
-
-
-def sweep_across(chosen: Chosen, on: str, told_apart: Sequence[str] = ()) -> Sweep:
-    """The runs that figures are of, told apart by what groups are made of, and by further fields.
-
-    Where data sets are told apart, the runs of all are there.
-    """
-    gathered = chosen.gathered
-    if not gathered.runs:
-        return gathered.sweep(())
-    shown = gathered if TASK in told_apart else gathered.on(measured_on(gathered, on))
-    return shown.sweep([*chosen.fields, *told_apart])
-
-
-def told_apart_by(chosen: Chosen, slug: str, look: SweepQuery) -> list[str]:
-    """The settings that the axes, colors and panels of a scatter name, in which runs of one group differ."""
-    if slug not in SCATTERS:
-        return []
-    style = look.look
-    named = (ALIASES.get(name, name) for name in (style.x, style.y, style.colour, style.facet))
-    return [
-        field for field in dict.fromkeys(named) if field in drawable(chosen.gathered) and field not in chosen.fields
-    ]
-
-
-def drawable(gathered: RunSet) -> list[str]:
-    """The settings that the runs differ in, besides regularizer, λ and ζ, and that figures can tell them apart by."""
-    return [field for field in gathered.differing if field not in (SEED, *COORDINATES, *WITHOUT_EFFECT, *OF_THE_TASK)]
-
-
-def conclude_across(context: Context, chosen: Chosen, on: str) -> Conclusion:
-    """Return what the runs say on one data set by one metric, and what all of them say together."""
-    gathered = chosen.gathered
-    if not gathered.runs:
-        return read_conclusion(context, gathered.sweep(()))
-    shown = measured_on(gathered, on)
-    others = [gathered.on(measured).sweep(chosen.fields) for measured in gathered.measured if measured != shown]
-    return read_conclusion(context, gathered.on(shown).sweep(chosen.fields), others)
-
-
-def draw_across(context: Context, sweep: Sweep, slug: str, look: SweepQuery) -> Figure:
-    """One figure of some runs at least, all of which have the metric of the first one's experiment."""
-    return FIGURES[slug].draw(
-        FigureRequest(context, sweep.runs[0].experiment, sweep, look, [run.id for run in sweep.runs])
-    )
-
-
-def offered_of(gathered: RunSet) -> list[str]:
-    """The figures that they can have, besides those of a search for the best λ: see ``sweep_figures.offered``."""
-    if not gathered.runs:
-        return []
-    classes = any(run.config.task is TaskKind.CLASSIFICATION for run in gathered.runs)
-    return with_what_they_need({"classes": classes, "search": False})
-
-
-def measured_in_words(gathered: RunSet) -> dict[str, str]:
-    """What figures can be of, by what the URL says: the data set and the metric in words."""
-    return {
-        on_of(measured): f"{gathered.datasets[measured.dataset_id]}, {SCALES[measured.metric].title}"
-        for measured in gathered.measured
-    }
-
-
-def on_of(measured: Measured) -> str:
-    """A data set and a metric as the URL says them."""
-    return f"{measured.dataset_id}.{measured.metric}"
-
-
-def measured_on(gathered: RunSet, on: str) -> Measured:
-    """The data set and metric asked for, or where no run is on them those on which the most have finished."""
-    return next((measured for measured in gathered.measured if on_of(measured) == on), next(iter(gathered.measured)))
-
-
-def cautions(chosen: Chosen, on: str) -> list[str]:
-    """What a reader has to know before comparing, each a sentence or two."""
-    gathered = chosen.gathered
-    if not gathered.runs:
-        return []
-    measured = measured_on(gathered, on)
-    shown = gathered.on(measured)
-    told = []
-    if len(gathered.measured) > 1:
-        what = " and ".join(
-            plural(len(several), noun)
-            for noun, several in (
-                ("data set", gathered.datasets),
-                ("metric", {one.metric for one in gathered.measured}),
-            )
-            if len(several) > 1
-        )
-        told.append(
-            f"These runs are of {what}, between which performance cannot be compared. Figures show "
-            f"{measured_in_words(gathered)[on_of(measured)]}: {count(len(shown.runs))} of "
-            f"{plural(len(gathered.runs), 'run')}. The table of means has a column for each."
-        )
-    if "evaluation_zeta" in shown.differing:
-        told.append("IsoScore★ was taken at different ζ, between which it cannot be compared. No mean is over several.")
-    if others := shown.beside([*chosen.fields, *COORDINATES, *COMPARABLE]):
-        named = ", ".join(inside(field) for field in others)
-        told.append(f"Some points are means over runs that differ in {named} too.")
-    return told
+        """Return the query string; defaults are left out."""
+        parameters = {
+            "columns": "" if self.columns is Shown.PERFORMANCE else self.columns.value,
+            "decimals": "" if self.style.decimals is None else str(self.style.decimals),
+            "bold": "" if self.style.bold else "0",
+        }
+        return urlencode({name: value for name, value in parameters.items() if value})
 
 
 def _table(columns: Shown = Shown.PERFORMANCE, decimals: str = "", bold: bool = True) -> TableQuery:
-    known = decimals.isdecimal() and decimals.isascii() and int(decimals[:3]) <= MOST_DECIMALS
-    return TableQuery(columns, Style(int(decimals) if known else None, bold))
+    valid = decimals.isdecimal() and decimals.isascii() and int(decimals[:3]) <= MOST_DECIMALS
+    return TableQuery(columns, Style(int(decimals) if valid else None, bold))
 
 
 TableDep = Annotated[TableQuery, Depends(_table)]

@@ -28,7 +28,7 @@ from app.db.reported_config import (
     Word,
 )
 from app.db.run_results import Divergence, Trivial
-from app.results.sweep import cell
+from app.results.setting import as_cell
 from isoscope.core.errors import InvalidError, TooLargeError
 from isoscope.core.formatting import count, one_line
 from isoscope.core.task import METRICS, Metric, TaskKind
@@ -133,7 +133,7 @@ def differ(first: AnyConfig, grid: Mapping[str, list[Any]], added: AnyConfig) ->
     for name in sorted(apart):
         value = new.get(name, UNKNOWN)
         values = grown.get(name, [config.get(name, UNKNOWN)])
-        alike = [known for known in values if cell(known) == cell(value)]
+        alike = [known for known in values if as_cell(known) == as_cell(value)]
         _require_told_apart(name, value, alike)
         if not alike:
             grown[name] = [*values, value]
@@ -144,7 +144,7 @@ def differ(first: AnyConfig, grid: Mapping[str, list[Any]], added: AnyConfig) ->
 def _require_told_apart(name: str, value: Any, alike: list[Any]) -> None:
     """Refuse a value that figures and tables would take for another one, as true for the text "yes"."""
     for known in alike:
-        if isinstance(cell(value), str) and json.dumps(known) != json.dumps(value):
+        if isinstance(as_cell(value), str) and json.dumps(known) != json.dumps(value):
             raise InvalidError(
                 f"Expected a {name} that reads unlike those of the experiment's other runs, got {json.dumps(value)}, "
                 f"which is shown as {json.dumps(known)} is. Say both in the same way.",

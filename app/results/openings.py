@@ -13,7 +13,7 @@ from app.db.models import Experiment, Opening, Run, SealedScore, Split
 from app.db.session import hold
 from app.db.types import utcnow
 from app.results.conclusion.choices import Choice, OpenedScores, find_choice, read_opened, runs_of, settings_of
-from app.results.sweep import Sweep
+from app.results.run_table import RunTable
 from app.training.experiments import get_experiment
 from isoscope.core.errors import ConflictError
 from isoscope.core.formatting import one_line, plural
@@ -66,12 +66,12 @@ class TestSplit:
     @property
     def settings(self) -> list[Choice]:
         """Settings that can be chosen."""
-        return settings_of(Sweep.from_experiment(self.experiment))
+        return settings_of(RunTable.from_experiment(self.experiment))
 
     @property
     def runs(self) -> list[Choice]:
         """Runs that can be chosen."""
-        return runs_of(Sweep.from_experiment(self.experiment))
+        return runs_of(RunTable.from_experiment(self.experiment))
 
 
 def read_test_split(context: Context, experiment: Experiment) -> TestSplit:
@@ -85,7 +85,7 @@ def read_test_split(context: Context, experiment: Experiment) -> TestSplit:
             wanted = select(SealedScore).join(Run).where(Run.experiment_id == experiment.id)
             by_run = {one.run_id: one for one in session.scalars(wanted)}
             metric = experiment.config.metric
-            scores = read_opened(Sweep.from_experiment(experiment), by_run, openings, metric)
+            scores = read_opened(RunTable.from_experiment(experiment), by_run, openings, metric)
     return TestSplit(experiment, scored, n, rows_sha256, openings, before, scores)
 
 
@@ -101,7 +101,7 @@ def open_test(context: Context, experiment_id: str, request: OpeningRequest) -> 
     with context.sessions.begin() as session:
         hold(session.connection(), LOCK)
         _require_scores(session, experiment)
-        choice = find_choice(Sweep.from_experiment(experiment), request.choose)
+        choice = find_choice(RunTable.from_experiment(experiment), request.choose)
         ids = [run.id for run in choice.runs]
         rows_sha256 = session.scalar(select(func.min(SealedScore.rows_sha256)).where(SealedScore.run_id.in_(ids)))
         if rows_sha256 is None:

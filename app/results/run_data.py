@@ -1,4 +1,4 @@
-"""What is read of runs beside their rows: logged values, figures, predictions, the kept model."""
+"""Data of runs beyond their rows: logged values, figures, predictions, the exported model."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from app.context import Context
 from app.db.models import Base, Run, RunFigure, Split
-from app.db.models import RunPredictions as Stored
+from app.db.models import RunPredictions as StoredPredictions
 from app.db.predictions import Predictions, read_predictions
 from app.figures.figure import Table
 from app.results.openings import require_opened
@@ -22,186 +22,181 @@ from isoscope.core.errors import ConflictError, NotFoundError
 from isoscope.core.task import TaskKind
 
 ACTIVATION = "activation"
-MOST_VALUES = 20_000
-"""Steps that a figure of an experiment reads; of more there are some of each run, at equal distances."""
-FEWEST_EACH = 10
-MOST_NAMED = 5000
-"""Steps that a query names; where it would take more, as runs of scripts log at any steps, all are read."""
+# Logged values that a figure reads; of more, some of each run at equal distances, but at least a few.
+MAX_VALUES = 20_000
+MIN_VALUES_PER_RUN = 10
+# Steps that a query names. If it would need more, because scripts logged at arbitrary steps, all are read.
+MAX_NAMED_STEPS = 5000
+ROWS_PER_CHUNK = 5000
 
-# As tables, since rows of classes take twice as long. What hides runs does not see it; who asks has them at hand.
+# Tables instead of classes, whose rows take twice as long. What hides deleted runs does not apply to them.
 _STEPS, _RUNS = Base.metadata.tables["steps"], Base.metadata.tables["runs"]
 
 Value = TypeVar("Value")
-Quantity = Literal["task_loss", "penalty"]
 Layers = Mapping[str, Sequence[float | None] | None]
-Of = str | Sequence[str]
-"""An experiment by its id, or runs by theirs."""
+# An experiment by its id, or runs by theirs.
+RunSource = str | Sequence[str]
 
 
 @dataclass(frozen=True)
-class Logged(Generic[Value]):
-    """A value at each step at which a run logged it, by run, in the order of the steps.
-
-    All of ``total`` are here, or of every ``apart`` steps the last.
-    """
+class LoggedValues(Generic[Value]):
+    """Values by run, each with its step, in the order of the steps: all of ``total``, or the last of each stretch."""
 
     by_run: dict[str, list[tuple[int, Value]]]
     total: int
-    apart: int = 1
+    stride: int = 1
+    """Length of a stretch in steps."""
 
     @property
-    def shown(self) -> int:
-        """How many are here."""
+    def n_loaded(self) -> int:
+        """Number of values here."""
         return sum(map(len, self.by_run.values()))
 
 
-def list_logged(context: Context, of: Of, quantity: Quantity) -> Logged[float]:
-    """Task loss or penalty of all runs of an experiment, or of those by id."""
+class _ReadPlan(NamedTuple):
+    total: int
+    stride: int
+    steps: Sequence[int] | None
+    """Steps to read; None for all."""
+
+
+def list_logged(context: Context, source: RunSource, quantity: Literal["task_loss", "penalty"]) -> LoggedValues[float]:
+    """Return task loss or penalty of runs."""
     column = _STEPS.c[quantity]
     with context.sessions() as session:
-        extent = _read_extent(session, of, column)
-        return _gathered(_read_wanted(session, of, column, [column], extent), extent)
+        plan = _plan_reading(session, source, column)
+        return _group_by_run(_read_steps(session, source, column, [column], plan), plan)
 
 
-def list_looks(context: Context, of: Of, measures: Sequence[str]) -> Logged[Layers]:
-    """Some measures by layer, first layer first, at every step at which a run was looked at."""
+def list_looks(context: Context, source: RunSource, measures: Sequence[str]) -> LoggedValues[Layers]:
+    """Return measures by layer, first layer first, at every step at which the layers of a run were measured."""
     column = _STEPS.c.layers
     texts = [cast(column[measure], Text) for measure in measures]
     with context.sessions() as session:
-        extent = _read_extent(session, of, column)
-        rows = _read_wanted(session, of, column, texts, extent)
+        plan = _plan_reading(session, source, column)
+        rows = _read_steps(session, source, column, texts, plan)
     # Parse them together: for many short texts, calling the parser costs more than parsing.
     lists = [f"[{','.join(text or 'null' for text in row[2:])}]" for row in rows]
     looks = (dict(zip(measures, values, strict=True)) for values in from_json(f"[{','.join(lists)}]"))
-    return _gathered(((row[0], row[1], look) for row, look in zip(rows, looks, strict=True)), extent)
+    return _group_by_run(((row[0], row[1], look) for row, look in zip(rows, looks, strict=True)), plan)
 
 
-class _Extent(NamedTuple):
-    """How many values there are, how many steps lie between two that are kept, and where these are among."""
-
-    total: int
-    apart: int
-    steps: Sequence[int] | None
-    """None where all are read."""
-
-
-def _read_extent(session: Session, of: Of, column: Any) -> _Extent:
+def _plan_reading(session: Session, source: RunSource, column: Any) -> _ReadPlan:
     logged = select(_STEPS.c.step, func.count()).join(_RUNS, _RUNS.c.id == _STEPS.c.run_id)
-    known = logged.where(_among(of, _RUNS.c), column.is_not(None))
-    counts: dict[int, int] = dict(session.execute(known.group_by(_STEPS.c.step)).all())
+    logged = logged.where(_select_runs(source, _RUNS.c), column.is_not(None))
+    counts: dict[int, int] = dict(session.execute(logged.group_by(_STEPS.c.step)).all())
     total = sum(counts.values())
-    if total <= MOST_VALUES:
-        return _Extent(total, 1, None)
+    if total <= MAX_VALUES:
+        return _ReadPlan(total, 1, None)
     last = select(func.max(_STEPS.c.step)).where(_STEPS.c.run_id == _RUNS.c.id, column.is_not(None)).scalar_subquery()
-    ends = [end for end in session.scalars(select(last).where(_among(of, _RUNS.c))) if end is not None]
-    apart = -(-max(ends) // max(MOST_VALUES // len(ends), FEWEST_EACH))
-    steps = steps_to_read(counts, ends, apart)
-    return _Extent(total, apart, steps if len(steps) <= MOST_NAMED else None)
+    last_steps = session.scalars(select(last).where(_select_runs(source, _RUNS.c)))
+    ends = [end for end in last_steps if end is not None]
+    stride = -(-max(ends) // max(MAX_VALUES // len(ends), MIN_VALUES_PER_RUN))
+    steps = steps_to_read(counts, ends, stride)
+    return _ReadPlan(total, stride, steps if len(steps) <= MAX_NAMED_STEPS else None)
 
 
-def steps_to_read(counts: Mapping[int, int], ends: Iterable[int], apart: int) -> list[int]:
-    """Return steps among which every run has the last of its own in each stretch of ``apart`` steps.
+def steps_to_read(counts: Mapping[int, int], ends: Iterable[int], stride: int) -> list[int]:
+    """Return steps among which every run has its last of each stretch of ``stride`` steps.
 
-    ``counts`` tells how many runs logged at a step, ``ends`` the last step of each run. Runs of one experiment mostly
-    log at the same steps, so these are few: of each stretch the last, and where some run has none there, those before
-    it, back to one that all runs that got so far have.
+    ``counts`` are the numbers of runs that logged at a step, ``ends`` the last step of each run. Runs of one experiment
+    mostly log at the same steps, so these are few: the last of each stretch, and if some run has none there, those
+    before it, back to one that all runs that got so far have.
     """
-    in_order = sorted(ends)
-    found: list[int] = []
+    sorted_ends = sorted(ends)
+    steps: list[int] = []
     complete = None
     for step in sorted(counts, reverse=True):
-        stretch = _stretch(step, apart)
+        stretch = _stretch(step, stride)
         if stretch != complete:
-            found.append(step)
-            there = len(in_order) - bisect_right(in_order, (stretch - 1) * apart)
-            complete = stretch if counts[step] == there else None
-    return found
+            steps.append(step)
+            n_runs = len(sorted_ends) - bisect_right(sorted_ends, (stretch - 1) * stride)
+            complete = stretch if counts[step] == n_runs else None
+    return steps
 
 
-def _stretch(step: int, apart: int) -> int:
-    """The number of the stretch that a step is in; it ends with a multiple of ``apart``."""
-    return -(-step // apart)
+def _stretch(step: int, stride: int) -> int:
+    """Return the number of the stretch of a step; a stretch ends with a multiple of ``stride``."""
+    return -(-step // stride)
 
 
-def _read_wanted(
-    session: Session, of: Of, column: Any, values: Sequence[ColumnElement[Any]], extent: _Extent
+def _read_steps(
+    session: Session, source: RunSource, column: Any, values: Sequence[ColumnElement[Any]], plan: _ReadPlan
 ) -> Sequence[Any]:
-    """Run, step and these values, of the steps that have the column."""
+    """Return run, step and values of the steps that have the column."""
     step = _STEPS.c.step
-    known = select(_STEPS.c.run_id, step, *values).join(_RUNS, _RUNS.c.id == _STEPS.c.run_id)
-    known = known.where(_among(of, _RUNS.c), column.is_not(None))
-    if extent.steps is not None:
+    query = select(_STEPS.c.run_id, step, *values).join(_RUNS, _RUNS.c.id == _STEPS.c.run_id)
+    query = query.where(_select_runs(source, _RUNS.c), column.is_not(None))
+    if plan.steps is not None:
         # The sum keeps PostgreSQL from one lookup in the index for every run and step: it scans those of a run at once.
-        looked_up = step + 0 if session.get_bind().dialect.name == "postgresql" else step
-        known = known.where(looked_up.in_(extent.steps))
-    return session.execute(known).all()
+        compared = step + 0 if session.get_bind().dialect.name == "postgresql" else step
+        query = query.where(compared.in_(plan.steps))
+    return session.execute(query).all()
 
 
-def _gathered(rows: Iterable[tuple[str, int, Value]], extent: _Extent) -> Logged[Value]:
-    """Values by run in the order of their steps, of each stretch the last."""
+def _group_by_run(rows: Iterable[tuple[str, int, Value]], plan: _ReadPlan) -> LoggedValues[Value]:
     by_run: dict[str, list[tuple[int, Value]]] = {}
     for run_id, step, value in rows:
         by_run.setdefault(run_id, []).append((step, value))
     for points in by_run.values():
         points.sort(key=itemgetter(0))
-        if extent.apart > 1:
-            points[:] = {_stretch(point[0], extent.apart): point for point in points}.values()
-    return Logged(by_run, extent.total, extent.apart)
+        if plan.stride > 1:
+            points[:] = {_stretch(point[0], plan.stride): point for point in points}.values()
+    return LoggedValues(by_run, plan.total, plan.stride)
 
 
-def list_by_layer(context: Context, of: Of, measure: str) -> dict[str, dict[str, Any]]:
-    """``{"values", "reasons", "n"}`` of a measure by layer, for every run that has it, of an experiment or by id."""
-    found = Run.results[("by_layer", measure)]
-    n = Run.results[("by_layer_n", measure)]
-    wanted = select(Run.id, found, n).where(_among(of), Run.results.is_not(None))
+def list_by_layer(context: Context, source: RunSource, measure: str) -> dict[str, dict[str, Any]]:
+    """Return ``{"values", "reasons", "n"}`` of a measure by layer, for every run that has it."""
+    by_layer, n = Run.results[("by_layer", measure)], Run.results[("by_layer_n", measure)]
+    query = select(Run.id, by_layer, n).where(_select_runs(source), Run.results.is_not(None))
     with context.sessions() as session:
-        return {run_id: {**one, "n": rows} for run_id, one, rows in session.execute(wanted) if one}
+        return {run_id: {**layers, "n": rows} for run_id, layers, rows in session.execute(query) if layers}
 
 
-def list_metric(context: Context, of: Of, metric: str) -> dict[str, tuple[float | None, str | None]]:
-    """A metric and why it is null, for every run with results, of an experiment or by id."""
-    wanted = select(Run.id, Run.results["metrics"], Run.results["metric_reasons"]).where(
-        _among(of), Run.results.is_not(None)
-    )
+def list_metric(context: Context, source: RunSource, metric: str) -> dict[str, tuple[float | None, str | None]]:
+    """Return a metric and the reason if it is null, for every run with results."""
+    query = select(Run.id, Run.results["metrics"], Run.results["metric_reasons"])
     with context.sessions() as session:
-        found = session.execute(wanted).all()
-    return {run_id: ((values or {}).get(metric), (reasons or {}).get(metric)) for run_id, values, reasons in found}
+        rows = session.execute(query.where(_select_runs(source), Run.results.is_not(None))).all()
+    return {run_id: ((values or {}).get(metric), (reasons or {}).get(metric)) for run_id, values, reasons in rows}
 
 
-def list_run_figures(context: Context, of: Of, slug: str) -> dict[str, dict[str, Any]]:
-    """The data of a figure, for every run that has it, of an experiment or by id."""
-    wanted = select(RunFigure.run_id, RunFigure.data).join(Run, Run.id == RunFigure.run_id)
-    stored = wanted.where(_among(of), RunFigure.slug == slug)
+def list_metrics(context: Context, ids: Sequence[str]) -> dict[str, dict[str, float | None]]:
+    """Return all metrics by run and name, for every run that has some."""
+    query = select(Run.id, Run.results["metrics"]).where(Run.id.in_(ids), Run.results.is_not(None))
     with context.sessions() as session:
-        return dict(session.execute(stored).all())
+        return {run_id: metrics for run_id, metrics in session.execute(query) if metrics}
+
+
+def list_run_figures(context: Context, source: RunSource, slug: str) -> dict[str, dict[str, Any]]:
+    """Return the data of a figure, for every run that has it."""
+    query = select(RunFigure.run_id, RunFigure.data).join(Run, Run.id == RunFigure.run_id)
+    with context.sessions() as session:
+        return dict(session.execute(query.where(_select_runs(source), RunFigure.slug == slug)).all())
 
 
 def find_run_figure(context: Context, run_id: str, slug: str) -> dict[str, Any] | None:
-    """The data of a figure of a run, if it has that."""
+    """Return the data of a figure of a run, if it has it."""
     with context.sessions() as session:
-        found = session.get(RunFigure, (run_id, slug))
-    return found.data if found else None
+        figure = session.get(RunFigure, (run_id, slug))
+    return figure.data if figure else None
 
 
 def get_activation(context: Context, run_id: str) -> dict[str, Any]:
-    """``{"n", "mean": [d], "std": [d]}`` of the sentence vectors of a finished run's last layer."""
-    found = find_run_figure(context, run_id, ACTIVATION)
-    if found is None:
+    """Return ``{"n", "mean": [d], "std": [d]}`` of the sentence vectors of a finished run's last layer."""
+    activation = find_run_figure(context, run_id, ACTIVATION)
+    if activation is None:
         raise NotFoundError(f"There is no activation of a run {run_id!r}; it is kept when a run finishes.")
-    return found
+    return activation
 
 
-def _among(of: Of, runs: Any = Run) -> ColumnElement[bool]:
-    """The runs of an experiment by its id, or those of these ids."""
-    found: ColumnElement[bool] = runs.experiment_id == of if isinstance(of, str) else runs.id.in_(of)
-    return found
-
-
-ROWS_AT_ONCE = 5000
+def _select_runs(source: RunSource, runs: Any = Run) -> ColumnElement[bool]:
+    condition: ColumnElement[bool] = runs.experiment_id == source if isinstance(source, str) else runs.id.in_(source)
+    return condition
 
 
 class PredictionRow(NamedTuple):
-    """What a run predicted for one row of its data set."""
+    """The prediction of a run for one row of its data set."""
 
     row: int
     """Position in the rows of the split, from 0."""
@@ -211,44 +206,49 @@ class PredictionRow(NamedTuple):
     f1: float | None
 
 
-class RunPredictions(NamedTuple):
+class PredictionTable(NamedTuple):
     """The predictions of a run, classes by their names."""
 
     run: Run
     predictions: Predictions
 
     def rows(self, start: int = 0, stop: int | None = None) -> Iterator[PredictionRow]:
-        """Yield the rows from place ``start`` up to ``stop``."""
-        found, some = self.predictions, slice(start, stop)
-        n = len(found.rows[some])
+        """Yield the rows with index ``start`` up to ``stop``."""
+        predictions, chunk = self.predictions, slice(start, stop)
+        n = len(predictions.rows[chunk])
         names = self.run.config.label_names
-        named = found.kind is TaskKind.CLASSIFICATION and bool(names)
         columns = (
-            found.rows[some].tolist(),
-            [None] * n if found.reference is None else found.reference[some].tolist(),
-            found.predicted[some] if isinstance(found.predicted, tuple) else found.predicted[some].tolist(),
-            [None] * n if found.exact_match is None else found.exact_match[some].tolist(),
-            [None] * n if found.f1 is None else found.f1[some].tolist(),
+            predictions.rows[chunk].tolist(),
+            [None] * n if predictions.reference is None else predictions.reference[chunk].tolist(),
+            predictions.predicted[chunk]
+            if isinstance(predictions.predicted, tuple)
+            else predictions.predicted[chunk].tolist(),
+            [None] * n if predictions.exact_match is None else predictions.exact_match[chunk].tolist(),
+            [None] * n if predictions.f1 is None else predictions.f1[chunk].tolist(),
         )
         for row, reference, predicted, exact_match, f1 in zip(*columns, strict=True):
-            if named:
-                yield PredictionRow(row, _name(names, reference), _name(names, predicted), None, None)
+            if predictions.kind is TaskKind.CLASSIFICATION and names:
+                yield PredictionRow(row, _class_name(names, reference), _class_name(names, predicted), None, None)
             else:
                 yield PredictionRow(row, reference, predicted, exact_match, f1)
 
     def csv(self) -> Iterator[str]:
-        """Yield all rows as CSV, some thousand at a time."""
+        """Yield all rows as CSV, in chunks."""
         spans = self.predictions.kind is TaskKind.SPAN
-        left_out = ("reference",) if spans else ("exact_match", "f1")
-        columns = [name for name in PredictionRow._fields if name not in left_out]
+        absent = ("reference",) if spans else ("exact_match", "f1")
+        columns = [name for name in PredictionRow._fields if name not in absent]
         yield Table(columns, []).csv()
-        for start in range(0, len(self.predictions), ROWS_AT_ONCE):
-            some = self.rows(start, start + ROWS_AT_ONCE)
-            lines = Table(columns, [[getattr(row, name) for name in columns] for row in some]).csv()
+        for start in range(0, len(self.predictions), ROWS_PER_CHUNK):
+            chunk = self.rows(start, start + ROWS_PER_CHUNK)
+            lines = Table(columns, [[getattr(row, name) for name in columns] for row in chunk]).csv()
             yield lines.partition("\n")[2]
 
 
-def get_predictions(context: Context, run_id: str, split: Split = Split.VALIDATION) -> RunPredictions:
+def _class_name(names: list[str], label: int) -> str:
+    return names[label] if 0 <= label < len(names) else str(label)
+
+
+def get_predictions(context: Context, run_id: str, split: Split = Split.VALIDATION) -> PredictionTable:
     """Return what a run predicted for the validation rows, or for the test rows of an experiment that was opened.
 
     Raises:
@@ -259,29 +259,26 @@ def get_predictions(context: Context, run_id: str, split: Split = Split.VALIDATI
         run = session.get(Run, run_id)
         if run is not None:
             require_opened(session, run, split)
-        found = read_predictions(session, [run_id], split).get(run_id)
+        predictions = read_predictions(session, [run_id], split).get(run_id)
     if run is None:
         raise no_run(run_id)
-    if found is None:
+    if predictions is None:
         raise NotFoundError(
             f"No {split} predictions are stored for run {run_id!r}. They are stored when a run finishes, or when a "
             "script logs them; runs of earlier versions have none."
         )
-    return RunPredictions(run, found)
+    return PredictionTable(run, predictions)
 
 
 def count_predictions(context: Context, run_id: str) -> int | None:
-    """Return how many rows a run has predictions for; None where it has none."""
+    """Return how many rows a run has predictions for; None if it has none."""
+    split = StoredPredictions.split == Split.VALIDATION
     with context.sessions() as session:
-        return session.scalar(select(Stored.n).where(Stored.run_id == run_id, Stored.split == Split.VALIDATION))
-
-
-def _name(names: list[str], place: int) -> str:
-    return names[place] if 0 <= place < len(names) else str(place)
+        return session.scalar(select(StoredPredictions.n).where(StoredPredictions.run_id == run_id, split))
 
 
 def get_model(context: Context, run_id: str) -> Download:
-    """The trained model of a run that kept it, as a zip file."""
+    """Return the trained model of a run as a zip file, if the run was launched with export."""
     run = get_run(context, run_id)
     if run.model_sha256 is None:
         raise ConflictError(

@@ -14,11 +14,11 @@ from app.db.reported_config import AnyRunConfig
 from app.db.run_results import RunResults
 from app.figures.figure import Figure
 from app.results.figures import run_curves
-from app.results.figures.layer_curves import probe
-from app.results.figures.profiles import by_depth, profiles
+from app.results.figures.layer_curves import run_heat_map
+from app.results.figures.profiles import activation_profiles, measure_by_layer
 from app.results.labels import WATCHED, slug_of, title_of
 from app.results.run_data import ACTIVATION, find_run_figure
-from app.results.sweep import Sweep
+from app.results.run_table import RunTable
 from app.training.option_form import text_of
 from isoscope.core.errors import NotFoundError
 from isoscope.core.formatting import count, plural, short
@@ -162,11 +162,12 @@ class RunFigure(NamedTuple):
 
 
 _ALL = (
-    RunFigure("loss", "Task loss", "training", lambda context, run, _: run_curves.loss(run)),
-    RunFigure("penalty", "Penalty", "training", lambda context, run, _: run_curves.penalty(run),
+    RunFigure("loss", "Task loss", "training", lambda context, run, _: run_curves.loss_curve(run)),
+    RunFigure("penalty", "Penalty", "training", lambda context, run, _: run_curves.penalty_curve(run),
               applies_to=lambda run: bool(run.config.weights)),
     RunFigure("layers", "Layers over steps", "watched",
-              lambda context, run, measure: probe(run, measure if measure in WATCHED else WATCHED[0]), reads=True),
+              lambda context, run, measure: run_heat_map(run, measure if measure in WATCHED else WATCHED[0]),
+              reads=True),
     RunFigure("twonn", "Intrinsic dimension, TwoNN by layer", "layers", lambda context, run, _: _twonn(run)),
     RunFigure("activation", "Activation by dimension", "layers", lambda context, run, _: _activation(context, run),
               late=True, applies_to=lambda run: not run.config.logged),
@@ -194,8 +195,8 @@ def run_figures(context: Context, run: Run, measure: str, tab: str) -> dict[str,
     return found
 
 
-def _alone(run: Run) -> Sweep:
-    return Sweep([run], {})
+def _alone(run: Run) -> RunTable:
+    return RunTable([run], {})
 
 
 def whole_name(run: Run) -> str:
@@ -211,12 +212,12 @@ def _name(run: Run) -> str:
 def _twonn(run: Run) -> Figure:
     found = run.results.by_layer.get("twonn") if run.results else None
     n = run.results.by_layer_n.get("twonn") if run.results else None
-    return by_depth(_alone(run), {run.id: {**found.dump(), "n": n}} if found else {}, "twonn")
+    return measure_by_layer(_alone(run), {run.id: {**found.dump(), "n": n}} if found else {}, "twonn")
 
 
 def _activation(context: Context, run: Run) -> Figure:
     found = find_run_figure(context, run.id, ACTIVATION)
-    return profiles(_alone(run), {run.id: found} if found else {})
+    return activation_profiles(_alone(run), {run.id: found} if found else {})
 
 
 def layer_table(results: RunResults | None) -> list[ByLayer]:

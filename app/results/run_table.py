@@ -1,261 +1,475 @@
-"""The table of runs: what the URL asks for, what was found, and what they differ in."""
+"""The table of runs: columns by name, read once, with runs grouped by setting and by family."""
 
-from collections.abc import Collection
-from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from itertools import compress
+from operator import ne
+from typing import Any, NamedTuple
 
-from fastapi import Depends, Query, Request
-
-from app.context import Context, aria_sort, next_sort, offset_of, pages_of
-from app.db.models import Run
-from app.db.options.regularization import NAMES
-from app.figures import palette
-from app.figures.labels import head, inside
-from app.results.labels import SCALES, MetricRange
-from app.results.search.conditions import FIELDS, find_field
-from app.results.search.listing import (
-    NEWEST,
-    Columns,
-    Narrowing,
-    Page,
-    RunQuery,
-    Summaries,
-    find_runs,
-    list_summaries,
-    read_columns,
-)
-from app.results.sweep import cell_text, setting_of
-from app.training.queue_status import list_workers, worker_lost
-from isoscope.core.errors import InvalidError
+from app.db.config import TrainingOptions
+from app.db.models import Experiment, RunStatus
+from app.db.options.regularization import NAMES, coordinates
+from app.db.reported_config import UNKNOWN, AnyRunConfig, ReportedRunConfig
+from app.db.run_rows import AnyRun
+from app.figures.figure import Cell
+from app.figures.labels import inside
+from app.results.labels import ISOTROPY
+from app.results.setting import Family, Setting, as_cell, cell_text, option_value, setting_of
+from isoscope.core.formatting import short
 from isotropy.catalog import Regularizer
 
-WORDS = {"lam": "λ =", "zeta": "ζ ="}
-ALWAYS = "lam"
-"""The column that is there even if it does not vary: what a run is called by, and what leads to it."""
-GREATEST_FIRST = ("performance", "isoscore_star", "launched")
+MODEL, REGULARIZER, LAM, ZETA, SEED = "model", "regularizer", "lam", "zeta", "seed"
+TASK, EXPERIMENT = "task", "experiment"
+PERFORMANCE, SECONDS = "performance", "seconds"
+COORDINATES = (REGULARIZER, LAM, ZETA)
+OPTIONS = tuple(name for name in TrainingOptions.model_fields if name not in (TASK, MODEL))
+# A task is the data set by its name, as in a search.
+FIELDS = (TASK, EXPERIMENT, MODEL, *COORDINATES, *OPTIONS, SEED)
+TASK_FIELDS = frozenset({"text_columns", "label_column", "metric"})
+WITHOUT_EFFECT = frozenset({"export", "probe_every"})
+# Groups are made of these on request only: seeds are averaged over, tasks are columns.
+NOT_GROUPED_BY_DEFAULT = frozenset({TASK, EXPERIMENT, SEED}) | TASK_FIELDS | WITHOUT_EFFECT
+# No mean of a figure is over several of these, because they define what IsoScore* is. Tasks have figures of their own.
+NEVER_AVERAGED = ("evaluation_zeta",)
+METHOD_NAMES = list(NAMES.values())
+MAX_COMPARED_COLUMNS = 8
+MAX_LISTED_VALUES = 8
+
+
+class Evaluation(NamedTuple):
+    """Data set and metric of a performance; across these performance cannot be compared."""
+
+    dataset_id: str
+    metric: str
+
+    @classmethod
+    def from_run(cls, run: AnyRun) -> "Evaluation":
+        """Return the data set and metric of a run."""
+        return cls(run.experiment.dataset_id, run.config.metric)
+
+
+class Reading(NamedTuple):
+    """A measured value of a run, or the reason why it has none."""
+
+    value: float | None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class RunTable:
+    """Runs of one or several experiments, their columns, and their groups: all runs alike but for the seed."""
+
+    runs: Sequence[AnyRun]
+    grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    """What settings are made of besides regularizer, λ and ζ: the values of each field in the order of a legend."""
+    parent: "RunTable | None" = None
+    """A table with all of these runs, whose columns are used."""
+
+    @classmethod
+    def from_experiment(cls, experiment: Experiment) -> "RunTable":
+        """Return all runs of an experiment, grouped by its grid."""
+        return cls(experiment.runs, experiment.grid)
+
+    def subset(self, runs: Sequence[AnyRun]) -> "RunTable":
+        """Return the table of some of the runs, without groups."""
+        return self if len(runs) == len(self.runs) else RunTable(runs, parent=self)
+
+    def group(self, fields: Iterable[str]) -> "RunTable":
+        """Return the same runs grouped by these fields, and by what is never averaged over."""
+        key = tuple(fields)
+        if key not in self._groupings:
+            grouped = [*(name for name in NEVER_AVERAGED if name in self.differing_fields), *key]
+            grid = {
+                name: sorted(self.distinct(name), key=partial(sort_key, name))
+                for name in dict.fromkeys(grouped)
+                if name not in COORDINATES
+            }
+            self._groupings[key] = RunTable(self.runs, grid, self)
+        return self._groupings[key]
+
+    @cached_property
+    def _groupings(self) -> dict[tuple[str, ...], "RunTable"]:
+        return {}
+
+    # Columns.
+
+    def column(self, name: str) -> list[Cell]:
+        """Return the values of a field, run by run; None where it has no effect."""
+        if name not in self._columns:
+            if self.parent and name not in (TASK, EXPERIMENT):
+                values = self.parent.column(name)
+                self._columns[name] = [values[index] for index in self._parent_indices]
+            else:
+                self._columns[name] = [*self.iterate(name)]
+        return self._columns[name]
+
+    def iterate(self, name: str) -> Iterator[Cell]:
+        """Yield the values of a field, run by run, reading only as far as the caller iterates."""
+        if name == TASK:
+            return (self.datasets[run.experiment.dataset_id] for run in self.runs)
+        if name == EXPERIMENT:
+            return (self.experiments[run.experiment_id] for run in self.runs)
+        if name == REGULARIZER:
+            return (NAMES[setting.regularizer] for setting in self._coordinates)
+        if name in (LAM, ZETA):
+            return (setting.lam if name == LAM else setting.zeta for setting in self._coordinates)
+        rows = zip(self._configs, self._coordinates, strict=True)
+        return (option_value(config, setting.regularizer, name) for config, setting in rows)
+
+    def rows(self, names: Iterable[str]) -> list[tuple[Cell, ...]]:
+        """Return the values of several fields, run by run."""
+        columns = [self.column(name) for name in names]
+        return [*zip(*columns, strict=True)] if columns else [()] * len(self.runs)
+
+    def distinct(self, name: str) -> set[Cell]:
+        """Return the different values of a field, without those that have no effect."""
+        return {*self.column(name)} - {None}
+
+    def readings(self, name: str) -> Mapping[AnyRun, Reading]:
+        """Return a measured quantity of every finished run; its values are from the rows or from ``add_readings``."""
+        if name not in self._readings:
+            self._readings[name] = {run: _row_reading(run, name) for run in self.finished}
+        return self._readings[name]
+
+    def add_readings(self, name: str, by_run: Mapping[str, Reading]) -> None:
+        """Add a measured quantity that the rows of runs lack, by the id of the run."""
+        self._readings[name] = {run: by_run.get(run.id, Reading(None)) for run in self.finished}
+
+    @cached_property
+    def _columns(self) -> dict[str, list[Cell]]:
+        return {}
+
+    @cached_property
+    def _readings(self) -> dict[str, dict[AnyRun, Reading]]:
+        return {}
+
+    @cached_property
+    def _parent_indices(self) -> Sequence[int]:
+        if self.parent is None or self.parent.runs is self.runs:
+            return range(len(self.runs))
+        indices = {run: index for index, run in enumerate(self.parent.runs)}
+        return [indices[run] for run in self.runs]
+
+    @cached_property
+    def _coordinates(self) -> list[Setting]:
+        if self.parent is None:
+            return [setting_of(run, ()) for run in self.runs]
+        return [self.parent._coordinates[index] for index in self._parent_indices]
+
+    @cached_property
+    def _configs(self) -> list[AnyRunConfig]:
+        return [run.config for run in self.runs]
+
+    # Experiments and data sets.
+
+    @cached_property
+    def experiments(self) -> dict[str, str]:
+        """Names of the experiments by id, in the order of their first runs; equal names get a part of the id."""
+        return _distinct_names({row_id: row.name for row_id, row in self._experiments.items()})
+
+    @cached_property
+    def datasets(self) -> dict[str, str]:
+        """Names of the data sets by id; equal names get a part of the id."""
+        return _distinct_names({row.dataset_id: row.dataset.name for row in self._experiments.values()})
+
+    @cached_property
+    def _experiments(self) -> dict[str, Experiment]:
+        return {run.experiment_id: run.experiment for run in self.runs}
+
+    @cached_property
+    def evaluations(self) -> dict[Evaluation, int]:
+        """Data sets and metrics with the number of finished runs, the largest first."""
+        counts = Counter(dict.fromkeys(self._run_evaluations, 0))
+        rows = zip(self.runs, self._run_evaluations, strict=True)
+        counts.update(evaluation for run, evaluation in rows if run.status is RunStatus.FINISHED)
+        return dict(counts.most_common())
+
+    def evaluated_on(self, evaluation: Evaluation) -> "RunTable":
+        """Return the table of the runs of a data set and metric."""
+        rows = zip(self.runs, self._run_evaluations, strict=True)
+        return self.subset([run for run, run_evaluation in rows if run_evaluation == evaluation])
+
+    @cached_property
+    def _run_evaluations(self) -> list[Evaluation]:
+        return [Evaluation.from_run(run) for run in self.runs]
+
+    # What runs can be grouped by.
+
+    @cached_property
+    def groupable_fields(self) -> list[str]:
+        """All that the runs can be grouped by: ``FIELDS``, and before the seed the settings that scripts reported."""
+        reported = [config for config in self._configs if isinstance(config, ReportedRunConfig)]
+        custom = {name for config in reported for name in config.model_fields_set} - {*FIELDS, "logged"}
+        return [*FIELDS[:-1], *sorted(custom), SEED]
+
+    @cached_property
+    def differing_fields(self) -> list[str]:
+        """The fields in which some of the runs differ, in the order of ``groupable_fields``."""
+        candidates = self.parent.differing_fields if self.parent else self.groupable_fields
+        return [name for name in candidates if self._differs(name)]
+
+    def _differs(self, name: str) -> bool:
+        if name == TASK:
+            return len(self.datasets) > 1
+        if name == EXPERIMENT:
+            return len(self.experiments) > 1
+        if name not in (SEED, *COORDINATES) and name not in self._differing_options:
+            return False
+        return len(self.distinct(name)) > 1
+
+    @cached_property
+    def _differing_options(self) -> set[str]:
+        """Options that configurations state differently, so that the many others need not be read."""
+        first, *others = [config.said for config in self._configs] or [{}]
+        names: set[str] = set()
+        for options in others:
+            if [*options] == [*first]:
+                names.update(compress(first, map(ne, first.values(), options.values())))
+            else:
+                names.update(name for name in {**first, **options} if options.get(name) != first.get(name))
+        return names
+
+    @cached_property
+    def varying_fields(self) -> list[str]:
+        """The fields that groups are made of by default.
+
+        The regularizer is not one if only one is compared with none, as λ says the same. Options that scripts did not
+        report do not tell runs apart.
+        """
+        return [name for name in self._default_fields if len(self.distinct(name) - {UNKNOWN}) > 1]
+
+    @cached_property
+    def _default_fields(self) -> list[str]:
+        several = len(self.distinct(REGULARIZER) - {NAMES[Regularizer.NONE]}) > 1
+        excluded = NOT_GROUPED_BY_DEFAULT if several else NOT_GROUPED_BY_DEFAULT | {REGULARIZER}
+        return [name for name in self.differing_fields if name not in excluded]
+
+    def differing_within_groups(self, fields: Sequence[str]) -> list[str]:
+        """Return the fields, besides the seed, in which runs of one group by ``fields`` differ."""
+        others = [name for name in self._default_fields if name not in fields]
+        groups = self.rows(fields) if others else []
+        return [name for name in others if _differ_within(groups, self.column(name))]
+
+    # Settings and families.
+
+    @cached_property
+    def fields(self) -> list[str]:
+        """Fields of the grid that have several values, among runs on which they have an effect."""
+        return [name for name, values in self.grid.items() if len(values) > 1 and len(self.distinct(name)) > 1]
+
+    @cached_property
+    def _setting_by_run(self) -> Mapping[AnyRun, Setting]:
+        rows = zip(self.runs, self._coordinates, self.rows(self.fields), strict=True)
+        return {run: setting._replace(values=values) for run, setting, values in rows}
+
+    def setting(self, run: AnyRun) -> Setting:
+        """Return the setting of a run of the table, the same for all seeds."""
+        return self._setting_by_run[run]
+
+    @cached_property
+    def settings(self) -> list[Setting]:
+        """All settings by increasing λ."""
+        return sorted(set(self._setting_by_run.values()), key=lambda setting: (setting.lam, *self._family_key(setting)))
+
+    @cached_property
+    def families(self) -> list[Family]:
+        """All families; plain training is one only if there is nothing else."""
+        families = dict.fromkeys(setting.family for setting in sorted(self.settings, key=self._family_key))
+        return [family for family in families if family.regularizer is not Regularizer.NONE] or list(families)
+
+    def _family_key(self, setting: Setting) -> tuple[Any, ...]:
+        indices = [
+            -1 if value is None else self.grid_cells[name].index(value)
+            for name, value in zip(self.fields, setting.values, strict=True)
+        ]
+        zeta = -1.0 if setting.zeta is None else setting.zeta
+        return (list(Regularizer).index(setting.regularizer), indices, zeta)
+
+    @cached_property
+    def grid_cells(self) -> dict[str, list[Cell]]:
+        """The values of each field of the grid as cells."""
+        return {name: [as_cell(value) for value in values] for name, values in self.grid.items()}
+
+    @cached_property
+    def methods(self) -> list[Regularizer]:
+        """The regularizers that are compared, without none."""
+        regularizers = {setting.regularizer for setting in self.settings if not setting.baseline}
+        return [regularizer for regularizer in Regularizer if regularizer in regularizers]
+
+    @cached_property
+    def zetas(self) -> list[float]:
+        """The different values of ζ of the runs on which it has an effect."""
+        return sorted({setting.zeta for setting in self.settings if setting.zeta is not None})
+
+    @property
+    def searched(self) -> bool:
+        """Whether a search chose λ and ζ, so that their values are continuous."""
+        return any(run.experiment.study for run in self.runs)
+
+    @cached_property
+    def pruned_settings(self) -> frozenset[Setting]:
+        """Settings with runs that a study pruned, so that the finished runs overstate them."""
+        return frozenset(self.setting(run) for run in self.runs if run.status is RunStatus.PRUNED)
+
+    @cached_property
+    def finished(self) -> list[AnyRun]:
+        """The finished runs, with or without a performance."""
+        return [run for run in self.runs if run.status is RunStatus.FINISHED]
+
+    @property
+    def scored(self) -> list[AnyRun]:
+        """The finished runs that have a performance."""
+        return [run for run in self.finished if run.performance is not None]
+
+    @cached_property
+    def finished_by_setting(self) -> Mapping[Setting, list[AnyRun]]:
+        """The finished runs by setting, in the order of the settings."""
+        return self.by_setting(self.finished)
+
+    def by_setting(self, runs: Iterable[AnyRun]) -> dict[Setting, list[AnyRun]]:
+        """Return runs by setting, in the order of the settings."""
+        groups: dict[Setting, list[AnyRun]] = {}
+        for run in runs:
+            groups.setdefault(self.setting(run), []).append(run)
+        return {setting: groups[setting] for setting in self.settings if setting in groups}
+
+    def belongs(self, setting: Setting, family: Family) -> bool:
+        """Return whether a family's line goes through a setting: one of its own, or the baseline where it starts."""
+        if not setting.baseline:
+            return setting.family == family
+        pairs = zip((setting.zeta, *setting.values), (family.zeta, *family.values), strict=True)
+        return all(value in (None, family_value) for value, family_value in pairs)
+
+    # Words and cells.
+
+    def label(self, setting: Setting, fields: Collection[str] | None = None) -> str:
+        """Return a setting by what varies, such as "CosReg, λ = 1, batch size 16"; of the fields all, or only these."""
+        details = self._details(setting.zeta, setting.values, fields)
+        if len(self.methods) > 1 and setting.baseline:
+            return ", ".join(["none", *details])
+        method = [NAMES[setting.regularizer]] if len(self.methods) > 1 else []
+        return ", ".join([*method, f"λ = {short(setting.lam)}", *details])
+
+    def family_label(self, family: Family, fields: Collection[str] | None = None) -> str:
+        """Return a family by what varies between families; empty if there is one. Of the fields all, or only these."""
+        method = [NAMES[family.regularizer]] if len(self.methods) > 1 else []
+        return ", ".join([*method, *self._details(family.zeta, family.values, fields)])
+
+    def _details(self, zeta: float | None, values: tuple[Cell, ...], fields: Collection[str] | None) -> list[str]:
+        named = [
+            cell_text(value) if name == MODEL else f"{inside(name)} {cell_text(value)}"
+            for name, value in zip(self.fields, values, strict=True)
+            if value is not None and (fields is None or name in fields)
+        ]
+        return [f"ζ = {short(zeta)}", *named] if zeta is not None and len(self.zetas) > 1 else named
+
+    @cached_property
+    def heads(self) -> list[str]:
+        """Names of the columns that tell settings apart in tables under figures."""
+        method = ["regularizer"] if len(self.methods) > 1 else []
+        return [*method, "lambda", *(["zeta"] if len(self.zetas) > 1 else []), *self.fields]
+
+    def cells(self, setting: Setting) -> list[Cell]:
+        """Return the cells under ``heads``."""
+        method: list[Cell] = [NAMES[setting.regularizer]] if len(self.methods) > 1 else []
+        return [*method, setting.lam, *([setting.zeta] if len(self.zetas) > 1 else []), *setting.values]
+
+
+def sort_key(name: str, cell: Cell) -> tuple[int, float, str]:
+    """Return a key that sorts cells of a field: missing values first, then numbers, then words."""
+    if cell is None:
+        return 0, 0.0, ""
+    if not isinstance(cell, str):
+        return 1, float(cell), ""
+    return (1, float(METHOD_NAMES.index(cell)), "") if name == REGULARIZER else (2, 0.0, cell.casefold())
+
+
+def _row_reading(run: AnyRun, name: str) -> Reading:
+    if name == PERFORMANCE:
+        return Reading(run.performance, run.performance_reason)
+    if name == ISOTROPY:
+        return Reading(run.isoscore_star, run.isoscore_star_reason)
+    return Reading(run.seconds if name == SECONDS else None)
+
+
+def _differ_within(groups: Sequence[tuple[Cell, ...]], values: Sequence[Cell]) -> bool:
+    """Return whether some group has several values, besides None."""
+    first: dict[tuple[Cell, ...], Cell] = {}
+    rows = ((group, value) for group, value in zip(groups, values, strict=True) if value is not None)
+    return any(first.setdefault(group, value) != value for group, value in rows)
+
+
+def _distinct_names(names: Mapping[str, str]) -> dict[str, str]:
+    counts = Counter(names.values())
+    return {row_id: name if counts[name] == 1 else f"{name} ({row_id[:6]})" for row_id, name in names.items()}
+
+
+class ComparedColumn(NamedTuple):
+    """A run, or an experiment with its runs, whose settings are compared."""
+
+    name: str
+    href: str
+    runs: int
 
 
 @dataclass(frozen=True)
-class RunTable:
-    """A page of the runs that were found, or why none could be looked for."""
+class SettingComparison:
+    """Settings side by side, in the order of ``RunTable.groupable_fields``."""
 
-    base: str
-    """Path of the page whose query says what is searched for."""
-    back: str
-    """How a button in the table says that it is on this page."""
-    query: RunQuery
-    page: Page
-    columns: Columns
-    lost: Collection[str]
-    """Ids of runs whose worker is lost."""
-    problem: InvalidError | None = None
-    experiment_id: str = ""
-    """Of the one that all of them belong to, where they were looked for there."""
-
-    @property
-    def bulk_query(self) -> str:
-        """The query string by which an action on selected runs finds the way back."""
-        return encoded(self.query, experiment=self.experiment_id).removeprefix("?")
-
-    @property
-    def runs(self) -> list[Run]:
-        """The runs of this page."""
-        return self.page.runs
-
-    @property
-    def pages(self) -> int:
-        """How many pages there are, one at least."""
-        return pages_of(self.page.total)
-
-    @property
-    def first(self) -> int:
-        """Number of the first run of this page, from 1."""
-        return offset_of(self.query.page) + 1
-
-    @property
-    def heads(self) -> list[str]:
-        """The columns that tell runs apart."""
-        varying = self.columns.varying
-        return varying if ALWAYS in varying else [ALWAYS, *varying]
-
-    @property
-    def scale(self) -> MetricRange | None:
-        """Name and range of the performance; None where it is not the same of all, or nothing was found."""
-        metric = self.runs[0].config.metric if self.runs else None
-        return SCALES[metric] if metric and "metric" not in self.columns.varying else None
-
-    @property
-    def evaluation_zeta(self) -> float | None:
-        """ζ of the IsoScore★ of all runs; None where it is not the same of all."""
-        known = self.runs and "evaluation_zeta" not in self.columns.varying
-        return float(self.runs[0].config.evaluation_zeta or 0) if known else None
-
-    @property
-    def shared(self) -> list[str]:
-        """What all found runs have in common, in words."""
-        values = {name: self._first(name) for name in self.columns.shared if name != ALWAYS}
-        if self.columns.plain and values.get("regularizer"):
-            values["regularizer"] = f"{values['regularizer']} and its baselines"
-        return [_said(name, value) for name, value in values.items() if value is not None]
-
-    def _first(self, name: str) -> str | None:
-        """The value of the first run to which it means something."""
-        values = (self.value(run, name) for run in self.runs)
-        return next((value for value in values if value not in (None, NAMES[Regularizer.NONE])), None)
-
-    def head(self, name: str) -> str:
-        """The heading of a column."""
-        return head(name)
-
-    def value(self, run: Run, name: str) -> str | None:
-        """The cell of a run in a column; None where it means nothing to the run."""
-        if name in ("experiment", "task"):
-            return run.experiment.name if name == "experiment" else run.experiment.dataset.name
-        if name in ("model", "seed"):
-            return str(getattr(run, name))
-        setting = setting_of(run, [] if name in ("regularizer", "lam", "zeta") else [name])
-        if name == "regularizer":
-            return NAMES[setting.regularizer]
-        found = {"lam": setting.lam, "zeta": setting.zeta}.get(name) if not setting.values else setting.values[0]
-        return None if found is None else cell_text(found)
-
-    def name(self, run: Run) -> str:
-        """A run in words, by what varies."""
-        names = [*(name for name in self.heads if name != "seed"), "seed"]
-        values = ((name, self.value(run, name)) for name in names)
-        return ", ".join(_said(name, value) for name, value in values if value is not None)
-
-    def colour(self, run: Run) -> str:
-        """As in the figures: by λ, or where there are several regularizers by these."""
-        (regularizer, lam, *_) = setting_of(run, [])
-        if regularizer is Regularizer.NONE or "regularizer" not in self.columns.varying:
-            return palette.of_lambda(lam)
-        return palette.METHODS[regularizer]
-
-    def url(self, page: int = 1, **changed: str) -> str:
-        """The same table with something else in its URL, which holds only what is not so by itself."""
-        return f"{self.base}{encoded(self.query._replace(page=page), **changed)}"
-
-    def sorted_by(self, column: str) -> str:
-        """The column's ``aria-sort``."""
-        same = find_field(column) is find_field(self.query.sort)  # an alias names the same field
-        return aria_sort(self.query.sort_key, self.query.sort if same else column)
-
-    def sort_url(self, column: str) -> str:
-        """The table sorted by the column, the other way round where it is already; empty where it cannot be."""
-        if column not in FIELDS:
-            return ""
-        return self.url(sort=next_sort(column, self.sorted_by(column), falling=column in GREATEST_FIRST))
+    sides: list[ComparedColumn]
+    differing: dict[str, list[list[str]]]
+    """By field, the values in each column as words."""
+    equal: dict[str, str]
+    of_experiments: bool
+    """Whether columns are experiments, because there are too many runs for a column each."""
+    left_out: int
+    """Experiments without a column."""
 
 
-def encoded(query: RunQuery, **changed: str) -> str:
-    """The query string with its question mark, or nothing."""
-    said = urlencode({name: value for name, value in (given(query) | changed).items() if value})
-    return f"?{said}" if said else ""
+def compare_settings(table: RunTable) -> SettingComparison:
+    """Return all settings of the runs, except for the experiment."""
+    of_experiments = len(table.runs) > MAX_COMPARED_COLUMNS
+    if of_experiments:
+        groups: dict[str, list[AnyRun]] = {row_id: [] for row_id in table.experiments}
+        for run in table.runs:
+            groups[run.experiment_id].append(run)
+        columns = [
+            (ComparedColumn(table.experiments[row_id], f"/experiments/{row_id}", len(runs)), table.subset(runs))
+            for row_id, runs in groups.items()
+        ]
+    else:
+        columns = [
+            (ComparedColumn(_run_name(table, run), f"/runs/{run.id}", 1), table.subset([run])) for run in table.runs
+        ]
+    visible = columns[:MAX_COMPARED_COLUMNS]
+    fields = [name for name in table.groupable_fields if name != EXPERIMENT]
+    return SettingComparison(
+        [column for column, _ in visible],
+        {
+            name: [_value_texts(subset, name) for _, subset in visible]
+            for name in fields
+            if name in table.differing_fields
+        },
+        {
+            name: cell_text(next((value for value in table.iterate(name) if value is not None), None))
+            for name in fields
+            if table.runs and name not in table.differing_fields
+        },
+        of_experiments,
+        len(columns) - len(visible),
+    )
 
 
-def given(query: RunQuery) -> dict[str, str]:
-    """What differs from the usual, by its name in the URL."""
-    said = {"q": query.q, "sort": query.sort_key, "page": str(query.page) if query.page > 1 else ""}
-    return {name: value for name, value in said.items() if value}
+def _run_name(table: RunTable, run: AnyRun) -> str:
+    name = f"{coordinates(run.regularizer, run.lam)}, seed {run.seed}"
+    return f"{table.experiments[run.experiment_id]}: {name}" if len(table.experiments) > 1 else name
 
 
-def read_table(
-    context: Context, query: RunQuery, base: str, *, back: str, experiment_id: str | None = None
-) -> RunTable:
-    """A page of the table, the last one where it has fewer; empty with the problem where the query cannot be read."""
-    try:
-        page = find_runs(context, query, experiment_id=experiment_id)
-        if query.page > (last := pages_of(page.total)):
-            query = query._replace(page=last)
-            page = find_runs(context, query, experiment_id=experiment_id)
-        columns = read_columns(context, query.q, experiment_id=experiment_id)
-    except InvalidError as problem:
-        return RunTable(base, back, query, Page([], 0), Columns([], [], live=False, plain=False), (), problem)
-    workers = list_workers(context)
-    lost = {run.id for run in page.runs if worker_lost(run, workers)}
-    return RunTable(base, back, query, page, columns, lost, experiment_id=experiment_id or "")
-
-
-def address(request: Request, page: str, query: RunQuery) -> dict[str, str]:
-    """A header that has the address bar of a page around the table say what is shown, beside all else that it says."""
-    now = urlsplit(request.headers.get("hx-current-url", ""))
-    if now.path != page:
-        return {}
-    others = [(name, value) for name, value in parse_qsl(now.query) if name not in ("q", "sort", "page")]
-    said = "&".join(part for part in (urlencode(others), encoded(query).removeprefix("?")) if part)
-    return {"HX-Replace-Url": f"{page}?{said}" if said else page}
-
-
-def _said(name: str, value: Any) -> str:
-    if name in ("regularizer", "model"):
-        return str(value)
-    return f"{WORDS.get(name) or inside(name)} {value}"
-
-
-class ExperimentListing(NamedTuple):
-    """What is searched for, and what was found."""
-
-    q: str
-    found: Summaries
-    page: int
-    narrowed: Narrowing
-    problem: InvalidError | None = None
-    """Why nothing could be searched for."""
-
-    @property
-    def pages(self) -> int:
-        """How many pages there are, one at least."""
-        return pages_of(self.found.total)
-
-    @property
-    def first(self) -> int:
-        """Number of the first experiment of this page, from 1."""
-        return offset_of(self.page) + 1
-
-    def sorted_by(self, column: str) -> str:
-        """The column's ``aria-sort``."""
-        return aria_sort(self.narrowed.order, column)
-
-    def sort_url(self, column: str) -> str:
-        """The list sorted by the column, the other way round where it is already."""
-        order = next_sort(column, self.sorted_by(column), falling=column in GREATEST_FIRST)
-        return self.url(1, order)
-
-    @property
-    def is_narrowed(self) -> bool:
-        """Whether some experiments may be left out."""
-        return bool(self.q or self.narrowed.tag)
-
-    @property
-    def query(self) -> str:
-        """The query string of this page of the list."""
-        return self.url(self.page).partition("?")[2]
-
-    @property
-    def sort(self) -> str:
-        """The order as a URL has it: none where the newest are first."""
-        return "" if self.narrowed.order == NEWEST else self.narrowed.order
-
-    def url(self, page: int, order: str = "") -> str:
-        """Another page of the same list, or the list in another order."""
-        query = RunQuery.parse(self.q, "" if order == NEWEST else order or self.sort, page)
-        return f"/experiments{encoded(query, tag=self.narrowed.tag)}"
-
-
-def read_listing(context: Context, q: str, page: int, narrowed: Narrowing) -> ExperimentListing:
-    """A page of the list, the last one where it has fewer; empty with the problem where ``q`` cannot be read."""
-    try:
-        found = list_summaries(context, q, narrowed, offset=offset_of(page))
-    except InvalidError as problem:
-        return ExperimentListing(q, Summaries([], 0), 1, narrowed, problem)
-    listing = ExperimentListing(q, found, page, narrowed)
-    return listing if page <= listing.pages else read_listing(context, q, listing.pages, narrowed)
-
-
-def _runs(q: str = "", sort: str = "", page: Annotated[int, Query(ge=1)] = 1) -> RunQuery:
-    return RunQuery.parse(q, sort, page)
-
-
-RunQueryDep = Annotated[RunQuery, Depends(_runs)]
+def _value_texts(subset: RunTable, name: str) -> list[str]:
+    """Return each value once in increasing order; a dash if the field has no effect on any of the runs."""
+    values = [cell_text(cell) for cell in sorted(subset.distinct(name), key=partial(sort_key, name))]
+    if len(values) > MAX_LISTED_VALUES:
+        values = [*values[: MAX_LISTED_VALUES - 1], f"and {len(values) - MAX_LISTED_VALUES + 1} more"]
+    return values or [cell_text(None)]

@@ -18,7 +18,7 @@ from app.db.work import wanted
 from app.results.exchange import export_experiment
 from app.results.logged_config import ScriptRun
 from app.results.logged_runs import begin_run
-from app.results.sweep_figures import with_what_they_need
+from app.results.sweep_figures import available_figures
 from docs.experiment_schema import schema
 from tests.archives import GRID, UNDEFINED, add_experiment, exported, make_run, members, packed, sent
 from tests.factories import OPTIONS
@@ -26,7 +26,7 @@ from workers.reconciler import advance_searches
 
 pytestmark = [pytest.mark.both_databases, pytest.mark.usefixtures("unboxed")]
 
-OF_SWEEPS = with_what_they_need({"search": False})
+OF_SWEEPS = available_figures({"search": False})
 ROWS = "sentence\tlabel\nthe keys are here\t1\nthe keys is here\t0\nthe dogs run\t1\nthe dogs runs\t0\n"
 RUN_FIGURES = ("loss", "penalty", "layers", "twonn", "activation")
 

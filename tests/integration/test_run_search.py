@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 
 from app.db.models import Experiment, RunStatus
-from app.results.run_set import RunSet
+from app.results.run_table import RunTable
 from app.results.search.conditions import FIELDS
 from app.results.search.kinds import Choice, Day, Flag, Number, Tags, Text
 from app.results.search.listing import RunQuery, find_runs, matching, read_columns
@@ -250,7 +250,7 @@ class TestTable:
             grid = {name: [False, True] for name in config if name != "points"}
             rows = [run_row(0.5, config=config | dict.fromkeys(grid, value)) for value in (False, True)]
             experiment = add_experiment(context, *rows, grid=grid)
-            told = RunSet(matching(context, f"experiment={experiment}").runs).differing
+            told = RunTable(matching(context, f"experiment={experiment}").runs).differing_fields
             assert told == read_columns(context, "", experiment_id=experiment).varying
             return told
 

@@ -9,14 +9,14 @@ from app.db.models import RunStatus, Step
 from app.db.types import utcnow
 from app.results.labels import OF_SENTENCES, WATCHED
 from app.results.pages.experiments import TABS
-from app.results.sweep_figures import with_what_they_need
+from app.results.sweep_figures import available_figures
 from isotropy.catalog import Regularizer
 from tests.factories import add_with_activations, experiment_row, run_row
 from tests.queries import queries_of
 from tests.tabs import every_tab
 
 LAYERS = 2
-OF_SWEEPS = with_what_they_need({"search": False})
+OF_SWEEPS = available_figures({"search": False})
 RUN_FIGURES = ("loss", "penalty", "layers", "twonn", "activation")
 FIGURE_QUERIES = 5
 """The experiment, its runs, what the figure reads; and the start of a transaction, where that is said."""

@@ -8,17 +8,17 @@ from pydantic import BaseModel, Field
 
 from app.results import across
 from app.results.across import (
-    choose_runs,
     conclude_across,
-    measured_in_words,
-    measured_on,
-    offered_of,
-    on_of,
-    read_across,
-    summarise,
+    evaluation_key,
+    evaluation_words,
+    find_evaluation,
+    list_figures_across,
+    read_figure_across,
+    select_runs,
+    summarize,
 )
 from app.results.api.conclusion import ConclusionOut
-from app.results.run_set import settings
+from app.results.run_table import compare_settings
 from app.results.sweep_figures import SweepDep
 from app.results.tables.printed import MOST_DECIMALS, Style
 from app.results.tables.summary import Shown, Summary
@@ -152,13 +152,13 @@ def show_table(
     bold: Annotated[bool, Query(description="Print the largest mean of each column but isotropy in bold.")] = True,
 ) -> Response | RunTableOut:
     """Means and standard deviations of groups of runs, as a paper prints them or as numbers."""
-    chosen = choose_runs(context, q, group or ())
-    found = summarise(context, chosen, columns)
+    selection = select_runs(context, q, group or ())
+    found = summarize(context, selection, columns)
     if format == "json":
         return RunTableOut(
-            runs=len(chosen.gathered.runs),
-            total=chosen.total,
-            groups=chosen.fields,
+            runs=len(selection.table.runs),
+            total=selection.total,
+            groups=selection.fields,
             columns=[ColumnOut.model_validate(one) for one in found.columns],
             rows=[GroupOut.model_validate(row) for row in found.rows],
             notes=found.notes,
@@ -170,11 +170,11 @@ def show_table(
 @runs_router.get("/settings")
 def show_settings(context: ContextDep, q: Search = "") -> SettingsOut:
     """The settings in which runs differ, side by side, and those that are the same for all of them."""
-    chosen = choose_runs(context, q)
-    found = settings(chosen.gathered)
+    selection = select_runs(context, q)
+    found = compare_settings(selection.table)
     return SettingsOut(
-        runs=len(chosen.gathered.runs),
-        total=chosen.total,
+        runs=len(selection.table.runs),
+        total=selection.total,
         sides=[SideOut.model_validate(side) for side in found.sides],
         left_out=found.left_out,
         differing=[DifferingOut(field=field, values=values) for field, values in found.differing.items()],
@@ -185,23 +185,23 @@ def show_settings(context: ContextDep, q: Search = "") -> SettingsOut:
 @runs_router.get("/conclusion")
 def show_conclusion(context: ContextDep, q: Search = "", group: Group = None, on: On = "") -> ConclusionOfRunsOut:
     """Whether performance goes with isotropy over the runs of a search, and each lambda against lambda = 0."""
-    chosen = choose_runs(context, q, group or ())
-    gathered = chosen.gathered
+    selection = select_runs(context, q, group or ())
+    gathered = selection.table
     return ConclusionOfRunsOut(
         runs=len(gathered.runs),
-        total=chosen.total,
-        groups=chosen.fields,
-        on=on_of(measured_on(gathered, on)) if gathered.runs else "",
-        measured=measured_in_words(gathered),
-        cautions=across.cautions(chosen, on),
-        conclusion=ConclusionOut.from_conclusion(conclude_across(context, chosen, on)),
+        total=selection.total,
+        groups=selection.fields,
+        on=evaluation_key(find_evaluation(gathered, on)) if gathered.runs else "",
+        measured=evaluation_words(gathered),
+        cautions=across.list_cautions(selection, on),
+        conclusion=ConclusionOut.from_conclusion(conclude_across(context, selection, on)),
     )
 
 
 @runs_router.get("/figures")
 def list_figures(context: ContextDep, q: Search = "") -> list[str]:
     """The slugs of all figures that the runs of a search can have."""
-    return offered_of(choose_runs(context, q).gathered)
+    return list_figures_across(select_runs(context, q).table)
 
 
 @runs_router.get("/figures/{slug}")
@@ -209,7 +209,7 @@ def show_figure(
     context: ContextDep, slug: str, look: SweepDep, q: Search = "", group: Group = None, on: On = ""
 ) -> FigureOut:
     """A figure of the runs of a search, as on the page of an experiment."""
-    return FigureOut.from_figure(read_across(context, choose_runs(context, q, group or ()), slug, on, look))
+    return FigureOut.from_figure(read_figure_across(context, select_runs(context, q, group or ()), slug, on, look))
 
 
 TableFile = Kind | Literal["json"]

@@ -18,10 +18,10 @@ from app.results.api.conclusion import ConclusionOut
 from app.results.api.runs import ExtentOut, RunFound, RunOfExperiment, RunsQ, RunsSort, answer
 from app.results.conclusion.conclusion import read_conclusion
 from app.results.exchange import export_experiment
+from app.results.run_table import RunTable
 from app.results.search import listing
 from app.results.search.listing import Listed, Narrowing, RunQuery, list_summaries
-from app.results.sweep import Sweep
-from app.results.sweep_figures import SweepDep, all_figures
+from app.results.sweep_figures import SweepDep, read_all_figures
 from app.training import experiments, queue_verbs
 from app.training.api.queue import MoveToEnd, PriorityIn
 from app.training.experiments import StudyRequest
@@ -158,7 +158,7 @@ def list_runs(
 def show_conclusion(context: ContextDep, experiment_id: str) -> ConclusionOut:
     """Whether performance goes with isotropy, whether settings differ, and each lambda against lambda = 0."""
     experiment = experiments.get_experiment(context, experiment_id)
-    return ConclusionOut.from_conclusion(read_conclusion(context, Sweep.from_experiment(experiment)))
+    return ConclusionOut.from_conclusion(read_conclusion(context, RunTable.from_experiment(experiment)))
 
 
 @router.post("/{experiment_id}/cancel", response_model=ExperimentOut)
@@ -259,7 +259,7 @@ def import_file(
 @archives_router.get("/experiments/{experiment_id}/export", **DOCUMENTED)
 def export_file(context: ContextDep, experiment_id: str, query: SweepDep) -> StreamingResponse:
     """The experiment as a zip file: rows, every logged step, settings, environment, figures; no trained models."""
-    return sent(export_experiment(context, experiment_id, lambda one: all_figures(context, one, query)))
+    return sent(export_experiment(context, experiment_id, lambda one: read_all_figures(context, one, query)))
 
 
 @archives_router.get("/imports", response_model=list[ImportOut])

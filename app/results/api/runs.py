@@ -16,7 +16,7 @@ from app.results import logged_predictions, logged_runs
 from app.results.logged_config import ScriptRun
 from app.results.logged_predictions import LoggedPredictions
 from app.results.logged_runs import Ending, LoggedSteps
-from app.results.run_data import RunPredictions, get_activation, get_model, get_predictions
+from app.results.run_data import PredictionTable, get_activation, get_model, get_predictions
 from app.results.search import listing
 from app.results.search.listing import Page, RunQuery
 from app.training import experiments, queue_verbs, run_actions
@@ -29,7 +29,7 @@ from app.web.responses import DOCUMENTED, attachment, file_of
 from isoscope.files.strict import Strict
 
 
-def csv_of(found: RunPredictions) -> StreamingResponse:
+def csv_of(found: PredictionTable) -> StreamingResponse:
     """Predictions as a CSV file, sent while it is written."""
     headers = attachment(f"predictions-{found.run.id}.csv")
     return StreamingResponse(found.csv(), media_type="text/csv; charset=utf-8", headers=headers)

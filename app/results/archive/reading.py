@@ -35,7 +35,7 @@ from app.results.archive.records import (
     StepRecord,
 )
 from app.results.archive.sealed_records import OpeningRecord, SealedScoreRecord, check_openings, joined
-from app.results.sweep import cell, setting_of
+from app.results.setting import as_cell, setting_of
 from isoscope.core.errors import InvalidError, TooLargeError, UnsupportedFormatError
 from isoscope.core.task import TaskKind
 
@@ -241,7 +241,7 @@ def _check_grid(experiment: ExperimentRecord, run: RunRecord) -> None:
     row = Run(config=run.config, regularizer=run.regularizer, lam=run.lam, zeta=run.zeta)
     of_run = setting_of(row, list(experiment.grid)).values
     for (field, values), value in zip(experiment.grid.items(), of_run, strict=True):
-        if value is not None and value not in [cell(one) for one in values]:
+        if value is not None and value not in [as_cell(one) for one in values]:
             raise InvalidError(f"A run in {container.RUNS} has a {field} that is not among those of the grid. {ADVICE}")
 
 

@@ -8,8 +8,9 @@ from statistics import fmean
 
 from app.db.models import ChoiceKind, Opening, RunStatus, SealedScore
 from app.db.run_rows import AnyRun
+from app.results.run_table import RunTable
+from app.results.setting import Setting
 from app.results.statistics.estimate import Estimate, by_seed, estimate
-from app.results.sweep import Setting, Sweep
 from isoscope.core.errors import InvalidError
 
 MOST_LISTED = 20
@@ -38,7 +39,7 @@ class Choice:
         return fmean(scored.values()) if scored else None
 
 
-def settings_of(sweep: Sweep) -> list[Choice]:
+def settings_of(sweep: RunTable) -> list[Choice]:
     """Return every setting with a finished run, ordered by lambda."""
     return [
         Choice(ChoiceKind.SETTING, sweep.label(setting), runs)
@@ -47,7 +48,7 @@ def settings_of(sweep: Sweep) -> list[Choice]:
     ]
 
 
-def runs_of(sweep: Sweep) -> list[Choice]:
+def runs_of(sweep: RunTable) -> list[Choice]:
     """Return every finished run, by lambda and seed."""
     return [
         Choice(ChoiceKind.RUN, f"{sweep.label(setting)}, seed {run.seed}", [run])
@@ -57,7 +58,7 @@ def runs_of(sweep: Sweep) -> list[Choice]:
     ]
 
 
-def find_choice(sweep: Sweep, text: str) -> Choice:
+def find_choice(sweep: RunTable, text: str) -> Choice:
     """Return the choice that is meant by a label or by the id of a run.
 
     Raises:
@@ -78,7 +79,7 @@ def find_choice(sweep: Sweep, text: str) -> Choice:
     )
 
 
-def choice_at(sweep: Sweep, kind: ChoiceKind, position: int) -> Choice:
+def choice_at(sweep: RunTable, kind: ChoiceKind, position: int) -> Choice:
     """Return the choice that was recorded by its position; runs go only with their experiment, so it is there."""
     run = next(run for run in sweep.runs if run.position == position)
     setting = sweep.setting(run)
@@ -88,7 +89,7 @@ def choice_at(sweep: Sweep, kind: ChoiceKind, position: int) -> Choice:
     return Choice(kind, label, [one for one in sweep.runs if sweep.setting(one) == setting])
 
 
-def _all(sweep: Sweep) -> Iterator[Choice]:
+def _all(sweep: RunTable) -> Iterator[Choice]:
     yield from settings_of(sweep)
     yield from runs_of(sweep)
 
@@ -134,7 +135,7 @@ class OpenedScores:
 class _Reader:
     """Reads one metric of sealed scores, by the ids of runs."""
 
-    sweep: Sweep
+    sweep: RunTable
     scores: Mapping[str, SealedScore]
     metric: str
 
@@ -160,7 +161,7 @@ class _Reader:
         return by_seed((seed, value) for seed, value in scored if value is not None and isfinite(value))
 
     def _baseline(self, setting: Setting) -> Setting | None:
-        family = self.sweep.family(setting)
+        family = setting.family
         return next((one for one in self.sweep.settings if one.baseline and self.sweep.belongs(one, family)), None)
 
     def _reason(self, runs: Sequence[AnyRun]) -> str:
@@ -169,7 +170,7 @@ class _Reader:
 
 
 def read_opened(
-    sweep: Sweep, scores: Mapping[str, SealedScore], openings: Sequence[Opening], metric: str
+    sweep: RunTable, scores: Mapping[str, SealedScore], openings: Sequence[Opening], metric: str
 ) -> OpenedScores:
     """Return the test scores of an experiment with at least one opening, by the metric of its configuration."""
     reader = _Reader(sweep, scores, metric)

@@ -12,7 +12,9 @@ import numpy.typing as npt
 from app.core.evidence import FEWEST_SEEDS, LEVEL, quantile, two_sided_p
 from app.db.predictions import Predictions
 from app.db.run_rows import AnyRun
-from app.results.points import named
+from app.results.captions import list_first
+from app.results.run_table import RunTable
+from app.results.setting import Setting
 from app.results.statistics.mean_difference import (
     MeanDifference,
     SignFlips,
@@ -30,7 +32,6 @@ from app.results.statistics.row_values import (
     spearman_values,
 )
 from app.results.statistics.verdict import Judged, holm, judge
-from app.results.sweep import Setting, Sweep
 from isoscope.core.task import Metric, TaskKind
 
 CLOSE = 1e-3
@@ -143,7 +144,7 @@ class Comparison:
 
 
 def comparisons(
-    sweep: Sweep, runs: Sequence[AnyRun], facts: Mapping[str, RunFacts]
+    sweep: RunTable, runs: Sequence[AnyRun], facts: Mapping[str, RunFacts]
 ) -> tuple[list[Comparison], list[str]]:
     """Return every setting that has a baseline, in the order of λ; and what there is to say of the others."""
     by_setting = {setting: _by_seed(of) for setting, of in sweep.by_setting(runs).items()}
@@ -152,7 +153,7 @@ def comparisons(
     for setting, mine in by_setting.items():
         if setting.baseline:
             continue
-        family = sweep.family(setting)
+        family = setting.family
         plain = next((one for one in by_setting if one.baseline and sweep.belongs(one, family)), None)
         if plain is None:
             alone.append(sweep.label(setting))
@@ -162,11 +163,11 @@ def comparisons(
             apart.append(sweep.label(setting))
     told = []
     if alone:
-        counts = " that counts" if any(setting.baseline for setting in sweep.given_up) else ""
+        counts = " that counts" if any(setting.baseline for setting in sweep.pruned_settings) else ""
         without = f"no run at λ = 0 that is alike in all else has a performance{counts}"
-        told.append(f"Not compared, because {without}: {named(alone)}.")
+        told.append(f"Not compared, because {without}: {list_first(alone)}.")
     if apart:
-        told.append(f"Not compared, because λ = 0 was run with other seeds: {named(apart)}.")
+        told.append(f"Not compared, because λ = 0 was run with other seeds: {list_first(apart)}.")
     pairs = [_Pair(by_setting[mine], by_setting[plain], seeds, facts) for mine, plain, seeds in found]
     return _compared(sweep, [setting for setting, _, _ in found], pairs), told
 
@@ -208,7 +209,7 @@ class _Pair:
         return np.asarray(np.mean(found, axis=0), float)
 
 
-def _compared(sweep: Sweep, settings: Sequence[Setting], pairs: Sequence[_Pair]) -> list[Comparison]:
+def _compared(sweep: RunTable, settings: Sequence[Setting], pairs: Sequence[_Pair]) -> list[Comparison]:
     means, only = [], []
     for pair in pairs:
         rows = pair.rows

@@ -14,11 +14,11 @@ from app.db.models import RunStatus, Split
 from app.db.options.measuring import SelectionRows
 from app.db.predictions import Predictions, read_predictions
 from app.db.run_rows import AnyRun
+from app.results.captions import describe_pruned, describe_unscored, list_first
 from app.results.conclusion import verdict_words, words
 from app.results.conclusion.comparisons import RowValues, RunFacts, row_values
 from app.results.conclusion.evidence import Evidence, Pooled, evidence, pooled
-from app.results.points import given_up, named, unscored
-from app.results.sweep import Sweep
+from app.results.run_table import RunTable
 from isoscope.core.formatting import count, plural
 
 
@@ -26,7 +26,7 @@ from isoscope.core.formatting import count, plural
 class Conclusion:
     """What a sweep shows, as pages and the API report it."""
 
-    sweep: Sweep
+    sweep: RunTable
     evidence: Evidence
     pooled: Pooled | None = None
     """The tests of the sweep together with those on other data sets, where there are some."""
@@ -78,13 +78,13 @@ class Conclusion:
         return cautions(self.evidence, self.sweep)
 
 
-def cautions(found: Evidence, sweep: Sweep) -> list[str]:
+def cautions(found: Evidence, sweep: RunTable) -> list[str]:
     """Trainings that failed, and what was chosen on the rows shown."""
     runs = sweep.finished
     said = []
     for flagged, what in ((found.learned_nothing, "learned nothing"), (found.diverged, "diverged")):
         if flagged:
-            labels = named([one.label for one in flagged])
+            labels = list_first([one.label for one in flagged])
             whys = list(dict.fromkeys(one.why for one in flagged))
             why = whys[0] if len(whys) == 1 else f"For example, {flagged[0].label}: {whys[0]}"
             said.append(f"{plural(len(flagged), 'run')} {what}: {labels}. {why}")
@@ -98,19 +98,19 @@ def cautions(found: Evidence, sweep: Sweep) -> list[str]:
     return said
 
 
-def left_out(sweep: Sweep, found: Evidence) -> list[str]:
+def left_out(sweep: RunTable, found: Evidence) -> list[str]:
     """Which runs the numbers are not of, and which of them count as one."""
-    said = [performance] if (performance := unscored(sweep).replace("Not drawn", "Left out").strip()) else []
+    said = [performance] if (performance := describe_unscored(sweep).replace("Not drawn", "Left out").strip()) else []
     if without := sum(run.performance is not None and run.isoscore_star is None for run in sweep.finished):
         said.append(f"Not in the relation, because IsoScore★ is undefined: {plural(without, 'run')}.")
     if failed := [run for run in sweep.runs if run.status is RunStatus.FAILED]:
-        of = named([sweep.label(setting) for setting in sweep.by_setting(failed)])
+        of = list_first([sweep.label(setting) for setting in sweep.by_setting(failed)])
         runs = plural(len(failed), "run")
         said.append(f"Not in any number, because they failed, so that only other seeds count: {runs} of {of}.")
-    if flattered := given_up(sweep, "Left out").strip():
+    if flattered := describe_pruned(sweep, "Left out").strip():
         said.append(flattered)
     if found.repeated:
-        said.append(f"Run more than once, and counted once, by the mean of such runs: {named(found.repeated)}.")
+        said.append(f"Run more than once, and counted once, by the mean of such runs: {list_first(found.repeated)}.")
     return said
 
 
@@ -128,7 +128,7 @@ ABOUT_A_RUN = 2_000
 Value = TypeVar("Value")
 
 
-def read_conclusion(context: Context, sweep: Sweep, others: Sequence[Sweep] = ()) -> Conclusion:
+def read_conclusion(context: Context, sweep: RunTable, others: Sequence[RunTable] = ()) -> Conclusion:
     """Return what the runs of a sweep say, together with those on other data sets where some are given."""
     key = _key([sweep, *others])
     known = _computed.get(key)
@@ -188,7 +188,7 @@ def _version(run: AnyRun) -> Hashable:
     return run.id, run.finished_at, run.performance, run.heard_at
 
 
-def _key(sweeps: Sequence[Sweep]) -> Hashable:
+def _key(sweeps: Sequence[RunTable]) -> Hashable:
     return tuple(
         (
             (*sweep.fields, repr([sweep.grid[field] for field in sweep.fields])),

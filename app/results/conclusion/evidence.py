@@ -12,10 +12,11 @@ from app.db.models import RunStatus
 from app.db.run_rows import AnyRun
 from app.results.conclusion.comparisons import NOTHING_KNOWN, Comparison, RunFacts, comparisons
 from app.results.conclusion.relations import Curve, Place, counted, curves, measured_runs, place_of, scored_runs
+from app.results.run_table import RunTable
+from app.results.setting import Setting
 from app.results.statistics.relation import Relation, relation
 from app.results.statistics.setting_effect import SettingEffect, setting_effect
 from app.results.statistics.verdict import Verdict
-from app.results.sweep import Setting, Sweep
 
 BEST = 1.0
 """What every metric is at best: there seeds score alike because the task is solved."""
@@ -79,7 +80,7 @@ class Evidence:
         return below, above
 
 
-def evidence(sweep: Sweep, facts: Mapping[str, RunFacts] | None = None) -> Evidence:
+def evidence(sweep: RunTable, facts: Mapping[str, RunFacts] | None = None) -> Evidence:
     """Return what the finished runs show.
 
     Settings with a run that a study pruned are left out: only their better runs finished.
@@ -95,7 +96,7 @@ def evidence(sweep: Sweep, facts: Mapping[str, RunFacts] | None = None) -> Evide
     return Evidence(**vars(found) | {"learned_nothing": nothing, "diverged": diverged, "without": without})
 
 
-def _evidence(sweep: Sweep, facts: Mapping[str, RunFacts], left_out: Collection[str] = ()) -> Evidence:
+def _evidence(sweep: RunTable, facts: Mapping[str, RunFacts], left_out: Collection[str] = ()) -> Evidence:
     runs = counted(sweep, left_out)
     compared, unpaired = comparisons(sweep, runs, facts)
     by_setting = sweep.by_setting(runs)
@@ -112,7 +113,7 @@ def _evidence(sweep: Sweep, facts: Mapping[str, RunFacts], left_out: Collection[
     )
 
 
-def _learned_nothing(sweep: Sweep, runs: Sequence[AnyRun], facts: Mapping[str, RunFacts]) -> list[Flagged]:
+def _learned_nothing(sweep: RunTable, runs: Sequence[AnyRun], facts: Mapping[str, RunFacts]) -> list[Flagged]:
     by_setting = sweep.by_setting(runs)
     alike = _alike(by_setting)
     found = []
@@ -146,7 +147,7 @@ def _alike(by_setting: Mapping[Setting, Sequence[AnyRun]]) -> set[Setting]:
     return found
 
 
-def _diverged(sweep: Sweep, facts: Mapping[str, RunFacts]) -> list[Flagged]:
+def _diverged(sweep: RunTable, facts: Mapping[str, RunFacts]) -> list[Flagged]:
     return [
         Flagged(run.id, _label(sweep, setting, run.seed), why)
         for setting, of in sweep.by_setting(sweep.runs).items()
@@ -159,7 +160,7 @@ def _repeated(runs: Sequence[AnyRun]) -> list[int]:
     return [seed for seed, often in sorted(Counter(run.seed for run in runs).items()) if often > 1]
 
 
-def _label(sweep: Sweep, setting: Setting, seed: int) -> str:
+def _label(sweep: RunTable, setting: Setting, seed: int) -> str:
     return f"{sweep.label(setting)}, seed {seed}"
 
 
@@ -172,7 +173,7 @@ class Pooled(NamedTuple):
     effect: SettingEffect
 
 
-def pooled(sweeps: Sequence[Sweep]) -> Pooled | None:
+def pooled(sweeps: Sequence[RunTable]) -> Pooled | None:
     """Return the tests of sweeps that are each on one data set by one metric; None of one sweep alone."""
     with_runs = [(sweep, runs) for sweep in sweeps if (runs := counted(sweep))]
     if len(with_runs) < 2:

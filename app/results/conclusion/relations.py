@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from app.core.evidence import LEVEL
 from app.db.run_rows import AnyRun
-from app.results.points import scored
+from app.results.run_table import RunTable
+from app.results.setting import Family, Setting
 from app.results.statistics.relation import Measured, adjusted
 from app.results.statistics.setting_effect import Scored, setting_effect
-from app.results.sweep import Family, Setting, Sweep
 from isotropy.catalog import Regularizer
 
 
@@ -43,14 +43,14 @@ class Curve(NamedTuple):
         return below, [gain for lam, gain in self.gains.items() if lam > 0]
 
 
-def counted(sweep: Sweep, left_out: Collection[str] = ()) -> list[AnyRun]:
+def counted(sweep: RunTable, left_out: Collection[str] = ()) -> list[AnyRun]:
     """Return the finished runs that have a performance, without those that a study flattered and those named by id."""
     return [
         run
-        for run in scored(sweep)
+        for run in sweep.scored
         if run.performance is not None
         and isfinite(run.performance)
-        and sweep.setting(run) not in sweep.given_up
+        and sweep.setting(run) not in sweep.pruned_settings
         and run.id not in left_out
     ]
 
@@ -65,7 +65,7 @@ def place_of(run: AnyRun) -> Place:
     )
 
 
-def scored_runs(sweep: Sweep, runs: Iterable[AnyRun]) -> tuple[Scored, ...]:
+def scored_runs(sweep: RunTable, runs: Iterable[AnyRun]) -> tuple[Scored, ...]:
     """Return performance by setting and seed; repeated runs count once, by their mean."""
     cells = _cells(sweep, runs)
     return tuple(
@@ -74,7 +74,7 @@ def scored_runs(sweep: Sweep, runs: Iterable[AnyRun]) -> tuple[Scored, ...]:
     )
 
 
-def measured_runs(sweep: Sweep, runs: Iterable[AnyRun]) -> tuple[Measured, ...]:
+def measured_runs(sweep: RunTable, runs: Iterable[AnyRun]) -> tuple[Measured, ...]:
     """Return isotropy and performance by method, setting and seed.
 
     λ = 0 is one setting of every line that starts from it, but of one method only, that with the most values of λ: else
@@ -84,7 +84,7 @@ def measured_runs(sweep: Sweep, runs: Iterable[AnyRun]) -> tuple[Measured, ...]:
     lines = _lines(sweep, cells)
     found = []
     for (place, setting, seed), alike in cells.items():
-        families = _own(lines[place]) if setting.baseline else [sweep.family(setting)]
+        families = _own(lines[place]) if setting.baseline else [setting.family]
         isotropy = fmean(run.isoscore_star for run in alike if run.isoscore_star is not None)
         performance = fmean(map(_performance, alike))
         found += [
@@ -95,7 +95,7 @@ def measured_runs(sweep: Sweep, runs: Iterable[AnyRun]) -> tuple[Measured, ...]:
     return tuple(found)
 
 
-def curves(sweep: Sweep, runs: Iterable[AnyRun]) -> list[Curve]:
+def curves(sweep: RunTable, runs: Iterable[AnyRun]) -> list[Curve]:
     """Return performance over λ of every method that was run at λ = 0, adjusted for seeds."""
     cells = _cells(sweep, runs)
     found = []
@@ -113,7 +113,7 @@ def curves(sweep: Sweep, runs: Iterable[AnyRun]) -> list[Curve]:
 
 
 def _is_lower(
-    sweep: Sweep,
+    sweep: RunTable,
     cells: Mapping[tuple[Setting, int], list[AnyRun]],
     baselines: Mapping[Setting, Setting],
     gains: Mapping[float, float],
@@ -130,14 +130,14 @@ def _is_lower(
     return p is not None and p <= LEVEL
 
 
-def _baselines(sweep: Sweep, means: Mapping[Hashable, float], families: Sequence[Family]) -> dict[Setting, Setting]:
+def _baselines(sweep: RunTable, means: Mapping[Hashable, float], families: Sequence[Family]) -> dict[Setting, Setting]:
     """Map each setting of these families to its baseline; leave out settings without one."""
     settings = [setting for setting in means if isinstance(setting, Setting)]
     found: dict[Setting, Setting] = {}
     for family in families:
         baseline = next((one for one in settings if one.baseline and sweep.belongs(one, family)), None)
         if baseline is not None:
-            mine = (one for one in settings if not one.baseline and sweep.family(one) == family)
+            mine = (one for one in settings if not one.baseline and one.family == family)
             found |= dict.fromkeys(mine, baseline)
     return found
 
@@ -153,21 +153,21 @@ _Cells = dict[tuple[Place, Setting, int], list[AnyRun]]
 _Lines = dict[Place, dict[Regularizer, list[Family]]]
 
 
-def _cells(sweep: Sweep, runs: Iterable[AnyRun]) -> _Cells:
+def _cells(sweep: RunTable, runs: Iterable[AnyRun]) -> _Cells:
     found: _Cells = {}
     for run in runs:
         found.setdefault((place_of(run), sweep.setting(run), run.seed), []).append(run)
     return found
 
 
-def _lines(sweep: Sweep, cells: _Cells) -> _Lines:
+def _lines(sweep: RunTable, cells: _Cells) -> _Lines:
     """Return the families of each method, by place."""
     found: _Lines = {}
     for place, setting, _ in cells:
         methods = found.setdefault(place, {})
         if not setting.baseline:
             families = methods.setdefault(setting.regularizer, [])
-            if (family := sweep.family(setting)) not in families:
+            if (family := setting.family) not in families:
                 families.append(family)
     lambdas = {(place, setting.regularizer, setting.lam) for place, setting, _ in cells}
 

@@ -7,15 +7,16 @@ from typing import NamedTuple
 
 from app.core.evidence import FEWEST_SEEDS, LEVEL, lambdas_needed
 from app.db.run_rows import AnyRun
+from app.results.captions import list_first
 from app.results.conclusion import words
 from app.results.conclusion.comparisons import Comparison
 from app.results.conclusion.conclusion import Conclusion
 from app.results.conclusion.relations import counted
 from app.results.conclusion.verdict_words import signed
-from app.results.points import named
+from app.results.run_table import RunTable
+from app.results.setting import Setting
 from app.results.statistics.estimate import by_seed, estimate
 from app.results.statistics.verdict import Verdict
-from app.results.sweep import Setting, Sweep
 from isoscope.core.formatting import MISSING, capitalized, number, plural, with_error
 
 BASELINE = "baseline"
@@ -101,7 +102,7 @@ class Summary:
         return {one.setting: one for one in self.conclusion.evidence.comparisons}
 
     @property
-    def _sweep(self) -> Sweep:
+    def _sweep(self) -> RunTable:
         return self.conclusion.sweep
 
     @cached_property
@@ -129,7 +130,7 @@ class Summary:
         seeds = {run.seed for runs in self._runs.values() for run in runs}
         if self._common and len(self._common) < len(seeds):
             told += f", over the {plural(len(self._common), 'seed')} that all settings have"
-        answer = named([self._label(one) for one in self._best]) if rest or not others else "All settings tie"
+        answer = list_first([self._label(one) for one in self._best]) if rest or not others else "All settings tie"
         return Card("Best on validation", answer, f"{told}.")
 
     def _effect_card(self) -> Card:
@@ -141,7 +142,7 @@ class Summary:
             [one.label for one in found if one.judged.verdict is verdict] for verdict in (Verdict.BETTER, Verdict.WORSE)
         )
         if better or worse:
-            said = [f"{named(labels)} {word}" for labels, word in ((better, "better"), (worse, "worse")) if labels]
+            said = [f"{list_first(labels)} {word}" for labels, word in ((better, "better"), (worse, "worse")) if labels]
             return Card(question, f"Yes: {', '.join(said)}", f"{_surest(found)} Compared with the baseline.")
         if all(one.judged.verdict is Verdict.TOO_FEW for one in found):
             fewest = min(len(one.seeds) for one in found)

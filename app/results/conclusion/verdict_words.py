@@ -6,8 +6,9 @@ from app.core.evidence import FEWEST_SEEDS, LEVEL
 from app.results.conclusion.comparisons import Comparison, Method
 from app.results.conclusion.evidence import Evidence
 from app.results.conclusion.words import p_value
+from app.results.run_table import RunTable
+from app.results.setting import Setting
 from app.results.statistics.verdict import Needed, Verdict
-from app.results.sweep import Setting, Sweep
 from isoscope.core.formatting import MISSING, count, number, plural
 
 MOST_DECIMALS = 8
@@ -70,7 +71,7 @@ def population(found: Evidence) -> list[str]:
     return said
 
 
-def methods(found: Evidence, sweep: Sweep) -> list[str]:
+def methods(found: Evidence, sweep: RunTable) -> list[str]:
     """How settings are compared, and how sure that is."""
     if not found.comparisons:
         if sweep.methods or found.unpaired:

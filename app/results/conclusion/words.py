@@ -6,9 +6,9 @@ from app.core.evidence import LEVEL, lambdas_needed
 from app.db.options.regularization import NAMES
 from app.db.run_rows import AnyRun
 from app.results.conclusion.evidence import Evidence, Pooled
+from app.results.run_table import RunTable
 from app.results.statistics.relation import Relation
 from app.results.statistics.setting_effect import SettingEffect
-from app.results.sweep import Sweep
 from isoscope.core.formatting import MISSING, count, number, plural, two_decimals
 
 
@@ -66,7 +66,7 @@ def effect(found: SettingEffect) -> str:
     return f"No clear difference between settings: {numbers}."
 
 
-def relation_method(found: Relation, sweep: Sweep) -> str:
+def relation_method(found: Relation, sweep: RunTable) -> str:
     """How the relation is tested, and what that takes for granted."""
     if found.p is None:
         return ""

@@ -8,106 +8,115 @@ import plotly.graph_objects as go
 
 from app.db.config import TrainingOptions
 from app.db.options.regularization import NAMES
-from app.db.run_rows import AnyRun
 from app.figures import palette
 from app.figures.figure import Cell, Columns, Figure, Table, plain, plot
 from app.figures.labels import inside
+from app.results.captions import explain_empty
 from app.results.labels import SCALES
-from app.results.points import empty
-from app.results.run_set import TASK
+from app.results.run_table import TASK, RunTable
 from app.results.search.conditions import FIELDS
-from app.results.sweep import Sweep, cell_text
+from app.results.setting import cell_text
 from isoscope.core.formatting import plural
 
-LONGEST_NAME = 24
-MOST_VALUES = 20
-"""Different values of a setting that have a tick each."""
+MAX_NAME_LENGTH = 24
+# Different values of a setting that get a tick each.
+MAX_TICKS = 20
 
 
-class Axis(NamedTuple):
-    """What the search of runs calls it, its name, and the value of every run."""
+class ParallelAxis(NamedTuple):
+    """An axis with the value of every run."""
 
     field: str
-    """Empty where it is not one word or number, so that no search can say it."""
+    """Name in the search of runs; empty if no search can state its values."""
     title: str
     values: list[Cell]
     continuous: bool = False
-    """Measured, or chosen by a search: its values keep their distances."""
+    """Whether values keep their distances: they were measured, or chosen by a search."""
 
     @property
     def steps(self) -> list[Cell]:
-        """The different values of a setting in their order; none of what is continuous, or where they are too many."""
-        found = list(dict.fromkeys(self.values))
-        numbers = sorted(value for value in found if isinstance(value, int | float))
-        if len(numbers) < len(found):
-            words_found = [value for value in found if isinstance(value, str)]
-            return [*([None] if None in found else []), *numbers, *words_found]
-        return [] if self.continuous or len(found) > MOST_VALUES else [*numbers]
+        """The different values of a setting in their order; none if it is continuous or has too many."""
+        distinct = list(dict.fromkeys(self.values))
+        numbers = sorted(value for value in distinct if isinstance(value, int | float))
+        if len(numbers) < len(distinct):
+            words = [value for value in distinct if isinstance(value, str)]
+            return [*([None] if None in distinct else []), *numbers, *words]
+        return [] if self.continuous or len(distinct) > MAX_TICKS else [*numbers]
+
+    def dimension(self) -> dict[str, Any]:
+        """Return the axis for plotly."""
+        common = {"name": self.field, "label": plain(self.title, MAX_NAME_LENGTH), "multiselect": False}
+        steps = self.steps
+        if not steps:
+            return common | {"values": self.values}
+        names = {regularizer.value: name for regularizer, name in NAMES.items()} if self.field == "regularizer" else {}
+        return common | {
+            "values": [steps.index(value) for value in self.values],
+            "tickvals": list(range(len(steps))),
+            "ticktext": [plain(names.get(str(step)) or cell_text(step), MAX_NAME_LENGTH) for step in steps],
+            "range": [-0.15, len(steps) - 0.85],
+        }
 
 
-def parallel(sweep: Sweep, metric: str) -> Figure:
-    """The finished runs that have a performance and an isotropy."""
-    runs = [run for run in sweep.finished if run.performance is not None and run.isoscore_star is not None]
-    axes = _axes(sweep, runs, metric)
+def parallel(table: RunTable, metric: str) -> Figure:
+    """Return the finished runs that have a performance and an isotropy."""
+    runs = [run for run in table.scored if run.isoscore_star is not None]
+    settings = [table.setting(run) for run in runs]
+    methods: list[Cell] = [setting.regularizer.value for setting in settings]
+    # Fields have their names in the search of runs.
+    candidates = [
+        *([ParallelAxis("regularizer", "regularizer", methods)] if table.methods[1:] else []),
+        ParallelAxis("lam", "λ", [setting.lam for setting in settings], continuous=table.searched),
+        ParallelAxis("zeta", "ζ", [setting.zeta for setting in settings], continuous=table.searched),
+        *(
+            ParallelAxis(_search_field(table, name), inside(name), [setting.values[index] for setting in settings])
+            for index, name in enumerate(table.fields)
+        ),
+        ParallelAxis("seed", "seed", [run.seed for run in runs]),
+    ]
+    axes = [
+        *(axis for axis in candidates if len({*axis.values} - {None}) > 1),
+        ParallelAxis("isoscore_star", "IsoScore★", [run.isoscore_star for run in runs], continuous=True),
+        ParallelAxis("performance", SCALES[metric].title, [run.performance for run in runs], continuous=True),
+    ]
+    left_out = len(table.finished) - len(runs)
+    missing = f" Not drawn, because a value is undefined: {plural(left_out, 'run')}." if left_out else ""
     return Figure(
         slug="parallel",
         title="Runs by all that varies",
-        caption=_caption(sweep, runs) if runs else "",
+        caption=f"{plural(len(runs), 'finished run')}, one line per run, colored by λ.{missing} Drag along an axis to "
+        "filter runs. The search field shows the filter, and accepts it from the keyboard. Click the axis to clear it."
+        if runs
+        else "",
         table=Table([axis.field or axis.title for axis in axes], Columns(*(axis.values for axis in axes))),
-        draw=partial(_draw, axes, [sweep.setting(run).lam for run in runs]),
-        empty=None if runs else empty(sweep),
+        draw=partial(_draw, axes, [setting.lam for setting in settings]),
+        empty=None if runs else explain_empty(table),
         wide=True,
     )
 
 
-def _axes(sweep: Sweep, runs: Sequence[AnyRun], metric: str) -> list[Axis]:
-    """What varies, then what came out. Fields are called as the search of runs calls them."""
-    of = [sweep.setting(run) for run in runs]
-    methods: list[Cell] = [one.regularizer.value for one in of]
-    settings = [
-        *([Axis("regularizer", "regularizer", methods)] if sweep.methods[1:] else []),
-        Axis("lam", "λ", [one.lam for one in of], continuous=sweep.searched),
-        Axis("zeta", "ζ", [one.zeta for one in of], continuous=sweep.searched),
-        *(_of_grid(sweep, field, [one.values[place] for one in of]) for place, field in enumerate(sweep.fields)),
-        Axis("seed", "seed", [run.seed for run in runs]),
-    ]
-    return [
-        *(axis for axis in settings if len({*axis.values} - {None}) > 1),
-        Axis("isoscore_star", "IsoScore★", [run.isoscore_star for run in runs], continuous=True),
-        Axis("performance", SCALES[metric].title, [run.performance for run in runs], continuous=True),
-    ]
+def _search_field(table: RunTable, name: str) -> str:
+    # A search knows neither a script's own settings, which may share the names of other fields, nor adapted names.
+    searchable = name in TrainingOptions.model_fields and name in FIELDS and name != TASK
+    return name if searchable and all(isinstance(value, str | int | float) for value in table.grid[name]) else ""
 
 
-def _of_grid(sweep: Sweep, field: str, values: list[Cell]) -> Axis:
-    # A search knows neither a script's own settings, which may be called as other fields are, nor names told apart.
-    searched = field in TrainingOptions.model_fields and field in FIELDS and field != TASK
-    known = searched and all(isinstance(value, str | int | float) for value in sweep.grid[field])
-    return Axis(field if known else "", inside(field), values)
-
-
-def _caption(sweep: Sweep, runs: Sequence[AnyRun]) -> str:
-    left_out = len(sweep.finished) - len(runs)
-    missing = f" Not drawn, because a value is undefined: {plural(left_out, 'run')}." if left_out else ""
-    return (
-        f"{plural(len(runs), 'finished run')}, one line per run, colored by λ.{missing} Drag along an axis to filter "
-        "runs. The search field shows the filter, and accepts it from the keyboard. Click the axis to clear it."
-    )
-
-
-def _draw(axes: Sequence[Axis], lams: Sequence[float]) -> go.Figure:
-    present = sorted({*lams})
+def _draw(axes: Sequence[ParallelAxis], lams: Sequence[float]) -> go.Figure:
+    distinct = sorted({*lams})
+    # Colors of λ in their order, each the same as in every figure; a scale has at least two ends.
+    ends = distinct if len(distinct) > 1 else distinct * 2
     return plot(
         [
             go.Parcoords(
-                dimensions=[_dimension(axis) for axis in axes],
+                dimensions=[axis.dimension() for axis in axes],
                 line={
-                    "color": [present.index(lam) for lam in lams],
+                    "color": [distinct.index(lam) for lam in lams],
                     "cmin": 0,
-                    "cmax": max(len(present) - 1, 1),
-                    "colorscale": _scale(present),
+                    "cmax": max(len(distinct) - 1, 1),
+                    "colorscale": [[index / (len(ends) - 1), palette.of_lambda(lam)] for index, lam in enumerate(ends)],
                 },
                 unselected={"line": {"color": palette.QUIET, "opacity": 0.12}},
-                # What a brush over each axis is in words of the search.
+                # Values of each axis for the words of the search that a brush stands for.
                 meta={"steps": [axis.steps for axis in axes]},
                 labelside="top",
             )
@@ -115,27 +124,3 @@ def _draw(axes: Sequence[Axis], lams: Sequence[float]) -> go.Figure:
         margin={"l": 72, "r": 72, "t": 64, "b": 28},
         uirevision="brushed",
     )
-
-
-def _dimension(axis: Axis) -> dict[str, Any]:
-    common = {"name": axis.field, "label": plain(axis.title, LONGEST_NAME), "multiselect": False}
-    if not (steps := axis.steps):
-        return common | {"values": axis.values}
-    return common | {
-        "values": [steps.index(value) for value in axis.values],
-        "tickvals": list(range(len(steps))),
-        "ticktext": [plain(_tick(axis, step), LONGEST_NAME) for step in steps],
-        "range": [-0.15, len(steps) - 0.85],
-    }
-
-
-def _tick(axis: Axis, step: Cell) -> str:
-    if axis.field == "regularizer":
-        return next(name for regularizer, name in NAMES.items() if regularizer.value == step)
-    return cell_text(step)
-
-
-def _scale(lams: Sequence[float]) -> list[list[float | str]]:
-    """Colors of λ in their order, each the one that it has in every figure."""
-    ends = [*lams, lams[-1]] if len(lams) == 1 else lams
-    return [[place / (len(ends) - 1), palette.of_lambda(lam)] for place, lam in enumerate(ends)]

@@ -1,4 +1,4 @@
-"""What one run logs as it trains: task loss and penalty over optimizer steps."""
+"""Task loss and penalty of one run over optimizer steps."""
 
 from functools import partial
 
@@ -7,11 +7,10 @@ import plotly.graph_objects as go
 from app.db.models import Run
 from app.figures import palette
 from app.figures.figure import STEP_AXIS, Figure, Table, linear_axis, plot
+from app.results.captions import explain_absence
 from app.results.labels import penalty_words
 from isoscope.core.task import TaskKind
 
-AT_STEP = "step %{x:,}: %{y:.4g}<extra></extra>"
-NONE_LOGGED = "The run ended before it logged a step."
 LOSSES = {
     TaskKind.CLASSIFICATION: "Cross-entropy",
     TaskKind.REGRESSION: "Squared error",
@@ -19,56 +18,40 @@ LOSSES = {
 }
 
 
-def loss(run: Run) -> Figure:
-    """Task loss of one run."""
-    stated = run.config
-    launched = f"{LOSSES[stated.task]} of the batches as logged, without the penalty"
-    return _curve(
-        [(step.step, step.task_loss) for step in run.steps],
-        slug="loss",
-        title="Task loss",
-        caption=f"{'As its script logged it' if stated.logged else launched}: no smoothing.",
-        colour=palette.of_lambda(run.lam),
-        ended=run.status.final,
+def loss_curve(run: Run) -> Figure:
+    """Return the task loss of a run."""
+    launched = f"{LOSSES[run.config.task]} of the batches as logged, without the penalty"
+    caption = f"{'As its script logged it' if run.config.logged else launched}: no smoothing."
+    return _curve(run, [(step.step, step.task_loss) for step in run.steps], "loss", "Task loss", caption)
+
+
+def penalty_curve(run: Run) -> Figure:
+    """Return what the regularizers of a run add to its task loss."""
+    caption = f"{penalty_words(run.config)}, as added to the task loss."
+    return _curve(run, [(step.step, step.penalty) for step in run.steps], "penalty", "Penalty", caption)
+
+
+def _curve(run: Run, points: list[tuple[int, float | None]], slug: str, title: str, caption: str) -> Figure:
+    logged = [(step, value) for step, value in points if value is not None]
+    absent = explain_absence(
+        [run], "The curve begins here when the run has trained a few steps.", "The run ended before it logged a step."
     )
-
-
-def penalty(run: Run) -> Figure:
-    """Penalty of one run: what its regularizers add to the task's loss."""
-    return _curve(
-        [(step.step, step.penalty) for step in run.steps],
-        slug="penalty",
-        title="Penalty",
-        caption=f"{penalty_words(run.config)}, as added to the task loss.",
-        colour=palette.of_lambda(run.lam),
-        ended=run.status.final,
-    )
-
-
-def _curve(
-    points: list[tuple[int, float | None]], *, slug: str, title: str, caption: str, colour: str, ended: bool
-) -> Figure:
-    known = [(step, value) for step, value in points if value is not None]
     return Figure(
         slug=slug,
         title=title,
         caption=caption,
-        table=Table(["step", slug], [[step, value] for step, value in known]),
-        draw=partial(_draw_curve, known, title, colour),
-        empty=None
-        if known
-        else NONE_LOGGED
-        if ended
-        else "The curve begins here when the run has trained a few steps.",
+        table=Table(["step", slug], [[step, value] for step, value in logged]),
+        draw=partial(_draw, logged, title, palette.of_lambda(run.lam)),
+        empty=None if logged else absent,
     )
 
 
-def _draw_curve(points: list[tuple[int, float]], title: str, colour: str) -> go.Figure:
+def _draw(points: list[tuple[int, float]], title: str, colour: str) -> go.Figure:
     line = go.Scatter(
         x=[step for step, _ in points],
         y=[value for _, value in points],
         mode="lines" if len(points) > 1 else "markers",
         line={"color": colour, "width": 1.6},
-        hovertemplate=AT_STEP,
+        hovertemplate="step %{x:,}: %{y:.4g}<extra></extra>",
     )
     return plot([line], xaxis=STEP_AXIS, yaxis=linear_axis(title, line.y))

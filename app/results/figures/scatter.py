@@ -1,7 +1,10 @@
-"""Scatters of settings: any quantity by any other, in panels and colors by further ones, with error bars."""
+"""Scatters of settings: any quantity by any other, with colors and panels by further ones, and error bars.
+
+There are as many traces as colors, not as points: a thousand runs are drawn as fast as ten.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from math import log10
 from typing import Any, NamedTuple
@@ -11,100 +14,124 @@ import plotly.graph_objects as go
 from app.db.run_rows import AnyRun
 from app.figures import palette
 from app.figures.figure import Cell, Figure, log_axis, plain, plot, thinned
-from app.figures.labels import heading
-from app.results.figures import legend, scatter_traces
-from app.results.figures.scatter_points import (
-    MOST_PANELS,
-    USUAL,
-    Scatter,
-    ScatterPoint,
-    ScatterStyle,
-    is_positive,
-)
-from app.results.figures.scatter_traces import Mark, Ranges, Shades, interval
-from app.results.points import Trivial, empty
-from app.results.quantities import PERFORMANCE, Quantity, Readings, value_words
-from app.results.run_set import LAM, REGULARIZER, order
+from app.figures.labels import Named, heading, positions
+from app.results.captions import explain_empty
+from app.results.figures import legend
+from app.results.figures.legend import LAMBDA, MAX_ENTRIES, Colouring
+from app.results.figures.scatter_points import MAX_PANELS, USUAL, Scatter, ScatterPoint, ScatterStyle
+from app.results.figures.trivial import TrivialPredictor
+from app.results.quantities import Quantity, panel_title
+from app.results.run_table import LAM, PERFORMANCE, REGULARIZER, RunTable, sort_key
+from app.results.setting import Family, Setting, cell_text
 from app.results.statistics.estimate import Estimate
-from app.results.sweep import Sweep, cell_text
-from isoscope.core.formatting import number, plural
+from isoscope.core.formatting import number, plural, short, with_error
 
-WIDEST_STEP = 0.5
-"""Of the step from one value to the next, what its points take up side by side."""
-MOST_TICKS = 15
-"""Of an axis at equal steps: of more values some are told by pointing alone."""
-LONGEST_TICK = 24
-LONGEST_TITLE = 44
-MOST_COLUMNS = 4
+# Points at one of equal steps stand side by side on this part of the step.
+STEP_WIDTH = 0.5
+MAX_TICKS = 15
+MAX_TICK_LENGTH = 24
+MAX_TITLE_LENGTH = 44
+MAX_COLUMNS = 4
+# Points with a name; of more, only plain training has one.
+MAX_NAMED = 24
+SIZE, RING, RUN = 11, 19, 6
+# Colors of the scale of a measured quantity, from which plotly mixes the others, and steps of the bar beside it.
+SHADES, BAR_STEPS = 11, 33
+BAR = (1.02, 1.035)
+# Pixels that the bar takes with its numbers.
+BAR_MARGIN = 92
+# What an axis shows beyond the bounds of its quantity, for marks that lie on them.
+EDGE = 0.03
+QUIET_LINE = {"width": 1, "dash": "dot", "color": palette.QUIET}
+NO_LEGEND = {"showlegend": False, "hoverinfo": "skip"}
+
+RunMark = tuple[float | None, float | None, str]
 
 
-def scatter(
-    sweep: Sweep, metric: str, style: ScatterStyle = USUAL, readings: Readings | None = None, *, slug: str = "scatter"
-) -> Figure:
+def scatter(runs: RunTable, metric: str, style: ScatterStyle = USUAL, *, slug: str = "scatter") -> Figure:
     """Return the scatter of a style. ``metric`` names one of ``SCALES``.
 
     Raises InvalidError of ``x``, ``y``, ``colour`` or ``facet``.
     """
-    wanted = Scatter(sweep, metric, style, readings)
-    above = wanted.y.name
-    left_out = wanted.left_out()
+    plan = Scatter(runs, metric, style)
+    name = plan.y.name
+    left_out = plan.describe_left_out()
     return Figure(
         slug=slug,
-        title=f"{above[0].upper() if above[0].isascii() else above[0]}{above[1:]} by {wanted.x.name}",
-        caption=f"{wanted.caption()}{left_out}" if wanted.points else "",
-        table=wanted.table(),
-        draw=partial(_draw, wanted),
-        empty=None if wanted.points else left_out.strip() or empty(sweep),
-        wide=wanted.facet is not None,
+        title=f"{name[0].upper() if name[0].isascii() else name[0]}{name[1:]} by {plan.x.name}",
+        caption=f"{plan.caption()}{left_out}" if plan.points else "",
+        table=plan.table(),
+        draw=partial(_draw, plan),
+        empty=None if plan.points else left_out.strip() or explain_empty(runs),
+        wide=plan.facet is not None,
     )
 
 
+class Mark(NamedTuple):
+    """A point at its position, with its hover text."""
+
+    setting: Setting
+    x: Estimate
+    y: Estimate
+    hover_text: str
+    runs: Sequence[RunMark] = ()
+    """Positions and hover texts of single runs."""
+    shade: float | None = None
+    """The value of its color if that is measured."""
+
+
 @dataclass(frozen=True)
-class Axis:
-    """An axis: values at their distances, at those of their logarithms, or one step from each other."""
+class ScatterAxis:
+    """An axis: linear, logarithmic, or with values at equal steps."""
 
     quantity: Quantity
-    log: bool
-    steps: Mapping[Cell, float]
-    """Places of values at equal steps; empty where they keep their distances."""
+    log: bool = False
+    steps: Mapping[Cell, float] = field(default_factory=dict)
+    """Positions of values at equal steps; empty on other axes."""
 
     @classmethod
-    def over(cls, wanted: Scatter, quantity: Quantity, scale: str, points: Sequence[ScatterPoint]) -> "Axis":
-        """The axis of some points: words at equal steps, and so λ, unless a search chose it or a scale is given."""
+    def build(cls, plan: Scatter, quantity: Quantity, scale: str, points: Sequence[ScatterPoint]) -> "ScatterAxis":
+        """Return the axis of points: words are at equal steps, and λ unless a search chose it or a scale is given."""
         values = set() if quantity.measured else {point.values[quantity.key] for point in points}
-        equal = quantity.key == LAM and not scale and not wanted.sweep.searched
-        if equal or any(isinstance(value, str) for value in values):
-            ordered = sorted(values, key=partial(order, quantity.key))
-            return cls(quantity, False, {value: float(step) for step, value in enumerate(ordered)})
-        return cls(quantity, scale == "log", {})
+        lambda_steps = quantity.key == LAM and not scale and not plan.runs.searched
+        if lambda_steps or any(isinstance(value, str) for value in values):
+            ordered = sorted(values, key=partial(sort_key, quantity.key))
+            return cls(quantity, steps={value: float(step) for step, value in enumerate(ordered)})
+        return cls(quantity, scale == "log")
 
-    def at(self, point: ScatterPoint) -> Estimate:
-        """Where a point stands, before it is moved beside others."""
+    def position(self, point: ScatterPoint) -> Estimate:
+        """Return the position of a point before it is moved beside others."""
         if mean := point.means.get(self.quantity.key):
             return mean
         value = point.values[self.quantity.key]
         return Estimate(self.steps[value] if self.steps else float(value or 0), None, 1)
 
-    def range(self, estimates: Iterable[Estimate], values: Iterable[float]) -> list[float]:
-        """What it reaches from and to, in logarithms where it has these."""
-        drawn = [*estimates]
+    def limits(self, estimates: Sequence[Estimate], values: Iterable[float | None]) -> list[float]:
+        """Return both limits, in logarithms on a logarithmic axis; ``values`` are of single runs."""
         if self.steps:
             return [-0.5, len(self.steps) - 0.5]
+        single = [value for value in values if value is not None]
         if self.log:
-            ends = [*values, *(end for one in drawn for end in (one.mean, *one.ends))]
-            return list(log_axis("", ends)["range"])
-        return scatter_traces.span(drawn, values, self.quantity.within)
+            ends = [end for estimate in estimates for end in (estimate.mean, *estimate.ends)]
+            return list(log_axis("", [*single, *ends])["range"])
+        return axis_limits(estimates, single, self.quantity.bounds)
 
-    def layout(self, reach: list[float]) -> dict[str, Any]:
-        """The axis as plotly takes it."""
+    def layout(self, limits: list[float]) -> dict[str, Any]:
+        """Return the axis for plotly."""
         if self.log:
-            return log_axis(self.quantity.axis, [10.0**end for end in reach]) | {"range": reach}
-        axis: dict[str, Any] = {"title": {"text": self.quantity.axis}, "range": reach}
+            return log_axis(self.quantity.axis, [10.0**limit for limit in limits]) | {"range": limits}
+        axis: dict[str, Any] = {"title": {"text": self.quantity.axis}, "range": limits}
         if not self.steps:
             return axis
-        ticks = thinned([*self.steps.items()], MOST_TICKS)
-        texts = [plain(cell_text(value), LONGEST_TICK) for value, _ in ticks]
-        return axis | {"tickvals": [place for _, place in ticks], "ticktext": texts}
+        ticks = thinned([*self.steps.items()], MAX_TICKS)
+        texts = [plain(cell_text(value), MAX_TICK_LENGTH) for value, _ in ticks]
+        return axis | {"tickvals": [step for _, step in ticks], "ticktext": texts}
+
+    def drawn_extent(self, estimate: Estimate) -> tuple[float, float]:
+        """Return where a mean is drawn, and how far its error bar reaches."""
+        if not self.log:
+            return estimate.mean, estimate.half_width or 0
+        return log10(estimate.mean), log10(estimate.ends[1]) - log10(estimate.mean)
 
 
 class Panel(NamedTuple):
@@ -112,200 +139,359 @@ class Panel(NamedTuple):
 
     title: str
     marks: list[Mark]
-    trivial: Trivial
+    trivial: TrivialPredictor
 
 
-class Drawing(NamedTuple):
-    """What panels share."""
+class ScatterPlot(NamedTuple):
+    """What the panels of a scatter share."""
 
-    wanted: Scatter
-    x: Axis
-    y: Axis
-    ranges: Ranges
-    shades: Shades | None
+    plan: Scatter
+    x: ScatterAxis
+    y: ScatterAxis
+    x_limits: list[float]
+    y_limits: list[float]
+    shades: tuple[float, float] | None
+    """Smallest and largest value of the color if that is measured."""
 
 
-def _draw(wanted: Scatter) -> go.Figure:
-    style = wanted.style
-    points = [point for point in wanted.points if _has_place(wanted, point)]
+def _draw(plan: Scatter) -> go.Figure:
+    points = [
+        point
+        for point in plan.points
+        if all(scale != "log" or point.fits_log_axis(quantity) for quantity, scale in plan.scales)
+    ]
     if not points:
         return plot([])
-    x = Axis.over(wanted, wanted.x, style.x_scale, points)
-    y = Axis.over(wanted, wanted.y, style.y_scale, points)
-    groups = _groups(wanted, points)
-    of = {title: _marks(wanted, x, y, alike) for title, alike in groups.items()}
-    marks = [mark for alike in of.values() for mark in alike]
-    runs = [run for mark in marks for run in mark.seeds]
-    reach_y = y.range((mark.y for mark in marks), (value for _, value, _ in runs if value is not None))
-    trivial = {title: _trivial(wanted, alike) for title, alike in groups.items()}
+    x, y = (ScatterAxis.build(plan, quantity, scale, points) for quantity, scale in plan.scales)
+    panels = [
+        Panel(title, _marks(plan, x, y, group), _panel_trivial(plan, group))
+        for title, group in _group_by_panel(plan, points).items()
+    ]
+    marks = [mark for panel in panels for mark in panel.marks]
+    run_marks = [run for mark in marks for run in mark.runs]
+    y_limits = y.limits([mark.y for mark in marks], (run[1] for run in run_marks))
     if not y.log:
-        for one in trivial.values():
-            reach_y = one.widened(reach_y)
-    reach = Ranges(x.range((mark.x for mark in marks), (value for value, _, _ in runs if value is not None)), reach_y)
-    drawing = Drawing(wanted, x, y, reach, _shades(wanted, marks))
-    return _plot(drawing, [Panel(title, of[title], trivial[title]) for title in of])
-
-
-def _has_place(wanted: Scatter, point: ScatterPoint) -> bool:
-    style = wanted.style
-    return all(
-        scale != "log" or is_positive(point, one)
-        for one, scale in ((wanted.x, style.x_scale), (wanted.y, style.y_scale))
+        for panel in panels:
+            y_limits = panel.trivial.widen(y_limits)
+    x_limits = x.limits([mark.x for mark in marks], (run[0] for run in run_marks))
+    shades = [mark.shade for mark in marks if mark.shade is not None] or [0.0]
+    return _plot(
+        ScatterPlot(plan, x, y, x_limits, y_limits, (min(shades), max(shades)) if plan.shade else None), panels
     )
 
 
-def _groups(wanted: Scatter, points: Sequence[ScatterPoint]) -> dict[str, list[ScatterPoint]]:
-    """The points of each panel. Plain training stands in every panel whose setting means nothing to it."""
-    if wanted.facet is None:
+def _group_by_panel(plan: Scatter, points: Sequence[ScatterPoint]) -> dict[str, list[ScatterPoint]]:
+    """Return the points of each panel. Plain training is in every panel whose setting has no effect on it."""
+    if plan.facet is None:
         return {"": list(points)}
-    key = wanted.facet.key
-    values = [None if _is_everywhere(point, key) else point.values[key] for point in points]
-    known = sorted({*values} - {None}, key=partial(order, key))[:MOST_PANELS]
+    key = plan.facet.key
+    values = [None if key == REGULARIZER and point.setting.baseline else point.values[key] for point in points]
+    panels = sorted({*values} - {None}, key=partial(sort_key, key))[:MAX_PANELS]
     return {
-        plain(value_words(key, value), LONGEST_TITLE): [
-            point for point, own in zip(points, values, strict=True) if own in (None, value)
+        plain(panel_title(key, panel), MAX_TITLE_LENGTH): [
+            point for point, value in zip(points, values, strict=True) if value in (None, panel)
         ]
-        for value in known
+        for panel in panels
     } or {"": list(points)}
 
 
-def _is_everywhere(point: ScatterPoint, key: str) -> bool:
-    return point.values[key] is None or (key == REGULARIZER and point.setting.baseline)
-
-
-def _trivial(wanted: Scatter, points: Sequence[ScatterPoint]) -> Trivial:
-    """The trivial predictor of a panel, which is of its own rows where panels are of several data sets."""
-    if wanted.facet is None or PERFORMANCE not in (wanted.x.key, wanted.y.key):
-        return wanted.trivial
+def _panel_trivial(plan: Scatter, points: Sequence[ScatterPoint]) -> TrivialPredictor:
+    """Return the trivial predictor of a panel, which is its own where panels are of several data sets."""
+    if plan.facet is None or PERFORMANCE not in (plan.x.key, plan.y.key):
+        return plan.trivial
     settings = {point.setting for point in points}
-    return Trivial.from_runs(
-        wanted.sweep, [run for run in wanted.sweep.finished if wanted.sweep.setting(run) in settings]
+    return TrivialPredictor.from_runs(
+        plan.runs, [run for run in plan.runs.finished if plan.runs.setting(run) in settings]
     )
 
 
-def _marks(wanted: Scatter, x: Axis, y: Axis, points: Sequence[ScatterPoint]) -> list[Mark]:
-    """Points at their places; at one of equal steps they stand side by side."""
-    together: dict[float, list[ScatterPoint]] = {}
+def _marks(plan: Scatter, x: ScatterAxis, y: ScatterAxis, points: Sequence[ScatterPoint]) -> list[Mark]:
+    """Return points at their positions; at one of equal steps they stand side by side."""
+    groups: dict[float, list[ScatterPoint]] = {}
     for point in points:
-        together.setdefault(x.at(point).mean if x.steps else 0.0, []).append(point)
+        groups.setdefault(x.position(point).mean if x.steps else 0.0, []).append(point)
     return [
-        _mark(wanted, x, y, point, WIDEST_STEP / len(here) * (place - (len(here) - 1) / 2) if x.steps else 0.0)
-        for here in together.values()
-        for place, point in enumerate(here)
+        _mark(plan, x, y, point, STEP_WIDTH / len(group) * (index - (len(group) - 1) / 2) if x.steps else 0.0)
+        for group in groups.values()
+        for index, point in enumerate(group)
     ]
 
 
-def _mark(wanted: Scatter, x: Axis, y: Axis, point: ScatterPoint, aside: float) -> Mark:
-    across, up = x.at(point), y.at(point)
-    if aside:
-        across = Estimate(across.mean + aside, across.half_width, across.n)
-    label = legend.whole(wanted.sweep, point.setting)
+def _mark(plan: Scatter, x: ScatterAxis, y: ScatterAxis, point: ScatterPoint, offset: float) -> Mark:
+    x_mean, y_mean = x.position(point), y.position(point)
+    if offset:
+        x_mean = Estimate(x_mean.mean + offset, x_mean.half_width, x_mean.n)
 
-    def place(axis: Axis, own: Estimate, run: AnyRun) -> float | None:
-        return wanted.value(axis.quantity, run) if axis.quantity.measured else own.mean
+    def run_position(axis: ScatterAxis, mean: Estimate, run: AnyRun) -> float | None:
+        return plan.runs.readings(axis.quantity.key)[run].value if axis.quantity.measured else mean.mean
 
-    runs = [
-        (place(x, across, run), value := place(y, up, run), f"{label}, seed {run.seed}: {number(value, 4)}")
-        for run in point.runs
+    runs: list[RunMark] = []
+    if plan.style.seeds:
+        label = legend.hover_label(plan.runs, point.setting)
+        for run in point.runs:
+            value = run_position(y, y_mean, run)
+            runs.append((run_position(x, x_mean, run), value, f"{label}, seed {run.seed}: {number(value, 4)}"))
+    means = [(quantity.key, mean) for quantity in plan.measured if (mean := point.means[quantity.key]) is not None]
+    lines = [
+        legend.hover_label(plan.runs, point.setting),
+        plural(means[0][1].n if means else len(point.runs), "seed"),
+        *(f"{heading(key)} {with_error(mean.mean, mean.half_width)}" for key, mean in means),
     ]
-    shade = point.means[wanted.shade.key] if wanted.shade else None
-    return Mark(
-        point.setting,
-        across,
-        up,
-        _words(wanted, point) + wanted.trivial.describe(point.setting),
-        runs if wanted.style.seeds else (),
-        shade.mean if shade else None,
-    )
+    hover_text = "<br>".join(lines) + plan.trivial.describe(point.setting)
+    shade = point.means[plan.shade.key] if plan.shade else None
+    return Mark(point.setting, x_mean, y_mean, hover_text, runs, shade.mean if shade else None)
 
 
-def _words(wanted: Scatter, point: ScatterPoint) -> str:
-    means = [(one.key, mean) for one in wanted.measured if (mean := point.means[one.key]) is not None]
-    seeds = plural(means[0][1].n if means else len(point.runs), "seed")
-    return "<br>".join([seeds, *(f"{heading(key)} {interval(mean)}" for key, mean in means)])
-
-
-def _shades(wanted: Scatter, marks: Sequence[Mark]) -> Shades | None:
-    if wanted.shade is None:
-        return None
-    known = [mark.shade for mark in marks if mark.shade is not None] or [0.0]
-    return Shades(wanted.shade.axis, min(known), max(known))
-
-
-def _plot(drawing: Drawing, panels: Sequence[Panel]) -> go.Figure:
-    """Panels in rows of few, on one scale: each column has an axis along, each row one upward."""
-    columns = min(len(panels), MOST_COLUMNS)
+def _plot(drawing: ScatterPlot, panels: Sequence[Panel]) -> go.Figure:
+    """Draw panels in rows on common scales: a horizontal axis for each column, a vertical one for each row."""
+    columns = min(len(panels), MAX_COLUMNS)
     rows = -(-len(panels) // columns)
     traces: list[go.Scatter] = []
     shapes: list[dict[str, Any]] = []
-    notes: list[dict[str, Any]] = []
-    named: set[str] = set()
-    for place, panel in enumerate(panels):
-        row, column = divmod(place, columns)
-        x, y = (axis + (str(number + 1) if number else "") for axis, number in (("x", column), ("y", row)))
-        for trace in _panel_traces(drawing, panel, wide=columns < MOST_COLUMNS):
-            again = trace.name in named and trace.showlegend
-            named |= {trace.name} if trace.showlegend else set()
-            traces.append(trace.update(xaxis=x, yaxis=y, **({"showlegend": False} if again else {})))
+    annotations: list[dict[str, Any]] = []
+    legend_names: set[str] = set()
+    for index, panel in enumerate(panels):
+        row, column = divmod(index, columns)
+        x, y = f"x{column + 1 if column else ''}", f"y{row + 1 if row else ''}"
+        for trace in _panel_traces(drawing, panel, wide=columns < MAX_COLUMNS):
+            repeated = trace.name in legend_names and trace.showlegend
+            legend_names |= {trace.name} if trace.showlegend else set()
+            traces.append(trace.update(xaxis=x, yaxis=y, **({"showlegend": False} if repeated else {})))
         lines, words = _panel_lines(drawing, panel)
-        titled = {"text": panel.title, "xref": "paper", "x": 0, "xanchor": "left", "yref": "paper", "y": 1,
-                  "yanchor": "bottom", "showarrow": False, "font": {"size": 12}}  # fmt: skip
-        shapes += [_within(x, y, one) if panel.title else one for one in lines]
-        notes += [_within(x, y, one) for one in [*([] if place else words), titled]] if panel.title else words
-    if drawing.shades:
-        steps, told = scatter_traces.bar(drawing.shades)
-        shapes, notes = [*shapes, *steps], [*notes, *told]
-    axes = {f"xaxis{column + 1 if column else ''}": drawing.x.layout(drawing.ranges.x) for column in range(columns)}
-    axes |= {f"yaxis{row + 1 if row else ''}": drawing.y.layout(drawing.ranges.y) for row in range(rows)}
-    for name, axis in axes.items():
-        if columns > 2:
-            axis["title"] = {"text": "" if name[0] == "y" and rows > 1 else getattr(drawing, name[0]).quantity.name}
+        if not panel.title:
+            shapes += lines
+            annotations += words
+            continue
+        title = {"text": panel.title, "xref": "paper", "x": 0, "xanchor": "left", "yref": "paper", "y": 1,
+                 "yanchor": "bottom", "showarrow": False, "font": {"size": 12}}  # fmt: skip
+        shapes += [_in_panel(x, y, line) for line in lines]
+        annotations += [_in_panel(x, y, text) for text in [*([] if index else words), title]]
+    if drawing.shades and drawing.plan.shade:
+        steps, words = _colour_bar(drawing.plan.shade.axis, drawing.shades)
+        shapes, annotations = [*shapes, *steps], [*annotations, *words]
+    axes = {f"xaxis{n + 1 if n else ''}": drawing.x.layout(drawing.x_limits) for n in range(columns)}
+    axes |= {f"yaxis{n + 1 if n else ''}": drawing.y.layout(drawing.y_limits) for n in range(rows)}
+    if columns > 2:
+        for name, axis in axes.items():
+            quantity = drawing.x.quantity if name[0] == "x" else drawing.y.quantity
+            axis["title"] = {"text": "" if name[0] == "y" and rows > 1 else quantity.name}
     grid = {"rows": rows, "columns": columns, "pattern": "coupled", "xgap": 0.06, "ygap": 0.16}
     return plot(
         traces,
         showlegend=any(trace.showlegend for trace in traces),
         shapes=shapes,
-        annotations=notes,
+        annotations=annotations,
         **axes,
         **({"grid": grid} if len(panels) > 1 else {}),
-        **({"margin": {"r": scatter_traces.BAR_ROOM}} if drawing.shades else {}),
+        **({"margin": {"r": BAR_MARGIN}} if drawing.shades else {}),
     )
 
 
-def _within(x: str, y: str, drawn: dict[str, Any]) -> dict[str, Any]:
-    """A shape or words of a panel, beside its axes in place of those of the whole plot."""
-    refs = (("xref", x), ("yref", y))
-    return drawn | {ref: f"{axis} domain" if drawn.get(ref) == "paper" else axis for ref, axis in refs}
+def _in_panel(x: str, y: str, item: dict[str, Any]) -> dict[str, Any]:
+    """Return a shape or text that refers to the axes of a panel instead of those of the whole plot."""
+    references = (("xref", x), ("yref", y))
+    return item | {key: f"{axis} domain" if item.get(key) == "paper" else axis for key, axis in references}
 
 
-def _panel_traces(drawing: Drawing, panel: Panel, *, wide: bool) -> list[go.Scatter]:
-    wanted, marks = drawing.wanted, panel.marks
-    traces = scatter_traces.traces(
-        wanted.colouring,
-        marks,
-        drawing.ranges,
-        logs=(drawing.x.log, drawing.y.log),
-        named=wide and LAM not in (wanted.x.key, wanted.y.key),
-        shades=drawing.shades,
-    )
-    return [*traces, *panel.trivial.crosses([(mark.setting, mark.x.mean, mark.y.mean) for mark in marks])]
-
-
-def _panel_lines(drawing: Drawing, panel: Panel) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Lines across a panel at what plain training and the trivial predictor have, and words on them."""
-    level = scatter_traces.level(panel.marks)
-    upright = _upright(drawing.x.steps) if drawing.x.quantity.key == LAM else []
-    if drawing.wanted.y.key != PERFORMANCE or drawing.y.log:
-        return [*level, *upright], []
+def _panel_lines(drawing: ScatterPlot, panel: Panel) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return lines across a panel for plain training, λ = 0 and the trivial predictor, and the words on them."""
+    lines: list[dict[str, Any]] = []
+    baselines = [mark for mark in panel.marks if mark.setting.baseline]
+    if len(baselines) == 1 and len(panel.marks) > 1:
+        y = baselines[0].y.mean
+        lines.append({"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": y, "y1": y, "line": QUIET_LINE,
+                      "layer": "below"})  # fmt: skip
+    zero = []
+    if drawing.x.quantity.key == LAM and 0 in drawing.x.steps:
+        x = drawing.x.steps[0]
+        zero = [{"type": "line", "x0": x, "x1": x, "yref": "paper", "y0": 0, "y1": 1, "line": QUIET_LINE,
+                 "layer": "below"}]  # fmt: skip
+    if drawing.plan.y.key != PERFORMANCE or drawing.y.log:
+        return [*lines, *zero], []
     means = [(log10(mark.x.mean) if drawing.x.log else mark.x.mean, mark.y.mean) for mark in panel.marks]
-    line = panel.trivial.line(drawing.ranges.y, across_range=drawing.ranges.x, places=means)
-    return [*level, *line["shapes"], *upright], line["annotations"]
+    level = panel.trivial.line(drawing.y_limits, x_limits=drawing.x_limits, points=means)
+    return [*lines, *level["shapes"], *zero], level["annotations"]
 
 
-def _upright(places: Mapping[Cell, float]) -> list[dict[str, Any]]:
-    """A dotted line at λ = 0, where that is among the values of λ."""
-    if 0 not in places:
+def _panel_traces(drawing: ScatterPlot, panel: Panel, *, wide: bool) -> list[go.Scatter]:
+    """Return lines by family, then runs, a ring around plain training, means, names, a legend and crosses.
+
+    In a ``wide`` panel means are named by their λ if there is room, unless an axis shows it.
+    """
+    plan, marks, colouring = drawing.plan, panel.marks, drawing.plan.colouring
+    named = wide and LAM not in (plan.x.key, plan.y.key)
+    names = _name_traces(drawing, marks) if named else []
+    explained = drawing.shades is not None or not named or sum(len(trace.x) for trace in names) == len(marks)
+    by_colour: dict[str, list[Mark]] = {}
+    for mark in marks:
+        by_colour.setdefault(palette.QUIET if drawing.shades else colouring.colour(mark.setting), []).append(mark)
+    shaded = [mark for mark in marks if mark.shade is not None]
+    unshaded = {palette.QUIET: [mark for mark in marks if mark.shade is None]} if shaded else by_colour
+    baselines = [mark for mark in marks if mark.setting.baseline]
+    return [
+        *_family_lines(colouring, marks),
+        *(_run_trace(group, colour) for colour, group in by_colour.items() if any(mark.runs for mark in group)),
+        *([_marker_trace(baselines, symbol="circle-open", size=RING, color=palette.QUIET, line={"width": 1.5})]
+          if baselines else []),
+        *(_mean_trace(group, colour, plan.runs) for colour, group in unshaded.items() if group),
+        *([_shaded_trace(shaded, drawing.shades, plan.runs)] if drawing.shades and shaded else []),
+        *names,
+        *_legend(colouring, marks, explained=explained),
+        *panel.trivial.crosses([(mark.setting, mark.x.mean, mark.y.mean) for mark in marks]),
+    ]  # fmt: skip
+
+
+def _marker_trace(marks: Sequence[Mark], **marker: Any) -> go.Scatter:
+    return go.Scatter(
+        x=[mark.x.mean for mark in marks], y=[mark.y.mean for mark in marks], mode="markers", marker=marker, **NO_LEGEND
+    )
+
+
+def _family_lines(colouring: Colouring, marks: Sequence[Mark]) -> list[go.Scatter]:
+    """Return quiet lines through the means of each family in the order of λ; one trace with gaps for each color."""
+    runs = colouring.table
+    baselines = [mark for mark in marks if mark.setting.baseline]
+    by_family: dict[Family, list[Mark]] = {}
+    for mark in marks:
+        by_family.setdefault(mark.setting.family, []).append(mark)
+    positions_by_colour: dict[str, list[tuple[float | None, float | None]]] = {}
+    for family in runs.families:
+        members = by_family.get(family, [])
+        through = [mark for mark in baselines if mark not in members and runs.belongs(mark.setting, family)]
+        line = sorted([*members, *through], key=lambda mark: mark.setting.lam)
+        positions_by_colour.setdefault(colouring.family_colour(family), []).extend(
+            [*((mark.x.mean, mark.y.mean) for mark in line), (None, None)]
+        )
+    return [
+        go.Scatter(
+            x=[x for x, _ in line[:-1]],
+            y=[y for _, y in line[:-1]],
+            mode="lines",
+            line={"color": colour, "width": 0.8},
+            **NO_LEGEND,
+        )
+        for colour, line in positions_by_colour.items()
+    ]
+
+
+def _mean_trace(marks: Sequence[Mark], colour: str, runs: RunTable) -> go.Scatter:
+    symbols = [legend.symbol(runs, mark.setting.family) for mark in marks]
+    return _marker_trace(marks, color=colour, size=SIZE, symbol=symbols).update(
+        error_x=error_bar(*(mark.x for mark in marks)),
+        error_y=error_bar(*(mark.y for mark in marks)),
+        hovertext=[mark.hover_text for mark in marks],
+        hoverinfo="text",
+    )
+
+
+def _shaded_trace(marks: Sequence[Mark], shades: tuple[float, float], runs: RunTable) -> go.Scatter:
+    steps = [step / (SHADES - 1) for step in range(SHADES)]
+    trace = _mean_trace(marks, palette.QUIET, runs)
+    trace.marker.update(
+        color=[mark.shade for mark in marks],
+        cmin=shades[0],
+        cmax=shades[1],
+        colorscale=[[step, palette.in_order(step)] for step in steps],
+    )
+    for bars in (trace.error_x, trace.error_y):
+        bars.color = palette.QUIET
+    return trace
+
+
+def _run_trace(marks: Sequence[Mark], colour: str) -> go.Scatter:
+    runs = [run for mark in marks for run in mark.runs]
+    return go.Scatter(
+        x=[x for x, _, _ in runs],
+        y=[y for _, y, _ in runs],
+        mode="markers",
+        marker={"color": colour, "size": RUN, "symbol": "circle-open"},
+        showlegend=False,
+        hovertext=[text for _, _, text in runs],
+        hoverinfo="text",
+    )
+
+
+def _name_traces(drawing: ScatterPlot, marks: Sequence[Mark]) -> list[go.Scatter]:
+    """Return the λ of points beside them if there is room, plain training first; colors show what else varies."""
+    ordered = sorted(marks, key=lambda mark: not mark.setting.baseline)
+    if len(marks) > MAX_NAMED:
+        ordered = [mark for mark in ordered if mark.setting.baseline][:1]
+    points = []
+    for mark in ordered:
+        (x, x_reach), (y, y_reach) = drawing.x.drawn_extent(mark.x), drawing.y.drawn_extent(mark.y)
+        points.append(Named(x, y, x_reach, y_reach, f"λ = {short(mark.setting.lam)}"))
+    corners = positions(points, drawing.x_limits, drawing.y_limits)
+    placed = [
+        (mark, point.name, corner) for mark, point, corner in zip(ordered, points, corners, strict=True) if corner
+    ]
+    if not placed:
         return []
-    style = {"width": 1, "dash": "dot", "color": palette.QUIET}
-    return [{"type": "line", "x0": places[0], "x1": places[0], "yref": "paper", "y0": 0, "y1": 1, "line": style,
-             "layer": "below"}]  # fmt: skip
+    trace = _marker_trace([mark for mark, _, _ in placed], color="rgba(0, 0, 0, 0)", size=SIZE)
+    return [
+        trace.update(
+            mode="markers+text",
+            text=[name for _, name, _ in placed],
+            textposition=[corner for _, _, corner in placed],
+        )
+    ]
+
+
+def _legend(colouring: Colouring, marks: Sequence[Mark], *, explained: bool) -> list[go.Scatter]:
+    """Return an entry for each family; for one or many, an entry for each color, unless that is λ and ``explained``."""
+    runs = colouring.table
+    if 1 < len(runs.families) <= MAX_ENTRIES:
+        names = legend.legend_names(runs, runs.families, runs.family_label)
+        return [
+            _legend_entry(name, colouring.family_colour(family), legend.symbol(runs, family))
+            for name, family in zip(names, runs.families, strict=True)
+        ]
+    if explained and colouring.key == LAMBDA:
+        return []
+    entries = [*{colouring.label(mark.setting): colouring.colour(mark.setting) for mark in marks}.items()]
+    visible = entries[:MAX_ENTRIES] if colouring.key in runs.fields else thinned(entries, MAX_ENTRIES)
+    return [_legend_entry(plain(name, legend.MAX_NAME_LENGTH), colour, "circle") for name, colour in visible]
+
+
+def _legend_entry(name: str, colour: str, symbol: str) -> go.Scatter:
+    marker = {"color": colour, "symbol": symbol, "size": 9}
+    return go.Scatter(x=[None], y=[None], mode="markers", marker=marker, name=name, showlegend=True)
+
+
+def _colour_bar(title: str, shades: tuple[float, float]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the bar that explains the colors of a measured quantity, as shapes and words beside the plot.
+
+    Plotly's own bar sets style attributes, which the policy of pages forbids.
+    """
+    steps = [
+        {"type": "rect", "xref": "paper", "yref": "paper", "x0": BAR[0], "x1": BAR[1], "y0": step / BAR_STEPS,
+         "y1": min((step + 1.5) / BAR_STEPS, 1), "line": {"width": 0},
+         "fillcolor": palette.in_order(step / (BAR_STEPS - 1))}
+        for step in range(BAR_STEPS)
+    ]  # fmt: skip
+    low, high = shades
+    text = {"xref": "paper", "yref": "paper", "showarrow": False, "xanchor": "left", "font": {"size": 12}}
+    numbers = [
+        text | {"x": BAR[1], "y": y, "yanchor": anchor, "text": number(low + y * (high - low), 2)}
+        for y, anchor in ((0, "bottom"), (0.5, "middle"), (1, "top"))
+    ]
+    rotated = text | {"x": BAR[1], "xshift": 44, "y": 0.5, "yanchor": "middle", "textangle": 90, "text": title}
+    return steps, [*numbers, rotated]
+
+
+def axis_limits(estimates: Sequence[Estimate], values: Sequence[float], bounds: tuple[float, float]) -> list[float]:
+    """Return the limits of an axis, with room for runs, error bars and the names of the outermost points.
+
+    An error bar may reach beyond the bounds of the quantity; the axis then ends a little beyond them.
+    """
+    means = [*(estimate.mean for estimate in estimates), *values]
+    low = min(*means, *(max(estimate.ends[0], bounds[0]) for estimate in estimates))
+    high = max(*means, *(min(estimate.ends[1], bounds[1]) for estimate in estimates))
+    margin = 0.12 * (high - low) or 0.05
+    return [min(low, max(low - margin, bounds[0] - EDGE)), max(high, min(high + margin, bounds[1] + EDGE))]
+
+
+def error_bar(*estimates: Estimate) -> dict[str, Any]:
+    """Return the error bars of points for plotly; invisible if all are of one run."""
+    widths = [estimate.half_width for estimate in estimates]
+    visible = any(width is not None for width in widths)
+    return {"array": widths, "visible": visible, "thickness": 1.2, "width": 3}

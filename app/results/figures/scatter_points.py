@@ -1,4 +1,4 @@
-"""What a scatter of settings shows: means over seeds of any two quantities, as points, numbers and words."""
+"""What a scatter of settings shows: means over seeds of any two quantities, as points, table and caption."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,41 +9,34 @@ from app.db.learning import learned_nothing
 from app.db.run_rows import AnyRun
 from app.figures.figure import Cell, Table
 from app.figures.labels import heading
-from app.results.figures.legend import TITLES, Colouring, choices
+from app.results.captions import describe_pruned, describe_unscored, estimate_cells, format_sizes
+from app.results.figures.legend import TITLES, Colouring, colour_choices
+from app.results.figures.trivial import TrivialPredictor
 from app.results.labels import ISOTROPY
-from app.results.points import Trivial, cells, given_up, how_many, unscored
-from app.results.quantities import (
-    PERFORMANCE,
-    Quantity,
-    Readings,
-    find_quantity,
-    measured_quantities,
-    set_quantities,
-    setting_value,
-)
-from app.results.run_set import LAM, TASK
+from app.results.quantities import Quantity, find_quantity, measured_quantities, setting_quantities, setting_value
+from app.results.run_table import LAM, PERFORMANCE, TASK, RunTable
+from app.results.setting import Setting
 from app.results.statistics.estimate import Error, Estimate, by_seed, estimate
-from app.results.sweep import Setting, Sweep
 from isoscope.core.formatting import count, plural
 
-MAX_NAMED = 5
-MOST_PANELS = 8
+MAX_LISTED = 5
+MAX_PANELS = 8
 Scale = Literal["", "linear", "log"]
 
 
 class ScatterStyle(NamedTuple):
-    """How the scatters of a sweep are wanted."""
+    """The quantities of a scatter, and how they are drawn."""
 
     seeds: bool = False
-    """The runs behind the means, too."""
+    """Whether single runs are drawn behind the means."""
     error: Error = Error.CI95
     colour: str = ""
-    """What colors stand for: one of ``colouring.choices``, or what is measured; else the usual."""
+    """What colors stand for: one of ``colour_choices``, or a measured quantity; empty: the usual."""
     x: str = ""
-    """Of ``quantities``; empty: isotropy and λ side by side."""
+    """One of ``quantities``; empty: isotropy and λ side by side."""
     y: str = PERFORMANCE
     facet: str = ""
-    """A setting that has a panel for each of its values."""
+    """A setting that gets a panel for each of its values."""
     x_scale: Scale = ""
     """Empty: linear, but λ at equal steps."""
     y_scale: Scale = ""
@@ -53,33 +46,47 @@ USUAL = ScatterStyle()
 
 
 class ScatterPoint(NamedTuple):
-    """The finished runs of one setting that have both coordinates, and their means over seeds by quantity."""
+    """The finished runs of a setting that have both coordinates, with their means over seeds by quantity."""
 
     setting: Setting
     runs: list[AnyRun]
     means: Mapping[str, Estimate | None]
-    """Of what is measured."""
+    """Of measured quantities."""
     values: Mapping[str, Cell]
-    """Of what was set: coordinates and facet."""
+    """Of settings: coordinates and facet."""
+
+    def fits_log_axis(self, quantity: Quantity) -> bool:
+        """Return whether a logarithmic axis has a position for it; words have one on any axis."""
+        if quantity.measured:
+            mean = self.means[quantity.key]
+            return mean is not None and mean.mean > 0
+        value = self.values[quantity.key]
+        return isinstance(value, str) or (value is not None and value > 0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Scatter:
-    """What a scatter draws, tables and says. ``readings`` have what does not stand in the rows of runs."""
+    """The points, the table and the caption of a scatter. The table of runs has the readings of measured quantities."""
 
-    sweep: Sweep
+    runs: RunTable
     metric: str
     style: ScatterStyle = USUAL
-    readings: Readings | None = None
+
+    @cached_property
+    def _quantities(self) -> dict[str, Quantity]:
+        return measured_quantities(self.runs, self.metric)
+
+    def _find(self, name: str, parameter: str) -> Quantity:
+        return find_quantity(self.runs, self.metric, name, parameter, self._quantities)
 
     @cached_property
     def x(self) -> Quantity:
-        """What stands along."""
+        """The horizontal axis."""
         return self._find(self.style.x or ISOTROPY, "x")
 
     @cached_property
     def y(self) -> Quantity:
-        """What stands upward."""
+        """The vertical axis."""
         return self._find(self.style.y, "y")
 
     @cached_property
@@ -89,223 +96,191 @@ class Scatter:
 
     @cached_property
     def shade(self) -> Quantity | None:
-        """What is measured and told by colors; None where these stand for a setting."""
+        """The measured quantity that colors stand for; None if they stand for a setting."""
         name = self.style.colour
-        if not name or name in TITLES or name in choices(self.sweep):
+        if not name or name in TITLES or name in colour_choices(self.runs):
             return None
-        found = self._find(name, "colour")
-        return found if found.measured else None
+        quantity = self._find(name, "colour")
+        return quantity if quantity.measured else None
+
+    @cached_property
+    def colouring(self) -> Colouring:
+        """The colors of settings."""
+        return Colouring(self.runs, LAM if self.shade else self.style.colour)
 
     @property
-    def colouring(self) -> Colouring:
-        """The colors of settings, which are quiet beside what is measured."""
-        return Colouring(self.sweep, LAM if self.shade else self.style.colour)
+    def scales(self) -> tuple[tuple[Quantity, Scale], ...]:
+        """Both axes with their scales."""
+        return (self.x, self.style.x_scale), (self.y, self.style.y_scale)
 
     @cached_property
     def measured(self) -> list[Quantity]:
-        """What it tells that came out of runs; beside a setting isotropy, too."""
-        axes = [one for one in (self.y, self.x, self.shade) if one and one.measured]
-        more = self._known[ISOTROPY]
-        return list({one.key: one for one in ([*axes, more] if len(axes) < 2 else axes)}.values())
+        """The measured quantities in the table: axes and color, and isotropy if fewer than two are."""
+        quantities = [quantity for quantity in (self.y, self.x, self.shade) if quantity and quantity.measured]
+        if len(quantities) < 2:
+            quantities.append(self._quantities[ISOTROPY])
+        return list({quantity.key: quantity for quantity in quantities}.values())
+
+    @cached_property
+    def _measured_axes(self) -> list[Quantity]:
+        return [quantity for quantity in (self.y, self.x) if quantity.measured]
+
+    def _without_value(self, quantity: Quantity) -> list[AnyRun]:
+        return [run for run, reading in self.runs.readings(quantity.key).items() if reading.value is None]
 
     @cached_property
     def points(self) -> list[ScatterPoint]:
         """A point for each setting with a run that has both coordinates."""
-        found = []
-        missing = {run for one in self._measured_axes for run in self._without(one)}
-        for setting, runs in self.sweep.finished_by_setting.items():
-            placed = [run for run in runs if run not in missing]
-            values = {
-                one.key: setting_value(self.sweep, setting, one.key, runs[0])
-                for one in (self.x, self.y, self.facet)
-                if one and not one.measured
-            }
-            if placed and all(values.get(one.key, 0) is not None for one in (self.x, self.y)):
-                found.append(ScatterPoint(setting, placed, self._means(placed), values))
-        return found
-
-    def value(self, quantity: Quantity, run: AnyRun) -> float | None:
-        """What a finished run has of something measured."""
-        return self._values_of(quantity)[run]
-
-    def _values_of(self, quantity: Quantity) -> Mapping[AnyRun, float | None]:
-        if quantity.key not in self._values:
-            readings = self.readings or {}
-            self._values[quantity.key] = {one: quantity.reading(one, readings).value for one in self.sweep.finished}
-        return self._values[quantity.key]
-
-    def _without(self, quantity: Quantity) -> list[AnyRun]:
-        """The finished runs that have no value of something measured."""
-        return [run for run, value in self._values_of(quantity).items() if value is None]
-
-    @cached_property
-    def _values(self) -> dict[str, dict[AnyRun, float | None]]:
-        """What was read of finished runs, once of each, as points, ranges and captions ask for it again."""
-        return {}
-
-    @cached_property
-    def trivial(self) -> Trivial:
-        """The trivial predictor, where performance is drawn; of several data sets there is none for all."""
-        found = Trivial.from_runs(self.sweep, self.sweep.finished)
-        if PERFORMANCE not in (self.x.key, self.y.key):
-            return Trivial(None, "", {})
-        return found._replace(score=None) if self.facet and self.facet.key == TASK else found
-
-    @property
-    def equal_steps(self) -> bool:
-        """Whether λ stands on an axis at equal steps."""
-        return not self.sweep.searched and any(
-            one.key == LAM and not scale for one, scale in ((self.x, self.style.x_scale), (self.y, self.style.y_scale))
-        )
-
-    @cached_property
-    def _known(self) -> dict[str, Quantity]:
-        return measured_quantities(self.sweep, self.metric)
-
-    def _find(self, name: str, field: str) -> Quantity:
-        return find_quantity(self.sweep, self.metric, name, field, self._known)
-
-    @cached_property
-    def _measured_axes(self) -> list[Quantity]:
-        return [one for one in (self.y, self.x) if one.measured]
+        points = []
+        excluded = {run for quantity in self._measured_axes for run in self._without_value(quantity)}
+        chosen = [quantity for quantity in (self.x, self.y, self.facet) if quantity and not quantity.measured]
+        for setting, runs in self.runs.finished_by_setting.items():
+            placed = [run for run in runs if run not in excluded]
+            values = {quantity.key: setting_value(self.runs, setting, quantity.key, runs[0]) for quantity in chosen}
+            if placed and all(values.get(quantity.key, 0) is not None for quantity in (self.x, self.y)):
+                points.append(ScatterPoint(setting, placed, self._means(placed), values))
+        return points
 
     def _means(self, runs: Sequence[AnyRun]) -> dict[str, Estimate | None]:
         means: dict[str, Estimate | None] = {}
-        for one in self.measured:
-            values = self._values_of(one)
-            seeds = by_seed((run.seed, value) for run in runs if (value := values[run]) is not None)
-            means[one.key] = estimate([*seeds.values()], self.style.error) if seeds else None
+        for quantity in self.measured:
+            readings = self.runs.readings(quantity.key)
+            seeds = by_seed((run.seed, value) for run in runs if (value := readings[run].value) is not None)
+            means[quantity.key] = estimate([*seeds.values()], self.style.error) if seeds else None
         return means
 
+    @cached_property
+    def trivial(self) -> TrivialPredictor:
+        """The trivial predictor if performance is drawn; several data sets have none in common."""
+        if PERFORMANCE not in (self.x.key, self.y.key):
+            return TrivialPredictor(None, "", {})
+        trivial = TrivialPredictor.from_runs(self.runs, self.runs.finished)
+        return trivial._replace(score=None) if self.facet and self.facet.key == TASK else trivial
+
     def caption(self) -> str:
-        """How to read it; empty where nothing is drawn."""
+        """Return how to read it; empty if nothing is drawn."""
         if not self.points:
             return ""
-        told = [one.told for one in (self.x, self.y, self.shade) if one and one.told]
-        first = " ".join([*told, *(["λ values are equally spaced."] if self.equal_steps else []), ""])
-        sizes = [max((one.n for one in point.means.values() if one), default=1) for point in self.points]
-        where = "on both axes " if len(self._measured_axes) == 2 else ""
-        of = f"Points are means over seeds ({how_many(sizes)}); bars {where}are {self.style.error.description}."
+        words = [quantity.explanation for quantity in (self.x, self.y, self.shade) if quantity and quantity.explanation]
+        if not self.runs.searched and any(quantity.key == LAM and not scale for quantity, scale in self.scales):
+            words.append("λ values are equally spaced.")
+        sizes = [max((mean.n for mean in point.means.values() if mean), default=1) for point in self.points]
         if max(sizes) == 1:
-            of = "Each point is of one seed (n = 1 seed); error bars need two seeds or more."
-        lines = " Lines connect settings that differ only in λ." if len(self.sweep.families) > 1 else ""
-        ring = " Ring and dotted line: λ = 0." if any(point.setting.baseline for point in self.points) else ""
-        return (
-            f"{first}{of}{self._panels_told()}{lines}{ring}{self.trivial.caption(self.sweep)}"
-            f"{given_up(self.sweep, 'Read with care')}"
-        )
+            words.append("Each point is of one seed (n = 1 seed); error bars need two seeds or more.")
+        else:
+            axes = "on both axes " if len(self._measured_axes) == 2 else ""
+            words.append(
+                f"Points are means over seeds ({format_sizes(sizes)}); bars {axes}are {self.style.error.description}."
+            )
+        if self.facet:
+            words.append(f"One panel for each {self.facet.name}, all on the same axes.")
+            n_values = len({point.values[self.facet.key] for point in self.points} - {None})
+            words += [f"The first {MAX_PANELS} of {count(n_values)} are drawn."] if n_values > MAX_PANELS else []
+        if len(self.runs.families) > 1:
+            words.append("Lines connect settings that differ only in λ.")
+        if any(point.setting.baseline for point in self.points):
+            words.append("Ring and dotted line: λ = 0.")
+        return " ".join(words) + self.trivial.caption(self.runs) + describe_pruned(self.runs, "Read with care")
 
-    def _panels_told(self) -> str:
-        if not self.facet:
-            return ""
-        values = {point.values[self.facet.key] for point in self.points} - {None}
-        more = f" The first {MOST_PANELS} of {count(len(values))} are drawn." if len(values) > MOST_PANELS else ""
-        return f" One panel for each {self.facet.name}, all on the same axes.{more}"
-
-    def left_out(self) -> str:
-        """Which finished runs have no place, and the reason of the first."""
-        told = unscored(self.sweep) if PERFORMANCE in (self.x.key, self.y.key) else ""
-        told_of: set[AnyRun] = set()
-        for one in self._measured_axes:
-            without = [run for run in self._without(one) if run not in told_of]
-            told += self._undefined(one, without) if without and one.key != PERFORMANCE else ""
-            told_of.update(without)
-        return told + self._unplaced()
-
-    def _undefined(self, quantity: Quantity, missing: Collection[AnyRun]) -> str:
-        without = [run for runs in self.sweep.by_setting(missing).values() for run in runs]
-        named = ", ".join(f"{self.sweep.label(self.sweep.setting(run))} seed {run.seed}" for run in without[:MAX_NAMED])
-        more = f" and {count(len(without) - MAX_NAMED)} more" if len(without) > MAX_NAMED else ""
-        reasons = [quantity.reading(run, self.readings or {}).reason for run in without]
-        reason = next((one for one in reasons if one), "It was not measured.")
-        return f" Not drawn, because {heading(quantity.key)} is undefined: {named}{more}. {reason}"
-
-    def _unplaced(self) -> str:
-        """What a logarithm leaves out."""
-        told = ""
-        for one, scale in ((self.x, self.style.x_scale), (self.y, self.style.y_scale)):
-            below = [point for point in self.points if scale == "log" and not is_positive(point, one)]
+    def describe_left_out(self) -> str:
+        """Return which finished runs have no position, with the reason of the first."""
+        words = describe_unscored(self.runs) if PERFORMANCE in (self.x.key, self.y.key) else ""
+        described: set[AnyRun] = set()
+        for quantity in self._measured_axes:
+            runs = [run for run in self._without_value(quantity) if run not in described]
+            words += self._describe_undefined(quantity, runs) if runs and quantity.key != PERFORMANCE else ""
+            described.update(runs)
+        for quantity, scale in self.scales:
+            below = [point for point in self.points if scale == "log" and not point.fits_log_axis(quantity)]
             if below:
-                told += (
-                    f" Not drawn, because {heading(one.key)} is 0 or below on a logarithmic axis: "
+                words += (
+                    f" Not drawn, because {heading(quantity.key)} is 0 or below on a logarithmic axis: "
                     f"{plural(len(below), 'point')}."
                 )
-        return told
+        return words
+
+    def _describe_undefined(self, quantity: Quantity, undefined: Collection[AnyRun]) -> str:
+        runs = [run for alike in self.runs.by_setting(undefined).values() for run in alike]
+        labels = ", ".join(f"{self.runs.label(self.runs.setting(run))} seed {run.seed}" for run in runs[:MAX_LISTED])
+        more = f" and {count(len(runs) - MAX_LISTED)} more" if len(runs) > MAX_LISTED else ""
+        reasons = (self.runs.readings(quantity.key)[run].reason for run in runs)
+        reason = next(filter(None, reasons), "It was not measured.")
+        return f" Not drawn, because {heading(quantity.key)} is undefined: {labels}{more}. {reason}"
 
     def table(self) -> Table:
-        """The means with their error bars, or with ``seeds`` all finished runs, and why a value is missing."""
-        sweep, trivial = self.sweep, self.trivial
-        extra = [one for one in (self.x, self.y, self.facet) if one and self._is_extra(one)]
-        heads = [*sweep.columns, *(one.key for one in extra)]
+        """Return the means with their error bars; with ``seeds`` all finished runs, and why a value is missing."""
+        table_fields = setting_quantities(self.runs)
+        # All runs are alike in these, so that no other column has them.
+        extra = [
+            quantity.key
+            for quantity in (self.x, self.y, self.facet)
+            if quantity and not quantity.measured and quantity.key not in table_fields
+        ]
+        keys = [quantity.key for quantity in self.measured]
         if self.style.seeds:
-            judged = ["trivial_performance", "learned_nothing"] if trivial.columns else []
-            return Table(
-                [*heads, "seed", *(f"{one.key}{what}" for one in self.measured for what in ("", "_reason")), *judged],
-                [
-                    [
-                        *sweep.cells(setting),
-                        *(setting_value(sweep, setting, one.key, run) for one in extra),
-                        run.seed,
-                        *(cell for one in self.measured for cell in one.reading(run, self.readings or {})),
-                        *([trivial.score, learned_nothing(run)] if judged else []),
-                    ]
-                    for setting, runs in sweep.finished_by_setting.items()
-                    for run in runs
-                ],
-            )
-        told = [f"{one.key}_{what}" for one in self.measured for what in ("seeds", "mean", self.style.error.column)]
+            return self._run_table(extra, keys)
+        heads = [f"{key}_{suffix}" for key in keys for suffix in ("seeds", "mean", self.style.error.column)]
         return Table(
-            [*heads, *told, *trivial.columns],
+            [*self.runs.heads, *extra, *heads, *self.trivial.heads],
             [
                 [
-                    *sweep.cells(point.setting),
-                    *(point.values[one.key] for one in extra),
-                    *(cell for one in self.measured for cell in _counted(point.means[one.key])),
-                    *trivial.cells(point.setting),
+                    *self.runs.cells(point.setting),
+                    *(point.values[key] for key in extra),
+                    *(
+                        cell
+                        for mean in map(point.means.get, keys)
+                        for cell in (mean.n if mean else 0, *estimate_cells(mean))
+                    ),
+                    *self.trivial.cells(point.setting),
                 ]
                 for point in self.points
             ],
         )
 
-    def _is_extra(self, quantity: Quantity) -> bool:
-        """Whether it is a setting that tables of this sweep have no column for, because all runs are alike in it."""
-        return not quantity.measured and quantity.key not in {*set_quantities(self.sweep)}
-
-
-def is_positive(point: ScatterPoint, quantity: Quantity) -> bool:
-    """Whether a point has a place on a logarithmic axis; what is told in words has one on any axis."""
-    if quantity.measured:
-        mean = point.means[quantity.key]
-        return mean is not None and mean.mean > 0
-    value = point.values[quantity.key]
-    return isinstance(value, str) or (value is not None and value > 0)
-
-
-def _counted(found: Estimate | None) -> list[float | None]:
-    return [found.n if found else 0, *cells(found)]
+    def _run_table(self, extra: Sequence[str], keys: Sequence[str]) -> Table:
+        judged = ["trivial_performance", "learned_nothing"] if self.trivial.heads else []
+        return Table(
+            [
+                *self.runs.heads,
+                *extra,
+                "seed",
+                *(f"{key}{suffix}" for key in keys for suffix in ("", "_reason")),
+                *judged,
+            ],
+            [
+                [
+                    *self.runs.cells(setting),
+                    *(setting_value(self.runs, setting, key, run) for key in extra),
+                    run.seed,
+                    *(cell for key in keys for cell in self.runs.readings(key)[run]),
+                    *([self.trivial.score, learned_nothing(run)] if judged else []),
+                ]
+                for setting, runs in self.runs.finished_by_setting.items()
+                for run in runs
+            ],
+        )
 
 
 class ScatterForm(NamedTuple):
-    """What the form of a scatter offers, by what the address calls it."""
+    """Choices of the form of a scatter, by their names in the address."""
 
     measured: dict[str, str]
     settings: dict[str, str]
     colours: dict[str, str]
-    """Settings that colors can stand for, besides what is measured."""
+    """Settings that colors can stand for, besides measured quantities."""
     colour: str
     """What they stand for now."""
     folded: bool
-    """Whether what the usual scatters do not need is left as it is."""
+    """Whether rare choices are as they are by default."""
 
 
-def scatter_form(sweep: Sweep, metric: str, style: ScatterStyle, further: Iterable[str] = ()) -> ScatterForm:
-    """Return what can be chosen. ``further`` are settings that runs differ in, besides those of the sweep."""
-    measured = measured_quantities(sweep, metric)
-    colours = dict(choices(sweep))
+def scatter_form(runs: RunTable, metric: str, style: ScatterStyle, more_fields: Iterable[str] = ()) -> ScatterForm:
+    """Return what can be chosen. ``more_fields`` are settings that runs differ in, besides those of the table."""
+    measured = measured_quantities(runs, metric)
     return ScatterForm(
-        {one.key: "performance" if one.key == PERFORMANCE else one.name for one in measured.values()},
-        {one.key: one.name for one in set_quantities(sweep, further).values()},
-        colours,
-        style.colour if style.colour in measured else Colouring(sweep, style.colour).key,
+        {key: "performance" if key == PERFORMANCE else quantity.name for key, quantity in measured.items()},
+        {key: quantity.name for key, quantity in setting_quantities(runs, more_fields).items()},
+        dict(colour_choices(runs)),
+        style.colour if style.colour in measured else Colouring(runs, style.colour).key,
         (style.facet, style.x_scale, style.y_scale) == ("", "", ""),
     )

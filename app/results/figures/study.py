@@ -1,8 +1,8 @@
-"""A search for lambda and zeta: its front, its history, the plane that it searched, and its outcome in words."""
+"""A search for lambda and zeta: its front, its history, the plane that it searched, and its outcome."""
 
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 
@@ -11,130 +11,151 @@ from app.db.options.regularization import coordinates
 from app.db.study import Search, Trial, front_of, trials_of
 from app.figures import palette
 from app.figures.figure import Cell, Figure, Table, linear_axis, plot
+from app.results.captions import list_first
 from app.results.labels import SCALES, MetricRange
-from app.results.points import named
-from app.results.sweep import setting_of
+from app.results.quantities import LAMBDA_AXIS
+from app.results.setting import setting_of
 from isoscope.core.formatting import number, plural, short
 
-MOST_TICKS = 12
-NOT_YET = "The first point appears here when the first trial has finished with every seed."
-COLUMNS = ["trial", "lambda", "zeta", "runs"]
+MAX_TICKS = 12
+NO_TRIAL = "The first point appears here when the first trial has finished with every seed."
+HEADS = ["trial", "lambda", "zeta", "runs"]
 
 
-class Tried(NamedTuple):
-    """A trial that has come to its end."""
+class EndedTrial(NamedTuple):
+    """A trial whose runs have all ended, with a performance."""
 
     trial: Trial
     performance: float
     isotropy: float | None
 
     @property
+    def lam(self) -> float:
+        """λ of all its runs."""
+        return self.trial.runs[0].lam
+
+    @property
     def cells(self) -> list[Cell]:
-        """Under ``COLUMNS``; the baseline reads no zeta."""
-        first = self.trial.runs[0]
-        return [self.trial.number, first.lam, first.zeta if self.trial.number else None, len(self.trial.runs)]
+        """Cells under ``HEADS``; ζ has no effect on the baseline."""
+        zeta = self.trial.runs[0].zeta if self.trial.number else None
+        return [self.trial.number, self.lam, zeta, len(self.trial.runs)]
+
+    @property
+    def symbol(self) -> str:
+        """Symbol of its point."""
+        return "circle" if self.trial.number else "diamond"
 
     @property
     def hover_text(self) -> str:
-        """What a pointer shows."""
-        first = self.trial.runs[0]
-        name = f"trial {self.trial.number}: λ = {short(first.lam)}, ζ = {short(first.zeta)}"
+        """Text of its point."""
+        name = f"trial {self.trial.number}: λ = {short(self.lam)}, ζ = {short(self.trial.runs[0].zeta)}"
         isotropy = f"<br>IsoScore★ {number(self.isotropy)}" if self.isotropy is not None else ""
-        shown = name if self.trial.number else "baseline, λ = 0"
-        return f"{shown}<br>performance {number(self.performance, 4)}{isotropy}"
+        title = name if self.trial.number else "baseline, λ = 0"
+        return f"{title}<br>performance {number(self.performance, 4)}{isotropy}"
 
 
 def pareto(trials: Sequence[Trial], metric: str) -> Figure:
-    """Trials by isotropy and performance, those marked that no other exceeds in one without losing in the other."""
-    placed = [one for one in _tried(trials) if one.isotropy is not None]
-    front = set(front_of([(one.isotropy or 0.0, one.performance) for one in placed]))
+    """Return trials by isotropy and performance, and which of them are Pareto-optimal."""
+    ended = [trial for trial in _ended_trials(trials) if trial.isotropy is not None]
+    front = set(front_of([(trial.isotropy or 0.0, trial.performance) for trial in ended]))
     rows: list[list[Cell]] = [
-        [*one.cells, one.isotropy, one.performance, "yes" if place in front else "no"]
-        for place, one in enumerate(placed)
+        [*trial.cells, trial.isotropy, trial.performance, "yes" if index in front else "no"]
+        for index, trial in enumerate(ended)
     ]
     return Figure(
         slug="pareto",
         title="Front of isotropy and performance",
-        caption=f"Each point is a trial, averaged over seeds ({len(placed)} in all; diamond: baseline). Filled points, "
+        caption=f"Each point is a trial, averaged over seeds ({len(ended)} in all; diamond: baseline). Filled points, "
         f"joined by the line, are Pareto-optimal ({len(front)}).",
-        table=Table([*COLUMNS, "isoscore_star", "performance", "on_the_front"], rows),
-        draw=partial(_draw_front, placed, front, SCALES[metric]),
-        empty=None if placed else NOT_YET,
+        table=Table([*HEADS, "isoscore_star", "performance", "on_the_front"], rows),
+        draw=partial(_draw_front, ended, front, SCALES[metric]),
+        empty=None if ended else NO_TRIAL,
     )
 
 
 def history(trials: Sequence[Trial], metric: str) -> Figure:
-    """The performance of each trial, and the best so far."""
-    tried = _tried(trials)
-    best = [max(one.performance for one in tried[: place + 1]) for place in range(len(tried))]
-    rows: list[list[Cell]] = [[*one.cells, one.performance, so_far] for one, so_far in zip(tried, best, strict=True)]
-    given_up = sum(trial.pruned for trial in trials)
-    lacking = f" {plural(given_up, 'trial')} pruned and not drawn." if given_up else ""
+    """Return the performance of each trial, and the best so far."""
+    ended = _ended_trials(trials)
+    best = [max(trial.performance for trial in ended[: index + 1]) for index in range(len(ended))]
+    rows: list[list[Cell]] = [
+        [*trial.cells, trial.performance, so_far] for trial, so_far in zip(ended, best, strict=True)
+    ]
+    n_pruned = sum(trial.pruned for trial in trials)
+    pruned = f" {plural(n_pruned, 'trial')} pruned and not drawn." if n_pruned else ""
     return Figure(
         slug="search-history",
         title="History of the search",
-        caption=f"{SCALES[metric].title} of {plural(len(tried), 'trial')} as means over seeds, number 0 the baseline, "
-        f"and the best so far as steps.{lacking}",
-        table=Table([*COLUMNS, "performance", "best_so_far"], rows),
-        draw=partial(_draw_history, tried, best, SCALES[metric]),
-        empty=None if tried else NOT_YET,
+        caption=f"{SCALES[metric].title} of {plural(len(ended), 'trial')} as means over seeds, number 0 the baseline, "
+        f"and the best so far as steps.{pruned}",
+        table=Table([*HEADS, "performance", "best_so_far"], rows),
+        draw=partial(_draw_history, ended, best, SCALES[metric]),
+        empty=None if ended else NO_TRIAL,
     )
 
 
 def plane(trials: Sequence[Trial], metric: str) -> Figure:
-    """Where the trials lie in lambda and zeta, colored by performance."""
-    tried = [one for one in _tried(trials) if one.trial.number]
-    ends = [f([one.performance for one in tried]) for f in (min, max)] if tried else []
-    shades = f" Light is {number(ends[0])}, dark {number(ends[1])}." if tried else ""
+    """Return where the trials lie in lambda and zeta, colored by performance."""
+    ended = [trial for trial in _ended_trials(trials) if trial.trial.number]
+    scores = [trial.performance for trial in ended]
+    shades = f" Light is {number(min(scores))}, dark {number(max(scores))}." if ended else ""
     return Figure(
         slug="search-plane",
         title="λ and ζ by performance",
-        caption=f"{plural(len(tried), 'trial')} without the baseline, colored by {SCALES[metric].title}.{shades}",
-        table=Table([*COLUMNS, "performance"], [[*one.cells, one.performance] for one in tried]),
-        draw=partial(_draw_plane, tried),
-        empty=None if tried else NOT_YET,
+        caption=f"{plural(len(ended), 'trial')} without the baseline, colored by {SCALES[metric].title}.{shades}",
+        table=Table([*HEADS, "performance"], [[*trial.cells, trial.performance] for trial in ended]),
+        draw=partial(_draw_plane, ended),
+        empty=None if ended else NO_TRIAL,
     )
 
 
-def _tried(trials: Sequence[Trial]) -> list[Tried]:
-    ended = [trial for trial in trials if not trial.unended and not trial.pruned]
-    return [Tried(one, one.performance, one.isotropy) for one in ended if one.performance is not None]
+def _ended_trials(trials: Sequence[Trial]) -> list[EndedTrial]:
+    return [
+        EndedTrial(trial, trial.performance, trial.isotropy)
+        for trial in trials
+        if not trial.unended and not trial.pruned and trial.performance is not None
+    ]
 
 
-def _draw_front(placed: Sequence[Tried], front: set[int], scale: MetricRange) -> go.Figure:
-    on = sorted((placed[place] for place in front), key=lambda one: one.isotropy or 0.0)
+def _points(ended: Sequence[EndedTrial], x: Sequence[float | None], y: Sequence[float], **marker: Any) -> go.Scatter:
+    return go.Scatter(
+        x=list(x),
+        y=list(y),
+        mode="markers",
+        marker=marker,
+        text=[trial.hover_text for trial in ended],
+        hovertemplate="%{text}<extra></extra>",
+    )
+
+
+def _draw_front(ended: Sequence[EndedTrial], front: set[int], scale: MetricRange) -> go.Figure:
+    on_front = sorted((ended[index] for index in front), key=lambda trial: trial.isotropy or 0.0)
+    scores = [trial.performance for trial in ended]
     line = go.Scatter(
-        x=[one.isotropy for one in on],
-        y=[one.performance for one in on],
+        x=[trial.isotropy for trial in on_front],
+        y=[trial.performance for trial in on_front],
         mode="lines",
         line={"color": palette.MAIN, "width": 1.4, "shape": "vh"},
         hoverinfo="skip",
     )
-    marks = go.Scatter(
-        x=[one.isotropy for one in placed],
-        y=[one.performance for one in placed],
-        mode="markers",
-        marker={
-            "size": 11,
-            "color": [palette.of_lambda(one.trial.runs[0].lam) for one in placed],
-            "symbol": [
-                ("diamond" if one.trial.number == 0 else "circle") + ("" if place in front else "-open")
-                for place, one in enumerate(placed)
-            ],
-            "line": {"width": 1.6},
-        },
-        text=[one.hover_text for one in placed],
-        hovertemplate="%{text}<extra></extra>",
+    points = _points(
+        ended,
+        [trial.isotropy for trial in ended],
+        scores,
+        size=11,
+        color=[palette.of_lambda(trial.lam) for trial in ended],
+        symbol=[trial.symbol + ("" if index in front else "-open") for index, trial in enumerate(ended)],
+        line={"width": 1.6},
     )
     return plot(
-        [line, marks],
+        [line, points],
         xaxis={"title": {"text": "IsoScore★ (1 is isotropic)"}},
-        yaxis=linear_axis(scale.title, [one.performance for one in placed], (scale.low, scale.high)),
+        yaxis=linear_axis(scale.title, scores, (scale.low, scale.high)),
     )
 
 
-def _draw_history(tried: Sequence[Tried], best: Sequence[float], scale: MetricRange) -> go.Figure:
-    numbers = [one.trial.number for one in tried]
+def _draw_history(ended: Sequence[EndedTrial], best: Sequence[float], scale: MetricRange) -> go.Figure:
+    numbers = [trial.trial.number for trial in ended]
+    scores = [trial.performance for trial in ended]
     steps = go.Scatter(
         x=numbers,
         y=list(best),
@@ -142,63 +163,47 @@ def _draw_history(tried: Sequence[Tried], best: Sequence[float], scale: MetricRa
         line={"color": palette.MAIN, "width": 1.6, "shape": "hv"},
         hovertemplate="best so far %{y:.4g}<extra></extra>",
     )
-    marks = go.Scatter(
-        x=numbers,
-        y=[one.performance for one in tried],
-        mode="markers",
-        marker={
-            "size": 9,
-            "color": [palette.of_lambda(one.trial.runs[0].lam) for one in tried],
-            "symbol": ["diamond" if one.trial.number == 0 else "circle" for one in tried],
-        },
-        text=[one.hover_text for one in tried],
-        hovertemplate="%{text}<extra></extra>",
-    )
+    colours = [palette.of_lambda(trial.lam) for trial in ended]
+    points = _points(ended, numbers, scores, size=9, color=colours, symbol=[trial.symbol for trial in ended])
     return plot(
-        [steps, marks],
-        xaxis={"title": {"text": "Trial"}, "dtick": -(-max(numbers, default=1) // MOST_TICKS) or 1},
-        yaxis=linear_axis(scale.title, [one.performance for one in tried], (scale.low, scale.high)),
+        [steps, points],
+        xaxis={"title": {"text": "Trial"}, "dtick": -(-max(numbers, default=1) // MAX_TICKS) or 1},
+        yaxis=linear_axis(scale.title, scores, (scale.low, scale.high)),
     )
 
 
-def _draw_plane(tried: Sequence[Tried]) -> go.Figure:
+def _draw_plane(ended: Sequence[EndedTrial]) -> go.Figure:
     steps = len(palette.SCALE) - 1
-    marks = go.Scatter(
-        x=[one.trial.runs[0].lam for one in tried],
-        y=[one.trial.runs[0].zeta for one in tried],
-        mode="markers",
-        marker={
-            "size": 12,
-            "color": [one.performance for one in tried],
-            "colorscale": [[i / steps, colour] for i, colour in enumerate(palette.SCALE)],
-            "showscale": False,
-            "line": {"width": 1, "color": palette.QUIET},
-        },
-        text=[one.hover_text for one in tried],
-        hovertemplate="%{text}<extra></extra>",
+    points = _points(
+        ended,
+        [trial.lam for trial in ended],
+        [trial.trial.runs[0].zeta for trial in ended],
+        size=12,
+        color=[trial.performance for trial in ended],
+        colorscale=[[i / steps, colour] for i, colour in enumerate(palette.SCALE)],
+        showscale=False,
+        line={"width": 1, "color": palette.QUIET},
     )
-    return plot(
-        [marks], xaxis={"title": {"text": "λ (below 0 less isotropy, above 0 more)"}}, yaxis={"title": {"text": "ζ"}}
-    )
+    return plot([points], xaxis={"title": {"text": LAMBDA_AXIS}}, yaxis={"title": {"text": "ζ"}})
 
 
-class Best(NamedTuple):
-    """The trials with the greatest mean performance, the baseline apart: several where they tie."""
+class BestTrials(NamedTuple):
+    """The trials with the largest mean performance, without the baseline: several if they tie."""
 
     names: str
     performance: float
 
 
 class SearchOutcome(NamedTuple):
-    """How far a search is, and what it has come to."""
+    """The progress of a search, and its best trials."""
 
     settings: Search
-    asked: int
-    tried: int
-    """Trials with a performance, the baseline apart."""
+    begun: int
+    scored: int
+    """Trials with a performance, without the baseline."""
     pruned: int
     baseline: float | None
-    best: Best | None
+    best: BestTrials | None
 
     @property
     def better(self) -> bool:
@@ -211,20 +216,20 @@ class SearchOutcome(NamedTuple):
         return self.settings.zeta_low < self.settings.zeta_high
 
 
-def outcome_of(experiment: Experiment) -> SearchOutcome | None:
-    """What there is to say of the search of an experiment, if it is one."""
+def read_outcome(experiment: Experiment) -> SearchOutcome | None:
+    """Return the outcome of the search of an experiment, if it is one."""
     if experiment.study is None:
         return None
     trials = trials_of(experiment.runs)
-    found = [(one.performance, one) for one in trials[1:] if one.performance is not None and not one.unended]
+    scored = [(trial.performance, trial) for trial in trials[1:] if trial.performance is not None and not trial.unended]
     best = None
-    if found:
-        greatest = max(performance for performance, _ in found)
-        best = Best(named([_name(one) for performance, one in found if performance == greatest]), greatest)
+    if scored:
+        highest = max(performance for performance, _ in scored)
+        best = BestTrials(list_first([_name(trial) for score, trial in scored if score == highest]), highest)
     return SearchOutcome(
         experiment.study,
         len(trials) - 1,
-        len(found),
+        len(scored),
         sum(trial.pruned for trial in trials),
         trials[0].performance if trials else None,
         best,
@@ -232,6 +237,6 @@ def outcome_of(experiment: Experiment) -> SearchOutcome | None:
 
 
 def _name(trial: Trial) -> str:
-    first = trial.runs[0]
-    zeta = setting_of(first, ()).zeta
-    return coordinates(first.regularizer, first.lam) + (f", ζ = {zeta:g}" if zeta is not None else "")
+    run = trial.runs[0]
+    zeta = setting_of(run, ()).zeta
+    return coordinates(run.regularizer, run.lam) + (f", ζ = {zeta:g}" if zeta is not None else "")

@@ -12,31 +12,31 @@ from app.figures.labels import head
 from app.results.across import (
     AcrossDep,
     AcrossQuery,
-    Chosen,
+    RunSelection,
     TableDep,
     TableQuery,
-    cautions,
-    choose_runs,
     conclude_across,
+    describe_selection,
     draw_across,
-    drawable,
-    measured_in_words,
-    measured_on,
-    offered_of,
-    on_of,
-    read_across,
-    shown_of,
-    summarise,
-    sweep_across,
-    told_apart_by,
+    drawable_fields,
+    evaluation_key,
+    evaluation_words,
+    fields_of_scatter,
+    find_evaluation,
+    list_cautions,
+    list_figures_across,
+    read_figure_across,
+    select_runs,
+    summarize,
+    table_on,
 )
 from app.results.api.across import TableFile, table_file
 from app.results.figures.legend import Colouring
 from app.results.figures.scatter_points import scatter_form
 from app.results.figures.sweep_curves import WINDOWS
 from app.results.labels import SCALES, WATCHED, title_of
-from app.results.run_set import EXPERIMENT, REGULARIZER, SEED, TASK, measured_by, settings
-from app.results.run_table import RunQueryDep, encoded, read_table
+from app.results.run_listing import RunQueryDep, encode_query, read_run_listing
+from app.results.run_table import EXPERIMENT, REGULARIZER, SEED, TASK, Evaluation, compare_settings
 from app.results.search.listing import RunQuery
 from app.results.statistics.estimate import Error
 from app.results.sweep_figures import SECTIONS, SweepDep, SweepQuery, by_section
@@ -76,7 +76,7 @@ def show_runs(
     shown: dict[str, Any] = {"query": query, "look": look, "at": "/compare/runs"}
     problem = None
     try:
-        shown |= _shown(context, choose_runs(context, query.q, query.group), query, look, table)
+        shown |= _shown(context, select_runs(context, query.q, query.group), query, look, table)
     except InvalidError as error:
         shown["complaint"] = problem = error
     return render(request, "results/compare_runs.html", shown, problem)
@@ -85,29 +85,29 @@ def show_runs(
 @router.get("/list")
 def list_runs(request: Request, context: ContextDep, wanted: RunQueryDep) -> Response:
     """The runs that are searched for one by one, sorted and in pages."""
-    table = read_table(context, wanted, "/compare/runs/list", back="across")
-    shown = {"table": table, "runs": RUNS, "compared": f"/compare/runs{encoded(RunQuery(table.query.q))}"}
+    table = read_run_listing(context, wanted, "/compare/runs/list", back="across")
+    shown = {"table": table, "runs": RUNS, "compared": f"/compare/runs{encode_query(RunQuery(table.query.q))}"}
     return render(request, "results/compare_run_list.html", shown, table.problem)
 
 
 @router.get("/table.html")
 def show_table_page(request: Request, context: ContextDep, query: AcrossDep, table: TableDep) -> Response:
     """The table of means on a page of its own, of which an experiment's page takes it when it is reached."""
-    chosen = choose_runs(context, query.q, query.group)
+    selection = select_runs(context, query.q, query.group)
     shown = {"query": query, "at": "/compare/runs/table.html", "kept": parse_qsl(query.encoded())}
-    return render(request, "results/compare_table.html", shown | _means(context, chosen, query, table))
+    return render(request, "results/compare_table.html", shown | _means(context, selection, query, table))
 
 
 @router.get("/table.{kind}")
 def show_table(context: ContextDep, kind: TableFile, query: AcrossDep, table: TableDep) -> Response:
     """The table of means as a file to keep."""
-    return table_file(summarise(context, choose_runs(context, query.q, query.group), table.shown), kind, table.style)
+    return table_file(summarize(context, select_runs(context, query.q, query.group), table.columns), kind, table.style)
 
 
 @router.get("/figures/{slug}.html")
 def show_figure_page(request: Request, context: ContextDep, slug: str, query: AcrossDep, look: SweepDep) -> Response:
     """A figure on a page of its own, of which the page of all takes it when it is reached."""
-    figure = read_across(context, choose_runs(context, query.q, query.group), slug, query.on, look)
+    figure = read_figure_across(context, select_runs(context, query.q, query.group), slug, query.on, look)
     # The query string of a figure.
     shown = {"figure": figure, "asked": _joined(query.encoded(), look.encoded())}
     return render(request, "results/compare_runs_figure.html", shown)
@@ -115,60 +115,67 @@ def show_figure_page(request: Request, context: ContextDep, slug: str, query: Ac
 
 @router.get("/figures/{slug}.{kind}")
 def show_figure(context: ContextDep, slug: str, kind: FileKind, query: AcrossDep, look: SweepDep) -> Response:
-    chosen = choose_runs(context, query.q, query.group)
-    return figure_file([read_across(context, chosen, slug, query.on, look)], slug, kind)
+    selection = select_runs(context, query.q, query.group)
+    return figure_file([read_figure_across(context, selection, slug, query.on, look)], slug, kind)
 
 
-def _shown(context: Context, chosen: Chosen, query: AcrossQuery, look: SweepQuery, table: TableQuery) -> dict[str, Any]:
-    gathered = chosen.gathered
-    offered = offered_of(gathered)
-    figures = _figures(context, chosen, query.on, look) if offered else {}
-    groupable = {*gathered.differing} & {*gathered.varying, TASK, EXPERIMENT, REGULARIZER, SEED} | {*chosen.fields}
+def _shown(
+    context: Context, selection: RunSelection, query: AcrossQuery, look: SweepQuery, table: TableQuery
+) -> dict[str, Any]:
+    gathered = selection.table
+    offered = list_figures_across(gathered)
+    figures = _figures(context, selection, query.on, look) if offered else {}
+    groupable = {*gathered.differing_fields} & {*gathered.varying_fields, TASK, EXPERIMENT, REGULARIZER, SEED} | {
+        *selection.fields
+    }
     return {
-        "chosen": chosen,
-        "counted": shown_of(chosen),
-        "listed": f"/compare/runs/list{encoded(RunQuery(query.q))}",
+        "chosen": selection,
+        "counted": describe_selection(selection),
+        "listed": f"/compare/runs/list{encode_query(RunQuery(query.q))}",
         "asked": query.encoded(),
         # What is kept of figures further down holds for the same runs alone.
         "key": blake2b(query.encoded().encode(), digest_size=6).hexdigest(),
-        "cautions": cautions(chosen, query.on),
-        "measured": measured_in_words(gathered),
-        "on": on_of(measured_on(gathered, query.on)) if offered else "",
+        "cautions": list_cautions(selection, query.on),
+        "measured": evaluation_words(gathered),
+        "on": evaluation_key(find_evaluation(gathered, query.on)) if offered else "",
         "figures": by_section(offered),
         "figure_sections": SECTIONS,
         **figures,
-        "groupable": {field: head(field) for field in gathered.fields if field in groupable},
-        "settings": settings(gathered),
+        "groupable": {field: head(field) for field in gathered.groupable_fields if field in groupable},
+        "settings": compare_settings(gathered),
         "head": head,
-        "others": _others(context, chosen) if OF_EXPERIMENTS.fullmatch(query.q) else {},
+        "others": _others(context, selection) if OF_EXPERIMENTS.fullmatch(query.q) else {},
         "kept": parse_qsl(_joined(query.encoded(), look.encoded())),
         "kept_by_search": parse_qsl(_joined(look.encoded(), table.encoded())),
         "kept_by_figures": parse_qsl(_joined(query.encoded(), table.encoded())),
-        **_means(context, chosen, query, table),
+        **_means(context, selection, query, table),
     }
 
 
-def _figures(context: Context, chosen: Chosen, on: str, look: SweepQuery) -> dict[str, Any]:
+def _figures(context: Context, selection: RunSelection, on: str, look: SweepQuery) -> dict[str, Any]:
     """The scatters with what they are drawn by, and what the runs say, as on the page of an experiment."""
-    sweep = sweep_across(chosen, on)
-    apart = told_apart_by(chosen, look.scatters[0], look)
-    drawn = sweep_across(chosen, on, apart) if apart else sweep
+    sweep = table_on(selection, on)
+    apart = fields_of_scatter(selection, look.scatters[0], look)
+    drawn = table_on(selection, on, apart) if apart else sweep
+    metric = sweep.runs[0].config.metric
     return {
         "sweep": sweep,
         "scatters": [draw_across(context, drawn, slug, look) for slug in look.scatters],
         "errors": Error,
-        "form": scatter_form(sweep, measured_by(sweep.runs[0]).metric, look.look, drawable(chosen.gathered)),
-        "colouring": Colouring(sweep, look.look.colour),
-        "conclusion": conclude_across(context, chosen, on),
-        "scale": SCALES[measured_by(sweep.runs[0]).metric],
+        "form": scatter_form(
+            sweep, Evaluation.from_run(sweep.runs[0]).metric, look.style, drawable_fields(selection.table)
+        ),
+        "colouring": Colouring(sweep, look.style.colour),
+        "conclusion": conclude_across(context, selection, on),
+        "scale": SCALES[metric],
         "watched": {measure: title_of(measure) for measure in WATCHED},
         "windows": WINDOWS,
     }
 
 
-def _means(context: Context, chosen: Chosen, query: AcrossQuery, table: TableQuery) -> dict[str, Any]:
+def _means(context: Context, selection: RunSelection, query: AcrossQuery, table: TableQuery) -> dict[str, Any]:
     """The table of means, and the texts and files that it becomes."""
-    text = printed(summarise(context, chosen, table.shown), table.style)
+    text = printed(summarize(context, selection, table.columns), table.style)
     return {
         "table": table,
         "printed": text,
@@ -179,10 +186,10 @@ def _means(context: Context, chosen: Chosen, query: AcrossQuery, table: TableQue
     }
 
 
-def _others(context: Context, chosen: Chosen) -> dict[str, str]:
+def _others(context: Context, selection: RunSelection) -> dict[str, str]:
     """Names of the experiments that can be added."""
     names = list_names(context, OFFERED)
-    return {row_id: name for row_id, name in names.items() if row_id not in chosen.gathered.experiments}
+    return {row_id: name for row_id, name in names.items() if row_id not in selection.table.experiments}
 
 
 def _joined(*queries: str) -> str:

@@ -17,16 +17,31 @@ from app.results.conclusion.summary import Summary
 from app.results.exchange import cancel_import, create_import, export_experiment, get_import, list_imports
 from app.results.figures.legend import Colouring
 from app.results.figures.scatter_points import scatter_form
-from app.results.figures.study import outcome_of
+from app.results.figures.study import read_outcome
 from app.results.figures.sweep_curves import WINDOWS
 from app.results.labels import SCALES, WATCHED, title_of
 from app.results.openings import OpeningRequest, name_of_user, open_test, read_test_split
-from app.results.run_set import RunSet, settings
-from app.results.run_table import ExperimentListing, RunQueryDep, RunTable, address, read_listing, read_table
+from app.results.run_listing import (
+    ExperimentListing,
+    RunListing,
+    RunQueryDep,
+    address_header,
+    read_experiment_listing,
+    read_run_listing,
+)
+from app.results.run_table import RunTable, compare_settings
 from app.results.search.listing import NEWEST, Narrowing, Order, RunQuery, list_summaries
+from app.results.setting import as_cell, cell_text
 from app.results.statistics.estimate import Error
-from app.results.sweep import Sweep, cell, cell_text
-from app.results.sweep_figures import FIGURES, SECTIONS, SweepDep, all_figures, by_section, offered, read_figure
+from app.results.sweep_figures import (
+    FIGURES,
+    SECTIONS,
+    SweepDep,
+    by_section,
+    list_figure_slugs,
+    read_all_figures,
+    read_figure,
+)
 from app.training.experiments import delete_experiment, describe_experiment, get_experiment, get_experiment_alone
 from app.training.queue_status import list_workers, seconds_left
 from app.training.run_actions import EXPERIMENTS, RUNS
@@ -81,7 +96,7 @@ def stop_import(context: ContextDep, import_id: str, back: Annotated[Literal["qu
 @archives_router.get("/experiments/{experiment_id}/export.zip")
 def export_file(context: ContextDep, experiment_id: str, query: SweepDep) -> Response:
     """All rows of an experiment and its figures as the page shows them."""
-    return sent(export_experiment(context, experiment_id, lambda one: all_figures(context, one, query)))
+    return sent(export_experiment(context, experiment_id, lambda one: read_all_figures(context, one, query)))
 
 
 def _form(request: Request, context: Context, problem: IsoscopeError | None = None) -> Response:
@@ -120,7 +135,7 @@ def _listing(
     tag: Annotated[str, Query(max_length=200)] = "",
     sort: Order = NEWEST,
 ) -> ExperimentListing:
-    return read_listing(context, q.strip(), page, Narrowing(tag.strip(), sort))
+    return read_experiment_listing(context, q.strip(), page, Narrowing(tag.strip(), sort))
 
 
 ListingDep = Annotated[ExperimentListing, Depends(_listing)]
@@ -139,7 +154,7 @@ def _list_page(
         "listing": listing,
         "scales": SCALES,
         "nothing_ticked": nothing_ticked,
-        "there": listing.found.total or listing.is_narrowed or list_summaries(context, limit=0).total,
+        "there": listing.summaries.total or listing.is_narrowed or list_summaries(context, limit=0).total,
         "row_list": EXPERIMENTS,
         "known_tags": known_tags(context, Experiment),
     }
@@ -164,13 +179,13 @@ def list_runs(request: Request, context: ContextDep, experiment_id: str, wanted:
     experiment = get_experiment_alone(context, experiment_id)
     table = _table(context, experiment_id, wanted)
     shown = {"experiment": experiment, "table": table, "runs": RUNS}
-    headers = address(request, here, table.query)
+    headers = address_header(request, here, table.query)
     return render(request, "results/experiment_runs.html", shown, table.problem, headers=headers)
 
 
-def _table(context: Context, experiment_id: str, wanted: RunQuery) -> RunTable:
+def _table(context: Context, experiment_id: str, wanted: RunQuery) -> RunListing:
     base = f"/experiments/{experiment_id}/runs"
-    return read_table(context, wanted, base, back="runs", experiment_id=experiment_id)
+    return read_run_listing(context, wanted, base, back="runs", experiment_id=experiment_id)
 
 
 @router.get("/{experiment_id}")
@@ -183,14 +198,14 @@ def show_experiment(
     experiment = get_experiment(context, experiment_id)
     config = experiment.config
     workers = list_workers(context)
-    sweep = Sweep.from_experiment(experiment)
-    colouring = Colouring(sweep, query.look.colour)
+    sweep = RunTable.from_experiment(experiment)
+    colouring = Colouring(sweep, query.style.colour)
     conclusion = read_conclusion(context, sweep)
     shown = {
         "experiment": experiment,
         "sweep": sweep,
         "varied": {
-            field: ", ".join(cell_text(cell(one)) for one in values)
+            field: ", ".join(cell_text(as_cell(one)) for one in values)
             for field, values in experiment.grid.items()
             if len(values) > 1
         },
@@ -202,19 +217,19 @@ def show_experiment(
             read_figure(context, experiment, slug, query, sweep) for slug in query.scatters if tab == "scatter"
         ],
         "errors": Error,
-        "form": scatter_form(sweep, config.metric, query.look),
+        "form": scatter_form(sweep, config.metric, query.style),
         "colouring": colouring,
         "split": read_test_split(context, experiment),
         "conclusion": conclusion,
         "summary": Summary(conclusion, SCALES[config.metric].title),
-        "search": outcome_of(experiment),
-        "methods": {NAMES[name]: name in reading("zeta") for name in sweep.compared if name != "none"},
+        "search": read_outcome(experiment),
+        "methods": {NAMES[name]: name in reading("zeta") for name in sweep.methods},
         "fixed": {NAMES[name]: lam for name, lam in config.fixed_regularizers.items()},
-        "figures": by_section(offered(experiment)),
+        "figures": by_section(list_figure_slugs(experiment)),
         "figure_sections": {one: title for one, title in SECTIONS.items() if TAB_OF_SECTION[one] == tab},
         "tabs": TABS,
         "tab": tab,
-        "settings": settings(RunSet(experiment.runs)) if tab == "settings" else None,
+        "settings": compare_settings(RunTable(experiment.runs)) if tab == "settings" else None,
         "head": head,
         "watched": {measure: title_of(measure) for measure in WATCHED},
         "windows": WINDOWS,

@@ -14,7 +14,7 @@ from app.results import run_page
 from app.results.api.runs import csv_of
 from app.results.labels import SCALES, WATCHED, is_of_texts, title_of, weights
 from app.results.run_data import count_predictions, get_model, get_predictions
-from app.results.run_table import encoded
+from app.results.run_listing import encode_query
 from app.results.search.listing import RunQuery
 from app.training import queue_verbs
 from app.training.dry_runs import delete_dry_run
@@ -172,7 +172,7 @@ class Origin(NamedTuple):
 
     def address(self, run: Run) -> str:
         """Where to go when it was pressed."""
-        searched = encoded(self.query)
+        searched = encode_query(self.query)
         pages = {
             "queue": "/queue",
             "experiment": f"/experiments/{run.experiment_id}",

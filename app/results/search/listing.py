@@ -16,7 +16,7 @@ from app.db.run_rows import RunRow, read_run_rows
 from app.descriptions.service import has_tag
 from app.results.search.conditions import conditions, sort_column
 from app.results.search.kinds import Condition
-from app.results.sweep import setting_of, values_of
+from app.results.setting import distinct_values, setting_of
 from app.training.experiments import IN_A_LIST, NEWEST_FIRST, WITH_TAGS
 from isotropy.catalog import Points, Regularizer
 
@@ -162,7 +162,7 @@ def read_columns(context: Context, q: str, *, experiment_id: str | None = None) 
         live, *different = session.execute(counted.where(*wanted)).one()
     distinct = dict(zip(COUNTED, different, strict=True))
     distinct["zeta"] = len({setting_of(kind, []).zeta for kind in kinds} - {None})
-    distinct |= {field: len(values) for field, values in values_of(fields, kinds).items()}
+    distinct |= {field: len(values) for field, values in distinct_values(fields, kinds).items()}
     columns = [*(name for name in COUNTED if name != "seed"), "zeta", *fields, "seed"]
     known = [name for name in columns if name not in ("experiment", "task", "model") or experiment_id is None]
     return Columns(

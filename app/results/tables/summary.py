@@ -10,11 +10,11 @@ from app.db.models import RunStatus
 from app.db.run_rows import AnyRun
 from app.figures.figure import Cell, Table
 from app.figures.labels import head, inside
+from app.results.captions import describe_overstated, estimate_cells, list_first
 from app.results.labels import SCALES
-from app.results.points import cells, flattered, named
-from app.results.run_set import RunSet, order
+from app.results.run_table import RunTable, sort_key
+from app.results.setting import cell_text
 from app.results.statistics.estimate import Error, Estimate, by_seed, estimate
-from app.results.sweep import cell_text
 from isoscope.core.formatting import plural, short
 
 ISOTROPY = "IsoScore★"
@@ -64,18 +64,18 @@ class Summary:
     def table(self) -> Table:
         """A row for each cell, unrounded."""
         lines: list[list[Cell]] = [
-            [*row.labels, column.dataset, column.measure, *cells(found), found.n if found else 0]
+            [*row.labels, column.dataset, column.measure, *estimate_cells(found), found.n if found else 0]
             for row in self.rows
             for column, found in zip(self.columns, row.cells, strict=True)
         ]
         return Table([*self.heads, "data set", "measure", "mean", "std", "n"], lines)
 
 
-def summary(gathered: RunSet, fields: Sequence[str], shown: Shown, metrics: Metrics) -> Summary:
+def summary(gathered: RunTable, fields: Sequence[str], shown: Shown, metrics: Metrics) -> Summary:
     """The finished runs in groups by these fields. Different data sets and metrics are never in one mean."""
-    finished = gathered.part([run for run in gathered.runs if run.status is RunStatus.FINISHED])
+    finished = gathered.subset([run for run in gathered.runs if run.status is RunStatus.FINISHED])
     values: dict[tuple[Cell, ...], dict[Column, list[tuple[int, float]]]] = {}
-    for run, labels in zip(gathered.runs, gathered.labels(fields), strict=True):
+    for run, labels in zip(gathered.runs, gathered.rows(fields), strict=True):
         if run.status is not RunStatus.FINISHED:
             continue
         row = values.setdefault(labels, {})
@@ -83,7 +83,7 @@ def summary(gathered: RunSet, fields: Sequence[str], shown: Shown, metrics: Metr
             found = row.setdefault(column, [])
             found += [] if value is None else [(run.seed, value)]
     columns = sorted({column for row in values.values() for column in row}, key=_place)
-    ordered = sorted(values, key=lambda labels: [*map(order, fields, labels)])
+    ordered = sorted(values, key=lambda labels: [*map(sort_key, fields, labels)])
     given_up = _given_up(gathered, fields)
     rows = [
         Row(
@@ -94,7 +94,9 @@ def summary(gathered: RunSet, fields: Sequence[str], shown: Shown, metrics: Metr
         for labels in ordered
     ]
     unmeasured = _unmeasured(finished, metrics) if shown is Shown.METRICS else []
-    flattering = flattered("Never bold", [", ".join(row.labels) or "all runs" for row in rows if row.given_up])
+    flattering = describe_overstated(
+        "Never bold", [", ".join(row.labels) or "all runs" for row in rows if row.given_up]
+    )
     notes = [
         *_notes(gathered, finished, fields, shown),
         *_repeated({labels: values[labels] for labels in ordered}),
@@ -113,13 +115,13 @@ def _repeated(values: Mapping[tuple[Cell, ...], Mapping[Column, Sequence[tuple[i
         for seed, runs in sorted(Counter(seed for seed, _ in measured).items())
         if runs > 1
     )
-    return [f"A seed of several runs counts once, by their mean: {named([*often])}."] if often else []
+    return [f"A seed of several runs counts once, by their mean: {list_first([*often])}."] if often else []
 
 
-def _given_up(gathered: RunSet, fields: Sequence[str]) -> defaultdict[tuple[Cell, ...], set[str]]:
+def _given_up(gathered: RunTable, fields: Sequence[str]) -> defaultdict[tuple[Cell, ...], set[str]]:
     """The data sets on which a study gave up runs of a group."""
     found: defaultdict[tuple[Cell, ...], set[str]] = defaultdict(set)
-    for run, labels in zip(gathered.runs, gathered.labels(fields), strict=True):
+    for run, labels in zip(gathered.runs, gathered.rows(fields), strict=True):
         if run.status is RunStatus.PRUNED:
             found[labels].add(gathered.datasets[run.experiment.dataset_id])
     return found
@@ -129,7 +131,7 @@ def _estimate(measured: Sequence[tuple[int, float]]) -> Estimate | None:
     return estimate([*by_seed(measured).values()], Error.STD) if measured else None
 
 
-def _unmeasured(finished: RunSet, metrics: Metrics) -> list[str]:
+def _unmeasured(finished: RunTable, metrics: Metrics) -> list[str]:
     """How many runs have no value of a metric that others on their data set have."""
     found: dict[str, list[AnyRun]] = {}
     for run in finished.runs:
@@ -149,7 +151,7 @@ def _unmeasured(finished: RunSet, metrics: Metrics) -> list[str]:
     return notes
 
 
-def _values(gathered: RunSet, run: AnyRun, shown: Shown, metrics: Metrics) -> Iterable[tuple[Column, float | None]]:
+def _values(gathered: RunTable, run: AnyRun, shown: Shown, metrics: Metrics) -> Iterable[tuple[Column, float | None]]:
     dataset = gathered.datasets[run.experiment.dataset_id]
     if shown is Shown.METRICS:
         for name, value in metrics.get(run.id, {}).items():
@@ -157,7 +159,7 @@ def _values(gathered: RunSet, run: AnyRun, shown: Shown, metrics: Metrics) -> It
     if shown in (Shown.PERFORMANCE, Shown.BOTH):
         yield Column(dataset, _title(run.config.metric)), run.performance
     if shown in (Shown.ISOTROPY, Shown.BOTH):
-        at = f" at ζ = {short(run.config.evaluation_zeta)}" if "evaluation_zeta" in gathered.differing else ""
+        at = f" at ζ = {short(run.config.evaluation_zeta)}" if "evaluation_zeta" in gathered.differing_fields else ""
         yield Column(dataset, f"{ISOTROPY}{at}", greater_is_better=False), run.isoscore_star
 
 
@@ -169,9 +171,9 @@ def _place(column: Column) -> tuple[str, bool, str]:
     return column.dataset.casefold(), not column.greater_is_better, column.measure
 
 
-def _notes(gathered: RunSet, finished: RunSet, fields: Sequence[str], shown: Shown) -> list[str]:
+def _notes(gathered: RunTable, finished: RunTable, fields: Sequence[str], shown: Shown) -> list[str]:
     notes = []
-    if others := finished.beside(fields):
+    if others := finished.differing_within_groups(fields):
         named = ", ".join(inside(field) for field in others)
         notes.append(f"Runs in one mean differ in {named} too.")
     if waiting := len(gathered.runs) - len(finished.runs):

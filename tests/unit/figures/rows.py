@@ -2,7 +2,7 @@
 
 from app.db.models import Experiment, RunStatus, Step
 from app.results.figures.scatter import USUAL, scatter
-from app.results.sweep import Sweep
+from app.results.run_table import RunTable
 from isotropy.catalog import Regularizer
 from tests.factories import SHARED, run_row
 
@@ -39,7 +39,7 @@ def run(
 
 
 def sweep(*runs, **grid):
-    return Sweep(runs, grid)
+    return RunTable(runs, grid)
 
 
 def step(number, task_loss=None, penalty=None, layers=None):

@@ -4,8 +4,9 @@ import pytest
 
 from app.figures.palette import QUIET, in_order
 from app.results.figures.scatter import scatter
-from app.results.figures.scatter_points import MOST_PANELS, ScatterStyle
-from app.results.quantities import Reading, measured_quantities
+from app.results.figures.scatter_points import MAX_PANELS, ScatterStyle
+from app.results.quantities import measured_quantities
+from app.results.run_table import Reading
 from isoscope.core.errors import InvalidError
 from isotropy.catalog import Regularizer
 from tests.unit.figures.rows import run, sweep
@@ -27,8 +28,8 @@ def means(plot):
 
 
 def test_a_setting_stands_along_and_a_measure_of_the_last_layer_upward():
-    cosines = {one.id: Reading(0.5 - 0.1 * one.lam) for one in GRID.runs}
-    figure = scatter(GRID, "accuracy", ScatterStyle(x="batch_size", y="mean_cosine"), {"mean_cosine": cosines})
+    GRID.add_readings("mean_cosine", {one.id: Reading(0.5 - 0.1 * one.lam) for one in GRID.runs})
+    figure = scatter(GRID, "accuracy", ScatterStyle(x="batch_size", y="mean_cosine"))
     plot = figure.draw()
     assert figure.title == "Mean cosine similarity by batch size"
     assert plot.layout.xaxis.title.text == "Batch size"
@@ -75,8 +76,8 @@ def test_what_is_measured_has_colors_along_an_order_and_a_bar_that_tells_them():
 
 
 def test_points_without_the_value_that_colors_tell_are_quiet():
-    some = {one.id: Reading(one.lam) for one in GRID.runs if one.lam}
-    plot = scatter(GRID, "accuracy", ScatterStyle(x="lam", colour="mean_cosine"), {"mean_cosine": some}).draw()
+    GRID.add_readings("mean_cosine", {one.id: Reading(one.lam) for one in GRID.runs if one.lam})
+    plot = scatter(GRID, "accuracy", ScatterStyle(x="lam", colour="mean_cosine")).draw()
     quiet, shaded = means(plot)
     assert (quiet.marker.color, len(quiet.x), len(shaded.x)) == (QUIET, 2, 4)
 
@@ -105,8 +106,8 @@ def test_of_many_values_the_first_have_panels_and_the_caption_tells_how_many_the
     rows = list(range(1, 12))
     many = sweep(*(run(lam, batch_size=one) for lam in (0.0, 1.0) for one in rows), batch_size=rows)
     figure = scatter(many, "accuracy", ScatterStyle(facet="batch_size"))
-    assert len(figure.draw().layout.annotations) == MOST_PANELS
-    assert f"The first {MOST_PANELS} of 11 are drawn." in figure.caption
+    assert len(figure.draw().layout.annotations) == MAX_PANELS
+    assert f"The first {MAX_PANELS} of 11 are drawn." in figure.caption
     assert len(figure.table.rows) == 22
 
 

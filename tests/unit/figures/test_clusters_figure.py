@@ -3,12 +3,13 @@ import pytest
 from app.db.models import RunStatus
 from app.results.figures.scatter import scatter
 from app.results.figures.scatter_points import ScatterStyle
-from app.results.quantities import Reading
+from app.results.run_table import Reading
 from tests.unit.figures.rows import run, sweep
 
 
 def isotropy_silhouette(runs, found):
-    return scatter(runs, "accuracy", ScatterStyle(y="silhouette"), {"silhouette": found})
+    runs.add_readings("silhouette", found)
+    return scatter(runs, "accuracy", ScatterStyle(y="silhouette"))
 
 
 def of(value, reason=None):

@@ -1,7 +1,7 @@
 import pytest
 
 from app.db.models import RunStatus
-from app.results.figures.profiles import by_depth
+from app.results.figures.profiles import measure_by_layer
 from tests.unit.figures.rows import run, sweep
 
 SWEEP = sweep(*(run(lam, seed) for lam in (0.0, 1.0) for seed in (0, 1)))
@@ -12,7 +12,7 @@ def of(*values, n=872, reasons=()):
 
 
 def test_a_line_is_the_mean_over_seeds_by_layer_with_its_interval():
-    figure = by_depth(SWEEP, {one.id: of(9.0, 10.0 + one.seed) for one in SWEEP.runs}, "twonn")
+    figure = measure_by_layer(SWEEP, {one.id: of(9.0, 10.0 + one.seed) for one in SWEEP.runs}, "twonn")
     line = figure.draw().data[1]
     assert (line.name, list(line.x), list(line.y)) == ("λ = 1", [1, 2], [9.0, 10.5])
     assert list(line.error_y.array) == [0.0, pytest.approx(12.7062 * 0.5, rel=1e-4)]
@@ -24,14 +24,14 @@ def test_a_line_is_the_mean_over_seeds_by_layer_with_its_interval():
 
 def test_a_layer_without_a_value_is_a_gap_and_a_run_without_the_measure_is_left_out():
     first, second, *_ = SWEEP.runs
-    figure = by_depth(SWEEP, {first.id: of(None, 8.0), second.id: of(None, 6.0, n=800)}, "twonn")
+    figure = measure_by_layer(SWEEP, {first.id: of(None, 8.0), second.id: of(None, 6.0, n=800)}, "twonn")
     assert figure.table.rows == [[0, 1, 0, None, None], [0, 2, 2, 7.0, pytest.approx(12.7062, rel=1e-4)]]
     assert "800 to 872 validation rows" in figure.caption
 
 
 def test_one_run_is_told_without_seeds():
     alone = sweep(run(1.0))
-    figure = by_depth(alone, {alone.runs[0].id: of(9.0, n=None)}, "twonn")
+    figure = measure_by_layer(alone, {alone.runs[0].id: of(9.0, n=None)}, "twonn")
     assert figure.caption == "By layer, of the sentence vectors. Range: (0, ∞)."
     assert figure.draw().layout.showlegend is False
 
@@ -39,7 +39,7 @@ def test_one_run_is_told_without_seeds():
 def test_an_empty_figure_says_why():
     (first, *_) = SWEEP.runs
     undefined = {first.id: of(None, reasons=["All points are one."])}
-    assert by_depth(SWEEP, undefined, "twonn").empty == "It is undefined in every layer: All points are one."
-    assert by_depth(SWEEP, {}, "twonn").empty == "It was not measured."
+    assert measure_by_layer(SWEEP, undefined, "twonn").empty == "It is undefined in every layer: All points are one."
+    assert measure_by_layer(SWEEP, {}, "twonn").empty == "It was not measured."
     waiting = sweep(run(1.0, status=RunStatus.QUEUED))
-    assert "first run has finished" in by_depth(waiting, {}, "twonn").empty
+    assert "first run has finished" in measure_by_layer(waiting, {}, "twonn").empty

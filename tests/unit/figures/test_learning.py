@@ -14,16 +14,16 @@ LOGGED = [
 
 def test_the_curves_of_a_run_leave_out_steps_without_a_value():
     one = run(1.0, steps=LOGGED)
-    assert run_curves.loss(one).table.rows == [[10, 0.7], [20, 0.5]]
-    assert run_curves.penalty(one).table.rows == [[10, -0.5], [20, -0.6]]
+    assert run_curves.loss_curve(one).table.rows == [[10, 0.7], [20, 0.5]]
+    assert run_curves.penalty_curve(one).table.rows == [[10, -0.5], [20, -0.6]]
 
 
-@pytest.mark.parametrize("make", [run_curves.loss, run_curves.penalty])
+@pytest.mark.parametrize("make", [run_curves.loss_curve, run_curves.penalty_curve])
 def test_a_run_that_has_not_begun_says_what_will_appear(make):
     assert "here" in make(run(status=RunStatus.RUNNING)).empty
 
 
-@pytest.mark.parametrize("make", [run_curves.loss, run_curves.penalty])
+@pytest.mark.parametrize("make", [run_curves.loss_curve, run_curves.penalty_curve])
 def test_a_run_that_ended_without_a_step_says_so(make):
     assert make(run(status=RunStatus.FAILED)).empty == "The run ended before it logged a step."
 
@@ -53,7 +53,7 @@ def test_a_run_that_ended_without_a_step_says_so(make):
     ],
 )
 def test_the_penalty_says_what_is_added(options, words):
-    assert words in run_curves.penalty(run(**options, steps=LOGGED)).caption
+    assert words in run_curves.penalty_curve(run(**options, steps=LOGGED)).caption
 
 
 @pytest.mark.parametrize(
@@ -65,4 +65,4 @@ def test_the_penalty_says_what_is_added(options, words):
     ],
 )
 def test_the_loss_is_that_of_the_task(options, words):
-    assert run_curves.loss(run(**options)).caption.startswith(words)
+    assert run_curves.loss_curve(run(**options)).caption.startswith(words)

@@ -25,7 +25,12 @@ def test_one_regularizer_is_coloured_by_lambda_and_several_by_method():
         DASHES[1],
         DASHES[0],
     ]
-    assert [legend.symbol(several, setting) for setting in several.settings] == ["circle", "circle", "circle", "square"]
+    assert [legend.symbol(several, setting.family) for setting in several.settings] == [
+        "circle",
+        "circle",
+        "circle",
+        "square",
+    ]
 
 
 def test_lambdas_of_one_sign_whose_colours_are_nearly_one_are_told_apart_by_dashes():
@@ -48,8 +53,8 @@ def test_entries_too_long_for_the_legend_lose_the_settings_that_do_not_tell_them
     one = sweep(run(1.0, batch_size=8, max_steps=5, learning_rate=1e-4, max_length=64, epochs=None),
                 run(1.0, batch_size=16, max_steps=5, epochs=None, **alike),
                 run(1.0, batch_size=16, max_steps=120, epochs=None, **alike), **shared)  # fmt: skip
-    assert max(len(one.family_label(family)) for family in one.families) > legend.LONGEST_NAME
-    assert legend.names(one, one.families, one.family_label) == [
+    assert max(len(one.family_label(family)) for family in one.families) > legend.MAX_NAME_LENGTH
+    assert legend.legend_names(one, one.families, one.family_label) == [
         "batch size 8, max steps 5", "batch size 16, max steps 5", "batch size 16, max steps 120",
     ]  # fmt: skip
     assert [legend.entry(one, setting, one.settings)["name"] for setting in one.settings] == [
@@ -59,22 +64,22 @@ def test_entries_too_long_for_the_legend_lose_the_settings_that_do_not_tell_them
 
 def test_entries_that_are_short_enough_keep_all_and_no_two_that_are_cut_are_alike():
     short = sweep(*(run(1.0, batch_size=rows) for rows in (8, 32)), batch_size=[8, 32])
-    assert legend.names(short, short.families, short.family_label) == ["batch size 8", "batch size 32"]
+    assert legend.legend_names(short, short.families, short.family_label) == ["batch size 8", "batch size 32"]
     models = [f"{'one-and-the-same-beginning-' * 2}{i}-one-and-the-same-end-of-it" for i in (1, 2)]
     long = sweep(*(run(1.0, model=model) for model in models), model=models)
-    assert len(set(legend.names(long, long.families, long.family_label))) == 2
+    assert len(set(legend.legend_names(long, long.families, long.family_label))) == 2
 
 
 def test_a_pointer_is_told_the_whole_setting_in_lines_and_nothing_of_it_is_markup():
     names = [f"{'settings ' * 12}{end}" for end in ("<one>", "two")]
     long = sweep(*(run(1.0, model=name) for name in names), model=names)
-    first, second = legend.whole(long, long.settings[0]).split("<br>")
+    first, second = legend.hover_label(long, long.settings[0]).split("<br>")
     assert f"{first} {second}" == f"λ = 1, {'settings ' * 12}&lt;one&gt;"
     endless = sweep(*(run(1.0, model=name * 9) for name in names), model=[name * 9 for name in names])
-    assert legend.whole(endless, endless.settings[0]).count("<br>") == 5
-    assert legend.whole(endless, endless.settings[0]).endswith("…")
+    assert legend.hover_label(endless, endless.settings[0]).count("<br>") == 5
+    assert legend.hover_label(endless, endless.settings[0]).endswith("…")
 
 
 def test_plain_training_alone_has_a_symbol_for_each_setting():
     plain = sweep(*(run(0.0, batch_size=rows) for rows in (8, 32)), batch_size=[8, 32])
-    assert [legend.symbol(plain, setting) for setting in plain.settings] == ["circle", "square"]
+    assert [legend.symbol(plain, setting.family) for setting in plain.settings] == ["circle", "square"]

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from app.db.models import RunStatus
 from app.figures.palette import METHODS, SERIES, of_lambda
+from app.results.figures.scatter import RING, RUN
 from app.results.figures.scatter_points import ScatterStyle
-from app.results.figures.scatter_traces import RING, RUN
 from app.results.statistics.estimate import Error
 from isotropy.catalog import Regularizer
 from tests.unit.figures.rows import isotropy_performance, lambda_performance, run, sweep

@@ -1,4 +1,4 @@
-from app.results.sweep import Setting
+from app.results.setting import Setting
 from isotropy.catalog import Regularizer
 from tests.unit.figures.rows import run, sweep
 
@@ -16,7 +16,7 @@ def test_runs_that_differ_in_their_seed_alone_are_one_setting():
         "λ = 0": 3,
         "λ = 1": 3,
     }
-    assert (one.columns, one.cells(one.settings[1])) == (["lambda"], [1.0])
+    assert (one.heads, one.cells(one.settings[1])) == (["lambda"], [1.0])
 
 
 def test_a_label_has_what_varies_and_nothing_else():
@@ -36,7 +36,7 @@ def test_a_label_has_what_varies_and_nothing_else():
         "CosReg, λ = 1, batch size 8",
         "CosReg, λ = 1, batch size 32",
     ]
-    assert one.columns == ["regularizer", "lambda", "zeta", "batch_size"]
+    assert one.heads == ["regularizer", "lambda", "zeta", "batch_size"]
     assert one.cells(one.settings[0]) == ["none", 0.0, None, 8]
 
 
@@ -57,10 +57,10 @@ def test_what_a_regularizer_does_not_read_does_not_split_its_runs():
 
 def test_what_no_run_reads_is_no_column():
     runs = [run(1.0, seed, points="sentence", include_padding=padding) for seed, padding in enumerate((False, True))]
-    assert sweep(*runs, include_padding=[False, True]).columns == ["lambda"]
-    assert sweep(*runs, run(0.5, include_padding=True), include_padding=[False, True]).columns == ["lambda"]
+    assert sweep(*runs, include_padding=[False, True]).heads == ["lambda"]
+    assert sweep(*runs, run(0.5, include_padding=True), include_padding=[False, True]).heads == ["lambda"]
     read = [run(1.0, include_padding=padding) for padding in (False, True)]
-    assert sweep(*runs, *read, include_padding=[False, True]).columns == ["lambda", "include_padding"]
+    assert sweep(*runs, *read, include_padding=[False, True]).heads == ["lambda", "include_padding"]
 
 
 def test_zeta_matters_to_the_baseline_where_i_star_accompanies_it():

@@ -1,14 +1,14 @@
-from app.results.labels import texts
+from app.results.captions import describe_texts
 from tests.unit.figures.rows import run
 
 SPAN = {"task": "span", "metric": "word_f1", "label_names": []}
 
 
 def test_rows_are_texts_but_for_spans_are_read_in_windows():
-    assert (texts([run()]), texts([run()], 1), texts([run()], 1200)) == (
+    assert (describe_texts([run()]), describe_texts([run()], 1), describe_texts([run()], 1200)) == (
         "validation rows", "1 validation row", "1,200 validation rows",
     )  # fmt: skip
-    assert (texts([run(**SPAN)]), texts([run(**SPAN)], 1)) == (
+    assert (describe_texts([run(**SPAN)]), describe_texts([run(**SPAN)], 1)) == (
         "windows of validation rows",
         "1 window of validation rows",
     )

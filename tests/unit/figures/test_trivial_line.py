@@ -3,7 +3,7 @@ import pytest
 from app.db.models import RunStatus
 from app.results.figures.baseline import method_bars
 from app.results.figures.scatter_points import ScatterStyle
-from app.results.points import Trivial
+from app.results.figures.trivial import TrivialPredictor
 from tests.unit.figures.rows import isotropy_performance, lambda_performance, run, sweep
 
 PREDICTOR = "always “0”, the most frequent class of the training rows"
@@ -99,7 +99,9 @@ def test_the_words_on_the_line_stand_away_from_a_run_that_lies_on_it(figure_of, 
 
 
 def test_of_a_correlation_the_line_is_at_zero():
-    told = Trivial.from_runs(sweep(*SWEEP), [judged(0.0, metric="matthews"), judged(0.0, 1, metric="matthews")])
+    told = TrivialPredictor.from_runs(
+        sweep(*SWEEP), [judged(0.0, metric="matthews"), judged(0.0, 1, metric="matthews")]
+    )
     assert told.score == 0
 
 
@@ -123,4 +125,4 @@ def test_a_run_without_a_performance_may_have_learned_nothing_too():
 
 def test_unfinished_runs_say_nothing():
     waiting = judged(5.0, performance=0.5, status=RunStatus.RUNNING)
-    assert Trivial.from_runs(sweep(*SWEEP[:3], waiting), [waiting]).nothing == {}
+    assert TrivialPredictor.from_runs(sweep(*SWEEP[:3], waiting), [waiting]).failed_runs == {}

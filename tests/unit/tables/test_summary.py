@@ -1,7 +1,7 @@
 import pytest
 
 from app.db.models import RunStatus
-from app.results.run_set import RunSet
+from app.results.run_table import RunTable
 from app.results.statistics.estimate import Estimate
 from app.results.tables.summary import Column, Row, Shown, summary
 from isotropy.catalog import Regularizer
@@ -10,7 +10,7 @@ from tests.unit.tables.rows import experiment
 
 
 def of(*runs, fields=("lam",), shown=Shown.PERFORMANCE, metrics=None):
-    return summary(RunSet(list(runs)), list(fields), shown, metrics or {})
+    return summary(RunTable(list(runs)), list(fields), shown, metrics or {})
 
 
 def test_mean_and_sample_standard_deviation_by_hand():

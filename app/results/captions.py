@@ -1,0 +1,99 @@
+"""Sentences that captions of figures of runs share, and cells of their tables."""
+
+from collections.abc import Sequence
+
+from app.db.run_rows import AnyRun
+from app.results.run_table import RunTable
+from app.results.statistics.estimate import Error, Estimate
+from isoscope.core.formatting import count, plural
+from isoscope.core.task import TaskKind
+
+MAX_LISTED = 3
+
+
+def list_first(labels: Sequence[str]) -> str:
+    """Return the first few labels, and the number of the others."""
+    more = f" and {count(len(labels) - MAX_LISTED)} more" if len(labels) > MAX_LISTED else ""
+    return "; ".join(labels[:MAX_LISTED]) + more
+
+
+def describe_unscored(table: RunTable) -> str:
+    """Return how many finished runs have no performance, with the reason of the first; empty if all have one."""
+    unscored = [run for run in table.finished if run.performance is None]
+    if not unscored:
+        return ""
+    reason = f" {unscored[0].performance_reason}" if unscored[0].performance_reason else ""
+    return f" Not drawn, because performance is undefined: {plural(len(unscored), 'run')}.{reason}"
+
+
+def describe_pruned(table: RunTable, action: str) -> str:
+    """Return what is done with the settings of which a study pruned a run, and why; empty if there is none."""
+    return describe_overstated(
+        action, [table.label(setting) for setting in table.settings if setting in table.pruned_settings]
+    )
+
+
+def describe_overstated(action: str, labels: Sequence[str]) -> str:
+    """Return the same of settings by their labels."""
+    if not labels:
+        return ""
+    return (
+        f" {action}, because the study pruned some of their runs, and the finished ones overstate them: "
+        f"{list_first(labels)}."
+    )
+
+
+def explain_empty(table: RunTable) -> str:
+    """Return why there is no point yet."""
+    if sentence := describe_unscored(table):
+        return sentence.strip()
+    if all(run.status.final for run in table.runs):
+        return "No run has finished, so there is nothing to plot."
+    return "The first point appears here when the first run has finished."
+
+
+def explain_absence(runs: Sequence[AnyRun], coming: str, never: str) -> str:
+    """Return ``coming`` in place of a figure while some run has not ended, then ``never``."""
+    return never if all(run.status.final for run in runs) else coming
+
+
+def format_sizes(sizes: Sequence[int]) -> str:
+    """Return the number of seeds behind means: n = 5, or n = 3 to 5."""
+    low, high = min(sizes), max(sizes)
+    return f"n = {low}" if low == high else f"n = {low} to {high}"
+
+
+def describe_means(sizes: Sequence[int]) -> str:
+    """Return a sentence on single runs, or on means and their error bars."""
+    if max(sizes) == 1:
+        return "Each is one run (n = 1 seed); an interval needs two seeds or more."
+    return f"Means over seeds ({format_sizes(sizes)}) with {Error.CI95.name_in_full}s."
+
+
+def describe_texts(runs: Sequence[AnyRun], n: int | None = None) -> str:
+    """Return what runs are evaluated on, such as "validation rows" or "1,204 windows of validation rows"."""
+    spans = any(run.config.task is TaskKind.SPAN for run in runs)
+    noun, nouns = (
+        ("window of validation rows", "windows of validation rows") if spans else ("validation row", "validation rows")
+    )
+    return nouns if n is None else plural(n, noun, nouns)
+
+
+def describe_source(runs: Sequence[AnyRun], launched: str) -> str:
+    """Return ``launched`` for runs that a worker trained; only a script knows what the values that it logged are of."""
+    logged = sum(run.config.logged for run in runs)
+    if not logged:
+        return launched
+    return "as a script logged it" if logged == len(runs) else f"{launched}, or as a script logged it"
+
+
+def describe_sample(n_visible: int, total: int, stride: int, noun: str) -> str:
+    """Return what part of the logged values a figure has, one every ``stride`` steps; empty if it has all."""
+    if n_visible == total:
+        return ""
+    return f" {count(n_visible)} of {count(total)} {noun} are shown: of every {plural(stride, 'step')} the last."
+
+
+def estimate_cells(estimate: Estimate | None) -> list[float | None]:
+    """Return a mean and its error as cells."""
+    return [estimate.mean, estimate.half_width] if estimate else [None, None]

@@ -1,0 +1,148 @@
+"""The trivial predictor that runs have to beat: its line, and crosses over settings of which runs learned nothing."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import plotly.graph_objects as go
+
+from app.db.learning import learned_nothing, trivial_predictor, trivial_score
+from app.db.run_rows import AnyRun
+from app.figures import palette
+from app.figures.figure import Cell, plain
+from app.results.captions import MAX_LISTED
+from app.results.run_table import RunTable
+from app.results.setting import Setting
+from isoscope.core.formatting import count, number, plural
+
+MAX_REASON_LENGTH = 80
+CROSS_SIZE = 15
+# In ranges of the points: the words of a line farther away stand at the edge, so that points keep their room.
+MAX_DISTANCE = 2.0
+# Shares of a plot that the words take, at one end of the line.
+WORDS_WIDTH, WORDS_HEIGHT = 0.4, 0.1
+
+
+class TrivialPredictor(NamedTuple):
+    """The trivial predictor of the runs of a figure, and which of them learned nothing."""
+
+    score: float | None
+    """None if no run knows it: those of an earlier version, and of scripts without predictions."""
+    predictor: str
+    failed_runs: Mapping[Setting, Sequence[tuple[AnyRun, str]]]
+    """Runs that learned nothing, with their reasons, by setting."""
+
+    @classmethod
+    def from_runs(cls, table: RunTable, runs: Sequence[AnyRun]) -> "TrivialPredictor":
+        """Read the rows of runs. If their trivial predictors differ, the best of them is the level to beat."""
+        scored_runs = [(score, run) for run in runs if (score := trivial_score(run)) is not None]
+        score, best_run = max(scored_runs, key=lambda scored: scored[0], default=(None, None))
+        failed_runs: dict[Setting, list[tuple[AnyRun, str]]] = {}
+        for run in runs:
+            if (reason := learned_nothing(run)) is not None:
+                failed_runs.setdefault(table.setting(run), []).append((run, reason))
+        return cls(score, "" if best_run is None else trivial_predictor(best_run), failed_runs)
+
+    @property
+    def heads(self) -> list[str]:
+        """Names of the columns that it adds to a table of settings."""
+        known = self.score is not None or self.failed_runs
+        return ["trivial_performance", "runs_that_learned_nothing"] if known else []
+
+    def cells(self, setting: Setting) -> list[Cell]:
+        """Return the cells under ``heads``."""
+        return [self.score, len(self.failed_runs.get(setting, ()))] if self.heads else []
+
+    def caption(self, table: RunTable) -> str:
+        """Return sentences on the level and on the runs that learned nothing."""
+        level = ""
+        if self.score is not None:
+            level = f" The trivial predictor (dashed line or arrow) scores {number(self.score)}: {self.predictor}."
+        runs = [failure for failures in self.failed_runs.values() for failure in failures]
+        if not runs:
+            return level
+        labels = ", ".join(f"{table.label(table.setting(run))} seed {run.seed}" for run, _ in runs[:MAX_LISTED])
+        more = f" and {count(len(runs) - MAX_LISTED)} more" if len(runs) > MAX_LISTED else ""
+        mark = "a cross marks its setting" if len(self.failed_runs) == 1 else "crosses mark their settings"
+        return f"{level} {plural(len(runs), 'run')} learned nothing ({mark}): {labels}{more}. {runs[0][1]}"
+
+    def describe(self, setting: Setting) -> str:
+        """Return lines for the hover text of a setting; empty if its runs learned."""
+        runs = self.failed_runs.get(setting, ())
+        if not runs:
+            return ""
+        return f"<br>learned nothing: {plural(len(runs), 'seed')}<br>{plain(runs[0][1], MAX_REASON_LENGTH)}"
+
+    def widen(self, limits: list[float]) -> list[float]:
+        """Return the limits of an axis of performance, wide enough for the line if that is near."""
+        low, high = limits
+        reach = MAX_DISTANCE * (high - low)
+        if self.score is None or not low - reach <= self.score <= high + reach:
+            return limits
+        margin = 0.08 * (high - low)
+        return [min(low, self.score - margin), max(high, self.score + margin)]
+
+    def line(
+        self,
+        limits: list[float],
+        axis: str = "y",
+        *,
+        x_limits: Sequence[float] = (0.0, 1.0),
+        points: Sequence[tuple[float, float]] = (),
+    ) -> dict[str, Any]:
+        """Return shapes and annotations that draw it across a plot whose axis of performance has these limits.
+
+        Its words stand at the end of the line with fewer ``points`` (x within ``x_limits``, performance).
+        """
+        if self.score is None:
+            return {"shapes": [], "annotations": []}
+        low, high = limits
+        inside = low <= self.score <= high
+        cross_axis = "x" if axis == "y" else "y"
+        edge = min(max(self.score, low), high)
+        below, above = ("↓ ", "↑ ") if axis == "y" else ("← ", "→ ")
+        arrow = "" if inside else below if self.score < low else above
+        side = _emptier_side([x for x, y in points if abs(y - edge) <= WORDS_HEIGHT * (high - low)], x_limits)
+        position: dict[str, Any] = (
+            {
+                "x": float(side == "right"),
+                "xref": "paper",
+                "xanchor": side,
+                "y": edge,
+                "yanchor": "top" if edge == high else "bottom",
+            }
+            if axis == "y"
+            else {"y": 1, "yref": "paper", "yanchor": "bottom", "x": edge, "xanchor": "center"}
+        )
+        style = {"width": 1.5, "dash": "dash", "color": palette.MARKED}
+        shape = {"type": "line", f"{cross_axis}ref": "paper", f"{cross_axis}0": 0, f"{cross_axis}1": 1,
+                 f"{axis}0": self.score, f"{axis}1": self.score, "line": style, "layer": "below"}  # fmt: skip
+        annotation = {
+            **position,
+            "text": f"{arrow}trivial predictor {number(self.score)}",
+            "showarrow": False,
+            "font": {"size": 12, "color": palette.MARKED},
+        }
+        return {"shapes": [shape] if inside else [], "annotations": [annotation]}
+
+    def crosses(self, positions: Sequence[tuple[Setting, float, float]]) -> list[go.Scatter]:
+        """Return a cross over each setting of which a run learned nothing."""
+        failed = [(x, y) for setting, x, y in positions if setting in self.failed_runs]
+        if not failed:
+            return []
+        return [
+            go.Scatter(
+                x=[x for x, _ in failed],
+                y=[y for _, y in failed],
+                mode="markers",
+                marker={"symbol": "x-thin", "size": CROSS_SIZE, "line": {"width": 2.5, "color": palette.MARKED}},
+                showlegend=False,
+                hoverinfo="skip",
+            )
+        ]
+
+
+def _emptier_side(xs: Sequence[float], x_limits: Sequence[float]) -> str:
+    """Return the side with fewer of the x; the right one if both have as many."""
+    left, right = x_limits
+    width = WORDS_WIDTH * (right - left)
+    return "left" if sum(x > right - width for x in xs) > sum(x < left + width for x in xs) else "right"

@@ -1,0 +1,257 @@
+"""Lists of runs and of experiments: what the URL asks for, a page of it, and its links."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Annotated, Any, NamedTuple
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from fastapi import Depends, Query, Request
+
+from app.context import Context, aria_sort, next_sort, offset_of, pages_of
+from app.db.models import Run
+from app.db.options.regularization import NAMES
+from app.figures import palette
+from app.figures.labels import head, inside
+from app.results.labels import SCALES, MetricRange
+from app.results.search.conditions import FIELDS, find_field
+from app.results.search.listing import (
+    NEWEST,
+    Columns,
+    Narrowing,
+    Page,
+    RunQuery,
+    Summaries,
+    find_runs,
+    list_summaries,
+    read_columns,
+)
+from app.results.setting import cell_text, setting_of
+from app.training.queue_status import list_workers, worker_lost
+from isoscope.core.errors import InvalidError
+from isotropy.catalog import Regularizer
+
+SIGNS = {"lam": "λ =", "zeta": "ζ ="}
+# The column that is there even if it does not vary: it is the link to the run.
+LINK_COLUMN = "lam"
+LARGEST_FIRST = ("performance", "isoscore_star", "launched")
+
+
+@dataclass(frozen=True)
+class RunListing:
+    """A page of runs, or why the search for them failed."""
+
+    base: str
+    """Path of the page whose query has the search."""
+    back: str
+    """Name of the page for buttons that lead back to it."""
+    query: RunQuery
+    page: Page
+    columns: Columns
+    lost: Collection[str]
+    """Ids of runs whose worker is lost."""
+    problem: InvalidError | None = None
+    experiment_id: str = ""
+    """The experiment of all of them, if only its runs were searched."""
+
+    @property
+    def bulk_query(self) -> str:
+        """The query string with which an action on selected runs leads back."""
+        return encode_query(self.query, experiment=self.experiment_id).removeprefix("?")
+
+    @property
+    def runs(self) -> list[Run]:
+        """The runs of this page."""
+        return self.page.runs
+
+    @property
+    def pages(self) -> int:
+        """The number of pages, at least one."""
+        return pages_of(self.page.total)
+
+    @property
+    def first(self) -> int:
+        """Number of the first run of this page, from 1."""
+        return offset_of(self.query.page) + 1
+
+    @property
+    def heads(self) -> list[str]:
+        """The columns that tell runs apart."""
+        varying = self.columns.varying
+        return varying if LINK_COLUMN in varying else [LINK_COLUMN, *varying]
+
+    @property
+    def scale(self) -> MetricRange | None:
+        """Name and range of the performance; None if runs have different metrics, or nothing matches."""
+        metric = self.runs[0].config.metric if self.runs else None
+        return SCALES[metric] if metric and "metric" not in self.columns.varying else None
+
+    @property
+    def evaluation_zeta(self) -> float | None:
+        """ζ of the IsoScore★ of all runs; None if it differs."""
+        uniform = self.runs and "evaluation_zeta" not in self.columns.varying
+        return float(self.runs[0].config.evaluation_zeta or 0) if uniform else None
+
+    @property
+    def shared(self) -> list[str]:
+        """Settings that all matching runs have in common, in words."""
+        empty = (None, NAMES[Regularizer.NONE])
+        sentences = []
+        for name in self.columns.shared:
+            cells = (self.value(run, name) for run in self.runs)
+            value = next((cell for cell in cells if cell not in empty), None)
+            if name == LINK_COLUMN or value is None:
+                continue
+            if name == "regularizer" and self.columns.plain:
+                value = f"{value} and its baselines"
+            sentences.append(_named_value(name, value))
+        return sentences
+
+    def head(self, name: str) -> str:
+        """Return the heading of a column."""
+        return head(name)
+
+    def value(self, run: Run, name: str) -> str | None:
+        """Return the cell of a run in a column; None if the setting has no effect on the run."""
+        if name in ("experiment", "task"):
+            return run.experiment.name if name == "experiment" else run.experiment.dataset.name
+        if name in ("model", "seed"):
+            return str(getattr(run, name))
+        setting = setting_of(run, [] if name in ("regularizer", "lam", "zeta") else [name])
+        if name == "regularizer":
+            return NAMES[setting.regularizer]
+        value = {"lam": setting.lam, "zeta": setting.zeta}.get(name) if not setting.values else setting.values[0]
+        return None if value is None else cell_text(value)
+
+    def name(self, run: Run) -> str:
+        """Return a run in words, by what varies."""
+        names = [*(name for name in self.heads if name != "seed"), "seed"]
+        values = ((name, self.value(run, name)) for name in names)
+        return ", ".join(_named_value(name, value) for name, value in values if value is not None)
+
+    def colour(self, run: Run) -> str:
+        """Return the color of a run in figures: by λ, or with several regularizers by these."""
+        (regularizer, lam, *_) = setting_of(run, [])
+        if regularizer is Regularizer.NONE or "regularizer" not in self.columns.varying:
+            return palette.of_lambda(lam)
+        return palette.METHODS[regularizer]
+
+    def url(self, page: int = 1, **changed: str) -> str:
+        """Return the URL of the same list with changed parameters; defaults are left out."""
+        return f"{self.base}{encode_query(self.query._replace(page=page), **changed)}"
+
+    def sorted_by(self, column: str) -> str:
+        """Return the column's ``aria-sort``."""
+        same = find_field(column) is find_field(self.query.sort)  # an alias names the same field
+        return aria_sort(self.query.sort_key, self.query.sort if same else column)
+
+    def sort_url(self, column: str) -> str:
+        """Return the list sorted by the column, in the other direction if it is already; empty if it cannot be."""
+        if column not in FIELDS:
+            return ""
+        return self.url(sort=next_sort(column, self.sorted_by(column), falling=column in LARGEST_FIRST))
+
+
+def encode_query(query: RunQuery, **changed: str) -> str:
+    """Return what differs from the default as a query string with its question mark, or nothing."""
+    parameters = {"q": query.q, "sort": query.sort_key, "page": str(query.page) if query.page > 1 else ""} | changed
+    encoded = urlencode({name: value for name, value in parameters.items() if value})
+    return f"?{encoded}" if encoded else ""
+
+
+def read_run_listing(
+    context: Context, query: RunQuery, base: str, *, back: str, experiment_id: str | None = None
+) -> RunListing:
+    """Return a page of runs, or the last one if there are fewer; empty with the problem if the query is invalid."""
+    try:
+        page = find_runs(context, query, experiment_id=experiment_id)
+        if query.page > (last := pages_of(page.total)):
+            query = query._replace(page=last)
+            page = find_runs(context, query, experiment_id=experiment_id)
+        columns = read_columns(context, query.q, experiment_id=experiment_id)
+    except InvalidError as problem:
+        return RunListing(base, back, query, Page([], 0), Columns([], [], live=False, plain=False), (), problem)
+    workers = list_workers(context)
+    lost = {run.id for run in page.runs if worker_lost(run, workers)}
+    return RunListing(base, back, query, page, columns, lost, experiment_id=experiment_id or "")
+
+
+def address_header(request: Request, page: str, query: RunQuery) -> dict[str, str]:
+    """Return a header that puts the query of a list into the address bar of the page around it."""
+    address = urlsplit(request.headers.get("hx-current-url", ""))
+    if address.path != page:
+        return {}
+    others = [(name, value) for name, value in parse_qsl(address.query) if name not in ("q", "sort", "page")]
+    encoded = "&".join(filter(None, (urlencode(others), encode_query(query).removeprefix("?"))))
+    return {"HX-Replace-Url": f"{page}?{encoded}" if encoded else page}
+
+
+def _named_value(name: str, value: Any) -> str:
+    if name in ("regularizer", "model"):
+        return str(value)
+    return f"{SIGNS.get(name) or inside(name)} {value}"
+
+
+class ExperimentListing(NamedTuple):
+    """A page of experiments, and the search for them."""
+
+    q: str
+    summaries: Summaries
+    page: int
+    narrowed: Narrowing
+    problem: InvalidError | None = None
+    """Why the search failed."""
+
+    @property
+    def pages(self) -> int:
+        """The number of pages, at least one."""
+        return pages_of(self.summaries.total)
+
+    @property
+    def first(self) -> int:
+        """Number of the first experiment of this page, from 1."""
+        return offset_of(self.page) + 1
+
+    def sorted_by(self, column: str) -> str:
+        """Return the column's ``aria-sort``."""
+        return aria_sort(self.narrowed.order, column)
+
+    def sort_url(self, column: str) -> str:
+        """Return the list sorted by the column, in the other direction if it is already."""
+        return self.url(1, next_sort(column, self.sorted_by(column), falling=column in LARGEST_FIRST))
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether some experiments may be left out."""
+        return bool(self.q or self.narrowed.tag)
+
+    @property
+    def query(self) -> str:
+        """The query string of this page of the list."""
+        return self.url(self.page).partition("?")[2]
+
+    @property
+    def sort(self) -> str:
+        """The order in a URL: none if the newest are first."""
+        return "" if self.narrowed.order == NEWEST else self.narrowed.order
+
+    def url(self, page: int, order: str = "") -> str:
+        """Return another page of the same list, or the list in another order."""
+        query = RunQuery.parse(self.q, "" if order == NEWEST else order or self.sort, page)
+        return f"/experiments{encode_query(query, tag=self.narrowed.tag)}"
+
+
+def read_experiment_listing(context: Context, q: str, page: int, narrowed: Narrowing) -> ExperimentListing:
+    """Return a page of the list, or the last one if there are fewer; empty with the problem if ``q`` is invalid."""
+    try:
+        summaries = list_summaries(context, q, narrowed, offset=offset_of(page))
+    except InvalidError as problem:
+        return ExperimentListing(q, Summaries([], 0), 1, narrowed, problem)
+    listing = ExperimentListing(q, summaries, page, narrowed)
+    return listing if page <= listing.pages else read_experiment_listing(context, q, listing.pages, narrowed)
+
+
+def _runs(q: str = "", sort: str = "", page: Annotated[int, Query(ge=1)] = 1) -> RunQuery:
+    return RunQuery.parse(q, sort, page)
+
+
+RunQueryDep = Annotated[RunQuery, Depends(_runs)]

@@ -1,0 +1,92 @@
+"""Settings: all that runs differ in but their seeds. Families: settings that differ in λ alone."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from app.db.config import applies
+from app.db.options.regularization import added_words
+from app.db.reported_config import UNKNOWN, AnyRunConfig
+from app.db.run_rows import AnyRun
+from app.figures.figure import Cell
+from isoscope.core.formatting import short
+from isotropy.catalog import Regularizer
+
+
+class Family(NamedTuple):
+    """Settings that differ in λ alone, joined by a line in figures."""
+
+    regularizer: Regularizer
+    zeta: float | None
+    values: tuple[Cell, ...]
+
+
+class Setting(NamedTuple):
+    """All that runs differ in but the seed; None where an option has no effect."""
+
+    regularizer: Regularizer
+    lam: float
+    zeta: float | None
+    values: tuple[Cell, ...]
+    """Of the fields of a table's groups, in their order."""
+
+    @property
+    def baseline(self) -> bool:
+        """Whether it is plain training, except for penalties added to every run."""
+        return self.regularizer is Regularizer.NONE
+
+    @property
+    def family(self) -> Family:
+        """The line that the setting lies on."""
+        return Family(self.regularizer, self.zeta, self.values)
+
+
+_applies = lru_cache(maxsize=1024)(applies)
+
+
+def option_value(config: AnyRunConfig, swept: Regularizer, field: str) -> Cell:
+    """Return the value of a field of a configuration; None where it has no effect.
+
+    ``swept`` is the regularizer that λ multiplies: none for plain training.
+    """
+    regularizers = (() if swept is Regularizer.NONE else (swept,)) + (*config.fixed_regularizers,)
+    return as_cell(config.value(field, UNKNOWN)) if _applies(field, regularizers, config.points) else None
+
+
+def setting_of(run: AnyRun, fields: Sequence[str]) -> Setting:
+    """Return the setting of a run by these fields of its configuration, the same for all seeds."""
+    regularizer = run.regularizer if run.lam else Regularizer.NONE
+    regularizers = (() if regularizer is Regularizer.NONE else (regularizer,)) + (*run.config.fixed_regularizers,)
+    return Setting(
+        regularizer,
+        0.0 if regularizer is Regularizer.NONE else run.lam,
+        run.zeta if _applies("zeta", regularizers, run.config.points) else None,
+        tuple(option_value(run.config, regularizer, field) for field in fields),
+    )
+
+
+def distinct_values(fields: Sequence[str], runs: Iterable[AnyRun]) -> dict[str, set[Cell]]:
+    """Return the different values of each of these fields, without those that have no effect."""
+    rows = {setting_of(run, fields).values for run in runs} if fields else ()
+    return {field: {row[index] for row in rows} - {None} for index, field in enumerate(fields)}
+
+
+def as_cell(value: Any) -> Cell:
+    """Return a value of a configuration as tables hold it."""
+    if isinstance(value, StrEnum):
+        return value.value
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    if isinstance(value, Mapping):
+        return added_words(value)
+    if value is None:
+        return "default"
+    return float(value) if isinstance(value, float) else value
+
+
+def cell_text(value: Cell) -> str:
+    """Return a cell as labels show it."""
+    return value if isinstance(value, str) else short(value)
