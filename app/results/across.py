@@ -121,12 +121,12 @@ def conclude_across(context: Context, selection: RunSelection, on: str) -> Concl
     if not table.runs:
         return read_conclusion(context, table.group(()))
     chosen = find_evaluation(table, on)
-    others = [
+    more_tables = [
         table.evaluated_on(evaluation).group(selection.fields)
         for evaluation in table.evaluations
         if evaluation != chosen
     ]
-    return read_conclusion(context, table.evaluated_on(chosen).group(selection.fields), others)
+    return read_conclusion(context, table.evaluated_on(chosen).group(selection.fields), more_tables)
 
 
 def draw_across(context: Context, table: RunTable, slug: str, query: SweepQuery) -> Figure:
@@ -171,7 +171,7 @@ def list_cautions(selection: RunSelection, on: str) -> list[str]:
     evaluated = table.evaluated_on(evaluation)
     cautions = []
     if len(table.evaluations) > 1:
-        metrics = {other.metric for other in table.evaluations}
+        metrics = {pair.metric for pair in table.evaluations}
         numbers = [("data set", len(table.datasets)), ("metric", len(metrics))]
         differences = " and ".join(plural(n, noun) for noun, n in numbers if n > 1)
         cautions.append(

@@ -11,10 +11,10 @@ from isoscope.core.task import TaskKind
 MAX_LISTED = 3
 
 
-def list_first(labels: Sequence[str]) -> str:
+def list_first(labels: Sequence[str], limit: int = MAX_LISTED, separator: str = "; ") -> str:
     """Return the first few labels, and the number of the others."""
-    more = f" and {count(len(labels) - MAX_LISTED)} more" if len(labels) > MAX_LISTED else ""
-    return "; ".join(labels[:MAX_LISTED]) + more
+    suffix = f" and {count(len(labels) - limit)} more" if len(labels) > limit else ""
+    return separator.join(labels[:limit]) + suffix
 
 
 def describe_unscored(table: RunTable) -> str:

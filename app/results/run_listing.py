@@ -180,8 +180,8 @@ def address_header(request: Request, page: str, query: RunQuery) -> dict[str, st
     address = urlsplit(request.headers.get("hx-current-url", ""))
     if address.path != page:
         return {}
-    others = [(name, value) for name, value in parse_qsl(address.query) if name not in ("q", "sort", "page")]
-    encoded = "&".join(filter(None, (urlencode(others), encode_query(query).removeprefix("?"))))
+    parameters = [(name, value) for name, value in parse_qsl(address.query) if name not in ("q", "sort", "page")]
+    encoded = "&".join(filter(None, (urlencode(parameters), encode_query(query).removeprefix("?"))))
     return {"HX-Replace-Url": f"{page}?{encoded}" if encoded else page}
 
 

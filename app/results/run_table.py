@@ -222,9 +222,9 @@ class RunTable:
     @cached_property
     def _differing_options(self) -> set[str]:
         """Options that configurations state differently, so that the many others need not be read."""
-        first, *others = [config.said for config in self._configs] or [{}]
+        first, *configs = [config.said for config in self._configs] or [{}]
         names: set[str] = set()
-        for options in others:
+        for options in configs:
             if [*options] == [*first]:
                 names.update(compress(first, map(ne, first.values(), options.values())))
             else:
@@ -248,9 +248,9 @@ class RunTable:
 
     def differing_within_groups(self, fields: Sequence[str]) -> list[str]:
         """Return the fields, besides the seed, in which runs of one group by ``fields`` differ."""
-        others = [name for name in self._default_fields if name not in fields]
-        groups = self.rows(fields) if others else []
-        return [name for name in others if _differ_within(groups, self.column(name))]
+        candidates = [name for name in self._default_fields if name not in fields]
+        groups = self.rows(fields) if candidates else []
+        return [name for name in candidates if _differ_within(groups, self.column(name))]
 
     # Settings and families.
 
@@ -358,12 +358,12 @@ class RunTable:
         return ", ".join([*method, *self._details(family.zeta, family.values, fields)])
 
     def _details(self, zeta: float | None, values: tuple[Cell, ...], fields: Collection[str] | None) -> list[str]:
-        named = [
+        words = [
             cell_text(value) if name == MODEL else f"{inside(name)} {cell_text(value)}"
             for name, value in zip(self.fields, values, strict=True)
             if value is not None and (fields is None or name in fields)
         ]
-        return [f"ζ = {short(zeta)}", *named] if zeta is not None and len(self.zetas) > 1 else named
+        return [f"ζ = {short(zeta)}", *words] if zeta is not None and len(self.zetas) > 1 else words
 
     @cached_property
     def heads(self) -> list[str]:

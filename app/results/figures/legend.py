@@ -54,8 +54,8 @@ def entry(table: RunTable, setting: Setting, drawn: Sequence[Setting]) -> dict[s
         return {"name": name, "legendgroup": name}
     colouring = Colouring(table)
     name = colouring.label(setting)
-    first = next(other for other in drawn if colouring.label(other) == name)
-    return {"name": name, "legendgroup": name, "showlegend": setting == first}
+    leader = next(candidate for candidate in drawn if colouring.label(candidate) == name)
+    return {"name": name, "legendgroup": name, "showlegend": setting == leader}
 
 
 def hover_label(table: RunTable, setting: Setting) -> str:

@@ -319,9 +319,9 @@ def _panel_traces(drawing: ScatterPlot, panel: Panel, *, wide: bool) -> list[go.
     In a ``wide`` panel means are named by their λ if there is room, unless an axis shows it.
     """
     plan, marks, colouring = drawing.plan, panel.marks, drawing.plan.colouring
-    named = wide and LAM not in (plan.x.key, plan.y.key)
-    names = _name_traces(drawing, marks) if named else []
-    explained = drawing.shades is not None or not named or sum(len(trace.x) for trace in names) == len(marks)
+    has_names = wide and LAM not in (plan.x.key, plan.y.key)
+    names = _name_traces(drawing, marks) if has_names else []
+    explained = drawing.shades is not None or not has_names or sum(len(trace.x) for trace in names) == len(marks)
     by_colour: dict[str, list[Mark]] = {}
     for mark in marks:
         by_colour.setdefault(palette.QUIET if drawing.shades else colouring.colour(mark.setting), []).append(mark)

@@ -9,7 +9,7 @@ from app.db.learning import learned_nothing
 from app.db.run_rows import AnyRun
 from app.figures.figure import Cell, Table
 from app.figures.labels import heading
-from app.results.captions import describe_pruned, describe_unscored, estimate_cells, format_sizes
+from app.results.captions import describe_pruned, describe_unscored, estimate_cells, format_sizes, list_first
 from app.results.figures.legend import TITLES, Colouring, colour_choices
 from app.results.figures.trivial import TrivialPredictor
 from app.results.labels import ISOTROPY
@@ -201,11 +201,10 @@ class Scatter:
 
     def _describe_undefined(self, quantity: Quantity, undefined: Collection[AnyRun]) -> str:
         runs = [run for alike in self.runs.by_setting(undefined).values() for run in alike]
-        labels = ", ".join(f"{self.runs.label(self.runs.setting(run))} seed {run.seed}" for run in runs[:MAX_LISTED])
-        more = f" and {count(len(runs) - MAX_LISTED)} more" if len(runs) > MAX_LISTED else ""
+        labels = [f"{self.runs.label(self.runs.setting(run))} seed {run.seed}" for run in runs]
         reasons = (self.runs.readings(quantity.key)[run].reason for run in runs)
         reason = next(filter(None, reasons), "It was not measured.")
-        return f" Not drawn, because {heading(quantity.key)} is undefined: {labels}{more}. {reason}"
+        return f" Not drawn, because {heading(quantity.key)} is undefined: {list_first(labels, MAX_LISTED, ', ')}. {reason}"
 
     def table(self) -> Table:
         """Return the means with their error bars; with ``seeds`` all finished runs, and why a value is missing."""

@@ -117,8 +117,8 @@ def mean_traces(table: RunTable, means: Means, *, bands: bool) -> list[go.Scatte
     traces = []
     for setting, points in means.items() if bands else ():
         # A band for each stretch of steps with an interval.
-        for known, stretch in groupby(points, key=lambda point: point[1].half_width is not None):
-            if known:
+        for has_interval, stretch in groupby(points, key=lambda point: point[1].half_width is not None):
+            if has_interval:
                 traces.append(_band(table, setting, [(step, *mean.ends) for step, mean in stretch], drawn))
     return [
         *traces,

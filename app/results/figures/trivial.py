@@ -9,10 +9,10 @@ from app.db.learning import learned_nothing, trivial_predictor, trivial_score
 from app.db.run_rows import AnyRun
 from app.figures import palette
 from app.figures.figure import Cell, plain
-from app.results.captions import MAX_LISTED
+from app.results.captions import list_first
 from app.results.run_table import RunTable
 from app.results.setting import Setting
-from isoscope.core.formatting import count, number, plural
+from isoscope.core.formatting import number, plural
 
 MAX_REASON_LENGTH = 80
 CROSS_SIZE = 15
@@ -45,8 +45,9 @@ class TrivialPredictor(NamedTuple):
     @property
     def heads(self) -> list[str]:
         """Names of the columns that it adds to a table of settings."""
-        known = self.score is not None or self.failed_runs
-        return ["trivial_performance", "runs_that_learned_nothing"] if known else []
+        if self.score is None and not self.failed_runs:
+            return []
+        return ["trivial_performance", "runs_that_learned_nothing"]
 
     def cells(self, setting: Setting) -> list[Cell]:
         """Return the cells under ``heads``."""
@@ -60,10 +61,9 @@ class TrivialPredictor(NamedTuple):
         runs = [failure for failures in self.failed_runs.values() for failure in failures]
         if not runs:
             return level
-        labels = ", ".join(f"{table.label(table.setting(run))} seed {run.seed}" for run, _ in runs[:MAX_LISTED])
-        more = f" and {count(len(runs) - MAX_LISTED)} more" if len(runs) > MAX_LISTED else ""
+        labels = list_first([f"{table.label(table.setting(run))} seed {run.seed}" for run, _ in runs], separator=", ")
         mark = "a cross marks its setting" if len(self.failed_runs) == 1 else "crosses mark their settings"
-        return f"{level} {plural(len(runs), 'run')} learned nothing ({mark}): {labels}{more}. {runs[0][1]}"
+        return f"{level} {plural(len(runs), 'run')} learned nothing ({mark}): {labels}. {runs[0][1]}"
 
     def describe(self, setting: Setting) -> str:
         """Return lines for the hover text of a setting; empty if its runs learned."""
@@ -143,6 +143,6 @@ class TrivialPredictor(NamedTuple):
 
 def _emptier_side(xs: Sequence[float], x_limits: Sequence[float]) -> str:
     """Return the side with fewer of the x; the right one if both have as many."""
-    left, right = x_limits
-    width = WORDS_WIDTH * (right - left)
-    return "left" if sum(x > right - width for x in xs) > sum(x < left + width for x in xs) else "right"
+    start, end = x_limits
+    width = WORDS_WIDTH * (end - start)
+    return "left" if sum(x > end - width for x in xs) > sum(x < start + width for x in xs) else "right"
