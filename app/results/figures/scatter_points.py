@@ -204,7 +204,8 @@ class Scatter:
         labels = [f"{self.runs.label(self.runs.setting(run))} seed {run.seed}" for run in runs]
         reasons = (self.runs.readings(quantity.key)[run].reason for run in runs)
         reason = next(filter(None, reasons), "It was not measured.")
-        return f" Not drawn, because {heading(quantity.key)} is undefined: {list_first(labels, MAX_LISTED, ', ')}. {reason}"
+        listed = list_first(labels, MAX_LISTED, ", ")
+        return f" Not drawn, because {heading(quantity.key)} is undefined: {listed}. {reason}"
 
     def table(self) -> Table:
         """Return the means with their error bars; with ``seeds`` all finished runs, and why a value is missing."""
