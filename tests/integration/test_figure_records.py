@@ -15,7 +15,7 @@ from tests.factories import add_embedding, add_experiment, run_row
 @pytest.mark.parametrize("section", SECTIONS)
 def test_a_figure_is_added_by_its_record(client, context, monkeypatch, section):
     def draw(asked):
-        return undefined("luck", "Luck by setting", f"There is no luck in {len(asked.sweep.runs)} runs.")
+        return undefined("luck", "Luck by setting", f"There is no luck in {len(asked.runs.runs)} runs.")
 
     monkeypatch.setitem(FIGURES, "luck", SweepFigure("luck", "Luck by {measure}", section, draw, reads=("measure",)))
     experiment = add_experiment(context, run_row(0.0), run_row(1.0))
