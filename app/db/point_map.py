@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, NonNegativeInt
 
 from isotropy.catalog import Similarity
@@ -14,6 +16,9 @@ MAP_NEIGHBORS = "map_neighbors"
 """Slug of the nearest neighbors of its rows in ``FigureFile``."""
 MAP_COLUMN = "map_column_{}"
 """Slug of the numbers of a kept column in ``FigureFile``, by its place in the header."""
+
+MAP_VECTORS = "map_vectors"
+"""Slug of the rows' directions in ``FigureFile``, an .npy of float16: see ``MapHeader.vectors``."""
 
 MAX_MAPPED = 1_000_000
 """Rows of a map; of more rows it shows a sample."""
@@ -104,3 +109,11 @@ class MapHeader(BaseModel):
     """What else rows can be colored by."""
     neighbors: MapNeighbors | None = None
     """None where there are none, and where an earlier version measured."""
+    vectors: int = 0
+    """Rows of the file of vectors, each at length 1: all points or so many at equal steps; 0 where ``neighbors`` has
+    every row, and where an earlier version measured."""
+
+
+def vector_points(points: int, vectors: int) -> NDArray[np.int64]:
+    """Return the points of a map whose vectors are kept, ascending: all, or so many at equal steps."""
+    return np.arange(vectors, dtype=np.int64) * points // max(vectors, 1)

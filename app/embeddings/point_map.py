@@ -1,196 +1,307 @@
-"""The map of an embedding's rows: its header, its files, and the groups of rows that share a color."""
+"""The map of an embedding's rows: its files, its rows by number or name, and the rows nearest to one."""
 
-from typing import Any, NamedTuple, Self
+import mmap
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any, NamedTuple
 
-from pydantic import BaseModel
+import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import select
 
 from app.context import Context
 from app.db.models import Embedding, FigureFile
-from app.db.point_map import MAP, MAP_COLUMN, MAP_NAMES, MAP_NEIGHBORS, MapHeader, MapLabels, Section
-from app.embeddings.figures.projection import OTHERS, UNLABELLED
-from app.embeddings.service import find_embedding, get_stored_figure
-from app.figures import palette
-from app.storage.storage import Download
+from app.db.point_map import (
+    MAP,
+    MAP_COLUMN,
+    MAP_NAMES,
+    MAP_NEIGHBORS,
+    MAP_VECTORS,
+    NO_POINT,
+    MapHeader,
+    Section,
+    vector_points,
+)
+from app.embeddings.service import get_stored_figure
+from app.storage import Storage
 from isoscope.core.errors import NotFoundError
 from isoscope.core.formatting import count
+from isoscope.nearest import nearest_rows
+from isotropy.catalog import Similarity
 
-ALL = "all rows"
-FILE_NAMES = {MAP: "points.bin", MAP_NAMES: "names.txt", MAP_NEIGHBORS: "neighbors.bin"}
-COLUMN_FILE = "column.bin"
-RAMP = (palette.MAIN, "#2f6fb3", palette.OTHER, palette.MARKED)
-"""Colors from the least number to the greatest, each with enough contrast to light and dark paper."""
+MAX_QUERY_CHARACTERS = 60
+"""Names on a map are cut to as many."""
+MAX_ALTERNATIVES = 8
+MAX_DRAWN = 200_000
+"""Points that a browser draws, pans and selects without a pause."""
+BLOCK_ROWS = 8192
+"""Rows of the file of vectors that are searched at once."""
+NEIGHBORS = 10
 
 
-class MapGroup(BaseModel):
-    """Rows of a map that share a color: those of a label, of all further labels, or without one."""
+class NamedRow(NamedTuple):
+    """A row by its position in the file and its name, empty where it has none."""
 
+    position: int
     name: str
-    count: int
-    colour: str
-
-
-class MapGroups(NamedTuple):
-    """The groups of a map, and the group of each label."""
-
-    groups: list[MapGroup]
-    of_label: list[int]
-
-    @classmethod
-    def from_labels(cls, labels: MapLabels | None, points: int) -> Self:
-        """The most frequent labels in colors of their own, then the other labels, then rows without one."""
-        if labels is None:
-            return cls([MapGroup(name=ALL, count=points, colour=palette.MAIN)], [])
-        groups: dict[str | int, MapGroup] = {}
-        keys: list[str | int] = []
-        for place, (name, number) in enumerate(zip(labels.names, labels.counts, strict=True)):
-            own = bool(name) and place < len(palette.SERIES)
-            key = place if own else OTHERS if name else UNLABELLED
-            colour = palette.SERIES[place] if own else palette.QUIET
-            group = groups.setdefault(key, MapGroup(name=name if own else str(key), count=0, colour=colour))
-            group.count += number
-            keys.append(key)
-        order = {key: place for place, key in enumerate(groups)}
-        return cls(list(groups.values()), [order[key] for key in keys])
-
-
-class ColorColumn(NamedTuple):
-    """A kept column of a map."""
-
-    name: str
-    slug: str
-    groups: MapGroups | None
-    """None of a column of numbers."""
-
-
-class PointMap(NamedTuple):
-    """A map as it is stored."""
-
-    header: MapHeader
-    files: dict[str, str]
-    """Hashes by slug."""
-    groups: MapGroups
 
     @property
-    def ramp(self) -> tuple[str, ...]:
-        """Colors of a number from its least value to its greatest."""
-        return RAMP
+    def title(self) -> str:
+        return self.name or f"row {count(self.position)}"
+
+
+class NearRow(NamedTuple):
+    """A neighbor of a row."""
+
+    row: NamedRow
+    nearness: float
+    """The distance, the cosine or the dot product."""
+
+
+class RowSearch(NamedTuple):
+    """A row that was asked for on a map, and its neighbors."""
+
+    query: str
+    row: NamedRow | None
+    near: list[NearRow]
+    alternatives: list[NamedRow]
+    """Rows that the same words may mean."""
+    reason: str = ""
+    """Why there is no row, or the row has no neighbors."""
+    searched: int = 0
+    """Rows among which neighbors were sought."""
+    similarity: Similarity = Similarity.EUCLIDEAN
+
+
+class StoredMap:
+    """A map whose numbers and names are read from its files as they are needed."""
+
+    def __init__(self, storage: Storage, header: MapHeader, files: dict[str, str]) -> None:
+        self.header = header
+        self._storage = storage
+        self._files = files
 
     @property
-    def words(self) -> str:
-        """What the map shows."""
+    def caption(self) -> str:
         header = self.header
-        shown = (
-            f"{count(header.points)} of {count(header.n)} rows, drawn at random,"
-            if self.is_sample
-            else (f"All {count(header.n)} rows")
-        )
+        if header.points < header.n:
+            extent = f"{count(header.points)} of {count(header.n)} rows, drawn at random,"
+        else:
+            extent = f"All {count(header.n)} rows"
+        drawn = f" {count(MAX_DRAWN)} of them, chosen at random, are drawn." if header.points > MAX_DRAWN else ""
         first, second = (f"{share:.1%}" for share in header.shares)
-        return f"{shown} along the first two principal components ({first} and {second} of the variance)."
+        return f"{extent} along the first two principal components ({first} and {second} of the variance).{drawn}"
 
     @property
-    def is_sample(self) -> bool:
-        """Whether it shows some of the rows only."""
-        return self.header.points < self.header.n
+    def version(self) -> str:
+        """Changes whenever the points do."""
+        return self._files[MAP]
 
     @property
-    def columns(self) -> list[ColorColumn]:
-        """What else rows can be colored by."""
-        columns = self.header.columns
-        return [
-            ColorColumn(
-                one.name, MAP_COLUMN.format(place), MapGroups.from_labels(one.labels, 0) if one.labels else None
+    def draws_all(self) -> bool:
+        return self.header.n <= MAX_DRAWN
+
+    @property
+    def colors(self) -> dict[str, str]:
+        """Return what rows can be colored by: the names of the choices by their values in the address."""
+        first = {"label": "label"} if self.header.labels else {"none": "one color"}
+        columns = {f"column-{i}": column.name for i, column in enumerate(self.header.columns)}
+        return first | {"norm": "norm"} | columns
+
+    @cached_property
+    def positions(self) -> NDArray[np.uint32]:
+        """Positions of all points in the file, ascending."""
+        if "row" in self.header.sections:
+            return self.read(MAP, self.header.sections["row"])
+        return np.arange(self.header.points, dtype=np.uint32)
+
+    @cached_property
+    def xy(self) -> NDArray[np.float64]:
+        """Coordinates of all points, [points, 2]."""
+        return self.read(MAP, self.header.sections["xy"]).astype(np.float64).reshape(-1, 2) * self.header.unit
+
+    @cached_property
+    def norms(self) -> NDArray[np.float64]:
+        return self.read(MAP, self.header.sections["norm"]).astype(np.float64) * self.header.unit
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Names of all points; none where rows have no names."""
+        return self._names.all_lines() if self._names is not None else []
+
+    def read_column(self, number: int) -> NDArray[Any]:
+        """Return the numbers of a kept column, or the positions of its labels in ``labels.names``."""
+        return self.read(MAP_COLUMN.format(number), self.header.columns[number].values)
+
+    def read_neighbors(self) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.float64]]:
+        """Return points [m], the points nearest to each [m, k], and their distances [m, k], of those that are kept."""
+        kept = self.header.neighbors
+        if kept is None:
+            return np.empty(0, np.uint32), np.empty((0, 0), np.uint32), np.empty((0, 0))
+        points, neighbors, distances = (
+            self.read(MAP_NEIGHBORS, kept.sections[name]) for name in ("point", "neighbor", "distance")
+        )
+        in_file = distances.reshape(-1, kept.k).astype(np.float64) * kept.unit_of(self.header.unit)
+        return points, neighbors.reshape(-1, kept.k), in_file
+
+    def find_point(self, position: int) -> int | None:
+        """Return the point of the row at a position in the file; None where the map does not hold it."""
+        index = int(np.searchsorted(self.positions, min(position, NO_POINT)))
+        return index if index < self.header.points and self.positions[index] == position else None
+
+    def get_row(self, point: int) -> NamedRow:
+        return NamedRow(int(self.positions[point]), "" if self._names is None else self._names.read_line(point))
+
+    def search(self, text: str) -> RowSearch:
+        """Find a row by its number or its name, and the rows nearest to it.
+
+        A number that is also the name of a row offers that row beside.
+        """
+        query = text.strip().replace("\n", " ")[:MAX_QUERY_CHARACTERS]
+        named = self.find_named(query)
+        point = self.find_point(int(query)) if query.isdecimal() else None
+        if point is None:
+            point = named
+        if point is None:
+            similar = self._names.find_containing(query) if self._names is not None and query else []
+            return RowSearch(query, None, [], [self.get_row(each) for each in similar], self._explain_missing(query))
+        alternatives = [self.get_row(named)] if named is not None and named != point else []
+        return self.find_neighbors(point, query, alternatives)
+
+    def find_named(self, name: str) -> int | None:
+        """Return the first point whose row has this name, else the first whose name differs by ASCII case alone."""
+        return self._names.find_line(name) if self._names is not None and name else None
+
+    def _explain_missing(self, query: str) -> str:
+        header = self.header
+        if query.isdecimal():
+            extent = f"{count(int(self.positions[0]))} to {count(int(self.positions[-1]))}"
+            return (
+                f"No row {count(int(query))} here. The map shows {count(header.points)} rows, numbered from {extent}."
             )
-            for place, one in enumerate(columns)
-        ]
+        return f"No row is named {query}." if header.named else "These rows have no names. Give the number of one."
+
+    def find_neighbors(self, point: int, query: str, alternatives: list[NamedRow]) -> RowSearch:
+        """Return the rows nearest to that of a point: those kept of it, else searched for among the kept vectors."""
+        row, kept = self.get_row(point), self.header.neighbors
+        if kept is None:
+            reason = "An earlier version measured these rows. Choose again on the Source tab to get neighbors."
+            return RowSearch(query, row, [], alternatives, reason)
+        points, neighbors, distances = self.read_neighbors()
+        index = int(np.searchsorted(points, point))
+        near, searched, reason = [], kept.rows, ""
+        if index < len(points) and points[index] == point:
+            pairs = zip(neighbors[index].tolist(), distances[index].tolist(), strict=True)
+            near = [NearRow(self.get_row(each), kept.shown(far)) for each, far in pairs if each != NO_POINT]
+        elif MAP_VECTORS in self._files:
+            searched = self.header.vectors
+            near = self._search_vectors(point, kept.similarity)
+            if not near and searched < self.header.points:
+                reason = f"Neighbors are known for a sample of {count(searched)} rows. This row is not one of them."
+        else:
+            reason = (
+                f"Neighbors are known for {count(kept.rows)} rows drawn at random. This row is not one of them. Choose "
+                "again on the Source tab to measure these vectors again: then every row has neighbors."
+            )
+        if not near and not reason and kept.similarity is Similarity.COSINE:
+            reason = "This row is all zeros. It has no direction, so no row is near to it by cosine."
+        return RowSearch(query, row, near, alternatives, reason or ("" if near else "This row has no neighbors."),
+                         searched, kept.similarity)  # fmt: skip
+
+    def _search_vectors(self, point: int, similarity: Similarity) -> list[NearRow]:
+        vectors = np.load(self._storage.local(self._files[MAP_VECTORS]), mmap_mode="r")
+        points = vector_points(self.header.points, len(vectors))
+        index = int(np.searchsorted(points, point))
+        if index == len(points) or points[index] != point:
+            return []
+
+        def scaled(rows: slice) -> NDArray[np.floating[Any]]:
+            block: NDArray[np.float32] = vectors[rows].astype(np.float32)
+            return block if similarity is Similarity.COSINE else block * self.norms[points[rows], None]
+
+        def blocks() -> Iterator[tuple[NDArray[Any], NDArray[np.int64]]]:
+            for start in range(0, len(vectors), BLOCK_ROWS):
+                rows = slice(start, start + BLOCK_ROWS)
+                yield scaled(rows), points[rows]
+
+        (query,) = scaled(slice(index, index + 1))
+        nearest = nearest_rows(blocks(), query, NEIGHBORS, similarity, point)
+        return [NearRow(self.get_row(each.position), each.nearness) for each in nearest]
+
+    def read(self, slug: str, section: Section) -> NDArray[Any]:
+        """Return the numbers of a section of a file of the map, as they lie on the disk."""
+        dtype = np.dtype(section.type).newbyteorder("<")
+        if not section.count:
+            return np.empty(0, dtype)
+        return np.memmap(self._storage.local(self._files[slug]), dtype, "r", section.offset, (section.count,))
+
+    @cached_property
+    def _names(self) -> "_Lines | None":
+        if MAP_NAMES not in self._files:
+            return None
+        with self._storage.local(self._files[MAP_NAMES]).open("rb") as file:
+            # An empty file cannot be mapped: it is the name of one nameless row.
+            size = file.seek(0, 2)
+            return _Lines(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b"")
 
 
-class DrawnColumn(BaseModel):
-    """What colors rows by a column."""
-
-    name: str
-    address: str
-    values: Section
-    groups: list[MapGroup] | None
-    """None of a column of numbers, which a ramp colors."""
-    group_of_label: list[int]
-
-
-class MapDocument(BaseModel):
-    """What draws a map: its header, where its files lie, and its colors."""
-
-    header: MapHeader
-    points: str
-    """Address of the points."""
-    names: str | None
-    """Address of the names of rows; null where rows have none."""
-    groups: list[MapGroup]
-    group_of_label: list[int]
-    columns: list[DrawnColumn]
-    ramp: list[str]
-    quiet: str
-    """Color of rows without a number."""
-
-
-def find_map(context: Context, embedding: Embedding, data: dict[str, Any] | None) -> PointMap | None:
-    """The map of an embedding by what is stored of it; None where there is nothing to draw."""
+def find_map(context: Context, embedding: Embedding, header: dict[str, Any] | None) -> StoredMap | None:
+    """Return the map of an embedding by its stored header; None where there is nothing to draw."""
     try:
-        return _map_of(context, embedding.id, data) if data is not None else None
+        return _open_map(context, embedding.id, header) if header is not None else None
     except NotFoundError:
         return None
 
 
-def get_map(context: Context, embedding_id: str) -> PointMap:
-    """The map of an embedding."""
-    return _map_of(context, embedding_id, get_stored_figure(context, embedding_id, MAP))
+def get_map(context: Context, embedding_id: str) -> StoredMap:
+    return _open_map(context, embedding_id, get_stored_figure(context, embedding_id, MAP))
 
 
-def _map_of(context: Context, embedding_id: str, data: dict[str, Any]) -> PointMap:
-    if data.get("reason"):
-        raise NotFoundError(f"There is no map: {data['reason']}")
-    header = MapHeader.model_validate(data)
-    wanted = select(FigureFile.slug, FigureFile.file_sha256).where(FigureFile.embedding_id == embedding_id)
+def _open_map(context: Context, embedding_id: str, header: dict[str, Any]) -> StoredMap:
+    if header.get("reason"):
+        raise NotFoundError(f"There is no map: {header['reason']}")
+    statement = select(FigureFile.slug, FigureFile.file_sha256).where(FigureFile.embedding_id == embedding_id)
     with context.sessions() as session:
-        files = {row.slug: row.file_sha256 for row in session.execute(wanted)}
+        files = {row.slug: row.file_sha256 for row in session.execute(statement)}
     if MAP not in files:
         raise NotFoundError("The points of this map are gone. Choose again to measure the embedding again.")
-    return PointMap(header, files, MapGroups.from_labels(header.labels, header.points))
+    return StoredMap(context.storage, MapHeader.model_validate(header), files)
 
 
-def document_of(found: PointMap, base: str) -> MapDocument:
-    """What draws a map whose files lie below an address, each under its hash: what an address has never changes."""
-    at = {slug: f"{base}/{sha256}/{_file_name(slug)}" for slug, sha256 in found.files.items()}
-    return MapDocument(
-        header=found.header,
-        points=at[MAP],
-        names=at.get(MAP_NAMES),
-        groups=found.groups.groups,
-        group_of_label=found.groups.of_label,
-        columns=[
-            DrawnColumn(
-                name=one.name,
-                address=at[one.slug],
-                values=header.values,
-                groups=one.groups and one.groups.groups,
-                group_of_label=one.groups.of_label if one.groups else [],
-            )
-            for one, header in zip(found.columns, found.header.columns, strict=True)
-        ],
-        ramp=list(RAMP),
-        quiet=palette.QUIET,
-    )
+class _Lines:
+    """Lines of a file in memory that is not read before it is needed."""
 
+    def __init__(self, content: mmap.mmap | bytes) -> None:
+        self._content = content
 
-def get_map_file(context: Context, embedding_id: str, sha256: str) -> Download:
-    """A file of an embedding's map by its hash."""
-    wanted = select(FigureFile.slug).where(FigureFile.embedding_id == embedding_id, FigureFile.file_sha256 == sha256)
-    with context.sessions() as session:
-        find_embedding(session, embedding_id)
-        slug = session.scalar(wanted.limit(1))
-    if slug is None:
-        raise NotFoundError("This embedding's map has no such file. It may have been measured again: reload the page.")
-    return Download(context.storage.local(sha256), _file_name(slug))
+    def read_line(self, number: int) -> str:
+        start = int(self._ends[number - 1]) + 1 if number else 0
+        end = int(self._ends[number]) if number < len(self._ends) else len(self._content)
+        return self._content[start:end].decode()
 
+    def all_lines(self) -> list[str]:
+        return self._content[:].decode().split("\n")
 
-def _file_name(slug: str) -> str:
-    return FILE_NAMES.get(slug, COLUMN_FILE)
+    def find_line(self, line: str) -> int | None:
+        """Return the number of the first line that is this one, else of the first that differs by ASCII case alone."""
+        pattern = rb"(?m)^" + re.escape(line.encode()) + rb"$"
+        matches = (re.search(pattern, self._content, flags) for flags in (re.NOFLAG, re.IGNORECASE))
+        return next((self._line_at(match.start()) for match in matches if match), None)
+
+    def find_containing(self, text: str) -> list[int]:
+        """Return the first lines that contain a text; ASCII letters match whatever their case."""
+        numbers: dict[int, None] = {}
+        for match in re.finditer(re.escape(text.encode()), self._content, re.IGNORECASE):
+            numbers[self._line_at(match.start())] = None
+            if len(numbers) == MAX_ALTERNATIVES:
+                break
+        return list(numbers)
+
+    def _line_at(self, offset: int) -> int:
+        return int(np.searchsorted(self._ends, offset))
+
+    @cached_property
+    def _ends(self) -> NDArray[np.int64]:
+        """Offsets of the newlines."""
+        return np.flatnonzero(np.frombuffer(self._content, np.uint8) == ord("\n"))

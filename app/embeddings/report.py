@@ -14,8 +14,7 @@ from app.embeddings.figures.report import DRAWN, FIGURES, HEAVY, NEEDS, figures_
 from app.embeddings.figures.sample_size import SAMPLE_SIZE
 from app.embeddings.findings import Marked, find_marked, shown_findings
 from app.embeddings.headline import headline_of
-from app.embeddings.lookups import near_text, read_neighbours, with_lookup
-from app.embeddings.map_rows import search_rows
+from app.embeddings.lookups import find_text_search, read_neighbors
 from app.embeddings.point_map import find_map
 from app.embeddings.readings import groups_of, headlines_of, hubs_of, reference_values
 from app.embeddings.selections import read_rows, selections_of, write_rows
@@ -28,7 +27,7 @@ from isotropy.catalog import METHODS
 LARGE = frozenset(one.slug for one in FIGURES if one.large)
 MEASURED = ("overview", "measures")
 """The tabs that show measures with reference values."""
-READ_AT_ONCE = {"overview": (MAP,), "map": (MAP, SAMPLE_SIZE), "neighbors": ("neighbours",)}
+READ_AT_ONCE = {"overview": (MAP,), "map": (MAP, SAMPLE_SIZE), "neighbors": ("neighbours", MAP)}
 """What a tab reads of ``FigureData``. The projection is a megabyte: its own page has it, and fills its place."""
 TABS = (
     Tab("overview", "Overview"),
@@ -57,6 +56,8 @@ class ReportQuery(NamedTuple):
     """A text whose nearest rows are shown."""
     select: str = ""
     """Rows that are selected on the map, as runs: see ``row_runs``."""
+    color: str = ""
+    """What the rows on the map are colored by."""
 
 
 def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, whole: bool = False) -> dict[str, Any]:
@@ -66,6 +67,7 @@ def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, who
     data = {slug: one for slug, one in stored.items() if one is not None}
     marked = find_marked(embedding, data.pop(BLAMED, {}), query.finding)
     found_map = find_map(context, embedding, data.pop(MAP, None))
+    neighbors = read_neighbors(data.get("neighbours"), query.name)
     figures = figures_of([Subject.from_embedding(embedding, data)])
     later = [] if whole else [one for one in HEAVY if one.needs in stored]
     tab_of = tabs_of_figures()
@@ -86,14 +88,16 @@ def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, who
         "tab": query.tab,
         "later": later,
         "map": found_map,
-        "search": search_rows(context, found_map, query.row) if found_map and query.row.strip() else None,
+        "search": found_map.search(query.row) if found_map and query.row.strip() else None,
+        "color": query.color,
         "older_map": MAP not in stored,
         "sample_size": next((figure for figure in shown if figure.slug == SAMPLE_SIZE), None),
         "shape": [_marking(figure, marked) for figure in shown if figure.slug != SAMPLE_SIZE],
         "large": LARGE,
         "shrinkage": read_shrinkage(context, embedding, query.shrinkage),
-        "neighbours": with_lookup(read_neighbours(data.get("neighbours"), query.name), context, embedding),
-        "near_text": near_text(context, embedding, query.text),
+        "neighbours": neighbors,
+        "named_row": found_map.search(neighbors.unknown) if found_map and neighbors and neighbors.unknown else None,
+        "near_text": find_text_search(context, embedding, query.text),
         "hubs": hubs_of(embedding),
         "hubs_on_map": MAP in stored,
         "fitted": fitted_note(embedding, made_by(context, embedding)),
@@ -136,12 +140,13 @@ def _report(
     row: str = "",
     text: str = "",
     select: str = "",
+    color: str = "",
 ) -> ReportQuery:
     """A form of a part asks without the part's name: what it asks for tells the part."""
     asked = request.query_params.keys()
     usual = "neighbors" if name is not None else "directions" if asked & {"zeta", "rows", "source"} else ""
-    usual = "map" if asked & {"row", "select"} else usual
-    return ReportQuery(shrinkage, name, chosen_tab(TABS, tab, usual), finding, row, text, select)
+    usual = "map" if asked & {"row", "select", "color"} else usual
+    return ReportQuery(shrinkage, name, chosen_tab(TABS, tab, usual), finding, row, text, select, color)
 
 
 ReportDep = Annotated[ReportQuery, Depends(_report)]

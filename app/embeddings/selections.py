@@ -4,14 +4,11 @@ Many rows are written in few characters, as a map sends what was selected on it:
 point.
 """
 
-import binascii
 import re
-from base64 import b64decode
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import select
 
 from app.context import Context
@@ -92,7 +89,7 @@ def create_selection(context: Context, embedding_id: str, left_out: LeftOut, nam
     return get_embedding(context, made.id)
 
 
-def keeping_only(context: Context, embedding_id: str, rows: Sequence[int]) -> LeftOut:
+def keep_only(context: Context, embedding_id: str, rows: Sequence[int]) -> LeftOut:
     """Return all rows of an embedding but these, given by their places in the file."""
     source = get_embedding(context, embedding_id)
     require_measured(source, "a selection")
@@ -242,25 +239,6 @@ def write_rows(rows: Sequence[int]) -> str:
         else:
             runs.append([row, row])
     return " ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
-
-
-def read_bits(text: str, points: int) -> NDArray[np.int64]:
-    """Return the points of a map whose bits are set in base64, a bit a point, the highest of a byte first.
-
-    Raises:
-        InvalidError: it is no such text, or sets none.
-
-    """
-    try:
-        found = np.frombuffer(b64decode(text, validate=True), np.uint8)
-    except (binascii.Error, ValueError):
-        found = np.empty(0, np.uint8)
-    if len(found) != (points + 7) // 8:
-        raise InvalidError("The selection arrived incomplete. Reload the page and select again.", FIELD)
-    chosen = np.flatnonzero(np.unpackbits(found, count=points))
-    if not len(chosen):
-        raise InvalidError(NONE, FIELD)
-    return chosen
 
 
 def _run(part: str) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from app.db.models import Measurement, PostProcessing
 from app.embeddings.comparison import Difference, difference
 from app.embeddings.figures.overlay import Subject
 from app.embeddings.figures.report import figures_of
-from app.embeddings.lookups import Neighbours, read_neighbours
+from app.embeddings.lookups import NamedNeighbors, read_neighbors
 from app.figures.figure import Figure
 from isoscope.core.formatting import capitalized, number, two_decimals
 from isotropy.catalog import Measure, measures_in
@@ -45,11 +45,11 @@ def trial_figures(trial: PostProcessing) -> list[Figure]:
     return figures_of([Subject(part, _measurements(trial, part)) for part in ("before", "after")])
 
 
-def trial_neighbours(trial: PostProcessing, name: str) -> Neighbours | None:
+def trial_neighbours(trial: PostProcessing, name: str) -> NamedNeighbors | None:
     """The neighbors of a name among the rows held out, of the first one where it is none of those stored."""
     if not (stored := (trial.results or {}).get("neighbours")):
         return None
-    return read_neighbours(stored | {"method": trial.method, "parameters": trial.parameters}, name)
+    return read_neighbors(stored | {"method": trial.method, "parameters": trial.parameters}, name)
 
 
 def _measurements(trial: PostProcessing, part: str) -> dict[str, Measurement]:

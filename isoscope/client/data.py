@@ -208,20 +208,19 @@ class Embeddings(Connection):
         return self.post("embeddings", embedding, "curves", "zeta", json={"source_id": id_of(source)})
 
     def neighbors(self, embedding: Known, name: str | None = None, *, text: str | None = None) -> Row:
-        """Return the rows nearest to the row of a name, or to a text, once it was looked up."""
-        asked = {"name": name} if text is None else {"text": text}
-        return self.get("embeddings", embedding, "neighbors", **asked)
+        """Return the rows nearest to the row of a name, or to a text once it was looked up."""
+        query = {"name": name} if text is None else {"text": text}
+        return self.get("embeddings", embedding, "neighbors", **query)
 
-    def request_neighbors(self, embedding: Known, name: str | None = None, *, text: str | None = None) -> Row:
-        """Have a row looked up by its name among all rows; ask again until its ``status`` is ready or failed.
+    def request_neighbors(self, embedding: Known, text: str) -> Row:
+        """Have the rows nearest to a text looked up; ask again until the ``status`` is ready or failed.
 
-        Of an embedding that was encoded on the dashboard, a new ``text`` is encoded as the rows were.
+        The text is encoded as the rows were, of an embedding that was encoded on the dashboard.
 
-        >>> isoscope.request_neighbors(embedding, text="a film about trains")["status"]
+        >>> isoscope.request_neighbors(embedding, "a film about trains")["status"]
         'queued'
         """
-        asked = {"name": name} if text is None else {"text": text}
-        return self.post("embeddings", embedding, "neighbors", json=asked)
+        return self.post("embeddings", embedding, "neighbors", json={"text": text})
 
     def download_file(self, embedding: Known, position: int, target: str | Path) -> Path:
         """Write a file of an embedding as it was uploaded; they count from 0."""

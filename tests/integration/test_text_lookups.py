@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 
 from app.core.settings import Settings
-from app.db.models import Embedding
+from app.db import job_kinds
+from app.db.job_kinds import Job, Queue
+from app.db.models import Embedding, Lookup
+from app.db.work import wanted
 from tests.once import make_once
 from workers.embeddings.encoding import encode_texts
 
@@ -56,7 +59,6 @@ def test_a_text_is_encoded_as_the_rows_were(client, encoded, work):
     assert [one["cosine"] for one in before] == pytest.approx(np.sort(cosines)[::-1][: len(before)], abs=1e-5)
     page = client.get(f"/embeddings/{encoded}", params={"tab": "map", "text": TEXTS[3]}).text
     assert f'data-near="{" ".join(str(one["row"]) for one in before)}"' in page
-    assert client.get(url, params={"name": TEXTS[3]}).status_code == 404, "a text is no name"
 
 
 def test_the_form_leads_to_where_the_rows_appear(client, encoded):
@@ -93,11 +95,27 @@ def test_vectors_from_elsewhere_say_why_there_is_no_text(client, work):
     assert "not encoded here" in client.get(f"/embeddings/{other}", params={"tab": "neighbors"}).text
 
 
-@pytest.mark.parametrize("body", [{}, {"name": "a", "text": "b"}])
-def test_a_name_or_a_text_is_asked_for(client, encoded, body):
-    refused = client.post(f"/api/embeddings/{encoded}/neighbors", json=body)
+@pytest.mark.parametrize("query", [{}, {"name": "a", "text": "b"}])
+def test_asks_for_a_name_or_a_text(client, encoded, query):
+    refused = client.get(f"/api/embeddings/{encoded}/neighbors", params=query)
     assert refused.status_code == 422
     assert "either the name of a row or a text" in refused.json()["detail"]
+    unknown = client.get(f"/api/embeddings/{encoded}/neighbors", params={"text": "king"})
+    assert (unknown.status_code, unknown.json()["detail"]) == (404, "Nobody has looked up 'king' in this embedding yet.")
+
+
+@pytest.mark.both_databases
+def test_lookup_waits_in_the_lab_queue_and_goes_with_its_embedding(client, context, encoded):
+    client.post(f"/api/embeddings/{encoded}/neighbors", json={"text": "king"})
+    with context.sessions() as session:
+        job = Job(job_kinds.LOOKUP, session.query(Lookup).one().id)
+    assert (job.kind.queue, job.priority) == (Queue.LAB, Job(job_kinds.POSTPROCESS, "a").priority)
+    assert wanted(context.sessions) == [job]
+    client.delete(f"/api/embeddings/{encoded}")
+    client.delete("/api/trash")
+    with context.sessions() as session:
+        assert session.query(Lookup).all() == []
+    assert job.workflow_id not in context.queue.active()
 
 
 @pytest.mark.parametrize("text", [" ", "x" * 1001])

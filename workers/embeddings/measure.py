@@ -1,6 +1,5 @@
 """The measure job: a committed embedding in; measurements, zeta curves and data of figures out."""
 
-import io
 from collections.abc import Sequence
 from functools import partial
 from hashlib import sha256
@@ -27,82 +26,72 @@ from app.db.point_map import MAP, MAX_MAPPED
 from app.db.types import utcnow
 from app.storage import open_storage
 from app.storage.ledger import Ledger
+from isoscope.files import selection as selections
 from isoscope.files.matrix import Matrix
-from isoscope.files.selection import MAX_LISTED as MAX_CHOSEN
 from isoscope.rows import values_of, with_names
 from isotropy.cloud import Cloud, read_cloud
-from isotropy.findings import findings_of
-from isotropy.findings.finding import MAX_LISTED
-from isotropy.findings.finding import Finding as Blaming
+from isotropy.findings import finding, findings_of
 from isotropy.projection import PointMap, projection
 from isotropy.report import Finding, measure
 from isotropy.sample_size import sample_size
-from isotropy.score import Score
 from isotropy.spectrum import scaled_identity
 from workers.embeddings.inspection import open_embedding
 from workers.embeddings.neighbours import neighbours_data
-from workers.embeddings.point_map import map_files
+from workers.embeddings.point_map import make_map_files
 from workers.embeddings.zeta_curves import zeta_lines
 from workers.files import keeping
 from workers.job_rows import fail, job_sessions, waiting
 
+SEED = 0
+CURVE_SOURCES = ("identity", "sample")
 
-def columns_of(slug: str, found: Finding) -> dict[str, Any]:
+
+def columns_of(slug: str, report: Finding) -> dict[str, Any]:
     """Return the columns of a ``Measurement``, but for its embedding."""
-    value = found.score.value
+    score = report.score
+    resampled = None
+    if score.parts or report.at_sizes:
+        by_size = {
+            str(size): {"value": sized.value, "parts": list(sized.parts)}
+            for size, sized in report.at_sizes.items()
+            if sized.parts
+        }
+        resampled = {"parts": list(score.parts), "at": by_size}
     return {
         "measure": slug,
-        "status": MeasurementStatus.UNDEFINED if value is None else MeasurementStatus.OK,
-        "value": value,
-        "se": found.score.se,
-        "resampled": _resampled(found),
-        "reason": found.score.reason,
-        "n": found.n,
-        "detail": found.detail,
+        "status": MeasurementStatus.UNDEFINED if score.value is None else MeasurementStatus.OK,
+        "value": score.value,
+        "se": score.se,
+        "resampled": resampled,
+        "reason": score.reason,
+        "n": report.n,
+        "detail": report.detail,
     }
 
 
-def _resampled(found: Finding) -> dict[str, Any] | None:
-    if not found.score.parts and not found.at_sizes:
-        return None
-    at = {str(size): _with_parts(score) for size, score in found.at_sizes.items() if score.parts}
-    return {"parts": list(found.score.parts), "at": at}
-
-
-def _with_parts(score: Score) -> dict[str, Any]:
-    return {"value": score.value, "parts": list(score.parts)}
-
-
-def figure_data(cloud: Cloud, matrix: Matrix, mapped: PointMap, seed: int) -> dict[str, dict[str, Any]]:
+def figure_data(cloud: Cloud, matrix: Matrix, point_map: PointMap, seed: int) -> dict[str, dict[str, Any]]:
     """Return the data of each figure that there can be by its slug, in the form of ``FigureData``.
 
-    ``mapped`` collects the rows of the map; ``seed`` is of what is drawn.
+    ``point_map`` collects the rows of the map; ``seed`` is of what is drawn.
     """
     names_of = partial(values_of, matrix, matrix.selection.names)
-    found = findings_of(cloud, names_of, matrix.dimension_names)
-    found = [one.in_file(matrix.row_places, matrix.dimension_numbers) for one in found]
+    findings = [
+        each.in_file(matrix.row_places, matrix.dimension_numbers)
+        for each in findings_of(cloud, names_of, matrix.dimension_names)
+    ]
     data: dict[str, dict[str, Any]] = {
         "sample_size": sample_size(cloud),
-        "projection": projection(cloud, seed, names_of, mapped),
-        "findings": {"findings": [one.document() for one in found]},
-        BLAMED: {one.slug: _blamed(one) for one in found if _is_cut(one)},
+        "projection": projection(cloud, seed, names_of, point_map),
+        "findings": {"findings": [each.document() for each in findings]},
+        # All that a finding names, where it lists only the first and a selection can leave all of them out.
+        BLAMED: {
+            each.slug: {"rows": each.every_row.tolist(), "dimensions": each.every_dimension.tolist()}
+            for each in findings
+            if finding.MAX_LISTED < max(len(each.every_row), len(each.every_dimension)) <= selections.MAX_LISTED
+        },
     }
-    neighbours = neighbours_data(cloud, names_of(cloud.rows[: len(cloud.pairs)]), seed, matrix.selection.lists_by)
-    return data if neighbours is None else data | {"neighbours": neighbours}
-
-
-def _is_cut(one: Blaming) -> bool:
-    """Whether a finding lists fewer rows or dimensions than it has, but no more than a selection leaves out."""
-    counts = len(one.every_row), len(one.every_dimension)
-    return max(counts) > MAX_LISTED and max(counts) <= MAX_CHOSEN
-
-
-def _blamed(one: Blaming) -> dict[str, list[int]]:
-    return {"rows": one.every_row.tolist(), "dimensions": one.every_dimension.tolist()}
-
-
-SEED = 0
-OWN_SOURCES = ("identity", "sample")
+    neighbors = neighbours_data(cloud, names_of(cloud.rows[: len(cloud.pairs)]), seed, matrix.selection.lists_by)
+    return data if neighbors is None else data | {"neighbours": neighbors}
 
 
 def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Sequence[Job]:
@@ -115,73 +104,74 @@ def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
     try:
         matrix = open_embedding(embedding, settings)
         cloud = read_cloud(matrix, SEED, similarity=matrix.selection.neighbors_by)
-        mapped = PointMap(min(cloud.n, MAX_MAPPED), SEED)
-        figures = figure_data(cloud, matrix, mapped, SEED)
-        files = map_files(cloud, matrix, mapped, figures["projection"])
-        figures[MAP] = files.header.model_dump() if files else {"reason": figures["projection"]["reason"]}
-        data = [FigureData(embedding_id=embedding_id, slug=slug, data=one) for slug, one in figures.items()]
-        rows = [*_measurements(embedding_id, cloud, matrix), *_curves(embedding_id, cloud), *data]
+        point_map = PointMap(min(cloud.n, MAX_MAPPED), SEED)
+        figures = figure_data(cloud, matrix, point_map, SEED)
+        map_files = make_map_files(cloud, matrix, point_map, figures["projection"])
+        figures[MAP] = map_files.header.model_dump() if map_files else {"reason": figures["projection"]["reason"]}
+        rows: list[Base] = [*_measurements(embedding_id, cloud, matrix), *_curves(embedding_id, cloud)]
+        rows += [FigureData(embedding_id=embedding_id, slug=slug, data=data) for slug, data in figures.items()]
         ledger = Ledger(sessions, open_storage(settings))
         with keeping(ledger) as keep:
-            kept = {slug: keep(partial(io.BytesIO, one)) for slug, one in (files.stored if files else {}).items()}
-            rows += [FigureFile(embedding_id=embedding_id, slug=slug, file_sha256=one.sha256)
-                     for slug, one in kept.items()]  # fmt: skip
-            with ledger.recording(*kept.values()) as session:
-                replaced = _replace(session, embedding, cloud, rows, _independent(cloud, matrix))
-        ledger.release(*replaced)
+            stored = {slug: keep(opener) for slug, opener in (map_files.openers if map_files else {}).items()}
+            rows += [
+                FigureFile(embedding_id=embedding_id, slug=slug, file_sha256=file.sha256)
+                for slug, file in stored.items()
+            ]
+            with ledger.recording(*stored.values()) as session:
+                replaced_files = _replace_results(session, embedding, cloud, rows, _describe_rows(cloud, matrix))
+        ledger.release(*replaced_files)
     except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
         fail(error, sessions, embedding)
     return ()
 
 
 def _measurements(embedding_id: str, cloud: Cloud, matrix: Matrix) -> list[Measurement]:
-    """A row for every measure of the catalog."""
+    names = matrix.selection.names
     return [
-        Measurement(embedding_id=embedding_id, **columns_of(slug, with_names(found, matrix, matrix.selection.names)))
-        for slug, found in measure(cloud).items()
+        Measurement(embedding_id=embedding_id, **columns_of(slug, with_names(report, matrix, names)))
+        for slug, report in measure(cloud).items()
     ]
 
 
-def _independent(cloud: Cloud, matrix: Matrix) -> dict[str, Any]:
-    """What ``Embedding.independent`` holds."""
+def _describe_rows(cloud: Cloud, matrix: Matrix) -> dict[str, Any]:
+    """Return what ``Embedding.independent`` holds."""
     dealing = cloud.dealing
-    told: dict[str, Any] = {"by": dealing.by, "groups": dealing.groups, "blocks": dealing.key()}
+    description: dict[str, Any] = {"by": dealing.by, "groups": dealing.groups, "blocks": dealing.key()}
     if matrix.selection.names is None:
-        return told
+        return description
     in_order, in_any_order = sha256(), 0
     for name in matrix.contents.values(matrix.selection.names):
-        own = sha256(name.encode()).digest()[:8]
-        in_order.update(own)
-        in_any_order += int.from_bytes(own)
-    return told | {"names": in_order.hexdigest()[:16], "names_in_any_order": f"{in_any_order % 2**64:016x}"}
+        digest = sha256(name.encode()).digest()[:8]
+        in_order.update(digest)
+        in_any_order += int.from_bytes(digest)
+    return description | {"names": in_order.hexdigest()[:16], "names_in_any_order": f"{in_any_order % 2**64:016x}"}
 
 
 def _curves(embedding_id: str, cloud: Cloud) -> list[ZetaCurve]:
-    """The curves with the identity scaled to the rows, and with the covariance of all rows of the file."""
+    """Return the curves with the identity scaled to the rows, and with the covariance of all rows of the file."""
     S = cloud.moments.covariance()
-    lines = zeta_lines(cloud, [scaled_identity, lambda _: S])
+    curves = zeta_lines(cloud, [scaled_identity, lambda _: S])
     return [
-        ZetaCurve(embedding_id=embedding_id, source=source, status=ResultStatus.READY, seed=SEED, lines=own)
-        for source, own in zip(OWN_SOURCES, lines, strict=True)
+        ZetaCurve(embedding_id=embedding_id, source=source, status=ResultStatus.READY, seed=SEED, lines=lines)
+        for source, lines in zip(CURVE_SOURCES, curves, strict=True)
     ]
 
 
-def _replace(
+def _replace_results(
     session: Session, read: Embedding, cloud: Cloud, rows: Sequence[Base], independent: dict[str, Any]
 ) -> Sequence[str]:
-    """Put the rows in the place of those before, unless nobody waits for them; return the hashes of files they left."""
+    """Replace the results of an embedding, unless nobody waits for them; return the hashes of files they leave."""
     if (embedding := waiting(session, read)) is None:
         return []
     session.execute(delete(Measurement).where(Measurement.embedding_id == read.id))
     session.execute(delete(FigureData).where(FigureData.embedding_id == read.id))
     files = delete(FigureFile).where(FigureFile.embedding_id == read.id)
-    left = session.scalars(files.returning(FigureFile.file_sha256)).all()
-    own = ZetaCurve.embedding_id == read.id, ZetaCurve.source.in_(OWN_SOURCES)
-    session.execute(delete(ZetaCurve).where(*own))
+    replaced_files = session.scalars(files.returning(FigureFile.file_sha256)).all()
+    session.execute(delete(ZetaCurve).where(ZetaCurve.embedding_id == read.id, ZetaCurve.source.in_(CURVE_SOURCES)))
     session.add_all(rows)
     embedding.status = EmbeddingStatus.READY
     embedding.n_left_out = cloud.n_left_out
     embedding.independent = independent
     embedding.measured_at = utcnow()
     embedding.error = None
-    return left
+    return replaced_files

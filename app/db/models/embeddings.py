@@ -262,33 +262,28 @@ class ZetaCurve(Answered, Base):
 
 
 class Lookup(Answered, Base):
-    """The nearest neighbors of one row among all rows of an embedding, found by its name; or those of a new text."""
+    """The rows of an embedding that are nearest to a new text, encoded as they were."""
 
     __tablename__ = "lookups"
-    # A name or a text is looked up once, however often it is asked for at once.
+    # A text is looked up once, however often it is asked for at once.
     __table_args__ = (UniqueConstraint("embedding_id", "key"),)
 
     embedding_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), index=True)
     key: Mapped[str] = mapped_column(String(64))
-    """SHA-256 of the chosen vectors and the name, or of the vectors and the text: see ``lookup_key``."""
+    """SHA-256 of the chosen vectors and the text: see ``lookup_key``."""
     name: Mapped[str] = mapped_column(Text)
-    """The name or the text, as it was asked for."""
+    """The text, as it was asked for."""
     results: Mapped[dict[str, Any] | None]
-    """Neighbors as in ``FigureData``, of the one row, with its place in the file as ``row``; of a text that is null,
-    and each neighbor has its own place as ``row``."""
+    """Neighbors as in ``FigureData``, of the text, each with its position in the file as ``row``; none "after"."""
 
-    def is_of(self, embedding: Embedding) -> bool:
+    def is_current(self, embedding: Embedding) -> bool:
         """Whether it was asked for of the vectors that are chosen now, and not of others chosen before."""
-        return self.key == lookup_key(embedding, self.name) or self.is_text_of(embedding)
-
-    def is_text_of(self, embedding: Embedding) -> bool:
-        """Whether it is of a text rather than of a name, for the vectors that are chosen now."""
-        return self.key == lookup_key(embedding, self.name, by_text=True)
+        return self.key == lookup_key(embedding, self.name)
 
 
-def lookup_key(embedding: Embedding, asked: str, *, by_text: bool = False) -> str:
-    """Return the key of the look-up of a row's name, or of a new text."""
-    return embedding.key_of(asked, "text") if by_text else embedding.key_of(asked)
+def lookup_key(embedding: Embedding, text: str) -> str:
+    """Return the key of the look-up of a text among the vectors that are chosen now."""
+    return embedding.key_of(text, "text")
 
 
 class Alignment(Answered, Base):

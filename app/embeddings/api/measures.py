@@ -158,23 +158,9 @@ class LookupOut(Row):
 
 
 class LookupRequest(Strict):
-    """The name of a row; where none is spelled so, the first that differs by case alone is found. Or a new text."""
+    """A text to find the nearest rows of."""
 
-    name: str | None = None
-    text: Annotated[
-        str | None, Field(description="Encoded as the rows were, by the same model; of an embedding that was encoded.")
-    ] = None
-
-    @property
-    def asked(self) -> tuple[str, bool]:
-        """The name or the text, and whether it is the text."""
-        return _one_of(self.name, self.text)
-
-
-def _one_of(name: str | None, text: str | None) -> tuple[str, bool]:
-    if (name is None) == (text is None):
-        raise InvalidError("Give either the name of a row or a text.", "name")
-    return (name, False) if name is not None else (text or "", True)
+    text: Annotated[str, Field(description="Encoded as the rows were, by the same model.")]
 
 
 class ZetaCurveRequest(Strict):
@@ -217,17 +203,38 @@ def request_zeta_curve(context: ContextDep, embedding_id: str, request: ZetaCurv
 
 
 @readings_router.get("/neighbors", response_model=LookupOut)
-def show_lookup(context: ContextDep, embedding_id: str, name: str | None = None, text: str | None = None) -> Lookup:
-    """The nearest rows to the row of a name or to a text, among all rows, once it was looked up."""
-    asked, by_text = _one_of(name, text)
-    return lookups.get_lookup(context, embedding_id, asked, by_text=by_text)
+def show_neighbors(
+    context: ContextDep, embedding_id: str, name: str | None = None, text: str | None = None
+) -> Lookup | LookupOut:
+    """The nearest rows to the row of a name, at once, or to a text that was looked up."""
+    if (name is None) == (text is None):
+        raise InvalidError("Give either the name of a row or a text.", "name")
+    if text is not None:
+        return lookups.get_lookup(context, embedding_id, text)
+    search = lookups.find_named_row(context, embedding_id, name or "")
+    if not search.near:
+        return LookupOut(name=search.query, status=ResultStatus.FAILED, error=search.reason, results=None)
+    neighbors = [
+        {"name": row.name, search.similarity.value: nearness, "row": row.position} for row, nearness in search.near
+    ]
+    return LookupOut(
+        name=search.query,
+        status=ResultStatus.READY,
+        error=None,
+        results={
+            "k": len(neighbors),
+            "similarity": search.similarity.value,
+            "rows": search.searched,
+            "row": search.row and search.row.position,
+            "of": [{"name": search.query, "before": neighbors, "after": []}],
+        },
+    )
 
 
 @readings_router.post("/neighbors", status_code=202, response_model=LookupOut)
 def request_lookup(context: ContextDep, embedding_id: str, request: LookupRequest) -> Lookup:
-    """Look up a row by name, or a text: a worker finds the nearest rows among all, as they are and after a method."""
-    asked, by_text = request.asked
-    return lookups.request_lookup(context, embedding_id, asked, by_text=by_text)
+    """Look up a text: a worker encodes it and finds the nearest rows among all."""
+    return lookups.request_lookup(context, embedding_id, request.text)
 
 
 def _curve_out(curve: ZetaCurve, rows: int | None) -> ZetaCurveOut:

@@ -235,13 +235,9 @@ def select_without(context: ContextDep, embedding_id: str, finding: Annotated[st
 def look_up(
     context: ContextDep,
     embedding_id: str,
-    name: Annotated[str, Form()] = "",
     text: Annotated[str, Form()] = "",
     tab: Annotated[Literal["map", "neighbors"], Form()] = "neighbors",
 ) -> Response:
-    """Have a row looked up by its name, or the rows nearest to a text, and go to where the neighbors appear."""
-    if text:
-        request_lookup(context, embedding_id, text, by_text=True)
-        return see(f"/embeddings/{embedding_id}?{urlencode({'tab': tab, 'text': text})}#near-text")
-    request_lookup(context, embedding_id, name)
-    return see(f"/embeddings/{embedding_id}?{urlencode({'name': name})}#neighbours")
+    """Have the rows nearest to a text looked up, and go to where they appear."""
+    request_lookup(context, embedding_id, text)
+    return see(f"/embeddings/{embedding_id}?{urlencode({'tab': tab, 'text': text})}#near-text")

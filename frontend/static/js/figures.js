@@ -12,8 +12,18 @@ const CONFIG = { displayModeBar: false, doubleClick: "reset", showTips: false };
 const PAPER = { width: 680, height: 280 };
 const drawn = new WeakMap();
 
+const TYPES = {
+  i1: Int8Array, i2: Int16Array, i4: Int32Array, u1: Uint8Array, u2: Uint16Array, u4: Uint32Array, f4: Float32Array, f8: Float64Array,
+};
+
+// Numbers that came as the bytes of an array become one.
+function decoded(key, value) {
+  if (!value?.bdata) return value;
+  return new TYPES[value.dtype](Uint8Array.from(atob(value.bdata), (letter) => letter.charCodeAt(0)).buffer);
+}
+
 async function fetchFigure(box) {
-  return (await ask(box.dataset.figure, { Accept: "application/json" })).json();
+  return JSON.parse(await (await ask(box.dataset.figure, { Accept: "application/json" })).text(), decoded);
 }
 
 // Draws into the box what it can show, and tells beside the caption what it cannot.
@@ -35,12 +45,13 @@ async function paint(box, theme = themeOf(box), size = {}) {
   if (drawnBy !== plotly) drawnBy.purge(plot);
   drawn.get(box).drawnBy = plotly;
   if (!plot.isConnected) box.replaceChildren(plot);
-  await plotly.react(plot, data, { ...layout, ...size }, CONFIG);
+  await plotly.react(plot, data, { ...layout, ...size }, { ...CONFIG, scrollZoom: "wheel" in box.dataset });
   plot.removeAllListeners("plotly_click");
   plot.on("plotly_click", open);
   plot.removeAllListeners("plotly_restyle");
   plot.on("plotly_restyle", () => brushed(plot));
   plot.classList.toggle("opens", data.some(({ customdata }) => customdata?.flat?.()[0]?.href));
+  plot.dispatchEvent(new CustomEvent("figure:painted", { bubbles: true, detail: plotly }));
 }
 
 // A box changes its width with the window, and where a choice puts one figure in place of two.

@@ -1,48 +1,94 @@
-// The map of an embedding's rows: draws every [data-map], and shows the figure that stands in where it cannot.
+// The map of an embedding's rows: what a lasso selects goes into the form below it, a clicked row into the search.
 
-import { RowMap } from "./map/row-map.js";
-import { fetchPoints } from "./map/points.js";
-import { rowsOf } from "./map/selection.js";
+const NAMED_ROWS = 8;
+const RINGS = "rings";
+let drawn = null;
 
-const started = new WeakMap();
-
-function isOffered() {
-  return Boolean(document.createElement("canvas").getContext("webgl2"));
-}
-
-// Opens the figure of plotly, for a browser that cannot draw the map.
-function standIn() {
-  const fold = document.querySelector("#fold-projection");
-  if (fold) fold.open = true;
-}
-
-async function start(figure) {
-  started.set(figure, null);
-  if (!isOffered()) return standIn();
-  figure.hidden = false;
-  try {
-    const map = new RowMap(figure, await fetchPoints(figure.dataset.map));
-    map.open();
-    if (figure.dataset.mapRows) map.choose(map.points.of(rowsOf(figure.dataset.mapRows)));
-    started.set(figure, map);
-  } catch (error) {
-    const wait = figure.querySelector("[data-map-wait]");
-    wait.hidden = false;
-    wait.textContent = `The map could not be drawn. ${error.message} Reload the page to try again.`;
-    standIn();
+// Ascending rows in few characters: 0-99 120 130-180.
+function runsOf(rows) {
+  const runs = [];
+  for (let i = 0; i < rows.length; i++) {
+    const first = rows[i];
+    while (rows[i + 1] === rows[i] + 1) i++;
+    runs.push(rows[i] === first ? `${first}` : `${first}-${rows[i]}`);
   }
+  return runs.join(" ");
 }
 
-function startAll() {
-  for (const figure of document.querySelectorAll("[data-map]")) if (!started.has(figure)) start(figure);
+function rowsOf(runs) {
+  const rows = new Set();
+  for (const run of runs.split(" ").filter(Boolean)) {
+    const [first, last = first] = run.split("-").map(Number);
+    for (let row = first; row <= last; row++) rows.add(row);
+  }
+  return rows;
 }
 
-// What came may be another row to mark.
-function follow() {
-  startAll();
-  for (const figure of document.querySelectorAll("[data-map]")) started.get(figure)?.mark();
+const field = () => drawn.map.querySelector("[data-map-selection] [name=rows]");
+
+function select(points) {
+  if (!field()) return;
+  const sorted = points.filter(({ customdata }) => customdata !== undefined).sort((a, b) => a.customdata - b.customdata);
+  field().value = runsOf(sorted.map(({ customdata }) => customdata));
+  const named = sorted.slice(0, NAMED_ROWS).map(({ text, customdata }) => text ?? `row ${customdata}`);
+  const more = sorted.length - named.length;
+  const count = `${sorted.length.toLocaleString("en")} ${sorted.length === 1 ? "row" : "rows"} selected`;
+  const told = `${count}${named.length ? ": " : ""}${named.join(", ")}${more ? ` and ${more.toLocaleString("en")} more` : ""}.`;
+  // The names of points are escaped for plotly.
+  const words = new DOMParser().parseFromString(told, "text/html").body.textContent;
+  drawn.map.querySelector("[data-map-selected]").textContent = words;
 }
 
-document.addEventListener("htmx:after:swap", follow);
-document.addEventListener("map:lost", standIn);
-startAll();
+// Indices of the points of each trace whose rows are among these.
+function pointsAt(rows) {
+  return drawn.plot.data.map(({ customdata }) => [...(customdata ?? [])].flatMap((row, i) => (rows.has(row) ? [i] : [])));
+}
+
+// Shows what the form says is selected, as it was written by hand or by the address of the page.
+function highlight() {
+  const rows = rowsOf(field()?.value ?? "");
+  return drawn.plotly.restyle(drawn.plot, { selectedpoints: rows.size ? pointsAt(rows) : null });
+}
+
+// Rings the row that the page tells of, and its neighbors; without a row, those nearest to a text.
+async function ring() {
+  const { plot, plotly } = drawn;
+  const marks = { ...document.querySelector("#near-text")?.dataset, ...document.querySelector("#map-row")?.dataset };
+  const rows = new Set([marks.row, ...(marks.near ?? "").split(" ")].filter(Boolean).map(Number));
+  const [x, y] = ["x", "y"].map((axis) => pointsAt(rows).flatMap((points, i) => points.map((at) => plot.data[i][axis][at])));
+  const former = plot.data.findIndex(({ name }) => name === RINGS);
+  if (former >= 0) await plotly.deleteTraces(plot, former);
+  if (!x.length) return;
+  const marker = { symbol: "circle-open", size: 13, color: getComputedStyle(plot).caretColor, line: { width: 2 } };
+  const { type, mode } = plot.data[0];
+  const quiet = { hoverinfo: "skip", showlegend: false, unselected: { marker: { opacity: 1 } } };
+  await plotly.addTraces(plot, { type, mode, x, y, marker, name: RINGS, ...quiet });
+}
+
+document.addEventListener("figure:painted", async ({ target: plot, detail: plotly }) => {
+  const map = plot.closest("#map");
+  if (!map) return;
+  drawn = { map, plot, plotly };
+  for (const name of ["plotly_selected", "plotly_deselect"]) plot.removeAllListeners(name);
+  plot.on("plotly_selected", (selection) => selection && select(selection.points));
+  plot.on("plotly_deselect", () => select([]));
+  plot.on("plotly_click", ({ points }) => {
+    const find = map.querySelector("[data-map-find]");
+    find.elements.row.value = points[0].customdata;
+    find.requestSubmit();
+  });
+  await highlight();
+  await ring();
+});
+
+document.addEventListener("htmx:after:swap", () => drawn?.plot.isConnected && ring());
+document.addEventListener("change", ({ target }) => drawn?.plot.isConnected && target === field() && highlight());
+
+document.addEventListener("click", ({ target }) => {
+  const button = target.closest?.("[data-map-mode], [data-map-fit]");
+  if (!button || !drawn) return;
+  const { mapMode: dragmode } = button.dataset;
+  drawn.plotly.relayout(drawn.plot, dragmode ? { dragmode } : { "xaxis.autorange": true, "yaxis.autorange": true });
+  if (!dragmode) return;
+  for (const one of drawn.map.querySelectorAll("[data-map-mode]")) one.setAttribute("aria-pressed", one === button);
+});

@@ -30,8 +30,10 @@ export const needsCard = (traces) => traces.some((trace) => flat(trace) || solid
 const pointsOf = (traces) => traces.filter(flat).reduce((sum, { x }) => sum + x.length, 0);
 
 function thinned(trace, every) {
-  const kept = (values) => values.filter((_, i) => i % every === 0);
-  return flat(trace) ? { ...trace, x: kept(trace.x), y: kept(trace.y) } : trace;
+  if (!flat(trace)) return trace;
+  const kept = (values) => (values?.length === trace.x.length ? values.filter((_, i) => i % every === 0) : values);
+  const [x, y, text, customdata] = [trace.x, trace.y, trace.text, trace.customdata].map(kept);
+  return { ...trace, x, y, text, customdata, marker: { ...trace.marker, color: kept(trace.marker?.color) } };
 }
 
 // The figure as this box can show it, null if it cannot, and what the reader must know of that.

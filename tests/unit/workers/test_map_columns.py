@@ -10,7 +10,7 @@ from isoscope.files.contents import MAX_DISTINCT
 from isoscope.files.matrix import open_matrix
 from isoscope.files.selection import Selection
 from isoscope.files.upload import NamedFile, Upload
-from workers.embeddings.point_map import FEW, kept_columns
+from workers.embeddings.point_map import MAX_NUMBERED_LABELS, kept_columns
 
 N = 40
 KEPT = {
@@ -91,6 +91,6 @@ def test_words_that_are_too_many_for_colors_and_columns_beyond_the_first_are_lef
 
 
 def test_a_few_whole_numbers_are_labels(tmp_path):
-    for count, is_labeled in ((FEW, True), (FEW + 1, False)):
+    for count, is_labeled in ((MAX_NUMBERED_LABELS, True), (MAX_NUMBERED_LABELS + 1, False)):
         column = found(csv(tmp_path, {"grade": [str(i % count) for i in range(N)]}))["grade"]
         assert (column.labels is not None) is is_labeled

@@ -1,0 +1,127 @@
+"""The map of an embedding's rows as plotly draws it, its numbers as typed arrays."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from app.db.point_map import MAP, MapLabels
+from app.embeddings.figures.projection import LEGEND, LONGEST_LABEL, LONGEST_NAME, OTHERS, UNLABELLED
+from app.embeddings.point_map import MAX_DRAWN, StoredMap
+from app.figures import palette
+from app.figures.figure import plain, plot
+from isoscope.core.formatting import count
+
+SEED = 0
+RAMP = (palette.MAIN, "#2f6fb3", palette.OTHER, palette.MARKED)
+"""Colors from the smallest number to the largest, each with enough contrast to light and dark paper."""
+TAIL = 0.01
+"""Share of the rows on either side that is as far as the ends of the ramp."""
+NO_VALUE = "no value"
+MARKER_SIZES = ((5000, 5), (50_000, 3), (MAX_DRAWN, 2))
+"""Numbers of points, and the size of each up to so many."""
+
+
+def draw_map(stored_map: StoredMap, color: str) -> go.Figure:
+    """Draw the rows of a map, at most ``MAX_DRAWN`` at random, colored by the choice of ``StoredMap.colors``."""
+    points = _draw_points(stored_map.header.points)
+    color = color if color in stored_map.colors else next(iter(stored_map.colors))
+    title, values, labels = stored_map.colors[color], None, None
+    if color == "norm":
+        values = stored_map.norms[points]
+    elif color == "label":
+        labels = stored_map.header.labels
+        values = stored_map.read(MAP, stored_map.header.sections["label"])[points]
+    elif color.startswith("column-"):
+        number = int(color.removeprefix("column-"))
+        labels = stored_map.header.columns[number].labels
+        values = stored_map.read_column(number)[points]
+    if values is None:
+        traces = [_trace(stored_map, points, "", {"color": palette.MAIN})]
+    elif labels is None:
+        traces = _numbered_traces(stored_map, points, values, title)
+    else:
+        traces = _labeled_traces(stored_map, points, values, labels)
+    first, second = (
+        {"title": {"text": f"Component {number} ({share:.1%} of variance)"}, "constrain": "domain"}
+        for number, share in enumerate(stored_map.header.shares, 1)
+    )
+    return plot(
+        traces,
+        dragmode="pan",
+        uirevision="map",
+        showlegend=labels is not None,
+        legend=LEGEND,
+        xaxis=first,
+        yaxis=second | {"scaleanchor": "x"},
+    )
+
+
+def _draw_points(points: int) -> NDArray[np.int64]:
+    if points <= MAX_DRAWN:
+        return np.arange(points)
+    return np.sort(np.random.default_rng(SEED).choice(points, MAX_DRAWN, replace=False))
+
+
+def _labeled_traces(
+    stored_map: StoredMap, points: NDArray[np.int64], codes: NDArray[Any], labels: MapLabels
+) -> list[go.Scattergl]:
+    """Return a trace for each of the most frequent labels, one for the other labels, one for rows without a label."""
+    groups: dict[str, list[int]] = {UNLABELLED: [], OTHERS: []}
+    colors = {UNLABELLED: palette.QUIET, OTHERS: palette.QUIET}
+    for code, name in enumerate(labels.names):
+        has_color = bool(name) and code < len(palette.SERIES)
+        group = f"{code} {name}" if has_color else OTHERS if name else UNLABELLED
+        colors.setdefault(group, palette.SERIES[code % len(palette.SERIES)])
+        groups.setdefault(group, []).append(code)
+    traces = []
+    for group, members in groups.items():
+        if members:
+            name = plain(group if group in (UNLABELLED, OTHERS) else labels.names[members[0]], LONGEST_LABEL)
+            trace = _trace(stored_map, points[np.isin(codes, members)], name, {"color": colors[group]}, name)
+            traces.append(trace.update(name=f"{name} ({count(sum(labels.counts[code] for code in members))})"))
+    return traces
+
+
+def _numbered_traces(
+    stored_map: StoredMap, points: NDArray[np.int64], values: NDArray[Any], title: str
+) -> list[go.Scattergl]:
+    """Return a trace colored along a ramp by numbers, below it one of the rows without a number."""
+    known = ~np.isnan(values)
+    traces = []
+    name = plain(title, LONGEST_NAME)
+    if not known.all():
+        traces.append(_trace(stored_map, points[~known], NO_VALUE, {"color": palette.QUIET}, f"{name}: {NO_VALUE}"))
+    if known.any():
+        numbers = values[known].astype(np.float32)
+        low, high = (float(end) for end in np.quantile(numbers, (TAIL, 1 - TAIL)))
+        marker = {
+            "color": numbers,
+            "colorscale": [[step / (len(RAMP) - 1), color] for step, color in enumerate(RAMP)],
+            "cmin": low,
+            "cmax": high if high > low else low + 1,
+            "colorbar": {"title": {"text": name}, "thickness": 12, "outlinewidth": 0},
+        }
+        traces.append(_trace(stored_map, points[known], name, marker, f"{name} %{{marker.color:.4~g}}"))
+    return traces
+
+
+def _trace(
+    stored_map: StoredMap, points: NDArray[np.int64], name: str, marker: dict[str, Any], hover: str = ""
+) -> go.Scattergl:
+    """Return the points as one trace; ``customdata`` are the positions of their rows in the file."""
+    names: Sequence[str] = stored_map.names
+    lines = ["%{text}"] * bool(names) + ["row %{customdata:,}"] + [hover] * bool(hover)
+    size = next(size for largest, size in MARKER_SIZES if stored_map.header.points <= largest or largest == MAX_DRAWN)
+    return go.Scattergl(
+        x=stored_map.xy[points, 0],
+        y=stored_map.xy[points, 1],
+        mode="markers",
+        customdata=stored_map.positions[points].astype(np.uint32),
+        text=[plain(names[point], LONGEST_NAME) for point in points.tolist()] if names else None,
+        hovertemplate=f"{'<br>'.join(lines)}<extra></extra>",
+        name=name,
+        marker={"size": size, **marker},
+    )
