@@ -1,4 +1,4 @@
-"""The map of an embedding: what plotly draws, rows found by number or name with their neighbors, selections, Parquet."""
+"""The map of an embedding: what plotly draws, rows by number or name and their neighbors, selections, Parquet."""
 
 import io
 from base64 import b64decode

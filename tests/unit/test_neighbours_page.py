@@ -57,4 +57,5 @@ def test_where_nothing_is_stored_there_is_nothing_to_show():
 def test_another_similarity_is_told_with_its_values():
     one = {"name": "king", "before": [{"name": "queen", "dot": 7.0}], "after": [{"name": "lord", "dot": 2.0}]}
     found = read_neighbors(DATA | {"similarity": "dot", "of": [one]}, None)
-    assert (found.similarity, found.before, found.after) == ("dot", [NamedNeighbor("queen", 7.0)], [NamedNeighbor("lord", 2.0)])
+    assert (found.similarity, found.before) == ("dot", [NamedNeighbor("queen", 7.0)])
+    assert found.after == [NamedNeighbor("lord", 2.0)]
