@@ -23,7 +23,7 @@ RUN python -m compileall -q .
 FROM python:3.11-slim-trixie AS base
 LABEL org.opencontainers.image.title="Isoscope" \
       org.opencontainers.image.description="A dashboard for isotropy of embeddings" \
-      org.opencontainers.image.version="0.1.0" \
+      org.opencontainers.image.version="0.2.0" \
       org.opencontainers.image.licenses="MIT"
 # An empty volume takes over the folders and the owner that it finds here.
 RUN groupadd --gid 10001 isoscope \

@@ -2,12 +2,13 @@
 
 PYTHON ?= python3
 VENV := .venv
+CONSTRAINTS := requirements.lock
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
 # Tests start hundreds of processes, each of which would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help run test check processors pythons images services faults lint format bench docs screenshots clean
+.PHONY: help run test check processors lowest pythons images services faults lint format bench docs screenshots clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -37,6 +38,9 @@ processors: $(VENV)/.test ## Run the numeric tests with the kernels of other pro
 	  echo "== Numeric tests with $$kernels"; \
 	  env $$kernels $(BIN)/python -m pytest -q -n 2 --dist worksteal $(NUMERIC_TESTS) || exit 1; \
 	done
+
+lowest: ## Install the oldest libraries that Isoscope allows into .venv-lowest, and run the quick tests with them
+	@$(MAKE) check VENV=.venv-lowest CONSTRAINTS=requirements.lowest
 
 pythons: $(VENV)/.test ## Start Isoscope and run the contract tests on every Python from 3.11 on that is here
 	@$(BIN)/python -m tests.pythons
@@ -90,7 +94,7 @@ screenshots: $(VENV)/.test ## Take the pictures of the documents, of sweeps that
 
 clean: ## Remove the virtual environment and caches; your data stays
 	@echo "== Removing $(VENV) and caches"
-	@rm -rf $(VENV) build frontend/docs *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf $(VENV) .venv-lowest build frontend/docs *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	@find alembic app benchmarks frontend isoscope isotropy samples tests workers -name __pycache__ -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -104,12 +108,12 @@ $(BIN)/python:
 	@echo "== Creating the virtual environment $(VENV) with $$("$(PYTHON)" --version)"
 	@"$(PYTHON)" -m venv --clear $(VENV) || { rm -rf $(VENV); exit 1; }
 
-$(VENV)/.run: pyproject.toml isoscope/pyproject.toml requirements.lock | $(BIN)/python
+$(VENV)/.run: pyproject.toml isoscope/pyproject.toml $(CONSTRAINTS) | $(BIN)/python
 	@echo "== Installing Isoscope and its worker into $(VENV): minutes the first time"
-	@$(BIN)/python -m pip install --disable-pip-version-check -e ./isoscope -e ".[worker]" -c requirements.lock
+	@$(BIN)/python -m pip install --disable-pip-version-check -e ./isoscope -e ".[worker]" -c $(CONSTRAINTS)
 	@touch $@
 
-$(VENV)/.test: pyproject.toml isoscope/pyproject.toml requirements.lock | $(BIN)/python
+$(VENV)/.test: pyproject.toml isoscope/pyproject.toml $(CONSTRAINTS) | $(BIN)/python
 	@echo "== Installing Isoscope, its worker and the test tools into $(VENV): minutes the first time"
-	@$(BIN)/python -m pip install --disable-pip-version-check -e ./isoscope -e ".[worker,test]" -c requirements.lock
+	@$(BIN)/python -m pip install --disable-pip-version-check -e ./isoscope -e ".[worker,test]" -c $(CONSTRAINTS)
 	@touch $(VENV)/.run $@

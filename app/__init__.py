@@ -1,3 +1,3 @@
 """The web application, and what it shares with the workers: settings, rows, files, formats, the job queue."""
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"

@@ -81,7 +81,7 @@ def test_another_format_is_told_with_what_to_do(refusal, files):
         told = json.loads(files["manifest.json"]) | {"format": written_as}
         altered = packed(files | {"manifest.json": json.dumps(told).encode()}, manifest=False)
         assert refusal(altered, UnsupportedFormatError) == (
-            f"The file is of format {written_as}, and this Isoscope 0.1.0 reads format 1: {advice}."
+            f"The file is of format {written_as}, and this Isoscope 0.2.0 reads format 1: {advice}."
         )
 
 
