@@ -19,7 +19,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import NullPool
 
 from app.core.settings import driven
-from app.db.job_kinds import DRY_RUN, KINDS, Job, Queue
+from app.db.job_kinds import FINETUNE, KINDS, Job, Queue
 from app.db.session import add_clock_to_all_connections, cause, create_database_engine, hold
 
 logger = logging.getLogger(__name__)
@@ -94,7 +94,7 @@ class JobQueue:
 
         Raises SQLAlchemyError where no job can be written.
         """
-        job = Job(DRY_RUN, "rehearsal")
+        job = Job(FINETUNE, "rehearsal")
         with self._engine.connect() as connection:
             hold(connection)
             self._client.enqueue_in_transaction(connection, _options(job), job.kind.name, job.row_id)

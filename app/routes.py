@@ -227,7 +227,6 @@ API_ROUTERS = (
     tasks_api.embedding_router,
     tasks_api.router,
     training_api_datasets.router,
-    training_api_datasets.dry_runs_router,
     results_api_experiments.archives_router,
     results_api_experiments.router,
     results_api_openings.router,

@@ -4,7 +4,7 @@ import argparse
 import logging
 import signal
 import sys
-from threading import Event
+from threading import Event, Thread
 
 from app.core.process import LOG_FORMAT, PARENT_FLAG, watch_parent
 from app.core.settings import Settings
@@ -69,6 +69,7 @@ def work(settings: Settings, device: str, *, lifeline: bool) -> None:
             Janitor(Ledger(sessions, open_storage(settings)), queue, locks),
             Turns(sessions, queue, slot, locks, executor.left),
         ):
+            Thread(target=processes.time_device, args=(slot,), name="speed", daemon=True).start()
             stop.wait()
             executor.stop()
     queue.close()

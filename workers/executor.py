@@ -23,7 +23,7 @@ from app.db.job_kinds import IMPORT, Job, JobKind, Queue
 from app.db.models import Attempt, AttemptOutcome, FailureCause, Run, RunStatus
 from app.db.session import Sessions, one_line
 from app.db.types import utcnow
-from app.db.work import begin_attempt, end_attempts, end_lost, next_in_turn
+from app.db.work import begin_attempt, end_attempts, end_lost, hold_experiment, next_in_turn
 from app.queue import JobQueue
 from isoscope.core.errors import ConflictError
 from workers.locks import Background, Locks
@@ -249,6 +249,9 @@ class Executor:
             row.log = Log(self._runs / row.id).tail() or row.log
             end_lost(session, Attempt.run_id == row.id)
         row.error = _given_up(kind, row.attempts - 1, row.error)
+        if isinstance(row, Run):
+            session.flush()
+            hold_experiment(session, row)
         if kind == IMPORT:  # to remove what it wrote is another job, with attempts of its own
             row.attempts = 0
 

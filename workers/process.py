@@ -80,6 +80,12 @@ class JobProcesses:
         """Start the fork server, so that the first job finds its imports done."""
         forkserver.ensure_running()
 
+    def time_device(self, slot: str) -> None:
+        """Have a process time the device and write that into the worker's row; for a thread, as it takes a while."""
+        self._context.Process(
+            target=_time_device, args=(slot, self._device, self._settings), name="speed", daemon=True
+        ).start()
+
     async def run(self, job: Job) -> int:
         """Work on a job in a new process and return its exit code, negative for a signal.
 
@@ -177,3 +183,9 @@ def _work(workflow_id: str, work: str, row_id: str, settings: Settings, device: 
         for one in at_once:
             queue.ensure(one)
         queue.close()
+
+
+def _time_device(slot: str, device: str, settings: Settings) -> None:
+    from workers.speed import write_speed  # noqa: PLC0415 - it imports torch, which the fork server has already
+
+    write_speed(slot, device, settings)

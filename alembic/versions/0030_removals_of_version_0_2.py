@@ -1,5 +1,7 @@
 """What version 0.2 no longer has: saved views, stars and archives, dry runs, look-ups of rows."""
 
+import sqlalchemy as sa
+
 from alembic import op
 
 revision = "0030"
@@ -13,3 +15,6 @@ def upgrade() -> None:
     for table in ("embeddings", "experiments"):
         op.drop_column(table, "starred")
         op.drop_column(table, "archived_at")
+    op.drop_table("dry_runs")
+    op.add_column("workers", sa.Column("speed", sa.JSON))
+    op.add_column("experiments", sa.Column("held", sa.Text))

@@ -11,7 +11,7 @@ from app.db import models
 from app.db.models.runs import IN_TURN
 
 WAITED_FOR_PRIORITY = 10
-"""Somebody looks at the lab or at a form and waits; such a job takes seconds, and what else waits may take hours."""
+"""Somebody looks at the lab and waits; such a job takes seconds, and what else waits may take hours."""
 
 
 class Queue(StrEnum):
@@ -158,17 +158,6 @@ ENCODE = JobKind(
     dated=True,
     queued_at=models.Encoding.queued_at,
 )
-DRY_RUN = JobKind(
-    "dry_run",
-    Queue.GPU,
-    models.DryRun,
-    (models.ResultStatus.QUEUED,),
-    models.ResultStatus.FAILED,
-    work="workers.training.dry_run:dry_run",
-    doing="tries eight rows",
-    waited_for=True,
-    queued_at=models.DryRun.queued_at,
-)
 IMPORT = JobKind(
     "import",
     Queue.IMPORTS,
@@ -213,7 +202,6 @@ KINDS: dict[str, JobKind] = {
         MAKE,
         JUDGE,
         ENCODE,
-        DRY_RUN,
         IMPORT,
         DISCARD,
         FINETUNE,

@@ -13,12 +13,23 @@ from sqlalchemy.orm import Session
 
 from app.core.settings import Settings
 from app.db.job_kinds import KINDS, Job, JobKind, Queue
-from app.db.models import Attempt, AttemptOutcome, Run, RunStatus, Step, Worker
+from app.db.models import (
+    FINAL,
+    Attempt,
+    AttemptOutcome,
+    Experiment,
+    FailureCause,
+    Run,
+    RunStatus,
+    Step,
+    Worker,
+)
 from app.db.session import Sessions
 from app.db.types import utcnow
 from isoscope.core.errors import ConflictError, InvalidError
 
 MAX_CHARACTERS = 100
+HELD_FOR = {FailureCause.MEMORY: "ran out of memory", FailureCause.KILLED: "was killed repeatedly"}
 
 
 def slot_name(settings: Settings, device: str) -> str:
@@ -113,6 +124,27 @@ def _jobs(session: Session, kind: JobKind, most: int | None = None) -> list[tupl
     waits = select(table.id, *order[:2]).where(table.status.in_(kind.waiting))
     rows = session.execute(waits.order_by(*(kind.order or order[1:])).limit(most))
     return [(Job(kind, row_id, priority), since) for row_id, priority, since in rows]
+
+
+def hold_experiment(session: Session, run: Run) -> None:
+    """Pause the waiting runs of an experiment whose first run has just failed in a way that all of them may.
+
+    That is before its first step, or as memory ran out. Once another run has ended nothing is held, so that whoever
+    resumes the others after a failure is not asked again.
+    """
+    experiment = session.get(Experiment, run.experiment_id, with_for_update=True)
+    others = Run.experiment_id == run.experiment_id, Run.id != run.id
+    if experiment is None or session.scalar(select(Run.id).where(*others, Run.status.in_(FINAL)).limit(1)):
+        return
+    reason = HELD_FOR.get(run.cause) if run.cause else None
+    if reason is None:
+        if session.scalar(select(Step.step).where(Step.run_id == run.id, Step.step > 0).limit(1)):
+            return
+        reason = "failed before its first step"
+    waiting = update(Run).where(*others, Run.status == RunStatus.QUEUED)
+    paused = waiting.values(status=RunStatus.PAUSED, attempts=0).returning(Run.id)
+    if session.scalars(paused.execution_options(synchronize_session=False)).all():
+        experiment.held = f"The first run {reason}, so the others wait. {run.error}"
 
 
 SILENT_AFTER = timedelta(minutes=5)

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from sqlalchemy import delete, exists, select, update
+from sqlalchemy import exists, select, update
 from sqlalchemy.orm import Session
 
 from app.context import Context, freeing, missing
 from app.core.names import base_name, clean_name
 from app.db.hub_tasks import TASKS, HubName
-from app.db.models import Dataset, DatasetOrigin, DryRun, Experiment
+from app.db.models import Dataset, DatasetOrigin, Experiment
 from app.db.session import SEEING_ARRIVING
 from app.sandbox import read_in_sandbox
 from app.storage import Incoming
@@ -92,7 +92,6 @@ def read_dataset(context: Context, dataset_id: str, quoting: Quoting) -> Dataset
     unused = ~exists().where(Experiment.dataset_id == dataset_id)
     changed = update(Dataset).where(Dataset.id == dataset_id, unused).values(**dict(found))
     with context.sessions.begin() as session:
-        session.execute(delete(DryRun).where(DryRun.dataset_id == dataset_id))
         read = session.scalar(changed.returning(Dataset.id), execution_options={SEEING_ARRIVING: True})
     if read is None:
         raise ConflictError(

@@ -1,18 +1,24 @@
 """The models a fine-tune can start from."""
 
 import json
+import math
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from app.core.process import BUNDLED, bundled_folder
 from app.core.settings import Settings
-from isoscope.core.errors import InvalidError
+from app.core.training_cost import ModelSize
+from isoscope.core.errors import InvalidError, IsoscopeError
+from isoscope.files.safetensors import read_safetensors
 
 HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", re.ASCII)
 HUB_TIMEOUT_SECONDS = 5
 DEPTH_KEYS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 WIDTH_KEYS = ("hidden_size", "n_embd", "d_model", "dim")
+POSITION_KEYS = ("max_position_embeddings", "n_positions")
+EMBEDDING = re.compile(r"embed|\bw[tp]e\b|lm_head")
 
 
 class ModelChoice(NamedTuple):
@@ -98,17 +104,58 @@ def _unreachable(name: str, offered: str) -> InvalidError:
 
 
 def _size(folder: Path | None) -> tuple[int | None, int | None]:
-    """Numbers of layers and of dimensions by the model's own configuration, null where it does not say."""
+    """Return the numbers of layers and of dimensions by the model's own configuration, null where it does not say."""
+    config = _read_config(folder)
+    return _first_number(config, DEPTH_KEYS), _first_number(config, WIDTH_KEYS)
+
+
+def _read_config(folder: Path | None) -> dict[str, Any]:
     if folder is None:
-        return None, None
+        return {}
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return None, None
-    if not isinstance(config, dict):
-        return None, None
-    layers, width = (
-        next((config[key] for key in keys if isinstance(config.get(key), int)), None)
-        for keys in (DEPTH_KEYS, WIDTH_KEYS)
+        return {}
+    return config if isinstance(config, dict) else {}
+
+
+def _first_number(config: Mapping[str, Any], keys: Sequence[str]) -> int | None:
+    return next((config[key] for key in keys if isinstance(config.get(key), int)), None)
+
+
+def find_model_folder(settings: Settings, name: str) -> Path | None:
+    """Return where a model's files are on this machine, in the Hub's cache too; None where they are not."""
+    if name == BUNDLED:
+        return bundled_folder()
+    if name in {choice.name for choice in list_models(settings)}:
+        return settings.models / name
+    from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415 - a quarter of a second, for the Hub's models
+    from huggingface_hub.errors import HFValidationError  # noqa: PLC0415
+
+    try:
+        config = try_to_load_from_cache(name, "config.json")
+    except HFValidationError:
+        return None
+    return Path(config).parent if isinstance(config, str) else None
+
+
+def read_model_size(folder: Path) -> ModelSize | None:
+    """Return a model's size by its configuration and the headers of its weights; None where these do not say."""
+    config = _read_config(folder)
+    layers, width = _first_number(config, DEPTH_KEYS), _first_number(config, WIDTH_KEYS)
+    if layers is None or width is None:
+        return None
+    try:
+        arrays = [array for path in folder.glob("*.safetensors") for array in read_safetensors(path)]
+    except (OSError, IsoscopeError):
+        return None
+    matrices = [array for array in arrays if len(array.shape) == 2 and not EMBEDDING.search(array.name)]
+    # ALBERT's layers share their weights in groups.
+    repeats = layers // config["num_hidden_groups"] if _first_number(config, ("num_hidden_groups",)) else 1
+    return ModelSize(
+        layers=layers,
+        width=width,
+        parameters=sum(math.prod(array.shape) for array in arrays),
+        matrix_weights=repeats * sum(math.prod(array.shape) for array in matrices),
+        positions=_first_number(config, POSITION_KEYS),
     )
-    return layers, width

@@ -9,19 +9,18 @@ from sqlalchemy import ColumnElement, Select, case, func, select
 from sqlalchemy.orm import contains_eager, defer, lazyload, load_only
 
 from app.context import Context
-from app.db.job_kinds import DRY_RUN, Job, JobKind, Queue
+from app.core.training_cost import MachineSpeed
+from app.db.job_kinds import Job, JobKind
 from app.db.models import (
     UNFINISHED,
     UNFINISHED_ENCODING,
     UNFINISHED_IMPORT,
-    DryRun,
     Embedding,
     EmbeddingStatus,
     Encoding,
     Experiment,
     Import,
     ImportStatus,
-    ResultStatus,
     Run,
     RunStatus,
     Worker,
@@ -53,6 +52,7 @@ class WorkerState(NamedTuple):
     started_at: datetime
     memory_bytes: int | None
     jobs: list[WorkerJob]
+    speed: MachineSpeed | None = None
 
 
 def count_alive(sessions: Sessions) -> int:
@@ -75,6 +75,7 @@ def list_workers(context: Context) -> list[WorkerState]:
             row.started_at,
             row.memory_bytes,
             [_job(one) for one in row.jobs or ()],
+            row.speed,
         )
         for row in rows
     ]
@@ -161,31 +162,6 @@ def list_experiments_at_work(context: Context) -> list[AtWork]:
     )
     with context.sessions() as session:
         return list(starmap(AtWork, session.execute(counted)))
-
-
-def obstacle(context: Context, workers: Sequence[WorkerState], dry_run_id: str | None = None) -> str | None:
-    """Return why a dry run has to wait; None where a worker is free for it, or works on it already."""
-    alive = [worker for worker in workers if worker.alive]
-    if not alive:
-        return "No worker is running. It waits until one starts."
-    if any(job.kind is DRY_RUN and job.row_id == dry_run_id for worker in alive for job in worker.jobs):
-        return None
-    training = {run.worker for run in list_running(context)}
-    at_work = {worker.slot for worker in alive if any(job.kind.queue is Queue.GPU for job in worker.jobs)}
-    if any(worker.slot not in training | at_work for worker in alive):
-        return None
-    if any(worker.slot not in training for worker in alive):
-        return "All workers are busy. See the queue for what they run."
-    return (
-        "All workers are busy. See the queue for progress. Pause a run to make room. It resumes from its last "
-        "checkpoint."
-    )
-
-
-def list_waiting_dry_runs(context: Context) -> Sequence[DryRun]:
-    """Return dry runs that wait or are at work, in their turn."""
-    queued = select(DryRun).where(DryRun.status == ResultStatus.QUEUED).order_by(DryRun.queued_at, DryRun.id)
-    return context.scalars(queued)
 
 
 def list_encodings_at_work(context: Context) -> Sequence[Encoding]:

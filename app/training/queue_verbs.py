@@ -234,6 +234,7 @@ def _queue_again(
         _mark(session, searches, paused=False)
         chosen = session.scalars(select(Run.id).where(Run.status.in_(states), *which)).all()
         of_them = select(Run.experiment_id).where(Run.id.in_(chosen))
-        session.execute(update(Experiment).where(Experiment.id.in_(of_them)).values(notified_at=None))
+        released: dict[str, Any] = {"held": None} if RunStatus.PAUSED in states else {}
+        session.execute(update(Experiment).where(Experiment.id.in_(of_them)).values(notified_at=None, **released))
         again = update(Run).where(Run.id.in_(chosen), Run.status.in_(states))
         return session.scalars(again.values(status=RunStatus.QUEUED, **AT_REST, **anew).returning(Run.id)).all()

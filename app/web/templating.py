@@ -215,6 +215,7 @@ def create_environment() -> Environment:
         "plural": formatting.plural,
         "size": formatting.size,
         "limit": formatting.limit,
+        "about": formatting.about,
         "duration": formatting.duration,
         "durations": formatting.durations,
         "ago": ago,

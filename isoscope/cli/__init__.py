@@ -40,6 +40,7 @@ COMMANDS = {
     "upload-dataset": Command("upload train, validation and test rows to a dashboard", "training", "upload_dataset"),
     "encode": Command("encode texts with a model and measure every layer", "embeddings", "encode"),
     "sweep": Command("launch a sweep from a YAML file", "training", "sweep"),
+    "resume": Command("resume the paused or held runs of an experiment", "training", "resume"),
     "runs": Command("search the runs of all experiments", "runs", "runs"),
     "predictions": Command("write the predictions of a run", "runs", "predictions"),
     "open-test": Command("freeze a choice and open an experiment's test scores", "training", "open_test"),

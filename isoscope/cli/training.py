@@ -9,7 +9,7 @@ from isoscope.cli.printing import number, sending, table, tell, write, write_jso
 from isoscope.client import Isoscope
 from isoscope.client.connection import Row
 from isoscope.client.training import MOVING
-from isoscope.core.formatting import durations, size
+from isoscope.core.formatting import about, plural, size
 
 MEANINGS = {"text": "are part of the text", "quoted": "enclose cells"}
 """Of the quotes in .tsv files."""
@@ -76,7 +76,7 @@ def sweep_arguments(command: ArgumentParser) -> None:
     command.add_argument("file", metavar="FILE", help="YAML file, or - for standard input")
     command.add_argument("--dataset", metavar="NAME", help="data set by name or id, instead of dataset_id in the file")
     command.add_argument("--name", help="name of the experiment, instead of the one in the file")
-    command.add_argument("--dry-run", action="store_true", help="try eight rows and print the time and memory needed")
+    command.add_argument("--plan", action="store_true", help="print runs, steps and estimated time; launch nothing")
     command.add_argument("--wait", action="store_true", help="wait until all runs end; exit 1 if one did not finish")
 
 
@@ -86,14 +86,18 @@ def sweep(isoscope: Isoscope, given: Namespace) -> int:
 
     request = read_yaml(sys.stdin.read(MAX_CHARACTERS + 1)) if given.file == STANDARD_INPUT else Path(given.file)
     settings = isoscope.settings_of(request, given.dataset) | ({"name": given.name} if given.name else {})
-    if given.dry_run:
-        return _try(isoscope, settings, as_json=given.json)
+    if given.plan:
+        preview = isoscope.plan_sweep(settings)
+        lines = [preview["words"], *preview["notes"], *_cost(preview)]
+        return write_json(preview) if given.json else write(lines)
     experiment = isoscope.sweep(settings)
     where = f"{experiment['name']}: {isoscope.url}/experiments/{experiment['id']}"
     if not given.wait:
         return write_json(experiment) if given.json else write([where])
     tell(where)
     ended = isoscope.wait(experiment, _tell_progress)
+    if ended["held"]:
+        tell(f"{ended['held']} To run them anyway: isoscope resume {experiment['id']}")
     counts = Counter(run["status"] for run in ended["runs"])
     line = ", ".join(f"{count} {status}" for status, count in counts.items())
     return (write_json(ended) if given.json else write([line])) or int(
@@ -101,30 +105,35 @@ def sweep(isoscope: Isoscope, given: Namespace) -> int:
     )
 
 
-def _try(isoscope: Isoscope, settings: Row, *, as_json: bool) -> int:
-    answer = isoscope.dry_run(settings, wait=False)
-    if answer["estimate"] is None and isoscope.health()["workers_alive"]:
-        tell("a worker tries eight rows and a few steps")
-        answer = isoscope.dry_run(settings)
-    return write_json(answer) if as_json else write([answer["words"], *answer["notes"], *_cost(answer["estimate"])])
-
-
-def _cost(estimate: Row | None) -> list[str]:
+def _cost(preview: Row) -> list[str]:
+    steps, estimate = plural(preview["steps"], "step"), preview["estimate"]
     if estimate is None:
-        return ["No worker is alive, so there is no estimate of the time."]
-    whole = durations(estimate["low_seconds"], estimate["high_seconds"])
-    longest = durations(estimate["longest_low_seconds"], estimate["longest_high_seconds"])
-    passing = size(estimate["passing_bytes"])
-    return [
-        f"About {whole}, one run at a time. The longest run: {longest}.",
+        return [f"{steps}. {preview['no_estimate']}"]
+    lines = [
+        f"{steps}, about {about(estimate['seconds'])} on {estimate['device']}, one run at a time. The longest run: "
+        f"about {about(estimate['longest_seconds'])}.",
         "Not included: early stops, evaluations that choose a checkpoint, writing checkpoints and models, downloads.",
-        f"{passing} of the disk while a run trains, {size(estimate['kept_bytes'])} kept",
+        f"{size(preview['passing_bytes'])} of the disk while a run trains, {size(preview['kept_bytes'])} kept",
     ]
+    tokens = preview["tokens"]
+    return [*lines, f"{tokens['n_cut']} of {tokens['n_sampled']} rows are longer than {tokens['max_length']} tokens"]
 
 
 def _tell_progress(experiment: Row) -> None:
     ended = sum(run["status"] not in MOVING for run in experiment["runs"])
     tell(f"{ended} of {len(experiment['runs'])} runs have ended")
+
+
+def resume_arguments(command: ArgumentParser) -> None:
+    """Add the arguments of ``isoscope resume``."""
+    command.add_argument("experiment", metavar="EXPERIMENT", help="name or id of the experiment")
+
+
+def resume(isoscope: Isoscope, given: Namespace) -> int:
+    """Queue the paused runs of an experiment, those too that wait since its first run failed."""
+    found = isoscope.resume_experiment(isoscope.find_experiment(given.experiment))
+    queued = sum(run["status"] == "queued" for run in found["runs"])
+    return write_json(found) if given.json else write([f"{found['name']}: {plural(queued, 'run')} queued"])
 
 
 def open_test_arguments(command: ArgumentParser) -> None:

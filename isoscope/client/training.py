@@ -16,7 +16,6 @@ from isoscope.files.yaml_document import MAX_CHARACTERS, read_yaml
 MOVING = ("queued", "running", "streaming")
 """States of a run that are going to change by themselves; a paused one waits for a person."""
 LOOK_EVERY_SECONDS = 5.0
-DRY_RUN_SECONDS = 1.0
 IMPORTING = ("queued", "running", "removing")
 IMPORT_SECONDS = 1.0
 PATIENCE_SECONDS = 600.0
@@ -40,33 +39,13 @@ class Experiments(Datasets):
         settings = self.settings_of(request, dataset)
         return self.post("studies" if "search" in settings else "experiments", json=settings)
 
-    def dry_run(self, request: Request, *, dataset: str | None = None, wait: bool = True) -> Row:
-        """Return how many runs a sweep would be and what it would take; nothing is launched.
+    def plan_sweep(self, request: Request, *, dataset: str | None = None) -> Row:
+        """Return how many runs a sweep would be and about how long they take; nothing is launched.
 
-        A worker tries eight rows and a few steps for the ``estimate``; without ``wait`` it is None until that is done.
-
-        >>> isoscope.dry_run("sweep.yaml")["estimate"]["seconds"]
+        >>> isoscope.plan_sweep("sweep.yaml")["estimate"]["seconds"]
         512.0
         """
-        settings = self.settings_of(request, dataset)
-        answer = self.post("dry-runs", json=settings)
-        if not wait or answer["estimate"] is not None:
-            return answer
-        if not self.get("health")["workers_alive"]:
-            raise UnavailableError("No worker is alive to try the sweep. Start one, or ask without wait.")
-        while (tried := self._patiently(self.dry_run_results, answer["dry_run"]))["status"] != "ready":
-            if tried["status"] == "failed":
-                raise InvalidError(f"The dry run failed: {tried['error']}")
-            time.sleep(DRY_RUN_SECONDS)
-        return self._patiently(self.dry_run, settings, wait=False)
-
-    def dry_run_results(self, dry_run: Known) -> Row:
-        """Return a dry run with the rows as the model reads them, its first loss and the times of its steps."""
-        return self.get("dry-runs", dry_run)
-
-    def delete_dry_run(self, dry_run: Known) -> None:
-        """Delete a dry run, so that the next one tries anew."""
-        self.delete("dry-runs", dry_run)
+        return self.post("experiments", "plan", json=self.settings_of(request, dataset))
 
     def presets(self) -> list[Row]:
         """Return the settings of both papers by stage; data set, columns, task and model are to be added."""

@@ -122,6 +122,12 @@ def durations(low: float, high: float) -> str:
     return least if least == most else f"{least} to {most}"
 
 
+def about(seconds: float) -> str:
+    """A rough span of time in one unit, of which there are at least two: 24 hours, 90 seconds."""
+    noun, length = next(((noun, length) for noun, length in SECONDS_OF if seconds >= 2 * length), ("second", 1))
+    return plural(max(1, round(seconds / length)), noun)
+
+
 def ago(moment: datetime, now: datetime) -> str:
     """How long ago something was, in one unit: 3 minutes ago."""
     seconds = (now - moment).total_seconds()

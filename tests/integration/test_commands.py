@@ -96,16 +96,16 @@ def test_an_experiment_is_exported_by_a_name_that_no_other_has(typed, files, iso
     assert "There is no experiment 'I-STAR' on http://" in typed("export", "I-STAR")[2]
 
 
-def test_a_dry_run_tells_the_runs_and_launches_none(typed, files, isoscope):
+def test_plan_prints_runs_and_launches_none(typed, files, isoscope):
     isoscope.upload_dataset(files / "rows.tsv", files / "rows.tsv", name="Rows")
-    code, out, _ = typed("sweep", "-", "--dataset", "Rows", "--dry-run", given=YAML)
+    code, out, _ = typed("sweep", "-", "--dataset", "Rows", "--plan", given=YAML)
     assert code == 0
     assert out.splitlines() == [
         "(1 baseline + I-STAR × 1 λ) × 2 seeds = 4 runs",
         "The λ = 0 baseline was added, one run for each seed and setting.",
         "2 values of λ cannot show whether performance goes with isotropy. Use 5 or more, λ = 0 included.",
         "2 seeds cannot give a verdict on any λ. Use 3 or more.",
-        "No worker is alive, so there is no estimate of the time.",
+        "24 steps. No worker is running, so the time is unknown.",
     ]
     assert isoscope.experiments() == []
 

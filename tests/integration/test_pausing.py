@@ -16,14 +16,16 @@ from app.db.models import (
     Phase,
     Run,
     RunStatus,
+    Step,
 )
 from app.db.types import utcnow
-from app.db.work import wanted
+from app.db.work import hold_experiment, wanted
 from isotropy.catalog import Regularizer
 from tests.factories import PLAIN, SHARED
 from tests.taking import taking
 from tests.waiting import wait_for
 from workers.reconciler import reconcile
+from workers.training.job import fine_tune
 from workers.training.progress import Progress, RunStoppedError
 
 pytestmark = pytest.mark.both_databases
@@ -251,3 +253,55 @@ def test_a_run_of_elsewhere_cannot_be_tried_again_here(client, add, origin):
 def test_of_what_is_not_there_nothing_is_paused(client):
     for path in ("runs/none/pause", "runs/none/resume", "runs/none/retry", "experiments/none/pause"):
         assert client.post(f"/api/{path}").status_code == 404
+
+
+def fail(context, run_id, cause=FailureCause.OTHER, step=None):
+    """Fail a run as a worker does, after it has logged a step."""
+    with context.sessions.begin() as session:
+        if step is not None:
+            session.add(Step(run_id=run_id, step=step))
+        run = session.get_one(Run, run_id)
+        run.status, run.cause, run.error = RunStatus.FAILED, cause, "It broke."
+        session.flush()
+        hold_experiment(session, run)
+
+
+@pytest.mark.parametrize(
+    ("states", "cause", "step", "after", "reason"),
+    [
+        (["running", "queued", "queued"], FailureCause.OTHER, None, ["paused", "paused"], "failed before its first"),
+        (["running", "queued", "running"], FailureCause.OTHER, 0, ["paused", "running"], "failed before its first"),
+        (["running", "queued"], FailureCause.MEMORY, 7, ["paused"], "ran out of memory"),
+        (["running", "queued"], FailureCause.KILLED, 7, ["paused"], "was killed repeatedly"),
+        (["running", "queued"], FailureCause.NOT_A_NUMBER, 7, ["queued"], None),
+        (["running", "queued", "finished"], FailureCause.MEMORY, 7, ["queued", "finished"], None),
+        (["running", "queued", "failed"], FailureCause.OTHER, None, ["queued", "failed"], None),
+        (["running"], FailureCause.OTHER, None, [], None),
+    ],
+)
+def test_first_run_that_fails_early_holds_the_others(context, add, states, cause, step, after, reason):
+    experiment_id, ids = add(*states)
+    fail(context, ids[0], cause, step)
+    assert states_of(context, ids[1:]) == after
+    with context.sessions() as session:
+        held = session.get_one(Experiment, experiment_id).held
+    assert (held is None) if reason is None else (reason in held and held.endswith("It broke."))
+
+
+def test_held_runs_are_run_anyway_and_held_no_second_time(client, context, add):
+    experiment_id, ids = add("queued", "queued", "queued")
+    fine_tune(ids[0], context.settings, "cpu")  # whose data set has no files here
+    assert states_of(context, ids) == ["failed", "paused", "paused"]
+    held = client.get(f"/api/experiments/{experiment_id}").json()["held"]
+    assert held.startswith("The first run failed before its first step, so the others wait. ")
+    page = client.get(f"/experiments/{experiment_id}").text
+    assert ">Run the rest anyway</button>" in page
+    assert "Resume all" not in page
+    client.post(f"/runs/{ids[0]}/retry")
+    with context.sessions() as session:
+        assert session.get_one(Experiment, experiment_id).held == held, "to retry the first run is not to run the rest"
+    fail(context, ids[0])
+    client.post(f"/experiments/{experiment_id}/resume")
+    assert client.get(f"/api/experiments/{experiment_id}").json()["held"] is None
+    fail(context, ids[1])
+    assert states_of(context, ids) == ["failed", "failed", "queued"]

@@ -6,9 +6,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import event
 
-from app.db import job_kinds
-from app.db.job_kinds import Job
-from app.db.models import Dataset, DatasetOrigin, DryRun, Experiment, Phase, Run, RunStatus, Worker
+from app.db.models import Dataset, DatasetOrigin, Experiment, Phase, Run, RunStatus, Worker
 from app.db.models.runs import JobAtWork
 from app.db.types import utcnow
 from isotropy.catalog import Regularizer
@@ -114,16 +112,14 @@ def test_experiments_are_counted_and_moved_paused_and_cancelled_as_a_whole(clien
     assert [one["name"] for one in client.get("/api/queue").json()["experiments"]] == ["second", "first"]
 
 
-def test_what_cannot_be_taken_back_is_in_a_menu_of_its_row(client, context, add):
+def test_what_cannot_be_taken_back_is_in_a_menu_of_its_row(client, add):
     experiment_id, (run_id,) = add(QUEUED, name="sweep")
-    with context.sessions.begin() as session:
-        session.add(DryRun(dataset_id=session.query(Dataset.id).scalar(), key="k", configs=[PLAIN]))
     page = client.get("/queue").text
     menus = re.findall(r'<details class="menu" name="menu">.*?</details>', page, re.DOTALL)
     assert [re.search(r'aria-label="More: (.*?)"', one)[1] for one in menus] == [
-        "sweep", "I-STAR, λ = 1, seed 0, of sweep", "tiny-bert",
+        "sweep", "I-STAR, λ = 1, seed 0, of sweep",
     ]  # fmt: skip
-    for menu, noun in zip(menus, (f"/experiments/{experiment_id}", f"/runs/{run_id}", "/queue/dry-runs/"), strict=True):
+    for menu, noun in zip(menus, (f"/experiments/{experiment_id}", f"/runs/{run_id}"), strict=True):
         assert re.search(rf'action="{noun}\w*/cancel"', menu)
         assert '<button class="link bad"' in menu
     assert "/cancel" not in re.sub(r'<details class="menu".*?</details>', "", page, flags=re.DOTALL)
@@ -140,18 +136,6 @@ def test_buttons_lead_back_to_the_page_they_were_on(client, add):
         assert client.post(path).headers["location"] == "/queue"
     assert client.post(f"/runs/{run_id}/cancel").headers["location"] == f"/runs/{run_id}"
     assert client.post(f"/runs/{run_id}/retry").headers["location"] == f"/runs/{run_id}"
-
-
-def test_a_dry_run_that_waits_is_listed_and_taken_back(client, context, add):
-    add(QUEUED)
-    with context.sessions.begin() as session:
-        dataset_id = session.query(Dataset.id).scalar()
-        session.add(one := DryRun(dataset_id=dataset_id, key="k", configs=[PLAIN]))
-    context.queue.enqueue(Job(job_kinds.DRY_RUN, one.id))
-    assert "tiny-bert" in client.get("/queue").text
-    assert client.post(f"/queue/dry-runs/{one.id}/cancel").headers["location"] == "/queue"
-    assert "Dry runs</h2>" not in client.get("/queue").text
-    assert context.queue.active() == set()
 
 
 def test_the_page_asks_as_many_queries_of_many_runs_as_of_few(client, context, add):

@@ -2,7 +2,6 @@
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 
 import pytest
 from sqlalchemy import select
@@ -13,20 +12,15 @@ from app.db.job_kinds import Job, Queue
 from app.db.models import (
     Dataset,
     DatasetOrigin,
-    DryRun,
     Encoding,
     EncodingStatus,
     Experiment,
-    ResultStatus,
     Run,
     RunStatus,
     StoredFile,
 )
-from app.db.types import utcnow
 from app.db.work import FileLocks, next_in_turn, wanted
 from app.queue import working
-from app.training.dry_runs import _repeat
-from app.training.queue_status import list_waiting_dry_runs
 from app.training.queue_verbs import FIRST_PRIORITY, Place, Turn, move_experiment, move_run, put
 from isotropy.catalog import Regularizer
 from tests.factories import PLAIN, SHARED
@@ -199,35 +193,17 @@ def test_a_run_whose_turn_the_engine_believes_over_is_handed_in_again(context, a
     assert context.queue.active() == jobs(ids[0])
 
 
-def test_what_somebody_waits_for_goes_first_and_of_equal_ones_who_came_first(context, add):
+def test_runs_and_encodings_of_equal_priority_go_oldest_first(context, add):
     _, ids = add(1)
     with context.sessions.begin() as session:
-        dataset_id = session.query(Dataset.id).scalar()
         session.add(StoredFile(sha256="0" * 64, size_bytes=1))
         session.flush()
         texts = {"filename": "a.txt", "file_sha256": "0" * 64, "n_texts": 1, "columns": []}
         session.add(encoding := Encoding(name="e", status=EncodingStatus.QUEUED, **texts))
-        session.add(dry_run := DryRun(dataset_id=dataset_id, key="k", configs=[]))
-    order = [f"dry_run-{dry_run.id}", f"finetune-{ids[0]}", f"encode-{encoding.id}"]
+    order = [f"finetune-{ids[0]}", f"encode-{encoding.id}"]
     for i, workflow_id in enumerate(order):
         assert next_in_turn(context.sessions, Queue.GPU, order[:i]).workflow_id == workflow_id
     assert next_in_turn(context.sessions, Queue.GPU, order) is None
-
-
-def test_a_failed_dry_run_that_is_asked_for_again_takes_its_turn_anew(context, add):
-    add(0)
-    first = utcnow() - timedelta(days=2)
-    with context.sessions.begin() as session:
-        dataset_id = session.query(Dataset.id).scalar()
-        rows = [
-            DryRun(dataset_id=dataset_id, key=status, configs=[], status=status, created_at=at, queued_at=at)
-            for status, at in ((ResultStatus.FAILED, first), (ResultStatus.QUEUED, first + timedelta(days=1)))
-        ]
-        session.add_all(rows)
-    _repeat(context, rows[0].id)
-    in_turn = [rows[1].id, rows[0].id]
-    assert [job.row_id for job in wanted(context.sessions)] == in_turn
-    assert [one.id for one in list_waiting_dry_runs(context)] == in_turn
 
 
 @pytest.mark.parametrize(

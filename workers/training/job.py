@@ -12,7 +12,7 @@ from app.db.job_kinds import Job
 from app.db.models import UNFINISHED, Attempt, AttemptOutcome, Experiment, Phase, Run, RunStatus
 from app.db.session import Sessions
 from app.db.types import utcnow
-from app.db.work import end_attempts, slot_name
+from app.db.work import end_attempts, hold_experiment, slot_name
 from workers.failure import failure_of, raise_if_temporary
 from workers.job_rows import job_sessions
 from workers.training.ddp_launch import train_together
@@ -107,6 +107,7 @@ def _fail(error: Exception, sessions: Sessions, row: Update, folder: RunFolder) 
         failed = row.values(status=RunStatus.FAILED, **values).returning(Run.id)
         if (run_id := session.scalar(failed)) is not None:
             end_attempts(session, Attempt.run_id == run_id, AttemptOutcome.FAILED, failure.sentence)
+            hold_experiment(session, session.get_one(Run, run_id, populate_existing=True))
 
 
 def _tell(sessions: Sessions, row: Update, tail: str | None) -> None:

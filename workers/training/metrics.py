@@ -2,12 +2,17 @@
 
 import logging
 import math
+import statistics
+import time
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from app.core.training_cost import expected_longest
 from app.db.config import RunConfig
 from app.db.models import Phase, Step
 from app.db.options.measuring import LOOKS_PER_RUN
@@ -15,6 +20,7 @@ from isoscope.hidden_states import LayerMeasures, hidden_states_of, looking_at, 
 from workers.failure import NotFiniteError
 from workers.training.inference import Rows, rows_at_once
 from workers.training.progress import Progress
+from workers.training.run_spec import batches_of
 
 
 class Tally:
@@ -69,6 +75,8 @@ PROBE_TOKENS_PER_DIMENSION = 4
 PROBE_TEXTS = 64
 # What the measures cost beside the forward pass, as tokens of it: found for the shape of BERT-base on a CPU.
 MEASURING_TOKENS_PER_DIMENSION = 2
+MIN_TIMED_STEPS = 3
+MAX_TIMED_STEPS = 1000
 
 
 def rows_apart(max_steps: int) -> int:
@@ -111,6 +119,42 @@ class Probe:
                 outputs = self.model(**batch, output_hidden_states=True)
                 layers.update(hidden_states_of(outputs), batch["attention_mask"])
         return layers.values()
+
+
+class StepClock(TrainerCallback):
+    """Times steps and writes their speed into the run's environment: later sweeps are estimated by it."""
+
+    def __init__(
+        self, lengths: NDArray[np.int64], config: RunConfig, environment: dict[str, Any], progress: Progress
+    ) -> None:
+        self._lengths = lengths
+        self._config = config
+        self._environment = environment
+        self._progress = progress
+        self._seconds: list[float] = []
+        self._last: float | None = None
+
+    def on_epoch_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Leave out what comes between epochs."""
+        self._last = None
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Take the time since the last step's end; a look at the layers in between does not move the median."""
+        now = time.perf_counter()
+        if self._last is not None and len(self._seconds) < MAX_TIMED_STEPS:
+            self._seconds.append(now - self._last)
+        self._last = now
+
+    def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Write the median step, unless there are too few."""
+        if len(self._seconds) >= MIN_TIMED_STEPS:
+            longest = expected_longest(self._lengths.tolist(), self._config.batch_size)
+            self._environment["speed"] = {
+                "tokens_per_step": batches_of(self._config)["rows_per_step"] * longest,
+                "seconds_per_step": statistics.median(self._seconds),
+            }
+            with self._progress.sessions.begin() as session:
+                self._progress.write(session, environment=self._environment)
 
 
 class MetricsCallback(TrainerCallback):

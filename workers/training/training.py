@@ -25,7 +25,7 @@ from workers.training.evaluation import SealedRows, evaluate, score_sealed, seal
 from workers.training.finish import finish, model_card, zip_model
 from workers.training.folder import Damage, RunFolder, step_of
 from workers.training.inference import Rows
-from workers.training.metrics import MetricsCallback, Probe, Tally, rows_apart
+from workers.training.metrics import MetricsCallback, Probe, StepClock, Tally, rows_apart
 from workers.training.penalties import ShrinkageCallback, make_penalties
 from workers.training.progress import Progress
 from workers.training.run_spec import MemoryRanOutError, RunSpec, batches_of
@@ -110,7 +110,7 @@ def train(
         tokens_per_step = batches_of(config)["rows_per_step"] * float(loaded.train.tokens.mean())
         metrics = MetricsCallback(tally, probe, tokens_per_step, progress)
         saver = CheckpointCallback(folder, settings.checkpoint_seconds, tally, penalties, selection, progress)
-        callbacks += [metrics, saver]
+        callbacks += [StepClock(loaded.train.tokens, config, environment, progress), metrics, saver]
     for callback in (SharedTally(place, tally, config, metrics), *callbacks, Agreement(place)):
         trainer.add_callback(callback)
     with _memory_watched():

@@ -18,7 +18,6 @@ from app.db.models.embeddings import (
 from app.db.models.encodings import Encoding, Qrels
 from app.db.models.experiments import (
     Dataset,
-    DryRun,
     Experiment,
     ExperimentTag,
     Import,

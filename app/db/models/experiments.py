@@ -1,4 +1,4 @@
-"""Data sets, experiments on them, and what is kept beside: dry runs, sealed scores, imports."""
+"""Data sets, experiments on them, and what is kept beside: sealed scores, imports."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import ForeignKey, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from app.db.config import RunConfig, TrainingConfig
-from app.db.models.base import MAX_TAG_CHARACTERS, Answered, Base, Described
+from app.db.config import TrainingConfig
+from app.db.models.base import MAX_TAG_CHARACTERS, Base, Described
 from app.db.reported_config import AnyConfig, ConfigColumn, ReportedConfig
-from app.db.run_results import DryRunResults
 from app.db.states import ChoiceKind, DatasetOrigin, ExperimentOrigin, ImportStatus, RunStatus
 from app.db.study import Search
 from app.db.types import Typed, new_id, utcnow
@@ -83,6 +82,9 @@ class Experiment(Described, Base):
     notified_at: Mapped[datetime | None]
     """When its end was told; null while it goes on, and again when runs are retried."""
 
+    held: Mapped[str | None] = mapped_column(Text)
+    """Why its waiting runs were paused by a worker: its first run failed. Null once they are resumed."""
+
     dataset: Mapped[Dataset] = relationship()
     tags: Mapped[list["ExperimentTag"]] = relationship(
         cascade="all, delete-orphan", passive_deletes=True, order_by="func.lower(ExperimentTag.tag)"
@@ -143,21 +145,6 @@ def overall(statuses: Iterable[RunStatus]) -> RunStatus:
         return RunStatus.RUNNING
     first = (RunStatus.STREAMING, RunStatus.QUEUED, RunStatus.PAUSED, RunStatus.FAILED, RunStatus.CANCELLED)
     return next((state for state in first if state in states), RunStatus.FINISHED)
-
-
-class DryRun(Answered, Base):
-    """A few rows through the model of a sweep that is not launched yet: what it would read, how long it would take."""
-
-    __tablename__ = "dry_runs"
-
-    dataset_id: Mapped[str] = mapped_column(ForeignKey("datasets.id", ondelete="CASCADE"), index=True)
-    key: Mapped[str] = mapped_column(String(64), unique=True)
-    """A hash of ``configs``: the same question is answered once."""
-    configs: Mapped[list[RunConfig]] = mapped_column(Typed(list[RunConfig]))
-    """Of one run for each kind of step whose time is asked for."""
-    results: Mapped[DryRunResults | None] = mapped_column(Typed(DryRunResults))
-    queued_at: Mapped[datetime] = mapped_column(default=utcnow)
-    """Last asked for at, which is its turn in the queue."""
 
 
 class SealedScore(Base):

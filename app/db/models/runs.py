@@ -9,6 +9,7 @@ from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, PrimaryKeyCon
 from sqlalchemy.engine.default import DefaultExecutionContext
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
+from app.core.training_cost import MachineSpeed
 from app.db.config import RunConfig
 from app.db.models.base import MAX_TAG_CHARACTERS, Base, Tagged
 from app.db.models.experiments import Experiment
@@ -265,3 +266,5 @@ class Worker(Base):
     memory_bytes: Mapped[int | None] = mapped_column(BigInteger)
     """Of its machine, or what its container may have of that; null where the system does not tell."""
     jobs: Mapped[list[JobAtWork] | None] = mapped_column(Typed(list[JobAtWork]))
+    speed: Mapped[MachineSpeed | None] = mapped_column(Typed(MachineSpeed))
+    """Null until its device was timed."""

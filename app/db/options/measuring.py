@@ -144,6 +144,6 @@ class MeasuringOptions(LearningOptions):
             MEASURING,
             several="choices of keeping the model",
             slows=False,
-            more="Takes four bytes per weight and run. A dry run shows the total.",
+            more="Takes four bytes per weight and run. The launch form shows the total.",
         ),
     ] = False

@@ -112,7 +112,7 @@ class LearningOptions(RegularizerOptions):
             MACHINE,
             several="lengths",
             unit="token",
-            more="Longer inputs take longer per step. A dry run counts the truncated rows.",
+            more="Longer inputs take longer per step. The launch form counts the truncated rows.",
         ),
     ] = 128
     stride: Annotated[

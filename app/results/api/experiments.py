@@ -28,7 +28,8 @@ from app.training.experiments import StudyRequest
 from app.training.presets import PRESETS, Stage
 from app.training.queue_verbs import Place
 from app.training.relaunch import request_of
-from app.training.sweeps import SweepRequest
+from app.training.sweep_preview import SweepPreview, preview_sweep
+from app.training.sweeps import SweepRequest, plan_sweep
 from app.web.dependencies import TOTAL, ContextDep, Limit, Offset, Row, note_old_names
 from app.web.responses import DOCUMENTED, sent
 from app.web.uploads import received
@@ -59,6 +60,7 @@ class ExperimentHead(Row):
     origin: ExperimentOrigin
     study: Search | None = Field(description="Parameters and status of a search.")
     created_at: datetime
+    held: str | None = Field(description="Why a worker paused its waiting runs; null once they are resumed.")
     status: RunStatus
 
 
@@ -120,6 +122,15 @@ def create_experiment(context: ContextDep, response: Response, request: SweepReq
     return experiments.create_experiment(context, request)
 
 
+@router.post("/plan")
+def plan_experiment(context: ContextDep, request: SweepRequest) -> SweepPreview:
+    """Say what a sweep would be: its runs and steps, about how long they take, eight rows as the model reads them.
+
+    Nothing is launched.
+    """
+    return preview_sweep(context, plan_sweep(context, request))
+
+
 @router.get("/{experiment_id}", response_model=ExperimentOut)
 def show_experiment(context: ContextDep, experiment_id: str) -> Experiment:
     """One experiment and how far its runs are."""
@@ -175,7 +186,7 @@ def pause_experiment(context: ContextDep, experiment_id: str) -> Experiment:
 
 @router.post("/{experiment_id}/resume", response_model=ExperimentOut)
 def resume_experiment(context: ContextDep, experiment_id: str) -> Experiment:
-    """Have all its paused runs go on, when their turns come."""
+    """Have all its paused runs go on, when their turns come, those too that wait since the first run failed."""
     return queue_verbs.resume_experiment(context, experiment_id)
 
 

@@ -17,7 +17,6 @@ from app.results.run_data import count_predictions, get_model, get_predictions
 from app.results.run_listing import encode_query
 from app.results.search.listing import RunQuery
 from app.training import queue_verbs
-from app.training.dry_runs import delete_dry_run
 from app.training.experiments import cancel_experiment, cancel_run, find_baseline, get_run
 from app.training.failure_advice import OUTCOMES, advice_of
 from app.training.queue_status import list_workers, worker_lost
@@ -239,13 +238,6 @@ def pause_everything(context: ContextDep) -> Response:
 @buttons_router.post("/queue/resume")
 def resume_everything(context: ContextDep) -> Response:
     queue_verbs.resume_all(context)
-    return see("/queue")
-
-
-@buttons_router.post("/queue/dry-runs/{dry_run_id}/cancel")
-def take_dry_run_back(context: ContextDep, dry_run_id: str) -> Response:
-    """Take back a dry run that waits or is at work."""
-    delete_dry_run(context, dry_run_id)
     return see("/queue")
 
 

@@ -1,1 +1,1 @@
-"""Data sets, dry runs and the queue over the API."""
+"""Data sets and the queue over the API."""

@@ -1,20 +1,17 @@
-"""Data sets, and dry runs of what would be trained on them."""
+"""Data sets over the API."""
 
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, File, Form, Request, UploadFile
-from pydantic import BaseModel, Field, StrictBool, computed_field
+from pydantic import Field, StrictBool, computed_field
 
 from app.db.hub_tasks import HubName
-from app.db.models import Dataset, DatasetOrigin, DryRun, ResultStatus
-from app.db.run_results import DryRunResults
-from app.training import datasets, dry_runs
+from app.db.models import Dataset, DatasetOrigin
+from app.training import datasets
 from app.training.columns import TaskProposal, propose_for
-from app.training.dry_runs import Estimate, estimate
 from app.training.splits import read_division
-from app.training.sweeps import SweepRequest, plan_sweep
 from app.web.dependencies import ContextDep, Row
 from app.web.uploads import parsing, received
 from isoscope.files.columns import Column
@@ -65,28 +62,6 @@ class HubRequest(Strict):
     test: StrictBool | None = Field(
         None, description="Whether to score its test split; null: where that has labels. True is refused where not."
     )
-
-
-class DryRunOut(Row):
-    """A dry run; its results are null until there are any."""
-
-    id: str
-    dataset_id: str
-    status: ResultStatus
-    error: str | None
-    results: DryRunResults | None
-    created_at: datetime
-
-
-class DryRunAnswer(BaseModel):
-    """A dry run, and what it tells of the sweep that was asked about, null until there are results."""
-
-    dry_run: DryRunOut
-    runs: int
-    words: str
-    """The count with its factors."""
-    notes: list[str]
-    estimate: Estimate | None
 
 
 router = APIRouter(prefix="/datasets", tags=["data sets"])
@@ -169,32 +144,3 @@ def read_dataset(request: Request, context: ContextDep, dataset_id: str, given: 
 def delete_dataset(context: ContextDep, dataset_id: str) -> None:
     """Delete a data set that no experiment uses."""
     datasets.delete_dataset(context, dataset_id)
-
-
-dry_runs_router = APIRouter(prefix="/dry-runs", tags=["experiments"])
-
-
-@dry_runs_router.post("", status_code=202, response_model=DryRunAnswer)
-def request_dry_run(context: ContextDep, request: SweepRequest) -> DryRunAnswer:
-    """Try eight rows and a few steps of a sweep that is not launched. Ask again for the estimate, until it is there."""
-    plan = plan_sweep(context, request)
-    asked = dry_runs.request_dry_run(context, plan)
-    return DryRunAnswer(
-        dry_run=DryRunOut.model_validate(asked),
-        runs=len(plan.runs),
-        words=plan.words,
-        notes=plan.notes,
-        estimate=estimate(plan, asked),
-    )
-
-
-@dry_runs_router.delete("/{dry_run_id}", status_code=204)
-def delete_dry_run(context: ContextDep, dry_run_id: str) -> None:
-    """Delete a dry run, so that the next request tries anew; one that waits or is at work is stopped."""
-    dry_runs.delete_dry_run(context, dry_run_id)
-
-
-@dry_runs_router.get("/{dry_run_id}", response_model=DryRunOut)
-def show_dry_run(context: ContextDep, dry_run_id: str) -> DryRun:
-    """A dry run with the rows as the model reads them, its first loss and the times of its steps."""
-    return dry_runs.get_dry_run(context, dry_run_id)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter
 from pydantic import AliasPath, BaseModel, Field
 
-from app.db.models import ImportStatus, Phase, RunStatus
+from app.db.models import EmbeddingStatus, EncodingStatus, ImportStatus, Phase, RunStatus
 from app.training import queue_status, queue_verbs
 from app.training.queue_status import list_workers
 from app.training.queue_verbs import FIRST_PRIORITY, LAST_PRIORITY, Place
@@ -101,8 +101,27 @@ class ImportQueued(Row):
     created_at: datetime
 
 
+class EncodingQueued(Row):
+    """An encoding that waits for a worker, or is at one."""
+
+    id: str
+    name: str
+    model: Annotated[str, Field(validation_alias=AliasPath("config", "model"))]
+    status: EncodingStatus
+    queued_at: datetime
+
+
+class EmbeddingQueued(Row):
+    """An embedding that is made, read or measured."""
+
+    id: str
+    name: str
+    status: EmbeddingStatus
+    created_at: datetime
+
+
 class QueueOut(BaseModel):
-    """The workers, what runs work or wait, the next one first, and imports that have not ended."""
+    """The workers, what runs work or wait, the next one first, and all else that has not ended."""
 
     workers: list[WorkerOut]
     running: list[QueuedRun]
@@ -111,6 +130,8 @@ class QueueOut(BaseModel):
     waiting_total: int
     experiments: list[ExperimentQueued]
     imports: list[ImportQueued]
+    encodings: list[EncodingQueued]
+    embeddings: list[EmbeddingQueued]
 
 
 class Changed(BaseModel):
@@ -133,6 +154,8 @@ def show_queue(context: ContextDep, limit: Limit = 50, offset: Offset = 0) -> Qu
         waiting_total=found.total,
         experiments=[ExperimentQueued.model_validate(one) for one in queue_status.list_experiments_at_work(context)],
         imports=[ImportQueued.model_validate(one) for one in queue_status.list_imports_at_work(context)],
+        encodings=[EncodingQueued.model_validate(one) for one in queue_status.list_encodings_at_work(context)],
+        embeddings=[EmbeddingQueued.model_validate(one) for one in queue_status.list_embeddings_at_work(context)],
     )
 
 

@@ -28,7 +28,6 @@ def show_queue(request: Request, context: ContextDep, page: Annotated[int, Query
         "pages": pages_of(waiting.total),
         "first": offset_of(page) + 1,
         "experiments": queue_status.list_experiments_at_work(context),
-        "dry_runs": queue_status.list_waiting_dry_runs(context),
         "encodings": queue_status.list_encodings_at_work(context),
         "imports": queue_status.list_imports_at_work(context),
         "embeddings": queue_status.list_embeddings_at_work(context),

@@ -1,23 +1,21 @@
 """The form that launches a sweep. It counts the runs while it is filled in."""
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
 
 from app.context import Context
-from app.db.models import DryRun
 from app.db.options.regularization import reading
 from app.training.columns import propose_for
 from app.training.datasets import list_trainable
-from app.training.dry_runs import Estimate, delete_dry_run, estimate, find_dry_run, request_dry_run
 from app.training.experiments import create_experiment
 from app.training.failure_advice import again
 from app.training.models import list_models
 from app.training.option_form import CHECKED, Control, address_that_shows, in_folds, labelled
 from app.training.presets import PRESETS, unfit
-from app.training.queue_status import has_gpu, list_workers, obstacle
+from app.training.queue_status import has_gpu, list_workers
 from app.training.relaunch import ways_of_form
 from app.training.sweep_form import (
     EXTRA,
@@ -36,6 +34,7 @@ from app.training.sweep_form import (
     task_of,
     texts_of,
 )
+from app.training.sweep_preview import preview_sweep
 from app.training.sweeps import plan_sweep
 from app.web.dependencies import ContextDep, FormDep
 from app.web.responses import render, see
@@ -46,17 +45,6 @@ router = APIRouter(prefix="/experiments")
 
 FORM = "/experiments/new"
 STEPS_COUNT = "Max steps is set, so epochs are ignored."
-
-
-class Preview(NamedTuple):
-    """What the form would launch as it stands: how many runs and of what, or why none."""
-
-    runs: int
-    words: str
-    notes: list[str]
-    problem: IsoscopeError | None = None
-    dry_run: DryRun | None = None
-    estimate: Estimate | None = None
 
 
 @router.get("/new")
@@ -95,28 +83,10 @@ def launch_experiment(request: Request, context: ContextDep, form: FormDep) -> R
     return see(f"/experiments/{experiment.id}")
 
 
-@router.post("/dry-run")
-def try_eight_rows(request: Request, context: ContextDep, form: FormDep) -> Response:
-    """Have the sweep that the form means tried before it is launched, and show the form again."""
-    values = read_values(form)
-    try:
-        request_dry_run(context, plan_sweep(context, parse(values)), again=True)
-    except IsoscopeError as error:
-        return _refused(request, context, values, error)
-    return see(f"{address_of(values)}#dry-run")
-
-
 def _refused(request: Request, context: Context, values: Values, error: IsoscopeError) -> Response:
     """At an address that finds the same wrong again and sends nothing; else, as for a full disk, in place."""
     address = address_that_shows(FORM, pairs_of(values)) if isinstance(error, InvalidError) else None
     return see(address) if address else form_page(request, context, defaults(None, "") | values, error)
-
-
-@router.post("/dry-run/cancel")
-def take_back(context: ContextDep, form: FormDep) -> Response:
-    """Take the dry run back that waits, or is at work, and show the form again."""
-    delete_dry_run(context, str(form.get("dry_run_id", "")))
-    return see(f"{address_of(read_values(form))}#dry-run")
 
 
 def address_of(values: Values) -> str:
@@ -141,9 +111,13 @@ def form_page(
     datasets, workers = list_trainable(context), list_workers(context)
     dataset = next((one for one in datasets if one.id == values["dataset_id"]), None)
     preset = preset_of(values)
-    preview = _preview(context, values, ask_hub=checked) if dataset or checked else None
-    if checked and preview:
-        problem = preview.problem
+    preview, unready = None, None
+    if dataset or checked:
+        try:
+            preview = preview_sweep(context, plan_sweep(context, parse(values), ask_hub=checked))
+        except IsoscopeError as error:
+            unready = labelled(error, LABELS)
+    problem = unready if checked else problem
     problem = labelled(problem, LABELS) if problem else None
     controls, shown_controls = sweep_controls(values, gpu=has_gpu(workers))
     shown: dict[str, Any] = {
@@ -166,9 +140,10 @@ def form_page(
         "preset": preset,
         "unfit": unfit(preset, values["task"]) if preset else None,
         "has_gpu": has_gpu(workers),
-        "obstacle": obstacle(context, workers, preview.dry_run.id if preview and preview.dry_run else None),
         "preview": preview,
-        "told": problem or (preview.problem if preview else None),
+        "unready": unready,
+        "steps_count": STEPS_COUNT if values["epochs"] and values["max_steps"] else "",
+        "told": problem or unready,
         "yaml": yaml,
         "ways": ways_of_form(request, context, dataset, partial(parse, values)),
     }
@@ -178,14 +153,3 @@ def form_page(
 def _of_another_task(control: Control, task: str) -> bool:
     """Whether it is a choice that is not offered for this task, and is kept for when the task changes back."""
     return control.text in control.words and task not in control.option.tasks
-
-
-def _preview(context: Context, values: Values, *, ask_hub: bool) -> Preview:
-    try:
-        plan = plan_sweep(context, parse(values), ask_hub=ask_hub)
-    except IsoscopeError as error:
-        return Preview(0, "", [], labelled(error, LABELS))
-    dry_run = find_dry_run(context, plan)
-    told = estimate(plan, dry_run) if dry_run else None
-    notes = [*plan.notes, *([STEPS_COUNT] if values["epochs"] and values["max_steps"] else [])]
-    return Preview(len(plan.runs), plan.words, notes, dry_run=dry_run, estimate=told)

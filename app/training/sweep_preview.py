@@ -1,0 +1,302 @@
+"""A sweep before it is launched: its rows as the model reads them, its steps, and about how long it takes."""
+
+import math
+import socket
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
+
+from pydantic import BaseModel
+from sqlalchemy import select
+
+from app.context import Context
+from app.core.training_cost import MachineSpeed, ModelSize, expected_longest, step_seconds
+from app.db.config import RunConfig
+from app.db.models import DatasetOrigin, Run, RunStatus
+from app.db.options.measuring import HELD_OUT_PART, LOOKS_PER_RUN, SelectionRows
+from app.db.options.regularization import Refresh
+from app.sandbox import read_in_sandbox
+from app.training.models import find_model_folder, read_model_size
+from app.training.queue_status import list_workers
+from app.training.sweeps import SweepPlan
+from isoscope.core.errors import InvalidError, IsoscopeError
+from isoscope.core.task import TaskKind
+from isoscope.files.token_sample import TokenizedRow, TokenLengths, TokenSample, sample_tokens
+
+FORWARD_SHARE = 1 / 3
+"""Of a step's time, for a pass without gradients."""
+START_SECONDS = 8.0
+"""To start a process, load the model and measure the trained one."""
+PROBE_TOKENS_PER_DIMENSION = 6
+"""Cost of one look at the layers in tokens of a forward pass, as ``workers.training.metrics.Probe`` bounds it."""
+WEIGHT_BYTES = 4
+CHECKPOINT_WEIGHTS = 3
+"""Numbers of a checkpoint for each weight: itself and the two moments of Adam."""
+CHECKPOINTS_AT_ONCE = 2
+"""The last one goes when the next one is whole."""
+EARLIER_RUNS = 100
+MAX_SAMPLES = 32
+
+
+class TokenPreview(BaseModel):
+    """Eight rows as the model reads them, and how many of a sample are longer than it reads."""
+
+    rows: list[TokenizedRow]
+    n_sampled: int
+    n_cut: int
+    longest: int
+    max_length: int
+
+
+class CostEstimate(BaseModel):
+    """What a sweep takes on the fastest living worker, one run at a time, within a factor of two.
+
+    Not in it: early stops, evaluations that choose a checkpoint, writing checkpoints and models, downloads.
+    """
+
+    seconds: float
+    longest_seconds: float
+    device: str
+    """In words, such as this machine's CPU."""
+    worker: str
+    from_earlier_runs: bool
+    """Whether steps of earlier runs of the model on this device were timed, not only a matrix product."""
+
+
+class SweepPreview(BaseModel):
+    """What a request would launch; nothing is launched."""
+
+    runs: int
+    words: str
+    notes: list[str]
+    steps: int
+    """Of all runs together."""
+    estimate: CostEstimate | None
+    no_estimate: str | None
+    """Why there is no estimate."""
+    tokens: TokenPreview | None
+    no_tokens: str | None
+    """Why no rows can be shown."""
+    passing_bytes: int | None
+    """Checkpoints of the run that is trained; they go when it has ended."""
+    kept_bytes: int | None
+    """Models that are kept for download."""
+
+
+class InputLengths:
+    """Lengths of what a model reads of a data set: rows, or windows of long rows; from a sample."""
+
+    def __init__(self, lengths: Sequence[TokenLengths], run: RunConfig, positions: int | None) -> None:
+        self.limit = min(run.max_length, positions or run.max_length)
+        self.n_rows = len(lengths)
+        self.n_cut = sum(length.total > self.limit for length in lengths)
+        self.tokens = [n for length in lengths for n in self._inputs(length, run)]
+        self.padded: dict[int, float] = {}
+        """Expected length of a batch by its size."""
+
+    def _inputs(self, length: TokenLengths, run: RunConfig) -> list[int]:
+        room = self.limit - length.first - 1
+        if length.total <= self.limit or run.task is not TaskKind.SPAN or room <= run.stride:
+            return [min(length.total, self.limit)]
+        return [self.limit] * (1 + math.ceil((length.total - length.first - room) / (room - run.stride)))
+
+    @property
+    def mean(self) -> float:
+        """Mean tokens of an input."""
+        return sum(self.tokens) / len(self.tokens)
+
+
+class RunCost:
+    """Steps of a run, its tokens, and the forward passes beside training."""
+
+    def __init__(self, plan: SweepPlan, run: RunConfig, model: ModelSize | None, inputs: InputLengths | None) -> None:
+        dataset = plan.dataset
+        per_row = len(inputs.tokens) / inputs.n_rows if inputs else 1.0
+        rows = _row_count(run.train_rows, dataset.n_train)
+        if run.selects and run.selection is SelectionRows.HELD_OUT:
+            rows -= math.ceil(rows / HELD_OUT_PART)
+        rows_per_step = run.batch_size * run.accumulation * run.processes
+        epoch_steps = max(1, math.ceil(rows * per_row / rows_per_step))
+        self.steps = epoch_steps * run.epochs if run.epochs else run.max_steps or 0
+        if inputs is None or model is None:
+            return
+        self.length = _padded_length(inputs, run.batch_size)
+        self.step_tokens = rows_per_step * self.length
+        look = PROBE_TOKENS_PER_DIMENSION * model.width + max(inputs.tokens)
+        apart = run.probe_every or max(1.0, self.steps / LOOKS_PER_RUN, 2 * look / (rows_per_step * inputs.mean))
+        tokens = rows * per_row * inputs.mean
+        shrinkage = min(run.shrinkage_points / model.layers, tokens)
+        evaluated = _row_count(run.validation_rows, dataset.n_validation) + (dataset.n_test or 0)
+        self.forward_tokens = (
+            (1 + math.ceil(self.steps / apart)) * look
+            + _shrinkage_passes(run, self.steps, epoch_steps) * shrinkage
+            + (shrinkage if run.evaluation_zeta > 0 else 0)
+            + evaluated * per_row * inputs.mean
+        )
+
+    def seconds(self, seconds_per_step: float) -> float:
+        """Return the time of the whole run."""
+        forward_steps = self.forward_tokens * FORWARD_SHARE / self.step_tokens
+        return START_SECONDS + (self.steps + forward_steps) * seconds_per_step
+
+
+def preview_sweep(context: Context, plan: SweepPlan) -> SweepPreview:
+    """Return the runs of a plan, rows as its first model reads them, and about what all runs take."""
+    folders = {name: find_model_folder(context.settings, name) for name in {run.model for run in plan.runs}}
+    sizes = {name: read_model_size(folder) if folder else None for name, folder in folders.items()}
+    samples, no_tokens = {}, None
+    for name, folder in folders.items():
+        try:
+            samples[name] = _read_sample(context, plan, folder, name)
+        except IsoscopeError as error:
+            no_tokens = error.message
+    inputs = {
+        _reading(run): InputLengths(samples[run.model].lengths, run, size.positions if size else None)
+        for run in plan.runs
+        if run.model in samples
+        for size in [sizes[run.model]]
+    }
+    costs = [RunCost(plan, run, sizes[run.model], inputs.get(_reading(run))) for run in plan.runs]
+    estimate, no_estimate = None, no_tokens
+    if no_tokens is None:
+        estimate, no_estimate = _estimate(context, plan, costs, sizes)
+    first = plan.runs[0]
+    largest = max((size.parameters for size in sizes.values() if size), default=None)
+    return SweepPreview(
+        runs=len(plan.runs),
+        words=plan.words,
+        notes=plan.notes,
+        steps=sum(cost.steps for cost in costs),
+        estimate=estimate,
+        no_estimate=no_estimate,
+        tokens=_token_preview(samples[first.model], inputs[_reading(first)]) if first.model in samples else None,
+        no_tokens=no_tokens,
+        passing_bytes=largest and largest * WEIGHT_BYTES * CHECKPOINT_WEIGHTS * CHECKPOINTS_AT_ONCE,
+        kept_bytes=largest and largest * WEIGHT_BYTES * sum(run.export for run in plan.runs),
+    )
+
+
+def _reading(run: RunConfig) -> tuple[str, int, int]:
+    return run.model, run.max_length, run.stride
+
+
+def _read_sample(context: Context, plan: SweepPlan, folder: Path | None, model: str) -> TokenSample:
+    dataset = plan.dataset
+    if dataset.origin is DatasetOrigin.HUB:
+        raise InvalidError("The Hub's rows are fetched when the first run starts. The time is unknown until then.")
+    tokenizer = folder and folder / "tokenizer.json"
+    if tokenizer is None or not tokenizer.is_file():
+        where = "is not on this machine" if folder is None else "has no tokenizer.json"
+        raise InvalidError(f"The model {model!r} {where}, so its tokens and the time are unknown until a run starts.")
+    texts, label = list(plan.config.text_columns), plan.config.label_column
+    key = (dataset.train_sha256, str(dataset.quoting), str(tokenizer), tokenizer.stat().st_mtime_ns, *texts, label)
+    if key not in _samples:
+        file = context.storage.local(str(dataset.train_sha256)), str(dataset.train_filename)
+        quoting = dataset.quoting_of("train")
+        sample = read_in_sandbox(context.settings, sample_tokens, tokenizer, *file, texts, label, quoting)
+        while len(_samples) >= MAX_SAMPLES:
+            del _samples[next(iter(_samples))]
+        _samples[key] = sample
+    if not _samples[key].lengths:
+        raise InvalidError("The rows that were read have no text, so the time is unknown.")
+    return _samples[key]
+
+
+_samples: dict[tuple[object, ...], TokenSample] = {}
+
+
+def _padded_length(inputs: InputLengths, batch_size: int) -> float:
+    if batch_size not in inputs.padded:
+        inputs.padded[batch_size] = expected_longest(inputs.tokens, batch_size)
+    return inputs.padded[batch_size]
+
+
+def _row_count(requested: int | None, available: int | None) -> int:
+    return min(requested or available or 0, available or 0)
+
+
+def _shrinkage_passes(run: RunConfig, steps: int, epoch_steps: int) -> int:
+    """Return the passes over rows that estimate the shrinkage covariance, the first before the first step."""
+    if not run.reads("shrinkage_points"):
+        return 0
+    match run.shrinkage_refresh:
+        case Refresh.EPOCH:
+            return math.ceil(steps / epoch_steps)
+        case Refresh.STEPS:
+            return math.ceil(steps / run.shrinkage_every)
+        case Refresh.AVERAGE:
+            return 1
+
+
+def _token_preview(sample: TokenSample, inputs: InputLengths) -> TokenPreview:
+    longest = max(length.total for length in sample.lengths)
+    return TokenPreview(
+        rows=sample.rows, n_sampled=inputs.n_rows, n_cut=inputs.n_cut, longest=longest, max_length=inputs.limit
+    )
+
+
+def _estimate(
+    context: Context, plan: SweepPlan, costs: Sequence[RunCost], sizes: Mapping[str, ModelSize | None]
+) -> tuple[CostEstimate | None, str | None]:
+    """Return the estimate on the fastest worker, or why there is none."""
+    unknown = next((name for name, size in sizes.items() if size is None), None)
+    if unknown is not None:
+        return None, f"The size of the model {unknown!r} could not be read, so the time is unknown."
+    workers = [(worker, worker.speed) for worker in list_workers(context) if worker.alive and worker.speed]
+    if not workers:
+        return None, "No worker is running, so the time is unknown."
+    rates = _earlier_rates(context, {run.model for run in plan.runs})
+    estimates = []
+    for worker, speed in workers:
+        seconds, timed = [], []
+        for run, cost in zip(plan.runs, costs, strict=True):
+            rate = _rate_of(rates, run, speed.device_name)
+            size = sizes[run.model]
+            step = step_seconds(size, speed, run.precision, cost.step_tokens, cost.length) if size else None
+            step = cost.step_tokens / rate if rate else step
+            if step is not None:
+                seconds.append(cost.seconds(step))
+                timed.append(rate is not None)
+        if len(seconds) == len(plan.runs):
+            estimates.append(
+                CostEstimate(
+                    seconds=sum(seconds),
+                    longest_seconds=max(seconds),
+                    device=_device_words(worker.slot, worker.device, speed),
+                    worker=worker.slot,
+                    from_earlier_runs=all(timed),
+                )
+            )
+    best = min(estimates, key=lambda estimate: estimate.seconds, default=None)
+    return best, None if best else "No worker's device was timed in this precision, so the time is unknown."
+
+
+Rates = Mapping[tuple[str, str, str], Sequence[tuple[frozenset[str], float]]]
+"""By model, precision and device: the regularizers of earlier runs, with their padded tokens per second."""
+
+
+def _earlier_rates(context: Context, models: set[str]) -> Rates:
+    finished = select(Run.config, Run.environment).where(Run.model.in_(models), Run.status == RunStatus.FINISHED)
+    rates = defaultdict(list)
+    with context.sessions() as session:
+        for config, environment in session.execute(finished.order_by(Run.finished_at.desc()).limit(EARLIER_RUNS)):
+            speed = (environment or {}).get("speed")
+            if speed and isinstance(config, RunConfig):
+                key = (config.model, str(config.precision), str(environment["device_name"]))
+                rates[key].append((frozenset(config.weights), speed["tokens_per_step"] / speed["seconds_per_step"]))
+    return rates
+
+
+def _rate_of(rates: Rates, run: RunConfig, device_name: str) -> float | None:
+    """Return the median rate of earlier runs, of those with the same regularizers where there are any."""
+    earlier = rates.get((run.model, str(run.precision), device_name), ())
+    alike = [rate for regularizers, rate in earlier if regularizers == frozenset(run.weights)]
+    values = alike or [rate for _, rate in earlier]
+    return median(values) if values else None
+
+
+def _device_words(slot: str, device: str, speed: MachineSpeed) -> str:
+    machine = slot.removesuffix(f"/{device}")
+    name = "CPU" if device == "cpu" else speed.device_name
+    return f"this machine’s {name}" if machine == socket.gethostname() else f"the {name} of {machine}"

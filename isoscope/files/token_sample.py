@@ -1,0 +1,79 @@
+"""Rows of a file as a model's tokenizer reads them."""
+
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from isoscope.files.strict import Frozen
+from isoscope.files.tables import open_table
+from isoscope.files.text import Quoting
+from isoscope.files.upload_formats import Role
+
+SHOWN_ROWS = 8
+SHOWN_TOKENS = 200
+SAMPLE_ROWS = 2000
+SCANNED_ROWS = 20_000
+"""A file may be sorted by length, so the sample is spread over as many rows, where that many are read at once."""
+
+
+class SampledToken(Frozen):
+    """A token by its text; special ones are added by the tokenizer."""
+
+    text: str
+    special: bool
+
+
+class TokenizedRow(Frozen):
+    """The first tokens of a row, with its label."""
+
+    label: str | None
+    tokens: list[SampledToken]
+
+
+class TokenLengths(NamedTuple):
+    """Tokens of a row."""
+
+    first: int
+    """Of its first text alone, special tokens included."""
+    total: int
+
+
+class TokenSample(NamedTuple):
+    """Some rows of a data set under a tokenizer, before they are cut."""
+
+    rows: list[TokenizedRow]
+    lengths: list[TokenLengths]
+
+
+def sample_tokens(
+    tokenizer_file: Path, path: Path, filename: str, texts: list[str], label: str, quoting: Quoting | None
+) -> TokenSample:
+    """Tokenize a sample of the rows of a file; those without a text are left out."""
+    from tokenizers import Tokenizer  # noqa: PLC0415 - only the dashboard and its workers have it
+
+    tokenizer = Tokenizer.from_file(str(tokenizer_file))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    table = open_table(path, filename, Role.ROWS, quoting)
+    columns = [table.columns.index(name) for name in texts]
+    label_column = table.columns.index(label)
+    scanned = list(islice(table.rows(), SCANNED_ROWS))
+    step = max(1, -(-len(scanned) // SAMPLE_ROWS))
+    sample = TokenSample([], [])
+    for row in scanned[::step]:
+        values = [row[column] for column in columns]
+        if None in values:
+            continue
+        first, second = str(values[0]), str(values[1]) if len(values) > 1 else None
+        encoding = tokenizer.encode(first, second)
+        first_length = len(encoding.ids) if second is None else len(tokenizer.encode(first).ids)
+        sample.lengths.append(TokenLengths(first_length, len(encoding.ids)))
+        if len(sample.rows) < SHOWN_ROWS:
+            numbers = zip(encoding.ids[:SHOWN_TOKENS], encoding.special_tokens_mask, strict=False)
+            tokens = [
+                SampledToken(text=tokenizer.decode([number], skip_special_tokens=False), special=bool(special))
+                for number, special in numbers
+            ]
+            answer = row[label_column]
+            sample.rows.append(TokenizedRow(label=None if answer is None else str(answer), tokens=tokens))
+    return sample

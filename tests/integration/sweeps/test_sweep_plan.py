@@ -1,0 +1,109 @@
+"""What a sweep costs and reads before it is launched: over the API and in the form."""
+
+import math
+
+import pytest
+
+from app.core.settings import Settings
+from app.core.training_cost import MachineSpeed
+from app.db.models import Run, RunStatus, Worker
+from tests.tiny import upload_once
+
+SPEED = MachineSpeed(device_name="x", products={"fp32": 1e9, "bf16": 1e9}, element_seconds=1e-9, layer_seconds=0.01)
+
+
+@pytest.fixture
+def settings(tmp_path, database, models_dir):
+    return Settings(data_dir=tmp_path / "data", sample=False, models_dir=models_dir, **database)
+
+
+@pytest.fixture
+def sweep(client, context, trained_once):
+    return {
+        "model": "tiny-bert",
+        "dataset_id": upload_once(client, context, trained_once, 60, 40),
+        "text_columns": ["sentence"],
+        "label_column": "label",
+        "regularizers": ["istar", "cosreg"],
+        "lambdas": [-1, 1],
+        "seeds": [0, 1],
+        "epochs": 2,
+        "batch_size": 8,
+        "precision": "fp32",
+    }
+
+
+@pytest.fixture
+def worker(context):
+    with context.sessions.begin() as session:
+        session.add(Worker(slot="there/cpu", device="cpu", pid=1, speed=SPEED))
+
+
+def plan(client, sweep):
+    answer = client.post("/api/experiments/plan", json=sweep)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_plan_tells_runs_steps_time_and_tokens_and_launches_nothing(client, sweep, worker):
+    told = plan(client, sweep)
+    assert (told["runs"], told["steps"]) == (10, 10 * 2 * math.ceil(60 / 8))
+    assert told["words"] == "(1 baseline + 2 methods × 2 λ) × 2 seeds = 10 runs"
+    estimate, tokens = told["estimate"], told["tokens"]
+    assert (estimate["device"], estimate["from_earlier_runs"]) == ("the CPU of there", False)
+    steps = told["steps"] * 2 * SPEED.layer_seconds  # calls bound a model as small as this
+    assert 80 + steps < estimate["seconds"] < 80 + 2.5 * steps
+    assert estimate["longest_seconds"] < estimate["seconds"] / 9
+    assert len(tokens["rows"]) == 8
+    assert {row["label"] for row in tokens["rows"]} == {"0", "1"}
+    assert tokens["rows"][0]["tokens"][0] == {"text": "[CLS]", "special": True}
+    assert (tokens["n_sampled"], tokens["n_cut"], tokens["max_length"]) == (60, 0, 64)
+    assert told["passing_bytes"] > 10_000
+    assert told["kept_bytes"] == 0
+    assert client.get("/api/experiments").json() == []
+    cut = plan(client, sweep | {"max_length": 8, "export": True})
+    assert 0 < cut["tokens"]["n_cut"] < 60
+    assert cut["kept_bytes"] == 10 * cut["passing_bytes"] / 6
+
+
+def test_earlier_runs_on_the_same_device_refine_the_time(client, context, sweep, worker):
+    experiment = client.post("/api/experiments", json=sweep | {"regularizers": []}).json()
+    rough = plan(client, sweep)["estimate"]
+    for device_name, refined in (("another", False), ("x", True)):
+        with context.sessions.begin() as session:
+            run = session.get(Run, experiment["runs"][0]["id"])
+            run.status = RunStatus.FINISHED
+            speed = {"tokens_per_step": 8 * 15, "seconds_per_step": 100}
+            run.environment = {"device_name": device_name, "speed": speed}
+        estimate = plan(client, sweep)["estimate"]
+        assert estimate["from_earlier_runs"] is refined
+        assert (estimate["seconds"] > 100 * rough["seconds"]) is refined
+
+
+def test_what_is_unknown_is_said(client, context, sweep, worker):
+    with context.sessions.begin() as session:
+        session.query(Worker).one().speed = SPEED.model_copy(update={"products": {"bf16": 1e9}})
+    assert "timed in this precision" in plan(client, sweep)["no_estimate"]
+    with context.sessions.begin() as session:
+        session.query(Worker).delete()
+    assert plan(client, sweep)["no_estimate"] == "No worker is running, so the time is unknown."
+    hub = client.post("/api/datasets/hub", json={"name": "cola"}).json()
+    told = plan(client, sweep | {"dataset_id": hub["id"], "metric": "matthews"})
+    assert (told["estimate"], told["tokens"]) == (None, None)
+    assert "The Hub's rows are fetched" in told["no_tokens"]
+    assert told["steps"] == 10 * 2 * math.ceil(hub["n_train"] / 8)
+
+
+def test_a_wrong_request_is_refused_at_its_field(client, sweep):
+    answer = client.post("/api/experiments/plan", json=sweep | {"label_column": "nope"})
+    assert (answer.status_code, answer.json()["field"]) == (422, "label_column")
+
+
+def test_the_form_shows_what_the_plan_says(client, sweep, worker):
+    form = sweep | {"lambdas": "-1, 1", "seeds": "0, 1", "zetas": "0.2", "task": "classification", "metric": "accuracy"}
+    shown = client.get("/experiments/new", params=form).text
+    assert "160 steps, about <strong>" in shown
+    assert "on the CPU of there" in shown
+    assert "None of 60 rows is longer than 64 tokens" in shown
+    assert '<span class="token special">[CLS]</span>' in shown
+    assert "Not included: early stops" in shown

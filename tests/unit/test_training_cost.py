@@ -1,0 +1,86 @@
+import sys
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import AutoModelForSequenceClassification
+
+from app.core.process import bundled_folder
+from app.core.training_cost import MachineSpeed, ModelSize, expected_longest, step_seconds
+from app.training.models import read_model_size
+from tests.tiny import save_tiny_models
+from workers.speed import measure_speed
+
+
+@pytest.fixture(scope="module")
+def model_folders(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    save_tiny_models(folder)
+    return {path.name: path for path in folder.iterdir()} | {"minilm": bundled_folder()}
+
+
+@pytest.mark.parametrize("name", ["minilm", "tiny-bert", "tiny-gpt2", "tiny-albert", "tiny-distilbert"])
+def test_formula_counts_the_operations_of_a_step(model_folders, name):
+    model = AutoModelForSequenceClassification.from_pretrained(
+        model_folders[name],
+        attn_implementation="eager",  # the counter leaves out fused attention on a CPU
+    ).eval()
+    model.config.pad_token_id = 0
+    size = read_model_size(model_folders[name])
+    rows, length = 4, 48
+    ids = torch.randint(1, 18, (rows, length))
+    with FlopCounterMode(display=False) as counter:
+        model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits.sum().backward()
+    operations = 3 * size.forward_operations(rows * length, length)
+    sys.stdout.write(f"{name}: formula over counted operations {operations / counter.get_total_flops():.3f}" + "\n")
+    assert operations == pytest.approx(counter.get_total_flops(), rel=0.2)
+    assert size.parameters == pytest.approx(sum(p.numel() for p in model.base_model.parameters()), rel=0.2)
+
+
+def test_longest_of_a_batch_is_its_expectation():
+    assert expected_longest([5, 3, 9], 1) == pytest.approx(17 / 3)
+    assert expected_longest([1, 2], 2) == pytest.approx(1 / 4 + 2 * 3 / 4)
+    assert expected_longest([4, 7, 7, 2], 1000) == pytest.approx(7)
+
+
+# Seconds of a step timed with plain PyTorch on 16 cores of a Xeon and on an H100, batch x tokens.
+XEON = MachineSpeed(
+    device_name="Xeon", products={"fp32": 1.21e12, "bf16": 3.39e12}, element_seconds=1.24e-8, layer_seconds=1.19e-3
+)
+H100 = MachineSpeed(
+    device_name="H100", products={"fp32": 5.16e13, "bf16": 7.75e14}, element_seconds=5.43e-11, layer_seconds=2.51e-3
+)
+MINILM = ModelSize(layers=6, width=384, parameters=22_700_000, matrix_weights=10_764_288)
+BASE = ModelSize(layers=12, width=768, parameters=109_500_000, matrix_weights=85_524_480)
+LARGE = ModelSize(layers=24, width=1024, parameters=335_000_000, matrix_weights=303_038_464)
+
+
+@pytest.mark.parametrize(
+    ("model", "speed", "precision", "rows", "length", "seconds"),
+    [
+        (MINILM, XEON, "fp32", 16, 32, 0.1588),
+        (MINILM, XEON, "fp32", 32, 64, 0.4286),
+        (MINILM, XEON, "fp32", 32, 128, 0.8924),
+        (MINILM, XEON, "bf16", 32, 128, 1.1171),
+        (BASE, XEON, "fp32", 16, 32, 0.6169),
+        (BASE, XEON, "fp32", 32, 128, 4.4164),
+        (BASE, XEON, "bf16", 32, 128, 3.4179),
+        (MINILM, H100, "bf16", 16, 32, 0.0144),
+        (MINILM, H100, "fp32", 32, 256, 0.0226),
+        (BASE, H100, "bf16", 32, 128, 0.0323),
+        (BASE, H100, "fp32", 32, 256, 0.1132),
+        (LARGE, H100, "bf16", 32, 256, 0.0635),
+        (LARGE, H100, "fp32", 32, 256, 0.3520),
+    ],
+)
+def test_a_step_is_estimated_within_a_factor_of_two(model, speed, precision, rows, length, seconds):
+    estimate = step_seconds(model, speed, precision, rows * length, length)
+    sys.stdout.write(f"{precision} {rows} x {length}: estimated over timed {estimate / seconds:.2f}" + "\n")
+    assert seconds / 2 < estimate < 2 * seconds
+
+
+def test_a_machine_is_timed_in_the_precisions_that_it_trains_in():
+    speed = measure_speed(torch.device("cpu"), "a processor")
+    assert speed.products.keys() == {"fp32", "bf16"}
+    assert min(*speed.products.values(), speed.element_seconds, speed.layer_seconds) > 0
+    assert step_seconds(MINILM, speed, "fp16", 512, 32) is None

@@ -1,0 +1,94 @@
+"""Time a matrix product and a layer on a worker's device as it starts: sweeps are estimated by these."""
+
+import logging
+import os
+import time
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from sqlalchemy import update
+from torch import nn
+from torch.nn import functional
+
+from app.core.process import die_with_parent
+from app.core.settings import Settings
+from app.core.training_cost import MachineSpeed
+from app.db.models import Worker
+from workers.job_rows import job_sessions
+from workers.models import choose_device, device_name
+
+PRODUCT_SIZES = {"cpu": 1024, "cuda": 8192, "mps": 2048}
+PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+HIDDEN_STATES = {"cpu": (2048, 1024), "cuda": (8192, 1024), "mps": (4096, 1024)}
+LAYERS = 20
+REPEATS = 3
+SLOW_SECONDS = 0.3
+"""What takes longer is timed once; a processor without bfloat16 takes seconds for its product."""
+
+logger = logging.getLogger(__name__)
+
+
+def write_speed(slot: str, device: str, settings: Settings) -> None:
+    """Time this worker's device and write it into the worker's row; for a process of its own."""
+    die_with_parent()
+    os.nice(1)
+    try:
+        choose_device(device)
+        torch_device = torch.device(device.partition(":")[0])
+        speed = measure_speed(torch_device, device_name(torch_device))
+        with job_sessions(settings).begin() as session:
+            session.execute(update(Worker).where(Worker.slot == slot).values(speed=speed))
+    except Exception:
+        logger.warning("%s could not be timed, so there are no estimates for it", device, exc_info=True)
+
+
+def measure_speed(device: torch.device, name: str) -> MachineSpeed:
+    """Return the best of a few timings."""
+    products = {}
+    for precision, dtype in PRECISIONS.items():
+        if device.type == "cpu" and precision == "fp16":
+            continue
+        size = PRODUCT_SIZES.get(device.type, 1024) // (2 if device.type == "cpu" and precision == "bf16" else 1)
+        matrix = torch.randn(size, size, device=device, dtype=dtype)
+        products[precision] = 2 * size**3 / _best_seconds(device, partial(torch.matmul, matrix, matrix))
+    shape = HIDDEN_STATES.get(device.type, HIDDEN_STATES["cpu"])
+    states = torch.randn(shape, device=device, requires_grad=True)
+    layer = nn.TransformerEncoderLayer(16, 2, 32, device=device)
+    points = torch.randn(4, 2, 16, device=device)
+
+    def pass_elements() -> None:
+        normed = functional.layer_norm(functional.gelu(states) + states, shape[1:])
+        torch.autograd.backward(functional.dropout(normed, 0.1).sum())
+
+    def call_layers() -> None:
+        for _ in range(LAYERS):
+            torch.autograd.backward(layer(points).sum())
+
+    return MachineSpeed(
+        device_name=name,
+        products=products,
+        element_seconds=_best_seconds(device, pass_elements) / states.numel(),
+        layer_seconds=_best_seconds(device, call_layers) / LAYERS,
+    )
+
+
+def _best_seconds(device: torch.device, work: Callable[[], object]) -> float:
+    first = _seconds(device, work)
+    return first if first > SLOW_SECONDS else min(_seconds(device, work) for _ in range(REPEATS))
+
+
+def _seconds(device: torch.device, work: Callable[[], object]) -> float:
+    synchronize(device)
+    start = time.perf_counter()
+    work()
+    synchronize(device)
+    return time.perf_counter() - start
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait for a GPU, since calls return before it has done them."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    elif device.type == "mps":
+        torch.mps.synchronize()
