@@ -4,8 +4,8 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from isoscope.files.columns import open_table
 from isoscope.files.strict import Frozen
-from isoscope.files.tables import open_table
 from isoscope.files.text import Quoting
 from isoscope.files.upload_formats import Role
 
@@ -55,13 +55,11 @@ def sample_tokens(
     tokenizer.no_truncation()
     tokenizer.no_padding()
     table = open_table(path, filename, Role.ROWS, quoting)
-    columns = [table.columns.index(name) for name in texts]
-    label_column = table.columns.index(label)
-    scanned = list(islice(table.rows(), SCANNED_ROWS))
+    scanned = list(islice(table.rows([*texts, label]), SCANNED_ROWS))
     step = max(1, -(-len(scanned) // SAMPLE_ROWS))
     sample = TokenSample([], [])
     for row in scanned[::step]:
-        values = [row[column] for column in columns]
+        *values, answer = row
         if None in values:
             continue
         first, second = str(values[0]), str(values[1]) if len(values) > 1 else None
@@ -74,6 +72,5 @@ def sample_tokens(
                 SampledToken(text=tokenizer.decode([number], skip_special_tokens=False), special=bool(special))
                 for number, special in numbers
             ]
-            answer = row[label_column]
             sample.rows.append(TokenizedRow(label=None if answer is None else str(answer), tokens=tokens))
     return sample
