@@ -13,7 +13,7 @@ from benchmarks._calibration import FALSE_POSITIVES, MOST_FALSE_POSITIVES, Case,
 from isotropy.catalog import MEASURES
 from isotropy.cloud import read_cloud
 from isotropy.jackknife import Jackknife
-from isotropy.report import Finding, measure
+from isotropy.report import MeasureResult, measure
 from isotropy.rows import Rows
 from isotropy.unbiased import FourthMoments, corrected_from_moments
 from workers.embeddings.measure import columns_of
@@ -69,8 +69,8 @@ def found(x: Points, slug: str, groups: list[str] | None = None) -> Measurement:
         # What the cloud makes of it, without all that the cloud reads besides.
         blocks = Jackknife(lambda: FourthMoments(x.shape[1]), len(x))
         blocks.update(torch.from_numpy(x))
-        return Measurement(**columns_of(slug, Finding(blocks.scores(corrected_from_moments)[slug], len(x))))
-    cloud = read_cloud(Rows(x, in_groups=groups))
+        return Measurement(**columns_of(slug, MeasureResult(blocks.scores(corrected_from_moments)[slug], len(x))))
+    cloud = read_cloud(Rows(x, row_groups=groups))
     return Measurement(**columns_of(slug, measure(cloud, [slug])[slug]))
 
 

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from benchmarks._calibration import Case, coverage
 from isotropy.catalog import Similarity
 from isotropy.tasks.bootstrap import intervals, mean
-from isotropy.tasks.judge import Task, decide, map_of
-from isotropy.tasks.storage import Space, Storage
-from isotropy.tasks.truth import DEPTH, Queries
+from isotropy.tasks.judge import JudgingTask, decide, map_of
+from isotropy.tasks.storage import StoredSpace, VectorStorage
+from isotropy.tasks.truth import DEPTH, QueryTruth
 from isotropy.tasks.variants import Dimensions, Parameters, Variant
 
 SIMULATIONS = 1000
@@ -20,12 +20,12 @@ FRESH = 4000
 REMOVAL: Parameters = (("D", 1),)
 VARIANTS = (
     Variant(),
-    Variant(storage=Storage.INT8),
+    Variant(storage=VectorStorage.INT8),
     Variant(dimensions=Dimensions("pca", 8)),
     Variant("centring"),
     Variant("all_but_the_top", REMOVAL),
     Variant("zca_whitening"),
-    Variant("centring", storage=Storage.RESCORED),
+    Variant("centring", storage=VectorStorage.RESCORED),
 )
 Points = NDArray[np.float32]
 
@@ -57,8 +57,8 @@ def covers(random: np.random.Generator, documents: int, size: int, *, smallest: 
     corpus = corpus_of(random)
     ids = [str(row) for row in range(DOCUMENTS)]
     queries, relevant = asked_of(random, corpus, documents, size)
-    truth = Queries(queries, [{row: 1} for row in relevant.tolist()], ids)
-    task = Task(corpus, truth, Similarity.COSINE, seed=int(random.integers(2**31)))
+    truth = QueryTruth(queries, [{row: 1} for row in relevant.tolist()], ids)
+    task = JudgingTask(corpus, truth, Similarity.COSINE, seed=int(random.integers(2**31)))
     decision = decide(task, VARIANTS)
     judged = decision.variants[decision.smallest if smallest else decision.chosen]
     fresh, of_fresh = asked_of(random, corpus, FRESH, size)
@@ -66,9 +66,9 @@ def covers(random: np.random.Generator, documents: int, size: int, *, smallest: 
     return judged.report.low <= score <= judged.report.high
 
 
-def _score(task: Task, truth: Queries, variant: Variant, fresh: Points, relevant: NDArray[np.int64]) -> float:
+def _score(task: JudgingTask, truth: QueryTruth, variant: Variant, fresh: Points, relevant: NDArray[np.int64]) -> float:
     image = map_of(task, variant)
-    space = Space(image.apply(task.corpus), variant.storage, task.similarity, task.seed)
+    space = StoredSpace(image.apply(task.corpus), variant.storage, task.similarity, task.seed)
     found = space.nearest(image.apply(fresh), DEPTH, truth.precedence)
     # nDCG of one relevant document, in closed form.
     return float(((found == relevant[:, None]) / np.log2(np.arange(2, DEPTH + 2))).sum(1).mean())

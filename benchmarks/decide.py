@@ -13,10 +13,10 @@ import torch
 
 from benchmarks._rounds import clock_asked, machine, threads_asked
 from isotropy.catalog.tasks import Similarity
-from isotropy.tasks.judge import Task, decide
-from isotropy.tasks.search import prepared
-from isotropy.tasks.truth import Queries
-from isotropy.tasks.variants import listed
+from isotropy.tasks.judge import JudgingTask, decide
+from isotropy.tasks.search import prepare
+from isotropy.tasks.truth import QueryTruth
+from isotropy.tasks.variants import default_variants
 
 ROWS, DIMENSIONS, QUERIES = 100_000, 384, 1_000
 
@@ -37,14 +37,14 @@ def main() -> None:
     torch.set_num_threads(threads)
     faiss.omp_set_num_threads(threads)
     corpus, queries, relevant = clouds()
-    rows, asked = prepared(corpus, Similarity.COSINE), prepared(queries, Similarity.COSINE)
+    rows, asked = prepare(corpus, Similarity.COSINE), prepare(queries, Similarity.COSINE)
     began = clock()
     faiss.knn(asked, rows, 10, metric=faiss.METRIC_INNER_PRODUCT)
     searched = clock() - began
     del rows, asked
 
-    task = Task(corpus, Queries(queries, relevant, [str(row) for row in range(ROWS)]))
-    variants = listed(task.setting)
+    task = JudgingTask(corpus, QueryTruth(queries, relevant, [str(row) for row in range(ROWS)]))
+    variants = default_variants(task.setting)
     ends: list[tuple[float, str]] = []
     began = clock()
     decision = decide(task, variants, progress=lambda one: ends.append((clock(), one.variant.name)))

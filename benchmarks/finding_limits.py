@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 
 from benchmarks._calibration import SEED
 from benchmarks.outlier_limit import LEVEL
-from isotropy.findings.dimensions import most_rogue
+from isotropy.findings.dimensions import max_rogue_dimensions
 from isotropy.findings.limits import greatest_gap
 from isotropy.findings.mixed_clouds import best_split, leading_directions
-from isotropy.findings.nearest import QUERIES, Similarity, nearest
+from isotropy.findings.nearest import QUERIES, Similarity, find_nearest
 from isotropy.findings.outlier_rows import TAIL
-from isotropy.findings.spread import most_directions, norm_spread
+from isotropy.findings.spread import max_collapsed_directions, norm_spread
 
 ROWS = (20, 45, 100, 300, 1000)
 """Limits fall with the rows: that of the last stands for all beyond. Fewer rows have few findings."""
@@ -62,11 +62,14 @@ def of_dimensions(x: Points, random: np.random.Generator) -> Iterator[tuple[str,
     n, d = x.shape
     points = torch.from_numpy(x).double()
     y = points - points.mean(0)
-    yield "variance_gap", greatest_gap(y.square().mean(0), most_rogue(d)).excess
+    yield "variance_gap", greatest_gap(y.square().mean(0), max_rogue_dimensions(d)).excess
     mean = torch.from_numpy(random.standard_normal(d) * x.std())
-    yield "energy_gap", greatest_gap((points + mean).square().mean(0), most_rogue(d)).excess
+    yield "energy_gap", greatest_gap((points + mean).square().mean(0), max_rogue_dimensions(d)).excess
     products = y @ y.T if n < d else y.T @ y
-    yield "direction_gap", greatest_gap(torch.linalg.eigvalsh(products).clamp(min=0), most_directions(n, d)).excess
+    yield (
+        "direction_gap",
+        greatest_gap(torch.linalg.eigvalsh(products).clamp(min=0), max_collapsed_directions(n, d)).excess,
+    )
     centre, directions = leading_directions(points)
     split = best_split((points - centre) @ directions)
     yield "separation", 0.0 if split is None else split.separation
@@ -81,7 +84,10 @@ def of_spread(kind: str, x: Points) -> Iterator[tuple[str, float]]:
         # In the null of t5 the rows at the center are neighbors of nearly all others.
         similarities["hub_euclidean"] = "euclidean"
     for name, similarity in similarities.items():
-        yield name, float(nearest(points[:QUERIES], places[:QUERIES], [(points, places)], similarity).shares()[1].max())
+        yield (
+            name,
+            float(find_nearest(points[:QUERIES], places[:QUERIES], [(points, places)], similarity).shares()[1].max()),
+        )
     yield "norm_spread_t5", norm_spread(points)
 
 

@@ -10,7 +10,7 @@ from IsoScore.IsoScore import IsoScore_star
 from torch import Tensor
 
 from benchmarks._rounds import interleave, machine, ratio, rounds_asked, table
-from isotropy.isoscore import ZetaCurve
+from isotropy.isoscore import ShrinkageCurve
 from isotropy.spectrum import Moments, scaled_identity
 
 N, D, POINTS, THREADS = 50_000, 768, 101, 2
@@ -22,7 +22,7 @@ def curve(x: Tensor) -> Tensor:
     moments = Moments(x.shape[1])
     moments.update(x)
     S = moments.covariance()
-    return ZetaCurve.of(S, scaled_identity(S)).isoscore_star(ZETAS)
+    return ShrinkageCurve.from_covariances(S, scaled_identity(S)).isoscore_star(ZETAS)
 
 
 def one_call(x: Tensor, S_S: Tensor) -> Callable[[], Tensor]:

@@ -53,7 +53,7 @@ def document() -> str:
     return f"{INTRODUCTION}\n{''.join(contents)}{listed}{''.join(sections)}{POSTPROCESSING}{methods}"
 
 
-def _contents(heading: str, described: Iterable[catalog.Measure | catalog.Method]) -> str:
+def _contents(heading: str, described: Iterable[catalog.Measure | catalog.MethodEntry]) -> str:
     variants: dict[str, list[str]] = {}
     ideas = []
     for one in described:
@@ -65,7 +65,7 @@ def _contents(heading: str, described: Iterable[catalog.Measure | catalog.Method
     return f"- {heading}: {', '.join(listed)}\n"
 
 
-def _link(described: catalog.Measure | catalog.Method) -> str:
+def _link(described: catalog.Measure | catalog.MethodEntry) -> str:
     return f"[{_name(described)}](#{described.slug})"
 
 
@@ -90,15 +90,15 @@ def _facts(measure: catalog.Measure) -> Iterator[tuple[str, str]]:
         yield "Bias", escaped(measure.bias)
     if measure.corrected:
         yield "Bias-corrected form", f"`{measure.corrected}`"
-    yield "Error", escaped(measure.error_told)
+    yield "Error", escaped(measure.error_sentence)
     yield "Differences", COMPARED[measure.compared]
     if measure.shown_in:
-        yield "Shown in", "; ".join(text for place, text in catalog.PLACES.items() if place in measure.shown_in)
+        yield "Shown in", "; ".join(text for place, text in catalog.MEASURE_PAGES.items() if place in measure.shown_in)
     yield "Caveats", escaped(measure.pitfall)
     yield "Source", escaped(measure.citation)
 
 
-def _method(method: catalog.Method) -> str:
+def _method(method: catalog.MethodEntry) -> str:
     facts = {
         "Called": f"`{method.slug}`",
         "Formula": f"`{method.formula}`",
@@ -110,12 +110,12 @@ def _method(method: catalog.Method) -> str:
     return f'\n### <a id="{method.slug}"></a>{_name(method)}\n\n{escaped(method.meaning)}\n\n{lines}'
 
 
-def _parameter(parameter: catalog.Parameter) -> str:
+def _parameter(parameter: catalog.MethodParameter) -> str:
     default = "" if parameter.default is None else f", by default {parameter.default}"
     return escaped(f"{parameter.meaning} {parameter.range}{default}.")
 
 
-def _name(described: catalog.Measure | catalog.Method) -> str:
+def _name(described: catalog.Measure | catalog.MethodEntry) -> str:
     return described.name.replace("*", "★")
 
 

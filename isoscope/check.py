@@ -18,8 +18,8 @@ from isoscope.files.selection import Selection, propose
 from isoscope.files.upload import NamedFile, Upload, open_upload, require_readable
 from isoscope.rows import pairs_by_name, require_measurable, shared_rows, values_of
 from isotropy.cloud import Cloud, read_cloud
-from isotropy.findings import Finding, Severity, findings_of, ranked, told
-from isotropy.findings.drift import SHARED_ROWS, Shared, drift
+from isotropy.findings import Finding, Severity, findings_of, sort_findings, to_finding
+from isotropy.findings.drift import SHARED_ROWS, SharedRows, drift
 
 LISTED = 10
 """Rows and dimensions of a finding that are printed."""
@@ -71,7 +71,7 @@ def print_check(given: Namespace) -> int:
                 "both: name the rows in both files, or add --same-rows if they are in one order."
             )
         if (moved := drift(cloud, baseline, shared)) is not None:
-            found = ranked([*found, told(moved, names_of, matrix.dimension_names)])
+            found = sort_findings([*found, to_finding(moved, names_of, matrix.dimension_names)])
     failed = write(_json(found) if given.json else _table(matrix, cloud, found))
     limit = Severity(given.fail_on).rank
     return failed or int(any(one.severity.rank <= limit for one in found))
@@ -82,7 +82,7 @@ def _read(matrix: Matrix, seed: int, doing: str) -> Cloud:
         return read_cloud(matrix, seed, progress=rows.update)
 
 
-def _shared(matrix: Matrix, earlier: Matrix, seed: int, *, same_rows: bool) -> Shared | None:
+def _shared(matrix: Matrix, earlier: Matrix, seed: int, *, same_rows: bool) -> SharedRows | None:
     """Return a sample of the rows that both files have, by their names or in order; None where none are known."""
     if same_rows:
         if matrix.n != earlier.n:

@@ -18,9 +18,9 @@ from isoscope.core.formatting import plural, shown
 from isoscope.rank_relation import Placed, relation_of, statement
 from isoscope.task_files import LoadedTask, TaskFiles, load_task
 from isotropy.catalog import METRICS, Similarity
-from isotropy.tasks.decision import BASELINE, Decision, Judged, difference
-from isotropy.tasks.judge import Task, decide, map_of
-from isotropy.tasks.variants import Variant, listed, product
+from isotropy.tasks.decision import BASELINE, Decision, JudgedVariant, difference
+from isotropy.tasks.judge import JudgingTask, decide, map_of
+from isotropy.tasks.variants import Variant, all_variants, default_variants
 
 
 def print_decision(given: Namespace) -> int:
@@ -47,7 +47,7 @@ def print_decision(given: Namespace) -> int:
     return code
 
 
-def read_task(given: Namespace, vectors: str | list[str] | None) -> tuple[LoadedTask, Task]:
+def read_task(given: Namespace, vectors: str | list[str] | None) -> tuple[LoadedTask, JudgingTask]:
     """Return the task of the given files on some of their vectors; None takes the likeliest.
 
     Raises:
@@ -69,17 +69,17 @@ def read_task(given: Namespace, vectors: str | list[str] | None) -> tuple[Loaded
     )
     loaded = load_task(files, similarity, given.seed)
     try:
-        return loaded, Task(loaded.corpus, loaded.truth, similarity, given.seed, given.metric)
+        return loaded, JudgingTask(loaded.corpus, loaded.truth, similarity, given.seed, given.metric)
     except ValueError as error:
         raise InvalidError(str(error)) from error
 
 
-def variants_of(given: Namespace, task: Task) -> Sequence[Variant]:
+def variants_of(given: Namespace, task: JudgingTask) -> Sequence[Variant]:
     """Return the variants that are judged: the default list, or all."""
-    return (product if given.full else listed)(task.setting)
+    return (all_variants if given.full else default_variants)(task.setting)
 
 
-def judge(given: Namespace, task: Task, variants: Sequence[Variant], name: str | None = None) -> Decision:
+def judge(given: Namespace, task: JudgingTask, variants: Sequence[Variant], name: str | None = None) -> Decision:
     """Return what the variants score, with a bar of how many are done."""
     with tqdm(total=len(variants), desc=name, unit=" variants", disable=None, leave=False) as bar:
         try:
@@ -101,7 +101,7 @@ def _which(named: str, decision: Decision) -> int:
     return int(named) if named.isdecimal() else {"chosen": decision.chosen, "smallest": decision.smallest}[named]
 
 
-def _entry(variant: Variant, task: Task) -> dict[str, Any]:
+def _entry(variant: Variant, task: JudgingTask) -> dict[str, Any]:
     return {
         "name": variant.name,
         "method": variant.method,
@@ -112,14 +112,14 @@ def _entry(variant: Variant, task: Task) -> dict[str, Any]:
     }
 
 
-def list_lines(variants: Sequence[Variant], task: Task) -> Iterator[str]:
+def list_lines(variants: Sequence[Variant], task: JudgingTask) -> Iterator[str]:
     """Yield the list of variants that is printed before it runs."""
     yield f"{plural(len(variants), 'variant')}, judged by {METRICS[task.judged_by]}, {task.similarity}:"
     for place, one in enumerate(variants):
         yield f"{place:4}  {one.bytes_of(task.setting.d):6,} bytes  {one.name}"
 
 
-def _table(task: Task, decision: Decision) -> Iterator[str]:
+def _table(task: JudgingTask, decision: Decision) -> Iterator[str]:
     """Yield the scores of all variants, and the conclusion."""
     if decision.task == "compression":
         yield (
@@ -147,7 +147,7 @@ def _rows(decision: Decision) -> Iterable[str]:
         yield f"{mark}{place:3} {one.bytes:7,}{number(one.isoscore):>10}{_scores(one)}  {one.variant.name}"
 
 
-def _scores(one: Judged) -> str:
+def _scores(one: JudgedVariant) -> str:
     return f"{one.choose:9.3f}{one.report.value:9.3f}  {difference(one.report):26}"
 
 
@@ -233,7 +233,7 @@ def _lists(names: Sequence[str], lists: Sequence[Sequence[str]]) -> Iterator[str
             yield from lines
 
 
-def _lines(judged: Sequence[JudgedVectors], task: Task) -> Iterator[str]:
+def _lines(judged: Sequence[JudgedVectors], task: JudgingTask) -> Iterator[str]:
     """Yield the table of all vectors, the sentence about them, and the conclusion of each."""
     metric = METRICS[judged[0].decision.metric]
     heads = ["vectors", "IsoScore", f"{metric} [95%]", "chosen variant", "IsoScore", f"{metric} [95%]", "reported on"]
@@ -259,5 +259,5 @@ def _row(one: JudgedVectors) -> list[str]:
     ]
 
 
-def _both(one: Judged) -> tuple[str, str]:
+def _both(one: JudgedVariant) -> tuple[str, str]:
     return number(one.isoscore), f"{one.report.value:.3f} [{one.report.low:.3f}, {one.report.high:.3f}]"

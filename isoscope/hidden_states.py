@@ -159,8 +159,8 @@ def moment_scores(
     return {
         "isoscore_star": isoscore_from_covariance(shrunk),
         "mean_cosine": cosines.mean_cosine(),
-        **dict(zip(RAW.taken, raw, strict=True)),
-        **dict(zip(CENTRED.taken, centred, strict=True)),
+        **dict(zip(RAW.value_names, raw, strict=True)),
+        **dict(zip(CENTRED.value_names, centred, strict=True)),
     }
 
 

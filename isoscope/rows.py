@@ -9,9 +9,9 @@ from torch import Tensor
 from isoscope.core.errors import InvalidError
 from isoscope.files.matrix import Matrix
 from isotropy.cloud import PAIR_ROWS, SAMPLE_ROWS
-from isotropy.findings.drift import Shared
-from isotropy.report import Finding
-from isotropy.rows import draw, kept_rows
+from isotropy.findings.drift import SharedRows
+from isotropy.report import MeasureResult
+from isotropy.rows import draw, finite_chunks
 
 # A covariance of this many dimensions takes 2 GiB, and several are held at once.
 MAX_DIMENSIONS = 16_384
@@ -75,19 +75,19 @@ def sampled(pairs: Mapping[int, int], most: int, seed: int) -> list[int]:
     return [in_order[one] for one in order]
 
 
-def shared_rows(matrix: Matrix, other: Matrix, pairs: Mapping[int, int], most: int, seed: int) -> Shared | None:
+def shared_rows(matrix: Matrix, other: Matrix, pairs: Mapping[int, int], most: int, seed: int) -> SharedRows | None:
     """Return a sample of the rows that are paired and finite in both; None where there is none."""
     rows = sampled(pairs, most, seed)
     ours, theirs = rows_at(matrix, rows), rows_at(other, [pairs[one] for one in rows])
     both = ours.isfinite().all(1) & theirs.isfinite().all(1)
-    return Shared(ours[both], theirs[both]) if both.any() else None
+    return SharedRows(ours[both], theirs[both]) if both.any() else None
 
 
 def rows_at(matrix: Matrix, places: Sequence[int]) -> Tensor:
     """Return some rows, float64 [as many, d], NaN where they are not finite."""
     wanted = {place: number for number, place in enumerate(places)}
     found = torch.full((len(places), matrix.d), torch.nan, dtype=torch.float64)
-    for rows, own, _ in kept_rows(matrix):
+    for rows, own, _ in finite_chunks(matrix):
         for number, place in enumerate(own.tolist()):
             if place in wanted:
                 found[wanted[place]] = rows[number].double()
@@ -109,7 +109,7 @@ def _in_file(matrix: Matrix) -> Sequence[int]:
     return range(matrix.n) if matrix.row_places is None else matrix.row_places.tolist()
 
 
-def with_names(found: Finding, matrix: Matrix, annotation: str | None) -> Finding:
+def with_names(found: MeasureResult, matrix: Matrix, annotation: str | None) -> MeasureResult:
     """Return what was found of hubness with the hubs' names, and their rows as places in the file.
 
     Args:

@@ -19,7 +19,7 @@ from isoscope.rows import values_of, with_names
 from isotropy import findings
 from isotropy.catalog import MEASURES, SIMILARITIES, Similarity
 from isotropy.cloud import Cloud, read_cloud
-from isotropy.report import Finding, measure
+from isotropy.report import MeasureResult, measure
 
 
 def print_score(given: Namespace) -> int:
@@ -29,7 +29,7 @@ def print_score(given: Namespace) -> int:
         cloud = read_cloud(matrix, given.seed, progress=rows.update, similarity=Similarity(given.similarity))
     if cloud.n == 0:
         raise InvalidError(f"None of the {matrix.n:,} rows is finite, so nothing can be measured.")
-    found: dict[str, Finding] = {}
+    found: dict[str, MeasureResult] = {}
     with tqdm(given.measures or list(MEASURES), unit=" measures", disable=None, leave=False) as slugs:
         for slug in slugs:
             slugs.set_description(f"{NAMES[slug]:{WIDTH}}")
@@ -39,7 +39,7 @@ def print_score(given: Namespace) -> int:
     return write((_json if given.json else _table)(matrix, cloud, found, wrong))
 
 
-def _json(_: Matrix, cloud: Cloud, found: dict[str, Finding], wrong: Sequence[findings.Finding]) -> Iterator[str]:
+def _json(_: Matrix, cloud: Cloud, found: dict[str, MeasureResult], wrong: Sequence[findings.Finding]) -> Iterator[str]:
     """Yield one document: the measures by their slugs, the numbers of rows and dimensions, and the findings."""
     counts = {"n": cloud.n, "d": cloud.d, "n_left_out": cloud.n_left_out}
     document: dict[str, Any] = {name: _entry(count) for name, count in counts.items()}
@@ -55,7 +55,9 @@ def _entry(value: object, se: float | None = None, reason: str | None = None) ->
     return {"value": value, "se": se, "status": "undefined" if value is None else "ok", "reason": reason}
 
 
-def _table(matrix: Matrix, cloud: Cloud, found: dict[str, Finding], wrong: Sequence[findings.Finding]) -> Iterator[str]:
+def _table(
+    matrix: Matrix, cloud: Cloud, found: dict[str, MeasureResult], wrong: Sequence[findings.Finding]
+) -> Iterator[str]:
     """Yield the lines of a table by group."""
     yield f"points n = {cloud.n:,}, dimensions d = {cloud.d:,}"
     if cloud.n_left_out:

@@ -26,7 +26,7 @@ from isoscope.files.ground_truth import (
 from isoscope.files.upload import NamedFile, require_readable
 from isotropy.catalog import Similarity
 from isotropy.tasks.parts import FEWEST_GROUPS
-from isotropy.tasks.truth import DEPTH, Labels, Pairs, Queries, Truth, exact_neighbors
+from isotropy.tasks.truth import DEPTH, LabelTruth, PairTruth, QueryTruth, Truth, exact_neighbors
 
 BY_IDS = "choose their column by --ids"
 HELD_OUT = 1000
@@ -191,7 +191,7 @@ def with_qrels(
         "queries have no relevant document and are left out",
     )
     of_groups = None if queries.groups is None else _codes(compress(queries.groups, kept))
-    truth = Queries(queries.x[kept], [rows for rows in relevant if rows], corpus.ids, of_groups)
+    truth = QueryTruth(queries.x[kept], [rows for rows in relevant if rows], corpus.ids, of_groups)
     return LoadedTask(corpus.x, truth, notes)
 
 
@@ -211,7 +211,7 @@ def with_pairs(corpus: NamedVectors, pairs: Sequence[ScoredPair], name: str, adv
         )
     groups = [pair.group for pair in compress(pairs, known.tolist())]
     codes = _codes(groups) if any(groups) else None
-    return LoadedTask(corpus.x, Pairs(rows[known], scores, codes), _unknown(int((~known).sum()), name))
+    return LoadedTask(corpus.x, PairTruth(rows[known], scores, codes), _unknown(int((~known).sum()), name))
 
 
 def with_labels(corpus: NamedVectors) -> LoadedTask:
@@ -236,7 +236,7 @@ def with_labels(corpus: NamedVectors) -> LoadedTask:
     notes = _left_out(
         len(labels) - len(rows), "row has no label and is left out", "rows have no label and are left out"
     )
-    return LoadedTask(corpus.x, Labels(rows, codes, corpus.ids, groups), notes)
+    return LoadedTask(corpus.x, LabelTruth(rows, codes, corpus.ids, groups), notes)
 
 
 def with_queries(corpus: NamedVectors, queries: NamedVectors, similarity: Similarity) -> LoadedTask:

@@ -36,12 +36,12 @@ class BlockProducts:
         centre = means.median(0).values
         delta = means - centre
         scatters = [block.scatter for block in blocks]
-        own = torch.stack([scatter.trace() for scatter in scatters]).cpu()
-        traces = own + n * delta.square().sum(1)
+        scatter_traces = torch.stack([scatter.trace() for scatter in scatters]).cpu()
+        traces = scatter_traces + n * delta.square().sum(1)
         self.reason = why_without_spread(traces)
         # Of one row on average: the estimates are then in units of tr(S)^2 of the sample, as `corrected_scores` asks.
         scale = float(traces.sum() / n.sum()) or 1.0
-        delta, own, traces = delta / scale**0.5, own / scale, traces / scale
+        delta, scatter_traces, traces = delta / scale**0.5, scatter_traces / scale, traces / scale
         pushed = torch.stack([(scatter @ delta.T.to(scatter)).T.cpu() for scatter in scatters]) / scale
         within = torch.zeros(len(n), len(n), dtype=torch.float64)
         for a, S in enumerate(scatters):
@@ -50,12 +50,17 @@ class BlockProducts:
 
         # The points of block a about the mean of all have the second moments scatter_a + n_a delta_a delta_a^T.
         sums = n[:, None] * delta
-        beside = torch.einsum("abd,bd->ab", pushed, sums)
-        self._squares = within + beside + beside.T + (sums @ delta.T) * (delta @ sums.T)
+        mean_products = torch.einsum("abd,bd->ab", pushed, sums)
+        self._squares = within + mean_products + mean_products.T + (sums @ delta.T) * (delta @ sums.T)
         self._forms = torch.einsum("b,abd,cd->bac", n, pushed, sums)
         self._forms += torch.einsum("ba,ac,a->bac", sums @ delta.T, delta @ sums.T, n)
         self._products = sums @ sums.T
-        self._centre, self._delta, self._pushed, self._own = centre / scale**0.5, delta, pushed, own
+        self._centre, self._delta, self._pushed, self._scatter_traces = (
+            centre / scale**0.5,
+            delta,
+            pushed,
+            scatter_traces,
+        )
         self._third = torch.stack([block.third.cpu() for block in blocks]) / scale**1.5
         self._fourth = torch.tensor([block.fourth for block in blocks], dtype=torch.float64) / scale / scale
         self._traces = traces
@@ -71,20 +76,24 @@ class BlockProducts:
         Each row stands alone here; for rows in groups see ``scores_across``.
         """
         weights = self._n * (torch.arange(len(self)) != block)
-        others, n = weights > 0, float(weights.sum())
+        remaining, n = weights > 0, float(weights.sum())
         mean = weights @ self._delta / n
         square = mean.square().sum()
-        trace = self._traces[others].sum() - n * square
-        squares = self._squares[others][:, others].sum() + (n * square) ** 2
-        squares -= 2 / n * self._forms[others][:, others][:, :, others].sum()
-        apart = self._delta - mean
+        trace = self._traces[remaining].sum() - n * square
+        squares = self._squares[remaining][:, remaining].sum() + (n * square) ** 2
+        squares -= 2 / n * self._forms[remaining][:, remaining][:, :, remaining].sum()
+        offsets = self._delta - mean
         pushed = self._pushed[torch.arange(len(self)), torch.arange(len(self))] - self._pushed.mT @ weights / n
-        away = apart.square().sum(1)
-        fourth = self._fourth + 4 * (apart * (self._third + pushed)).sum(1) + away * (2 * self._own + self._n * away)
+        away = offsets.square().sum(1)
+        fourth = (
+            self._fourth
+            + 4 * (offsets * (self._third + pushed)).sum(1)
+            + away * (2 * self._scatter_traces + self._n * away)
+        )
         of_mean = (self._centre + mean).square().sum()
         share = Score.within(float(of_mean / (trace / n + of_mean)), 0, 1)
         return {"mean_share": share} | corrected_from_sums(
-            int(n), self.d, float(trace), float(squares), float(fourth[others].sum())
+            int(n), self.d, float(trace), float(squares), float(fourth[remaining].sum())
         )
 
     def estimates(self, without: int | None = None) -> tuple[float, float]:
@@ -109,11 +118,11 @@ def scores_across(products: BlockProducts, without: int | None = None) -> dict[s
 
     Undefined for fewer than four blocks or two dimensions, and where ``isotropy.unbiased`` is.
     """
-    left = len(products) - (without is not None)
-    if left < 4:
+    blocks_left = len(products) - (without is not None)
+    if blocks_left < 4:
         return corrected_scores(
             "The bias correction needs at least 4 independent rows, where exact duplicates, and rows of one group,"
-            f" count once; {there_are(left)}.",
+            f" count once; {there_are(blocks_left)}.",
             products.d,
         )
     if products.reason is not None:

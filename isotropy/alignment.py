@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from isotropy.findings.nearest import NEAREST, kept_of
+from isotropy.findings.nearest import NEAREST, shares_kept
 from isotropy.jackknife import error_parts
 from isotropy.score import FEWEST_FOR_SE, Score, there_are
 
@@ -49,15 +49,15 @@ def alignment(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> dict[str, Scor
     if len(x) != len(y) or len(x) != len(blocks):
         raise ValueError(f"Expected the same rows in both, got {len(x)} and {len(y)} with {len(blocks)} blocks.")
     if len(x) < FEWEST_FOR_SE:
-        few = Score.undefined(f"It takes at least {FEWEST_FOR_SE} rows that both have; {there_are(len(x))}.")
-        return {"cka": few, "neighbor_overlap": few, "procrustes": few}
-    x, y = (one.double() / (float(one.abs().amax()) or 1.0) for one in (x, y))
-    found = {
+        too_few = Score.undefined(f"It takes at least {FEWEST_FOR_SE} rows that both have; {there_are(len(x))}.")
+        return {"cka": too_few, "neighbor_overlap": too_few, "procrustes": too_few}
+    x, y = (points.double() / (float(points.abs().amax()) or 1.0) for points in (x, y))
+    scores = {
         "cka": _cka_with_error(x, y, blocks),
         "neighbor_overlap": _overlap(x, y, blocks),
         "procrustes": _residual_with_error(x, y, blocks),
     }
-    return {slug: _without_rounding(score) for slug, score in found.items()}
+    return {slug: _without_rounding(score) for slug, score in scores.items()}
 
 
 def cka(x: Tensor, y: Tensor) -> Score:
@@ -66,7 +66,7 @@ def cka(x: Tensor, y: Tensor) -> Score:
     The Hilbert-Schmidt independence criterion of linear kernels is estimated without bias (Song et al. 2012), so that
     few rows of many dimensions do not look alike. Chance may take it below 0.
     """
-    return _cka(*(_kernel(one) for one in (x, y)))
+    return _cka(*(_kernel(points) for points in (x, y)))
 
 
 def procrustes_residual(x: Tensor, y: Tensor) -> Score:
@@ -78,8 +78,8 @@ def procrustes_residual(x: Tensor, y: Tensor) -> Score:
     if max(x.shape[1], y.shape[1]) > MOST_DIMENSIONS:
         return Score.undefined(f"It is found for at most {MOST_DIMENSIONS:,} dimensions.")
     units = []
-    for one in (x.double(), y.double()):
-        centered = one - one.mean(0)
+    for points in (x.double(), y.double()):
+        centered = points - points.mean(0)
         size = torch.linalg.matrix_norm(centered)
         if not size > 0:
             return Score.undefined("All rows of one embedding are equal.")
@@ -96,10 +96,10 @@ def _cka(K: Tensor, L: Tensor) -> Score:
     n = len(K)
     if n < 4:
         return Score.undefined(f"It takes at least 4 rows; {there_are(n)}.")
-    both, first, second = _hsic(K, L), _hsic(K, K), _hsic(L, L)
+    cross, first, second = _hsic(K, L), _hsic(K, K), _hsic(L, L)
     if first <= 0 or second <= 0:
         return Score.undefined("The rows of one embedding are equal, or too few for its dimensions.")
-    return Score.within(both / (first * second) ** 0.5, -1, 1)
+    return Score.within(cross / (first * second) ** 0.5, -1, 1)
 
 
 def _hsic(K: Tensor, L: Tensor) -> float:
@@ -112,31 +112,31 @@ def _hsic(K: Tensor, L: Tensor) -> float:
 
 def _cka_with_error(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> Score:
     K, L = _kernel(x), _kernel(y)
-    left_out = (_cka(K[left][:, left], L[left][:, left]) for left in _left_out(blocks))
-    whole = _cka(K, L)
-    return whole.with_error(error_parts(whole, list(left_out), _shares(blocks)))
+    left_out = (_cka(K[remaining][:, remaining], L[remaining][:, remaining]) for remaining in _left_out(blocks))
+    score = _cka(K, L)
+    return score.with_error(error_parts(score, list(left_out), _shares(blocks)))
 
 
 def _residual_with_error(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> Score:
     """The residual less its bias, which falls as 1 / n: that much the jackknife tells. Without error of few rows."""
-    whole = procrustes_residual(x, y)
-    if whole.value is None:
-        return whole
-    left_out = [procrustes_residual(x[left], y[left]) for left in _left_out(blocks)]
-    parts = error_parts(whole, left_out, _shares(blocks))
-    values = [one.value for one in left_out if one.value is not None]
-    bias = sum((1 - share) * (value - whole.value) for share, value in zip(_shares(blocks), values, strict=False))
-    corrected = Score.within(whole.value - bias, 0, 1)
+    score = procrustes_residual(x, y)
+    if score.value is None:
+        return score
+    left_out = [procrustes_residual(x[remaining], y[remaining]) for remaining in _left_out(blocks)]
+    parts = error_parts(score, left_out, _shares(blocks))
+    values = [residual.value for residual in left_out if residual.value is not None]
+    bias = sum((1 - share) * (value - score.value) for share, value in zip(_shares(blocks), values, strict=False))
+    corrected = Score.within(score.value - bias, 0, 1)
     enough = len(x) >= ROWS_A_DIMENSION * min(x.shape[1], y.shape[1])
     return corrected.with_error(parts) if enough else replace(corrected, reason=FEW_ROWS)
 
 
 def _overlap(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> Score:
     """The share of the 10 nearest by cosine that are the same; rows are left out as queries, never as neighbors."""
-    kept = kept_of(x, y, torch.arange(len(x)))
-    whole = Score(float(kept.mean()))
-    left_out = [Score(float(kept[left].mean())) for left in _left_out(blocks)]
-    return whole.with_error(error_parts(whole, left_out, _shares(blocks)))
+    shares = shares_kept(x, y, torch.arange(len(x)))
+    score = Score(float(shares.mean()))
+    left_out = [Score(float(shares[remaining].mean())) for remaining in _left_out(blocks)]
+    return score.with_error(error_parts(score, left_out, _shares(blocks)))
 
 
 def _without_rounding(score: Score) -> Score:
@@ -164,7 +164,7 @@ AT_ONCE = 2048
 class RowDrift(NamedTuple):
     """What moved, row by row; the same whichever embedding is named first."""
 
-    kept: Tensor
+    neighbors_kept: Tensor
     """[n] float64: which share of the 10 nearest references by cosine are the same in both."""
     residual: Tensor | None
     """[n] float64: the distance to the same row of the other embedding after the best rotation, both centered and
@@ -193,17 +193,17 @@ def row_drift(x: Tensor, y: Tensor, references: int) -> RowDrift:
         raise ValueError(f"Expected more than {NEAREST} reference rows, got {min(references, len(x))}.")
     rows = torch.arange(len(x))
     starts = range(0, len(x), AT_ONCE)
-    kept = [kept_of(x, y, rows[start : start + AT_ONCE], references=references) for start in starts]
-    return RowDrift(torch.cat(kept), *_residuals(x, y))
+    shares = [shares_kept(x, y, rows[start : start + AT_ONCE], references=references) for start in starts]
+    return RowDrift(torch.cat(shares), *_residuals(x, y))
 
 
 def _residuals(x: Tensor, y: Tensor) -> tuple[Tensor | None, str | None]:
     if max(x.shape[1], y.shape[1]) > MOST_DIMENSIONS:
         return None, f"Residuals are found for at most {MOST_DIMENSIONS:,} dimensions."
-    scaled = [_scaled(one) for one in (x, y)]
-    if any(one is None for one in scaled):
+    scaled = [_scaled(points) for points in (x, y)]
+    if any(points is None for points in scaled):
         return None, "All rows of one embedding are equal."
-    a, b = (one for one in scaled if one is not None)
+    a, b = (points for points in scaled if points is not None)
     u, _, v = torch.linalg.svd(a.T @ b, full_matrices=False)
     turned = a @ (u @ v)
     # Of embeddings with other numbers of dimensions the smaller one is thought to have columns of zeros.

@@ -19,12 +19,12 @@ from isotropy.cosine import CosineMoments
 from isotropy.dealing import Dealing, Duplicates, by_groups
 from isotropy.isoscore import isoscore_of_ratio, participation_ratio, shrunk_ratio
 from isotropy.jackknife import BLOCKS, Jackknife, blocks_within
-from isotropy.neighbours import Neighbourhoods, Neighbours
-from isotropy.pairs import Pairs, pairs_by, search_by
+from isotropy.neighbours import BlockNeighbours, NearestNeighbours
+from isotropy.pairs import PairMeasures, pairs_by, search_by
 from isotropy.partition import PartitionFunction
-from isotropy.rows import InUnits, OfDimensions, Points, Sample, kept_rows, unit_for
+from isotropy.rows import Points, Sample, ScaledPoints, SelectedDimensions, finite_chunks, unit_for
 from isotropy.score import Score
-from isotropy.spectrum_errors import Decomposed, scores_without_blocks, spectrum_scores
+from isotropy.spectrum_errors import Decomposition, scores_without_blocks, spectrum_scores
 from isotropy.topology import barcode
 from isotropy.unbiased import FourthMoments, corrected_from_moments
 
@@ -44,12 +44,12 @@ NEIGHBOURS = 10
 """Nearest neighbors of each row that measures look at."""
 
 
-OF_THESE_ROWS = ("isoscore", "isoscore_star", "participation_ratio")
+WITHOUT_ERROR = ("isoscore", "isoscore_star", "participation_ratio")
 """Measures that are told without an error: that of few rows is biased, and no interval about it holds the truth."""
 
 
 @dataclass(frozen=True, eq=False)
-class Labels:
+class RowLabels:
     """The classes of rows."""
 
     codes: Tensor
@@ -57,7 +57,7 @@ class Labels:
     names: list[str]
     """Of the classes; an empty one is that of rows without a label."""
 
-    def of(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+    def drop_unlabeled(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return those of the first rows [m, d] that have a label, and their codes."""
         codes = self.codes[: len(rows)]
         if "" not in self.names:
@@ -107,52 +107,54 @@ class Cloud:
     @cached_property
     def moment_scores(self) -> dict[str, Score]:
         """What the moments alone give, by slug, with standard errors but for ``OF_THESE_ROWS``."""
-        found = _scores_of_these_rows(self.moments)
+        scores = _scores_without_error(self.moments)
         share = {"mean_share": mean_share(self.moments)}
         if self.n == 0:
-            return found | share | corrected_from_moments(self.moments)
+            return scores | share | corrected_from_moments(self.moments)
         products = BlockProducts(self.blocks.parts)
-        alone = (products.scores_without(block) for block in range(len(products)))
+        left_out = (products.scores_without(block) for block in range(len(products)))
         if self.dealing.by == "rows":
-            return found | self.blocks.with_errors(share | corrected_from_moments(self.moments), alone)
-        in_groups = (one | scores_across(products, block) for block, one in enumerate(alone))
-        return found | self.blocks.with_errors(share | scores_across(products), in_groups, self.dealing.groups)
+            return scores | self.blocks.with_errors(share | corrected_from_moments(self.moments), left_out)
+        in_groups = (scores_left_out | scores_across(products, block) for block, scores_left_out in enumerate(left_out))
+        return scores | self.blocks.with_errors(share | scores_across(products), in_groups, self.dealing.groups)
 
-    def without_rows(self, places: NDArray[np.int64]) -> Cloud:
+    def without_rows(self, rows: NDArray[np.int64]) -> Cloud:
         """Return the cloud without some rows: its moments and its sample; cosines and points stay those of all rows.
 
         The other rows are summed again: one huge row subtracted would leave its rounding.
 
         Args:
-            places: of the rows to leave out, among all.
+            rows: positions of the rows to leave out, among all.
 
         """
         blocks = _fourth_moments(self.points)
-        for kept, own, _ in kept_rows(self.points):
-            left = ~np.isin(own, places)
-            blocks.update(kept[torch.from_numpy(left)], self.dealing.of(own[left], blocks.blocks))
-        left = ~np.isin(self.rows.numpy(), places)
-        return replace(self, blocks=blocks, sample=self.sample[left], rows=self.rows[left])
+        for chunk, positions, _ in finite_chunks(self.points):
+            remaining = ~np.isin(positions, rows)
+            blocks.update(
+                chunk[torch.from_numpy(remaining)], self.dealing.blocks_of(positions[remaining], blocks.blocks)
+            )
+        remaining = ~np.isin(self.rows.numpy(), rows)
+        return replace(self, blocks=blocks, sample=self.sample[remaining], rows=self.rows[remaining])
 
     def without_dimensions(self, dimensions: Iterable[int]) -> Cloud:
         """Return the cloud without some dimensions; cosines stay those of all. No product of rows is summed again."""
         dropped = torch.zeros(self.d, dtype=torch.bool)
         dropped[list(dimensions)] = True
-        points = OfDimensions(self.points, (~dropped).nonzero().squeeze(1).numpy())
+        points = SelectedDimensions(self.points, (~dropped).nonzero().squeeze(1).numpy())
         blocks = self.blocks.map(lambda part: part.of_dimensions(~dropped))
-        for kept, own, _ in kept_rows(points):
-            dealt = self.dealing.of(own, blocks.blocks)
+        for chunk, positions, _ in finite_chunks(points):
+            dealt = self.dealing.blocks_of(positions, blocks.blocks)
             for block, part in enumerate(blocks.all_parts):
-                part.add_distances(kept[torch.from_numpy(dealt == block)])
+                part.add_distances(chunk[torch.from_numpy(dealt == block)])
         return replace(self, points=points, blocks=blocks, sample=self.sample[:, ~dropped])
 
     @cached_property
     def spectrum_scores(self) -> dict[str, Score]:
         """What the eigenvalues give, by slug, with standard errors; of lists the k-th by "slug k"."""
-        whole = spectrum_scores(self.eigenvalues, self.energies, self.n)
+        scores = spectrum_scores(self.eigenvalues, self.energies, self.n)
         left_out = scores_without_blocks(self._centred, self._second, self.blocks.parts, self.moments)
-        found = self.blocks.with_errors(whole, left_out, self.dealing.groups)
-        return found | {"spectrum": found["spectrum"].times(self.unit, self.unit)}
+        with_errors = self.blocks.with_errors(scores, left_out, self.dealing.groups)
+        return with_errors | {"spectrum": with_errors["spectrum"].times(self.unit, self.unit)}
 
     @cached_property
     def cosines(self) -> CosineMoments:
@@ -170,12 +172,12 @@ class Cloud:
         return self._second.values
 
     @cached_property
-    def _centred(self) -> Decomposed:
-        return Decomposed.of(self.moments.covariance(), self.n - 1)
+    def _centred(self) -> Decomposition:
+        return Decomposition.from_matrix(self.moments.covariance(), self.n - 1)
 
     @cached_property
-    def _second(self) -> Decomposed:
-        return Decomposed.of(second_moment(self.moments), self.n)
+    def _second(self) -> Decomposition:
+        return Decomposition.from_matrix(second_moment(self.moments), self.n)
 
     @cached_property
     def partition(self) -> PartitionFunction:
@@ -193,29 +195,29 @@ class Cloud:
         return self.sample[:PAIR_ROWS]
 
     @cached_property
-    def of_pairs(self) -> Pairs:
+    def pair_measures(self) -> PairMeasures:
         """What these pairs say, looked at once; of neighbors one more than measures take, to know where it is tied."""
         return pairs_by(self.pairs, NEIGHBOURS + 1, self.similarity)
 
     @property
-    def neighbours(self) -> Neighbours:
+    def neighbours(self) -> NearestNeighbours:
         """The nearest among the distinct of ``pairs``."""
-        return self.of_pairs.neighbours
+        return self.pair_measures.neighbours
 
     def row_of(self, point: int) -> int:
         """Return the place among all rows of one of the distinct of ``pairs``: that of the first of its equals."""
-        row = self.pairs[self.of_pairs.distinct[point]]
+        row = self.pairs[self.pair_measures.distinct[point]]
         alike = (self.pairs[:, 0] == row[0]).nonzero().squeeze(1)  # few, among which equals are looked for
         return int(self.rows[alike][(self.pairs[alike] == row).all(1)].min())
 
     @cached_property
-    def neighbourhoods(self) -> Neighbourhoods:
+    def neighbourhoods(self) -> BlockNeighbours:
         """The same of fewer of these rows, and of each block of them."""
-        pairs = self.of_pairs
-        places = self.rows[: len(self.pairs)][pairs.distinct].numpy()
-        blocks = self.dealing.of(places, BLOCKS)
+        pairs = self.pair_measures
+        positions = self.rows[: len(self.pairs)][pairs.distinct].numpy()
+        blocks = self.dealing.blocks_of(positions, BLOCKS)
         search = search_by(self.similarity, self.pairs.dtype)
-        return Neighbourhoods(pairs.points, blocks, NEIGHBOURS + 1, pairs.neighbours, search)
+        return BlockNeighbours(pairs.points, blocks, NEIGHBOURS + 1, pairs.neighbours, search)
 
     @cached_property
     def bars(self) -> Tensor:
@@ -223,28 +225,30 @@ class Cloud:
         return barcode(self.sample[:BARCODE_ROWS])
 
     @cached_property
-    def labels(self) -> Labels | None:
+    def labels(self) -> RowLabels | None:
         """Classes of the rows of ``sample``; None where nothing is labeled."""
         if (labels := self.all_labels) is None:
             return None
-        return Labels(labels.codes[self.rows], labels.names)
+        return RowLabels(labels.codes[self.rows], labels.names)
 
     @cached_property
-    def all_labels(self) -> Labels | None:
+    def all_labels(self) -> RowLabels | None:
         """Classes of all rows, in their order, those that are left out too; None where nothing is labeled."""
         if (values := self.points.labels()) is None:
             return None
-        places: dict[str, int] = {}
-        codes = np.fromiter((places.setdefault(value, len(places)) for value in values), np.int64, self.points.n)
-        return Labels(torch.from_numpy(codes), list(places))
+        codes_by_name: dict[str, int] = {}
+        codes = np.fromiter(
+            (codes_by_name.setdefault(value, len(codes_by_name)) for value in values), np.int64, self.points.n
+        )
+        return RowLabels(torch.from_numpy(codes), list(codes_by_name))
 
     def chunks(self) -> Iterator[Tensor]:
         """Yield the finite rows once more, in order."""
-        for kept, _, _ in kept_rows(self.points):
-            yield kept
+        for chunk, _, _ in finite_chunks(self.points):
+            yield chunk
 
 
-def _scores_of_these_rows(moments: FourthMoments) -> dict[str, Score]:
+def _scores_without_error(moments: FourthMoments) -> dict[str, Score]:
     ratio, d = participation_ratio(moments.scatter), moments.d  # of any multiple of the covariance
     return {
         "isoscore": isoscore_of_ratio(ratio, d),
@@ -276,24 +280,24 @@ def read_cloud(
     sums = _Sums.none(points)
     sample = Sample(min(points.n, SAMPLE_ROWS), points.d, points.dtype, seed)
     n_left_out, unit = 0, 0.0
-    for rows, places, read in kept_rows(points):
+    for rows, positions, read in finite_chunks(points):
         if (larger := unit_for(rows, unit)) != unit:
             sums.rescale(unit / larger)
             sample.rescale(unit / larger)
             unit = larger
-        kept = rows / unit if unit not in (0, 1) else rows
-        sums.update(kept, dealing, places)
-        sample.update(kept.numpy(), places)
+        scaled_rows = rows / unit if unit not in (0, 1) else rows
+        sums.update(scaled_rows, dealing, positions)
+        sample.update(scaled_rows.numpy(), positions)
         if groups is None:
-            duplicates.update(rows.numpy(), places)
+            duplicates.update(rows.numpy(), positions)
         n_left_out += read - len(rows)
         progress(read)
     if unit not in (0, 1):
-        points = InUnits(points, unit)
-    if groups is None and (found := duplicates.dealing()).by == "duplicates":
-        dealing, sums = found, _Sums.none(points)
-        for kept, places, _ in kept_rows(points):
-            sums.update(kept, dealing, places)
+        points = ScaledPoints(points, unit)
+    if groups is None and (by_duplicates := duplicates.dealing()).by == "duplicates":
+        dealing, sums = by_duplicates, _Sums.none(points)
+        for scaled_rows, positions, _ in finite_chunks(points):
+            sums.update(scaled_rows, dealing, positions)
     drawn, drawn_places = sample.drawn()
     return Cloud(
         points, dealing, sums.blocks, sums.cosine_blocks, drawn, drawn_places, n_left_out, unit or 1.0, similarity
@@ -317,9 +321,9 @@ class _Sums(NamedTuple):
             Jackknife(lambda: CosineMoments(points.d), points.n),
         )
 
-    def update(self, rows: Tensor, dealing: Dealing, places: NDArray[np.int64]) -> None:
+    def update(self, rows: Tensor, dealing: Dealing, positions: NDArray[np.int64]) -> None:
         for jackknife in self:
-            jackknife.update(rows, dealing.of(places, jackknife.blocks))
+            jackknife.update(rows, dealing.blocks_of(positions, jackknife.blocks))
 
     def rescale(self, factor: float) -> None:
         """Multiply the rows so far by a factor, which cosines do not depend on."""

@@ -45,11 +45,11 @@ def silhouette(x: Tensor, labels: Tensor) -> Score:
     classes = _classes("silhouette", x, labels)
     if isinstance(classes, str):
         return Score.undefined(classes)
-    others = (classes.sizes - 1)[classes.codes]
+    class_mates = (classes.sizes - 1)[classes.codes]
     points = Located.about(centre_of(classes.points), classes.points)
-    own, nearest = _distances_to_classes(points, classes.sizes.tolist())
-    silhouettes = _silhouettes(own / others.clamp(min=1), nearest)
-    return Score.within(float(silhouettes.masked_fill(others == 0, 0).mean()), -1, 1)
+    own_sums, nearest = _distances_to_classes(points, classes.sizes.tolist())
+    silhouettes = _silhouettes(own_sums / class_mates.clamp(min=1), nearest)
+    return Score.within(float(silhouettes.masked_fill(class_mates == 0, 0).mean()), -1, 1)
 
 
 def simplified_silhouette(x: Tensor, labels: Tensor) -> Score:
@@ -65,9 +65,9 @@ def simplified_silhouette(x: Tensor, labels: Tensor) -> Score:
     located = Located.about(centre, centroids)
     total = centroids.new_zeros(())
     for chunk, codes in zip(torch.split(classes.points, TILE_ROWS), torch.split(classes.codes, TILE_ROWS), strict=True):
-        own = torch.linalg.vector_norm(chunk - centroids[codes], dim=1)
-        others = distances(Located.about(centre, chunk), located, codes).amin(1)
-        total += _silhouettes(own, others, ROUNDING * torch.linalg.vector_norm(chunk, dim=1)).sum()
+        own_distances = torch.linalg.vector_norm(chunk - centroids[codes], dim=1)
+        other_distances = distances(Located.about(centre, chunk), located, codes).amin(1)
+        total += _silhouettes(own_distances, other_distances, ROUNDING * torch.linalg.vector_norm(chunk, dim=1)).sum()
     return Score.within(float(total / len(x)), -1, 1)
 
 
@@ -105,10 +105,10 @@ def _classes(name: str, x: Tensor, labels: Tensor) -> _Classes | str:
     return _Classes(points, codes[order], sizes)
 
 
-def _silhouettes(a: Tensor, b: Tensor, least: Tensor | float = 0) -> Tensor:
+def _silhouettes(a: Tensor, b: Tensor, rounding: Tensor | float = 0) -> Tensor:
     """Return (b - a) / max(a, b) of distances [n], 0 where both are at most ``least``."""
     greater = torch.maximum(a, b)
-    return torch.where(greater > least, (b - a) / greater, 0)
+    return torch.where(greater > rounding, (b - a) / greater, 0)
 
 
 @dataclass(frozen=True)
@@ -130,55 +130,55 @@ def _distances_to_classes(points: Located, sizes: Sequence[int]) -> tuple[Tensor
     For n points in the order of their classes. Each pair of groups is met once, for both sides: no matrix [n, k]
     is needed, as a group has all points of its classes.
     """
-    own = torch.zeros_like(points.norms)
-    nearest = torch.full_like(own, math.inf)
-    groups = _groups(sizes, own.device)
+    own_sums = torch.zeros_like(points.norms)
+    nearest = torch.full_like(own_sums, math.inf)
+    groups = _groups(sizes, own_sums.device)
     for number, group in enumerate(groups):
         inside = slice(group.rows.start, group.rows.stop)
         sums, _ = _distance_sums(points, group, group)
-        own[inside] = (sums * group.members).sum(1)
+        own_sums[inside] = (sums * group.members).sum(1)
         elsewhere = (sums / group.sizes).masked_fill_(group.members.bool(), math.inf)
         nearest[inside] = torch.minimum(nearest[inside], elsewhere.amin(1))
-        for other in groups[number + 1 :]:
-            outside = slice(other.rows.start, other.rows.stop)
-            there, back = _distance_sums(points, group, other)
-            nearest[inside] = torch.minimum(nearest[inside], (there / other.sizes).amin(1))
+        for later_group in groups[number + 1 :]:
+            outside = slice(later_group.rows.start, later_group.rows.stop)
+            forward, back = _distance_sums(points, group, later_group)
+            nearest[inside] = torch.minimum(nearest[inside], (forward / later_group.sizes).amin(1))
             nearest[outside] = torch.minimum(nearest[outside], (back / group.sizes).amin(1))
-    return own, nearest
+    return own_sums, nearest
 
 
 def _groups(sizes: Sequence[int], device: torch.device) -> list[_Group]:
-    groups, start, together = [], 0, list[int]()
+    groups, start, pending_sizes = [], 0, list[int]()
     for size, following in zip(sizes, [*sizes[1:], math.inf], strict=True):
-        together.append(size)
-        rows = sum(together)
+        pending_sizes.append(size)
+        rows = sum(pending_sizes)
         if rows + following > TILE_ROWS:
-            codes = torch.arange(len(together)).repeat_interleave(torch.tensor(together))
+            codes = torch.arange(len(pending_sizes)).repeat_interleave(torch.tensor(pending_sizes))
             groups.append(_Group(range(start, start + rows), one_hot(codes).to(device, torch.float64)))
-            start, together = start + rows, []
+            start, pending_sizes = start + rows, []
     return groups
 
 
-def _distance_sums(points: Located, group: _Group, other: _Group) -> tuple[Tensor, Tensor]:
+def _distance_sums(points: Located, first: _Group, second: _Group) -> tuple[Tensor, Tensor]:
     """Return for each row of a group the sum of distances to each class of the other, and the reverse.
 
     Of a group and itself, the two are the same tensor.
     """
-    there = points.norms.new_zeros(len(group.rows), other.members.shape[1])
-    back = there if group is other else points.norms.new_zeros(len(other.rows), group.members.shape[1])
-    for i in range(0, len(group.rows), TILE_ROWS):
+    forward = points.norms.new_zeros(len(first.rows), second.members.shape[1])
+    back = forward if first is second else points.norms.new_zeros(len(second.rows), first.members.shape[1])
+    for i in range(0, len(first.rows), TILE_ROWS):
         rows = slice(i, i + TILE_ROWS)
-        x = _part(points, group, rows)
-        for j in range(i if group is other else 0, len(other.rows), TILE_ROWS):
+        x = _part(points, first, rows)
+        for j in range(i if first is second else 0, len(second.rows), TILE_ROWS):
             columns = slice(j, j + TILE_ROWS)
-            if group is other and i == j:
+            if first is second and i == j:
                 itself = torch.arange(len(x.norms), device=x.norms.device)
-                there[rows] += distances(x, x, itself).fill_diagonal_(0) @ other.members[columns]
+                forward[rows] += distances(x, x, itself).fill_diagonal_(0) @ second.members[columns]
                 continue
-            tile = distances(x, _part(points, other, columns))
-            there[rows] += tile @ other.members[columns]
-            back[columns] += tile.T @ group.members[rows]
-    return there, back
+            tile = distances(x, _part(points, second, columns))
+            forward[rows] += tile @ second.members[columns]
+            back[columns] += tile.T @ first.members[rows]
+    return forward, back
 
 
 def _part(points: Located, group: _Group, rows: slice) -> Located:

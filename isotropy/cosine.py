@@ -66,22 +66,22 @@ class CosineMoments:
             self.n += len(units) - zero_rows
             self.zero_rows += zero_rows
 
-    def merge(self, other: CosineMoments) -> None:
+    def merge(self, moments: CosineMoments) -> None:
         """Add the points that ``other`` has seen.
 
         Raises:
             ValueError: the two have different numbers of dimensions.
 
         """
-        if len(other._sum) != len(self._sum):
+        if len(moments._sum) != len(self._sum):
             raise ValueError(
-                f"Expected moments of {len(self._sum)} dimensions, got {len(other._sum)}: "
+                f"Expected moments of {len(self._sum)} dimensions, got {len(moments._sum)}: "
                 "merge only clouds of one space."
             )
-        self._sum += other._sum.to(self._sum)
-        self._squares += other._squares.to(self._squares)
-        self.n += other.n
-        self.zero_rows += other.zero_rows
+        self._sum += moments._sum.to(self._sum)
+        self._squares += moments._squares.to(self._squares)
+        self.n += moments.n
+        self.zero_rows += moments.zero_rows
 
     def mean_cosine(self) -> Score:
         """Return the mean cosine over pairs i != j, (n ||mean u||^2 - 1) / (n - 1) with u the unit rows.
@@ -104,8 +104,8 @@ class CosineMoments:
         if (reason := self._why_undefined()) is not None:
             return RogueDimensions(Score.undefined(reason), self._sum[:0])
         contributions = (self._sum.square() - self._squares) / (n * (n - 1))
-        least = -1 / (len(contributions) * (n - 1))
-        return RogueDimensions(Score.within(float(contributions.max()), least, 1), contributions)
+        lowest = -1 / (len(contributions) * (n - 1))
+        return RogueDimensions(Score.within(float(contributions.max()), lowest, 1), contributions)
 
     def _why_undefined(self) -> str | None:
         if self.n < 2:

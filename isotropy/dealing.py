@@ -38,12 +38,12 @@ class Slices:
         self._length = min(max(count // (ROUNDS * blocks), 1), CHUNK_ROWS)
         self._turns = np.empty(0, np.int64)
 
-    def of(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
+    def blocks_of(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the block of each item, given by its place in the order, [m]."""
         turns = items // self._length
         if len(items) and (last := int(turns.max())) >= len(self._turns):
             rounds = max(last // self.blocks + 1, 2 * len(self._turns) // self.blocks)
-            self._turns = np.concatenate([self._round(one) for one in range(rounds)])
+            self._turns = np.concatenate([self._round(number) for number in range(rounds)])
         return self._turns[turns]
 
     def _round(self, number: int) -> NDArray[np.int64]:
@@ -62,16 +62,16 @@ class Dealing:
     ranks: NDArray[np.int64] | None = None
     """[rows] the number of each row's group, in the order in which groups first appear; None where every row is one."""
 
-    def of(self, places: NDArray[np.int64], blocks: int) -> NDArray[np.int64]:
+    def blocks_of(self, positions: NDArray[np.int64], blocks: int) -> NDArray[np.int64]:
         """Return the block, of so many, of each row given by its place in the file."""
-        return Slices(self.groups, blocks).of(places if self.ranks is None else self.ranks[places])
+        return Slices(self.groups, blocks).blocks_of(positions if self.ranks is None else self.ranks[positions])
 
     def key(self) -> str:
         """Return what is equal for two dealings if and only if they deal the same rows alike."""
-        told = sha256(f"{self.groups}".encode())
+        digest = sha256(f"{self.groups}".encode())
         if self.ranks is not None:
-            told.update(self.ranks.tobytes())
-        return told.hexdigest()[:16]
+            digest.update(self.ranks.tobytes())
+        return digest.hexdigest()[:16]
 
 
 def by_rows(n: int) -> Dealing:
@@ -112,22 +112,22 @@ class Duplicates:
 
     def __init__(self, n: int) -> None:
         self._hashes = np.zeros(n, np.uint64)
-        self._kept = np.zeros(n, bool)
+        self._finite = np.zeros(n, bool)
 
-    def update(self, rows: NDArray[Any], places: NDArray[np.int64]) -> None:
+    def update(self, rows: NDArray[Any], positions: NDArray[np.int64]) -> None:
         """Note rows [m, d] by their places in the file."""
         rows = np.ascontiguousarray(rows + 0.0)  # so that -0 equals 0
-        self._hashes[places] = np.fromiter(map(_hash, rows), np.uint64, len(rows))
-        self._kept[places] = True
+        self._hashes[positions] = np.fromiter(map(_hash, rows), np.uint64, len(rows))
+        self._finite[positions] = True
 
     def dealing(self) -> Dealing:
         """Return the dealing that takes equal rows as one group; every row alone where no two are equal."""
-        _, first, inverse = np.unique(self._hashes[self._kept], return_index=True, return_inverse=True)
+        _, first, inverse = np.unique(self._hashes[self._finite], return_index=True, return_inverse=True)
         if len(first) == len(inverse):
-            return by_rows(len(self._kept))
-        ranks = np.full(len(self._kept), -1)
+            return by_rows(len(self._finite))
+        ranks = np.full(len(self._finite), -1)
         # Numbered as they appear, not as their hashes are sorted.
-        ranks[self._kept] = np.argsort(np.argsort(first))[inverse]
+        ranks[self._finite] = np.argsort(np.argsort(first))[inverse]
         return Dealing("duplicates", len(first), ranks)
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from isotropy.neighbours import Neighbours
+from isotropy.neighbours import NearestNeighbours
 from isotropy.products import unit_roundoff
 from isotropy.score import Score, there_are
 
@@ -17,7 +17,7 @@ LISTED = 10
 """Hubs that are listed."""
 
 
-class Hub(NamedTuple):
+class HubPoint(NamedTuple):
     """A point that is among the nearest neighbors of others."""
 
     point: int
@@ -38,11 +38,11 @@ class Hubness:
     """Share of the points that are nobody's neighbor, in [0, 1)."""
     greatest: Score
     """Places of the greatest hub, from k to n - 1."""
-    hubs: tuple[Hub, ...] = ()
+    hubs: tuple[HubPoint, ...] = ()
     """The greatest first, at most ``LISTED``, of equals the first row; none where the counts are undefined."""
 
 
-def hubness(neighbours: Neighbours, k: int = 10) -> Hubness:
+def hubness(neighbours: NearestNeighbours, k: int = 10) -> Hubness:
     """Return the hubness of n points from their k nearest neighbors, of which k + 1 must have been searched.
 
     Undefined for fewer than k + 2 points, of which each would be a neighbor of all; where more than ``TIED`` of the
@@ -76,11 +76,11 @@ def hubness(neighbours: Neighbours, k: int = 10) -> Hubness:
     )
 
 
-def greatest_hubs(occurrences: Tensor, most: int = LISTED) -> tuple[Hub, ...]:
+def greatest_hubs(occurrences: Tensor, max_hubs: int = LISTED) -> tuple[HubPoint, ...]:
     """Return the points that are most often neighbors, of counts int64 [n]; those that never are, are none."""
     counts, points = occurrences.sort(descending=True, stable=True)
-    found = zip(points[:most].tolist(), counts[:most].tolist(), strict=True)
-    return tuple(Hub(point, count) for point, count in found if count)
+    pairs = zip(points[:max_hubs].tolist(), counts[:max_hubs].tolist(), strict=True)
+    return tuple(HubPoint(point, count) for point, count in pairs if count)
 
 
 def _undefined(reason: str) -> Hubness:
@@ -88,7 +88,7 @@ def _undefined(reason: str) -> Hubness:
     return Hubness(score, score, score, score)
 
 
-def _share_of_ties(neighbours: Neighbours) -> float:
+def _share_of_ties(neighbours: NearestNeighbours) -> float:
     """Return the share of points whose last two neighbors are equally far, within rounding."""
     *_, last, beyond = neighbours.distances.unbind(1)
     # Half precision is taken as exact: its rounding swaps some neighbours of most clouds, but makes no hubs.

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from isotropy.neighbours import Neighbours
+from isotropy.neighbours import NearestNeighbours
 from isotropy.score import FEWEST_FOR_SE, Score, there_are
 
 CHANCE_DISTANCE = 1.1
@@ -43,7 +43,7 @@ class TwoNNFit:
     """What that distance exceeds once in twenty where the model holds, about: rows share distances."""
 
 
-def twonn(neighbours: Neighbours, discard: float = 0.1) -> TwoNNFit:
+def twonn(neighbours: NearestNeighbours, discard: float = 0.1) -> TwoNNFit:
     """Return the intrinsic dimension, in (0, inf), by the linear fit of TwoNN (Facco et al. 2017).
 
     mu is a point's ratio of the distances to its second and its first neighbor. The i-th least of N has F = i / N, and
@@ -64,19 +64,23 @@ def twonn(neighbours: Neighbours, discard: float = 0.1) -> TwoNNFit:
         return TwoNNFit(Score.undefined(reason), log_mu[:0], log_mu[:0])
     x = log_mu.sort().values[:fitted]
     y = -torch.log1p(-torch.arange(1, fitted + 1, dtype=torch.float64, device=x.device) / N)
-    shown = torch.linspace(0, fitted - 1, min(fitted, FIGURE_POINTS), dtype=torch.float64).round().long().to(x.device)
+    figure_points = (
+        torch.linspace(0, fitted - 1, min(fitted, FIGURE_POINTS), dtype=torch.float64).round().long().to(x.device)
+    )
     if _is_rounding(log_mu, error):
-        return TwoNNFit(Score.undefined(_no_ratio("TwoNN")), x[shown], y[shown])
+        return TwoNNFit(Score.undefined(_no_ratio("TwoNN")), x[figure_points], y[figure_points])
     dimension = float(x @ y / (x @ x))
     # Renyi: the i-th least of N exponentials is a sum of independent ones, the l-th of mean 1 / (N - l + 1).
     tails = y.flip(0).cumsum(0).flip(0) / torch.arange(N, N - fitted, -1, dtype=torch.float64, device=x.device)
     se = dimension * float(tails.norm() / (y @ y))
     F, steps = -torch.expm1(-dimension * x), torch.arange(fitted + 1, dtype=torch.float64, device=x.device) / N
     distance = float(torch.maximum(F - steps[:-1], steps[1:] - F).max())
-    return TwoNNFit(_with_error(dimension, se, N), x[shown], y[shown], distance, CHANCE_DISTANCE / N**0.5)
+    return TwoNNFit(
+        _with_error(dimension, se, N), x[figure_points], y[figure_points], distance, CHANCE_DISTANCE / N**0.5
+    )
 
 
-def twonn_mle(neighbours: Neighbours) -> Score:
+def twonn_mle(neighbours: NearestNeighbours) -> Score:
     """Return the intrinsic dimension, in (0, inf), by the maximum likelihood of TwoNN's model.
 
     (N - 1) / sum ln(mu) over all N ratios, the unbiased form (Denti et al. 2022): ``method="mle"`` of scikit-dimension
@@ -96,7 +100,7 @@ def twonn_mle(neighbours: Neighbours) -> Score:
     return _with_error(dimension, dimension / (N - 2) ** 0.5, N)
 
 
-def levina_bickel(neighbours: Neighbours, k: int = 10) -> Score:
+def levina_bickel(neighbours: NearestNeighbours, k: int = 10) -> Score:
     """Return the intrinsic dimension, in (0, inf), by maximum likelihood (Levina & Bickel 2004) from k neighbors.
 
     A point's inverse estimate is the sum over j < k of ln(T_k / T_j) / (k - 1), T_j the distance of its j-th neighbor.
@@ -132,17 +136,17 @@ def levina_bickel(neighbours: Neighbours, k: int = 10) -> Score:
     return _with_error(1 / mean, float(inverses.std()) / N**0.5 / mean**2, N)
 
 
-def _log_mu(neighbours: Neighbours) -> tuple[Tensor, Tensor]:
+def _log_mu(neighbours: NearestNeighbours) -> tuple[Tensor, Tensor]:
     """Return ln(mu) [N] of the points that have no duplicate, and its error; zeros for one or two points."""
     if len(neighbours.distances) < 3:
-        nothing = neighbours.distances.new_zeros(len(neighbours.distances))
-        return nothing, nothing
+        zeros = neighbours.distances.new_zeros(len(neighbours.distances))
+        return zeros, zeros
     first, second = neighbours.first(2).distances.unbind(1)
     distinct = first > 0
     return (second[distinct] / first[distinct]).log(), _error(neighbours)[distinct]
 
 
-def _error(neighbours: Neighbours) -> Tensor:
+def _error(neighbours: NearestNeighbours) -> Tensor:
     """Return what rounding may make of the logarithm of a ratio to the first neighbor's distance, [n]."""
     return neighbours.error(neighbours.roundoff)[:, 0] / neighbours.distances[:, 0]
 

@@ -67,8 +67,8 @@ def shrunk_ratio(ratio: Score, d: int, zeta: float) -> Score:
 
     tr(S S) of the shrunk one is (1 - zeta)^2 times its own, and 1 - (1 - zeta)^2 times tr(S)^2 / d.
     """
-    kept = (1 - zeta) ** 2
-    return ratio if ratio.value is None else Score.within(1 / (kept / ratio.value + (1 - kept) / d), 1, d)
+    weight = (1 - zeta) ** 2
+    return ratio if ratio.value is None else Score.within(1 / (weight / ratio.value + (1 - weight) / d), 1, d)
 
 
 def isoscore_from_gram(gram: Tensor, d: int) -> Score:
@@ -187,7 +187,7 @@ def evenness(S: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class ZetaCurve:
+class ShrinkageCurve:
     """IsoScore* as a function of zeta, known from five numbers: traces and inner products of two covariances.
 
     They are in units of the greater trace, so that no product leaves the range of float64.
@@ -201,7 +201,7 @@ class ZetaCurve:
     ss: float
 
     @classmethod
-    def of(cls, S_X: Tensor, S_S: Tensor) -> ZetaCurve:
+    def from_covariances(cls, S_X: Tensor, S_S: Tensor) -> ShrinkageCurve:
         """Return the curve of the points' covariance and the shrinkage covariance, [d, d], d at least 2.
 
         Raises:

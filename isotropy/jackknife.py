@@ -21,7 +21,7 @@ MAX_BYTES = 512 * 2**20
 """Memory for the parts of all blocks."""
 
 
-class Part(Protocol):
+class MergeableMoments(Protocol):
     """Moments of some of the points, such as ``Moments``, ``FourthMoments`` and ``CosineMoments``."""
 
     n: int
@@ -29,11 +29,11 @@ class Part(Protocol):
     def update(self, x: Tensor) -> None:
         """Add points [n, d]."""
 
-    def merge(self, other: Self) -> None:
+    def merge(self, moments: Self) -> None:
         """Add the points that ``other`` has seen."""
 
 
-P = TypeVar("P", bound=Part)
+P = TypeVar("P", bound=MergeableMoments)
 
 
 def blocks_within(numbers: int) -> int:
@@ -72,7 +72,7 @@ class Jackknife(Generic[P]):
         self._empty = empty
         self._parts = [empty() for _ in range(blocks)]
         self._slices = Slices(n, blocks)
-        self._seen = 0
+        self._rows_dealt = 0
 
     @property
     def blocks(self) -> int:
@@ -91,11 +91,11 @@ class Jackknife(Generic[P]):
 
     def map(self, make: Callable[[P], P]) -> Jackknife[P]:
         """Return a jackknife of the same blocks, each part made of the one that is there."""
-        made = copy(self)
-        made._parts = [make(part) for part in self._parts]
-        whole = make(self._empty())
-        made._empty = lambda: deepcopy(whole)
-        return made
+        mapped = copy(self)
+        mapped._parts = [make(part) for part in self._parts]
+        empty = make(self._empty())
+        mapped._empty = lambda: deepcopy(empty)
+        return mapped
 
     def update(self, x: Tensor, blocks: NDArray[np.int64] | None = None) -> None:
         """Deal points [n, d]; the blocks are the same however the stream is cut into chunks.
@@ -109,11 +109,11 @@ class Jackknife(Generic[P]):
 
         """
         if blocks is None:
-            blocks = self._slices.of(np.arange(self._seen, self._seen + len(x)))
-            self._seen += len(x)
+            blocks = self._slices.blocks_of(np.arange(self._rows_dealt, self._rows_dealt + len(x)))
+            self._rows_dealt += len(x)
         for block in np.unique(blocks).tolist():
-            own = blocks == block
-            self._parts[block].update(x if own.all() else x[torch.from_numpy(own)])
+            in_block = blocks == block
+            self._parts[block].update(x if in_block.all() else x[torch.from_numpy(in_block)])
 
     def total(self) -> P:
         """Return the part of all points, to be read: where there is one block, it is that block's."""
@@ -127,7 +127,7 @@ class Jackknife(Generic[P]):
         self,
         statistics: Callable[[P], Mapping[str, Score]],
         units: int | None = None,
-        whole: Mapping[str, Score] | None = None,
+        totals: Mapping[str, Score] | None = None,
     ) -> dict[str, Score]:
         """Return the statistics of all points, each with its standard error.
 
@@ -140,14 +140,14 @@ class Jackknife(Generic[P]):
         Args:
             statistics: of the part of some points.
             units: how many independent groups the points are, where they are fewer than the points.
-            whole: those of all points, where they are known.
+            totals: the statistics of all points, where they are known.
 
         """
         left_out = map(statistics, self._left_out(self.parts, self._empty()))
-        return self.with_errors(statistics(self.total()) if whole is None else whole, left_out, units)
+        return self.with_errors(statistics(self.total()) if totals is None else totals, left_out, units)
 
     def with_errors(
-        self, whole: Mapping[str, Score], left_out: Iterable[Mapping[str, Score]], units: int | None = None
+        self, totals: Mapping[str, Score], left_out: Iterable[Mapping[str, Score]], units: int | None = None
     ) -> dict[str, Score]:
         """Return statistics of all points with their standard errors, given those without each of ``parts`` in turn.
 
@@ -156,25 +156,25 @@ class Jackknife(Generic[P]):
         parts = self.parts
         n = sum(part.n for part in parts)
         if min(n, n if units is None else units) < FEWEST_FOR_SE or len(parts) < 2:
-            return dict(whole)
+            return dict(totals)
         shares = [part.n / n for part in parts]
-        left = list(left_out)
+        scores_left_out = list(left_out)
         return {
-            name: score.with_error(error_parts(score, [rest[name] for rest in left], shares))
-            for name, score in whole.items()
+            name: score.with_error(error_parts(score, [scores[name] for scores in scores_left_out], shares))
+            for name, score in totals.items()
         }
 
-    def _left_out(self, parts: Sequence[P], others: P) -> Iterator[P]:
+    def _left_out(self, parts: Sequence[P], merged: P) -> Iterator[P]:
         """Yield the merge of all parts but one, ``others`` with them, for each of the parts in their order.
 
         By halves: B log B merges, and log B parts more in memory than there are blocks.
         """
         if len(parts) == 1:
-            yield others
+            yield merged
             return
         half = len(parts) // 2
-        yield from self._left_out(parts[:half], self._merged([others, *parts[half:]]))
-        yield from self._left_out(parts[half:], self._merged([others, *parts[:half]]))
+        yield from self._left_out(parts[:half], self._merged([merged, *parts[half:]]))
+        yield from self._left_out(parts[half:], self._merged([merged, *parts[:half]]))
 
     def _merged(self, parts: Sequence[P]) -> P:
         merged = self._empty()
@@ -183,16 +183,16 @@ class Jackknife(Generic[P]):
         return merged
 
 
-def error_parts(whole: Score, left_out: Sequence[Score], shares: Sequence[float]) -> tuple[float, ...]:
+def error_parts(total: Score, left_out: Sequence[Score], shares: Sequence[float]) -> tuple[float, ...]:
     """Return what each block adds to the error, from the values without it and the blocks' shares of the points.
 
     Their squares add up to that of the standard error. Of two statistics of the same blocks, the parts of the
     difference are the differences of the parts. One block alone tells nothing of the error.
     """
     values = [score.value for score in left_out if score.value is not None]
-    if whole.value is None or len(values) < max(len(left_out), 2):
+    if total.value is None or len(values) < max(len(left_out), 2):
         return ()
-    pseudo = [(whole.value - (1 - m) * value) / m for m, value in zip(shares, values, strict=True)]
+    pseudo = [(total.value - (1 - m) * value) / m for m, value in zip(shares, values, strict=True)]
     centre = sum(m * value for m, value in zip(shares, pseudo, strict=True))
     weights = [(m / (1 - m) / len(values)) ** 0.5 for m in shares]
     return tuple(weight * (value - centre) for weight, value in zip(weights, pseudo, strict=True))

@@ -38,7 +38,7 @@ class ScoreByLabel:
     @property
     def used(self) -> tuple[ClassScore, ...]:
         """The classes that have a score."""
-        return tuple(one for one in self.classes if one.score.value is not None)
+        return tuple(entry for entry in self.classes if entry.score.value is not None)
 
 
 def score_by_label(x: Tensor, labels: Tensor, measure: Callable[[Tensor], Score]) -> ScoreByLabel:
@@ -61,7 +61,7 @@ def score_by_label(x: Tensor, labels: Tensor, measure: Callable[[Tensor], Score]
         ClassScore(int(name), len(rows), _score(x[rows], measure))
         for name, rows in zip(names.tolist(), members, strict=True)
     )
-    values = [one.score.value for one in classes if one.score.value is not None]
+    values = [entry.score.value for entry in classes if entry.score.value is not None]
     if values:
         return ScoreByLabel(Score(math.fsum(values) / len(values)), classes)
     if not classes:

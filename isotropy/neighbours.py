@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isotropy.points import at_least_float32, lengths, require_points, scaled
-from isotropy.products import Limit, Products, as_far, block_rows, measured, unit_roundoff
+from isotropy.products import Limit, Products, block_rows, measure_candidates, same_reach, unit_roundoff
 from isotropy.score import Score
-from isotropy.tiles import least_of_each
+from isotropy.tiles import smallest_of_each
 
 FAST_BFLOAT16 = ("amx_bf16", "avx512_bf16")
 """Names by which processors say that they multiply bfloat16 in tiles or in vectors."""
@@ -50,7 +50,7 @@ SPARED_DIMENSIONS = 256
 
 
 @dataclass(frozen=True)
-class Neighbours:
+class NearestNeighbours:
     """The k nearest other points of each of n points, by Euclidean distance; among equally near ones the first rows."""
 
     distances: Tensor
@@ -62,7 +62,7 @@ class Neighbours:
     roundoff: float
     """Unit roundoff of the dtype the points came in."""
 
-    def first(self, k: int) -> Neighbours:
+    def first(self, k: int) -> NearestNeighbours:
         """Return the k nearest of these.
 
         Raises:
@@ -86,7 +86,7 @@ class Neighbours:
         return ROUNDINGS * (roundoff * self.sizes[:, None] + unit_roundoff(torch.float64) * self.distances)
 
 
-def nearest_neighbours(x: Tensor, k: int) -> Neighbours:
+def nearest_neighbours(x: Tensor, k: int) -> NearestNeighbours:
     """Return the k nearest neighbors of every one of points [n, d]; all n - 1 others if there are no more.
 
     A point is not its own neighbor, but a duplicate of it is, at distance 0. The result is that of brute force:
@@ -108,7 +108,7 @@ def nearest_neighbours(x: Tensor, k: int) -> Neighbours:
         ValueError: ``x`` is not a floating tensor [n, d], it holds NaN or infinity, or k is below 1.
 
     """
-    search = Search(x, k)
+    search = NeighbourSearch(x, k)
     precisions = fast_precisions(x.device)
     if precisions[0] == torch.bfloat16 and len(x) < ROUGH_ROWS and x.shape[1] > ROUGH_DIMENSIONS:
         precisions = precisions[1:]
@@ -120,7 +120,7 @@ def nearest_neighbours(x: Tensor, k: int) -> Neighbours:
     return search.finish(precisions)
 
 
-class Search:
+class NeighbourSearch:
     """The nearest neighbors so far, and the rows that still have none.
 
     Args:
@@ -144,39 +144,39 @@ class Search:
         self._roundoff = unit_roundoff(x.dtype)
         self._distances = torch.empty(n, self.k, dtype=torch.float64, device=x.device)
         self._indices = torch.empty(n, self.k, dtype=torch.int64, device=x.device)
-        self._left = torch.arange(n if self.k else 0, device=x.device)
+        self._unsettled = torch.arange(n if self.k else 0, device=x.device)
 
     @cached_property
     def lengths(self) -> Tensor:
         """Of the points, float64 [n]."""
         return lengths(self.points)
 
-    def settle(self, tile: Callable[[slice, slice], Tensor], dtype: torch.dtype, limit: Limit = as_far) -> None:
+    def settle(self, tile: Callable[[slice, slice], Tensor], dtype: torch.dtype, limit: Limit = same_reach) -> None:
         """Search all rows at once: see ``isotropy.tiles.least_of_each`` and ``isotropy.products.measured``."""
         n = len(self.points)
         count = min(self.k + SPARE + self.points.shape[1] // SPARED_DIMENSIONS, n - 1)
-        least, others = least_of_each(n, count, dtype, self.points.device, tile)
+        bounds, candidates = smallest_of_each(n, count, dtype, self.points.device, tile)
         unsettled = []
-        for rows in torch.split(self._left, block_rows(n)):
-            found = measured(self.points, rows, least[rows], others[rows], self.k, limit)
-            self._distances[rows], self._indices[rows] = found.distances, found.columns
-            unsettled.append(rows[~found.settled])
-        self._left = torch.cat(unsettled)
+        for rows in torch.split(self._unsettled, block_rows(n)):
+            nearest = measure_candidates(self.points, rows, bounds[rows], candidates[rows], self.k, limit)
+            self._distances[rows], self._indices[rows] = nearest.distances, nearest.columns
+            unsettled.append(rows[~nearest.settled])
+        self._unsettled = torch.cat(unsettled)
 
-    def finish(self, precisions: Sequence[torch.dtype]) -> Neighbours:
+    def finish(self, precisions: Sequence[torch.dtype]) -> NearestNeighbours:
         """Search the rows that are left, in one precision after the other, of which the last must be float64."""
         n, d = self.points.shape
         for precision in precisions:
-            if len(self._left) == 0:
+            if len(self._unsettled) == 0:
                 break
             products = Products(self.points, precision, self.candidates)
             unsettled = []
-            for rows in torch.split(self._left, block_rows(n)):
+            for rows in torch.split(self._unsettled, block_rows(n)):
                 self._distances[rows], self._indices[rows], settled = products.nearest(rows, self.k)
                 unsettled.append(rows[~settled])
-            self._left = torch.cat(unsettled)
+            self._unsettled = torch.cat(unsettled)
         sizes = self.lengths * (self._scale / max(d, 1) ** 0.5)
-        return Neighbours(self._distances * self._scale, self._indices, sizes, self._roundoff)
+        return NearestNeighbours(self._distances * self._scale, self._indices, sizes, self._roundoff)
 
 
 def distinct_rows(x: Tensor) -> Tensor:
@@ -212,12 +212,12 @@ def equal_rows(x: Tensor) -> Tensor:
 def fast_precisions(device: torch.device) -> list[torch.dtype]:
     """Return the precisions to multiply in, float64 last; bfloat16 where a CPU multiplies it 4 to 5 times as fast."""
     precisions = [torch.float64]
-    one = torch.full((64, 64), 1 + 2**-12, device=device)
+    probe = torch.full((64, 64), 1 + 2**-12, device=device)
     # Settings of torch make float32 products less precise than float32, and the bounds would not know.
-    if float((one @ one)[0, 0]) > 64 * (1 + 2**-12):
+    if float((probe @ probe)[0, 0]) > 64 * (1 + 2**-12):
         precisions.insert(0, torch.float32)
-    found = torch.cpu.get_capabilities() if device.type == "cpu" else {}
-    if any(found.get(name, False) for name in FAST_BFLOAT16):
+    capabilities = torch.cpu.get_capabilities() if device.type == "cpu" else {}
+    if any(capabilities.get(name, False) for name in FAST_BFLOAT16):
         precisions.insert(0, torch.bfloat16)
     return precisions
 
@@ -225,11 +225,11 @@ def fast_precisions(device: torch.device) -> list[torch.dtype]:
 SIZES = (1000, 2000, 5000)
 """Numbers of distinct rows for which estimates are stored, to compare clouds of unlike numbers of rows."""
 
-FEWEST = 1000
+MIN_ROWS = 1000
 """Distinct rows below which there is no error: of smaller blocks the estimates are too rough."""
 
 
-class Neighbourhoods:
+class BlockNeighbours:
     """Nearest neighbors among distinct points in random order, among the first of them, and among each block.
 
     Args:
@@ -246,43 +246,43 @@ class Neighbourhoods:
         points: Tensor,
         blocks: NDArray[np.int64],
         k: int,
-        whole: Neighbours | None = None,
-        search: Callable[[Tensor, int], Neighbours] = nearest_neighbours,
+        all_neighbours: NearestNeighbours | None = None,
+        search: Callable[[Tensor, int], NearestNeighbours] = nearest_neighbours,
     ) -> None:
         self._points = points
         self._blocks = torch.from_numpy(blocks)
         self._k = k
         self._search = search
-        self._whole = whole
-        self._found: dict[int, list[Neighbours]] = {}
+        self._all_neighbours = all_neighbours
+        self._by_size: dict[int, list[NearestNeighbours]] = {}
 
     @cached_property
-    def whole(self) -> Neighbours:
+    def all_neighbours(self) -> NearestNeighbours:
         """Among all."""
-        return self._whole or self._search(self._points, self._k)
+        return self._all_neighbours or self._search(self._points, self._k)
 
-    def score(self, measure: Callable[[Neighbours], Score]) -> Score:
+    def score(self, measure: Callable[[NearestNeighbours], Score]) -> Score:
         """Return a measure of all points with its standard error."""
-        return self._with_error(measure, len(self._points), measure(self.whole))
+        return self._with_error(measure, len(self._points), measure(self.all_neighbours))
 
-    def at_sizes(self, measure: Callable[[Neighbours], Score]) -> dict[int, Score]:
+    def at_sizes(self, measure: Callable[[NearestNeighbours], Score]) -> dict[int, Score]:
         """Return a measure of the first 1,000, 2,000, ... points, each with its standard error."""
         sizes = [size for size in SIZES if size <= len(self._points)]
         return {size: self._with_error(measure, size, measure(self._among(size)[0])) for size in sizes}
 
-    def _with_error(self, measure: Callable[[Neighbours], Score], size: int, whole: Score) -> Score:
-        values = [] if size < FEWEST else [measure(block).value for block in self._among(size)[1:]]
+    def _with_error(self, measure: Callable[[NearestNeighbours], Score], size: int, score: Score) -> Score:
+        values = [] if size < MIN_ROWS else [measure(block).value for block in self._among(size)[1:]]
         logarithms = [log(value) for value in values if value]
-        if whole.value is None or len(logarithms) < max(len(values), 2):
-            return whole.with_error(())
+        if score.value is None or len(logarithms) < max(len(values), 2):
+            return score.with_error(())
         centre, B = fmean(logarithms), len(logarithms)
-        return whole.with_error([whole.value * (one - centre) / (B * (B - 1)) ** 0.5 for one in logarithms])
+        return score.with_error([score.value * (logarithm - centre) / (B * (B - 1)) ** 0.5 for logarithm in logarithms])
 
-    def _among(self, size: int) -> list[Neighbours]:
+    def _among(self, size: int) -> list[NearestNeighbours]:
         """Return the neighbors among the first points, then among those of each block of them."""
-        if size not in self._found:
+        if size not in self._by_size:
             points, blocks = self._points[:size], self._blocks[:size]
-            whole = self.whole if size == len(self._points) else self._search(points, self._k)
-            own = [self._search(points[blocks == block], self._k) for block in range(int(blocks.max()) + 1)]
-            self._found[size] = [whole, *own]
-        return self._found[size]
+            all_neighbours = self.all_neighbours if size == len(self._points) else self._search(points, self._k)
+            by_block = [self._search(points[blocks == block], self._k) for block in range(int(blocks.max()) + 1)]
+            self._by_size[size] = [all_neighbours, *by_block]
+        return self._by_size[size]

@@ -20,29 +20,36 @@ from torch import Tensor
 
 from isotropy.catalog import Similarity
 from isotropy.cosine import unit_rows
-from isotropy.neighbours import Neighbours, Search, distinct_rows, equal_rows, fast_precisions, nearest_neighbours
+from isotropy.neighbours import (
+    NearestNeighbours,
+    NeighbourSearch,
+    distinct_rows,
+    equal_rows,
+    fast_precisions,
+    nearest_neighbours,
+)
 from isotropy.points import lengths
-from isotropy.products import block_rows, first_least, multiplies_exactly, unit_roundoff
+from isotropy.products import block_rows, first_smallest, multiplies_exactly, unit_roundoff
 from isotropy.score import Score
 from isotropy.tiles import GROUP
 from isotropy.uniformity import Directions, uniformity
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class PairMeasures:
     """What the pairs of some rows say."""
 
     distinct: Tensor
     """Rows that are the first of their equals, int64 in ascending order."""
     points: Tensor
     """These rows, [len(distinct), d]."""
-    neighbours: Neighbours
+    neighbours: NearestNeighbours
     """The nearest among the distinct rows: a copy of a point tells nothing of its surroundings."""
     uniformity: Score
     """Of all rows, copies too."""
 
 
-def pairs_of(x: Tensor, k: int) -> Pairs:
+def pairs_of(x: Tensor, k: int) -> PairMeasures:
     """Return the k nearest neighbors and the uniformity of points [n, d], from one product of each pair.
 
     Neighbors are exact, and the uniformity is as precise as when either is looked for alone. They are looked for alone
@@ -56,16 +63,16 @@ def pairs_of(x: Tensor, k: int) -> Pairs:
     times = equal_rows(x).bincount(minlength=len(x))
     distinct = times.nonzero().squeeze(1)
     points = x if len(distinct) == len(x) else x[distinct]
-    precisions = [one for one in fast_precisions(x.device) if one != torch.bfloat16]
-    search = Search(points, k)
+    precisions = [precision for precision in fast_precisions(x.device) if precision != torch.bfloat16]
+    search = NeighbourSearch(points, k)
     if not (search.k and _serves_both(search, precisions)):
-        return Pairs(distinct, points, nearest_neighbours(points, k), uniformity(x))
+        return PairMeasures(distinct, points, nearest_neighbours(points, k), uniformity(x))
     bounds = ByDirection(search.points, search.lengths, times[distinct] * (search.lengths > 0))
     search.settle(bounds.tile, search.points.dtype, bounds.limit)
-    return Pairs(distinct, points, search.finish(precisions), bounds.directions.uniformity())
+    return PairMeasures(distinct, points, search.finish(precisions), bounds.directions.uniformity())
 
 
-def _serves_both(search: Search, precisions: list[torch.dtype]) -> bool:
+def _serves_both(search: NeighbourSearch, precisions: list[torch.dtype]) -> bool:
     """Return whether products in the precision of the points are best for neighbors too."""
     dtype = search.points.dtype
     if dtype not in precisions:
@@ -122,11 +129,11 @@ class ByDirection:
         root, length = reach.sqrt(), self._lengths[rows]
         longest, shortest = length + root, (length - root).clamp(min=0)
         blur = 2 * u * self._offsets[rows].abs() + 8 * (d + 8) * v * longest
-        own = self.directions.halves[rows].double().abs()
-        apart = (root / (length * shortest).sqrt()).nan_to_num(2).clamp(max=2)
-        other = ((2 * own).sqrt() + 2 * apart).square() / 2
+        half = self.directions.halves[rows].double().abs()
+        gap = (root / (length * shortest).sqrt()).nan_to_num(2).clamp(max=2)
+        largest_half = ((2 * half).sqrt() + 2 * gap).square() / 2
         # 1.01: for terms of second order.
-        off = 1.01 * ((d + 16) * u + d * v) * (own + other) * length * longest / 2
+        off = 1.01 * ((d + 16) * u + d * v) * (half + largest_half) * length * longest / 2
         share = 1 + 16 * u + 4 * (d + 8) * v
         limit: Tensor = ((root + blur).square() + off) * share + 64 * (d + 1) * torch.finfo(self._dtype).tiny
         return limit
@@ -135,10 +142,10 @@ class ByDirection:
 SAME_DIRECTION = 4
 """Roundings of a row, of length 1, within which two rows have the same direction."""
 
-NearestSearch = Callable[[Tensor, int], Neighbours]
+NearestSearch = Callable[[Tensor, int], NearestNeighbours]
 
 
-def pairs_by(x: Tensor, k: int, similarity: Similarity) -> Pairs:
+def pairs_by(x: Tensor, k: int, similarity: Similarity) -> PairMeasures:
     """Return the k nearest neighbors by a similarity, and the uniformity of points [n, d], which depends on none.
 
     Neighbors are among the distinct rows; by cosine among those that are not zero, as rows of length 1.
@@ -154,7 +161,7 @@ def pairs_by(x: Tensor, k: int, similarity: Similarity) -> Pairs:
         distinct = distinct[x[distinct].any(1)]
     points = x[distinct].double()
     points = unit_rows(points) if similarity is Similarity.COSINE else points
-    return Pairs(distinct, points, search_by(similarity, x.dtype)(points, k), uniformity(x))
+    return PairMeasures(distinct, points, search_by(similarity, x.dtype)(points, k), uniformity(x))
 
 
 def search_by(similarity: Similarity, dtype: torch.dtype) -> NearestSearch:
@@ -167,18 +174,18 @@ def search_by(similarity: Similarity, dtype: torch.dtype) -> NearestSearch:
     """
     roundoff = unit_roundoff(dtype)
 
-    def by_cosine(points: Tensor, k: int) -> Neighbours:
-        found = nearest_neighbours(points, k)
-        apart = found.distances > SAME_DIRECTION * roundoff
-        return replace(found, distances=found.distances.where(apart, 0.0), roundoff=roundoff)
+    def by_cosine(points: Tensor, k: int) -> NearestNeighbours:
+        neighbours = nearest_neighbours(points, k)
+        differ = neighbours.distances > SAME_DIRECTION * roundoff
+        return replace(neighbours, distances=neighbours.distances.where(differ, 0.0), roundoff=roundoff)
 
-    def by_dot(points: Tensor, k: int) -> Neighbours:
+    def by_dot(points: Tensor, k: int) -> NearestNeighbours:
         return replace(_nearest_by_dot(points, k), roundoff=roundoff)
 
     return {Similarity.EUCLIDEAN: nearest_neighbours, Similarity.COSINE: by_cosine, Similarity.DOT: by_dot}[similarity]
 
 
-def dissimilarities(neighbours: Neighbours, similarity: Similarity, d: int, unit: float = 1.0) -> Tensor:
+def dissimilarities(neighbours: NearestNeighbours, similarity: Similarity, d: int, unit: float = 1.0) -> Tensor:
     """Return the keys that neighbors are sorted by, [n, k] float64: distance, 1 minus cosine, or minus the product.
 
     Args:
@@ -196,7 +203,7 @@ def dissimilarities(neighbours: Neighbours, similarity: Similarity, d: int, unit
     return less * unit * unit
 
 
-def _nearest_by_dot(x: Tensor, k: int) -> Neighbours:
+def _nearest_by_dot(x: Tensor, k: int) -> NearestNeighbours:
     """Return the k others of greatest product with every one of points [n, d], float64.
 
     Distances are how far products fall short of |a| max |b|, which none exceeds. Sizes are that over sqrt(d): what the
@@ -206,12 +213,12 @@ def _nearest_by_dot(x: Tensor, k: int) -> Neighbours:
     k = min(k, max(n - 1, 0))
     if k == 0:
         return nearest_neighbours(x, 1)
-    own = lengths(x)
-    bound = own * own.max()
+    norms = lengths(x)
+    bound = norms * norms.max()
     distances, indices = x.new_empty(n, k), torch.empty(n, k, dtype=torch.int64, device=x.device)
     for rows in torch.split(torch.arange(n, device=x.device), block_rows(n)):
         short = x.new_full((len(rows), -(-n // GROUP) * GROUP), math.inf)
         short[:, :n] = bound[rows, None] - x[rows] @ x.T
         short[torch.arange(len(rows)), rows] = math.inf
-        distances[rows], indices[rows] = first_least(short, k)
-    return Neighbours(distances.clamp(min=0), indices, bound / max(x.shape[1], 1) ** 0.5, unit_roundoff(x.dtype))
+        distances[rows], indices[rows] = first_smallest(short, k)
+    return NearestNeighbours(distances.clamp(min=0), indices, bound / max(x.shape[1], 1) ** 0.5, unit_roundoff(x.dtype))

@@ -60,17 +60,17 @@ class PartitionFunction:
             self._add(torch.stack([products.logsumexp(0), products.neg_().logsumexp(0)]))
         self.n += len(x)
 
-    def merge(self, other: PartitionFunction) -> None:
+    def merge(self, partition: PartitionFunction) -> None:
         """Add the points that ``other`` has seen.
 
         Raises:
             ValueError: the two have different eigenvectors.
 
         """
-        if not torch.equal(other._eigenvectors, self._eigenvectors):
+        if not torch.equal(partition._eigenvectors, self._eigenvectors):
             raise ValueError("Expected sums over the same eigenvectors, got others: find them once, from all points.")
-        self._add(other.log_z)
-        self.n += other.n
+        self._add(partition.log_z)
+        self.n += partition.n
 
     def log_isotropy(self) -> Score:
         """Return min log Z - max log Z over all directions, in (-infinity, 0]: 0 is isotropic.

@@ -67,8 +67,8 @@ def scaled(x: Tensor, ordinary: float = 1.0) -> tuple[Tensor, float]:
 def lengths(x: Tensor) -> Tensor:
     """Return the lengths of points [n, d], float64 [n]."""
     # By few rows that stay in the cache: a norm told to sum in float64 takes eight times as long on a CPU.
-    found = [torch.linalg.vector_norm(rows.double(), dim=1) for rows in torch.split(x, LENGTH_ROWS)]
-    return torch.cat(found)
+    norms = [torch.linalg.vector_norm(rows.double(), dim=1) for rows in torch.split(x, LENGTH_ROWS)]
+    return torch.cat(norms)
 
 
 def draw_tokens(attention_mask: Tensor, fraction: float, generator: torch.Generator) -> Tensor:
@@ -90,10 +90,10 @@ def draw_tokens(attention_mask: Tensor, fraction: float, generator: torch.Genera
         raise ValueError(f"Expected a fraction of tokens above 0 and at most 1, got {fraction}: 1 takes every token.")
     if fraction == 1:
         return attention_mask
-    kept = attention_mask.flatten().nonzero().squeeze(1)
-    drawn = torch.randperm(len(kept), generator=generator)[: math.ceil(fraction * len(kept))]
+    tokens = attention_mask.flatten().nonzero().squeeze(1)
+    drawn = torch.randperm(len(tokens), generator=generator)[: math.ceil(fraction * len(tokens))]
     mask = torch.zeros_like(attention_mask).flatten()
-    mask[kept[drawn.to(kept.device)]] = 1
+    mask[tokens[drawn.to(tokens.device)]] = 1
     return mask.view_as(attention_mask)
 
 
@@ -136,5 +136,5 @@ def union_of_layers(
     if include_padding:
         return torch.cat([hidden_states[layer].flatten(0, 1) for layer in chosen])
     # One nonzero() for all layers, because on a GPU each call waits for the device.
-    kept = attention_mask.flatten().nonzero().squeeze(1)
-    return torch.cat([hidden_states[layer].flatten(0, 1).index_select(0, kept) for layer in chosen])
+    positions = attention_mask.flatten().nonzero().squeeze(1)
+    return torch.cat([hidden_states[layer].flatten(0, 1).index_select(0, positions) for layer in chosen])

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from isotropy.distances import centre_of
 from isotropy.spectrum import CHUNK_ROWS
-from isotropy.tiles import GROUP, TILE_ROWS, least_of_rows
+from isotropy.tiles import GROUP, TILE_ROWS, smallest_in_rows
 
 BLOCK = 10_000_000
 """Bounds held at once, those of 500 rows to all of 20,000: 40 MB in float32."""
@@ -28,7 +28,7 @@ GREATEST_POWER = 60
 Limit = Callable[[Tensor, Tensor], Tensor]
 
 
-def as_far(_: Tensor, reach: Tensor) -> Tensor:
+def same_reach(_: Tensor, reach: Tensor) -> Tensor:
     """Return the most that lower bounds say of what lies within a reach: no more than that."""
     return reach
 
@@ -69,82 +69,82 @@ class Products:
         exact = torch.promote_types(points.dtype, precision)
         sums = torch.promote_types(precision, torch.float32)
         centre = centre_of(points)
-        self._kept = points.new_empty(n, d, dtype=precision)
+        self._rounded = points.new_empty(n, d, dtype=precision)
         squares = points.new_empty(n, dtype=torch.float64)
         rho = 0.0
         for start in range(0, n, CHUNK_ROWS):
             rows = slice(start, start + CHUNK_ROWS)
             centred = points[rows].to(exact) - centre
-            kept = centred.to(precision)
-            self._kept[rows] = kept
+            rounded = centred.to(precision)
+            self._rounded[rows] = rounded
             squares[rows] = _squares(centred)
             if precision != exact:
-                rho = max(rho, float((_squares(centred - kept) / squares[rows]).nan_to_num(0).max()) ** 0.5)
+                rho = max(rho, float((_squares(centred - rounded) / squares[rows]).nan_to_num(0).max()) ** 0.5)
         self._points = points
         self.precision = precision
         self._candidates = candidates
         self._is_last = precision == torch.float64
         self._is_exact = sums == precision and multiplies_exactly(points, float(squares.max()), precision)
         if self._is_exact:
-            self._least = squares
+            self._bases = squares
         else:
             rho += unit_roundoff(exact)
             # 8: what rounds the squares and their sum with the product. 1.01: for terms of second order.
             rounding = 1.01 * (unit_roundoff(precision) + (d + 8) * unit_roundoff(sums))
             error = (1 + rho) ** 2 * (1 + rounding) - 1
-            self._least = (1 - error) * squares - 64 * (d + 1) * torch.finfo(sums).tiny
-        self._least_in_sums = self._least.to(sums)
+            self._bases = (1 - error) * squares - 64 * (d + 1) * torch.finfo(sums).tiny
+        self._bases_in_sums = self._bases.to(sums)
 
     @property
     def has_tiles(self) -> bool:
         """Whether ``tile`` makes bounds: where none is exact, and sums are as precise as products."""
-        return not self._is_exact and self._least_in_sums.dtype == self._kept.dtype
+        return not self._is_exact and self._bases_in_sums.dtype == self._rounded.dtype
 
     def tile(self, rows: slice, columns: slice) -> Tensor:
         """Return lower bounds of the squared distances [rows, columns], to be overwritten by the next tile."""
         shape = (rows.stop - rows.start, columns.stop - columns.start)
         bounds = self._tile.view(-1)[: shape[0] * shape[1]].view(shape)
-        torch.addmm(self._least_in_sums[columns], self._kept[rows], self._kept[columns].T, alpha=-2, out=bounds)
-        return bounds.add_(self._least_in_sums[rows, None])
+        torch.addmm(self._bases_in_sums[columns], self._rounded[rows], self._rounded[columns].T, alpha=-2, out=bounds)
+        return bounds.add_(self._bases_in_sums[rows, None])
 
     @cached_property
     def _tile(self) -> Tensor:
-        return self._kept.new_empty(TILE_ROWS, TILE_ROWS)
+        return self._rounded.new_empty(TILE_ROWS, TILE_ROWS)
 
     @cached_property
     def _products(self) -> Tensor:
         n = len(self._points)
-        return self._kept.new_empty(block_rows(n), n)
+        return self._rounded.new_empty(block_rows(n), n)
 
     @cached_property
     def _bounds(self) -> Tensor:
         n = len(self._points)
-        return self._least_in_sums.new_full((block_rows(n), -(-n // GROUP) * GROUP), math.inf)
+        return self._bases_in_sums.new_full((block_rows(n), -(-n // GROUP) * GROUP), math.inf)
 
     def nearest(self, rows: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
         """Return distances and indices [rows, k], nearest first, and for which rows they are settled."""
         bounds = self._bounds_of(rows)
         if self._is_exact:
-            squares, columns = first_least(bounds, k)
-            squares = squares.double() + self._least[rows, None]
+            squares, columns = first_smallest(bounds, k)
+            squares = squares.double() + self._bases[rows, None]
             return squares.sqrt(), columns, torch.ones_like(rows, dtype=torch.bool)
-        least, columns = least_of_rows(bounds, self._candidates)
-        least = least.double() + self._least[rows, None]
-        found = measured(self._points, rows, least, columns, k)
-        if self._is_last and not found.settled.all():
-            left = (~found.settled).nonzero().squeeze(1)
-            within = bounds[left].double() + self._least[rows[left], None] <= found.reach[left, None]
-            found.distances[left], found.columns[left] = self._nearest_among(within, rows[left], k)
-            found.settled[:] = True
-        return found.distances, found.columns, found.settled
+        candidate_bounds, columns = smallest_in_rows(bounds, self._candidates)
+        candidate_bounds = candidate_bounds.double() + self._bases[rows, None]
+        nearest = measure_candidates(self._points, rows, candidate_bounds, columns, k)
+        if self._is_last and not nearest.settled.all():
+            unsettled = (~nearest.settled).nonzero().squeeze(1)
+            within = bounds[unsettled].double() + self._bases[rows[unsettled], None] <= nearest.reach[unsettled, None]
+            nearest.distances[unsettled], nearest.columns[unsettled] = self._nearest_among(within, rows[unsettled], k)
+            nearest.settled[:] = True
+        return nearest.distances, nearest.columns, nearest.settled
 
     def _bounds_of(self, rows: Tensor) -> Tensor:
         """Return lower bounds of squared distances less the part of the row itself, [rows, n or a few more], inf."""
         n = len(self._points)
-        products = torch.mm(self._kept[rows] * -2, self._kept.T, out=self._products[: len(rows)])
+        products = torch.mm(self._rounded[rows] * -2, self._rounded.T, out=self._products[: len(rows)])
         bounds = self._bounds[: len(rows)]
         # Two steps, because adding bfloat16 to float32 takes three times as long.
-        bounds[:, :n].copy_(products).add_(self._least_in_sums)
+        bounds[:, :n].copy_(products).add_(self._bases_in_sums)
         bounds[torch.arange(len(rows), device=rows.device), rows] = math.inf
         return bounds
 
@@ -153,11 +153,11 @@ class Products:
         squares = torch.full_like(within, math.inf, dtype=torch.float64)
         columns = torch.arange(within.shape[1], device=within.device).expand_as(within)
         _measure(self._points, squares, within, rows, columns)
-        squares, columns = first_least(squares, k)
+        squares, columns = first_smallest(squares, k)
         return squares.sqrt(), columns
 
 
-class Measured(NamedTuple):
+class MeasuredCandidates(NamedTuple):
     """The nearest among the candidates of some rows."""
 
     distances: Tensor
@@ -170,51 +170,51 @@ class Measured(NamedTuple):
     """[rows] float64, squared: beyond it lies whatever is not as near as the k-th."""
 
 
-def measured(
+def measure_candidates(
     points: Tensor,
     rows: Tensor,
-    least: Tensor,
+    bounds: Tensor,
     columns: Tensor,
     k: int,
-    limit: Limit = as_far,
-) -> Measured:
+    limit: Limit = same_reach,
+) -> MeasuredCandidates:
     """Return the k nearest of some points among their candidates, measured by differences in float64.
 
     Args:
         points: [n, d].
         rows: of the points.
-        least: [rows, candidates], what products say of their squared distances, ascending; of no other less than the
-            last.
+        bounds: [rows, candidates], lower bounds of their squared distances from products, ascending; no other
+            point has a bound below the last.
         columns: [rows, candidates], the candidates.
         k: at most as many.
         limit: the most that products may say of others of the rows [rows] within a squared reach [rows].
 
     """
     margin = 1 + 8 * (points.shape[1] + 1) * unit_roundoff(torch.float64)
-    squares = torch.full_like(least, math.inf, dtype=torch.float64)
-    first = torch.zeros_like(least, dtype=torch.bool)
+    squares = torch.full_like(bounds, math.inf, dtype=torch.float64)
+    first = torch.zeros_like(bounds, dtype=torch.bool)
     first[:, :k] = True
     _measure(points, squares, first, rows, columns)
     reach = limit(rows, squares[:, :k].amax(1) * margin)
-    _measure(points, squares, (least <= reach[:, None]) & ~first, rows, columns)
+    _measure(points, squares, (bounds <= reach[:, None]) & ~first, rows, columns)
 
     columns, order = columns.sort(dim=1)
     squares, order = squares.gather(1, order).sort(dim=1, stable=True)
     squares, columns = squares[:, :k], columns.gather(1, order)[:, :k]
     reach = squares[:, -1] * margin
-    return Measured(squares.sqrt(), columns, limit(rows, reach) < least[:, -1], reach)
+    return MeasuredCandidates(squares.sqrt(), columns, limit(rows, reach) < bounds[:, -1], reach)
 
 
-def _measure(points: Tensor, squares: Tensor, wanted: Tensor, rows: Tensor, columns: Tensor) -> None:
+def _measure(points: Tensor, squares: Tensor, mask: Tensor, rows: Tensor, columns: Tensor) -> None:
     """Fill in the squared distances [rows, columns] that are wanted, a mask of the same shape."""
-    row, _ = wanted.nonzero(as_tuple=True)
+    row, _ = mask.nonzero(as_tuple=True)
     take = partial(points.index_select, 0)
     pairs = max(PAIR_NUMBERS // max(points.shape[1], 1), 1)
-    found = [
+    distances = [
         _squares(take(i).double().sub_(take(j).double()))
-        for i, j in zip(torch.split(rows[row], pairs), torch.split(columns[wanted], pairs), strict=True)
+        for i, j in zip(torch.split(rows[row], pairs), torch.split(columns[mask], pairs), strict=True)
     ]
-    squares[wanted] = torch.cat(found)
+    squares[mask] = torch.cat(distances)
 
 
 def _squares(x: Tensor) -> Tensor:
@@ -240,14 +240,14 @@ def multiplies_exactly(points: Tensor, largest: float, precision: torch.dtype) -
     return all(bool((chunk == chunk.round()).all()) for chunk in chunks)
 
 
-def first_least(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
+def first_smallest(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Return the least values of every row of [rows, columns], ascending, and their columns; of equals the first."""
-    least, columns = least_of_rows(x, count)
-    greatest = least[:, -1:]
-    places = torch.arange(x.shape[1], dtype=x.dtype, device=x.device)
-    _, first = least_of_rows(torch.where(x == greatest, places, math.inf), count)
-    equal = least == greatest
+    smallest, columns = smallest_in_rows(x, count)
+    greatest = smallest[:, -1:]
+    positions = torch.arange(x.shape[1], dtype=x.dtype, device=x.device)
+    _, first = smallest_in_rows(torch.where(x == greatest, positions, math.inf), count)
+    equal = smallest == greatest
     columns = torch.where(equal, first.gather(1, (equal.cumsum(1) - 1).clamp(min=0)), columns)
     columns, order = columns.sort(dim=1)
-    least, order = least.gather(1, order).sort(dim=1, stable=True)
-    return least, columns.gather(1, order)
+    smallest, order = smallest.gather(1, order).sort(dim=1, stable=True)
+    return smallest, columns.gather(1, order)

@@ -10,8 +10,8 @@ from scipy.linalg import eigh
 from torch import Tensor
 
 from isotropy.anisotropy import anisotropy
-from isotropy.cloud import Cloud, Labels
-from isotropy.rows import Sample, kept_rows
+from isotropy.cloud import Cloud, RowLabels
+from isotropy.rows import Sample, finite_chunks
 from isotropy.score import OUT_OF_RANGE
 from isotropy.spectrum import CHUNK_ROWS
 
@@ -32,7 +32,7 @@ class MappedRows(NamedTuple):
     """A power of two, 1 unless float32 would not hold the coordinates."""
 
 
-class PointMap:
+class PointMapCollector:
     """Collects the rows of a map while a projection reads them: all of them, or a sample.
 
     Args:
@@ -44,18 +44,20 @@ class PointMap:
     def __init__(self, size: int, seed: int = 0) -> None:
         self._sample = Sample(size, 3, np.dtype(np.float64), seed)
 
-    def update(self, at: NDArray[np.float64], norms: NDArray[Any], places: NDArray[np.int64]) -> None:
+    def update(self, at: NDArray[np.float64], norms: NDArray[Any], rows: NDArray[np.int64]) -> None:
         """Add rows by their coordinates [m, 2], norms [m] and places among all rows [m]."""
-        self._sample.update(np.column_stack([at, norms]), places)
+        self._sample.update(np.column_stack([at, norms]), rows)
 
-    def found(self, unit: float = 1.0) -> MappedRows:
+    def mapped_rows(self, unit: float = 1.0) -> MappedRows:
         """Return the rows, of which one unit of what was added is ``unit`` units of the file."""
-        points, places = (one.numpy() for one in self._sample.drawn())
-        order = places.argsort()
+        points, rows = (tensor.numpy() for tensor in self._sample.drawn())
+        order = rows.argsort()
         at = points[order]
-        own = _unit_of(at, unit)
-        scaled = (at * (unit / own)).astype(np.float32)
-        return MappedRows(np.ascontiguousarray(scaled[:, :2]), np.ascontiguousarray(scaled[:, 2]), places[order], own)
+        map_unit = _unit_of(at, unit)
+        scaled = (at * (unit / map_unit)).astype(np.float32)
+        return MappedRows(
+            np.ascontiguousarray(scaled[:, :2]), np.ascontiguousarray(scaled[:, 2]), rows[order], map_unit
+        )
 
 
 def _unit_of(at: NDArray[np.float64], unit: float) -> float:
@@ -87,7 +89,7 @@ NamesOf = Callable[[Tensor], list[str] | None]
 
 
 def projection(
-    cloud: Cloud, seed: int = 0, names_of: NamesOf = lambda _: None, mapped: PointMap | None = None
+    cloud: Cloud, seed: int = 0, names_of: NamesOf = lambda _: None, mapped: PointMapCollector | None = None
 ) -> dict[str, Any]:
     """Return coordinates along the first three principal components, relative to the mean.
 
@@ -111,22 +113,22 @@ def projection(
 
     """
     if (reason := cloud.moment_scores["participation_ratio"].reason) is not None:
-        return _nothing(cloud, reason)
+        return _empty_projection(cloud, reason)
     axes = _Axes(cloud)
     drawn = Sample(min(cloud.n, MAX_POINTS), COMPONENTS, np.dtype(np.float64), seed)
-    density = _Density(axes.of(cloud.sample)[:, :2]) if cloud.n > MAX_POINTS else None
-    for kept, places, _ in kept_rows(cloud.points):
-        at = axes.of(kept)
-        drawn.update(at, places)
+    density = _Density(axes.coordinates(cloud.sample)[:, :2]) if cloud.n > MAX_POINTS else None
+    for chunk, positions, _ in finite_chunks(cloud.points):
+        at = axes.coordinates(chunk)
+        drawn.update(at, positions)
         plane = at[:, :2]
         if density is not None:
             density.update(plane)
         if mapped is not None:
-            mapped.update(plane, torch.linalg.vector_norm(kept, dim=1, dtype=torch.float64).numpy(), places)
+            mapped.update(plane, torch.linalg.vector_norm(chunk, dim=1, dtype=torch.float64).numpy(), positions)
     in_units, rows = drawn.drawn()
     points = in_units * cloud.unit
     if not points.isfinite().all():
-        return _nothing(cloud, OUT_OF_RANGE)
+        return _empty_projection(cloud, OUT_OF_RANGE)
     names = names_of(rows)
     return {
         "n": cloud.n,
@@ -137,12 +139,12 @@ def projection(
         "shares": axes.shares,
         "names": names and [name[:NAME_CHARACTERS] for name in names],
         "labels": _labels(cloud, rows),
-        "density": density and density.found(cloud.unit),
+        "density": density and density.document(cloud.unit),
         "reason": None,
     }
 
 
-def _nothing(cloud: Cloud, reason: str) -> dict[str, Any]:
+def _empty_projection(cloud: Cloud, reason: str) -> dict[str, Any]:
     return {
         "n": cloud.n, "x": [], "y": [], "z": [], "rows": [], "shares": [None] * COMPONENTS, "names": None,
         "labels": None, "density": None, "reason": reason,
@@ -167,7 +169,7 @@ class _Axes:
             if self.shares[i] > 0:
                 self._axes[:, i] = axis * axis[axis.abs().argmax()].sign()
 
-    def of(self, x: Tensor) -> NDArray[np.float64]:
+    def coordinates(self, x: Tensor) -> NDArray[np.float64]:
         """Return the coordinates [n, 3] of points [n, d]."""
         chunks = [(x[start : start + CHUNK_ROWS] - self._mean) @ self._axes for start in range(0, len(x), CHUNK_ROWS)]
         return torch.cat(chunks).numpy() if chunks else np.empty((0, COMPONENTS))
@@ -187,7 +189,7 @@ class _Density:
         self._counts += counts.astype(np.int64)
         self._n += len(at)
 
-    def found(self, unit: float) -> dict[str, Any]:
+    def document(self, unit: float) -> dict[str, Any]:
         """Return edges times a unit, counts, and how many points lie outside."""
         y_edges, x_edges = ((edges * unit).tolist() for edges in self._edges)
         outside = self._n - int(self._counts.sum())
@@ -206,11 +208,11 @@ def _rounded(values: Tensor) -> list[float]:
 
 
 def _labels(cloud: Cloud, rows: Tensor) -> dict[str, Any] | None:
-    found = frequent_labels(cloud, rows)
-    return None if found is None else {"names": found.names, "codes": found.codes.tolist()}
+    labels = frequent_labels(cloud, rows)
+    return None if labels is None else {"names": labels.names, "codes": labels.codes.tolist()}
 
 
-def frequent_labels(cloud: Cloud, rows: Tensor) -> Labels | None:
+def frequent_labels(cloud: Cloud, rows: Tensor) -> RowLabels | None:
     """Return the labels of rows, given by their places among all, the most frequent first; None where none has one.
 
     Rows without a label, and of classes beyond ``MAX_NAMES``, have an empty name, the last.
@@ -220,8 +222,8 @@ def frequent_labels(cloud: Cloud, rows: Tensor) -> Labels | None:
     codes = labels.codes[rows]
     counts = torch.bincount(codes, minlength=len(labels.names))
     greatest = counts.argsort(descending=True, stable=True)[: int((counts > 0).sum())].tolist()
-    kept = [code for code in greatest if labels.names[code]][:MAX_NAMES]
-    places = torch.full_like(counts, len(kept))
-    places[kept] = torch.arange(len(kept))
-    names = [labels.names[code] for code in kept]
-    return Labels(places[codes], names if len(kept) == len(greatest) else [*names, ""])
+    named_codes = [code for code in greatest if labels.names[code]][:MAX_NAMES]
+    new_codes = torch.full_like(counts, len(named_codes))
+    new_codes[named_codes] = torch.arange(len(named_codes))
+    names = [labels.names[code] for code in named_codes]
+    return RowLabels(new_codes[codes], names if len(named_codes) == len(greatest) else [*names, ""])

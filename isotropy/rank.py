@@ -85,8 +85,8 @@ def explained_variance(values: Tensor, K: int) -> tuple[Score, ...]:
 
     """
     shares = anisotropy(values, K)
-    known = [share.value for share in shares if share.value is not None]
-    return tuple(Score.within(share, 0, 1) for share in accumulate(known)) or shares
+    defined = [share.value for share in shares if share.value is not None]
+    return tuple(Score.within(share, 0, 1) for share in accumulate(defined)) or shares
 
 
 def alpha_req(values: Tensor, window: tuple[int, int] = ALPHA_WINDOW) -> Score:

@@ -53,9 +53,9 @@ class Rows:
 
     x: NDArray[Any]
     """[n, d] of real numbers; of other types than float32 and float64 a chunk is converted at a time."""
-    of_rows: Sequence[str] | None = None
+    row_labels: Sequence[str] | None = None
     """The labels, n of them."""
-    in_groups: Sequence[str] | None = None
+    row_groups: Sequence[str] | None = None
     """The groups, n of them."""
 
     def __post_init__(self) -> None:
@@ -65,7 +65,7 @@ class Rows:
                 f"Expected points as a numpy array [n, d] of numbers, got {kind}: give one point a row, of a torch "
                 "tensor x.numpy()."
             )
-        for name, values in {"label": self.of_rows, "group": self.in_groups}.items():
+        for name, values in {"label": self.row_labels, "group": self.row_groups}.items():
             if values is not None and len(values) != self.n:
                 raise ValueError(f"Expected a {name} for each of {self.n} rows, got {len(values)}: empty where none.")
 
@@ -92,15 +92,15 @@ class Rows:
 
     def labels(self) -> Sequence[str] | None:
         """The labels that were given."""
-        return self.of_rows
+        return self.row_labels
 
     def groups(self) -> Sequence[str] | None:
         """The groups that were given."""
-        return self.in_groups
+        return self.row_groups
 
 
 @dataclass(frozen=True)
-class Derived:
+class DerivedPoints:
     """Points that are others with something done to each chunk."""
 
     points: Points
@@ -130,7 +130,7 @@ class Derived:
 
 
 @dataclass(frozen=True)
-class OfDimensions(Derived):
+class SelectedDimensions(DerivedPoints):
     """Points with some of their dimensions."""
 
     dimensions: NDArray[np.int64]
@@ -148,23 +148,23 @@ class OfDimensions(Derived):
             yield rows
 
 
-class Kept(NamedTuple):
+class FiniteChunk(NamedTuple):
     """The rows of a chunk that have neither NaN nor infinity."""
 
     points: Tensor
     """[m, d]."""
-    places: NDArray[np.int64]
+    positions: NDArray[np.int64]
     """[m], among all rows."""
     read: int
     """Rows of the chunk, those left out too."""
 
 
-def kept_rows(points: Points) -> Iterator[Kept]:
+def finite_chunks(points: Points) -> Iterator[FiniteChunk]:
     """Yield the finite rows in order, chunk by chunk, and where they stand."""
     read = 0
     for chunk, finite in finite_rows(points):
-        kept = chunk if finite.all() else chunk[finite]
-        yield Kept(kept, read + finite.nonzero().squeeze(1).numpy(), len(chunk))
+        rows = chunk if finite.all() else chunk[finite]
+        yield FiniteChunk(rows, read + finite.nonzero().squeeze(1).numpy(), len(chunk))
         read += len(chunk)
 
 
@@ -193,7 +193,7 @@ def unit_for(x: Tensor, unit: float) -> float:
 
 
 @dataclass(frozen=True)
-class InUnits(Derived):
+class ScaledPoints(DerivedPoints):
     """Points, each over one power of two: to divide by it rounds nothing, and no fourth power leaves float64."""
 
     unit: float
@@ -206,8 +206,8 @@ class InUnits(Derived):
 def draw(points: Points, size: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return at most ``size`` of the finite rows, in random order, and their places among all, int64."""
     sample = Sample(min(points.n, size), points.d, points.dtype, seed)
-    for kept, places, _ in kept_rows(points):
-        sample.update(kept.numpy(), places)
+    for chunk, positions, _ in finite_chunks(points):
+        sample.update(chunk.numpy(), positions)
     return sample.drawn()
 
 
@@ -227,25 +227,25 @@ class Sample:
 
     def __init__(self, size: int, d: int, dtype: np.dtype[Any], seed: int) -> None:
         self._generator = np.random.default_rng(seed)
-        self._first_places = self._generator.permutation(size)
+        self._first_slots = self._generator.permutation(size)
         self._points = np.empty((size, d), dtype)
         self._rows = np.full(size, -1)
-        self._seen = 0
+        self._rows_offered = 0
 
     def update(self, points: NDArray[Any], rows: NDArray[np.int64]) -> None:
         """Offer points [n, d], and the number by which each is to be found again, [n]."""
         size = len(self._rows)
-        before = np.arange(self._seen, self._seen + len(points))
-        places = (self._generator.random(len(points)) * (before + 1)).astype(np.int64)
+        before = np.arange(self._rows_offered, self._rows_offered + len(points))
+        slots = (self._generator.random(len(points)) * (before + 1)).astype(np.int64)
         free = before < size
-        places[free] = self._first_places[before[free]]
-        taken = (places < size).nonzero()[0]
+        slots[free] = self._first_slots[before[free]]
+        drawn = (slots < size).nonzero()[0]
         # Of several for one place the last one stays.
-        _, last = np.unique(places[taken][::-1], return_index=True)
-        taken = taken[::-1][last]
-        self._points[places[taken]] = points[taken]
-        self._rows[places[taken]] = rows[taken]
-        self._seen += len(points)
+        _, last = np.unique(slots[drawn][::-1], return_index=True)
+        drawn = drawn[::-1][last]
+        self._points[slots[drawn]] = points[drawn]
+        self._rows[slots[drawn]] = rows[drawn]
+        self._rows_offered += len(points)
 
     def rescale(self, factor: float) -> None:
         """Multiply the points so far by a factor."""
@@ -253,6 +253,6 @@ class Sample:
 
     def drawn(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the points [m, d] and their numbers, int64 [m]; all, where there were not more than places."""
-        there = self._rows >= 0
-        points, rows = (self._points, self._rows) if there.all() else (self._points[there], self._rows[there])
+        filled = self._rows >= 0
+        points, rows = (self._points, self._rows) if filled.all() else (self._points[filled], self._rows[filled])
         return torch.from_numpy(points), torch.from_numpy(rows)

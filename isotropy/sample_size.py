@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from isotropy.cloud import Cloud
-from isotropy.isoscore import ZetaCurve, isoscore_from_covariance, isoscore_from_gram
+from isotropy.isoscore import ShrinkageCurve, isoscore_from_covariance, isoscore_from_gram
 from isotropy.spectrum import centre
 from isotropy.unbiased import FourthMoments, isoscore_unbiased, isoscore_unbiased_from_moments
 
@@ -49,12 +49,12 @@ def sample_size(cloud: Cloud) -> dict[str, Any]:
         rows, ``draws`` the most draws of one size. Where all rows have no IsoScore, there is no size but a ``reason``.
 
     """
-    whole, unbiased = (cloud.moment_scores[slug] for slug in ("isoscore", "isoscore_unbiased"))
+    plain_score, unbiased_score = (cloud.moment_scores[slug] for slug in ("isoscore", "isoscore_unbiased"))
     draws: dict[int, list[Values]] = {}
-    if whole.value is not None:
+    if plain_score.value is not None:
         draws = _Draws(cloud).scores()
         # All rows are one draw, and the target itself: to shrink them changes nothing.
-        draws[cloud.n] = [(whole.value, unbiased.value, *[whole.value] * len(ZETAS))]
+        draws[cloud.n] = [(plain_score.value, unbiased_score.value, *[plain_score.value] * len(ZETAS))]
     drawn = [len(of_size) for of_size in draws.values()]
     plain, corrected, *stars = (
         _curve([[values[i] for values in of_size] for of_size in draws.values()]) for i in range(2 + len(ZETAS))
@@ -64,22 +64,22 @@ def sample_size(cloud: Cloud) -> dict[str, Any]:
         "draws": max(drawn, default=0),
         "rows": list(draws),
         "drawn": drawn,
-        "full": {"isoscore": whole.value, "isoscore_unbiased": unbiased.value},
+        "full": {"isoscore": plain_score.value, "isoscore_unbiased": unbiased_score.value},
         "zetas": list(ZETAS),
         "isoscore": plain,
         "isoscore_unbiased": corrected,
         "isoscore_star": stars,
-        "reason": whole.reason,
+        "reason": plain_score.reason,
     }
 
 
 def _curve(draws: Sequence[Sequence[float | None]]) -> dict[str, list[float | None]]:
     """Return mean and standard deviation of the values of each size."""
     # A mean of those draws alone that have a value would be biased.
-    known = [[value for value in values if value is not None] if None not in values else [] for values in draws]
+    defined = [[value for value in values if value is not None] if None not in values else [] for values in draws]
     return {
-        "mean": [fmean(values) if values else None for values in known],
-        "sd": [stdev(values) if len(values) > 1 else None for values in known],
+        "mean": [fmean(values) if values else None for values in defined],
+        "sd": [stdev(values) if len(values) > 1 else None for values in defined],
     }
 
 
@@ -92,8 +92,8 @@ class _Draws:
         self._rows = cloud.sample[:n]
         sizes = [m for m in (FIRST_ROWS * 2**power for power in range(n.bit_length())) if m <= n and m < cloud.n]
         # By products of rows, n^2 d, or by moments, n d^2, of which those of halves are added.
-        self._few = [m for m in sizes if m < d and m <= self._n_by_rows]
-        self._many = [m for m in sizes if m >= d]
+        self._sizes_by_products = [m for m in sizes if m < d and m <= self._n_by_rows]
+        self._sizes_by_moments = [m for m in sizes if m >= d]
         S = cloud.moments.covariance()
         self._unit = S.trace()
         self._target = S.div_(self._unit)
@@ -101,27 +101,28 @@ class _Draws:
 
     def scores(self) -> dict[int, list[Values]]:
         """Return the scores of each draw, by size."""
-        found = {
-            m: [self._of_rows(self._draw(m, k)) for k in range(min(DRAWS, self._n_by_rows // m))] for m in self._few
+        scores = {
+            m: [self._of_rows(self._draw(m, k)) for k in range(min(DRAWS, self._n_by_rows // m))]
+            for m in self._sizes_by_products
         }
-        found |= {m: [] for m in self._many}
-        if self._many:
-            for k in range(len(self._rows) // self._many[-1]):
-                self._moments(self._many, k, found)
-        return found
+        scores |= {m: [] for m in self._sizes_by_moments}
+        if self._sizes_by_moments:
+            for k in range(len(self._rows) // self._sizes_by_moments[-1]):
+                self._moments(self._sizes_by_moments, k, scores)
+        return scores
 
     def _draw(self, m: int, k: int) -> Tensor:
         return self._rows[k * m : (k + 1) * m]
 
-    def _moments(self, sizes: Sequence[int], k: int, found: dict[int, list[Values]]) -> FourthMoments:
+    def _moments(self, sizes: Sequence[int], k: int, scores: dict[int, list[Values]]) -> FourthMoments:
         """Return the moments of draw ``k`` of the last of the sizes, and note its scores and those of its halves."""
         moments = FourthMoments(self._rows.shape[1])
         if len(sizes) == 1 or 2 * k >= DRAWS:
             moments.update(self._draw(sizes[-1], k))
         else:
             for half in (2 * k, 2 * k + 1):
-                moments.merge(self._moments(sizes[:-1], half, found))
-        found[sizes[-1]].append(self._of_moments(moments))
+                moments.merge(self._moments(sizes[:-1], half, scores))
+        scores[sizes[-1]].append(self._of_moments(moments))
         return moments
 
     def _of_rows(self, x: Tensor) -> Values:
@@ -138,6 +139,6 @@ class _Draws:
 
     def _star(self, trace: Tensor, squares: Tensor, product: Tensor) -> Values:
         """IsoScore* of a draw whose covariance, in units of the target's trace, has these inner products."""
-        curve = ZetaCurve(len(self._target), float(trace), 1, float(squares), float(product), self._target_squares)
+        curve = ShrinkageCurve(len(self._target), float(trace), 1, float(squares), float(product), self._target_squares)
         values = curve.isoscore_star(torch.tensor(ZETAS, dtype=torch.float64))
         return tuple(value if isfinite(value) else None for value in values.tolist())

@@ -44,7 +44,7 @@ class Score:
         """Return the score in other units; undefined where the value or its error then leaves float64."""
         if self.value is None or all(factor == 1 for factor in factors):
             return self
-        value, se = (math.prod((one or 0.0, *factors)) for one in (self.value, self.se))
+        value, se = (math.prod((number or 0.0, *factors)) for number in (self.value, self.se))
         if not math.isfinite(value) or not math.isfinite(se) or (value == 0) != (self.value == 0):
             return Score.undefined(OUT_OF_RANGE)
         parts = tuple(math.prod((part, *factors)) for part in self.parts)

@@ -65,21 +65,23 @@ class Moments:
         buffer = at_least_float32(x.new_empty(min(len(x), CHUNK_ROWS), self.d))
         for start in range(0, len(x), CHUNK_ROWS):
             chunk = at_least_float32(x[start : start + CHUNK_ROWS].detach())
-            shift, shifted, rest = shift_near_mean(chunk, buffer[: len(chunk)])
-            rest = self._stored(rest)
-            self._add(len(chunk), self._stored(shift) + rest, gram(shifted))
-            self._scatter.addr_(rest, rest, alpha=-len(chunk))
+            shift, shifted, offset = shift_near_mean(chunk, buffer[: len(chunk)])
+            offset = self._stored(offset)
+            self._add(len(chunk), self._stored(shift) + offset, gram(shifted))
+            self._scatter.addr_(offset, offset, alpha=-len(chunk))
 
-    def merge(self, other: Self) -> None:
+    def merge(self, moments: Self) -> None:
         """Add the points that ``other`` has seen.
 
         Raises:
             ValueError: the two have different numbers of dimensions.
 
         """
-        if other.d != self.d:
-            raise ValueError(f"Expected moments of {self.d} dimensions, got {other.d}: merge only clouds of one space.")
-        self._add(other.n, self._stored(other.mean), other._scatter)
+        if moments.d != self.d:
+            raise ValueError(
+                f"Expected moments of {self.d} dimensions, got {moments.d}: merge only clouds of one space."
+            )
+        self._add(moments.n, self._stored(moments.mean), moments._scatter)
 
     def covariance(self) -> Tensor:
         """Return the unbiased covariance (over n - 1), float64 [d, d]; zero for fewer than two points."""
@@ -167,17 +169,17 @@ class _Scatter(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         with torch.autocast(x.device.type, enabled=False):
-            _, shifted, rest = shift_near_mean(x)
-            ctx.save_for_backward(shifted, rest)
-            return gram(shifted).addr_(rest, rest, alpha=-len(x))
+            _, shifted, offset = shift_near_mean(x)
+            ctx.save_for_backward(shifted, offset)
+            return gram(shifted).addr_(offset, offset, alpha=-len(x))
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        shifted, rest = ctx.saved_tensors
+        shifted, offset = ctx.saved_tensors
         with torch.autocast(shifted.device.type, enabled=False):
             symmetric = gradient + gradient.T
-            return torch.addmm(-(rest @ symmetric), shifted, symmetric)
+            return torch.addmm(-(offset @ symmetric), shifted, symmetric)
 
 
 class _Products(torch.autograd.Function):

@@ -27,7 +27,7 @@ LEADING = max(TOP, rank.ALPHA_WINDOW[1])
 """Eigenvalues that are taken one by one: no measure but those of all sees more of them."""
 
 
-class Decomposed(NamedTuple):
+class Decomposition(NamedTuple):
     """Eigenvalues and eigenvectors of a covariance or second moment."""
 
     values: Tensor
@@ -36,7 +36,7 @@ class Decomposed(NamedTuple):
     """Float64 [d, d], of ascending eigenvalues, one a column; NaN where the matrix is not finite."""
 
     @classmethod
-    def of(cls, S: Tensor, rank: int) -> Decomposed:
+    def from_matrix(cls, S: Tensor, rank: int) -> Decomposition:
         """Decompose a matrix [d, d] of which ``rank`` eigenvalues can differ from 0."""
         if not S.isfinite().all():
             return cls(torch.full_like(S[0], torch.nan), torch.full_like(S, torch.nan))
@@ -44,7 +44,7 @@ class Decomposed(NamedTuple):
         return cls(without_rounding(values, rank), vectors)
 
 
-class LeftOut:
+class SpectraWithoutBlocks:
     """The spectrum of a covariance or second moment without each block, along the eigenvectors of that of all rows.
 
     Args:
@@ -57,7 +57,7 @@ class LeftOut:
 
     def __init__(
         self,
-        whole: Decomposed,
+        decomposition: Decomposition,
         measures: Sequence[Callable[[Tensor], Tensor]],
         blocks: Sequence[Moments],
         *,
@@ -66,9 +66,9 @@ class LeftOut:
         means = torch.stack([block.mean for block in blocks])
         # Near most of the blocks' means: a block of huge rows costs no digits where it is left out.
         self._centre = means.median(0).values
-        self._values, self._vectors, self._about_zero = *whole, about_zero
-        self._leading = whole.vectors.flip(1)[:, :LEADING].contiguous()
-        self._slopes = torch.stack([_slopes_of_tail(measure, whole.values) for measure in measures])
+        self._values, self._vectors, self._about_zero = *decomposition, about_zero
+        self._leading = decomposition.vectors.flip(1)[:, :LEADING].contiguous()
+        self._slopes = torch.stack([_slopes_of_tail(measure, decomposition.values) for measure in measures])
         self._n = torch.tensor([float(block.n) for block in blocks], dtype=torch.float64)
         self._means = means - self._centre
         self._sums = self._of_scatters([block.scatter for block in blocks])
@@ -76,16 +76,16 @@ class LeftOut:
 
     def without(self, block: int) -> tuple[Tensor, Tensor]:
         """Return the eigenvalues [d] without a block, and how much the tail's shape moves each of the measures."""
-        others = torch.arange(len(self._n)) != block
-        n, sums = self._n[others].sum(), self._sums[others].sum(0)
-        mean = self._n[others] @ self._means[others] / n
+        remaining = torch.arange(len(self._n)) != block
+        n, sums = self._n[remaining].sum(), self._sums[remaining].sum(0)
+        mean = self._n[remaining] @ self._means[remaining] / n
         sums = sums - n * self._of_points(mean[None])[0]
         forms = sums / n + self._of_points(mean[None] + self._centre)[0] if self._about_zero else sums / (n - 1)
         k = self._leading.shape[1]
         leading, trace, moved = forms[:k].clamp(min=0), forms[k], forms[k + 1 :]
         leading, tail = leading.where(self._values[:k] > 0, self._values[:k]), self._values[k:]
-        if (rest := tail.sum()) > 0:
-            tail = tail * ((trace - leading.sum()).clamp(min=0) / rest)
+        if (tail_sum := tail.sum()) > 0:
+            tail = tail * ((trace - leading.sum()).clamp(min=0) / tail_sum)
         return torch.cat([leading, tail]), moved - self._slopes[:, k:] @ tail
 
     def _of_points(self, x: Tensor) -> Tensor:
@@ -104,12 +104,12 @@ class LeftOut:
         V, slopes = V[:, first : last + 1], slopes[:, first : last + 1]
         for start in range(0, d if used.any() else 0, BLOCK_COLUMNS):
             columns = slice(start, min(start + BLOCK_COLUMNS, d))
-            for place, of_one in enumerate(slopes):
+            for measure, slope in enumerate(slopes):
                 # Down to the diagonal, as both matrices are symmetric; those beside it count twice.
-                product = V[: columns.stop] @ (V[columns] * of_one).T
+                product = V[: columns.stop] @ (V[columns] * slope).T
                 product[:start] *= 2
                 for block, S in enumerate(scatters):
-                    tails[block, place] += (product * S[: columns.stop, columns]).sum()
+                    tails[block, measure] += (product * S[: columns.stop, columns]).sum()
         return torch.cat([leading, trace, tails], 1)
 
 
@@ -126,7 +126,7 @@ def _slopes_of_tail(measure: Callable[[Tensor], Tensor], values: Tensor) -> Tens
 
 
 def scores_without_blocks(
-    centred: Decomposed, second: Decomposed, blocks: Sequence[Moments], moments: Moments
+    centred: Decomposition, second: Decomposition, blocks: Sequence[Moments], moments: Moments
 ) -> Iterator[dict[str, Score]]:
     """Yield the measures by slug without each of some blocks in turn.
 
@@ -146,8 +146,8 @@ def scores_without_blocks(
         "effective_rank": lambda values: rank.used(values, "sigma"),
         "effective_rank_lambda": lambda values: rank.used(values, "lambda"),
     }
-    of_values = LeftOut(centred, list(ranks.values()), blocks, about_zero=False)
-    of_energies = LeftOut(second, [rankme], blocks, about_zero=True)
+    of_values = SpectraWithoutBlocks(centred, list(ranks.values()), blocks, about_zero=False)
+    of_energies = SpectraWithoutBlocks(second, [rankme], blocks, about_zero=True)
     for block in range(len(blocks)):
         values, moved = of_values.without(block)
         energies, moved_rankme = of_energies.without(block)

@@ -1,4 +1,4 @@
-"""The least bounds of every point to the others, from tiles of pairs of which each is made once."""
+"""The least bounds of every point to the neighbours, from tiles of pairs of which each is made once."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 TILE_ROWS = 1024
-"""Points at most whose pairs with as many others are held at once: 4 MB in float32, which stay in the cache."""
+"""Points at most whose pairs with as many neighbours are held at once: 4 MB in float32, which stay in the cache."""
 
 FEW_ROWS = 256
 """Points of a tile where there are few: its products with itself count each pair twice, so that tiles are small too."""
@@ -37,10 +37,10 @@ def tiles(n: int) -> Iterator[tuple[slice, slice]]:
                 yield rows, columns
 
 
-def least_of_each(
+def smallest_of_each(
     n: int, count: int, dtype: torch.dtype, device: torch.device, tile: Callable[[slice, slice], Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """Return the least bounds of each of n points to others, ascending, and to whom, [n, count] each.
+    """Return the least bounds of each of n points to neighbours, ascending, and to whom, [n, count] each.
 
     Nobody else's bound is below the last. A tile serves its rows and its columns: bounds are symmetric.
 
@@ -52,18 +52,18 @@ def least_of_each(
         tile: makes the bounds [rows, columns] of a tile, finite and contiguous, which may be overwritten.
 
     """
-    found = _Least(n, count, dtype, device)
+    smallest = _SmallestBounds(n, count, dtype, device)
     for rows, columns in tiles(n):
         if rows == columns:
-            found.begin(rows, tile(rows, rows))
+            smallest.begin(rows, tile(rows, rows))
         else:
-            found.add(rows, columns, tile(rows, columns))
-    found.merge()
-    bounds, order = found.bounds.sort(dim=1)
-    return bounds, found.others.gather(1, order)
+            smallest.add(rows, columns, tile(rows, columns))
+    smallest.merge()
+    bounds, order = smallest.bounds.sort(dim=1)
+    return bounds, smallest.neighbours.gather(1, order)
 
 
-def least_of_rows(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
+def smallest_in_rows(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Return the least values of every row of [rows, columns], ascending, and their columns, [rows, count].
 
     The least values lie in the groups with the least minima, one group for each: a minimum costs a tenth of a topk.
@@ -75,22 +75,22 @@ def least_of_rows(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """
     groups = x.view(len(x), GROUP, -1)
     if groups.shape[2] < count:
-        least, columns = x.topk(count, largest=False)
-        return least, columns
+        smallest, columns = x.topk(count, largest=False)
+        return smallest, columns
     chosen = groups.amin(1).topk(count, largest=False, sorted=False).indices
     members = groups.gather(2, chosen[:, None, :].expand(-1, GROUP, -1)).flatten(1)
-    least, place = members.topk(count, largest=False)
-    return least, place // count * groups.shape[2] + chosen.gather(1, place % count)
+    smallest, order = members.topk(count, largest=False)
+    return smallest, order // count * groups.shape[2] + chosen.gather(1, order % count)
 
 
-class _Least:
+class _SmallestBounds:
     """The least bounds so far, and the greatest of each point's: its reach, beneath which alone a bound counts."""
 
     def __init__(self, n: int, count: int, dtype: torch.dtype, device: torch.device) -> None:
         self.bounds = torch.full((n, count), math.inf, dtype=dtype, device=device)
-        self.others = torch.zeros(n, count, dtype=torch.int64, device=device)
+        self.neighbours = torch.zeros(n, count, dtype=torch.int64, device=device)
         self._reach = torch.full((n,), math.inf, dtype=dtype, device=device)
-        self._found: list[tuple[Tensor, Tensor, Tensor]] = []
+        self._pending_bounds: list[tuple[Tensor, Tensor, Tensor]] = []
         self._pending = 0
 
     def begin(self, rows: slice, tile: Tensor) -> None:
@@ -98,9 +98,9 @@ class _Least:
         tile.fill_diagonal_(math.inf)
         tile = pad(tile, (0, -tile.shape[1] % GROUP), value=math.inf)
         count = min(self.bounds.shape[1], tile.shape[1])
-        bounds, columns = least_of_rows(tile, count)
+        bounds, columns = smallest_in_rows(tile, count)
         self.bounds[rows, :count] = bounds
-        self.others[rows, :count] = columns + rows.start
+        self.neighbours[rows, :count] = columns + rows.start
         self._reach[rows] = self.bounds[rows].amax(1)
 
     def add(self, rows: slice, columns: slice, tile: Tensor) -> None:
@@ -112,8 +112,8 @@ class _Least:
         row, group = (across.amin(1) < self._reach[rows, None]).nonzero(as_tuple=True)
         members = across[row, :, group]
         hit, member = (members < self._reach[rows][row, None]).nonzero(as_tuple=True)
-        others = member * across.shape[2] + group[hit] + columns.start
-        self._keep(row[hit] + rows.start, others, members[hit, member])
+        neighbours = member * across.shape[2] + group[hit] + columns.start
+        self._keep(row[hit] + rows.start, neighbours, members[hit, member])
 
         down = tile.view(-1, GROUP, tile.shape[1])
         group, column = (down.amin(1)[:, :n_columns] < self._reach[columns]).nonzero(as_tuple=True)
@@ -123,35 +123,35 @@ class _Least:
         if self._pending > PENDING:
             self.merge()
 
-    def _keep(self, points: Tensor, others: Tensor, bounds: Tensor) -> None:
-        self._found.append((points, others, bounds))
+    def _keep(self, points: Tensor, neighbours: Tensor, bounds: Tensor) -> None:
+        self._pending_bounds.append((points, neighbours, bounds))
         self._pending += len(points)
 
     def merge(self) -> None:
         """Merge what was found with the least so far."""
         if not self._pending:
             return
-        points, others, bounds = map(torch.cat, zip(*self._found, strict=True))
-        self._found, self._pending = [], 0
+        points, neighbours, bounds = map(torch.cat, zip(*self._pending_bounds, strict=True))
+        self._pending_bounds, self._pending = [], 0
         order = points.argsort(stable=True)
-        points, others, bounds = points[order], others[order], bounds[order]
+        points, neighbours, bounds = points[order], neighbours[order], bounds[order]
         count = self.bounds.shape[1]
         while len(points):
             is_first = torch.ones_like(points, dtype=torch.bool)
             is_first[1:] = points[1:] != points[:-1]
             firsts, owner = is_first.nonzero().squeeze(1), is_first.cumsum(0) - 1
             owners = points[firsts]
-            place = torch.arange(len(points), device=points.device) - firsts[owner]
+            rank = torch.arange(len(points), device=points.device) - firsts[owner]
             # At most as many again, so that a point whom very many came nearer to needs no table of their width.
-            now = place < count
-            width = count + min(int(place.max()) + 1, count)
+            now = rank < count
+            width = count + min(int(rank.max()) + 1, count)
             table = self.bounds.new_full((len(owners), width), math.inf)
-            names = self.others.new_zeros(len(owners), width)
-            table[:, :count], names[:, :count] = self.bounds[owners], self.others[owners]
-            cell = owner[now], place[now] + count
-            table[cell], names[cell] = bounds[now], others[now]
-            least, columns = table.topk(count, largest=False, sorted=False)
-            self.bounds[owners], self.others[owners] = least, names.gather(1, columns)
-            self._reach[owners] = least.amax(1)
+            names = self.neighbours.new_zeros(len(owners), width)
+            table[:, :count], names[:, :count] = self.bounds[owners], self.neighbours[owners]
+            cell = owner[now], rank[now] + count
+            table[cell], names[cell] = bounds[now], neighbours[now]
+            smallest, columns = table.topk(count, largest=False, sorted=False)
+            self.bounds[owners], self.neighbours[owners] = smallest, names.gather(1, columns)
+            self._reach[owners] = smallest.amax(1)
             later = ~now & (bounds < self._reach[points])
-            points, others, bounds = points[later], others[later], bounds[later]
+            points, neighbours, bounds = points[later], neighbours[later], bounds[later]

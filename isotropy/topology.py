@@ -168,7 +168,7 @@ def _prim(distances: NDArray[np.float64]) -> NDArray[np.int64]:
     parent = np.zeros(n, dtype=np.int64)
     outside = np.ones(n, dtype=bool)
     closer = np.empty(n, dtype=bool)
-    taken = np.zeros(n, dtype=np.int64)
+    added = np.zeros(n, dtype=np.int64)
     new = 0
     for step in range(1, n):
         outside[new] = False
@@ -179,5 +179,5 @@ def _prim(distances: NDArray[np.float64]) -> NDArray[np.int64]:
         np.copyto(nearest, row, where=closer)
         np.copyto(parent, new, where=closer)
         new = int(nearest.argmin())
-        taken[step] = new
-    return np.stack([parent[taken[1:]], taken[1:]], axis=1)
+        added[step] = new
+    return np.stack([parent[added[1:]], added[1:]], axis=1)

@@ -74,9 +74,9 @@ class FourthMoments(Moments):
             n, total = len(chunk), self.n + len(chunk)
             # One row more, for the outer product of what the mean moves by.
             rows = chunk.new_empty(n + 1, self.d)
-            shift, y, rest = shift_near_mean(chunk, rows[:n])
-            y -= rest
-            delta = shift + rest - self.mean
+            shift, y, offset = shift_near_mean(chunk, rows[:n])
+            y -= offset
+            delta = shift + offset - self.mean
             mean = self.mean + delta * (n / total)
             self._third, self._fourth = self._about(mean)
             rows[n] = delta * (self.n * n / total) ** 0.5
@@ -87,25 +87,29 @@ class FourthMoments(Moments):
             self._third += squares @ y
             self._fourth += squares.square().sum()
 
-    def merge(self, other: Self) -> None:
+    def merge(self, moments: Self) -> None:
         """Add the points that ``other`` has seen.
 
         Raises:
             ValueError: the two have different numbers of dimensions.
 
         """
-        super().merge(other)
-        third, fourth = other._about(self.mean)
+        super().merge(moments)
+        third, fourth = moments._about(self.mean)
         self._third += third
         self._fourth += fourth
 
-    def of_dimensions(self, kept: Tensor) -> Self:
+    def of_dimensions(self, dimensions: Tensor) -> Self:
         """Return the moments in some dimensions, by a flag for each, [d].
 
         ``fourth`` is that of no points until all of them have been given to ``add_distances``.
         """
-        moments = type(self)(int(kept.sum()), self.mean.device)
-        moments.n, moments.mean, moments._scatter = self.n, self.mean[kept], self._scatter[kept][:, kept]
+        moments = type(self)(int(dimensions.sum()), self.mean.device)
+        moments.n, moments.mean, moments._scatter = (
+            self.n,
+            self.mean[dimensions],
+            self._scatter[dimensions][:, dimensions],
+        )
         return moments
 
     def add_distances(self, x: Tensor) -> None:
@@ -119,9 +123,9 @@ class FourthMoments(Moments):
     def rescale(self, factor: float) -> None:
         """Turn the moments into those of the points times a factor."""
         sums = ((self.mean, 1), (self._scatter, 2), (self._third, 3), (self._fourth, 4))
-        for one, power in sums:
+        for tensor, power in sums:
             for _ in range(power):  # powers of the factor may leave float64 where the sums do not
-                one.mul_(factor)
+                tensor.mul_(factor)
 
     def state(self) -> dict[str, Tensor]:
         """Return the moments as tensors that ``safetensors.torch.save_file`` takes: see ``from_state``."""
@@ -206,10 +210,10 @@ def corrected_from_moments(moments: FourthMoments) -> dict[str, Score]:
         return corrected_scores(reason, d)
     if float(moments.scatter.trace()) / (n - 1) < 1e-146 * n:
         return corrected_scores("The fourth powers of the points are too small for float64: scale the points up.", d)
-    found = trace_estimates(moments)
-    if not isfinite(sum(found)):
+    traces = trace_estimates(moments)
+    if not isfinite(sum(traces)):
         return corrected_scores("The fourth powers of the points are too large for float64: scale the points down.", d)
-    return corrected_scores(found, d)
+    return corrected_scores(traces, d)
 
 
 def corrected_from_sums(n: int, d: int, trace: float, squares: float, fourth: float) -> dict[str, Score]:
@@ -230,16 +234,16 @@ def corrected_from_sums(n: int, d: int, trace: float, squares: float, fourth: fl
     return corrected_scores(estimates(n, squares / trace**2, fourth * (n - 1) / trace**2), d)
 
 
-def corrected_scores(found: tuple[float, float] | str, d: int) -> dict[str, Score]:
+def corrected_scores(traces: tuple[float, float] | str, d: int) -> dict[str, Score]:
     """Return the two bias-corrected scores by slug.
 
     Args:
-        found: estimates of tr(S)^2 and tr(S S) in one unit, the square of the sample's trace or about it; or the reason
+        traces: estimates of tr(S)^2 and tr(S S) in units of about the square of the sample's trace; or the reason
             why there are none.
         d: number of dimensions.
 
     """
-    isoscore = Score.undefined(found) if isinstance(found, str) else _score(*found, d)
+    isoscore = Score.undefined(traces) if isinstance(traces, str) else _score(*traces, d)
     if isoscore.value is None:
         reason = str(isoscore.reason).replace("bias-corrected IsoScore", "bias-corrected participation ratio")
         ratio = Score.undefined(reason)
@@ -293,19 +297,19 @@ def _by_pairs(y: Tensor, codes: Tensor, sizes: Tensor) -> tuple[float, float]:
 
     """
     n, g = len(y), len(sizes)
-    own = sizes[codes]
+    group_sizes = sizes[codes]
     n_2 = sizes.square().sum()
     pairs = triples = y.new_zeros(())
     for start in range(0, n, PAIR_ROWS):
         rows = slice(start, start + PAIR_ROWS)
         G = y[rows] @ y.T
         G[codes[rows, None] == codes] = 0
-        mine = own[rows, None]
-        completions = (n - mine - own) ** 2 - (n_2 - mine**2 - own**2)
+        row_sizes = group_sizes[rows, None]
+        completions = (n - row_sizes - group_sizes) ** 2 - (n_2 - row_sizes**2 - group_sizes**2)
         pairs = pairs + (G.square() * completions).sum()
         R = G.new_zeros(len(G), g).index_add_(1, codes, G)
         sums, squares = R.sum(1), R.square()
-        distinct = (n - own[rows]) * (sums**2 - squares.sum(1)) - 2 * (sums * (R @ sizes) - squares @ sizes)
+        distinct = (n - group_sizes[rows]) * (sums**2 - squares.sum(1)) - 2 * (sums * (R @ sizes) - squares @ sizes)
         triples = triples + distinct.sum()
 
     Y = y.new_zeros(g, y.shape[1]).index_add_(0, codes, y)

@@ -36,7 +36,7 @@ from isotropy.neighbours import equal_rows
 from isotropy.postprocess.fitted import Fitted
 from isotropy.postprocess.held_out import HeldOut, held_out
 from isotropy.postprocess.methods import fit, restore
-from isotropy.report import Finding, measure
+from isotropy.report import MeasureResult, measure
 from isotropy.rows import Rows, finite_rows
 from isotropy.tasks.maps import Map
 from isotropy.tasks.variants import Variant
@@ -162,7 +162,7 @@ def _found(points: Rows, slugs: Sequence[str]) -> dict[str, Any]:
     return {slug: _finding(slug, one) for slug, one in measure(read_cloud(points), slugs).items()}
 
 
-def _finding(slug: str, found: Finding) -> dict[str, Any]:
+def _finding(slug: str, found: MeasureResult) -> dict[str, Any]:
     """A ``Measurement`` without its embedding; details that no figure shows are left out."""
     return columns_of(slug, found if slug in DRAWN else found._replace(detail=None))
 

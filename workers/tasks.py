@@ -33,9 +33,9 @@ from isoscope.files.selection import Selection
 from isoscope.rows import require_measurable
 from isotropy.catalog import TruthKind
 from isotropy.tasks.decision import Decision
-from isotropy.tasks.judge import Scored, Task, decide, map_of
+from isotropy.tasks.judge import JudgingTask, ScoredVariant, decide, map_of
 from isotropy.tasks.maps import Map
-from isotropy.tasks.variants import Variant, listed, product
+from isotropy.tasks.variants import Variant, all_variants, default_variants
 from workers.embeddings.inspection import uploaded
 from workers.failure import record
 from workers.files import fetch, keeping
@@ -92,8 +92,8 @@ def _judge(asked: _Asked, progress: Progress) -> None:
     loaded = _load(asked)
     config = asked.config
     try:
-        task = Task(loaded.corpus, loaded.truth, config.similarity, config.seed, config.metric)
-        variants = (product if config.full else listed)(task.setting)
+        task = JudgingTask(loaded.corpus, loaded.truth, config.similarity, config.seed, config.metric)
+        variants = (all_variants if config.full else default_variants)(task.setting)
         progress.say(total=len(variants), notes=loaded.notes)
         decision = _decide(task, variants, config.tolerance, progress)
         chosen, smallest = (map_of(task, variants[place]) for place in (decision.chosen, decision.smallest))
@@ -102,10 +102,10 @@ def _judge(asked: _Asked, progress: Progress) -> None:
     _store(decision, chosen, smallest, Ledger(progress.sessions, open_storage(asked.settings)), progress)
 
 
-def _decide(task: Task, variants: Sequence[Variant], tolerance: float, progress: Progress) -> Decision:
+def _decide(task: JudgingTask, variants: Sequence[Variant], tolerance: float, progress: Progress) -> Decision:
     judged: list[ScoreSoFar] = []
 
-    def advance(one: Scored) -> None:
+    def advance(one: ScoredVariant) -> None:
         judged.append(ScoreSoFar(name=one.variant.name, bytes=one.bytes, isoscore=one.isoscore, choose=one.choose))
         progress.advance(len(judged), judged=judged)
 

@@ -10,7 +10,7 @@ from app.db.options.measuring import MeasuringOptions, selects
 from app.db.options.option import DATA, SWEPT, Option, options_of
 from app.db.options.regularization import NAMES, Zeta, added, reading
 from isoscope.core.task import TaskKind
-from isotropy.catalog import REGULARIZERS, Points, Regularizer
+from isotropy.catalog import REGULARIZERS, Regularizer, TokenPooling
 
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 
@@ -139,7 +139,7 @@ def applies_to(field: str) -> Collection[Regularizer] | None:
     return OPTIONS[field].applies_to if field in OPTIONS else None
 
 
-def applies(field: str, regularizers: Iterable[Regularizer], points: Points | None) -> bool:
+def applies(field: str, regularizers: Iterable[Regularizer], points: TokenPooling | None) -> bool:
     """Return whether an option means anything to a run with these regularizers that sees these points.
 
     ``points`` is None for those of each regularizer's paper.
@@ -149,5 +149,5 @@ def applies(field: str, regularizers: Iterable[Regularizer], points: Points | No
         return True
     there = [REGULARIZERS[one] for one in regularizers if one in readers]
     if OPTIONS[field].of_tokens:
-        return any(one.sees is not None and (points or one.sees[1]) is Points.TOKENS for one in there)
+        return any(one.sees is not None and (points or one.sees[1]) is TokenPooling.TOKENS for one in there)
     return bool(there)

@@ -14,7 +14,7 @@ from app.db.types import Count, Number, Typed, as_stored
 from isoscope.core.formatting import one_line
 from isoscope.core.task import Metric, TaskKind
 from isoscope.plain import bounded
-from isotropy.catalog import Points, Regularizer
+from isotropy.catalog import Regularizer, TokenPooling
 
 UNKNOWN = "unknown"
 """What a user's own script did not say of its run."""
@@ -75,7 +75,7 @@ class ReportedConfig(Part):
     model: Annotated[str, Field(min_length=1, max_length=200)]
     task: TaskKind
     metric: Metric
-    points: Points | None = None
+    points: TokenPooling | None = None
     entropy_bars: Bars | None = None
     entropy_cluster_weight: float | None = None
     checkpoint: Checkpoint | None = None

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from app.db.models import Embedding
 from isoscope.core.effects import effect_words
-from isotropy.catalog import FINDINGS, METHODS, Method
+from isotropy.catalog import FINDINGS, METHODS, MethodEntry
 
 MOST_MARKED = 5000
 """Rows of a finding that a map is told to mark."""
@@ -77,7 +77,7 @@ class ShownFinding(NamedTuple):
     """Whether the cloud can be measured without its rows or dimensions."""
     measured_without: str | None
     """Id of the selection that was measured so."""
-    method: Method | None
+    method: MethodEntry | None
     """A method of post-processing that mends it."""
     place: Place | None
     """The figure that shows it."""

@@ -212,7 +212,7 @@ def _rogue(found: Found, cosine: float) -> Sentence:
 
 def _locally(found: Found) -> Sentence:
     """The least and the greatest estimate of the intrinsic dimension, or the one where they agree."""
-    estimates = [slug for slug, one in MEASURES.items() if "twonn" in (slug, one.beside)]
+    estimates = [slug for slug, one in MEASURES.items() if "twonn" in (slug, one.listed_with)]
     known = [(value, slug) for slug in estimates if (value := _value(found, slug)) is not None]
     if not known:
         return []

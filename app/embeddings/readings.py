@@ -47,7 +47,7 @@ class Reading(NamedTuple):
     def value(self) -> float | None:
         """The number, a whole one where it counts something."""
         value = self.found.value
-        return int(value) if self.measure.whole and value is not None else value
+        return int(value) if self.measure.is_count and value is not None else value
 
     @property
     def range(self) -> str:
@@ -56,7 +56,7 @@ class Reading(NamedTuple):
             low, high = self.measure.bounds(self.found.n, self.d)
             if low == high:
                 return f"only {tick(low)} is possible"
-        return self.measure.range_told
+        return self.measure.range_text
 
     @property
     def similarity(self) -> str:
@@ -117,7 +117,7 @@ def headlines_of(embedding: Embedding) -> list[Reading]:
 
 def _estimates(head: Measure, readings: Mapping[str, Reading]) -> tuple[tuple[str, float], ...]:
     """Return what every measure of the same says, by what sets its name apart; none where there is only this one."""
-    same = [one for one in MEASURES.values() if one is head or one.beside == head.slug]
+    same = [one for one in MEASURES.values() if one is head or one.listed_with == head.slug]
     found = [(one.name.rpartition(", ")[2], readings[one.slug].value) for one in same if one.slug in readings]
     return tuple((name, value) for name, value in found if value is not None) if len(same) > 1 else ()
 

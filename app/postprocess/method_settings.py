@@ -9,7 +9,7 @@ from app.core.names import described
 from app.db.models import Embedding
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import short
-from isotropy.catalog import METHODS, Method, Parameter
+from isotropy.catalog import METHODS, MethodEntry, MethodParameter
 
 DRAWN_ROWS = 20_000
 """Rows that a trial takes of an embedding at most: ``isotropy.cloud.PAIR_ROWS``."""
@@ -52,18 +52,18 @@ def method_settings_of(embedding: Embedding, method: str, given: Mapping[str, An
     return MethodSettings(method, {name: _value(embedding, one, given.get(name)) for name, one in parameters.items()})
 
 
-def _value(embedding: Embedding, parameter: Parameter, given: Any) -> int | float:
+def _value(embedding: Embedding, parameter: MethodParameter, given: Any) -> int | float:
     fit_rows, d = rows_of(embedding)[1], embedding.d or 0
     value = parameter.default_for(d) if given is None else given
-    if parameter.whole and isinstance(value, float) and value.is_integer():
+    if parameter.is_integer and isinstance(value, float) and value.is_integer():
         value = int(value)
-    elif not parameter.whole and isinstance(value, int) and abs(value) > sys.float_info.max:
+    elif not parameter.is_integer and isinstance(value, int) and abs(value) > sys.float_info.max:
         value = inf if value > 0 else -inf
     high = parameter.high_for(fit_rows, d)
     if given is None and high is not None:
         value = min(value, high)
     if not parameter.takes(value) or (high is not None and value > high):
-        numbers = "a whole number" if parameter.whole else "a number"
+        numbers = "a whole number" if parameter.is_integer else "a number"
         to = "upwards" if high is None else f"to {high:,}"
         why = {"n": f": a method is fitted on {fit_rows:,} rows", "d": f": there are {d:,} dimensions"}
         raise InvalidError(
@@ -71,7 +71,7 @@ def _value(embedding: Embedding, parameter: Parameter, given: Any) -> int | floa
             f"{why.get(parameter.up_to or '', '')}; got {str(value)[:40]}.",
             parameter.name,
         )
-    return value if parameter.whole else float(value)
+    return value if parameter.is_integer else float(value)
 
 
 SLIDER_MOST = 50
@@ -94,18 +94,18 @@ class Slider(NamedTuple):
 class Dial(NamedTuple):
     """A parameter, what its box says, its bounds, and its slider if it has one."""
 
-    parameter: Parameter
+    parameter: MethodParameter
     text: str
     high: int | float | None
     slider: Slider | None
 
 
-def dials_of(embedding: Embedding, method: Method, texts: Mapping[str, str]) -> list[Dial]:
+def dials_of(embedding: Embedding, method: MethodEntry, texts: Mapping[str, str]) -> list[Dial]:
     """The dials of a method: at what was typed where that is given, else at the default."""
     return [_dial(embedding, parameter, texts.get(parameter.name, "")) for parameter in method.parameters]
 
 
-def numbers_of(method: Method, texts: Mapping[str, str]) -> dict[str, int | float]:
+def numbers_of(method: MethodEntry, texts: Mapping[str, str]) -> dict[str, int | float]:
     """The numbers that were typed, by parameter; what is empty or of another method is left out.
 
     Raises:
@@ -130,7 +130,7 @@ def _number(name: str, text: str) -> int | float:
         raise InvalidError(f"Enter a number, not {text[:40]!r}.", name) from None
 
 
-def _dial(embedding: Embedding, parameter: Parameter, text: str) -> Dial:
+def _dial(embedding: Embedding, parameter: MethodParameter, text: str) -> Dial:
     fit_rows, d = rows_of(embedding)[1], embedding.d or 0
     usual = parameter.default_for(d)
     high = parameter.high_for(fit_rows, d)
@@ -138,9 +138,9 @@ def _dial(embedding: Embedding, parameter: Parameter, text: str) -> Dial:
     return Dial(parameter, text, high, None if parameter.name == SEED else _slider(embedding, parameter, text, high))
 
 
-def _slider(embedding: Embedding, parameter: Parameter, text: str, high: int | float | None) -> Slider:
+def _slider(embedding: Embedding, parameter: MethodParameter, text: str, high: int | float | None) -> Slider:
     value = _float(text)
-    if parameter.whole:
+    if parameter.is_integer:
         usual = parameter.default_for(embedding.d or 0)
         most = max(SLIDER_MOST, 4 * usual)
         most = most if high is None else min(most, high)
@@ -149,7 +149,7 @@ def _slider(embedding: Embedding, parameter: Parameter, text: str, high: int | f
     return Slider(low, most, 0.05, round(log10(value), 2) if value else low, log=True)
 
 
-def _decades(embedding: Embedding, parameter: Parameter) -> tuple[int, int]:
+def _decades(embedding: Embedding, parameter: MethodParameter) -> tuple[int, int]:
     """The powers of ten at the ends: of the range if it has two, else around the mean variance and the default."""
     if parameter.low > 0 and parameter.high is not None:
         return floor(log10(parameter.low)), ceil(log10(parameter.high))

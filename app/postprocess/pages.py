@@ -24,7 +24,7 @@ from app.postprocess.trial import comparisons_of, outcome_of, trial_figures, tri
 from app.web.dependencies import ContextDep, FormDep
 from app.web.responses import FileKind, figure_file, file_of, render, see
 from isoscope.core.errors import InvalidError, NotFoundError
-from isotropy.catalog import METHODS, Method
+from isotropy.catalog import METHODS, MethodEntry
 
 router = APIRouter(prefix="/embeddings/{embedding_id}/lab")
 
@@ -37,7 +37,7 @@ MAX_TEXT_CHARACTERS = 200
 class TrialRequest(NamedTuple):
     """What the URL or the form says: a method, the texts of its parameters, a name to look up."""
 
-    method: Method
+    method: MethodEntry
     texts: dict[str, str]
     name: str
 

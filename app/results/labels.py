@@ -30,11 +30,13 @@ SCALES: Mapping[str, MetricRange] = {
 # The measure that is compared with performance.
 ISOTROPY = "isoscore_star"
 # Measures of the catalog by the names that layers of runs use.
-LAYER_MEASURES = {name: measure for measure in MEASURES.values() for name in measure.taken}
-SHARES = (*MEASURES["anisotropy_raw"].taken, *MEASURES["anisotropy_centred"].taken)
+LAYER_MEASURES = {name: measure for measure in MEASURES.values() for name in measure.value_names}
+SHARES = (*MEASURES["anisotropy_raw"].value_names, *MEASURES["anisotropy_centred"].value_names)
 # Measured on a few validation rows while a run trains; the first is drawn unless another is chosen.
 WATCHED = tuple(
-    sorted((name for measure in measures_in("training") for name in measure.taken), key=lambda name: name != ISOTROPY)
+    sorted(
+        (name for measure in measures_in("training") for name in measure.value_names), key=lambda name: name != ISOTROPY
+    )
 )
 # Measured at the end on the vectors of whole texts; all others on tokens.
 OF_SENTENCES = tuple(measure.slug for measure in measures_in("results"))
@@ -71,7 +73,8 @@ def weights(config: AnyRunConfig) -> list[tuple[Regularizer, float]]:
 def penalty_words(config: AnyRunConfig) -> str:
     """Return what a run adds to its task loss: each penalty with its λ and the settings that matter."""
     return ", and ".join(
-        f"{REGULARIZERS[name].term} {REGULARIZERS[name].of} at λ = {short(lam)}{_penalty_settings(name, config)}"
+        f"{REGULARIZERS[name].term} {REGULARIZERS[name].computed_on} at λ = {short(lam)}"
+        + _penalty_settings(name, config)
         + (" (beside it)" if name is not config.regularizer else "")
         for name, lam in weights(config)
     )

@@ -13,7 +13,7 @@ from app.training.queue_status import WorkerState, has_gpu
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import capitalized, count, plural, shown
 from isoscope.core.task import TaskKind
-from isotropy.catalog import REGULARIZERS, Points, Regularizer
+from isotropy.catalog import REGULARIZERS, Regularizer, TokenPooling
 
 
 def check_combination(swept: Collection[Regularizer], fixed: Collection[Regularizer]) -> None:
@@ -26,7 +26,9 @@ def check_combination(swept: Collection[Regularizer], fixed: Collection[Regulari
         )
 
 
-def check_grid(fields: Collection[str], there: Collection[Regularizer], points: Collection[Points | None]) -> None:
+def check_grid(
+    fields: Collection[str], there: Collection[Regularizer], points: Collection[TokenPooling | None]
+) -> None:
     """Raise InvalidError where a grid ranges over what no run of the sweep reads, or over two lengths.
 
     ``points`` are all that runs of the sweep may see, None for those of a regularizer's paper.
@@ -89,7 +91,7 @@ def _layers_there_are(run: RunConfig, model: ModelChoice) -> str | None:
 
 def _independent_rows(run: RunConfig) -> str | None:
     refusing = next((penalty for penalty in map(REGULARIZERS.__getitem__, run.weights) if not penalty.tokens), None)
-    if refusing is None or run.points is not Points.TOKENS:
+    if refusing is None or run.points is not TokenPooling.TOKENS:
         return None
     return (
         f"Expected points as sentence or mean for {refusing.name}, got tokens: it holds for rows that do not depend "

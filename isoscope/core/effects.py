@@ -1,13 +1,13 @@
 """What mending a finding changes, as a sentence for pages and the command line."""
 
 from isoscope.core.formatting import number, starred, with_error
-from isotropy.catalog import KEPT, MEASURES, effect_name
+from isotropy.catalog import MEASURES, NEIGHBORS_KEPT, effect_name
 
 
 def effect_words(slug: str, measure: str, before: float | None, after: float | None, se: float | None) -> str:
     """Return what the finding of a slug changes: "Fixing it changes 19% of the 10 nearest neighbors."."""
     has_drifted = slug == "drift"
-    if measure == KEPT and after is not None:
+    if measure == NEIGHBORS_KEPT and after is not None:
         changed = f"{100 * (1 - after):.0f}%" if after < 0.995 else f"{100 * (1 - after):.1f}%"
         of = "of the 10 nearest neighbors"
         return f"{changed} {of} changed." if has_drifted else f"Fixing it changes {changed} {of}."

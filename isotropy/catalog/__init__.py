@@ -6,53 +6,53 @@ Standard library only, so that a web process can show it without torch.
 from isotropy.catalog import directions, labels, neighbours, spread, topology
 from isotropy.catalog.alignments import ALIGNMENTS, AlignmentEntry
 from isotropy.catalog.directions import OUTLIER_RULES
-from isotropy.catalog.findings import FINDINGS, KEPT, FindingEntry, effect_name
+from isotropy.catalog.findings import FINDINGS, NEIGHBORS_KEPT, FindingEntry, effect_name
 from isotropy.catalog.measure import (
-    PLACES,
-    Compared,
-    Error,
-    Group,
+    MEASURE_PAGES,
+    Comparability,
+    ErrorKind,
     Measure,
-    Place,
-    Reference,
+    MeasureGroup,
+    MeasurePage,
+    ReferenceCloud,
     ReferenceValue,
     references,
 )
-from isotropy.catalog.postprocess import METHODS, Method, Parameter
-from isotropy.catalog.regularizers import REGULARIZERS, Layers, Penalty, Points, Regularizer
+from isotropy.catalog.postprocess import METHODS, MethodEntry, MethodParameter
+from isotropy.catalog.regularizers import REGULARIZERS, Layers, Regularizer, RegularizerEntry, TokenPooling
 from isotropy.catalog.tasks import METRICS, NEAR_COLUMNS, SIMILARITIES, TASKS, Similarity, TaskEntry, TruthKind
 
 __all__ = [
     "ALIGNMENTS",
     "FINDINGS",
     "GROUPS",
-    "KEPT",
     "MEASURES",
+    "MEASURE_PAGES",
     "METHODS",
     "METRICS",
     "NEAR_COLUMNS",
+    "NEIGHBORS_KEPT",
     "OUTLIER_RULES",
-    "PLACES",
     "REGULARIZERS",
     "SIMILARITIES",
     "TASKS",
     "AlignmentEntry",
-    "Compared",
-    "Error",
+    "Comparability",
+    "ErrorKind",
     "FindingEntry",
-    "Group",
     "Layers",
     "Measure",
-    "Method",
-    "Parameter",
-    "Penalty",
-    "Place",
-    "Points",
-    "Reference",
+    "MeasureGroup",
+    "MeasurePage",
+    "MethodEntry",
+    "MethodParameter",
+    "ReferenceCloud",
     "ReferenceValue",
     "Regularizer",
+    "RegularizerEntry",
     "Similarity",
     "TaskEntry",
+    "TokenPooling",
     "TruthKind",
     "effect_name",
     "measures_in",
@@ -60,7 +60,7 @@ __all__ = [
     "references",
 ]
 
-GROUPS: dict[Group, str] = {
+GROUPS: dict[MeasureGroup, str] = {
     "spread": "Spread of the variance",
     "directions": "Mean, directions and dimensions",
     "neighbours": "Neighbors and intrinsic dimension",
@@ -75,11 +75,11 @@ MEASURES = {
 """Every measure by its slug, in the order in which to show them."""
 
 
-def measures_of(group: Group) -> list[Measure]:
+def measures_of(group: MeasureGroup) -> list[Measure]:
     """Return the measures of a group, in the order in which to show them."""
     return [measure for measure in MEASURES.values() if measure.group == group]
 
 
-def measures_in(place: Place) -> list[Measure]:
-    """Return the measures that a place shows, in the order in which to show them."""
-    return [measure for measure in MEASURES.values() if place in measure.shown_in]
+def measures_in(page: MeasurePage) -> list[Measure]:
+    """Return the measures that a page shows, in the order in which to show them."""
+    return [measure for measure in MEASURES.values() if page in measure.shown_in]

@@ -18,8 +18,8 @@ class AlignmentEntry:
 
 
 ALIGNMENTS = {
-    one.slug: one
-    for one in (
+    entry.slug: entry
+    for entry in (
         AlignmentEntry(
             slug="cka",
             name="Linear CKA, debiased",

@@ -30,10 +30,10 @@ class FindingEntry:
     """Slug of a method of ``isotropy.catalog.METHODS`` that mends it; empty where none does."""
 
 
-KEPT = "top10_kept"
+NEIGHBORS_KEPT = "top10_kept"
 """The effect that is the share of the 10 nearest neighbors that stay."""
 
-EFFECTS = {KEPT: "Top-10 neighbors kept", "energy_distance": "Energy distance (0 to 1)"}
+EFFECTS = {NEIGHBORS_KEPT: "Top-10 neighbors kept", "energy_distance": "Energy distance (0 to 1)"}
 """Names of what effects are told in beside the measures of the catalog."""
 
 _ENTRIES = (
@@ -202,7 +202,7 @@ _ENTRIES = (
     ),
 )
 
-FINDINGS = {one.slug: one for one in _ENTRIES}
+FINDINGS = {entry.slug: entry for entry in _ENTRIES}
 """Every finding by its slug."""
 
 

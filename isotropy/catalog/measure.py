@@ -7,12 +7,12 @@ from functools import cache
 from importlib.resources import files
 from typing import Literal, NamedTuple
 
-Error = Literal["none", "population", "sample"]
-Compared = Literal["never", "at equal n", "at any n"]
-Group = Literal["spread", "directions", "neighbours", "topology", "labels"]
-Place = Literal["report", "layers", "lab", "lab figures", "training", "results"]
+ErrorKind = Literal["none", "population", "sample"]
+Comparability = Literal["never", "at equal n", "at any n"]
+MeasureGroup = Literal["spread", "directions", "neighbours", "topology", "labels"]
+MeasurePage = Literal["report", "layers", "lab", "lab figures", "training", "results"]
 
-PLACES: dict[Place, str] = {
+MEASURE_PAGES: dict[MeasurePage, str] = {
     "report": "the head of a report",
     "layers": "the layers of an encoding",
     "lab": "before and after post-processing",
@@ -37,14 +37,14 @@ class Measure:
     """A measure, described in plain text. X is the cloud [n, d], S its covariance, λ the eigenvalues of S."""
 
     slug: str
-    group: Group
+    group: MeasureGroup
     name: str
     symbol: str
     variant_of: str = ""
     """Slug of the measure of the same idea under which this one is listed; empty for those that stand for an idea."""
     value: str = ""
     """Which value of the report it is, if the measure has several values or settings; else empty."""
-    whole: bool = False
+    is_count: bool = False
     """Whether that number counts something."""
     range: str
     """Of that number."""
@@ -55,18 +55,18 @@ class Measure:
     pitfall: str
     citation: str
     higher_means: Literal["more isotropic", "less isotropic", "neither"]
-    error: Error = "none"
+    error: ErrorKind = "none"
     """What ± is: of an estimate of the population's value, so that an interval holds that value; or how far the value
     of another sample of as many rows would lie, where the measure is biased; or there is none."""
     bias: str = ""
     """How the number of rows moves the value; empty where it does not, or where that is not known."""
     corrected: str = ""
     """Slug of the bias-corrected form that stands for it wherever the rows are a sample."""
-    compared: Compared = "never"
+    compared: Comparability = "never"
     """Which embeddings can be compared with an interval."""
-    shown_in: tuple[Place, ...] = ()
+    shown_in: tuple[MeasurePage, ...] = ()
     """Pages and figures that show it unless others are chosen, each in the catalog's order."""
-    beside: str = ""
+    listed_with: str = ""
     """Slug of the measure of the same thing beside which reports tell it."""
     counts: tuple[str, ...] = ()
     """Parts of its detail that count something."""
@@ -78,18 +78,18 @@ class Measure:
     """What to keep in mind of its few points while runs train."""
 
     @property
-    def error_told(self) -> str:
+    def error_sentence(self) -> str:
         """What ± is, in a sentence."""
-        return ERRORS[self.error] if not self.corrected else OF_THESE_ROWS
+        return ERRORS[self.error] if not self.corrected else ROWS_ONLY
 
     @property
-    def range_told(self) -> str:
+    def range_text(self) -> str:
         """The range, in words where an end is infinite."""
-        infinite = next((one for one in INFINITE if self.range.startswith(one)), "")
+        infinite = next((prefix for prefix in INFINITE if self.range.startswith(prefix)), "")
         return INFINITE.get(infinite, "") + self.range.removeprefix(infinite)
 
     @property
-    def taken(self) -> tuple[str, ...]:
+    def value_names(self) -> tuple[str, ...]:
         """The names under which layers of runs have it: its slug, or one for each of its leading values."""
         return tuple(f"{self.slug}_{k}" for k in range(1, self.leading + 1)) or (self.slug,)
 
@@ -101,12 +101,12 @@ class Measure:
         return (low, high) if low < high else None
 
 
-ERRORS: dict[Error, str] = {
+ERRORS: dict[ErrorKind, str] = {
     "none": "The value has no ±.",
     "population": "± is the standard error of an estimate of the population's value.",
     "sample": "± is how much the value varies between samples of this size. It does not cover the bias.",
 }
-OF_THESE_ROWS = "The value describes these rows only. It has no ±: read the bias-corrected form for the population."
+ROWS_ONLY = "The value describes these rows only. It has no ±: read the bias-corrected form for the population."
 
 
 def between(low: float, high: float) -> Callable[[int, int], tuple[float, float]]:
@@ -132,7 +132,7 @@ class ReferenceValue(NamedTuple):
     """Rows behind the value: fewer than the cloud's where the measure takes a sample."""
 
 
-class Reference(NamedTuple):
+class ReferenceCloud(NamedTuple):
     """A known cloud: values depend on its rows and dimensions, so they stand beside them."""
 
     name: str
@@ -144,10 +144,12 @@ class Reference(NamedTuple):
 
 
 @cache
-def references() -> tuple[Reference, ...]:
+def references() -> tuple[ReferenceCloud, ...]:
     """Return the clouds in the order in which to show them: generated ones, then the bundled encoder by layer."""
     table = json.loads(files("isotropy.catalog").joinpath(TABLE).read_text(encoding="utf-8"))
     return tuple(
-        Reference(**one | {"values": {slug: ReferenceValue(*found) for slug, found in one["values"].items()}})
-        for one in table
+        ReferenceCloud(
+            **entry | {"values": {slug: ReferenceValue(*numbers) for slug, numbers in entry["values"].items()}}
+        )
+        for entry in table
     )

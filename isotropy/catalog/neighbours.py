@@ -36,7 +36,7 @@ MEASURES = (
         error="sample",
         bias="Low for few rows, especially in high dimensions.",
         compared="at equal n",
-        beside="twonn",
+        listed_with="twonn",
     ),
     Measure(
         slug="levina_bickel",
@@ -53,7 +53,7 @@ MEASURES = (
         error="sample",
         bias="Low for few rows, especially in high dimensions.",
         compared="at equal n",
-        beside="twonn",
+        listed_with="twonn",
     ),
     Measure(
         slug="hubness",

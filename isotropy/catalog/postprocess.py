@@ -9,7 +9,7 @@ from isotropy.catalog import sources
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parameter:
+class MethodParameter:
     """An argument of a method, a number."""
 
     name: str
@@ -28,7 +28,7 @@ class Parameter:
     """Where ``high`` is None: the points fitted on, or their dimensions, if either bounds it."""
 
     @property
-    def whole(self) -> bool:
+    def is_integer(self) -> bool:
         """Whether only whole numbers make sense."""
         return isinstance(self.low, int)
 
@@ -36,7 +36,7 @@ class Parameter:
         """Whether a value is such a number within the bounds, or None where None is the default."""
         if value is None:
             return self.default is None
-        numeric = isinstance(value, Integral if self.whole else Real) and not isinstance(value, bool)
+        numeric = isinstance(value, Integral if self.is_integer else Real) and not isinstance(value, bool)
         return numeric and self.low <= value < math.inf and (self.high is None or value <= self.high)
 
     def default_for(self, d: int) -> int | float:
@@ -51,7 +51,7 @@ class Parameter:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Method:
+class MethodEntry:
     """A method, in plain text. x is a point; μ and U Λ Uᵀ are mean and covariance of the points fitted on."""
 
     slug: str
@@ -60,11 +60,11 @@ class Method:
     meaning: str
     pitfall: str
     citation: str
-    parameters: tuple[Parameter, ...] = ()
+    parameters: tuple[MethodParameter, ...] = ()
 
 
 _TAUTOLOGY = "With n > d, IsoScore of the fitted rows is 1 by construction. Only held-out rows show its effect."
-_COMPONENTS = Parameter(
+_COMPONENTS = MethodParameter(
     name="D",
     default=None,
     low=0,
@@ -74,14 +74,14 @@ _COMPONENTS = Parameter(
     dimensions_each=100,
     up_to="d",
 )
-_SEED = Parameter(
+_SEED = MethodParameter(
     name="seed", default=0, low=0, high=2**32 - 1, range="0 to 2³² − 1", meaning="Seed of everything random."
 )
 
-METHODS: dict[str, Method] = {
+METHODS: dict[str, MethodEntry] = {
     method.slug: method
     for method in (
-        Method(
+        MethodEntry(
             slug="centring",
             name="Centering",
             formula="x − μ",
@@ -89,7 +89,7 @@ METHODS: dict[str, Method] = {
             pitfall="Does not change covariance or IsoScore.",
             citation=sources.MU_2018,
         ),
-        Method(
+        MethodEntry(
             slug="standardisation",
             name="Standardization",
             formula="(x_i − μ_i) / s_i in each dimension, s_i over n; 0 where s_i = 0",
@@ -97,7 +97,7 @@ METHODS: dict[str, Method] = {
             pitfall="Depends on the basis, keeps correlations, and amplifies the noise of weak dimensions.",
             citation=sources.TIMKEY_2021,
         ),
-        Method(
+        MethodEntry(
             slug="all_but_the_top",
             name="All-but-the-Top",
             formula="y − Σ_{i ≤ D} (u_i · y) u_i, y = x − μ, u_i the principal directions",
@@ -107,7 +107,7 @@ METHODS: dict[str, Method] = {
             citation=sources.MU_2018,
             parameters=(_COMPONENTS,),
         ),
-        Method(
+        MethodEntry(
             slug="weighted_removal",
             name="Weighted removal",
             formula="y − Σ_{i ≤ D} w_i (u_i · y) u_i, w_i = 1 − √(c / λ_i), c = Σ_{i > D} λ_i² / Σ_{i > D} λ_i",
@@ -117,7 +117,7 @@ METHODS: dict[str, Method] = {
             citation=sources.LIANG_2021,
             parameters=(_COMPONENTS,),
         ),
-        Method(
+        MethodEntry(
             slug="pca_whitening",
             name="PCA whitening",
             formula="Λ^(−1/2) Uᵀ (x − μ), greatest λ first; 0 where λ = 0",
@@ -125,7 +125,7 @@ METHODS: dict[str, Method] = {
             pitfall=_TAUTOLOGY,
             citation=sources.KESSY_2018,
         ),
-        Method(
+        MethodEntry(
             slug="zca_whitening",
             name="ZCA whitening",
             formula="U Λ^(−1/2) Uᵀ (x − μ), without the directions where λ = 0",
@@ -133,7 +133,7 @@ METHODS: dict[str, Method] = {
             pitfall=_TAUTOLOGY,
             citation=f"{sources.BELL_1997} {sources.KESSY_2018}",
         ),
-        Method(
+        MethodEntry(
             slug="soft_zca",
             name="Soft ZCA whitening",
             formula="U (Λ + ε I)^(−1/2) Uᵀ (x − μ)",
@@ -141,7 +141,7 @@ METHODS: dict[str, Method] = {
             pitfall="ε is in squared units of the points: the same ε whitens points of another model more or less.",
             citation=sources.DIERA_2024,
             parameters=(
-                Parameter(
+                MethodParameter(
                     name="eps",
                     symbol="ε",
                     default=0.1,
@@ -152,7 +152,7 @@ METHODS: dict[str, Method] = {
                 ),
             ),
         ),
-        Method(
+        MethodEntry(
             slug="cluster_based",
             name="Cluster-based isotropy",
             formula="y − Σ_{i ≤ D} (u_i · y) u_i, y = x − μ, with μ and u of the cluster of the nearest centroid",
@@ -160,7 +160,7 @@ METHODS: dict[str, Method] = {
             pitfall="Moves all clusters to 0. What separated them, perhaps a class, is lost.",
             citation=sources.RAJAEE_2021,
             parameters=(
-                Parameter(
+                MethodParameter(
                     name="clusters",
                     default=27,
                     low=1,
@@ -169,7 +169,7 @@ METHODS: dict[str, Method] = {
                     meaning="Number of clusters.",
                     up_to="n",
                 ),
-                Parameter(
+                MethodParameter(
                     name="D",
                     default=None,
                     low=0,
@@ -182,7 +182,7 @@ METHODS: dict[str, Method] = {
                 _SEED,
             ),
         ),
-        Method(
+        MethodEntry(
             slug="flow",
             name="Gaussian calibration by a flow",
             formula="f(x), f invertible and trained to raise log N(f(x); 0, I) + log |det ∂f/∂x|",
@@ -190,7 +190,7 @@ METHODS: dict[str, Method] = {
             pitfall="In high dimensions with few points it learns little beyond whitening. Check the held-out rows.",
             citation=f"{sources.LI_2020} {sources.KINGMA_2018}",
             parameters=(
-                Parameter(
+                MethodParameter(
                     name="steps",
                     default=500,
                     low=0,
@@ -198,8 +198,10 @@ METHODS: dict[str, Method] = {
                     range="0 to 100000",
                     meaning="Maximum training steps. Stops early when held-out rows no longer improve.",
                 ),
-                Parameter(name="layers", default=4, low=1, high=32, range="1 to 32", meaning="Number of flow layers."),
-                Parameter(
+                MethodParameter(
+                    name="layers", default=4, low=1, high=32, range="1 to 32", meaning="Number of flow layers."
+                ),
+                MethodParameter(
                     name="hidden",
                     default=64,
                     low=1,
@@ -207,7 +209,7 @@ METHODS: dict[str, Method] = {
                     range="1 to 4096",
                     meaning="Width of the network in each layer.",
                 ),
-                Parameter(
+                MethodParameter(
                     name="rate",
                     default=1e-3,
                     low=1e-6,

@@ -19,7 +19,7 @@ class Regularizer(StrEnum):
     SPECTRUM = "spectrum"
 
 
-class Points(StrEnum):
+class TokenPooling(StrEnum):
     """The vectors of a layer that a regularizer sees.
 
     Every token; one token per text, the one that the model's own head reads (the first of an encoder, the last of a
@@ -39,26 +39,26 @@ class Layers(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Penalty:
+class RegularizerEntry:
     """A regularizer, in plain text with S_X as a formula, and how training makes and calls it."""
 
     slug: Regularizer
     name: str
     term: str
     """What it adds to the loss, in short."""
-    of: str = "of the batches"
+    computed_on: str = "of the batches"
     """What the term is taken of."""
     text: str
     """What it does, in a sentence or two."""
     formula: str
     """The loss with it, in full."""
-    more: str
+    details: str
     source: str
     measures: tuple[str, ...]
     """Slugs of the measures that it moves."""
     colour: str
     """In every figure; with a contrast of at least 3 : 1 to white and to the dark theme."""
-    sees: tuple[Layers, Points] | None
+    sees: tuple[Layers, TokenPooling] | None
     """Hidden states that it takes unless a run chooses, as in its paper; None for the input embedding matrix."""
     layers: Literal["as one cloud", "as a list", "one by one"] = "one by one"
     """How hidden states of several layers are given. One by one: the penalty is the mean over layers."""
@@ -73,10 +73,10 @@ class Penalty:
     training itself reads. What it sees comes on top."""
 
 
-REGULARIZERS: dict[Regularizer, Penalty] = {
+REGULARIZERS: dict[Regularizer, RegularizerEntry] = {
     penalty.slug: penalty
     for penalty in (
-        Penalty(
+        RegularizerEntry(
             slug=Regularizer.ISTAR,
             name="I-STAR",
             term="λ (1 − IsoScore★)",
@@ -84,12 +84,12 @@ REGULARIZERS: dict[Regularizer, Penalty] = {
             "covariance toward that of many more tokens (ζ).",
             formula="loss + λ (1 − IsoScore★), IsoScore★ = (tr(S)² / tr(S S) − 1) / (d − 1), S = (1 − ζ) S_X + ζ S_S; "
             "S_X is the covariance of the batch’s tokens, S_S the shrinkage covariance",
-            more="λ > 0 raises IsoScore★, λ < 0 lowers it. IsoScore★ is 1 if all d directions have the same variance, "
-            "and 0 if one has all of it.",
+            details="λ > 0 raises IsoScore★, λ < 0 lowers it. IsoScore★ is 1 if all d directions have the same "
+            "variance, and 0 if one has all of it.",
             source=RUDMAN_2024,
             measures=("isoscore_star",),
             colour="#14938d",
-            sees=(Layers.ALL, Points.TOKENS),
+            sees=(Layers.ALL, TokenPooling.TOKENS),
             layers="as one cloud",
             make="isotropy.regularizers.istar:IStar",
             options={
@@ -100,66 +100,66 @@ REGULARIZERS: dict[Regularizer, Penalty] = {
                 "shrinkage_momentum": "",
             },
         ),
-        Penalty(
+        RegularizerEntry(
             slug=Regularizer.UNBIASED,
             name="bias-corrected I-STAR",
             term="λ (1 − bias-corrected IsoScore)",
-            of="of the batches, averaged over layers",
+            computed_on="of the batches, averaged over layers",
             text="Like I-STAR, on one vector per text and layer by layer, with a score that small batches do not bias. "
             "Has no ζ.",
             formula="loss + λ (1 − mean over layers of the bias-corrected IsoScore)",
-            more="Estimates tr(S)² and tr(S S) without bias from the rows of a batch. This requires independent rows, "
-            "so it uses one vector per text. Below about 8 rows per batch it is mostly noise.",
+            details="Estimates tr(S)² and tr(S S) without bias from the rows of a batch. This requires independent "
+            "rows, so it uses one vector per text. Below about 8 rows per batch it is mostly noise.",
             source="See the measure. Neither paper uses it as a regularizer.",
             measures=("isoscore_unbiased",),
             colour="#2f6fb3",
-            sees=(Layers.ALL, Points.MEAN),
+            sees=(Layers.ALL, TokenPooling.MEAN),
             layers="as a list",
             tokens=False,
             make="isotropy.regularizers.unbiased_istar:UnbiasedIStar",
         ),
-        Penalty(
+        RegularizerEntry(
             slug=Regularizer.COSREG,
             name="CosReg",
             term="λ · mean cosine",
             text="Lowers cosine similarity between tokens of the last layer. Mostly centers them; does little for "
             "isotropy.",
             formula="loss + λ (‖Σ u‖² − n) / n², u the n tokens divided by their lengths",
-            more="λ > 0 pushes tokens apart, λ < 0 pulls them together. Mean cosine and IsoScore can rank clouds in "
-            "opposite order.",
+            details="λ > 0 pushes tokens apart, λ < 0 pulls them together. Mean cosine and IsoScore can rank clouds "
+            "in opposite order.",
             source=f"{GAO_2019} Of a batch’s tokens as in {RUDMAN_2024}",
             measures=("mean_cosine",),
             colour="#c26a00",
-            sees=(Layers.LAST, Points.TOKENS),
+            sees=(Layers.LAST, TokenPooling.TOKENS),
             make="isotropy.regularizers.cosreg:CosReg",
         ),
-        Penalty(
+        RegularizerEntry(
             slug=Regularizer.ENTROPY,
             name="persistent entropy",
             term="−λ · H of the bars",
             text="Evens out the gaps between the texts of a batch, with one last-layer vector per text.",
             formula="loss − λ H, H = −Σ p log p, p = length of a bar / sum of the lengths",
-            more="Bars are the edges of the minimum spanning tree of a batch. H is largest when the chosen bars have "
-            "equal length, so λ > 0 evens out gaps. H grows with batch size and number of classes: keep both fixed "
-            "when you compare λ.",
+            details="Bars are the edges of the minimum spanning tree of a batch. H is largest when the chosen bars "
+            "have equal length, so λ > 0 evens out gaps. H grows with batch size and number of classes: keep both "
+            "fixed when you compare λ.",
             source=f"{KUDRIASHOV_2025} Which bars: {ATIENZA_2019}",
             measures=("persistent_entropy", "barcode"),
             colour="#8059bb",
-            sees=(Layers.LAST, Points.SENTENCE),
+            sees=(Layers.LAST, TokenPooling.SENTENCE),
             classes=True,
             make="isotropy.regularizers.persistent_entropy:PersistentEntropy",
             options={"entropy_bars": "bars", "entropy_by_label": "", "entropy_cluster_weight": "cluster_weight"},
         ),
-        Penalty(
+        RegularizerEntry(
             slug=Regularizer.SPECTRUM,
             name="spectrum control",
             term="λ (1 − evenness of the singular values)",
-            of="of the input embedding matrix",
+            computed_on="of the input embedding matrix",
             text="Evens out the singular values of the input embedding matrix. The paper trains factors of that matrix "
             "instead.",
             formula="loss + λ (1 − E), E = ((Σ s²)² / Σ s⁴ − 1) / (d − 1), s the singular values of the matrix",
-            more="E is 1 if all singular values are equal. The paper trains factors of the matrix from the start, so "
-            "do not report these numbers as its method.",
+            details="E is 1 if all singular values are equal. The paper trains factors of the matrix from the start, "
+            "so do not report these numbers as its method.",
             source=SPECTRUM_CONTROL,
             measures=("spectrum",),
             colour="#5d7f1f",

@@ -23,7 +23,7 @@ from isotropy.projection import NamesOf
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["CHECKS", "Effect", "Finding", "Severity", "findings_of", "ranked", "told"]
+__all__ = ["CHECKS", "Effect", "Finding", "Severity", "findings_of", "sort_findings", "to_finding"]
 
 CHECKS: tuple[Callable[[Examined], Defect | None], ...] = (
     not_finite,
@@ -53,8 +53,8 @@ def findings_of(
         dimension_names: of all dimensions, where they have any.
 
     """
-    found = []
-    examined = Examined.of(cloud)
+    findings = []
+    examined = Examined.from_cloud(cloud)
     for check in CHECKS:
         try:
             defect = check(examined)
@@ -67,30 +67,30 @@ def findings_of(
             title = f"{defect.title} ({scope})"
             evidence = f"{defect.evidence} Measured on the {scope} that no other finding blames."
             defect = defect._replace(title=title, evidence=evidence)
-        found.append(told(defect, names_of, dimension_names))
-        examined = examined if defect.rest is None else defect.rest
+        findings.append(to_finding(defect, names_of, dimension_names))
+        examined = examined if defect.remaining is None else defect.remaining
         if defect.severity is not Severity.NOTE:
             examined = replace(examined, blamed=examined.blamed | {defect.slug})
-    return ranked(found)
+    return sort_findings(findings)
 
 
 def _scope(looked_at: Cloud, cloud: Cloud) -> str:
     """Return which part of a cloud a finding describes, such as "31 of 32 dimensions"; empty if all of it."""
     parts = [(looked_at.n, cloud.n, "rows"), (looked_at.d, cloud.d, "dimensions")]
-    return " and ".join(f"{left:,} of {all_:,} {what}" for left, all_, what in parts if left < all_)
+    return " and ".join(f"{remaining:,} of {all_:,} {noun}" for remaining, all_, noun in parts if remaining < all_)
 
 
-def ranked(found: Sequence[Finding]) -> list[Finding]:
+def sort_findings(findings: Sequence[Finding]) -> list[Finding]:
     """Return findings in the order in which they are told; notes of rows or dimensions before those of all rows."""
 
-    def place(one: Finding) -> tuple[int, bool, float]:
-        of_all = one.severity is Severity.NOTE and not one.rows and not one.dimensions
-        return one.severity.rank, of_all, -one.effect.change
+    def rank(finding: Finding) -> tuple[int, bool, float]:
+        of_all = finding.severity is Severity.NOTE and not finding.rows and not finding.dimensions
+        return finding.severity.rank, of_all, -finding.effect.change
 
-    return sorted(found, key=place)
+    return sorted(findings, key=rank)
 
 
-def told(defect: Defect, names_of: NamesOf, dimension_names: Sequence[str] | None) -> Finding:
+def to_finding(defect: Defect, names_of: NamesOf, dimension_names: Sequence[str] | None) -> Finding:
     """Return a defect with the names of its rows and dimensions, and what to do about it."""
     rows, dimensions = defect.rows[:MAX_LISTED], defect.dimensions[:MAX_LISTED].tolist()
     return Finding(
@@ -103,7 +103,7 @@ def told(defect: Defect, names_of: NamesOf, dimension_names: Sequence[str] | Non
         names=names_of(torch.from_numpy(rows)) if len(rows) else None,
         dimensions=dimensions,
         dimension_count=len(defect.dimensions),
-        dimension_names=None if dimension_names is None else [dimension_names[one] for one in dimensions],
+        dimension_names=None if dimension_names is None else [dimension_names[dimension] for dimension in dimensions],
         effect=defect.effect,
         advice=defect.advice or FINDINGS[defect.slug].advice,
         every_row=defect.rows,

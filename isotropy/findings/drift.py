@@ -19,7 +19,7 @@ from isotropy.catalog import MEASURES
 from isotropy.cloud import Cloud
 from isotropy.cosine import unit_rows
 from isotropy.findings.examined import Defect
-from isotropy.findings.finding import MATERIAL, Effect, Severity, percent, share_kept
+from isotropy.findings.finding import MATERIAL, Effect, Severity, neighbors_kept_effect, percent
 from isotropy.findings.nearest import COPY, NEAREST
 from isotropy.score import FEWEST_FOR_SE, Score
 
@@ -42,7 +42,7 @@ MOVED = ("isoscore_unbiased", "mean_share")
 """Measures that are told where they moved by more than twice the error of their difference."""
 
 
-class Shared(NamedTuple):
+class SharedRows(NamedTuple):
     """The same items in two clouds, in one order."""
 
     now: Tensor
@@ -51,14 +51,14 @@ class Shared(NamedTuple):
     """[m, any]."""
 
 
-class Energy(NamedTuple):
+class EnergyDistance(NamedTuple):
     """The energy distance over twice the mean distance between the clouds, and how often chance reaches it."""
 
     distance: float
     p: float
 
 
-def drift(cloud: Cloud, baseline: Cloud, shared: Shared | None = None, seed: int = SEED) -> Defect | None:
+def drift(cloud: Cloud, baseline: Cloud, shared: SharedRows | None = None, seed: int = SEED) -> Defect | None:
     """Return how a cloud differs from a baseline; None where it does not.
 
     A warning where the energy distance or the share of neighbors that changed is above 0.05 and beyond chance.
@@ -71,29 +71,31 @@ def drift(cloud: Cloud, baseline: Cloud, shared: Shared | None = None, seed: int
 
     """
     energy = energy_of(cloud, baseline, seed) if cloud.d == baseline.d else None
-    kept = None if shared is None else _kept(*(x[:SHARED_ROWS].double() for x in shared))
+    neighbors_kept = None if shared is None else _neighbors_kept(*(x[:SHARED_ROWS].double() for x in shared))
     far = Effect("energy_distance", Score(0.0), Score(energy.distance)) if energy is not None else None
     beyond = energy is not None and energy.p <= 1 / (PERMUTATIONS + 1)
-    found = [one for one, counts in ((kept, True), (far, beyond)) if one is not None and counts]
-    material = [one for one in found if one.is_material(cloud.d)]
+    effects = [
+        candidate for candidate, counts in ((neighbors_kept, True), (far, beyond)) if candidate is not None and counts
+    ]
+    material = [candidate for candidate in effects if candidate.is_material(cloud.d)]
     if not material and not beyond:
         return None
-    effect = max(material or found, key=lambda one: one.change)
+    effect = max(material or effects, key=lambda candidate: candidate.change)
     return Defect(
         slug="drift",
         severity=Severity.WARNING if material else Severity.NOTE,
         title=_title(effect),
-        evidence=" ".join(_evidence(cloud, baseline, energy, kept)),
+        evidence=" ".join(_evidence(cloud, baseline, energy, neighbors_kept)),
         effect=effect,
     )
 
 
-def energy_of(cloud: Cloud, baseline: Cloud, seed: int = SEED) -> Energy | None:
+def energy_of(cloud: Cloud, baseline: Cloud, seed: int = SEED) -> EnergyDistance | None:
     """Return the energy distance of two clouds of one number of dimensions; None where one has no rows.
 
     Rows of one group are permuted together.
     """
-    x, y = (one.sample[:ROWS].double() * one.unit for one in (cloud, baseline))
+    x, y = (side.sample[:ROWS].double() * side.unit for side in (cloud, baseline))
     if min(len(x), len(y)) < 2:
         return None
     pooled = torch.cat([x, y])
@@ -102,31 +104,33 @@ def energy_of(cloud: Cloud, baseline: Cloud, seed: int = SEED) -> Energy | None:
     # In float32 after centering: distances of rows far from the origin keep their digits.
     D = torch.cdist((pooled / size if size else pooled).float(), (pooled / size if size else pooled).float())
     groups = np.concatenate([_groups(cloud, 0), _groups(baseline, cloud.points.n)])
-    own = torch.zeros(len(pooled), 1 + PERMUTATIONS)
-    own[: len(x), 0] = 1
-    own[:, 1:] = _permuted(groups, len(x), seed)
+    is_first = torch.zeros(len(pooled), 1 + PERMUTATIONS)
+    is_first[: len(x), 0] = 1
+    is_first[:, 1:] = _permuted(groups, len(x), seed)
     # With w = 1/n on the one and -1/m on the other, the energy distance is -w' D w.
-    between = own / own.sum(0) - (1 - own) / (1 - own).sum(0)
+    between = is_first / is_first.sum(0) - (1 - is_first) / (1 - is_first).sum(0)
     energies = -(between * (D @ between)).sum(0)
-    cross = float((own[:, 0] @ D @ (1 - own[:, 0])) / (len(x) * len(y)))
+    cross = float((is_first[:, 0] @ D @ (1 - is_first[:, 0])) / (len(x) * len(y)))
     if cross == 0:
-        return Energy(0.0, 1.0)
+        return EnergyDistance(0.0, 1.0)
     reached = int((energies[1:] >= energies[0]).sum())
-    return Energy(max(float(energies[0]), 0.0) / (2 * cross), (reached + 1) / (PERMUTATIONS + 1))
+    return EnergyDistance(max(float(energies[0]), 0.0) / (2 * cross), (reached + 1) / (PERMUTATIONS + 1))
 
 
-def _kept(now: Tensor, before: Tensor) -> Effect | None:
+def _neighbors_kept(now: Tensor, before: Tensor) -> Effect | None:
     """Return which share of the 10 nearest by cosine are the same; None of too few rows that have a direction in both.
 
     All rows as near as the tenth count, up to rounding (``COPY``): copies, and rows of whole numbers, tie with others
     and change places with every rounding.
     """
-    known = _has_direction(now) & _has_direction(before)
-    if int(known.sum()) < FEWEST_FOR_SE:
+    has_direction = _has_direction(now) & _has_direction(before)
+    if int(has_direction.sum()) < FEWEST_FOR_SE:
         return None
-    first, second = (_near(unit_rows(x[known])) for x in (now, before))
-    kept = (first & second).sum(1) / torch.maximum(first.sum(1), second.sum(1))
-    return share_kept(float(kept.mean()), float(kept.std(correction=0) / len(kept) ** 0.5))
+    first, second = (_near(unit_rows(x[has_direction])) for x in (now, before))
+    shares_kept = (first & second).sum(1) / torch.maximum(first.sum(1), second.sum(1))
+    return neighbors_kept_effect(
+        float(shares_kept.mean()), float(shares_kept.std(correction=0) / len(shares_kept) ** 0.5)
+    )
 
 
 def _has_direction(x: Tensor) -> Tensor:
@@ -147,9 +151,9 @@ def _near(units: Tensor) -> Tensor:
 
 def _groups(cloud: Cloud, offset: int) -> NDArray[np.int64]:
     """Return the group of each row of the sample, apart from those of the other cloud."""
-    places = cloud.rows[:ROWS].numpy()
+    positions = cloud.rows[:ROWS].numpy()
     ranks = cloud.dealing.ranks
-    return (places if ranks is None else ranks[places]) + offset
+    return (positions if ranks is None else ranks[positions]) + offset
 
 
 def _permuted(groups: NDArray[np.int64], n: int, seed: int) -> Tensor:
@@ -157,10 +161,10 @@ def _permuted(groups: NDArray[np.int64], n: int, seed: int) -> Tensor:
     _, first, numbers = np.unique(groups, return_index=True, return_inverse=True)
     of_first = int((first < n).sum())
     random = np.random.default_rng(seed)
-    taken = np.zeros((len(first), PERMUTATIONS), np.float32)
+    is_first = np.zeros((len(first), PERMUTATIONS), np.float32)
     for column in range(PERMUTATIONS):
-        taken[random.permutation(len(first))[:of_first], column] = 1
-    return torch.from_numpy(taken[numbers])
+        is_first[random.permutation(len(first))[:of_first], column] = 1
+    return torch.from_numpy(is_first[numbers])
 
 
 def _title(effect: Effect) -> str:
@@ -170,9 +174,11 @@ def _title(effect: Effect) -> str:
     return f"{percent(1 - after)} of the nearest neighbors changed"
 
 
-def _evidence(cloud: Cloud, baseline: Cloud, energy: Energy | None, kept: Effect | None) -> Iterator[str]:
-    if kept is not None:
-        yield f"Rows in both keep {percent(kept.after.value or 0.0)} of their 10 nearest neighbors by cosine."
+def _evidence(
+    cloud: Cloud, baseline: Cloud, energy: EnergyDistance | None, neighbors_kept: Effect | None
+) -> Iterator[str]:
+    if neighbors_kept is not None:
+        yield f"Rows in both keep {percent(neighbors_kept.after.value or 0.0)} of their 10 nearest neighbors by cosine."
     if energy is not None:
         yield f"The energy distance is {energy.distance:.2g} of 1 (permutation test, p = {energy.p:.3g})."
     else:

@@ -14,10 +14,10 @@ from torch import Tensor
 
 from isotropy.cloud import Cloud
 from isotropy.cosine import unit_rows
-from isotropy.findings.finding import Effect, Severity, share_kept
-from isotropy.findings.nearest import QUERIES, Nearest, Similarity, nearest, overlap
+from isotropy.findings.finding import Effect, Severity, neighbors_kept_effect
+from isotropy.findings.nearest import QUERIES, NearestRows, Similarity, find_nearest, mean_overlap
 from isotropy.isoscore import participation_ratio
-from isotropy.rows import kept_rows
+from isotropy.rows import finite_chunks
 
 SAMPLE_ROWS = 3000
 """Rows looked at where a statistic is known well enough from so many."""
@@ -47,18 +47,18 @@ class Examined:
     """Slugs of what was found that serves as an explanation."""
 
     @classmethod
-    def of(cls, cloud: Cloud) -> Examined:
+    def from_cloud(cls, cloud: Cloud) -> Examined:
         """Return a cloud that nothing was found of yet."""
         return cls(cloud, np.arange(cloud.d))
 
-    def without_rows(self, places: NDArray[np.int64], rest: Cloud | None = None) -> Examined:
+    def without_rows(self, rows: NDArray[np.int64], remaining: Cloud | None = None) -> Examined:
         """Return what is left without some rows; ``rest`` is the cloud without them, if it is there already."""
-        gone = np.union1d(self.gone, places)
-        return replace(self, cloud=self.cloud.without_rows(gone) if rest is None else rest, gone=gone)
+        gone = np.union1d(self.gone, rows)
+        return replace(self, cloud=self.cloud.without_rows(gone) if remaining is None else remaining, gone=gone)
 
-    def without_dimensions(self, own: Iterable[int]) -> Examined:
+    def without_dimensions(self, dimensions: Iterable[int]) -> Examined:
         """Return what is left without some dimensions, by their numbers in this cloud."""
-        dropped = sorted(own)
+        dropped = sorted(dimensions)
         cloud = self.cloud.without_dimensions(dropped)
         if len(self.gone):
             cloud = cloud.without_rows(self.gone)
@@ -75,7 +75,7 @@ class Examined:
         return (self.sample.float().double() != self.sample).any(0)
 
     @property
-    def places(self) -> Tensor:
+    def sample_rows(self) -> Tensor:
         """Where the rows of ``sample`` stand in the file."""
         return self.cloud.rows[:SAMPLE_ROWS]
 
@@ -111,18 +111,18 @@ class Examined:
         if self.cloud.points.n > REFERENCE_ROWS:
             yield self.cloud.sample, self.cloud.rows
             return
-        for kept, places, _ in kept_rows(self.cloud.points):
-            left = ~np.isin(places, self.gone)
-            yield kept[torch.from_numpy(left)], torch.from_numpy(places[left])
+        for chunk, positions, _ in finite_chunks(self.cloud.points):
+            remaining = ~np.isin(positions, self.gone)
+            yield chunk[torch.from_numpy(remaining)], torch.from_numpy(positions[remaining])
 
-    def nearest(self, similarity: Similarity) -> Nearest:
+    def nearest(self, similarity: Similarity) -> NearestRows:
         """Return the 10 nearest of at most ``QUERIES`` rows among all, less the mean."""
         mean = self.cloud.moments.mean
-        chunks = ((rows.double() - mean, places) for rows, places in self.references())
+        chunks = ((rows.double() - mean, positions) for rows, positions in self.references())
         queries = self.cloud.sample[:QUERIES].double() - mean
-        return nearest(queries, self.cloud.rows[:QUERIES], chunks, similarity)
+        return find_nearest(queries, self.cloud.rows[:QUERIES], chunks, similarity)
 
-    def kept_by(self, changed: Tensor, similarity: Similarity = "cosine") -> Effect:
+    def neighbors_kept(self, changed: Tensor, similarity: Similarity = "cosine") -> Effect:
         """Return which share of the 10 nearest by cosine stays where the rows of ``sample`` are changed.
 
         Args:
@@ -130,7 +130,7 @@ class Examined:
             similarity: after the change.
 
         """
-        return share_kept(*overlap(self.sample, changed, FEW_QUERIES, similarity))
+        return neighbors_kept_effect(*mean_overlap(self.sample, changed, FEW_QUERIES, similarity))
 
 
 class Defect(NamedTuple):
@@ -145,7 +145,7 @@ class Defect(NamedTuple):
     """All places in the file, in order."""
     dimensions: NDArray[np.int64] = NO_ROWS
     """Numbers in the file."""
-    rest: Examined | None = None
+    remaining: Examined | None = None
     """What later checks look at instead."""
     advice: str | None = None
     """What to do in place of the catalog's advice."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from isotropy.catalog.findings import KEPT
+from isotropy.catalog.findings import NEIGHBORS_KEPT
 from isotropy.cloud import Cloud
 from isotropy.score import Score
 
@@ -22,7 +22,7 @@ MATERIAL = 0.05
 LEAST_DIMENSIONS = 0.5
 """Standard error of the participation ratio below which a score of about 0 is still determined."""
 
-NONE: NDArray[np.int64] = np.empty(0, np.int64)
+NO_INDICES: NDArray[np.int64] = np.empty(0, np.int64)
 
 SCORES = ("isoscore_unbiased", "isoscore")
 """Scores whose change counts; the first that changes is told. One huge row moves the second alone."""
@@ -92,24 +92,24 @@ class Finding(NamedTuple):
     """Of these dimensions, if they have names."""
     effect: Effect
     advice: str
-    every_row: NDArray[np.int64] = NONE
+    every_row: NDArray[np.int64] = NO_INDICES
     """All of the rows, also those that are not listed."""
-    every_dimension: NDArray[np.int64] = NONE
+    every_dimension: NDArray[np.int64] = NO_INDICES
 
     def document(self) -> dict[str, Any]:
         """Return the finding as JSON takes it, with the rows and dimensions that are listed."""
-        told = {**self._asdict(), "severity": self.severity.value, "effect": self.effect.document()}
-        return {key: value for key, value in told.items() if not key.startswith("every_")}
+        document = {**self._asdict(), "severity": self.severity.value, "effect": self.effect.document()}
+        return {key: value for key, value in document.items() if not key.startswith("every_")}
 
     def in_file(self, rows: NDArray[np.int64] | None, dimensions: NDArray[np.int64] | None) -> Finding:
         """Return the finding of a part of a file by the places that its rows and dimensions have in the whole."""
-        found = self
+        finding = self
         if rows is not None:
-            found = found._replace(rows=rows[self.rows].tolist(), every_row=rows[self.every_row])
+            finding = finding._replace(rows=rows[self.rows].tolist(), every_row=rows[self.every_row])
         if dimensions is not None:
-            every = dimensions[self.every_dimension]
-            found = found._replace(dimensions=dimensions[self.dimensions].tolist(), every_dimension=every)
-        return found
+            every_dimension = dimensions[self.every_dimension]
+            finding = finding._replace(dimensions=dimensions[self.dimensions].tolist(), every_dimension=every_dimension)
+        return finding
 
 
 def score_effects(before: Cloud, after: Cloud) -> list[Effect]:
@@ -119,13 +119,13 @@ def score_effects(before: Cloud, after: Cloud) -> list[Effect]:
 
 def judge(effects: Sequence[Effect], d: int) -> tuple[Effect, Severity]:
     """Return the first material effect and a warning; where none is, the first and a note."""
-    material = next((one for one in effects if one.is_material(d)), None)
+    material = next((effect for effect in effects if effect.is_material(d)), None)
     return (effects[0], Severity.NOTE) if material is None else (material, Severity.WARNING)
 
 
-def share_kept(kept: float, se: float = 0.0) -> Effect:
+def neighbors_kept_effect(share: float, se: float = 0.0) -> Effect:
     """Return the effect of a change that keeps so much of the 10 nearest neighbors."""
-    return Effect(KEPT, Score(1.0), Score(kept, se=se))
+    return Effect(NEIGHBORS_KEPT, Score(1.0), Score(share, se=se))
 
 
 def percent(share: float) -> str:

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isotropy.findings.examined import FEWEST_DIMENSIONS, NO_ROWS, Defect, Examined
-from isotropy.findings.finding import judge, percent, share_kept
+from isotropy.findings.finding import judge, neighbors_kept_effect, percent
 from isotropy.findings.limits import limit
-from isotropy.findings.nearest import NEAREST, Nearest
+from isotropy.findings.nearest import NEAREST, NearestRows
 
 INWARD = 6.0
 """How many times farther below the median than the 10% point the distance of a hub from the center is, by logarithm."""
@@ -28,7 +28,7 @@ INWARD = 6.0
 SPECTRA = 1.5
 """By angle a hub has so many times the limit: spectra of one effective dimension differ by less."""
 
-MOST = 0.05
+MAX_SHARE = 0.05
 """Share of the rows beyond which they are no hubs but a part of the cloud."""
 
 
@@ -36,22 +36,22 @@ def hubs(examined: Examined) -> Defect | None:
     """Return the rows that are among the nearest of more rows than any row of a healthy cloud."""
     if not examined.is_spread or examined.ratio < FEWEST_DIMENSIONS:
         return None
-    found = max(_by_angle(examined), _by_distance(examined), key=lambda one: one.held)
-    count = len(found.rows)
-    if count == 0 or count > max(1, MOST * examined.cloud.n):
+    worst = max(_by_angle(examined), _by_distance(examined), key=lambda candidate: candidate.held)
+    count = len(worst.rows)
+    if count == 0 or count > max(1, MAX_SHARE * examined.cloud.n):
         return None
-    effect, severity = judge([share_kept(1 - found.held)], examined.cloud.d)
+    effect, severity = judge([neighbors_kept_effect(1 - worst.held)], examined.cloud.d)
     return Defect(
         slug="hubs",
         severity=severity,
-        title=f"{_neighbors(count)} of {percent(found.reached)} of all rows",
+        title=f"{_neighbors(count)} of {percent(worst.reached)} of all rows",
         evidence=(
-            f"{'It takes' if count == 1 else 'They take'} {percent(found.held)} of the places among the {NEAREST} "
-            f"nearest neighbors by {found.similarity}. In a healthy cloud of this size no row is a neighbor of so many."
+            f"{'It takes' if count == 1 else 'They take'} {percent(worst.held)} of the places among the {NEAREST} "
+            f"nearest neighbors by {worst.similarity}. In a healthy cloud of this size no row is a neighbor of so many."
         ),
         effect=effect,
-        rows=found.rows,
-        rest=examined.without_rows(found.rows),
+        rows=worst.rows,
+        remaining=examined.without_rows(worst.rows),
     )
 
 
@@ -67,10 +67,10 @@ class _Hubs(NamedTuple):
 
 
 def _by_angle(examined: Examined) -> _Hubs:
-    found = examined.nearest("cosine")
-    rows, shares = found.shares()
-    own = shares > SPECTRA * limit("hub_cosine", examined.cloud.n, examined.ratio)
-    return _told(found, rows[own], "angle about the mean")
+    neighbors = examined.nearest("cosine")
+    rows, shares = neighbors.shares()
+    is_hub = shares > SPECTRA * limit("hub_cosine", examined.cloud.n, examined.ratio)
+    return _describe_hubs(neighbors, rows[is_hub], "angle about the mean")
 
 
 def _by_distance(examined: Examined) -> _Hubs:
@@ -78,14 +78,14 @@ def _by_distance(examined: Examined) -> _Hubs:
     # Most clouds have none, and then nothing is searched.
     if len(inward) == 0:
         return _Hubs(NO_ROWS, 0.0, 0.0, "distance")
-    found = examined.nearest("euclidean")
-    together = _told(found, inward[torch.isin(inward, found.places)], "distance")
-    beyond = together.reached > limit("hub_euclidean", examined.cloud.n, examined.ratio)
-    return together if beyond else together._replace(rows=NO_ROWS, held=0.0)
+    neighbors = examined.nearest("euclidean")
+    inner_hubs = _describe_hubs(neighbors, inward[torch.isin(inward, neighbors.neighbors)], "distance")
+    beyond = inner_hubs.reached > limit("hub_euclidean", examined.cloud.n, examined.ratio)
+    return inner_hubs if beyond else inner_hubs._replace(rows=NO_ROWS, held=0.0)
 
 
-def _told(found: Nearest, rows: Tensor, similarity: str) -> _Hubs:
-    among = torch.isin(found.places, rows).double()
+def _describe_hubs(neighbors: NearestRows, rows: Tensor, similarity: str) -> _Hubs:
+    among = torch.isin(neighbors.neighbors, rows).double()
     return _Hubs(np.sort(rows.numpy()), float(among.mean()), float(among.amax(1).mean()), similarity)
 
 
@@ -95,8 +95,10 @@ def _inward(examined: Examined) -> Tensor:
     logs = torch.linalg.vector_norm(examined.sample - mean, dim=1).clamp(min=1e-300).log()
     low, middle = logs.quantile(torch.tensor([0.1, 0.5], dtype=torch.float64)).tolist()
     nearest = float(np.exp(middle - INWARD * (middle - low)))
-    own = [at[torch.linalg.vector_norm(rows.double() - mean, dim=1) < nearest] for rows, at in examined.references()]
-    return torch.cat(own)
+    inner_rows = [
+        at[torch.linalg.vector_norm(rows.double() - mean, dim=1) < nearest] for rows, at in examined.references()
+    ]
+    return torch.cat(inner_rows)
 
 
 def _neighbors(count: int) -> str:

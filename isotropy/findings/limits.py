@@ -28,8 +28,8 @@ def limit(statistic: str, n: int, d: float) -> float:
     """
     table = _table()
     values = table["statistics"][statistic]
-    row, right = _place(table["rows"], n)
-    column, down = _place(table["dimensions"], d)
+    row, right = _grid_position(table["rows"], n)
+    column, down = _grid_position(table["dimensions"], d)
     ends = [
         (1 - down) * values[i][column] + down * values[i][min(column + 1, len(values[i]) - 1)]
         for i in (row, min(row + 1, len(values) - 1))
@@ -37,14 +37,14 @@ def limit(statistic: str, n: int, d: float) -> float:
     return float((1 - right) * ends[0] + right * ends[1])
 
 
-def _place(grid: list[float], value: float) -> tuple[int, float]:
+def _grid_position(grid: list[float], value: float) -> tuple[int, float]:
     """Return the place of the grid's last point that is not beyond a value, and how far the value is to the next."""
     if value <= grid[0]:
         return 0, 0.0
     if value >= grid[-1]:
         return len(grid) - 1, 0.0
-    place = max(i for i, one in enumerate(grid) if one <= value)
-    return place, log(value / grid[place]) / log(grid[place + 1] / grid[place])
+    index = max(i for i, point in enumerate(grid) if point <= value)
+    return index, log(value / grid[index]) / log(grid[index + 1] / grid[index])
 
 
 SMALLEST = 1e-12
@@ -65,19 +65,19 @@ class Gap(NamedTuple):
 NO_GAP = Gap(float("-inf"), 0, 1.0)
 
 
-def greatest_gap(values: Tensor, most: int) -> Gap:
-    """Return the gap below the k greatest values, 1 <= k <= ``most``, that exceeds the decay after it by most.
+def greatest_gap(values: Tensor, max_size: int) -> Gap:
+    """Return the gap below the k greatest values, 1 <= k <= ``max_size``, that exceeds the decay after it by most.
 
     The excess at k is log(v_k / v_(k+1)) - log(v_(k+1) / v_(2k+2)), with v in descending order. Where the values decay
     as a power of their rank, whatever the exponent, it is 0 at k = 1 and below 0 after; exponential decay is below 0.
 
     Args:
         values: [d], not below 0, in any order.
-        most: values that may stand out.
+        max_size: values that may stand out.
 
     """
     v = values.double().sort(descending=True).values
-    k = torch.arange(1, min(most, len(v) // 2 - 1) + 1)
+    k = torch.arange(1, min(max_size, len(v) // 2 - 1) + 1)
     if len(k) == 0 or not v.isfinite().all() or float(v[0]) <= 0:
         return NO_GAP
     logs = v.clamp(min=float(v[0]) * SMALLEST).log()

@@ -10,11 +10,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from isotropy.findings.dimensions import dimensions_in_words, without
+from isotropy.findings.dimensions import count_dimensions, examine_without
 from isotropy.findings.examined import Defect, Examined
-from isotropy.rows import kept_rows
+from isotropy.rows import finite_chunks
 
-MOST = 0.25
+MAX_SHARE = 0.25
 """Share of the dimensions beyond which such numbers are how all values were written."""
 
 LOOKED_AT = 1000
@@ -53,29 +53,29 @@ def metadata_as_coordinates(examined: Examined) -> Defect | None:
     cloud = examined.cloud
     if not examined.is_spread or cloud.d < 3 or cloud.unit != 1:
         return None
-    own = _rounded(examined) | _of_few_values(examined) | _counts_rows(examined)
-    count = int(own.sum())
-    if not 0 < count <= _most(cloud.d):
+    is_metadata = _rounded(examined) | _of_few_values(examined) | _counts_rows(examined)
+    count = int(is_metadata.sum())
+    if not 0 < count <= _max_dimensions(cloud.d):
         return None
-    if (left := without(examined, own)) is None:
+    if (removal := examine_without(examined, is_metadata)) is None:
         return None
-    rest, effect, severity = left
+    remaining, effect, severity = removal
     return Defect(
         slug="metadata_as_coordinates",
         severity=severity,
-        title=f"{dimensions_in_words(count)} {'looks' if count == 1 else 'look'} like metadata",
+        title=f"{count_dimensions(count)} {'looks' if count == 1 else 'look'} like metadata",
         evidence=(
             f"{'It holds' if count == 1 else 'They hold'} whole or rounded numbers, a few values only or the order of "
             f"the rows, unlike the other {cloud.d - count:,} dimensions."
         ),
         effect=effect,
-        dimensions=examined.dimensions[own.numpy()],
-        rest=rest,
+        dimensions=examined.dimensions[is_metadata.numpy()],
+        remaining=remaining,
     )
 
 
-def _most(d: int) -> int:
-    return max(1, int(MOST * d))
+def _max_dimensions(d: int) -> int:
+    return max(1, int(MAX_SHARE * d))
 
 
 def _eps(x: Tensor, dtype: torch.dtype) -> Tensor:
@@ -83,13 +83,13 @@ def _eps(x: Tensor, dtype: torch.dtype) -> Tensor:
 
     It is that of the coarsest type in which most dimensions fit, and for dimensions that do not fit that of the file.
     """
-    own = torch.full((x.shape[1],), torch.finfo(dtype).eps, dtype=torch.float64)
+    eps = torch.full((x.shape[1],), torch.finfo(dtype).eps, dtype=torch.float64)
     for coarse in PRECISIONS:
         fit = (x.to(coarse).double() == x).all(0)
-        if int((~fit).sum()) <= _most(x.shape[1]):
-            own[fit] = torch.finfo(coarse).eps
+        if int((~fit).sum()) <= _max_dimensions(x.shape[1]):
+            eps[fit] = torch.finfo(coarse).eps
             break
-    return own
+    return eps
 
 
 def _rounded(examined: Examined) -> Tensor:
@@ -100,17 +100,17 @@ def _rounded(examined: Examined) -> Tensor:
     decimals = _decimals(looked_at, eps)
     # Whole numbers are how all values were written, however great they are.
     written = torch.where((looked_at == looked_at.round()).all(0), 0, decimals)
-    usual = int(written.sort().values[_most(cloud.d)])
+    usual = int(written.sort().values[_max_dimensions(cloud.d)])
     # Most clouds end here: the other rows are read only for dimensions that a sample leaves in doubt.
     at = (decimals < usual).nonzero().squeeze(1)
     nonzero = torch.zeros(len(at))
-    for kept, _, _ in kept_rows(cloud.points) if len(at) else ():
-        x = kept[:, at].double()
+    for chunk, _, _ in finite_chunks(cloud.points) if len(at) else ():
+        x = chunk[:, at].double()
         decimals[at] = torch.maximum(decimals[at], _decimals(x, eps[at], digits=0))
         nonzero += (x != 0).sum(0)
-    own = torch.zeros(cloud.d, dtype=torch.bool)
-    own[at] = (usual - decimals[at]) * nonzero >= BY_CHANCE
-    return own
+    is_rounded = torch.zeros(cloud.d, dtype=torch.bool)
+    is_rounded[at] = (usual - decimals[at]) * nonzero >= BY_CHANCE
+    return is_rounded
 
 
 def _decimals(x: Tensor, eps: Tensor, digits: float = BY_CHANCE) -> Tensor:
@@ -127,8 +127,8 @@ def _decimals(x: Tensor, eps: Tensor, digits: float = BY_CHANCE) -> Tensor:
         chance = torch.where(x == 0, 1.0, (2 * fine).clamp(0.1, 1)).log10().sum(0)
         needed[((scaled - scaled.round()).abs() <= fine).all(0) & (-chance >= digits)] = decimals
     # In half precision, all large numbers are whole. In float32, numbers that large are times or ids.
-    told = (rounding < 1).all(0) | (eps <= torch.finfo(torch.float32).eps)
-    needed[(x == x.round()).all(0) & told] = 0
+    precise_enough = (rounding < 1).all(0) | (eps <= torch.finfo(torch.float32).eps)
+    needed[(x == x.round()).all(0) & precise_enough] = 0
     return needed
 
 
@@ -139,22 +139,22 @@ def _of_few_values(examined: Examined) -> Tensor:
     same = ordered[1:] == ordered[:-1]
     edge = torch.zeros(1, x.shape[1], dtype=torch.bool)
     again = (torch.cat([same, edge]) | torch.cat([edge, same])).sum(0)
-    most = (x == x.mode(dim=0).values).sum(0)
-    others = len(x) - most
-    share = (again - most).clamp(min=0) / others.clamp(min=1)
-    usual = float(share.sort(descending=True).values[_most(x.shape[1])])
+    mode_counts = (x == x.mode(dim=0).values).sum(0)
+    other_counts = len(x) - mode_counts
+    share = (again - mode_counts).clamp(min=0) / other_counts.clamp(min=1)
+    usual = float(share.sort(descending=True).values[_max_dimensions(x.shape[1])])
     finest = _eps(x, examined.cloud.sample.dtype) * x.abs().amax(0)
     if usual > SELDOM:
         return torch.zeros(x.shape[1], dtype=torch.bool)
-    own: Tensor = (share >= REPEATED) & (others >= BY_CHANCE) & (x.std(0) > STEPS * finest)
-    return own
+    has_few_values: Tensor = (share >= REPEATED) & (other_counts >= BY_CHANCE) & (x.std(0) > STEPS * finest)
+    return has_few_values
 
 
 def _counts_rows(examined: Examined) -> Tensor:
     """Return which dimensions never fall, or never rise, and are a straight line over the rows."""
     cloud = examined.cloud
-    places = cloud.rows.double()
-    at = places - places.mean()
+    positions = cloud.rows.double()
+    at = positions - positions.mean()
     x = cloud.sample.double()
     y = x - x.mean(0)
     size = y.square().sum(0).sqrt() * at.norm()

@@ -15,11 +15,11 @@ from isotropy.findings.finding import Severity, judge, percent, score_effects
 from isotropy.findings.limits import limit
 from isotropy.findings.spread import has_unequal_norms
 
-LEAST_SEPARATION = 5.0
+MIN_SEPARATION = 5.0
 """Standard deviations between two parts, of which a cut in the middle then misplaces about 1 row in 160: parts of real
 clouds, by topic or kind of text, overlap more."""
 
-MOST_PARTS = 4
+MAX_PARTS = 4
 """More parts are clusters, as topics are, and no mixture of a few clouds."""
 
 FEWEST_ROWS = 40
@@ -32,12 +32,12 @@ ROWS_A_LABEL = 5
 """Rows of a label in the sample from which it tells where it lies: of one row it always lies in one part."""
 
 
-class _Part(NamedTuple):
+class _CloudPart(NamedTuple):
     """Some rows of the sample, and the cuts that lead there."""
 
-    own: Tensor
+    rows: Tensor
     """A flag for each row of the sample."""
-    cuts: tuple[tuple[Split, bool], ...]
+    cuts: tuple[tuple[CloudSplit, bool], ...]
     """Each with the side that the part is on."""
 
     def holds(self, y: Tensor) -> Tensor:
@@ -58,17 +58,17 @@ def mixed_clouds(examined: Examined) -> Defect | None:
     mean, directions = leading_directions(sample)
     y = (sample - mean) @ directions
     parts, separation = _parts(y, examined.cloud.d)
-    if not 2 <= len(parts) <= MOST_PARTS:
+    if not 2 <= len(parts) <= MAX_PARTS:
         return None
-    largest = max(parts, key=lambda part: int(part.own.sum()))
-    others = []
-    for rows, places in examined.references():
+    largest = max(parts, key=lambda part: int(part.rows.sum()))
+    minorities = []
+    for rows, positions in examined.references():
         x = unit_rows(rows.double()) if unit else rows.double()
-        others.append(places[~largest.holds((x - mean) @ directions)].numpy())
-    minority = np.sort(np.concatenate(others))
-    rest = examined.without_rows(minority)
-    effect, severity = judge(score_effects(examined.cloud, rest.cloud), examined.cloud.d)
-    sizes = sorted((int(part.own.sum()) / len(y) for part in parts), reverse=True)
+        minorities.append(positions[~largest.holds((x - mean) @ directions)].numpy())
+    minority = np.sort(np.concatenate(minorities))
+    remaining = examined.without_rows(minority)
+    effect, severity = judge(score_effects(examined.cloud, remaining.cloud), examined.cloud.d)
+    sizes = sorted((int(part.rows.sum()) / len(y) for part in parts), reverse=True)
     labeled = _share_in_part_of_label(examined, parts)
     by_label = labeled is not None and labeled >= SAME_AS_LABELS
     listed = (
@@ -86,12 +86,12 @@ def mixed_clouds(examined: Examined) -> Defect | None:
         ),
         effect=effect,
         rows=minority,
-        rest=None if by_label else rest,
+        remaining=None if by_label else remaining,
         advice=FINDINGS["mixed_clouds"].advice_by_label if by_label else None,
     )
 
 
-def _share_in_part_of_label(examined: Examined, parts: list[_Part]) -> float | None:
+def _share_in_part_of_label(examined: Examined, parts: list[_CloudPart]) -> float | None:
     """Return which share of the rows lies in the part where most rows of their label do; None where labels say nothing.
 
     They say something if most rows have a label that others have too, and if each part is that of some label.
@@ -99,38 +99,40 @@ def _share_in_part_of_label(examined: Examined, parts: list[_Part]) -> float | N
     labels = examined.cloud.labels
     if labels is None:
         return None
-    n = len(parts[0].own)
+    n = len(parts[0].rows)
     present, codes = torch.unique(labels.codes[:n], return_inverse=True)
-    counts = torch.stack([torch.bincount(codes[part.own], minlength=len(present)) for part in parts])
-    named = torch.tensor([bool(labels.names[code]) for code in present.tolist()])
-    counts = counts[:, named & (counts.sum(0) >= ROWS_A_LABEL)]
+    counts = torch.stack([torch.bincount(codes[part.rows], minlength=len(present)) for part in parts])
+    has_name = torch.tensor([bool(labels.names[code]) for code in present.tolist()])
+    counts = counts[:, has_name & (counts.sum(0) >= ROWS_A_LABEL)]
     rows = int(counts.sum())
     if rows < n / 2 or len(set(counts.argmax(0).tolist())) < len(parts):
         return None
     return int(counts.amax(0).sum()) / rows
 
 
-def _parts(y: Tensor, d: int) -> tuple[list[_Part], float]:
+def _parts(y: Tensor, d: int) -> tuple[list[_CloudPart], float]:
     """Return the parts of points [n, r], and the widest separation; more than ``MOST_PARTS`` are not sought."""
-    parts: list[_Part] = []
-    waiting, widest = [_Part(torch.ones(len(y), dtype=torch.bool), ())], 0.0
-    while waiting and len(waiting) + len(parts) <= MOST_PARTS:
+    parts: list[_CloudPart] = []
+    waiting, widest = [_CloudPart(torch.ones(len(y), dtype=torch.bool), ())], 0.0
+    while waiting and len(waiting) + len(parts) <= MAX_PARTS:
         part = waiting.pop()
-        own = y[part.own]
-        split = best_split(own) if len(own) >= FEWEST_ROWS else None
-        if split is None or split.separation <= _limit(len(own), d):
+        points = y[part.rows]
+        split = best_split(points) if len(points) >= FEWEST_ROWS else None
+        if split is None or split.separation <= _limit(len(points), d):
             parts.append(part)
             continue
         widest = max(widest, split.separation)
-        waiting += [_Part(part.own & (split.upper(y) == side), (*part.cuts, (split, side))) for side in (True, False)]
+        waiting += [
+            _CloudPart(part.rows & (split.upper(y) == side), (*part.cuts, (split, side))) for side in (True, False)
+        ]
     return parts + waiting, widest
 
 
 def _limit(n: int, d: int) -> float:
-    return max(LEAST_SEPARATION, limit("separation", n, d))
+    return max(MIN_SEPARATION, limit("separation", n, d))
 
 
-LEAST_SHARE = 0.05
+MIN_SHARE = 0.05
 """Each part has at least so many of the rows: fewer are outliers."""
 
 FEWEST_IN_A_PART = 10
@@ -148,7 +150,7 @@ MAX_COMPONENTS = 20
 ROWS_PER_COMPONENT = 20
 
 
-class Split(NamedTuple):
+class CloudSplit(NamedTuple):
     """Points y are in the upper part where y . direction > threshold."""
 
     separation: float
@@ -178,20 +180,20 @@ def leading_directions(x: Tensor) -> tuple[Tensor, Tensor]:
     return mean, torch.linalg.eigh(y.T @ y).eigenvectors[:, -r:].flip(1)
 
 
-def best_split(y: Tensor) -> Split | None:
+def best_split(y: Tensor) -> CloudSplit | None:
     """Return the split of points, float64 [n, r], with the greatest separation; None where none has two parts.
 
     Each start is a leading direction, cut where the variance between the parts is greatest (Otsu 1979); the direction
     is then Fisher's discriminant of the parts, and cut again.
     """
-    found = [one for start in range(min(STARTS, y.shape[1])) if (one := _from(y, start)) is not None]
-    return max(found, key=lambda one: one.separation, default=None)
+    splits = [split for start in range(min(STARTS, y.shape[1])) if (split := _best_split_from(y, start)) is not None]
+    return max(splits, key=lambda split: split.separation, default=None)
 
 
-def _from(y: Tensor, start: int) -> Split | None:
+def _best_split_from(y: Tensor, start: int) -> CloudSplit | None:
     direction = torch.zeros(y.shape[1], dtype=y.dtype)
     direction[start] = 1
-    best: Split | None = None
+    best: CloudSplit | None = None
     for _ in range(ROUNDS):
         split = _cut(y @ direction, direction)
         if split is None or (best is not None and split.separation <= best.separation):
@@ -200,12 +202,12 @@ def _from(y: Tensor, start: int) -> Split | None:
     return best
 
 
-def _cut(p: Tensor, direction: Tensor) -> Split | None:
+def _cut(p: Tensor, direction: Tensor) -> CloudSplit | None:
     """Return the cut of projections [n] with the greatest variance between its parts."""
     n = len(p)
-    least = max(FEWEST_IN_A_PART, int(LEAST_SHARE * n))
+    min_rows = max(FEWEST_IN_A_PART, int(MIN_SHARE * n))
     ordered = (p - p.mean()).sort().values
-    below = torch.arange(least, n - least + 1)
+    below = torch.arange(min_rows, n - min_rows + 1)
     if len(below) == 0 or float(ordered[-1]) == float(ordered[0]):
         return None
     sums, squares = ordered.cumsum(0), ordered.square().cumsum(0)
@@ -217,7 +219,7 @@ def _cut(p: Tensor, direction: Tensor) -> Split | None:
     )
     scale = float((variances / 2).sqrt())
     separation = float(high - low) / scale if scale > 0 else float("inf")
-    return Split(separation, direction, float((ordered[k - 1] + ordered[k]) / 2 + p.mean()))
+    return CloudSplit(separation, direction, float((ordered[k - 1] + ordered[k]) / 2 + p.mean()))
 
 
 def _discriminant(y: Tensor, upper: Tensor) -> Tensor:

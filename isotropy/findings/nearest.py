@@ -32,21 +32,21 @@ COMPARED_AT_ONCE = 2**21
 Similarity = Literal["cosine", "euclidean", "dot"]
 
 
-class Nearest(NamedTuple):
+class NearestRows(NamedTuple):
     """The nearest rows to each of some rows, among all that were given."""
 
-    places: Tensor
+    neighbors: Tensor
     """[queries, at most ``NEAREST``] int64."""
 
     def shares(self) -> tuple[Tensor, Tensor]:
         """Return the rows that are among the nearest of any, by place, and of which share of the queries."""
-        rows, counts = torch.unique(self.places, return_counts=True)
-        return rows, counts / max(len(self.places), 1)
+        rows, counts = torch.unique(self.neighbors, return_counts=True)
+        return rows, counts / max(len(self.neighbors), 1)
 
 
-def nearest(
-    queries: Tensor, places: Tensor, chunks: Iterable[tuple[Tensor, Tensor]], similarity: Similarity
-) -> Nearest:
+def find_nearest(
+    queries: Tensor, query_positions: Tensor, chunks: Iterable[tuple[Tensor, Tensor]], similarity: Similarity
+) -> NearestRows:
     """Return the nearest rows to each of some; a row is not its own neighbor.
 
     Products are taken in float32 of rows less a common center, so that neither a distant mean nor huge numbers round
@@ -54,22 +54,25 @@ def nearest(
 
     Args:
         queries: [q, d].
-        places: [q], of the queries among all rows.
-        chunks: all rows [m, d], and their places [m].
+        query_positions: [q], positions of the queries among all rows.
+        chunks: all rows [m, d], and their positions [m].
         similarity: by which they are near.
 
     """
-    prepared = _Prepared.of(queries, similarity)
-    best, at = torch.empty(len(queries), 0), places.new_empty(len(queries), 0)
-    for rows, own in chunks:
+    prepared = _Prepared.from_queries(queries, similarity)
+    best, at = torch.empty(len(queries), 0), query_positions.new_empty(len(queries), 0)
+    for rows, positions in chunks:
         for start in range(0, len(rows), REFERENCE_ROWS):
-            part, here = rows[start : start + REFERENCE_ROWS], own[start : start + REFERENCE_ROWS]
+            part, part_positions = rows[start : start + REFERENCE_ROWS], positions[start : start + REFERENCE_ROWS]
             near = prepared.similarities(part)
-            near.masked_fill_(places[:, None] == here, -torch.inf)
-            near, here = torch.cat([best, near], 1), torch.cat([at, here.expand(len(queries), -1)], 1)
+            near.masked_fill_(query_positions[:, None] == part_positions, -torch.inf)
+            near, part_positions = (
+                torch.cat([best, near], 1),
+                torch.cat([at, part_positions.expand(len(queries), -1)], 1),
+            )
             best, order = near.topk(min(NEAREST, near.shape[1]))
-            at = here.gather(1, order)
-    return Nearest(at)
+            at = part_positions.gather(1, order)
+    return NearestRows(at)
 
 
 class _Prepared(NamedTuple):
@@ -82,7 +85,7 @@ class _Prepared(NamedTuple):
     similarity: Similarity
 
     @classmethod
-    def of(cls, queries: Tensor, similarity: Similarity) -> _Prepared:
+    def from_queries(cls, queries: Tensor, similarity: Similarity) -> _Prepared:
         q = queries.double()
         q = unit_rows(q) if similarity == "cosine" else q
         largest = float(q.abs().amax()) if q.numel() else 0.0
@@ -106,7 +109,7 @@ class _Prepared(NamedTuple):
         return near
 
 
-def overlap(before: Tensor, after: Tensor, queries: int, similarity: Similarity = "cosine") -> tuple[float, float]:
+def mean_overlap(before: Tensor, after: Tensor, queries: int, similarity: Similarity = "cosine") -> tuple[float, float]:
     """Return which share of the 10 nearest by cosine are kept on average, and its standard error over the queries.
 
     Args:
@@ -116,11 +119,11 @@ def overlap(before: Tensor, after: Tensor, queries: int, similarity: Similarity 
         similarity: after the change.
 
     """
-    kept = kept_of(before, after, torch.arange(min(queries, len(before))), similarity)
-    return float(kept.mean()), float(kept.std(correction=0) / max(len(kept), 1) ** 0.5)
+    shares = shares_kept(before, after, torch.arange(min(queries, len(before))), similarity)
+    return float(shares.mean()), float(shares.std(correction=0) / max(len(shares), 1) ** 0.5)
 
 
-def kept_of(
+def shares_kept(
     before: Tensor,
     after: Tensor,
     queries: Tensor,
@@ -140,14 +143,14 @@ def kept_of(
         references: rows among which they are sought, the first; all unless given.
 
     """
-    places = torch.arange(len(before))[:references]
-    old = nearest(before[queries], queries, [(before[places], places)], "cosine").places
-    new = nearest(after[queries], queries, [(after[places], places)], similarity).places
+    positions = torch.arange(len(before))[:references]
+    old = find_nearest(before[queries], queries, [(before[positions], positions)], "cosine").neighbors
+    new = find_nearest(after[queries], queries, [(after[positions], positions)], similarity).neighbors
     if old.shape[1] == 0:
         return torch.ones(1, dtype=torch.float64)
     same = old[:, :, None] == new[:, None, :]
     if similarity == "cosine" and not bool(same.any(2).all()):
-        same |= _copies(before[places], old, new) & _copies(after[places], old, new)
+        same |= _copies(before[positions], old, new) & _copies(after[positions], old, new)
     return torch.minimum(same.any(2).sum(1), same.any(1).sum(1)).double() / old.shape[1]
 
 
@@ -159,7 +162,7 @@ def _copies(x: Tensor, old: Tensor, new: Tensor) -> Tensor:
     units = (units / (size or 1.0)).float()
     step = max(1, COMPARED_AT_ONCE // (units.shape[1] * old.shape[1]))
     near = [
-        torch.cdist(units[one], units[other], compute_mode="donot_use_mm_for_euclid_dist") <= COPY
-        for one, other in zip(torch.split(old, step), torch.split(new, step), strict=True)
+        torch.cdist(units[old_rows], units[new_rows], compute_mode="donot_use_mm_for_euclid_dist") <= COPY
+        for old_rows, new_rows in zip(torch.split(old, step), torch.split(new, step), strict=True)
     ]
     return torch.cat(near)

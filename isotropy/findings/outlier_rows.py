@@ -27,7 +27,7 @@ from isotropy.cloud import Cloud
 from isotropy.findings.examined import Defect, Examined
 from isotropy.findings.finding import judge, percent, score_effects
 from isotropy.isoscore import participation_ratio
-from isotropy.rows import kept_rows
+from isotropy.rows import finite_chunks
 from isotropy.score import FEWEST_FOR_SE
 
 LIMIT = 9.0
@@ -51,7 +51,7 @@ CROWDED = 10
 SCANNED = 4
 """One in so many rows, the farthest, is looked at."""
 
-MOST = 10
+MAX_FRACTION = 10
 """No more than one in so many rows are outliers: more of them are a part of the cloud."""
 
 BULK_ROWS = 4096
@@ -65,7 +65,7 @@ class _Distances(NamedTuple):
     """The squared distance of each finite row from the center."""
 
     squares: NDArray[np.float64]
-    places: NDArray[np.int64]
+    positions: NDArray[np.int64]
     bulk: float
     """Participation ratio of the nearest nine tenths."""
 
@@ -73,8 +73,8 @@ class _Distances(NamedTuple):
 class _Scan(NamedTuple):
     """The rows found, how far out the nearest of them is in medians, and how many so far a t cloud would have."""
 
-    places: NDArray[np.int64]
-    least: float
+    rows: NDArray[np.int64]
+    nearest: float
     expected: float
     tail: int
     """Degrees of freedom of that cloud."""
@@ -94,22 +94,22 @@ def outlier_rows(examined: Examined) -> Defect | None:
     for _ in range(ROUNDS):
         if scan is None:
             return None
-        rest, before = examined.without_rows(scan.places), scan
-        scan = _scan(cloud, distances, rest.cloud.moment_scores["participation_ratio"].value or 1.0)
-        if scan is not None and np.array_equal(scan.places, before.places):
-            return _defect(cloud, rest, scan)
+        remaining, before = examined.without_rows(scan.rows), scan
+        scan = _scan(cloud, distances, remaining.cloud.moment_scores["participation_ratio"].value or 1.0)
+        if scan is not None and np.array_equal(scan.rows, before.rows):
+            return _defect(cloud, remaining, scan)
     return None
 
 
 def _distances(examined: Examined) -> _Distances:
     cloud = examined.cloud
     centre, bulk = centre_and_bulk(cloud.sample[:BULK_ROWS].double())
-    squares, places = [], []
-    for kept, at, _ in kept_rows(cloud.points):
-        left = ~np.isin(at, examined.gone)
-        squares.append((kept.double() - centre).square().sum(1).numpy()[left])
-        places.append(at[left])
-    return _Distances(np.concatenate(squares), np.concatenate(places), bulk)
+    squares, positions = [], []
+    for chunk, chunk_positions, _ in finite_chunks(cloud.points):
+        remaining = ~np.isin(chunk_positions, examined.gone)
+        squares.append((chunk.double() - centre).square().sum(1).numpy()[remaining])
+        positions.append(chunk_positions[remaining])
+    return _Distances(np.concatenate(squares), np.concatenate(positions), bulk)
 
 
 def centre_and_bulk(x: Tensor) -> tuple[Tensor, float]:
@@ -117,7 +117,7 @@ def centre_and_bulk(x: Tensor) -> tuple[Tensor, float]:
     centre = x.median(0).values
     y = x - centre
     lengths = y.square().sum(1)
-    near = y[lengths <= lengths.quantile(1 - 1 / MOST)]
+    near = y[lengths <= lengths.quantile(1 - 1 / MAX_FRACTION)]
     near = near - near.mean(0)
     products = near @ near.T if len(near) < len(centre) else near.T @ near
     return centre, participation_ratio(products).value or 1.0
@@ -140,13 +140,13 @@ def _scan(cloud: Cloud, distances: _Distances, spread: float) -> _Scan | None:
         return None
     # With the most surprising ones, all that are farther than the farthest of a t cloud.
     last = max(int(excess.argmax()), int((expected <= 1).sum()) - 1)
-    if (last + 1) * MOST > len(units):
+    if (last + 1) * MAX_FRACTION > len(units):
         return None
     # Of groups the farthest rows alone were looked at: the others are on either side of the gap.
-    own = distances.squares > scale * (farthest[last] * farthest[last + 1]) ** 0.5
-    least = distances.squares[own].min(keepdims=True) / scale
-    alike = float(expected_beyond(chances, spread, least, tail)[0])
-    return _Scan(distances.places[own], float(least[0]), alike, tail)
+    is_outlier = distances.squares > scale * (farthest[last] * farthest[last + 1]) ** 0.5
+    nearest = distances.squares[is_outlier].min(keepdims=True) / scale
+    alike = float(expected_beyond(chances, spread, nearest, tail)[0])
+    return _Scan(distances.positions[is_outlier], float(nearest[0]), alike, tail)
 
 
 def tail_of(ratios: NDArray[np.float64], spread: float) -> int:
@@ -177,33 +177,33 @@ def _by_group(cloud: Cloud, distances: _Distances) -> NDArray[np.float64]:
     """The distance of the farthest row of each group: copies of a row are no more surprising than the row."""
     if cloud.dealing.ranks is None:
         return distances.squares
-    _, ranks = np.unique(cloud.dealing.ranks[distances.places], return_inverse=True)
+    _, ranks = np.unique(cloud.dealing.ranks[distances.positions], return_inverse=True)
     farthest = np.zeros(int(ranks.max()) + 1)
     np.maximum.at(farthest, ranks, distances.squares)
     return farthest
 
 
-def _defect(cloud: Cloud, rest: Examined, scan: _Scan) -> Defect:
-    effect, severity = judge(score_effects(cloud, rest.cloud), cloud.d)
-    count = len(scan.places)
-    rows, each = ("1 row holds", "It is") if count == 1 else (f"{count:,} rows hold", "Each is at least")
+def _defect(cloud: Cloud, remaining: Examined, scan: _Scan) -> Defect:
+    effect, severity = judge(score_effects(cloud, remaining.cloud), cloud.d)
+    count = len(scan.rows)
+    rows, subject = ("1 row holds", "It is") if count == 1 else (f"{count:,} rows hold", "Each is at least")
     return Defect(
         slug="outlier_rows",
         severity=severity,
-        title=f"{rows} {percent(_share(cloud, rest.cloud))} of the variance",
+        title=f"{rows} {percent(_share(cloud, remaining.cloud))} of the variance",
         evidence=(
-            f"{each} {scan.least:,.3g} times as far from the center as the median row, by squared distance. "
+            f"{subject} {scan.nearest:,.3g} times as far from the center as the median row, by squared distance. "
             f"A healthy cloud with heavy tails (Student's t, {scan.tail} degrees of freedom) would have about "
             f"{scan.expected:.1g} such rows."
         ),
         effect=effect,
-        rows=scan.places,
-        rest=rest,
+        rows=scan.rows,
+        remaining=remaining,
     )
 
 
-def _share(cloud: Cloud, rest: Cloud) -> float:
+def _share(cloud: Cloud, remaining: Cloud) -> float:
     """The part of the squared distances from the mean of all that is not that of the rest."""
-    moved: Tensor = (rest.moments.mean - cloud.moments.mean).square().sum()
-    left = rest.moments.scatter.trace() + rest.n * moved
-    return float(1 - left / cloud.moments.scatter.trace())
+    moved: Tensor = (remaining.moments.mean - cloud.moments.mean).square().sum()
+    scatter_left = remaining.moments.scatter.trace() + remaining.n * moved
+    return float(1 - scatter_left / cloud.moments.scatter.trace())

@@ -39,7 +39,7 @@ FEWEST_ROWS = 4
 """Independent rows below which no score has a bias-corrected form: it is drawn from four at a time."""
 
 
-def most_directions(n: int, d: int) -> int:
+def max_collapsed_directions(n: int, d: int) -> int:
     """Return to how many directions a cloud may collapse: few enough for its rows to tell, and half of all."""
     return max(1, min(n // 4, d // 2))
 
@@ -59,18 +59,18 @@ def collapsed(examined: Examined) -> Defect | None:
 def _equal(examined: Examined, spread: float) -> Defect:
     cloud = examined.cloud
     equal = EQUAL_IN_FLOAT64 if examined.is_fine.any() else EQUAL
-    nothing = not cloud.moments.scatter.any() or spread < equal
-    centered = examined.kept_by(examined.sample - cloud.moments.mean)
-    told = Effect("isoscore", cloud.moment_scores["isoscore"], Score.undefined("All rows are equal."))
+    all_equal = not cloud.moments.scatter.any() or spread < equal
+    centered = examined.neighbors_kept(examined.sample - cloud.moments.mean)
+    undefined = Effect("isoscore", cloud.moment_scores["isoscore"], Score.undefined("All rows are equal."))
     return Defect(
         slug="collapsed",
-        severity=Severity.ERROR if nothing else judge([centered], cloud.d)[1],
-        title="All rows are equal" if nothing else "All rows are nearly the same vector",
+        severity=Severity.ERROR if all_equal else judge([centered], cloud.d)[1],
+        title="All rows are equal" if all_equal else "All rows are nearly the same vector",
         evidence=(
-            f"The rows differ by {0 if nothing else spread:.1g} of the length of their mean"
-            f"{', which is rounding' if nothing else f': the cosine of two rows is about {1 - spread**2:.6f}'}."
+            f"The rows differ by {0 if all_equal else spread:.1g} of the length of their mean"
+            f"{', which is rounding' if all_equal else f': the cosine of two rows is about {1 - spread**2:.6f}'}."
         ),
-        effect=told if nothing else centered,
+        effect=undefined if all_equal else centered,
         advice="Check the training: a collapsed loss or a constant input is common.",
     )
 
@@ -79,16 +79,18 @@ def _few_directions(examined: Examined) -> Defect | None:
     cloud = examined.cloud
     S = cloud.moments.covariance()
     values = eigenvalues(S, cloud.n - 1)
-    gap = greatest_gap(values, most_directions(examined.units, cloud.d))
+    gap = greatest_gap(values, max_collapsed_directions(examined.units, cloud.d))
     k = gap.size
     share = float(values[:k].sum() / values.sum())
     healthy = limit("direction_gap", examined.units, cloud.d)
     if gap.excess <= healthy or gap.ratio < CLIFF or share < COLLAPSED_SHARE:
         return None
     plain = cloud.moment_scores["isoscore"]
-    left = values[:k] if k > 1 else values[1:]
-    effect, severity = judge([Effect("isoscore", plain, isoscore_from_covariance(torch.diag(left)))], cloud.d)
-    if not left.any():  # the rows are on a line, and without it nothing is left to compare
+    remaining_variances = values[:k] if k > 1 else values[1:]
+    effect, severity = judge(
+        [Effect("isoscore", plain, isoscore_from_covariance(torch.diag(remaining_variances)))], cloud.d
+    )
+    if not remaining_variances.any():  # the rows are on a line, and without it nothing is left to compare
         severity = Severity.WARNING
     directions = "1 direction holds" if k == 1 else f"{k:,} directions hold"
     after = "in these directions" if k > 1 else "without it"
@@ -117,7 +119,7 @@ def common_mean(examined: Examined) -> Defect | None:
     by_chance = float(chdtri(examined.ratio, LEVEL)) / examined.ratio / max(examined.units, 1)
     if share <= by_chance:
         return None
-    effect = examined.kept_by(examined.sample - cloud.moments.mean)
+    effect = examined.neighbors_kept(examined.sample - cloud.moments.mean)
     if effect.change <= MATERIAL:
         return None
     severity = judge([effect], cloud.d)[1] if share > HALF else Severity.NOTE
@@ -160,8 +162,8 @@ def too_few_rows(examined: Examined) -> Defect | None:
     if plain.value is None:
         return None
     biased = examined.ratio**2 / (rows + examined.ratio) / (cloud.d - 1)
-    known = corrected if corrected.value is not None else Score(min(plain.value + biased, 1.0))
-    effect = Effect("isoscore", plain, known)
+    reference_score = corrected if corrected.value is not None else Score(min(plain.value + biased, 1.0))
+    effect = Effect("isoscore", plain, reference_score)
     if biased <= MATERIAL or not effect.is_material(cloud.d):
         return None
     return Defect(
@@ -184,11 +186,11 @@ def unequal_norms(examined: Examined) -> Defect | None:
         return None
     spread, healthy = norm_spread(examined.sample), _norm_limit(examined)
     middle = float(_norms(examined.sample).log().median())
-    found = []
-    for rows, places in examined.references():
+    far_rows = []
+    for rows, positions in examined.references():
         far = (torch.linalg.vector_norm(rows.double(), dim=1).log() - middle).abs() > healthy
-        found.append(places[far].numpy())
-    effect, severity = judge([examined.kept_by(examined.sample, "dot")], examined.cloud.d)
+        far_rows.append(positions[far].numpy())
+    effect, severity = judge([examined.neighbors_kept(examined.sample, "dot")], examined.cloud.d)
     return Defect(
         slug="unequal_norms",
         severity=severity,
@@ -198,7 +200,7 @@ def unequal_norms(examined: Examined) -> Defect | None:
             f"(Student's t, 5 degrees of freedom) it is at most {np.exp(healthy):.2g} times."
         ),
         effect=effect,
-        rows=np.sort(np.concatenate(found)),
+        rows=np.sort(np.concatenate(far_rows)),
     )
 
 

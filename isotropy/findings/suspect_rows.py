@@ -15,21 +15,21 @@ from numpy.typing import NDArray
 from isotropy.cloud import Cloud
 from isotropy.dealing import Duplicates
 from isotropy.findings.examined import REFERENCE_ROWS, Defect, Examined
-from isotropy.findings.finding import Effect, Severity, judge, percent, score_effects, share_kept
+from isotropy.findings.finding import Effect, Severity, judge, neighbors_kept_effect, percent, score_effects
 from isotropy.findings.nearest import NEAREST
-from isotropy.rows import finite_rows, kept_rows
+from isotropy.rows import finite_chunks, finite_rows
 from isotropy.score import Score
 
 ROUNDING = 5e-3
 """Distance of copies at most, over the length of a row and over the usual distance of rows: bfloat16 rounds less."""
 
-APART = 4.0
+SEPARATION_FACTOR = 4.0
 """How many times as far there are hardly more rows with a neighbor than there are copies."""
 
 CLEAR = 0.8
 """Part of the rows with a neighbor so near that are copies at least."""
 
-MOST = 0.9
+MAX_REPEATED = 0.9
 """Share of repeats among the rows beyond which they have collapsed to a few, and are no copies."""
 
 DIRECTIONS = 16
@@ -60,17 +60,17 @@ def near_copies(examined: Examined, distinct: NDArray[np.int64]) -> NDArray[np.i
     usual = float(np.median(np.linalg.norm(points[order[1:]] - points[order[:-1]], axis=1)))
     if usual == 0:
         return groups
-    nearest = KDTree(points).query(points, k=2, distance_upper_bound=APART * ROUNDING * usual)[0][:, 1]
-    own = nearest <= ROUNDING * np.minimum(lengths, usual)
-    if not own.any() or own.sum() < CLEAR * np.isfinite(nearest).sum():
+    nearest = KDTree(points).query(points, k=2, distance_upper_bound=SEPARATION_FACTOR * ROUNDING * usual)[0][:, 1]
+    is_copy = nearest <= ROUNDING * np.minimum(lengths, usual)
+    if not is_copy.any() or is_copy.sum() < CLEAR * np.isfinite(nearest).sum():
         return groups
-    copies = points[own]
+    copies = points[is_copy]
     near, at = KDTree(copies).query(copies, k=min(LINKED + 1, len(copies)), distance_upper_bound=ROUNDING * usual)
-    one, other = np.isfinite(near).nonzero()[0], at[np.isfinite(near)]
-    links = coo_array((np.ones(len(one)), (one, other)), shape=(len(copies), len(copies)))
-    count, found = connected_components(links, directed=False)
-    if len(copies) - count <= MOST * len(points):
-        groups[own] = found
+    first, second = np.isfinite(near).nonzero()[0], at[np.isfinite(near)]
+    links = coo_array((np.ones(len(first)), (first, second)), shape=(len(copies), len(copies)))
+    count, components = connected_components(links, directed=False)
+    if len(copies) - count <= MAX_REPEATED * len(points):
+        groups[is_copy] = components
     return groups
 
 
@@ -80,8 +80,8 @@ def _projected(examined: Examined, distinct: NDArray[np.int64]) -> tuple[NDArray
     random = torch.Generator().manual_seed(SEED)
     directions = torch.randn(cloud.d, DIRECTIONS, dtype=torch.float64, generator=random) / DIRECTIONS**0.5
     points, lengths = [], []
-    for kept, places, _ in kept_rows(cloud.points):
-        x = kept[torch.from_numpy(np.isin(places, distinct))].double()
+    for chunk, positions, _ in finite_chunks(cloud.points):
+        x = chunk[torch.from_numpy(np.isin(positions, distinct))].double()
         points.append(((x - cloud.moments.mean) @ directions).numpy())
         lengths.append(torch.linalg.vector_norm(x, dim=1).numpy())
     return np.concatenate(points), np.concatenate(lengths)
@@ -90,7 +90,7 @@ def _projected(examined: Examined, distinct: NDArray[np.int64]) -> tuple[NDArray
 FEW_COPIES = 0.01
 """Share of repeats below which their part in the neighbors tells enough: no score is measured without them."""
 
-MOST_DIMENSIONS = 0.1
+MAX_NAMED_DIMENSIONS = 0.1
 """Share of the dimensions up to which those with missing values are named."""
 
 
@@ -105,10 +105,12 @@ def not_finite(examined: Examined) -> Defect | None:
         rows.append(read + (~finite).nonzero().squeeze(1).numpy())
         at += (~chunk[~finite].isfinite()).sum(0)
         read += len(chunk)
-    places = np.concatenate(rows)
+    positions = np.concatenate(rows)
     dimensions = at.nonzero().squeeze(1).numpy()
-    few = dimensions if len(dimensions) <= max(1, MOST_DIMENSIONS * cloud.points.d) else dimensions[:0]
-    count = len(places)
+    named_dimensions = (
+        dimensions if len(dimensions) <= max(1, MAX_NAMED_DIMENSIONS * cloud.points.d) else dimensions[:0]
+    )
+    count = len(positions)
     before = Score.undefined("NaN or infinity in one row makes it undefined: those rows are left out of all measures.")
     return Defect(
         slug="not_finite",
@@ -119,8 +121,8 @@ def not_finite(examined: Examined) -> Defect | None:
             f"{len(dimensions):,} of {cloud.points.d:,} dimensions. Every measure leaves these rows out."
         ),
         effect=Effect("isoscore", before, cloud.moment_scores["isoscore"]),
-        rows=places,
-        dimensions=few,
+        rows=positions,
+        dimensions=named_dimensions,
     )
 
 
@@ -134,50 +136,50 @@ def duplicate_rows(examined: Examined) -> Defect | None:
     if cloud.n < 2:
         return None
     groups, exact = _groups(examined)
-    places = np.setdiff1d((groups >= 0).nonzero()[0], examined.gone)
-    _, first, own, counts = np.unique(groups[places], return_index=True, return_inverse=True, return_counts=True)
-    repeats = np.delete(places, first)
+    copied_rows = np.setdiff1d((groups >= 0).nonzero()[0], examined.gone)
+    _, first, codes, counts = np.unique(groups[copied_rows], return_index=True, return_inverse=True, return_counts=True)
+    repeats = np.delete(copied_rows, first)
     if len(repeats) == 0 or len(first) == 1:
         return None
-    copies = np.minimum(counts[own] - 1, NEAREST) / NEAREST
-    effects = [share_kept(1 - float(copies.mean()))]
-    rest = None
-    if len(repeats) > FEW_COPIES * len(places):
-        rest = examined.without_rows(repeats)
-        effects += score_effects(cloud, rest.cloud)
+    neighbor_shares = np.minimum(counts[codes] - 1, NEAREST) / NEAREST
+    effects = [neighbors_kept_effect(1 - float(neighbor_shares.mean()))]
+    remaining = None
+    if len(repeats) > FEW_COPIES * len(copied_rows):
+        remaining = examined.without_rows(repeats)
+        effects += score_effects(cloud, remaining.cloud)
     effect, severity = judge(effects, cloud.d)
     return Defect(
         slug="duplicate_rows",
         severity=severity,
         title=f"{len(repeats):,} duplicate {'row' if len(repeats) == 1 else 'rows'}",
         evidence=(
-            f"{len(repeats):,} of {len(places):,} rows ({percent(len(repeats) / len(places))}) are "
+            f"{len(repeats):,} of {len(copied_rows):,} rows ({percent(len(repeats) / len(copied_rows))}) are "
             f"{_kinds(len(repeats), exact)}; one row occurs {int(counts.max()):,} times. They take "
-            f"{percent(float(copies.mean()))} of the places among the {NEAREST} nearest neighbors."
+            f"{percent(float(neighbor_shares.mean()))} of the places among the {NEAREST} nearest neighbors."
         ),
         effect=effect,
         rows=repeats,
-        rest=rest if severity is not Severity.NOTE else None,
+        remaining=remaining if severity is not Severity.NOTE else None,
     )
 
 
 def _groups(examined: Examined) -> tuple[NDArray[np.int64], int]:
     """Return the group of copies of each row, below 0 for rows that are left out; and how many copies are exact."""
     cloud = examined.cloud
-    groups = _ranks(cloud)
+    groups = _equal_row_numbers(cloud)
     if groups is None:
         groups = np.full(cloud.points.n, -1)
-        for _, places, _ in kept_rows(cloud.points):
-            groups[places] = places
-    left = np.setdiff1d((groups >= 0).nonzero()[0], examined.gone)
-    _, first, own = np.unique(groups[left], return_index=True, return_inverse=True)
+        for _, positions, _ in finite_chunks(cloud.points):
+            groups[positions] = positions
+    remaining = np.setdiff1d((groups >= 0).nonzero()[0], examined.gone)
+    _, first, codes = np.unique(groups[remaining], return_index=True, return_inverse=True)
     # In the order of the file, as near copies are looked for.
     order = np.argsort(first)
-    near = near_copies(examined, left[first[order]])
-    together = np.where(near >= 0, near, near.max(initial=-1) + 1 + np.arange(len(near)))
+    near = near_copies(examined, remaining[first[order]])
+    merged = np.where(near >= 0, near, near.max(initial=-1) + 1 + np.arange(len(near)))
     groups = np.full(len(groups), -1)
-    groups[left] = together[np.argsort(order)][own]
-    return groups, len(left) - len(first)
+    groups[remaining] = merged[np.argsort(order)][codes]
+    return groups, len(remaining) - len(first)
 
 
 def _kinds(repeats: int, exact: int) -> str:
@@ -187,13 +189,13 @@ def _kinds(repeats: int, exact: int) -> str:
     return f"duplicates up to rounding ({100 * ROUNDING:g}% of their length){some}"
 
 
-def _ranks(cloud: Cloud) -> NDArray[np.int64] | None:
+def _equal_row_numbers(cloud: Cloud) -> NDArray[np.int64] | None:
     """Return a number for each row, equal for equal rows, below 0 for rows that are left out; None without copies."""
     if cloud.dealing.by != "groups":
         return cloud.dealing.ranks
     duplicates = Duplicates(cloud.points.n)
-    for kept, places, _ in kept_rows(cloud.points):
-        duplicates.update(kept.numpy(), places)
+    for chunk, positions, _ in finite_chunks(cloud.points):
+        duplicates.update(chunk.numpy(), positions)
     return duplicates.dealing().ranks
 
 

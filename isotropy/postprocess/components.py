@@ -55,8 +55,8 @@ def principal_components(points: Tensor) -> Components:
     # Where n < d, the rounding of d dimensions shares n directions.
     rounding = max(1, d / n) * torch.finfo(points.dtype).eps ** 2 * (mean.square() + of_dimensions)
     stored = directions.square() @ rounding
-    kept = variances > torch.maximum(computed, stored)
-    return Components(mean, variances[kept], _with_fixed_signs(directions[kept]))
+    significant = variances > torch.maximum(computed, stored)
+    return Components(mean, variances[significant], _with_fixed_signs(directions[significant]))
 
 
 def moments_of(points: Tensor) -> Moments:

@@ -68,9 +68,10 @@ class Fitted(ABC):
             if len(shape) == len(expected):
                 sizes = dict(zip(expected, shape, strict=True)) | sizes
             if shape != [sizes.get(letter) for letter in expected]:
-                known = ", ".join(str(sizes.get(letter, letter)) for letter in expected)
+                sizes_text = ", ".join(str(sizes.get(letter, letter)) for letter in expected)
                 raise ValueError(
-                    f"Expected {name} as [{known}] beside the other tensors, got {shape}: give the state as it was."
+                    f"Expected {name} as [{sizes_text}] beside the other tensors, got {shape}: "
+                    "give the state as it was."
                 )
         return cls(**state)
 

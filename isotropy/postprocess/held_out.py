@@ -68,13 +68,13 @@ def held_out(
     for part, rows in (("fit on", chosen), ("hold out", ~chosen)):
         if not rows.any():
             raise ValueError(f"Expected rows to {part}, got none of {len(points)}: both parts need at least one.")
-    mine, others = points[chosen], points[~chosen]
+    mine, theirs = points[chosen], points[~chosen]
     fitted = fit(mine)
     return HeldOut(
         fitted,
         chosen.nonzero().squeeze(1),
         (~chosen).nonzero().squeeze(1),
-        Pair(others, fitted.apply(others)),
+        Pair(theirs, fitted.apply(theirs)),
         Pair(mine, fitted.apply(mine)),
     )
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from isotropy.catalog import METHODS, Parameter
+from isotropy.catalog import METHODS, MethodParameter
 from isotropy.postprocess.components import Components
 from isotropy.postprocess.fitted import Fitted
 from isotropy.postprocess.flow import Flow, fit_flow
@@ -56,12 +56,14 @@ def fit(method: str, points: Tensor, components: Callable[[], Components] | None
             not suit the method.
 
     """
-    function, _ = _known(method)
+    function, _ = _fit_and_kind(method)
     _, *names = inspect.signature(function).parameters
-    own = [name for name in names if name != "components"]
-    unknown = sorted(parameters.keys() - set(own))
+    accepted = [name for name in names if name != "components"]
+    unknown = sorted(parameters.keys() - set(accepted))
     if unknown:
-        raise ValueError(f"Expected parameters of {method} among {own}, got {unknown}: see isotropy.catalog.METHODS.")
+        raise ValueError(
+            f"Expected parameters of {method} among {accepted}, got {unknown}: see isotropy.catalog.METHODS."
+        )
     for parameter in METHODS[method].parameters:
         if parameter.name in parameters:
             _require_in_range(method, parameter, parameters[parameter.name])
@@ -77,20 +79,20 @@ def restore(method: str, state: dict[str, Tensor]) -> Fitted:
         ValueError: no such method, or the state is not one of its maps.
 
     """
-    _, kind = _known(method)
+    _, kind = _fit_and_kind(method)
     return kind.from_state(state)
 
 
-def _require_in_range(method: str, parameter: Parameter, value: object) -> None:
+def _require_in_range(method: str, parameter: MethodParameter, value: object) -> None:
     if not parameter.takes(value):
-        numbers = "a whole number" if parameter.whole else "a number"
+        numbers = "a whole number" if parameter.is_integer else "a number"
         bounds = f"from {parameter.low}" + (" upwards" if parameter.high is None else f" to {parameter.high}")
         raise ValueError(
             f"Expected {parameter.name} of {method} as {numbers} {bounds}, got {value!r}: choose one, or leave it out."
         )
 
 
-def _known(method: str) -> tuple[Callable[..., Fitted], type[Fitted]]:
+def _fit_and_kind(method: str) -> tuple[Callable[..., Fitted], type[Fitted]]:
     if method not in FITS:
         raise ValueError(f"Expected a method among {list(FITS)}, got {method!r}: see isotropy.catalog.METHODS.")
     return FITS[method]

@@ -69,8 +69,8 @@ def fit_weighted_removal(points: Tensor, D: int | None = None, components: Compo
     """
     components = components or principal_components(points)
     D = components_to_remove(D, points.shape[1])
-    top, rest = components.variances[:D], components.variances[D:]
-    level = rest.square().sum() / rest.sum() if len(rest) > 0 else top[-1:]
+    top, tail = components.variances[:D], components.variances[D:]
+    level = tail.square().sum() / tail.sum() if len(tail) > 0 else top[-1:]
     return Removal(components.mean, components.directions[:D], (1 - (level / top).sqrt()).clamp(0, 1))
 
 
@@ -154,8 +154,8 @@ def _centroids(x: Tensor, clusters: int, seed: int) -> Tensor:
     from sklearn.cluster import KMeans  # noqa: PLC0415
     from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415
 
-    if len(x) > (most := max(CLUSTERED_ROWS, clusters)):
-        drawn = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))[:most]
+    if len(x) > (max_rows := max(CLUSTERED_ROWS, clusters)):
+        drawn = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))[:max_rows]
         x = x[drawn.sort().values.to(x.device)]
     kmeans = KMeans(clusters, n_init=1, random_state=seed)
     with warnings.catch_warnings():

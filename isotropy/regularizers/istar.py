@@ -100,8 +100,8 @@ def _covariance_of_all(points: Tensor) -> Tensor:
     n, shift = _count_and_shift(x.detach())
     shifted = x - shift
     sums = summed(torch.cat([products(shifted), shifted.sum(0, keepdim=True)]))
-    scatter, rest = sums[:-1], sums[-1]
-    return (scatter - rest[:, None] * rest / n) / max(n - 1, 1)
+    scatter, total = sums[:-1], sums[-1]
+    return (scatter - total[:, None] * total / n) / max(n - 1, 1)
 
 
 def _count_and_shift(x: Tensor) -> tuple[int, Tensor]:

@@ -109,6 +109,6 @@ class PersistentEntropy(torch.nn.Module):
         chosen = prominent(lengths)
         penalty = -self.lam * bar_entropy(lengths[chosen] if self.bars == "prominent" else lengths)
         if self.cluster_weight > 0:
-            others = lengths[~chosen]
-            penalty = penalty + self.cluster_weight * others.sum() / max(len(others), 1)
+            remaining = lengths[~chosen]
+            penalty = penalty + self.cluster_weight * remaining.sum() / max(len(remaining), 1)
         return penalty

@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from isotropy.catalog import MEASURES as CATALOG
 from isotropy.cloud import Cloud
 from isotropy.report import directions, labels, neighbours, spread, topology
-from isotropy.report.finding import Finding
+from isotropy.report.finding import MeasureResult
 
-__all__ = ["MEASURES", "Finding", "measure"]
+__all__ = ["MEASURES", "MeasureResult", "measure"]
 
 MEASURES = spread.MEASURES | directions.MEASURES | neighbours.MEASURES | topology.MEASURES | labels.MEASURES
 
 
-def measure(cloud: Cloud, slugs: Iterable[str] | None = None) -> dict[str, Finding]:
+def measure(cloud: Cloud, slugs: Iterable[str] | None = None) -> dict[str, MeasureResult]:
     """Return what was found, by slug, in the order of the catalog.
 
     Args:
@@ -28,9 +28,9 @@ def measure(cloud: Cloud, slugs: Iterable[str] | None = None) -> dict[str, Findi
     chosen = set(CATALOG if slugs is None else [slugs] if isinstance(slugs, str) else slugs)
     if unknown := chosen - CATALOG.keys():
         raise ValueError(f"There is no measure {min(unknown)!r}: choose among {', '.join(CATALOG)}.")
-    found = {}
+    results = {}
     for slug in CATALOG:
         if slug in chosen:
             finding = MEASURES[slug](cloud)
-            found[slug] = finding if finding.score.value is not None else finding._replace(detail=None)
-    return found
+            results[slug] = finding if finding.score.value is not None else finding._replace(detail=None)
+    return results

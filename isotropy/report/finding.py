@@ -10,7 +10,7 @@ from isotropy.cloud import Cloud
 from isotropy.score import Score
 
 
-class Finding(NamedTuple):
+class MeasureResult(NamedTuple):
     """A score, the rows behind it, and what one number cannot say."""
 
     score: Score
@@ -28,12 +28,12 @@ class Finding(NamedTuple):
         return values
 
 
-Measuring = Callable[[Cloud], Finding]
+MeasureFunction = Callable[[Cloud], MeasureResult]
 
 
-def many(scores: Sequence[Score], n: int) -> Finding:
+def from_scores(scores: Sequence[Score], n: int) -> MeasureResult:
     """Return the finding of a measure that is a list, headed by the first."""
     detail: dict[str, Any] = {"values": [score.value for score in scores]}
     if any(score.se is not None for score in scores):
         detail["se"] = [score.se for score in scores]
-    return Finding(scores[0], n, detail)
+    return MeasureResult(scores[0], n, detail)

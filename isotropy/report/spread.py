@@ -4,43 +4,43 @@ from __future__ import annotations
 
 from isotropy import rank
 from isotropy.cloud import ZETA, Cloud
-from isotropy.report.finding import Finding, Measuring, many
+from isotropy.report.finding import MeasureFunction, MeasureResult, from_scores
 from isotropy.score import Score
 
 
-def of_moments(slug: str) -> Measuring:
+def of_moments(slug: str) -> MeasureFunction:
     """The measure of that name among those that the moments give."""
-    return lambda cloud: Finding(cloud.moment_scores[slug], cloud.n)
+    return lambda cloud: MeasureResult(cloud.moment_scores[slug], cloud.n)
 
 
-def _isoscore_star(cloud: Cloud) -> Finding:
-    return Finding(cloud.moment_scores["isoscore_star"], cloud.n, {"zeta": ZETA, "source": "identity"})
+def _isoscore_star(cloud: Cloud) -> MeasureResult:
+    return MeasureResult(cloud.moment_scores["isoscore_star"], cloud.n, {"zeta": ZETA, "source": "identity"})
 
 
-def of_spectrum(slug: str) -> Measuring:
+def of_spectrum(slug: str) -> MeasureFunction:
     """The measure of that name among those that the eigenvalues give."""
-    return lambda cloud: Finding(cloud.spectrum_scores[slug], cloud.n)
+    return lambda cloud: MeasureResult(cloud.spectrum_scores[slug], cloud.n)
 
 
-def list_of_spectrum(slug: str) -> Measuring:
+def list_of_spectrum(slug: str) -> MeasureFunction:
     """The list of that name among those that the eigenvalues give, in its order."""
-    return lambda cloud: many(
+    return lambda cloud: from_scores(
         [score for name, score in cloud.spectrum_scores.items() if name.startswith(f"{slug} ")], cloud.n
     )
 
 
-def _alpha_req(cloud: Cloud) -> Finding:
-    return Finding(cloud.spectrum_scores["alpha_req"], cloud.n, {"window": rank.ALPHA_WINDOW})
+def _alpha_req(cloud: Cloud) -> MeasureResult:
+    return MeasureResult(cloud.spectrum_scores["alpha_req"], cloud.n, {"window": rank.ALPHA_WINDOW})
 
 
-def _spectrum(cloud: Cloud) -> Finding:
+def _spectrum(cloud: Cloud) -> MeasureResult:
     if (reason := cloud.moment_scores["participation_ratio"].reason) is not None:
-        return Finding(Score.undefined(reason), cloud.n)
+        return MeasureResult(Score.undefined(reason), cloud.n)
     values = (cloud.eigenvalues * cloud.unit * cloud.unit).tolist()
-    return Finding(cloud.spectrum_scores["spectrum"], cloud.n, {"eigenvalues": values})
+    return MeasureResult(cloud.spectrum_scores["spectrum"], cloud.n, {"eigenvalues": values})
 
 
-MEASURES: dict[str, Measuring] = {
+MEASURES: dict[str, MeasureFunction] = {
     "isoscore_unbiased": of_moments("isoscore_unbiased"),
     "isoscore": of_moments("isoscore"),
     "isoscore_star": _isoscore_star,

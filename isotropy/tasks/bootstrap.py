@@ -43,8 +43,8 @@ def spearman_with(scores: Numbers) -> Statistic:
     truth = _Ranks(scores)
 
     def correlations(values: Numbers, weights: Numbers) -> Numbers:
-        wanted = truth.weighted(weights)
-        return np.stack([_correlation(_Ranks(one).weighted(weights), wanted, weights) for one in values], axis=1)
+        true_ranks = truth.weighted(weights)
+        return np.stack([_correlation(_Ranks(row).weighted(weights), true_ranks, weights) for row in values], axis=1)
 
     return correlations
 
@@ -63,29 +63,29 @@ def intervals(values: Numbers, groups: Codes, statistic: Statistic, seed: int) -
     resampled = []
     for start in range(0, RESAMPLES, at_once):
         drawn = random.integers(0, count, (min(at_once, RESAMPLES - start), count))
-        times = np.stack([np.bincount(one, minlength=count) for one in drawn]).astype(np.float64)
+        times = np.stack([np.bincount(groups_drawn, minlength=count) for groups_drawn in drawn]).astype(np.float64)
         resampled.append(statistic(values, times[:, codes]))
     scores = np.concatenate(resampled)
-    found = statistic(values, np.ones((1, len(codes))))[0]
-    left_out = found[None]
+    observed = statistic(values, np.ones((1, len(codes))))[0]
+    left_out = observed[None]
     if count <= SKEWED_GROUPS:
         parts = np.array_split(np.arange(count), -(-count // at_once))
         left_out = np.concatenate([statistic(values, (part[:, None] != codes).astype(np.float64)) for part in parts])
-    of_value = _bounds(scores, found, left_out, count)
-    difference, without = found - found[0], left_out - left_out[:, :1]
+    of_value = _bounds(scores, observed, left_out, count)
+    difference, without = observed - observed[0], left_out - left_out[:, :1]
     of_difference = _bounds(scores - scores[:, :1], difference, without, count)
     if len(without) > 1:
         of_difference = _reaching(of_difference, difference, without)
     if statistic is mean:
-        of_value = _widened(of_value, values, count, least=0)
-        of_difference[:, 1:] = _widened(of_difference, values - values[0], count, least=-1)[:, 1:]
+        of_value = _widened(of_value, values, count, lowest=0)
+        of_difference[:, 1:] = _widened(of_difference, values - values[0], count, lowest=-1)[:, 1:]
     return [
-        Interval(*map(float, (found[i], *of_value[:, i], found[i] - found[0], *of_difference[:, i])))
+        Interval(*map(float, (observed[i], *of_value[:, i], observed[i] - observed[0], *of_difference[:, i])))
         for i in range(len(values))
     ]
 
 
-def _bounds(scores: Numbers, found: Numbers, left_out: Numbers, count: int) -> Numbers:
+def _bounds(scores: Numbers, observed: Numbers, left_out: Numbers, count: int) -> Numbers:
     """Return both ends [2, V] of the intervals of resampled scores [r, V].
 
     ``left_out`` [g, V] are the scores without each group, from which the skewness comes; a single row tells none.
@@ -93,17 +93,17 @@ def _bounds(scores: Numbers, found: Numbers, left_out: Numbers, count: int) -> N
     influence = left_out.mean(0) - left_out
     size = np.square(influence).sum(0) ** 1.5
     skewness = np.divide((influence**3).sum(0), 6 * size, out=np.zeros_like(size), where=size > 0)
-    below = ((scores < found).mean(0) + (scores <= found).mean(0)) / 2
+    below = ((scores < observed).mean(0) + (scores <= observed).mean(0)) / 2
     shift = ndtri(below.clip(1 / len(scores), 1 - 1 / len(scores)))
     end = stdtrit(count - 1, (1 - LEVEL) / 2) * (count / (count - 1)) ** 0.5
     ends = []
     for z in (end, -end):
         levels = ndtr(shift + (shift + z) / (1 - skewness * (shift + z)))
-        ends.append([np.quantile(of_one, level) for of_one, level in zip(scores.T, levels, strict=True)])
+        ends.append([np.quantile(resampled, level) for resampled, level in zip(scores.T, levels, strict=True)])
     return np.array(ends)
 
 
-def _reaching(ends: Numbers, found: Numbers, left_out: Numbers) -> Numbers:
+def _reaching(ends: Numbers, observed: Numbers, left_out: Numbers) -> Numbers:
     """Widen intervals [2, V] to at least Student's t with the jackknife's standard error.
 
     BCa intervals are too narrow where few units change: with 40 queries, 10% of them changed at random, 15% exclude 0.
@@ -112,17 +112,17 @@ def _reaching(ends: Numbers, found: Numbers, left_out: Numbers) -> Numbers:
     count = len(left_out)
     error = np.sqrt((count - 1) / count * np.square(left_out - left_out.mean(0)).sum(0))
     reach = stdtrit(count - 1, (1 - LEVEL) / 2) * error
-    return np.stack([np.minimum(ends[0], found + reach), np.maximum(ends[1], found - reach)])
+    return np.stack([np.minimum(ends[0], observed + reach), np.maximum(ends[1], observed - reach)])
 
 
-def _widened(ends: Numbers, values: Numbers, count: int, least: float) -> Numbers:
+def _widened(ends: Numbers, values: Numbers, count: int, lowest: float) -> Numbers:
     """Return the ends [2, V] of means of values [V, m], wider where all values are equal, so that no resample differs.
 
     Where none of g groups differs, at most a share of 1 - 0.025^(1/g) of all groups does (Clopper and Pearson 1934).
     Values are metrics from ``least`` to 1, so that these move a mean by at most as much.
     """
     unseen = 1 - ((1 - LEVEL) / 2) ** (1 / count)
-    wide = (ends + np.array([[-unseen], [unseen]])).clip(least, 1)
+    wide = (ends + np.array([[-unseen], [unseen]])).clip(lowest, 1)
     return np.where(np.ptp(values, axis=1) == 0, wide, ends)
 
 
@@ -143,10 +143,10 @@ class _Ranks:
         return ranks
 
 
-def _correlation(one: Numbers, other: Numbers, weights: Numbers) -> Numbers:
+def _correlation(x: Numbers, y: Numbers, weights: Numbers) -> Numbers:
     total = weights.sum(1, keepdims=True)
-    one, other = (x - (weights * x).sum(1, keepdims=True) / total for x in (one, other))
-    product = (weights * one * other).sum(1)
-    size = np.sqrt((weights * one**2).sum(1) * (weights * other**2).sum(1))
-    found: Numbers = np.divide(product, size, out=np.zeros_like(product), where=size > 0)
-    return found
+    x, y = (z - (weights * z).sum(1, keepdims=True) / total for z in (x, y))
+    product = (weights * x * y).sum(1)
+    size = np.sqrt((weights * x**2).sum(1) * (weights * y**2).sum(1))
+    correlation: Numbers = np.divide(product, size, out=np.zeros_like(product), where=size > 0)
+    return correlation

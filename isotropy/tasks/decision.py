@@ -6,8 +6,8 @@ from typing import Any
 
 from isotropy.catalog import METRICS, Similarity, TruthKind
 from isotropy.tasks.bootstrap import Interval
-from isotropy.tasks.search import Retrieved
-from isotropy.tasks.storage import Storage
+from isotropy.tasks.search import RetrievalCounts
+from isotropy.tasks.storage import VectorStorage
 from isotropy.tasks.truth import Truth
 from isotropy.tasks.variants import Variant
 
@@ -16,7 +16,7 @@ BASELINE = 0
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedVariant:
     """A variant and what it scores."""
 
     variant: Variant
@@ -29,7 +29,7 @@ class Judged:
     report: Interval
     recall_of_exact: float | None
     """Of the ten nearest in float32 the share that is found as stored; None where nothing is searched."""
-    retrieved: Retrieved | None = None
+    retrieved: RetrievalCounts | None = None
     """How often the queries that choose and report find each row; None without queries."""
 
     def document(self) -> dict[str, Any]:
@@ -61,7 +61,7 @@ class Decision:
     """Units of the part that fits, as the next two."""
     choose: int
     report: int
-    variants: tuple[Judged, ...]
+    variants: tuple[JudgedVariant, ...]
     chosen: int
     """Best on the part that chooses; of equals the one of fewest bytes."""
     smallest: int
@@ -76,11 +76,11 @@ class Decision:
         title = METRICS[self.metric]
         chosen, smallest = self.variants[self.chosen], self.variants[self.smallest]
         if chosen.choose <= max(self.trivial, 0):
-            least, why = "0", ""
+            floor, why = "0", ""
             if self.trivial > 0:
-                least, why = f"{self.trivial:.3f}", ", which always telling the most frequent label scores"
+                floor, why = f"{self.trivial:.3f}", ", which always telling the most frequent label scores"
             check = "Check that the ground truth belongs to these vectors."
-            return f"No variant scores above {least} by {title}{why}. {check}"
+            return f"No variant scores above {floor} by {title}{why}. {check}"
         if self.chosen == BASELINE:
             value = f"{title} {chosen.report.value:.3f} [{chosen.report.low:.3f}, {chosen.report.high:.3f}]"
             first = f"Best: the vectors as they are: {value}."
@@ -88,13 +88,14 @@ class Decision:
             first = f"Best: {self._claim(chosen)} {title}{_doubt(chosen)}."
         if self.smallest == self.chosen:
             return f"{first} No smaller variant is within {self.tolerance:g} of it."
-        return f"{first} Smallest within {self.tolerance:g} of it: {self._claim(smallest)} {title}{_kept(smallest)}."
+        claim = f"{self._claim(smallest)} {title}{_rescoring_note(smallest)}"
+        return f"{first} Smallest within {self.tolerance:g} of it: {claim}."
 
     @property
-    def hubness(self) -> dict[str, Retrieved]:
+    def hubness(self) -> dict[str, RetrievalCounts]:
         """How often rows of the corpus are found, by the "baseline" and by the "chosen"; empty without queries."""
         sides = {"baseline": self.variants[BASELINE].retrieved, "chosen": self.variants[self.chosen].retrieved}
-        return {side: one for side, one in sides.items() if one is not None}
+        return {side: retrieval for side, retrieval in sides.items() if retrieval is not None}
 
     def document(self) -> dict[str, Any]:
         """Return the document that ``isoscope decide --json`` prints."""
@@ -105,18 +106,18 @@ class Decision:
             "n": self.n,
             "d": self.d,
             "parts": {"fit": self.fit, "choose": self.choose, "report": self.report},
-            "variants": [one.document() for one in self.variants],
+            "variants": [variant.document() for variant in self.variants],
             "baseline": BASELINE,
             "chosen": self.chosen,
             "smallest": self.smallest,
             "conclusion": self.conclusion,
         }
 
-    def _claim(self, one: Judged) -> str:
+    def _claim(self, variant: JudgedVariant) -> str:
         """Return "PCA-192 int8: 8x smaller, −0.008 [−0.015, −0.002]"."""
-        times = self.variants[BASELINE].bytes / one.bytes
+        times = self.variants[BASELINE].bytes / variant.bytes
         size = f"{times:.3g}x smaller, " if times > 1 else ""
-        return f"{one.variant.name}: {size}{difference(one.report)}"
+        return f"{variant.variant.name}: {size}{difference(variant.report)}"
 
 
 def difference(report: Interval) -> str:
@@ -125,22 +126,22 @@ def difference(report: Interval) -> str:
     return f"{_signed(report.difference)} [{low}, {high}]"
 
 
-def concluded(
+def choose_variant(
     truth: Truth,
     metric: str,
     similarity: Similarity,
     shape: tuple[int, int],
     parts: tuple[int, int, int],
-    variants: Sequence[Judged],
+    variants: Sequence[JudgedVariant],
     tolerance: float,
     trivial: float = 0.0,
 ) -> Decision:
     """Choose among variants by what they score on the part that chooses, and by nothing else."""
-    places = range(len(variants))
-    chosen = min(places, key=lambda i: (-variants[i].choose, variants[i].bytes, i))
+    indices = range(len(variants))
+    chosen = min(indices, key=lambda i: (-variants[i].choose, variants[i].bytes, i))
     enough = variants[chosen].choose - tolerance
     smallest = min(
-        (i for i in places if variants[i].choose >= enough), key=lambda i: (variants[i].bytes, -variants[i].choose, i)
+        (i for i in indices if variants[i].choose >= enough), key=lambda i: (variants[i].bytes, -variants[i].choose, i)
     )
     return Decision(
         task=truth.kind,
@@ -159,13 +160,13 @@ def concluded(
     )
 
 
-def _doubt(one: Judged) -> str:
-    unclear = one.report.difference_low <= 0 <= one.report.difference_high and one.report.difference != 0
+def _doubt(variant: JudgedVariant) -> str:
+    unclear = variant.report.difference_low <= 0 <= variant.report.difference_high and variant.report.difference != 0
     return ", which may be chance" if unclear else ""
 
 
-def _kept(one: Judged) -> str:
-    return "; keep float32 vectors on disk to rescore" if one.variant.storage is Storage.RESCORED else ""
+def _rescoring_note(variant: JudgedVariant) -> str:
+    return "; keep float32 vectors on disk to rescore" if variant.variant.storage is VectorStorage.RESCORED else ""
 
 
 def _signed(value: float) -> str:

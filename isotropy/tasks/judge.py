@@ -13,13 +13,13 @@ from isotropy.catalog import Similarity
 from isotropy.postprocess.components import principal_components
 from isotropy.postprocess.fitted import Fitted
 from isotropy.tasks.bootstrap import Numbers, intervals
-from isotropy.tasks.decision import Decision, Judged, concluded
-from isotropy.tasks.maps import Map, fitted_on, kept, mapped, reduced
-from isotropy.tasks.parts import Codes, Part, split
-from isotropy.tasks.search import Floats, Indices, Retrieved, prepared
-from isotropy.tasks.storage import Space, Storage
+from isotropy.tasks.decision import Decision, JudgedVariant, choose_variant
+from isotropy.tasks.maps import Map, apply_fitted, dimension_matrix, fitted_on, reduce_dimensions
+from isotropy.tasks.parts import Codes, TaskPart, split
+from isotropy.tasks.search import Floats, Indices, RetrievalCounts, prepare
+from isotropy.tasks.storage import StoredSpace, VectorStorage
 from isotropy.tasks.truth import Truth
-from isotropy.tasks.variants import Setting, Variant, listed
+from isotropy.tasks.variants import Variant, VariantSetting, default_variants
 from isotropy.unbiased import isoscore_unbiased
 
 SCORED_ROWS = 20_000
@@ -27,7 +27,7 @@ SCORED_ROWS = 20_000
 TOLERANCE = 0.01
 
 
-class Scored(NamedTuple):
+class ScoredVariant(NamedTuple):
     """A variant as soon as it has been measured; its score on the part that reports is known only with all others."""
 
     variant: Variant
@@ -37,11 +37,11 @@ class Scored(NamedTuple):
     """The score on the part that chooses."""
 
 
-Progress = Callable[[Scored], object]
+Progress = Callable[[ScoredVariant], object]
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class JudgingTask:
     """Vectors and the ground truth that judges them.
 
     Raises ValueError where they do not fit together, or there are too few independent groups.
@@ -56,16 +56,16 @@ class Task:
     """One of the truth's; None takes its usual one."""
 
     def __post_init__(self) -> None:
-        asked = self.truth.asked
-        for name, vectors in {"corpus": self.corpus, "queries": asked}.items():
+        queries = self.truth.query_vectors
+        for name, vectors in {"corpus": self.corpus, "queries": queries}.items():
             if vectors is not None and not np.isfinite(vectors).all():
                 raise ValueError(
                     f"Expected finite vectors, got NaN or infinity among the {name}: leave those rows out."
                 )
-        if asked is not None and asked.shape[1] != self.corpus.shape[1]:
+        if queries is not None and queries.shape[1] != self.corpus.shape[1]:
             raise ValueError(
-                f"Expected queries of {self.corpus.shape[1]} dimensions like the corpus, got {asked.shape[1]}: encode "
-                "both with one model."
+                f"Expected queries of {self.corpus.shape[1]} dimensions like the corpus, got {queries.shape[1]}: "
+                "encode both with one model."
             )
         if self.metric is not None and self.metric not in self.truth.metrics:
             raise ValueError(f"Expected a metric among {', '.join(self.truth.metrics)}, got {self.metric}.")
@@ -87,11 +87,11 @@ class Task:
         return self.metric or self.truth.metrics[0]
 
     @property
-    def setting(self) -> Setting:
+    def setting(self) -> VariantSetting:
         """What the list of variants depends on."""
         n, d = self.corpus.shape
         variance = float(self.corpus.var(0, dtype=np.float64).mean())
-        return Setting(n, d, variance, changes=self.truth.kind != "compression", searches=self._rescores)
+        return VariantSetting(n, d, variance, changes=self.truth.kind != "compression", searches=self._rescores)
 
     @property
     def _rescores(self) -> bool:
@@ -99,7 +99,7 @@ class Task:
 
 
 def decide(
-    task: Task,
+    task: JudgingTask,
     variants: Sequence[Variant] | None = None,
     tolerance: float = TOLERANCE,
     progress: Progress | None = None,
@@ -116,88 +116,103 @@ def decide(
         ValueError: the vectors do not suit a method.
 
     """
-    variants = listed(task.setting) if variants is None else list(variants)
+    variants = default_variants(task.setting) if variants is None else list(variants)
     parts, (n, d) = task.parts, task.corpus.shape
-    of_parts = parts[parts != Part.FIT]
-    statistic, once = task.truth.statistic(parts == Part.CHOOSE), np.ones((1, int((parts == Part.CHOOSE).sum())))
-    order = _by_method(variants)
-    found: dict[Variant, tuple[Scored, _Measured]] = {}
-    for variant, one in zip(order, _measured(task, order), strict=True):
-        choose = float(statistic(one.values[None, of_parts == Part.CHOOSE], once)[0, 0])
-        found[variant] = Scored(variant, variant.bytes_of(d), one.isoscore, choose), one
+    of_parts = parts[parts != TaskPart.FIT]
+    statistic, once = (
+        task.truth.statistic(parts == TaskPart.CHOOSE),
+        np.ones((1, int((parts == TaskPart.CHOOSE).sum()))),
+    )
+    order = _sort_by_method(variants)
+    measured_variants: dict[Variant, tuple[ScoredVariant, _VariantMeasurement]] = {}
+    for variant, measurement in zip(order, _measure_variants(task, order), strict=True):
+        choose = float(statistic(measurement.values[None, of_parts == TaskPart.CHOOSE], once)[0, 0])
+        measured_variants[variant] = (
+            ScoredVariant(variant, variant.bytes_of(d), measurement.isoscore, choose),
+            measurement,
+        )
         if progress is not None:
-            progress(found[variant][0])
+            progress(measured_variants[variant][0])
     reported = intervals(
-        np.stack([found[variant][1].values[of_parts == Part.REPORT] for variant in variants]),
-        task.groups[parts == Part.REPORT],
-        task.truth.statistic(parts == Part.REPORT),
+        np.stack([measured_variants[variant][1].values[of_parts == TaskPart.REPORT] for variant in variants]),
+        task.groups[parts == TaskPart.REPORT],
+        task.truth.statistic(parts == TaskPart.REPORT),
         task.seed,
     )
     judged = [
-        Judged(*known, report, one.recall, one.retrieved)
-        for (known, one), report in zip((found[variant] for variant in variants), reported, strict=True)
+        JudgedVariant(*scored, report, measurement.recall, measurement.retrieved)
+        for (scored, measurement), report in zip(
+            (measured_variants[variant] for variant in variants), reported, strict=True
+        )
     ]
-    counts = (int((parts == Part.FIT).sum()), int((parts == Part.CHOOSE).sum()), int((parts == Part.REPORT).sum()))
+    counts = (
+        int((parts == TaskPart.FIT).sum()),
+        int((parts == TaskPart.CHOOSE).sum()),
+        int((parts == TaskPart.REPORT).sum()),
+    )
     trivial = task.truth.trivial(parts)
-    return concluded(task.truth, task.judged_by, task.similarity, (n, d), counts, judged, tolerance, trivial)
+    return choose_variant(task.truth, task.judged_by, task.similarity, (n, d), counts, judged, tolerance, trivial)
 
 
-def map_of(task: Task, variant: Variant) -> Map:
+def map_of(task: JudgingTask, variant: Variant) -> Map:
     """Return the map of a variant, fitted as ``decide`` fits it."""
     points = _points_to_fit(task)
     fitted = fitted_on(points, variant, task.seed)
-    return Map(variant, task.similarity, fitted, kept(mapped(fitted, points), variant.dimensions))
+    return Map(variant, task.similarity, fitted, dimension_matrix(apply_fitted(fitted, points), variant.dimensions))
 
 
 @dataclass(frozen=True, eq=False)
-class _Measured:
+class _VariantMeasurement:
     values: Numbers
     """[j], of the units that choose or report."""
     isoscore: float | None
     recall: float | None
-    retrieved: Retrieved | None
+    retrieved: RetrievalCounts | None
 
 
-def _by_method(variants: Sequence[Variant]) -> list[Variant]:
+def _sort_by_method(variants: Sequence[Variant]) -> list[Variant]:
     """Return the variants in the order of their methods, then of their dimensions: each is then made once."""
-    methods = list(dict.fromkeys((one.method, one.parameters) for one in variants))
-    dimensions = list(dict.fromkeys(one.dimensions for one in variants))
+    methods = list(dict.fromkeys((variant.method, variant.parameters) for variant in variants))
+    dimensions = list(dict.fromkeys(variant.dimensions for variant in variants))
     return sorted(
-        variants, key=lambda one: (methods.index((one.method, one.parameters)), dimensions.index(one.dimensions))
+        variants,
+        key=lambda variant: (methods.index((variant.method, variant.parameters)), dimensions.index(variant.dimensions)),
     )
 
 
-def _measured(task: Task, variants: Sequence[Variant]) -> Iterator[_Measured]:
+def _measure_variants(task: JudgingTask, variants: Sequence[Variant]) -> Iterator[_VariantMeasurement]:
     """Yield what each variant scores; what follows another of the same method or dimensions is not made again."""
     points = _points_to_fit(task)
     components = cache(lambda: principal_components(torch.from_numpy(points)))
     method: tuple[object, ...] | None = None
     fitted: Fitted | None = None
     images = points
-    cloud: _Cloud | None = None
+    cloud: _TransformedCloud | None = None
     for variant in variants:
         if (variant.method, variant.parameters) != method:
             method, cloud = (variant.method, variant.parameters), None
             fitted = fitted_on(points, variant, task.seed, components)
-            images = mapped(fitted, points)
+            images = apply_fitted(fitted, points)
         if cloud is None or cloud.variant.dimensions != variant.dimensions:
-            cloud = _cloud(task, variant, fitted, images)
-        space = Space(cloud.rows, variant.storage, task.similarity, task.seed)
-        exact = variant.storage is Storage.FLOAT32
-        found = cloud.exact if exact else task.truth.neighbors(space, cloud.queries, task.parts)
-        values = task.truth.values(space, found, task.judged_by, task.parts)
-        yield _Measured(values, cloud.isoscore, recall(found, cloud.exact), task.truth.retrieved(found))
+            cloud = _transform(task, variant, fitted, images)
+        space = StoredSpace(cloud.rows, variant.storage, task.similarity, task.seed)
+        exact = variant.storage is VectorStorage.FLOAT32
+        neighbors = cloud.exact if exact else task.truth.neighbors(space, cloud.queries, task.parts)
+        values = task.truth.values(space, neighbors, task.judged_by, task.parts)
+        yield _VariantMeasurement(
+            values, cloud.isoscore, recall(neighbors, cloud.exact), task.truth.retrieved(neighbors)
+        )
 
 
-def _points_to_fit(task: Task) -> NDArray[Any]:
+def _points_to_fit(task: JudgingTask) -> NDArray[Any]:
     """Return the corpus and, below it, the queries of the part that fits."""
-    if task.truth.asked is None:
+    if task.truth.query_vectors is None:
         return task.corpus
-    return np.concatenate([task.corpus, task.truth.asked[task.parts == Part.FIT].astype(task.corpus.dtype)])
+    return np.concatenate([task.corpus, task.truth.query_vectors[task.parts == TaskPart.FIT].astype(task.corpus.dtype)])
 
 
 @dataclass(frozen=True, eq=False)
-class _Cloud:
+class _TransformedCloud:
     """Corpus and queries after a post-processing and in fewer dimensions, before they are stored."""
 
     variant: Variant
@@ -208,15 +223,19 @@ class _Cloud:
     isoscore: float | None
 
 
-def _cloud(task: Task, variant: Variant, fitted: Fitted | None, images: NDArray[Any]) -> _Cloud:
-    matrix = kept(images, variant.dimensions)
-    few = reduced(images[: len(task.corpus)], matrix)
-    asked = task.truth.asked
-    queries = None if asked is None else prepared(reduced(mapped(fitted, asked), matrix), task.similarity)
-    rows = prepared(few, task.similarity)
-    space = Space(rows, Storage.FLOAT32, task.similarity)
+def _transform(task: JudgingTask, variant: Variant, fitted: Fitted | None, images: NDArray[Any]) -> _TransformedCloud:
+    matrix = dimension_matrix(images, variant.dimensions)
+    reduced_corpus = reduce_dimensions(images[: len(task.corpus)], matrix)
+    query_vectors = task.truth.query_vectors
+    queries = (
+        None
+        if query_vectors is None
+        else prepare(reduce_dimensions(apply_fitted(fitted, query_vectors), matrix), task.similarity)
+    )
+    rows = prepare(reduced_corpus, task.similarity)
+    space = StoredSpace(rows, VectorStorage.FLOAT32, task.similarity)
     exact = task.truth.neighbors(space, queries, task.parts)
-    return _Cloud(variant, rows, queries, exact, _isoscore(few, task.seed))
+    return _TransformedCloud(variant, rows, queries, exact, _isoscore(reduced_corpus, task.seed))
 
 
 def _isoscore(rows: NDArray[Any], seed: int) -> float | None:
@@ -226,8 +245,8 @@ def _isoscore(rows: NDArray[Any], seed: int) -> float | None:
     return isoscore_unbiased(torch.from_numpy(np.ascontiguousarray(rows))).value
 
 
-def recall(found: Indices | None, exact: Indices | None) -> float | None:
+def recall(neighbors: Indices | None, exact: Indices | None) -> float | None:
     """Return the share of rows that exact search finds which were found; None where nothing is searched."""
-    if found is None or exact is None:
+    if neighbors is None or exact is None:
         return None
-    return float((exact[:, :, None] == found[:, None, :]).any(2).mean())
+    return float((exact[:, :, None] == neighbors[:, None, :]).any(2).mean())

@@ -17,7 +17,7 @@ from isotropy.postprocess.flow import Flow
 from isotropy.postprocess.methods import fit, restore
 from isotropy.postprocess.removal import ClusterRemoval, Removal
 from isotropy.postprocess.whitening import Scaling, Whitening
-from isotropy.tasks.search import Floats, prepared
+from isotropy.tasks.search import Floats, prepare
 from isotropy.tasks.variants import AS_IT_IS, Dimensions, Variant
 
 LOADING = """\
@@ -70,7 +70,7 @@ class Map:
 
     def apply(self, x: NDArray[Any]) -> Floats:
         """Return the images [n, k] of vectors [n, d] as they are stored and searched, float32."""
-        return prepared(reduced(mapped(self.fitted, x), self.matrix), self.similarity)
+        return prepare(reduce_dimensions(apply_fitted(self.fitted, x), self.matrix), self.similarity)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return what ``numpy_code`` reads, as ``safetensors.torch.save_file`` takes it."""
@@ -135,13 +135,13 @@ def fitted_on(
     return fit(variant.method, torch.from_numpy(points), components, **parameters)
 
 
-def mapped(fitted: Fitted | None, x: NDArray[Any]) -> NDArray[Any]:
+def apply_fitted(fitted: Fitted | None, x: NDArray[Any]) -> NDArray[Any]:
     """Return the images [n, d] of vectors."""
     images: NDArray[Any] = x if fitted is None else fitted.apply(torch.from_numpy(x)).numpy()
     return images
 
 
-def kept(images: NDArray[Any], dimensions: Dimensions) -> Tensor:
+def dimension_matrix(images: NDArray[Any], dimensions: Dimensions) -> Tensor:
     """Return the matrix [d, k] that keeps some dimensions of images [n, d], float64.
 
     Principal components are those about the origin. Every post-processing moves the mean there; without one, the mean
@@ -150,22 +150,22 @@ def kept(images: NDArray[Any], dimensions: Dimensions) -> Tensor:
     d = images.shape[1]
     identity = torch.eye(d, dtype=torch.float64)
     if dimensions.kind != "pca":
-        return identity[:, : dimensions.kept or d]
+        return identity[:, : dimensions.size or d]
     moments = moments_of(torch.from_numpy(images))
     second = moments.covariance() * ((moments.n - 1) / moments.n) + torch.outer(moments.mean, moments.mean)
-    directions = torch.linalg.eigh(second)[1].flip(1)[:, : dimensions.kept]
+    directions = torch.linalg.eigh(second)[1].flip(1)[:, : dimensions.size]
     largest = directions.abs().argmax(dim=0, keepdim=True)
     signed: Tensor = directions * directions.gather(0, largest).sign()
     return signed
 
 
-def reduced(images: NDArray[Any], matrix: Tensor) -> NDArray[Any]:
+def reduce_dimensions(images: NDArray[Any], matrix: Tensor) -> NDArray[Any]:
     """Return the dimensions [n, k] of images [n, d] that a matrix of ``kept`` keeps."""
     d, k = matrix.shape
     if torch.equal(matrix, torch.eye(d, dtype=matrix.dtype)[:, :k]):
         return images[:, :k]
-    few: NDArray[Any] = images @ matrix.numpy().astype(images.dtype)
-    return few
+    projected: NDArray[Any] = images @ matrix.numpy().astype(images.dtype)
+    return projected
 
 
 def _linear(fitted: Fitted | None, identity: Tensor) -> Tensor:

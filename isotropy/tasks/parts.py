@@ -12,7 +12,7 @@ FEWEST_GROUPS = 25
 """Of equal size, or as good as so many: 5 fit, 10 choose and 10 report, and an interval of fewer says nothing."""
 
 
-class Part(IntEnum):
+class TaskPart(IntEnum):
     """What a query, a pair or a labeled row is for."""
 
     FIT = 0
@@ -20,7 +20,7 @@ class Part(IntEnum):
     REPORT = 2
 
 
-HAND = (Part.FIT, Part.CHOOSE, Part.CHOOSE, Part.REPORT, Part.REPORT)
+HAND = (TaskPart.FIT, TaskPart.CHOOSE, TaskPart.CHOOSE, TaskPart.REPORT, TaskPart.REPORT)
 """What five groups of about the same size become, in an order drawn at random: 20, 40 and 40 percent."""
 
 

@@ -30,7 +30,7 @@ BLOCK = 2**22
 _Search = Callable[[NDArray[Any], int], tuple[NDArray[Any], Indices]]
 
 
-def prepared(x: NDArray[Any], similarity: Similarity) -> Floats:
+def prepare(x: NDArray[Any], similarity: Similarity) -> Floats:
     """Return vectors [n, d] as they are searched, in float32: of length 1 for the cosine; zero stays zero."""
     x = np.ascontiguousarray(x, np.float32)
     if similarity is not Similarity.COSINE:
@@ -47,9 +47,9 @@ def prepared(x: NDArray[Any], similarity: Similarity) -> Floats:
 def precedence_of(ids: Sequence[str]) -> Indices:
     """Return the place of each row among equally near ones: trec_eval puts the last id in byte order first."""
     order = sorted(range(len(ids)), key=lambda row: ids[row], reverse=True)
-    places = np.empty(len(ids), np.int64)
-    places[order] = np.arange(len(ids))
-    return places
+    precedence = np.empty(len(ids), np.int64)
+    precedence[order] = np.arange(len(ids))
+    return precedence
 
 
 def nearest(queries: Floats, rows: Floats, k: int, similarity: Similarity, precedence: Indices) -> Indices:
@@ -75,12 +75,12 @@ def nearest(queries: Floats, rows: Floats, k: int, similarity: Similarity, prece
     slack = 2 * ROUNDINGS * rows.shape[1] ** 0.5 * (float(np.finfo(np.float32).eps) / 2) * size
 
     def search(some: NDArray[Any], width: int) -> tuple[NDArray[Any], Indices]:
-        found, places = faiss.knn(np.ascontiguousarray(queries[some]), rows, width, metric=metric)
-        return (found if squared else -found), places
+        products, candidates = faiss.knn(np.ascontiguousarray(queries[some]), rows, width, metric=metric)
+        return (products if squared else -products), candidates
 
     best = np.empty((len(queries), min(k, len(rows))), np.int64)
-    for some, places in _settled(search, len(queries), len(rows), best.shape[1], slack):
-        best[some] = best_of(places, queries[some], rows, k, similarity, precedence)
+    for some, indices in _search_settled(search, len(queries), len(rows), best.shape[1], slack):
+        best[some] = best_of(indices, queries[some], rows, k, similarity, precedence)
     return best
 
 
@@ -97,7 +97,7 @@ def best_of(
         # Of a query whose ties reach far, a part of the candidates at a time.
         parts = (candidates[block, first : first + wide] for first in range(0, candidates.shape[1], wide))
         far = np.concatenate([_compared(queries[block], rows[some], squared) for some in parts], axis=1)
-        best[block] = _first(far, candidates[block], precedence, best.shape[1])
+        best[block] = _rank_candidates(far, candidates[block], precedence, best.shape[1])
     return best
 
 
@@ -110,15 +110,17 @@ def nearest_codes(queries: NDArray[np.uint8], codes: NDArray[np.uint8], k: int, 
     best = np.empty((len(queries), min(k, len(codes))), np.int64)
 
     def search(some: NDArray[Any], width: int) -> tuple[NDArray[Any], Indices]:
-        found: tuple[NDArray[Any], Indices] = index.search(np.ascontiguousarray(queries[some]), width)
-        return found
+        result: tuple[NDArray[Any], Indices] = index.search(np.ascontiguousarray(queries[some]), width)
+        return result
 
-    for some, places in _settled(search, len(queries), len(codes), best.shape[1], np.zeros(len(queries))):
-        step = max(1, 8 * BLOCK // (places.shape[1] * codes.shape[1]))
+    for some, candidates in _search_settled(search, len(queries), len(codes), best.shape[1], np.zeros(len(queries))):
+        step = max(1, 8 * BLOCK // (candidates.shape[1] * codes.shape[1]))
         for start in range(0, len(some), step):
             block = slice(start, start + step)
-            apart = np.bitwise_count(queries[some[block]][:, None] ^ codes[places[block]]).sum(2, dtype=np.int64)
-            best[some[block]] = _first(apart, places[block], precedence, best.shape[1])
+            bit_distances = np.bitwise_count(queries[some[block]][:, None] ^ codes[candidates[block]]).sum(
+                2, dtype=np.int64
+            )
+            best[some[block]] = _rank_candidates(bit_distances, candidates[block], precedence, best.shape[1])
     return best
 
 
@@ -127,20 +129,20 @@ def _lengths(x: Floats) -> Floats:
     return lengths
 
 
-def _settled(search: _Search, m: int, n: int, k: int, slack: NDArray[Any]) -> Iterator[tuple[Indices, Indices]]:
+def _search_settled(search: _Search, m: int, n: int, k: int, slack: NDArray[Any]) -> Iterator[tuple[Indices, Indices]]:
     """Search wider and wider until no row beyond those found may tie with the k-th of a query.
 
     Yields queries and their candidates, of one width each and no more at once than ``BLOCK`` numbers.
     """
-    left, width = np.arange(m), min(k + SPARE, n)
-    while len(left):
+    open_queries, width = np.arange(m), min(k + SPARE, n)
+    while len(open_queries):
         open_ones = []
-        for some in np.split(left, range(step := max(1, BLOCK // width), len(left), step)):
-            far, places = search(some, width)
+        for some in np.split(open_queries, range(step := max(1, BLOCK // width), len(open_queries), step)):
+            far, candidates = search(some, width)
             done = far[:, -1] > far[:, k - 1] + slack[some] if width < n else np.ones(len(some), bool)
-            yield some[done], places[done]
+            yield some[done], candidates[done]
             open_ones.append(some[~done])
-        left, width = np.concatenate(open_ones), min(width * WIDER, n)
+        open_queries, width = np.concatenate(open_ones), min(width * WIDER, n)
 
 
 def _compared(queries: Floats, candidates: Floats, squared: bool) -> Floats:
@@ -151,12 +153,12 @@ def _compared(queries: Floats, candidates: Floats, squared: bool) -> Floats:
     return rounded
 
 
-def _first(far: NDArray[Any], places: Indices, precedence: Indices, k: int) -> Indices:
-    order = np.lexsort((precedence[places], far), axis=-1)[:, :k]
-    return np.take_along_axis(places, order, axis=1)
+def _rank_candidates(far: NDArray[Any], candidates: Indices, precedence: Indices, k: int) -> Indices:
+    order = np.lexsort((precedence[candidates], far), axis=-1)[:, :k]
+    return np.take_along_axis(candidates, order, axis=1)
 
 
-class FoundRow(NamedTuple):
+class RetrievedRow(NamedTuple):
     """A row of the corpus that many queries find."""
 
     id: str
@@ -164,7 +166,7 @@ class FoundRow(NamedTuple):
     """That have it among what they find."""
 
 
-class Retrieved(NamedTuple):
+class RetrievalCounts(NamedTuple):
     """How the places among what queries find are shared by the rows of a corpus."""
 
     k: int
@@ -174,24 +176,24 @@ class Retrieved(NamedTuple):
     """Third standardized moment of the rows' counts (Radovanović et al. 2010); None if all counts are equal."""
     never: float
     """Share of the rows that no query finds; with few queries most, whatever the vectors."""
-    hubs: tuple[FoundRow, ...]
+    hubs: tuple[RetrievedRow, ...]
     """The rows that are found most often, the first first."""
 
     def document(self) -> dict[str, Any]:
         """Return what JSON holds of it."""
-        return {**self._asdict(), "hubs": [one._asdict() for one in self.hubs]}
+        return {**self._asdict(), "hubs": [hub._asdict() for hub in self.hubs]}
 
 
-def retrieved(found: Indices, ids: Sequence[str]) -> Retrieved:
+def count_retrievals(neighbors: Indices, ids: Sequence[str]) -> RetrievalCounts:
     """Return the hubness of a corpus whose rows are called ``ids``, [n], from what queries find, int64 [m, k]."""
-    counts = np.bincount(found.ravel(), minlength=len(ids))
+    counts = np.bincount(neighbors.ravel(), minlength=len(ids))
     excess = counts - counts.mean()
     variance = float(np.square(excess).mean())
     hubs = greatest_hubs(torch.from_numpy(counts))
-    return Retrieved(
-        k=found.shape[1],
-        queries=len(found),
+    return RetrievalCounts(
+        k=neighbors.shape[1],
+        queries=len(neighbors),
         skewness=float((excess**3).mean()) / variance**1.5 if variance else None,
         never=float((counts == 0).mean()),
-        hubs=tuple(FoundRow(ids[one.point], one.occurrences) for one in hubs),
+        hubs=tuple(RetrievedRow(ids[hub.point], hub.occurrences) for hub in hubs),
     )

@@ -20,7 +20,7 @@ PQ_DIMENSIONS = range(4, 9)
 """Dimensions that may share a byte; the fewest that divide all are taken."""
 
 
-class Storage(StrEnum):
+class VectorStorage(StrEnum):
     """How a vector is stored."""
 
     FLOAT32 = "float32"
@@ -33,12 +33,12 @@ class Storage(StrEnum):
     @property
     def label(self) -> str:
         """What sentences call it."""
-        return {Storage.PQ: "PQ", Storage.RESCORED: f"binary, {RESCORED} rescored"}.get(self, self.value)
+        return {VectorStorage.PQ: "PQ", VectorStorage.RESCORED: f"binary, {RESCORED} rescored"}.get(self, self.value)
 
     @property
     def is_binary(self) -> bool:
         """Whether the search reads one bit a dimension."""
-        return self in (Storage.BINARY, Storage.RESCORED)
+        return self in (VectorStorage.BINARY, VectorStorage.RESCORED)
 
 
 def pq_bytes(d: int) -> int | None:
@@ -46,35 +46,35 @@ def pq_bytes(d: int) -> int | None:
     return next((d // dimensions for dimensions in PQ_DIMENSIONS if d % dimensions == 0), None)
 
 
-def bytes_of(storage: Storage, d: int) -> int:
+def bytes_of(storage: VectorStorage, d: int) -> int:
     """Return the bytes of a vector of d dimensions that a search keeps in memory.
 
     Rescoring also reads the float32 vectors of its candidates, which may lie on a disk.
     """
-    if storage is Storage.PQ:
+    if storage is VectorStorage.PQ:
         return pq_bytes(d) or 4 * d
-    bits = {Storage.FLOAT32: 32, Storage.FLOAT16: 16, Storage.INT8: 8}.get(storage, 1)
+    bits = {VectorStorage.FLOAT32: 32, VectorStorage.FLOAT16: 16, VectorStorage.INT8: 8}.get(storage, 1)
     return -(-bits * d // 8)
 
 
 @dataclass(frozen=True, eq=False)
-class Space:
+class StoredSpace:
     """Rows of one variant as they are stored, searched by queries in float32."""
 
     rows: Floats
     """[n, d], as ``prepared``, before they are stored."""
-    storage: Storage
+    storage: VectorStorage
     similarity: Similarity
     seed: int = 0
 
     @cached_property
     def stored(self) -> Floats:
         """The rows [n, d] as they are read back; the bits as 1 and -1."""
-        if self.storage is Storage.FLOAT32:
+        if self.storage is VectorStorage.FLOAT32:
             return self.rows
-        if self.storage is Storage.FLOAT16:
-            most = np.finfo(np.float16).max
-            return self.rows.clip(-most, most).astype(np.float16).astype(np.float32)
+        if self.storage is VectorStorage.FLOAT16:
+            largest = np.finfo(np.float16).max
+            return self.rows.clip(-largest, largest).astype(np.float16).astype(np.float32)
         if self.storage.is_binary:
             return np.where(self.rows > 0, np.float32(1), np.float32(-1))
         return _read_back(self.rows, self.storage, self.seed)
@@ -87,24 +87,24 @@ class Space:
         rows = slice(None) if among is None else among  # a slice copies nothing
         order = precedence[rows]
         if self.storage.is_binary:
-            candidates = max(k, RESCORED) if self.storage is Storage.RESCORED else k
-            found = nearest_codes(_bits(queries), _bits(self.rows[rows]), candidates, order)
+            candidates = max(k, RESCORED) if self.storage is VectorStorage.RESCORED else k
+            neighbors = nearest_codes(_bits(queries), _bits(self.rows[rows]), candidates, order)
         else:
-            found = nearest(queries, self.stored[rows], k, self.similarity, order)
+            neighbors = nearest(queries, self.stored[rows], k, self.similarity, order)
         if among is not None:
-            found = among[found]
-        if self.storage is not Storage.RESCORED:
-            return found
-        return best_of(found, queries, self.rows, k, self.similarity, precedence)
+            neighbors = among[neighbors]
+        if self.storage is not VectorStorage.RESCORED:
+            return neighbors
+        return best_of(neighbors, queries, self.rows, k, self.similarity, precedence)
 
     def similarities(self, pairs: Indices) -> NDArray[np.float64]:
         """Return how similar the stored rows of each pair [m, 2] are, float64 [m]."""
-        one, other = (self.stored[pairs[:, side]].astype(np.float64) for side in (0, 1))
+        first, second = (self.stored[pairs[:, side]].astype(np.float64) for side in (0, 1))
         if self.similarity is Similarity.EUCLIDEAN or self.storage.is_binary:
-            return np.asarray(-np.square(one - other).sum(1))
-        products: NDArray[np.float64] = np.einsum("md,md->m", one, other)
+            return np.asarray(-np.square(first - second).sum(1))
+        products: NDArray[np.float64] = np.einsum("md,md->m", first, second)
         if self.similarity is Similarity.COSINE:
-            lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
+            lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
             np.divide(products, lengths, out=products, where=lengths > 0)
         return products
 
@@ -114,12 +114,12 @@ def _bits(x: Floats) -> NDArray[np.uint8]:
     return np.packbits(x > 0, axis=1)
 
 
-def _read_back(rows: Floats, storage: Storage, seed: int) -> Floats:
+def _read_back(rows: Floats, storage: VectorStorage, seed: int) -> Floats:
     """Return rows as faiss stores them and reads them back."""
     import faiss  # noqa: PLC0415 - of the extra "decide"
 
     d = rows.shape[1]
-    if storage is Storage.INT8:
+    if storage is VectorStorage.INT8:
         codec: Any = faiss.ScalarQuantizer(d, faiss.ScalarQuantizer.QT_8bit)
     else:
         codec = faiss.ProductQuantizer(d, pq_bytes(d) or d, 8)

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from isotropy.catalog import TASKS, Similarity, TruthKind
 from isotropy.tasks.bootstrap import Numbers, Statistic, mean, spearman_with
-from isotropy.tasks.parts import Codes, Part, groups_of
-from isotropy.tasks.search import Floats, Indices, Retrieved, nearest, precedence_of, prepared, retrieved
-from isotropy.tasks.storage import Space
+from isotropy.tasks.parts import Codes, TaskPart, groups_of
+from isotropy.tasks.search import Floats, Indices, RetrievalCounts, count_retrievals, nearest, precedence_of, prepare
+from isotropy.tasks.storage import StoredSpace
 
 DEPTH = 10
 """Neighbors that ranking metrics look at, that vote for a label, and that compression must keep."""
@@ -48,7 +48,7 @@ class Truth(ABC):
         """Return the group of each unit, int64 [m]; without named groups, exact copies of vectors are in one."""
 
     @property
-    def asked(self) -> NDArray[Any] | None:
+    def query_vectors(self) -> NDArray[Any] | None:
         """Vectors [m, d] of queries beside the corpus, if there are any."""
         return None
 
@@ -57,16 +57,16 @@ class Truth(ABC):
         """Whether anything is searched, so that a search may rescore what it finds."""
         return True
 
-    def neighbors(self, space: Space, queries: Floats | None, parts: Codes) -> Indices | None:
+    def neighbors(self, space: StoredSpace, queries: Floats | None, parts: Codes) -> Indices | None:
         """Return what units of the parts that choose and report find, int64 [j, k]; None where nothing is searched."""
         return None
 
-    def retrieved(self, neighbors: Indices | None) -> Retrieved | None:
+    def retrieved(self, neighbors: Indices | None) -> RetrievalCounts | None:
         """Return how often queries find each row of the corpus; None where no queries are asked."""
         return None
 
     @abstractmethod
-    def values(self, space: Space, neighbors: Indices | None, metric: str, parts: Codes) -> Numbers:
+    def values(self, space: StoredSpace, neighbors: Indices | None, metric: str, parts: Codes) -> Numbers:
         """Return a number for each unit that chooses or reports, float64 [j]: its score, or what is correlated."""
 
     def statistic(self, judged: NDArray[np.bool_]) -> Statistic:
@@ -79,8 +79,8 @@ class Truth(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Queries(Truth):
-    """Queries, and the rows of the corpus that are relevant to each."""
+class QueryTruth(Truth):
+    """QueryTruth, and the rows of the corpus that are relevant to each."""
 
     vectors: NDArray[Any]
     """[m, d]."""
@@ -103,13 +103,16 @@ class Queries(Truth):
         if self.groups is not None:
             return self.groups
         document = _firsts(corpus, (row for rows in self.relevant for row in rows))
-        asked = equal_vectors(self.vectors)
+        query_codes = equal_vectors(self.vectors)
         return groups_of(
-            [[("query", one), *(document[row] for row in rows)] for one, rows in zip(asked, self.relevant, strict=True)]
+            [
+                [("query", code), *(document[row] for row in rows)]
+                for code, rows in zip(query_codes, self.relevant, strict=True)
+            ]
         )
 
     @property
-    def asked(self) -> NDArray[Any]:
+    def query_vectors(self) -> NDArray[Any]:
         """The queries' vectors."""
         return self.vectors
 
@@ -118,17 +121,17 @@ class Queries(Truth):
         """The place of each row of the corpus among equally near ones."""
         return precedence_of(self.ids)
 
-    def neighbors(self, space: Space, queries: Floats | None, parts: Codes) -> Indices | None:
+    def neighbors(self, space: StoredSpace, queries: Floats | None, parts: Codes) -> Indices | None:
         """Return the first ten documents of the queries that choose and report."""
-        return None if queries is None else space.nearest(queries[parts != Part.FIT], DEPTH, self.precedence)
+        return None if queries is None else space.nearest(queries[parts != TaskPart.FIT], DEPTH, self.precedence)
 
-    def retrieved(self, neighbors: Indices | None) -> Retrieved | None:
+    def retrieved(self, neighbors: Indices | None) -> RetrievalCounts | None:
         """Return how often these queries find each row of the corpus; None where its own rows are the queries."""
-        return None if neighbors is None or self.compression else retrieved(neighbors, self.ids)
+        return None if neighbors is None or self.compression else count_retrievals(neighbors, self.ids)
 
-    def values(self, space: Space, neighbors: Indices | None, metric: str, parts: Codes) -> Numbers:
+    def values(self, space: StoredSpace, neighbors: Indices | None, metric: str, parts: Codes) -> Numbers:
         """Return trec_eval's metric of each query that chooses or reports."""
-        judged = (parts != Part.FIT).nonzero()[0]
+        judged = (parts != TaskPart.FIT).nonzero()[0]
         return ranking_metric([self.relevant[query] for query in judged], neighbors, metric)
 
 
@@ -141,12 +144,12 @@ def ranking_metric(relevant: Sequence[Mapping[int, int]], ranked: Indices | None
     name = TREC_NAMES[metric]
     judged = {str(query): {str(row): grade for row, grade in rows.items()} for query, rows in enumerate(relevant)}
     run = {
-        str(query): {str(row): float(-place) for place, row in enumerate(rows.tolist())}
+        str(query): {str(row): float(-position) for position, row in enumerate(rows.tolist())}
         for query, rows in enumerate(ranked)
     }
     measure = {"ndcg_cut_10": "ndcg_cut.10", "recall_10": "recall.10"}.get(name, name)
-    found = pytrec_eval.RelevanceEvaluator(judged, {measure}).evaluate(run)
-    return np.array([found[str(query)][name] for query in range(len(relevant))])
+    scores = pytrec_eval.RelevanceEvaluator(judged, {measure}).evaluate(run)
+    return np.array([scores[str(query)][name] for query in range(len(relevant))])
 
 
 def exact_neighbors(
@@ -155,20 +158,22 @@ def exact_neighbors(
     ids: Sequence[str],
     similarity: Similarity,
     groups: Codes | None = None,
-) -> Queries:
+) -> QueryTruth:
     """Return the truth that compression is judged by: the ten rows that exact search finds for each query.
 
     Without ``groups`` equal queries are in one.
     """
-    places = nearest(prepared(queries, similarity), prepared(corpus, similarity), DEPTH, similarity, precedence_of(ids))
-    relevant = [dict.fromkeys(rows.tolist(), 1) for rows in places]
+    neighbors = nearest(
+        prepare(queries, similarity), prepare(corpus, similarity), DEPTH, similarity, precedence_of(ids)
+    )
+    relevant = [dict.fromkeys(rows.tolist(), 1) for rows in neighbors]
     codes = equal_vectors(queries) if groups is None else groups
-    return Queries(queries, relevant, ids, codes, compression=True)
+    return QueryTruth(queries, relevant, ids, codes, compression=True)
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs(Truth):
-    """Pairs of rows of the corpus, each with a score of how alike they are."""
+class PairTruth(Truth):
+    """PairTruth of rows of the corpus, each with a score of how alike they are."""
 
     rows: Indices
     """[m, 2]."""
@@ -184,16 +189,16 @@ class Pairs(Truth):
         if self.groups is not None:
             return self.groups
         row = _firsts(corpus, self.rows.ravel().tolist())
-        return groups_of([(row[one], row[other]) for one, other in self.rows.tolist()])
+        return groups_of([(row[first], row[second]) for first, second in self.rows.tolist()])
 
     @property
     def searches(self) -> bool:
         """Nothing is searched: pairs are given."""
         return False
 
-    def values(self, space: Space, neighbors: Indices | None, metric: str, parts: Codes) -> Numbers:
+    def values(self, space: StoredSpace, neighbors: Indices | None, metric: str, parts: Codes) -> Numbers:
         """Return the similarity of each pair that chooses or reports."""
-        return space.similarities(self.rows[parts != Part.FIT])
+        return space.similarities(self.rows[parts != TaskPart.FIT])
 
     def statistic(self, judged: NDArray[np.bool_]) -> Statistic:
         """Return the rank correlation with the scores of these pairs."""
@@ -201,7 +206,7 @@ class Pairs(Truth):
 
 
 @dataclass(frozen=True, eq=False)
-class Labels(Truth):
+class LabelTruth(Truth):
     """Classes of rows of the corpus; those of the part that fits train, the others are told from them."""
 
     rows: Indices
@@ -224,25 +229,25 @@ class Labels(Truth):
         """The place of each row of the corpus among equally near ones."""
         return precedence_of(self.ids)
 
-    def neighbors(self, space: Space, queries: Floats | None, parts: Codes) -> Indices | None:
+    def neighbors(self, space: StoredSpace, queries: Floats | None, parts: Codes) -> Indices | None:
         """Return the ten nearest rows of the part that fits, of each other row."""
-        asked = space.rows[self.rows[parts != Part.FIT]]
-        return space.nearest(asked, DEPTH, self.precedence, self.rows[parts == Part.FIT])
+        judged_rows = space.rows[self.rows[parts != TaskPart.FIT]]
+        return space.nearest(judged_rows, DEPTH, self.precedence, self.rows[parts == TaskPart.FIT])
 
-    def values(self, space: Space, neighbors: Indices | None, metric: str, parts: Codes) -> Numbers:
+    def values(self, space: StoredSpace, neighbors: Indices | None, metric: str, parts: Codes) -> Numbers:
         """Return 1 for each row whose class is told right, else 0."""
-        fit = parts == Part.FIT
+        fit = parts == TaskPart.FIT
         if metric == "probe_accuracy":
-            told = _probed(space.stored[self.rows[fit]], self.codes[fit], space.stored[self.rows[~fit]])
+            predicted = _probed(space.stored[self.rows[fit]], self.codes[fit], space.stored[self.rows[~fit]])
         else:
-            told = self._voted(neighbors)
-        right: Numbers = (told == self.codes[~fit]).astype(np.float64)
+            predicted = self._voted(neighbors)
+        right: Numbers = (predicted == self.codes[~fit]).astype(np.float64)
         return right
 
     def trivial(self, parts: Codes) -> float:
         """Return the share of the class that is most frequent in the part that fits."""
-        usual = np.bincount(self.codes[parts == Part.FIT]).argmax()
-        return float((self.codes[parts == Part.CHOOSE] == usual).mean())
+        usual = np.bincount(self.codes[parts == TaskPart.FIT]).argmax()
+        return float((self.codes[parts == TaskPart.CHOOSE] == usual).mean())
 
     def _voted(self, neighbors: Indices | None) -> Codes:
         """Return the class of most neighbors; of several that of the nearest."""
@@ -261,9 +266,9 @@ def equal_vectors(x: NDArray[Any]) -> Codes:
 
     -0.0 equals 0.0.
     """
-    whole = np.ascontiguousarray(x + 0.0).view(np.dtype((np.void, x.dtype.itemsize * x.shape[1])))
-    _, firsts, places = np.unique(whole.ravel(), return_index=True, return_inverse=True)
-    return np.unique(firsts[places], return_inverse=True)[1].astype(np.int64)
+    rows = np.ascontiguousarray(x + 0.0).view(np.dtype((np.void, x.dtype.itemsize * x.shape[1])))
+    _, firsts, inverse = np.unique(rows.ravel(), return_index=True, return_inverse=True)
+    return np.unique(firsts[inverse], return_inverse=True)[1].astype(np.int64)
 
 
 def _firsts(corpus: NDArray[Any], rows: Iterable[int]) -> dict[int, int]:
@@ -272,7 +277,7 @@ def _firsts(corpus: NDArray[Any], rows: Iterable[int]) -> dict[int, int]:
     return dict(zip(different, equal_vectors(corpus[different]).tolist(), strict=True))
 
 
-def _probed(x: Floats, codes: Codes, others: Floats) -> Codes:
+def _probed(x: Floats, codes: Codes, query_rows: Floats) -> Codes:
     """Return the classes that ridge regression, its penalty chosen by leaving one out, tells of other rows."""
     from sklearn.linear_model import RidgeClassifierCV  # noqa: PLC0415 - of the extra "decide"
 
@@ -280,4 +285,4 @@ def _probed(x: Floats, codes: Codes, others: Floats) -> Codes:
     # One factor for all dimensions: penalties then mean the same at every scale, and the shape stays as it is.
     size = float(np.sqrt(np.square(x - centre).sum(1).mean())) or 1.0
     probe = RidgeClassifierCV(alphas=np.logspace(-3, 3, 13)).fit((x - centre) / size, codes)
-    return np.asarray(probe.predict((others - centre) / size))
+    return np.asarray(probe.predict((query_rows - centre) / size))

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from isotropy.catalog import METHODS
-from isotropy.tasks.storage import PQ_CENTROIDS, Storage, bytes_of, pq_bytes
+from isotropy.tasks.storage import PQ_CENTROIDS, VectorStorage, bytes_of, pq_bytes
 
 AS_IT_IS = "none"
-MOST_LISTED = 40
+MAX_VARIANTS = 40
 CLUSTERS = 27
 ROWS_EACH_CLUSTER = 50
 FEWEST_DIMENSIONS = 4
@@ -23,11 +23,11 @@ class Dimensions(NamedTuple):
 
     kind: str = "all"
     """``all``, ``pca`` for the first principal components, or ``first``."""
-    kept: int | None = None
+    size: int | None = None
 
     def __str__(self) -> str:
         """Return ``all``, ``pca-192`` or ``first-192``."""
-        return self.kind if self.kept is None else f"{self.kind}-{self.kept}"
+        return self.kind if self.size is None else f"{self.kind}-{self.size}"
 
 
 ALL = Dimensions()
@@ -41,7 +41,7 @@ class Variant:
     """A slug of ``isotropy.catalog.METHODS``, or ``none``."""
     parameters: Parameters = ()
     dimensions: Dimensions = ALL
-    storage: Storage = Storage.FLOAT32
+    storage: VectorStorage = VectorStorage.FLOAT32
 
     @property
     def name(self) -> str:
@@ -50,14 +50,14 @@ class Variant:
 
     def bytes_of(self, d: int) -> int:
         """Return the bytes that a search keeps of each vector, of d dimensions as it is."""
-        return bytes_of(self.storage, self.dimensions.kept or d)
+        return bytes_of(self.storage, self.dimensions.size or d)
 
     @property
     def _of_method(self) -> str:
         if self.method == AS_IT_IS:
             return ""
-        given = ", ".join(f"{name} {value:g}" for name, value in self.parameters)
-        return METHODS[self.method].name + (f" ({given})" if given else "")
+        arguments = ", ".join(f"{name} {value:g}" for name, value in self.parameters)
+        return METHODS[self.method].name + (f" ({arguments})" if arguments else "")
 
     @property
     def _of_dimensions(self) -> str:
@@ -66,10 +66,10 @@ class Variant:
 
     @property
     def _of_storage(self) -> str:
-        return "" if self.storage is Storage.FLOAT32 else self.storage.label
+        return "" if self.storage is VectorStorage.FLOAT32 else self.storage.label
 
 
-class Setting(NamedTuple):
+class VariantSetting(NamedTuple):
     """What the list of variants depends on."""
 
     n: int
@@ -81,41 +81,47 @@ class Setting(NamedTuple):
     searches: bool = True
 
 
-def listed(setting: Setting) -> list[Variant]:
+def default_variants(setting: VariantSetting) -> list[Variant]:
     """Return the default list, at most ``MOST_LISTED`` variants, the vectors as they are first."""
     half, quarter = _reduced(setting.d)
-    found = list(_stored(Variant(), Storage))
-    found += _stored(Variant(dimensions=Dimensions("pca", half)), _but(Storage.FLOAT16))
-    found += _stored(Variant(dimensions=Dimensions("pca", quarter)), (Storage.FLOAT32, Storage.INT8, Storage.PQ))
+    variants = list(_stored(Variant(), VectorStorage))
+    variants += _stored(Variant(dimensions=Dimensions("pca", half)), _storages_except(VectorStorage.FLOAT16))
+    variants += _stored(
+        Variant(dimensions=Dimensions("pca", quarter)), (VectorStorage.FLOAT32, VectorStorage.INT8, VectorStorage.PQ)
+    )
     for count in (half, quarter):
-        found += _stored(Variant(dimensions=Dimensions("first", count)), (Storage.FLOAT32, Storage.INT8))
+        variants += _stored(Variant(dimensions=Dimensions("first", count)), (VectorStorage.FLOAT32, VectorStorage.INT8))
     if setting.changes:
         # All dimensions of PCA whitening are those of ZCA, turned: only the first of them are another variant.
         first = {"pca_whitening": Dimensions("first", half)}
-        found += (Variant(method, parameters, first.get(method, ALL)) for method, parameters in methods(setting))
-        smaller = ((ALL, Storage.INT8), (Dimensions("pca", half), Storage.INT8), (ALL, Storage.RESCORED))
-        found += (Variant("all_but_the_top", (("D", 1),), *one) for one in smaller)
-        found += (Variant("soft_zca", (("eps", _eps(setting, 1)),), *one) for one in smaller)
-        found.append(Variant("centring", storage=Storage.BINARY))
-    return _fitting(found, setting)[:MOST_LISTED]
+        variants += (Variant(method, parameters, first.get(method, ALL)) for method, parameters in methods(setting))
+        smaller = (
+            (ALL, VectorStorage.INT8),
+            (Dimensions("pca", half), VectorStorage.INT8),
+            (ALL, VectorStorage.RESCORED),
+        )
+        variants += (Variant("all_but_the_top", (("D", 1),), *reduction) for reduction in smaller)
+        variants += (Variant("soft_zca", (("eps", _eps(setting, 1)),), *reduction) for reduction in smaller)
+        variants.append(Variant("centring", storage=VectorStorage.BINARY))
+    return _possible(variants, setting)[:MAX_VARIANTS]
 
 
-def product(setting: Setting) -> list[Variant]:
+def all_variants(setting: VariantSetting) -> list[Variant]:
     """Return every setting of every method with all dimensions and storages, the vectors as they are first."""
     reduced = [Dimensions(kind, count) for kind in ("pca", "first") for count in _reduced(setting.d)]
-    return _fitting(
+    return _possible(
         [
             Variant(method, parameters, dimensions, storage)
             for method, parameters in [(AS_IT_IS, ()), *(methods(setting) if setting.changes else ())]
             for dimensions in (ALL, *reduced)
             if not (dimensions.kind == "pca" and method in WHITENINGS)
-            for storage in Storage
+            for storage in VectorStorage
         ],
         setting,
     )
 
 
-def methods(setting: Setting) -> list[tuple[str, Parameters]]:
+def methods(setting: VariantSetting) -> list[tuple[str, Parameters]]:
     """Return the settings of all post-processings that are tried."""
     removed = sorted({count for count in (1, setting.d // 100, setting.d // 32) if 1 <= count < setting.d})
     clusters = min(CLUSTERS, setting.n // ROWS_EACH_CLUSTER)
@@ -132,7 +138,7 @@ def methods(setting: Setting) -> list[tuple[str, Parameters]]:
     ]
 
 
-def _eps(setting: Setting, factor: float) -> float:
+def _eps(setting: VariantSetting, factor: float) -> float:
     """Return an eps in units of the mean variance, to two digits so that it can be typed."""
     return float(f"{factor * setting.variance:.1e}")
 
@@ -144,24 +150,24 @@ def _reduced(d: int) -> tuple[int, int]:
     return half, quarter
 
 
-def _but(*left_out: Storage) -> list[Storage]:
-    return [storage for storage in Storage if storage not in left_out]
+def _storages_except(*left_out: VectorStorage) -> list[VectorStorage]:
+    return [storage for storage in VectorStorage if storage not in left_out]
 
 
-def _stored(variant: Variant, storages: Iterable[Storage]) -> Iterator[Variant]:
+def _stored(variant: Variant, storages: Iterable[VectorStorage]) -> Iterator[Variant]:
     return (Variant(variant.method, variant.parameters, variant.dimensions, storage) for storage in storages)
 
 
-def _fitting(variants: Iterable[Variant], setting: Setting) -> list[Variant]:
+def _possible(variants: Iterable[Variant], setting: VariantSetting) -> list[Variant]:
     """Return each variant once, without those that these vectors or this task cannot have."""
     return [
         variant
         for variant in dict.fromkeys(variants)
-        if (variant.dimensions.kept or 0) < setting.d
-        and (variant.storage is not Storage.RESCORED or setting.searches)
-        and (variant.storage is not Storage.PQ or _has_pq(variant, setting))
+        if (variant.dimensions.size or 0) < setting.d
+        and (variant.storage is not VectorStorage.RESCORED or setting.searches)
+        and (variant.storage is not VectorStorage.PQ or _has_pq(variant, setting))
     ]
 
 
-def _has_pq(variant: Variant, setting: Setting) -> bool:
-    return setting.n >= PQ_CENTROIDS and pq_bytes(variant.dimensions.kept or setting.d) is not None
+def _has_pq(variant: Variant, setting: VariantSetting) -> bool:
+    return setting.n >= PQ_CENTROIDS and pq_bytes(variant.dimensions.size or setting.d) is not None

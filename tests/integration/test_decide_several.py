@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from isoscope.cli import main
-from isotropy.tasks.variants import listed
+from isotropy.tasks.variants import default_variants
 
 N, M, D, LAYERS = 300, 150, 8, 5
 NAMES = [f"layers[{layer}]" for layer in range(LAYERS)]
@@ -16,7 +16,7 @@ TASK = ("corpus.npz", "--queries", "queries.npz", "--qrels", "qrels.tsv")
 @pytest.fixture(autouse=True)
 def few_variants(monkeypatch):
     """Judge the vectors as they are and the first two other variants: all take long and are tested elsewhere."""
-    monkeypatch.setattr("isoscope.decide.listed", lambda setting: listed(setting)[:3])
+    monkeypatch.setattr("isoscope.decide.listed", lambda setting: default_variants(setting)[:3])
 
 
 @pytest.fixture

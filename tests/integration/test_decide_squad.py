@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from isotropy.tasks.judge import Task, decide
-from isotropy.tasks.storage import Storage
-from isotropy.tasks.truth import Queries
-from isotropy.tasks.variants import Setting, Variant, listed
+from isotropy.tasks.judge import JudgingTask, decide
+from isotropy.tasks.storage import VectorStorage
+from isotropy.tasks.truth import QueryTruth
+from isotropy.tasks.variants import Variant, VariantSetting, default_variants
 from tests.squad import DATA, LAYERS, vectors
 
 pytestmark = pytest.mark.skipif(DATA is None, reason="ISOSCOPE_BENCH_DATA is unset: no reference data")
@@ -24,7 +24,7 @@ def task(pytestconfig):
     def task(layer):
         corpus, questions = made[f"paragraphs_{layer}"], made[f"questions_{layer}"]
         relevant = [{int(row): 1} for row in made["relevant"]]
-        return Task(corpus, Queries(questions, relevant, [str(row) for row in range(len(corpus))]))
+        return JudgingTask(corpus, QueryTruth(questions, relevant, [str(row) for row in range(len(corpus))]))
 
     return task
 
@@ -34,13 +34,13 @@ def reported(task, *variants):
     return decide(task, [Variant(), *variants]).variants
 
 
-def soft_zca(setting: Setting) -> Variant:
+def soft_zca(setting: VariantSetting) -> Variant:
     """The one whose eps is the mean variance of a dimension."""
-    return [one for one in listed(setting) if one.method == "soft_zca"][1]
+    return [one for one in default_variants(setting) if one.method == "soft_zca"][1]
 
 
 def test_the_last_layer_loses_by_whitening_and_by_bits_that_rescoring_gives_back(task):
-    storages = (Variant(storage=one) for one in (Storage.INT8, Storage.BINARY, Storage.RESCORED))
+    storages = (Variant(storage=one) for one in (VectorStorage.INT8, VectorStorage.BINARY, VectorStorage.RESCORED))
     base, zca, int8, binary, rescored = reported(task(LAST), ZCA, *storages)
     assert zca.report.difference_high < 0
     assert zca.isoscore > base.isoscore + 0.1

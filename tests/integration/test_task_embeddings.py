@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from app.db.models import Embedding, EmbeddingStatus, TaskRun
-from isotropy.tasks.storage import Storage
+from isotropy.tasks.storage import VectorStorage
 from isotropy.tasks.variants import Dimensions, Variant
 from tests.judged import add_rows
 from tests.rounding import assert_same_images
@@ -17,7 +17,7 @@ N, D = 300, 8
 AS_IT_IS = Variant()
 VARIANTS = [
     Variant("soft_zca", (("eps", 0.5),)),
-    Variant("all_but_the_top", (("D", 1),), Dimensions("pca", 4), Storage.INT8),
+    Variant("all_but_the_top", (("D", 1),), Dimensions("pca", 4), VectorStorage.INT8),
     Variant("cluster_based", (("clusters", 3), ("D", 1)), Dimensions("first", 5)),
     Variant("flow", (("steps", 2),)),
     Variant(dimensions=Dimensions("pca", 6)),
@@ -143,7 +143,7 @@ def test_a_button_keeps_the_map_as_an_embedding_that_says_where_it_is_from(clien
 
 
 def test_a_variant_that_only_stores_otherwise_makes_nothing(client, judged):
-    task = judged(Variant(storage=Storage.INT8))
+    task = judged(Variant(storage=VectorStorage.INT8))
     assert "Keep as an embedding" not in client.get(f"/tasks/{task['id']}").text
     refused = client.post(f"/api/tasks/{task['id']}/embedding")
     assert refused.status_code == 409

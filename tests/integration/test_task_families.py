@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from app.db.models import Embedding, EmbeddingStatus, Encoding, EncodingStatus, Pooling, StoredFile, TaskRun
-from isotropy.tasks.variants import listed
+from isotropy.tasks.variants import default_variants
 from tests.judged import add_rows
 from workers.tasks import judge_task
 
@@ -17,7 +17,7 @@ QRELS = "qrels.tsv"
 @pytest.fixture(autouse=True)
 def few_variants(monkeypatch):
     """Judge the vectors as they are and the first other variants alone: all take long and are tested elsewhere."""
-    monkeypatch.setattr("workers.tasks.listed", lambda setting: listed(setting)[:3])
+    monkeypatch.setattr("workers.tasks.listed", lambda setting: default_variants(setting)[:3])
 
 
 @pytest.fixture(scope="module")

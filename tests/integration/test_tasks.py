@@ -24,7 +24,7 @@ from app.db.work import wanted
 from app.queue import Job
 from isotropy.catalog import TruthKind
 from isotropy.tasks.judge import decide
-from isotropy.tasks.variants import listed
+from isotropy.tasks.variants import default_variants
 from tests.judged import add_rows, hidden_side
 from workers.tasks import judge_task
 
@@ -231,7 +231,7 @@ def test_what_is_cancelled_is_not_judged_and_a_kill_begins_afresh(client, contex
 @pytest.mark.both_databases
 def test_scores_are_shown_as_they_come_and_no_result_is_left_by_a_kill(client, settings, ask, monkeypatch):
     monkeypatch.setattr("workers.job_rows.SECONDS_BETWEEN_WRITES", 0)
-    monkeypatch.setattr("workers.tasks.listed", lambda setting: listed(setting)[:3])
+    monkeypatch.setattr("workers.tasks.listed", lambda setting: default_variants(setting)[:3])
     task = ask("labels", labels="side").json()["id"]
     seen = []
 
@@ -321,8 +321,8 @@ def test_the_list_says_what_came_out_without_reading_it_all(client, context, cor
             text("UPDATE task_runs SET results = :results WHERE id = :id"),
             {"results": json.dumps(results), "id": task.id},
         )
-    listed, draft = client.get(f"/api/embeddings/{corpus}/tasks").json()
-    assert (listed["conclusion"], listed["config"]["kind"]) == ("Take it.", "compression")
+    default_variants, draft = client.get(f"/api/embeddings/{corpus}/tasks").json()
+    assert (default_variants["conclusion"], default_variants["config"]["kind"]) == ("Take it.", "compression")
     assert (draft["status"], draft["conclusion"]) == ("draft", None)
     assert "Take it." in client.get(f"/embeddings/{corpus}/tasks").text
 

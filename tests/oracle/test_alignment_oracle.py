@@ -25,7 +25,7 @@ def pair(n, d, seed=0, noise=NOISE):
 
 
 def blocks_of(n):
-    return Slices(n, 10).of(np.arange(n))
+    return Slices(n, 10).blocks_of(np.arange(n))
 
 
 def test_cka_is_the_mean_over_distinct_rows():
@@ -80,7 +80,7 @@ def test_copies_that_rounding_reorders_are_the_same_neighbors():
     x[350:] = x[0]
     again = x + 1e-7 * noise
     assert alignment(x, again, blocks_of(500))["neighbor_overlap"].value > 0.999
-    assert float(row_drift(x + 1e-7 * noise.flip(0), again, 400).kept.min()) > 0.85
+    assert float(row_drift(x + 1e-7 * noise.flip(0), again, 400).neighbors_kept.min()) > 0.85
     # Rows that are copies in one of the two alone are not the same.
     assert alignment(x, torch.ones_like(x), blocks_of(500))["neighbor_overlap"].value < 0.1
     assert alignment(x, x[torch.from_numpy(random(2).permutation(500))], blocks_of(500))["neighbor_overlap"].value < 0.5
@@ -132,7 +132,7 @@ def moved_pair(n, d, seed=0, noise=0.3):
 
 def test_kept_neighbors_are_counted_by_definition():
     x, y = moved_pair(60, 5, noise=3)
-    found = row_drift(x, y, 40).kept.tolist()
+    found = row_drift(x, y, 40).neighbors_kept.tolist()
     for row, share in enumerate(found):
         nearest = []
         for points in (x.numpy(), y.numpy()):
@@ -145,8 +145,8 @@ def test_kept_neighbors_are_counted_by_definition():
 def test_the_mean_over_the_references_is_the_neighbor_overlap():
     n = AT_ONCE + 300
     x, y = moved_pair(n, 8, noise=2)
-    whole = alignment(x[:400], y[:400], Slices(400, 10).of(np.arange(400)))["neighbor_overlap"].value
-    assert float(row_drift(x, y, 400).kept[:400].mean()) == pytest.approx(whole, abs=1e-9)
+    whole = alignment(x[:400], y[:400], Slices(400, 10).blocks_of(np.arange(400)))["neighbor_overlap"].value
+    assert float(row_drift(x, y, 400).neighbors_kept[:400].mean()) == pytest.approx(whole, abs=1e-9)
 
 
 @pytest.mark.parametrize("dimensions", [6, 4])
@@ -167,8 +167,8 @@ def test_rows_that_were_moved_are_those_that_moved_most():
     found = row_drift(x, y, 900)
     assert set(found.residual.topk(20).indices.tolist()) == set(moved.tolist())
     others = torch.tensor([one for one in range(900) if one not in moved.tolist()])
-    assert float(found.kept[moved].mean()) < 0.1
-    assert float(found.kept[others].mean()) > 0.7
+    assert float(found.neighbors_kept[moved].mean()) < 0.1
+    assert float(found.neighbors_kept[others].mean()) > 0.7
 
 
 def test_what_is_turned_stays_and_what_is_unrelated_lands_anywhere():

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from isotropy.isoscore import ZetaCurve, isoscore, isoscore_from_covariance, isoscore_star
+from isotropy.isoscore import ShrinkageCurve, isoscore, isoscore_from_covariance, isoscore_star
 from isotropy.spectrum import Moments, scaled_identity, shrink
 
 
@@ -67,7 +67,7 @@ def test_isoscore_star_is_that_of_the_package_in_all_three_forms(exact_package, 
     x, S_S = cloud(40, 24), torch.cov(cloud(2000, 24, seed=1).T)
     expected = float(exact_package.IsoScore_star(x.numpy(), S_S, zeta))
     S = shrink(torch.cov(x.T), S_S, zeta)
-    curve = ZetaCurve.of(torch.cov(x.T), S_S)
+    curve = ShrinkageCurve.from_covariances(torch.cov(x.T), S_S)
     assert float(isoscore_star(x, zeta, S_S)) == pytest.approx(expected, rel=1e-7)
     assert isoscore_from_covariance(S).value == pytest.approx(expected, rel=1e-7)
     assert float(curve.isoscore_star(torch.tensor(zeta))) == pytest.approx(expected, rel=1e-7)

@@ -12,9 +12,9 @@ from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 from isotropy.catalog import Similarity
 from isotropy.tasks.bootstrap import intervals, mean, spearman_with
 from isotropy.tasks.parts import groups_of
-from isotropy.tasks.search import nearest, precedence_of, prepared, retrieved
-from isotropy.tasks.storage import PQ_ITERATIONS, Space, Storage, bytes_of, pq_bytes
-from isotropy.tasks.truth import DEPTH, Labels, Pairs, ranking_metric
+from isotropy.tasks.search import count_retrievals, nearest, precedence_of, prepare
+from isotropy.tasks.storage import PQ_ITERATIONS, StoredSpace, VectorStorage, bytes_of, pq_bytes
+from isotropy.tasks.truth import DEPTH, LabelTruth, PairTruth, ranking_metric
 
 N, M, D = 700, 120, 24
 
@@ -40,7 +40,7 @@ IDS = [f"doc-{row}" for row in range(N)]
 
 @pytest.mark.parametrize("similarity", Similarity)
 def test_exact_search_is_that_of_a_flat_index(similarity, x, queries):
-    q, rows = prepared(queries, similarity), prepared(x, similarity)
+    q, rows = prepare(queries, similarity), prepare(x, similarity)
     index = faiss.IndexFlatL2(D) if similarity is Similarity.EUCLIDEAN else faiss.IndexFlatIP(D)
     index.add(rows)
     _, expected = index.search(q, DEPTH)
@@ -73,9 +73,9 @@ def test_ranking_metrics_are_those_of_trec_eval_on_the_whole_ranking(metric, tie
 def test_ties_beyond_what_a_first_search_finds_are_ranked_too(x):
     rows = np.repeat(x[:1], 500, axis=0)
     rows[::7] *= 2  # the same direction
-    for storage in (Storage.FLOAT32, Storage.BINARY):
-        space = Space(prepared(rows, Similarity.COSINE), storage, Similarity.COSINE)
-        found = space.nearest(prepared(x[:1], Similarity.COSINE), 3, precedence_of(IDS[:500]))
+    for storage in (VectorStorage.FLOAT32, VectorStorage.BINARY):
+        space = StoredSpace(prepare(rows, Similarity.COSINE), storage, Similarity.COSINE)
+        found = space.nearest(prepare(x[:1], Similarity.COSINE), 3, precedence_of(IDS[:500]))
         assert [IDS[row] for row in found[0]] == ["doc-99", "doc-98", "doc-97"]
 
 
@@ -85,13 +85,13 @@ def test_int8_and_pq_find_what_faiss_finds(similarity, x, queries):
     pq = faiss.IndexPQ(D, pq_bytes(D), 8, metric)
     pq.pq.cp.seed, pq.pq.cp.min_points_per_centroid, pq.pq.cp.niter = 1, 1, PQ_ITERATIONS
     for storage, index in {
-        Storage.INT8: faiss.IndexScalarQuantizer(D, faiss.ScalarQuantizer.QT_8bit, metric),
-        Storage.PQ: pq,
+        VectorStorage.INT8: faiss.IndexScalarQuantizer(D, faiss.ScalarQuantizer.QT_8bit, metric),
+        VectorStorage.PQ: pq,
     }.items():
         index.train(x)
         index.add(x)
         distances, _ = index.search(queries, DEPTH)
-        space = Space(x, storage, similarity)
+        space = StoredSpace(x, storage, similarity)
         found = space.stored[space.nearest(queries, DEPTH, precedence_of(IDS))].astype(np.float64)
         q = queries.astype(np.float64)[:, None]
         own = ((found - q) ** 2).sum(2) if similarity is Similarity.EUCLIDEAN else (found * q).sum(2)
@@ -103,15 +103,15 @@ def test_binary_search_has_the_distances_of_faiss(x, queries):
     index = faiss.IndexBinaryFlat(D)
     index.add(np.packbits(x > 0, axis=1))
     distances, _ = index.search(np.packbits(queries > 0, axis=1), DEPTH)
-    found = Space(x, Storage.BINARY, Similarity.DOT).nearest(queries, DEPTH, precedence_of(IDS))
+    found = StoredSpace(x, VectorStorage.BINARY, Similarity.DOT).nearest(queries, DEPTH, precedence_of(IDS))
     np.testing.assert_array_equal(((x[found] > 0) != (queries > 0)[:, None]).sum(2), distances)
-    assert bytes_of(Storage.BINARY, D) == index.code_size
-    assert bytes_of(Storage.BINARY, 12) == 2
+    assert bytes_of(VectorStorage.BINARY, D) == index.code_size
+    assert bytes_of(VectorStorage.BINARY, 12) == 2
 
 
 def test_rescoring_ranks_the_nearest_40_codes_by_float32(x, queries):
     apart = ((x > 0)[None] != (queries > 0)[:, None]).sum(2)
-    found = Space(x, Storage.RESCORED, Similarity.DOT).nearest(queries, DEPTH, precedence_of(IDS))
+    found = StoredSpace(x, VectorStorage.RESCORED, Similarity.DOT).nearest(queries, DEPTH, precedence_of(IDS))
     for query, rows in enumerate(found):
         fortieth = np.sort(apart[query])[39]
         assert (apart[query, rows] <= fortieth).all()
@@ -127,7 +127,7 @@ def test_similarities_of_pairs(random, x):
     cosines = (one * other).sum(1) / np.linalg.norm(one, axis=1) / np.linalg.norm(other, axis=1)
     expected = {"cosine": cosines, "dot": (one * other).sum(1), "euclidean": -((one - other) ** 2).sum(1)}
     for similarity in Similarity:
-        space = Space(prepared(x, similarity), Storage.FLOAT32, similarity)
+        space = StoredSpace(prepare(x, similarity), VectorStorage.FLOAT32, similarity)
         np.testing.assert_allclose(space.similarities(pairs), expected[similarity], rtol=1e-5, atol=1e-5)
 
 
@@ -182,12 +182,12 @@ def test_hubness_of_queries_is_the_skewness_of_how_often_rows_are_found(random):
     ids = [f"d{row}" for row in range(80)]
     found = nearest(asked, rows, DEPTH, Similarity.EUCLIDEAN, precedence_of(ids))
     counts = NearestNeighbors(n_neighbors=DEPTH).fit(rows).kneighbors_graph(asked).sum(0).A1
-    hubness = retrieved(found, ids)
+    hubness = count_retrievals(found, ids)
     assert (hubness.k, hubness.queries) == (DEPTH, 50)
     assert hubness.skewness == pytest.approx(skew(counts))
     assert hubness.never == pytest.approx((counts == 0).mean())
     assert (hubness.hubs[0].id, [one.queries for one in hubness.hubs]) == ("d7", sorted(counts, reverse=True)[:10])
-    assert retrieved(np.arange(80)[:, None], ids).skewness is None
+    assert count_retrievals(np.arange(80)[:, None], ids).skewness is None
 
 
 def test_groups_are_connected_components(random):
@@ -202,8 +202,8 @@ def test_groups_are_connected_components(random):
 def test_neighbors_vote_as_those_of_scikit_learn(random, x):
     codes = (x[:, 0] > 0.4).astype(np.int64) + (x[:, 1] > 0.4)
     parts = random.integers(0, 3, N)
-    truth = Labels(np.arange(N), codes, IDS)
-    space = Space(x, Storage.FLOAT32, Similarity.EUCLIDEAN)
+    truth = LabelTruth(np.arange(N), codes, IDS)
+    space = StoredSpace(x, VectorStorage.FLOAT32, Similarity.EUCLIDEAN)
     found = truth.neighbors(space, None, parts)
     fit = parts == 0
     votes = KNeighborsClassifier(DEPTH).fit(x[fit], codes[fit]).predict_proba(x[~fit])
@@ -217,7 +217,7 @@ def test_neighbors_vote_as_those_of_scikit_learn(random, x):
 
 
 def test_pairs_that_share_a_text_are_one_group():
-    truth = Pairs(np.array([[0, 1], [2, 3], [1, 4], [5, 5]]), np.arange(4.0))
+    truth = PairTruth(np.array([[0, 1], [2, 3], [1, 4], [5, 5]]), np.arange(4.0))
     codes = truth.group_codes(np.eye(6)).tolist()
     assert len(set(codes)) == 3
     assert codes[0] == codes[2]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isotropy.isoscore import (
-    ZetaCurve,
+    ShrinkageCurve,
     isoscore,
     isoscore_from_covariance,
     isoscore_star,
@@ -74,7 +74,7 @@ def test_the_gram_form_the_covariance_form_and_the_differentiable_form_agree(x):
 def test_a_zeta_curve_runs_from_isoscore_to_the_score_of_the_shrinkage_covariance(x, seed):
     d = x.shape[1]
     S_S = covariance(torch.randn(3 * d, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)))
-    ends = ZetaCurve.of(covariance(x), S_S).isoscore_star(torch.tensor([0.0, 1.0])).tolist()
+    ends = ShrinkageCurve.from_covariances(covariance(x), S_S).isoscore_star(torch.tensor([0.0, 1.0])).tolist()
     expected = [isoscore(x).value, isoscore_from_covariance(S_S).value]
     assert ends == pytest.approx(expected, abs=1e-9)
     assert [float(isoscore_star(x, zeta, S_S)) for zeta in (0, 1)] == pytest.approx(expected, abs=1e-9)
@@ -83,7 +83,7 @@ def test_a_zeta_curve_runs_from_isoscore_to_the_score_of_the_shrinkage_covarianc
 @given(clouds())
 def test_shrinking_towards_the_scaled_identity_only_raises_the_score(x):
     S = covariance(x)
-    curve = ZetaCurve.of(S, scaled_identity(S)).isoscore_star(torch.linspace(0, 1, 11))
+    curve = ShrinkageCurve.from_covariances(S, scaled_identity(S)).isoscore_star(torch.linspace(0, 1, 11))
     assert (curve.diff() >= -1e-12).all()
     assert float(curve[-1]) == pytest.approx(1)
 

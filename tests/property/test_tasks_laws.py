@@ -9,17 +9,17 @@ from hypothesis import strategies as st
 
 from isotropy.catalog import Similarity
 from isotropy.tasks.bootstrap import Interval
-from isotropy.tasks.decision import Judged, concluded
-from isotropy.tasks.judge import Scored, Task, decide, map_of
+from isotropy.tasks.decision import JudgedVariant, choose_variant
+from isotropy.tasks.judge import JudgingTask, ScoredVariant, decide, map_of
 from isotropy.tasks.maps import Map
-from isotropy.tasks.parts import FEWEST_GROUPS, Part, split
+from isotropy.tasks.parts import FEWEST_GROUPS, TaskPart, split
 from isotropy.tasks.search import precedence_of
-from isotropy.tasks.storage import Space, Storage
-from isotropy.tasks.truth import Labels, Pairs, Queries
-from isotropy.tasks.variants import MOST_LISTED, Dimensions, Setting, Variant, listed, product
+from isotropy.tasks.storage import StoredSpace, VectorStorage
+from isotropy.tasks.truth import LabelTruth, PairTruth, QueryTruth
+from isotropy.tasks.variants import MAX_VARIANTS, Dimensions, Variant, VariantSetting, all_variants, default_variants
 
 NOTHING = Interval(0.5, 0.4, 0.6, 0.0, -0.1, 0.1)
-LABELS = Labels(np.arange(2), np.arange(2), ["a", "b"])
+LABELS = LabelTruth(np.arange(2), np.arange(2), ["a", "b"])
 
 
 @given(st.lists(st.integers(1, 6), min_size=2 * FEWEST_GROUPS, max_size=120), st.integers(0, 2**31))
@@ -27,7 +27,7 @@ def test_no_group_is_divided_and_the_parts_are_alike(sizes, seed):
     groups = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(sizes)), sizes))
     parts = split(groups, seed)
     assert all(len(set(parts[groups == group])) == 1 for group in range(len(sizes)))
-    counts = [len(set(groups[parts == part])) for part in Part]
+    counts = [len(set(groups[parts == part])) for part in TaskPart]
     assert np.abs(np.array(counts) - len(sizes) * np.array([0.2, 0.4, 0.4])).max() <= 2
     shares = np.bincount(parts) / len(groups)
     assert np.abs(shares - [0.2, 0.4, 0.4]).max() < 0.1
@@ -45,8 +45,8 @@ def test_too_few_groups_are_refused(sizes):
     st.sampled_from([0.0, 0.01, 0.2]),
 )
 def test_the_best_is_chosen_and_the_smallest_is_within_the_tolerance(scores, tolerance):
-    judged = [Judged(Variant(), size, None, value, NOTHING, None) for value, size in scores]
-    found = concluded(LABELS, "knn_accuracy", Similarity.COSINE, (10, 4), (2, 4, 4), judged, tolerance)
+    judged = [JudgedVariant(Variant(), size, None, value, NOTHING, None) for value, size in scores]
+    found = choose_variant(LABELS, "knn_accuracy", Similarity.COSINE, (10, 4), (2, 4, 4), judged, tolerance)
     chosen, smallest = judged[found.chosen], judged[found.smallest]
     assert all(one.choose <= chosen.choose for one in judged)
     assert all(one.bytes >= chosen.bytes for one in judged if one.choose == chosen.choose)
@@ -57,8 +57,8 @@ def test_the_best_is_chosen_and_the_smallest_is_within_the_tolerance(scores, tol
 
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=5))
 def test_nothing_is_called_best_where_nothing_scores_above_zero(scores):
-    judged = [Judged(Variant(), 4, None, value, NOTHING, None) for value in scores]
-    found = concluded(LABELS, "knn_accuracy", Similarity.COSINE, (10, 4), (2, 4, 4), judged, 0.01)
+    judged = [JudgedVariant(Variant(), 4, None, value, NOTHING, None) for value in scores]
+    found = choose_variant(LABELS, "knn_accuracy", Similarity.COSINE, (10, 4), (2, 4, 4), judged, 0.01)
     assert ("No variant scores above 0 by k-NN accuracy" in found.conclusion) == (max(scores) <= 0)
     assert ("Best" in found.conclusion) == (max(scores) > 0)
 
@@ -67,33 +67,33 @@ def test_nothing_is_called_best_where_nothing_scores_above_zero(scores):
 def test_nothing_is_called_best_that_is_no_better_than_the_most_frequent_label(metric):
     random = np.random.default_rng(0)
     x, ids = random.standard_normal((400, 8)).astype(np.float32), [str(row) for row in range(400)]
-    variants = (Variant(), Variant(storage=Storage.BINARY))
-    rare = Labels(np.arange(400), (random.random(400) < 0.02).astype(np.int64), ids)
-    said = decide(Task(x, rare, metric=metric), variants).conclusion
+    variants = (Variant(), Variant(storage=VectorStorage.BINARY))
+    rare = LabelTruth(np.arange(400), (random.random(400) < 0.02).astype(np.int64), ids)
+    said = decide(JudgingTask(x, rare, metric=metric), variants).conclusion
     assert said.startswith("No variant scores above 0.9")
     assert "the most frequent label" in said
-    told = Labels(np.arange(400), (x[:, 0] > 1).astype(np.int64), ids)
-    assert "Best" in decide(Task(x, told, metric=metric), variants).conclusion
+    told = LabelTruth(np.arange(400), (x[:, 0] > 1).astype(np.int64), ids)
+    assert "Best" in decide(JudgingTask(x, told, metric=metric), variants).conclusion
 
 
 @given(st.integers(1, 200_000), st.integers(2, 5000), st.booleans(), st.booleans())
 def test_the_list_is_short_without_repetition_and_starts_with_the_vectors_as_they_are(n, d, changes, searches):
-    setting = Setting(n, d, 0.3, changes, searches)
-    short, full = listed(setting), product(setting)
+    setting = VariantSetting(n, d, 0.3, changes, searches)
+    short, full = default_variants(setting), all_variants(setting)
     for variants in (short, full):
         assert variants[0] == Variant()
         assert len(set(variants)) == len(variants) == len({one.name for one in variants})
-        assert all(1 <= (one.dimensions.kept or d) <= d for one in variants)
-        assert searches or all(one.storage is not Storage.RESCORED for one in variants)
+        assert all(1 <= (one.dimensions.size or d) <= d for one in variants)
+        assert searches or all(one.storage is not VectorStorage.RESCORED for one in variants)
         assert changes or all(one.method == "none" for one in variants)
-    assert len(short) <= MOST_LISTED
+    assert len(short) <= MAX_VARIANTS
 
 
 def test_every_method_is_tried():
     from isotropy.catalog import METHODS  # noqa: PLC0415
 
-    assert {one.method for one in listed(Setting(5000, 384, 0.1))} == {"none", *METHODS}
-    assert {one.storage for one in listed(Setting(5000, 384, 0.1))} == set(Storage)
+    assert {one.method for one in default_variants(VariantSetting(5000, 384, 0.1))} == {"none", *METHODS}
+    assert {one.storage for one in default_variants(VariantSetting(5000, 384, 0.1))} == set(VectorStorage)
 
 
 @pytest.fixture(scope="module")
@@ -102,26 +102,26 @@ def task():
     corpus = (random.normal(size=(300, 12)) * np.linspace(2, 0.2, 12) + 0.5).astype(np.float32)
     relevant = random.integers(0, 300, 150)
     queries = corpus[relevant] + random.normal(size=(150, 12)).astype(np.float32) * 0.5
-    truth = Queries(queries, [{row: 1} for row in relevant.tolist()], [str(row) for row in range(300)])
-    return Task(corpus, truth)
+    truth = QueryTruth(queries, [{row: 1} for row in relevant.tolist()], [str(row) for row in range(300)])
+    return JudgingTask(corpus, truth)
 
 
 def test_relevance_and_queries_that_choose_and_report_fit_nothing(task):
     variant = Variant("all_but_the_top", (("D", 1),), Dimensions("pca", 6))
     parts = split(task.truth.group_codes(task.corpus), task.seed)
     others = task.truth.vectors.copy()
-    others[parts != Part.FIT] *= -3
-    changed = Task(task.corpus, Queries(others, task.truth.relevant, task.truth.ids))
+    others[parts != TaskPart.FIT] *= -3
+    changed = JudgingTask(task.corpus, QueryTruth(others, task.truth.relevant, task.truth.ids))
     one, other = map_of(task, variant).tensors(), map_of(changed, variant).tensors()
     assert all((one[name] == other[name]).all() for name in one)
-    others[parts == Part.FIT] *= -3
-    third = map_of(Task(task.corpus, Queries(others, task.truth.relevant, task.truth.ids)), variant).tensors()
+    others[parts == TaskPart.FIT] *= -3
+    third = map_of(JudgingTask(task.corpus, QueryTruth(others, task.truth.relevant, task.truth.ids)), variant).tensors()
     assert (third["mean"] != one["mean"]).any()
 
 
 def test_the_same_seed_decides_the_same_and_says_what_it_judges(task):
-    variants = [Variant(), Variant(storage=Storage.INT8), Variant("flow", (("steps", 20),))]
-    told: list[Scored] = []
+    variants = [Variant(), Variant(storage=VectorStorage.INT8), Variant("flow", (("steps", 20),))]
+    told: list[ScoredVariant] = []
     first = decide(task, variants, progress=told.append).document()
     assert [one.variant for one in told] == variants
     assert [one.choose for one in told] == [one["choose"]["value"] for one in first["variants"]]
@@ -141,15 +141,15 @@ def test_the_same_seed_decides_the_same_and_says_what_it_judges(task):
 )
 def test_vectors_that_cannot_be_judged_are_refused(task, change, words):
     with pytest.raises(ValueError, match=words):
-        Task(change(task.corpus), task.truth)
+        JudgingTask(change(task.corpus), task.truth)
 
 
 def test_a_metric_of_another_task_is_refused(task):
     with pytest.raises(ValueError, match="metric among ndcg@10, recall@10, mrr@10"):
-        Task(task.corpus, task.truth, metric="spearman")
+        JudgingTask(task.corpus, task.truth, metric="spearman")
 
 
-METHODS_TRIED = [one for one in listed(Setting(1500, 12, 0.5)) if one.storage is Storage.FLOAT32]
+METHODS_TRIED = [one for one in default_variants(VariantSetting(1500, 12, 0.5)) if one.storage is VectorStorage.FLOAT32]
 
 
 @pytest.mark.parametrize("variant", METHODS_TRIED, ids=lambda one: one.name)
@@ -159,7 +159,7 @@ def test_the_printed_lines_apply_a_map_as_we_do(task, variant, similarity, tmp_p
 
     if variant.method == "flow":
         variant = Variant("flow", (("steps", 30),))
-    own: Map = map_of(Task(task.corpus, task.truth, Similarity(similarity)), variant)
+    own: Map = map_of(JudgingTask(task.corpus, task.truth, Similarity(similarity)), variant)
     save_file(own.tensors(), tmp_path / "map.safetensors", own.metadata())
     monkeypatch.chdir(tmp_path)
     code = own.numpy_code("map.safetensors")
@@ -175,15 +175,17 @@ def test_exact_copies_are_in_one_part_unless_groups_say_otherwise():
     x = np.random.default_rng(0).normal(size=(30, 4)).astype(np.float32)
     copied = np.concatenate([x, x, -x])
     rows = np.arange(90)
-    labels = Labels(rows, rows % 2, [str(row) for row in rows])
+    labels = LabelTruth(rows, rows % 2, [str(row) for row in rows])
     codes = labels.group_codes(copied)
     np.testing.assert_array_equal(codes[:30], codes[30:60])
     assert len(set(codes.tolist())) == 60
-    pairs = Pairs(np.array([[0, 1], [31, 62], [5, 65]]), np.arange(3.0)).group_codes(copied).tolist()
+    pairs = PairTruth(np.array([[0, 1], [31, 62], [5, 65]]), np.arange(3.0)).group_codes(copied).tolist()
     assert pairs == [pairs[0], pairs[0], pairs[2]] != [pairs[0]] * 3
-    asked = Queries(copied[[3, 33, 4, 70]], [{0: 1}, {1: 1}, {7: 1}, {37: 1}], labels.ids).group_codes(copied).tolist()
+    asked = (
+        QueryTruth(copied[[3, 33, 4, 70]], [{0: 1}, {1: 1}, {7: 1}, {37: 1}], labels.ids).group_codes(copied).tolist()
+    )
     assert asked == [asked[0], asked[0], asked[2], asked[2]] != [asked[0]] * 4
-    assert Labels(rows, rows % 2, labels.ids, groups=rows).group_codes(copied).tolist() == rows.tolist()
+    assert LabelTruth(rows, rows % 2, labels.ids, groups=rows).group_codes(copied).tolist() == rows.tolist()
 
 
 def test_queries_that_tie_with_every_row_are_searched_in_little_memory():
@@ -191,7 +193,10 @@ def test_queries_that_tie_with_every_row_are_searched_in_little_memory():
     rows = np.repeat(np.eye(1, d, dtype=np.float32), n, axis=0)
     precedence = precedence_of([f"{row:06}" for row in range(n)])
     tracemalloc.start()
-    for space in (Space(rows, Storage.FLOAT32, Similarity.COSINE), Space(rows, Storage.BINARY, Similarity.COSINE)):
+    for space in (
+        StoredSpace(rows, VectorStorage.FLOAT32, Similarity.COSINE),
+        StoredSpace(rows, VectorStorage.BINARY, Similarity.COSINE),
+    ):
         found = space.nearest(rows[:300], 10, precedence)
         assert (found == n - 1 - np.arange(10)).all()
     peak = tracemalloc.get_traced_memory()[1]

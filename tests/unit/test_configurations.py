@@ -10,7 +10,7 @@ from app.db.models import Experiment, Run
 from app.db.models.runs import CONFIG
 from app.db.reported_config import KNOWN, OWN, UNKNOWN, ReportedConfig, ReportedRunConfig
 from app.db.types import as_stored
-from isotropy.catalog import Points, Regularizer
+from isotropy.catalog import Regularizer, TokenPooling
 from tests.factories import OPTIONS
 
 LAUNCHED = RunConfig(
@@ -79,7 +79,7 @@ def test_of_a_script_nothing_stands_for_what_it_did_not_say():
     assert not REPORTED.says("batch_size")
     assert REPORTED.value("batch_size", UNKNOWN) == UNKNOWN
     assert REPORTED.value("says") == "a setting of its own"
-    assert (REPORTED.points, REPORTED.label_names, REPORTED.weights) == (Points.MEAN, ["no", "yes"], {})
+    assert (REPORTED.points, REPORTED.label_names, REPORTED.weights) == (TokenPooling.MEAN, ["no", "yes"], {})
 
 
 @pytest.mark.parametrize(

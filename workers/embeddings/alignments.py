@@ -93,7 +93,7 @@ def _moved(x: Tensor, y: Tensor) -> dict[str, Any]:
     residual = found.residual
     return {
         "references": references,
-        "kept": [round(one, 4) for one in found.kept.tolist()],
+        "kept": [round(one, 4) for one in found.neighbors_kept.tolist()],
         "residual": None if residual is None else [float(f"{one:.5g}") for one in residual.tolist()],
         "reason": found.reason,
     }
@@ -112,7 +112,7 @@ def _pairs(first: Matrix, second: Matrix, rows_by: RowsBy) -> dict[int, int]:
 def _blocks(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the block of each row: rows of one group of either embedding are dealt together."""
     numbers = groups_of([(("first", a), ("second", b)) for a, b in zip(first.tolist(), second.tolist(), strict=True)])
-    return Slices(int(numbers.max(initial=-1)) + 1, BLOCKS).of(numbers)
+    return Slices(int(numbers.max(initial=-1)) + 1, BLOCKS).blocks_of(numbers)
 
 
 def _groups(matrix: Matrix, x: Tensor, places: Tensor) -> NDArray[np.int64]:

@@ -31,8 +31,8 @@ from isoscope.files.matrix import Matrix
 from isoscope.rows import values_of, with_names
 from isotropy.cloud import Cloud, read_cloud
 from isotropy.findings import finding, findings_of
-from isotropy.projection import PointMap, projection
-from isotropy.report import Finding, measure
+from isotropy.projection import PointMapCollector, projection
+from isotropy.report import MeasureResult, measure
 from isotropy.sample_size import sample_size
 from isotropy.spectrum import scaled_identity
 from workers.embeddings.inspection import open_embedding
@@ -46,7 +46,7 @@ SEED = 0
 CURVE_SOURCES = ("identity", "sample")
 
 
-def columns_of(slug: str, report: Finding) -> dict[str, Any]:
+def columns_of(slug: str, report: MeasureResult) -> dict[str, Any]:
     """Return the columns of a ``Measurement``, but for its embedding."""
     score = report.score
     resampled = None
@@ -69,7 +69,7 @@ def columns_of(slug: str, report: Finding) -> dict[str, Any]:
     }
 
 
-def figure_data(cloud: Cloud, matrix: Matrix, point_map: PointMap, seed: int) -> dict[str, dict[str, Any]]:
+def figure_data(cloud: Cloud, matrix: Matrix, point_map: PointMapCollector, seed: int) -> dict[str, dict[str, Any]]:
     """Return the data of each figure that there can be by its slug, in the form of ``FigureData``.
 
     ``point_map`` collects the rows of the map; ``seed`` is of what is drawn.
@@ -104,7 +104,7 @@ def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
     try:
         matrix = open_embedding(embedding, settings)
         cloud = read_cloud(matrix, SEED, similarity=matrix.selection.neighbors_by)
-        point_map = PointMap(min(cloud.n, MAX_MAPPED), SEED)
+        point_map = PointMapCollector(min(cloud.n, MAX_MAPPED), SEED)
         figures = figure_data(cloud, matrix, point_map, SEED)
         map_files = make_map_files(cloud, matrix, point_map, figures["projection"])
         figures[MAP] = map_files.header.model_dump() if map_files else {"reason": figures["projection"]["reason"]}

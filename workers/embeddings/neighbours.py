@@ -19,7 +19,7 @@ from isotropy.catalog import METHODS, Similarity
 from isotropy.cloud import Cloud
 from isotropy.points import at_least_float32
 from isotropy.postprocess.methods import fit
-from isotropy.rows import kept_rows
+from isotropy.rows import finite_chunks
 from workers.embeddings.encoder import encode_alike
 from workers.embeddings.inspection import open_embedding
 from workers.job_rows import ResultJob, answer
@@ -165,7 +165,7 @@ def _find_near_text(matrix: Matrix, text: str, vector: NDArray[Any]) -> dict[str
 
     def blocks() -> Iterator[tuple[NDArray[Any], NDArray[np.int64]]]:
         nonlocal searched
-        for rows, positions, _ in kept_rows(matrix):
+        for rows, positions, _ in finite_chunks(matrix):
             searched += len(rows)
             yield rows.numpy(), positions
 

@@ -43,8 +43,8 @@ from isotropy.catalog import Similarity
 from isotropy.cloud import NEIGHBOURS, Cloud
 from isotropy.neighbours import equal_rows
 from isotropy.pairs import dissimilarities
-from isotropy.projection import NAME_CHARACTERS, PointMap, frequent_labels
-from isotropy.rows import kept_rows
+from isotropy.projection import NAME_CHARACTERS, PointMapCollector, frequent_labels
+from isotropy.rows import finite_chunks
 from workers.files import npy_file
 
 SectionName = Literal["xy", "norm", "row", "label"]
@@ -67,11 +67,13 @@ class MapFiles:
     openers: dict[str, Callable[[], BinaryIO]]
 
 
-def make_map_files(cloud: Cloud, matrix: Matrix, point_map: PointMap, projection: Mapping[str, Any]) -> MapFiles | None:
+def make_map_files(
+    cloud: Cloud, matrix: Matrix, point_map: PointMapCollector, projection: Mapping[str, Any]
+) -> MapFiles | None:
     """Return the files of a map; None where there are no points, for the reason that the projection has."""
     if projection["reason"] is not None:
         return None
-    mapped = point_map.found(cloud.unit)
+    mapped = point_map.mapped_rows(cloud.unit)
     positions = matrix.in_file(mapped.rows)
     numbers: dict[SectionName, NDArray[Any]] = {"xy": mapped.xy.ravel(), "norm": mapped.norms}
     if not np.array_equal(positions, np.arange(len(positions))):
@@ -115,7 +117,7 @@ def _count_vectors(cloud: Cloud, points: int) -> int:
 
 def _yield_directions(matrix: Matrix, rows: NDArray[np.int64]) -> Iterator[NDArray[np.float16]]:
     """Yield the directions of some rows, given by their ascending positions; zeros where a row has none."""
-    for kept, positions, _ in kept_rows(matrix):
+    for kept, positions, _ in finite_chunks(matrix):
         chosen = torch.from_numpy(np.isin(positions, rows, assume_unique=True))
         yield np.nan_to_num(directions(kept[chosen].numpy())).astype(VECTOR_DTYPE)
 
@@ -145,7 +147,7 @@ class _NeighborLists:
         k = min(NEIGHBOURS, nearest.indices.shape[1])
         if k == 0:
             return None
-        distinct, first_equal = cloud.of_pairs.distinct.numpy(), equal_rows(cloud.pairs).numpy()
+        distinct, first_equal = cloud.pair_measures.distinct.numpy(), equal_rows(cloud.pairs).numpy()
         # By cosine rows of zeros are none of the distinct: their index is behind them.
         index = np.searchsorted(distinct, first_equal)
         is_distinct = distinct[np.minimum(index, len(distinct) - 1)] == first_equal

@@ -12,7 +12,7 @@ from app.db.job_kinds import Job
 from app.db.models import Embedding, ZetaCurve
 from isoscope.core.errors import InvalidError
 from isotropy.cloud import Cloud, read_cloud
-from isotropy.isoscore import ZetaCurve as ScoresByZeta
+from isotropy.isoscore import ShrinkageCurve as ScoresByZeta
 from isotropy.isoscore import isoscore_from_covariance
 from isotropy.spectrum import CHUNK_ROWS, Moments
 from workers.embeddings.inspection import open_embedding
@@ -61,7 +61,7 @@ def _line(S_X: Tensor, S_S: Tensor) -> dict[str, Any]:
     reason = isoscore_from_covariance(S_X).reason
     if len(S_X) < 2:
         return {"values": [None] * len(ZETAS), "reason": reason}
-    values = ScoresByZeta.of(S_X, S_S).isoscore_star(ZETAS)
+    values = ScoresByZeta.from_covariances(S_X, S_S).isoscore_star(ZETAS)
     return {"values": [None if math.isnan(value) else value for value in values.tolist()], "reason": reason}
 
 

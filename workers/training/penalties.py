@@ -17,7 +17,7 @@ from app.db.models import Phase, Pooling
 from app.db.options.regularization import Refresh
 from isoscope.core.task import TaskKind
 from isoscope.hidden_states import depth, empty_moments, hidden_states_of, looking_at
-from isotropy.catalog import REGULARIZERS, Layers, Points, Regularizer
+from isotropy.catalog import REGULARIZERS, Layers, Regularizer, TokenPooling
 from isotropy.points import draw_tokens, union_of_layers
 from isotropy.regularizers.istar import IStar
 from workers.models import pool, sentence_pooling
@@ -67,10 +67,10 @@ def make_selector(regularizer: Regularizer, config: RunConfig, model: PreTrained
     return PointSelector(numbers, _pooling(config.points or points, model), config.include_padding)
 
 
-def _pooling(points: Points, model: PreTrainedModel) -> Pooling | None:
-    if points is Points.SENTENCE:
+def _pooling(points: TokenPooling, model: PreTrainedModel) -> Pooling | None:
+    if points is TokenPooling.SENTENCE:
         return sentence_pooling(model)
-    return Pooling.MEAN if points is Points.MEAN else None
+    return Pooling.MEAN if points is TokenPooling.MEAN else None
 
 
 def _numbers(layers: Sequence[int] | Layers, last: int) -> Sequence[int]:

@@ -10,7 +10,7 @@ from app.db.options.data import DataOptions
 from app.db.options.option import BARCODE, FIXED, SEEN, SHRINKAGE, Behind, Option
 from isoscope.core.formatting import short
 from isoscope.core.task import TaskKind
-from isotropy.catalog import REGULARIZERS, Layers, Points, Regularizer
+from isotropy.catalog import REGULARIZERS, Layers, Regularizer, TokenPooling
 from isotropy.catalog.sources import ATIENZA_2019, KUDRIASHOV_2025, RUDMAN_2024
 
 
@@ -129,7 +129,7 @@ class RegularizerOptions(DataOptions):
         ),
     ] = None
     points: Annotated[
-        Points | None,
+        TokenPooling | None,
         Option(
             "Vectors",
             "Vectors of a layer the regularizer sees.",
@@ -137,9 +137,9 @@ class RegularizerOptions(DataOptions):
             several="kinds of vectors",
             words={
                 "": OF_ITS_PAPER_WORDS,
-                Points.TOKENS: "all tokens",
-                Points.SENTENCE: "the token that stands for the text",
-                Points.MEAN: "the mean of each text’s tokens",
+                TokenPooling.TOKENS: "all tokens",
+                TokenPooling.SENTENCE: "the token that stands for the text",
+                TokenPooling.MEAN: "the mean of each text’s tokens",
             },
             none_means=OF_ITS_PAPER_WORDS,
             applies_to=SEEING,

@@ -11,7 +11,7 @@ from app.embeddings import lookups, service, zeta_curves
 from app.web.dependencies import ContextDep, Row
 from isoscope.core.errors import InvalidError
 from isoscope.files.strict import Strict
-from isotropy.catalog import MEASURES, Compared, Error, Group, Measure, Place
+from isotropy.catalog import MEASURES, Comparability, ErrorKind, Measure, MeasureGroup, MeasurePage
 
 
 class EffectOut(BaseModel):
@@ -49,7 +49,7 @@ class MeasureOut(Row):
     """A measure of the catalog, in its words."""
 
     slug: str
-    group: Group
+    group: MeasureGroup
     name: str
     symbol: str
     value: Annotated[
@@ -64,7 +64,7 @@ class MeasureOut(Row):
     citation: str
     higher_means: Literal["more isotropic", "less isotropic", "neither"]
     error: Annotated[
-        Error,
+        ErrorKind,
         Field(
             description="What the standard error describes: the error of an estimate of the population's value, or the "
             "spread between samples of this size, which does not cover the bias. Or none."
@@ -74,8 +74,8 @@ class MeasureOut(Row):
     corrected: Annotated[
         str, Field(description="Slug of the corrected form, to read where the rows are a sample; else empty.")
     ]
-    compared: Annotated[Compared, Field(description="Which embeddings can be compared with an interval.")]
-    shown_in: Annotated[list[Place], Field(description="Where it is shown besides the table of all measures.")]
+    compared: Annotated[Comparability, Field(description="Which embeddings can be compared with an interval.")]
+    shown_in: Annotated[list[MeasurePage], Field(description="Where it is shown besides the table of all measures.")]
 
 
 Slug = Annotated[

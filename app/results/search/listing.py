@@ -18,7 +18,7 @@ from app.results.search.conditions import conditions, sort_column
 from app.results.search.kinds import Condition
 from app.results.setting import distinct_values, setting_of
 from app.training.experiments import IN_A_LIST, NEWEST_FIRST, WITH_TAGS
-from isotropy.catalog import Points, Regularizer
+from isotropy.catalog import Regularizer, TokenPooling
 
 RUNS_NEWEST_FIRST = (
     Experiment.created_at.desc(), Experiment.id.expression, Run.position.expression, Run.id.expression
@@ -199,7 +199,7 @@ def _config(texts: Mapping[str, str | None]) -> AnyRunConfig:
     """Part of a configuration; a script says nothing by null, which is all that SQLite tells of what is not there."""
     said: dict[str, Any] = {name: None if text is None else json.loads(text) for name, text in texts.items()}
     said["fixed_regularizers"] = {Regularizer(name): lam for name, lam in (said["fixed_regularizers"] or {}).items()}
-    said["points"] = Points(said["points"]) if said["points"] else None
+    said["points"] = TokenPooling(said["points"]) if said["points"] else None
     if not said.pop("logged"):
         return RunConfig.model_construct(**said)
     known = {name: value for name, value in said.items() if value not in (None, {})}

@@ -80,11 +80,11 @@ def test_energies_are_eigenvalues_of_the_second_moment(x):
 def test_rows_without_a_label_belong_to_no_class(x):
     names = ["" if i % 4 == 0 else "ab"[i % 2] for i in range(400)]
     points = read_cloud(Rows(x, names))
-    rows, codes = points.labels.of(points.sample)
+    rows, codes = points.labels.drop_unlabeled(points.sample)
     expected = [row for row in points.rows.tolist() if names[row]]
     np.testing.assert_array_equal(rows, x[expected])
     assert [points.labels.names[code] for code in codes.tolist()] == [names[row] for row in expected]
-    head, _ = points.labels.of(points.sample[:10])
+    head, _ = points.labels.drop_unlabeled(points.sample[:10])
     assert len(head) == sum(bool(names[row]) for row in points.rows[:10].tolist())
 
 

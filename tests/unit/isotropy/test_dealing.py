@@ -16,7 +16,7 @@ def found(x, **given):
 
 
 def test_blocks_take_about_as_many_items_each():
-    counts = np.bincount(Slices(1000, 10).of(np.arange(1000)), minlength=10)
+    counts = np.bincount(Slices(1000, 10).blocks_of(np.arange(1000)), minlength=10)
     assert counts.min() >= 90
     assert counts.max() <= 110
 
@@ -24,7 +24,7 @@ def test_blocks_take_about_as_many_items_each():
 def test_rows_of_one_group_fall_into_one_block_wherever_they_stand():
     groups = [f"document {row % 37}" for row in range(1000)]
     dealing = by_groups(groups, 1000)
-    blocks = dealing.of(np.arange(1000), 10)
+    blocks = dealing.blocks_of(np.arange(1000), 10)
     assert dealing.groups == 37
     assert all(len({block for block, own in zip(blocks, groups, strict=True) if own == one}) == 1 for one in groups)
     assert len(set(blocks.tolist())) == 10
@@ -38,7 +38,7 @@ def test_as_many_groups_as_rows_are_needed():
     with pytest.raises(ValueError, match="a group for each of 3 rows, got 2"):
         by_groups(["a", "b"], 3)
     with pytest.raises(ValueError, match="a group for each of 30 rows, got 2"):
-        Rows(ROWS, in_groups=["a", "b"])
+        Rows(ROWS, row_groups=["a", "b"])
 
 
 def test_equal_rows_are_found_in_whatever_chunks_they_come():
@@ -72,7 +72,7 @@ def test_thirty_rows_in_twenty_copies_say_about_what_the_thirty_say(copies):
 
 
 def test_groups_that_are_given_win_over_duplicates():
-    cloud = found(np.repeat(ROWS, 2, axis=0), in_groups=[str(row // 6) for row in range(60)])
+    cloud = found(np.repeat(ROWS, 2, axis=0), row_groups=[str(row // 6) for row in range(60)])
     assert (cloud.dealing.by, cloud.dealing.groups) == ("groups", 10)
     scores = cloud.moment_scores | cloud.spectrum_scores
     assert all(score.se is None for score in scores.values())  # ten groups are too few
@@ -82,7 +82,7 @@ def test_groups_that_are_given_win_over_duplicates():
 def test_duplicates_change_no_value_but_the_bias_corrected_ones():
     x = np.concatenate([ROWS, ROWS[:5]])
     grouped = found(x)
-    apart = found(x, in_groups=[""] * 35)
+    apart = found(x, row_groups=[""] * 35)
     assert grouped.dealing.by == "duplicates"
     for slug in ("isoscore", "participation_ratio", "mean_share"):
         assert grouped.moment_scores[slug].value == pytest.approx(apart.moment_scores[slug].value, rel=1e-12)

@@ -6,7 +6,7 @@ import torch
 
 from isotropy.cloud import read_cloud
 from isotropy.findings import Severity
-from isotropy.findings.drift import Shared, drift
+from isotropy.findings.drift import SharedRows, drift
 from isotropy.rows import Rows
 from tests.planted import generated
 
@@ -20,7 +20,7 @@ def cloud(n, d=48):
 
 
 def shared(now, before):
-    return Shared(torch.from_numpy(now), torch.from_numpy(before))
+    return SharedRows(torch.from_numpy(now), torch.from_numpy(before))
 
 
 def with_copies(x):

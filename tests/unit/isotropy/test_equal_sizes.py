@@ -9,7 +9,7 @@ import torch
 from isotropy.cloud import read_cloud
 from isotropy.intrinsic import twonn_mle
 from isotropy.jackknife import BLOCKS
-from isotropy.neighbours import Neighbourhoods, nearest_neighbours
+from isotropy.neighbours import BlockNeighbours, nearest_neighbours
 from isotropy.report import measure
 from isotropy.rows import Rows
 
@@ -20,7 +20,7 @@ def rows(n, d=4, seed=0):
 
 def test_errors_are_batch_means_of_logarithms():
     x, blocks = torch.from_numpy(rows(1000)), np.arange(1000) % BLOCKS
-    found = Neighbourhoods(x, blocks, 11).score(twonn_mle)
+    found = BlockNeighbours(x, blocks, 11).score(twonn_mle)
     own = [log(twonn_mle(nearest_neighbours(x[blocks == block], 11)).value) for block in range(BLOCKS)]
     assert found.value == pytest.approx(twonn_mle(nearest_neighbours(x, 11)).value)
     assert found.se == pytest.approx(found.value * np.std(own, ddof=1) / BLOCKS**0.5)
@@ -37,7 +37,7 @@ def test_standard_sizes_are_those_that_there_are_rows_for():
 
 def test_the_first_of_many_rows_are_taken_as_they_would_be_alone():
     x, blocks = torch.from_numpy(rows(1100)), np.arange(1100) % BLOCKS
-    many, alone = Neighbourhoods(x, blocks, 11), Neighbourhoods(x[:1000], blocks[:1000], 11)
+    many, alone = BlockNeighbours(x, blocks, 11), BlockNeighbours(x[:1000], blocks[:1000], 11)
     assert many.at_sizes(twonn_mle)[1000] == alone.score(twonn_mle) == alone.at_sizes(twonn_mle)[1000]
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from isotropy.findings.nearest import nearest, overlap
+from isotropy.findings.nearest import find_nearest, mean_overlap
 
 
 def rows(n=300, d=12, seed=0):
@@ -24,7 +24,7 @@ def by_definition(x, similarity):
 
 def found(x, similarity):
     places = torch.arange(len(x))
-    return nearest(x, places, [(x, places)], similarity).places.sort(1).values
+    return find_nearest(x, places, [(x, places)], similarity).neighbors.sort(1).values
 
 
 @pytest.mark.parametrize("similarity", ["cosine", "euclidean", "dot"])
@@ -52,4 +52,4 @@ def test_one_huge_row_spoils_no_neighbors_of_others():
     x = rows()
     x[0] *= 1e30
     assert torch.equal(found(x, "euclidean")[1:], by_definition(x, "euclidean")[1:])
-    assert overlap(x, x, 100) == (1.0, 0.0)
+    assert mean_overlap(x, x, 100) == (1.0, 0.0)

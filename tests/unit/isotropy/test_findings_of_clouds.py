@@ -88,7 +88,7 @@ def test_rows_that_are_near_by_nature_are_no_copies(n):
 def test_groups_that_were_given_hide_no_copies():
     x = cloud(300)
     x[200:] = x[:5].repeat(20, axis=0)
-    assert first_of(x, in_groups=[str(row // 2) for row in range(300)]).slug == "duplicate_rows"
+    assert first_of(x, row_groups=[str(row // 2) for row in range(300)]).slug == "duplicate_rows"
 
 
 def test_fewer_rows_than_dimensions_are_a_warning_and_few_more_a_note():
@@ -107,7 +107,7 @@ def test_three_rows_are_never_enough(n, severity):
 
 
 def test_neither_are_many_rows_of_three_groups():
-    one = first_of(cloud(60, 20), in_groups=[str(row % 3) for row in range(60)])
+    one = first_of(cloud(60, 20), row_groups=[str(row % 3) for row in range(60)])
     assert (one.slug, one.severity) == ("too_few_rows", Severity.WARNING)
     assert one.title == "Only 3 independent rows for 20 dimensions"
 
@@ -236,10 +236,10 @@ def test_rows_of_another_cloud_are_named(shift):
     assert one.effect.after.value == pytest.approx(expected, rel=1e-6)
 
 
-def labeled_parts(of_rows):
+def labeled_parts(row_labels):
     x = cloud()
     x[:400] += 8 * random(3).normal(size=48).astype(np.float32)
-    return found_in(x, of_rows=of_rows)["mixed_clouds"]
+    return found_in(x, row_labels=row_labels)["mixed_clouds"]
 
 
 @pytest.mark.parametrize("classes", [["b"] * 400 + ["a"] * 1100, ["b"] * 400 + ["a", "c"] * 500 + [""] * 100])

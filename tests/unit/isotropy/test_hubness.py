@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from isotropy.hubness import Hub, greatest_hubs, hubness
-from isotropy.neighbours import Neighbours, nearest_neighbours
+from isotropy.hubness import HubPoint, greatest_hubs, hubness
+from isotropy.neighbours import NearestNeighbours, nearest_neighbours
 from isotropy.score import there_are
 
 
@@ -10,7 +10,7 @@ def among(indices):
     """Neighbors with these indices, each farther than the one before."""
     indices = torch.tensor(indices)
     distances = torch.arange(1, indices.shape[1] + 1, dtype=torch.float64).repeat(len(indices), 1)
-    return Neighbours(distances, indices, sizes=torch.ones(len(indices), dtype=torch.float64), roundoff=2**-24)
+    return NearestNeighbours(distances, indices, sizes=torch.ones(len(indices), dtype=torch.float64), roundoff=2**-24)
 
 
 def test_the_centre_of_a_star_is_the_neighbour_of_all():
@@ -107,6 +107,6 @@ def test_more_neighbours_than_were_searched_are_refused():
 
 def test_hubs_are_the_points_with_the_most_places_and_of_equals_the_first():
     found = hubness(among([[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2], [0, 1, 2], [0, 1, 2]]), k=2)
-    assert found.hubs == (Hub(0, 5), Hub(1, 5), Hub(2, 2))
-    assert greatest_hubs(torch.tensor([1, 3, 0, 3, 2]), most=3) == (Hub(1, 3), Hub(3, 3), Hub(4, 2))
+    assert found.hubs == (HubPoint(0, 5), HubPoint(1, 5), HubPoint(2, 2))
+    assert greatest_hubs(torch.tensor([1, 3, 0, 3, 2]), max_hubs=3) == (HubPoint(1, 3), HubPoint(3, 3), HubPoint(4, 2))
     assert hubness(nearest_neighbours(torch.eye(100), 11)).hubs == ()

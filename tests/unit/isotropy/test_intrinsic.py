@@ -6,7 +6,7 @@ import scipy.stats
 import torch
 
 from isotropy.intrinsic import FIGURE_POINTS, levina_bickel, twonn, twonn_mle
-from isotropy.neighbours import Neighbours, nearest_neighbours
+from isotropy.neighbours import NearestNeighbours, nearest_neighbours
 from isotropy.score import there_are
 
 
@@ -22,7 +22,7 @@ def with_ratios(mu):
 def at_distances(distances):
     """Neighbors so far from float64 points of the size 1; which they are is of no matter."""
     indices, sizes = torch.zeros_like(distances, dtype=torch.int64), torch.ones_like(distances[:, 0])
-    return Neighbours(distances, indices, sizes, roundoff=2**-53)
+    return NearestNeighbours(distances, indices, sizes, roundoff=2**-53)
 
 
 def pareto(n, dimension, seed):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from isotropy.isoscore import (
-    ZetaCurve,
+    ShrinkageCurve,
     isoscore,
     isoscore_from_covariance,
     isoscore_star,
@@ -187,7 +187,7 @@ def test_a_zeta_curve_is_isoscore_star_at_every_zeta():
     S_X, S_S = torch.cov(random_points(9, 4, torch.float64).T), torch.diag(torch.arange(1.0, 5.0).double())
     zetas = torch.linspace(0, 1, 101)
     expected = [isoscore_from_covariance(shrink(S_X, S_S, float(zeta))).value for zeta in zetas.double()]
-    curve = ZetaCurve.of(S_X, S_S).isoscore_star(zetas)
+    curve = ShrinkageCurve.from_covariances(S_X, S_S).isoscore_star(zetas)
     assert curve.dtype == torch.float64
     assert curve.tolist() == pytest.approx(expected, rel=1e-12)
 
@@ -195,31 +195,35 @@ def test_a_zeta_curve_is_isoscore_star_at_every_zeta():
 def test_a_zeta_curve_ignores_the_common_scale():
     S_X, S_S = torch.diag(torch.tensor([1.0, 3.0])).double(), torch.eye(2).double()
     zetas = torch.tensor([0.0, 0.5, 1.0])
-    expected = ZetaCurve.of(S_X, S_S).isoscore_star(zetas)
-    torch.testing.assert_close(ZetaCurve.of(S_X * 1e200, S_S * 1e200).isoscore_star(zetas), expected)
+    expected = ShrinkageCurve.from_covariances(S_X, S_S).isoscore_star(zetas)
+    torch.testing.assert_close(ShrinkageCurve.from_covariances(S_X * 1e200, S_S * 1e200).isoscore_star(zetas), expected)
 
 
 def test_a_zeta_curve_is_not_a_number_only_where_the_covariance_is_zero():
-    curve = ZetaCurve.of(torch.zeros(3, 3), torch.eye(3)).isoscore_star(torch.tensor([0.0, 0.1, 1.0]))
+    curve = ShrinkageCurve.from_covariances(torch.zeros(3, 3), torch.eye(3)).isoscore_star(
+        torch.tensor([0.0, 0.1, 1.0])
+    )
     assert curve[0].isnan()
     assert curve[1:].tolist() == pytest.approx([1, 1])
-    assert ZetaCurve.of(torch.zeros(3, 3), torch.zeros(3, 3)).isoscore_star(torch.tensor([0.5])).isnan()
+    assert (
+        ShrinkageCurve.from_covariances(torch.zeros(3, 3), torch.zeros(3, 3)).isoscore_star(torch.tensor([0.5])).isnan()
+    )
 
 
 def test_a_zeta_curve_refuses_zetas_outside_their_range():
     with pytest.raises(ValueError, match=r"Expected zeta in \[0, 1\], got 1.5"):
-        ZetaCurve.of(torch.eye(2), torch.eye(2)).isoscore_star(torch.tensor([0.5, 1.5]))
+        ShrinkageCurve.from_covariances(torch.eye(2), torch.eye(2)).isoscore_star(torch.tensor([0.5, 1.5]))
 
 
 @pytest.mark.parametrize(("p", "q"), [(2, 3), (1, 1)])
 def test_a_zeta_curve_refuses_matrices_of_two_spaces_or_of_one_dimension(p, q):
     with pytest.raises(ValueError, match=rf"one shape, at least \[2, 2\], got \[{p}, {p}\] and \[{q}, {q}\]"):
-        ZetaCurve.of(torch.eye(p), torch.eye(q))
+        ShrinkageCurve.from_covariances(torch.eye(p), torch.eye(q))
 
 
 def test_a_zeta_curve_refuses_points():
     with pytest.raises(ValueError, match=r"Expected a covariance \[d, d\], got \[4, 2\]"):
-        ZetaCurve.of(CROSS, torch.eye(2))
+        ShrinkageCurve.from_covariances(CROSS, torch.eye(2))
 
 
 @pytest.mark.parametrize("zeta", [0, 0.2, 1])

@@ -34,7 +34,7 @@ def test_no_measure_of_a_group_is_lost_in_the_catalog_or_filed_under_another():
     assert filed == [(slug, measure.group) for slug, measure in MEASURES.items()]
 
 
-OPTIONAL = ("value", "bias", "corrected", "beside", "while_training", "variant_of")
+OPTIONAL = ("value", "bias", "corrected", "listed_with", "while_training", "variant_of")
 
 
 def test_a_measure_is_described_in_full_and_in_one_line_each():

@@ -110,9 +110,9 @@ def test_copies_of_ordinary_rows_are_no_outliers_and_copies_of_outliers_are():
 
 def test_one_group_of_rows_is_one_chance():
     x = gaussian(600, 8)
-    assert found_in(x, in_groups=[f"{row // 6}" for row in range(600)]) == []
+    assert found_in(x, row_groups=[f"{row // 6}" for row in range(600)]) == []
     x[60:66] *= 100
-    (finding,) = found_in(x, in_groups=[f"{row // 6}" for row in range(600)])
+    (finding,) = found_in(x, row_groups=[f"{row // 6}" for row in range(600)])
     assert finding.rows == list(range(60, 66))
 
 

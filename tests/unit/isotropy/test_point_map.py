@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from isotropy.cloud import read_cloud
-from isotropy.projection import PointMap, projection
+from isotropy.projection import PointMapCollector, projection
 from isotropy.rows import Rows
 
 
 def mapped(x, size=None, seed=0):
     cloud = read_cloud(Rows(x))
-    collected = PointMap(min(cloud.n, size or cloud.n), seed)
+    collected = PointMapCollector(min(cloud.n, size or cloud.n), seed)
     data = projection(cloud, mapped=collected)
-    return collected.found(cloud.unit), data
+    return collected.mapped_rows(cloud.unit), data
 
 
 def cloud(n=300, d=5):

@@ -66,7 +66,9 @@ def test_a_method_is_described_in_full_and_in_one_line_each(method):
 
 
 def test_every_parameter_but_rates_and_eps_is_a_whole_number():
-    broken = {parameter.name for method in METHODS.values() for parameter in method.parameters if not parameter.whole}
+    broken = {
+        parameter.name for method in METHODS.values() for parameter in method.parameters if not parameter.is_integer
+    }
     assert broken == {"eps", "rate"}
 
 

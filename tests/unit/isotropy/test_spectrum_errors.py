@@ -8,7 +8,7 @@ import torch
 
 from isotropy import rank
 from isotropy.anisotropy import anisotropy, second_moment
-from isotropy.cloud import OF_THESE_ROWS, read_cloud
+from isotropy.cloud import WITHOUT_ERROR, read_cloud
 from isotropy.rows import Rows
 from isotropy.spectrum import Moments, eigenvalues
 from isotropy.spectrum_errors import spectrum_scores
@@ -44,7 +44,7 @@ def brute_force(x, blocks, slug):
 def test_errors_are_those_of_decomposing_anew_without_each_block(slug):
     x = rows(2000, 8)
     cloud = read_cloud(Rows(x))
-    blocks = cloud.dealing.of(np.arange(2000), 10)
+    blocks = cloud.dealing.blocks_of(np.arange(2000), 10)
     found = cloud.spectrum_scores[slug]
     assert found.se == pytest.approx(brute_force(x, blocks, slug), rel=0.08)
     assert found.se == pytest.approx(hypot(*found.parts))
@@ -59,7 +59,7 @@ def heavy_tails(n, d):
 @pytest.mark.parametrize("x", [rows(3000, 160), heavy_tails(3000, 160), rows(400, 160)], ids=["even", "heavy", "few"])
 def test_of_a_tail_taken_as_one_errors_are_those_of_each_eigenvalue(x, slug):
     cloud = read_cloud(Rows(x))
-    blocks = cloud.dealing.of(np.arange(len(x)), 10)
+    blocks = cloud.dealing.blocks_of(np.arange(len(x)), 10)
     bases = [torch.linalg.eigh(S)[1].flip(1) for S in matrices(x)]
     left = []
     for block in range(10):
@@ -85,7 +85,7 @@ def test_fewer_rows_than_dimensions_have_errors_too():
 
 def test_what_is_biased_and_has_a_corrected_form_has_no_error():
     scores = read_cloud(Rows(rows(400, 6))).moment_scores
-    assert all(scores[slug].se is None and scores[slug].parts == () for slug in OF_THESE_ROWS)
+    assert all(scores[slug].se is None and scores[slug].parts == () for slug in WITHOUT_ERROR)
     ratio, isoscore = scores["participation_ratio_unbiased"], scores["isoscore_unbiased"]
     assert ratio.value == pytest.approx(1 + 5 * isoscore.value)
     assert ratio.se == pytest.approx(5 * isoscore.se)

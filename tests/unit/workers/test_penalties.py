@@ -5,7 +5,7 @@ import torch
 from transformers import AutoModelForSequenceClassification
 
 from app.db.config import OPTIONS, RunConfig, applies
-from isotropy.catalog import REGULARIZERS, Points, Regularizer
+from isotropy.catalog import REGULARIZERS, Regularizer, TokenPooling
 from isotropy.points import union_of_layers
 from isotropy.regularizers.cosreg import CosReg
 from isotropy.regularizers.istar import IStar
@@ -204,7 +204,7 @@ def test_the_table_of_what_is_read_is_true(see, regularizer):
                 continue  # its own are means
             changed = see(**{"regularizer": regularizer, "points": points, field: value})[0].item()
             differs = plain != pytest.approx(changed, abs=1e-6)
-            if differs != applies(field, {regularizer}, points and Points(points)):
+            if differs != applies(field, {regularizer}, points and TokenPooling(points)):
                 wrong.append((points, field))
     assert wrong == []
 
