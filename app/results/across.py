@@ -43,7 +43,6 @@ class RunSelection(NamedTuple):
 
     @property
     def fields(self) -> list[str]:
-        """The fields that groups are made of."""
         return self.group_by or self.table.varying_fields
 
 
@@ -64,7 +63,6 @@ def select_runs(context: Context, q: str, group: Sequence[str] = ()) -> RunSelec
 
 
 def describe_selection(selection: RunSelection) -> str:
-    """Return how many runs are read, and how many there are."""
     runs = len(selection.table.runs)
     newest = "" if runs == selection.total else ", those of the newest experiments"
     return f"{runs:,} of {selection.total:,} runs shown{newest}"
@@ -146,19 +144,14 @@ def list_figures_across(table: RunTable) -> list[str]:
 def evaluation_words(table: RunTable) -> dict[str, str]:
     """Return data sets with metrics in words, by their keys in the URL."""
     return {
-        evaluation_key(evaluation): f"{table.datasets[evaluation.dataset_id]}, {SCALES[evaluation.metric].title}"
+        evaluation.key: f"{table.datasets[evaluation.dataset_id]}, {SCALES[evaluation.metric].title}"
         for evaluation in table.evaluations
     }
 
 
-def evaluation_key(evaluation: Evaluation) -> str:
-    """Return a data set and a metric for the URL."""
-    return f"{evaluation.dataset_id}.{evaluation.metric}"
-
-
 def find_evaluation(table: RunTable, on: str) -> Evaluation:
     """Return the data set and metric of a key, or if no run has them those on which the most have finished."""
-    matches = (evaluation for evaluation in table.evaluations if evaluation_key(evaluation) == on)
+    matches = (evaluation for evaluation in table.evaluations if evaluation.key == on)
     return next(matches, next(iter(table.evaluations)))
 
 
@@ -176,7 +169,7 @@ def list_cautions(selection: RunSelection, on: str) -> list[str]:
         differences = " and ".join(plural(n, noun) for noun, n in numbers if n > 1)
         cautions.append(
             f"These runs are of {differences}, between which performance cannot be compared. Figures show "
-            f"{evaluation_words(table)[evaluation_key(evaluation)]}: {count(len(evaluated.runs))} of "
+            f"{evaluation_words(table)[evaluation.key]}: {count(len(evaluated.runs))} of "
             f"{plural(len(table.runs), 'run')}. The table of means has a column for each."
         )
     if "evaluation_zeta" in evaluated.differing_fields:
@@ -197,7 +190,6 @@ class AcrossQuery(NamedTuple):
     on: str = ""
 
     def encoded(self, **changed: str) -> str:
-        """Return the query string with changed parameters; empty ones are left out."""
         parameters = {"q": self.q, "on": self.on} | changed
         pairs = [*parameters.items(), *(("group", field) for field in self.group)]
         return urlencode([(name, value) for name, value in pairs if value])
@@ -210,7 +202,6 @@ class TableQuery(NamedTuple):
     style: Style
 
     def encoded(self) -> str:
-        """Return the query string; defaults are left out."""
         parameters = {
             "columns": "" if self.columns is Shown.PERFORMANCE else self.columns.value,
             "decimals": "" if self.style.decimals is None else str(self.style.decimals),
@@ -227,11 +218,7 @@ def _table(columns: Shown = Shown.PERFORMANCE, decimals: str = "", bold: bool = 
 TableDep = Annotated[TableQuery, Depends(_table)]
 
 
-def _across(
-    q: str = "",
-    group: Annotated[list[str] | None, Query()] = None,
-    on: str = "",
-) -> AcrossQuery:
+def _across(q: str = "", group: Annotated[list[str] | None, Query()] = None, on: str = "") -> AcrossQuery:
     return AcrossQuery(q.strip(), tuple(group or ()), on)
 
 

@@ -95,5 +95,4 @@ def describe_sample(n_visible: int, total: int, stride: int, noun: str) -> str:
 
 
 def estimate_cells(estimate: Estimate | None) -> list[float | None]:
-    """Return a mean and its error as cells."""
     return [estimate.mean, estimate.half_width] if estimate else [None, None]

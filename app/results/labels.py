@@ -19,7 +19,6 @@ class MetricRange(NamedTuple):
 
     @property
     def range(self) -> str:
-        """Both ends in words."""
         return f"{short(self.low)} to {short(self.high)}"
 
 

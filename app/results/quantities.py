@@ -20,7 +20,6 @@ from app.results.run_table import (
     SECONDS,
     TASK,
     ZETA,
-    Evaluation,
     RunTable,
 )
 from app.results.search.conditions import ALIASES
@@ -55,7 +54,7 @@ class Quantity(NamedTuple):
 
 def measured_quantities(table: RunTable, metric: str) -> dict[str, Quantity]:
     """Return what came out of runs: performance, isotropy, other metrics, measures of the last layer, and time."""
-    metrics = {Evaluation.from_run(run).metric for run in table.runs} if TASK in table.fields else {metric}
+    metrics = {run.config.metric for run in table.runs} if TASK in table.fields else {metric}
     title = SCALES[metric].title if len(metrics) == 1 else "Performance, by the metric of each data set"
     bounds = (min(SCALES[name].low for name in (metric, *metrics)), SCALES[metric].high)
     source = describe_source(table.runs, "of the validation tokens")
@@ -109,7 +108,6 @@ def setting_value(table: RunTable, setting: Setting, key: str, run: AnyRun) -> C
 
 
 def panel_title(key: str, value: Cell) -> str:
-    """Return a value of a setting with its name."""
     if isinstance(value, str):
         return value if key in SELF_EXPLANATORY else f"{inside(key)} {value}"
     return f"{SYMBOLS[key]} = {short(value)}" if key in SYMBOLS else f"{inside(key)} {short(value)}"

@@ -49,7 +49,6 @@ class LoggedValues(Generic[Value]):
 
     @property
     def n_loaded(self) -> int:
-        """Number of values here."""
         return sum(map(len, self.by_run.values()))
 
 
@@ -61,7 +60,6 @@ class _ReadPlan(NamedTuple):
 
 
 def list_logged(context: Context, source: RunSource, quantity: Literal["task_loss", "penalty"]) -> LoggedValues[float]:
-    """Return task loss or penalty of runs."""
     column = _STEPS.c[quantity]
     with context.sessions() as session:
         plan = _plan_reading(session, source, column)
@@ -169,14 +167,12 @@ def list_metrics(context: Context, ids: Sequence[str]) -> dict[str, dict[str, fl
 
 
 def list_run_figures(context: Context, source: RunSource, slug: str) -> dict[str, dict[str, Any]]:
-    """Return the data of a figure, for every run that has it."""
     query = select(RunFigure.run_id, RunFigure.data).join(Run, Run.id == RunFigure.run_id)
     with context.sessions() as session:
         return dict(session.execute(query.where(_select_runs(source), RunFigure.slug == slug)).all())
 
 
 def find_run_figure(context: Context, run_id: str, slug: str) -> dict[str, Any] | None:
-    """Return the data of a figure of a run, if it has it."""
     with context.sessions() as session:
         figure = session.get(RunFigure, (run_id, slug))
     return figure.data if figure else None

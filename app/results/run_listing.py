@@ -60,17 +60,14 @@ class RunListing:
 
     @property
     def runs(self) -> list[Run]:
-        """The runs of this page."""
         return self.page.runs
 
     @property
     def pages(self) -> int:
-        """The number of pages, at least one."""
         return pages_of(self.page.total)
 
     @property
     def first(self) -> int:
-        """Number of the first run of this page, from 1."""
         return offset_of(self.query.page) + 1
 
     @property
@@ -107,7 +104,6 @@ class RunListing:
         return sentences
 
     def head(self, name: str) -> str:
-        """Return the heading of a column."""
         return head(name)
 
     def value(self, run: Run, name: str) -> str | None:
@@ -123,7 +119,6 @@ class RunListing:
         return None if value is None else cell_text(value)
 
     def name(self, run: Run) -> str:
-        """Return a run in words, by what varies."""
         names = [*(name for name in self.heads if name != "seed"), "seed"]
         values = ((name, self.value(run, name)) for name in names)
         return ", ".join(_named_value(name, value) for name, value in values if value is not None)
@@ -140,12 +135,10 @@ class RunListing:
         return f"{self.base}{encode_query(self.query._replace(page=page), **changed)}"
 
     def sorted_by(self, column: str) -> str:
-        """Return the column's ``aria-sort``."""
         same = find_field(column) is find_field(self.query.sort)  # an alias names the same field
         return aria_sort(self.query.sort_key, self.query.sort if same else column)
 
     def sort_url(self, column: str) -> str:
-        """Return the list sorted by the column, in the other direction if it is already; empty if it cannot be."""
         if column not in FIELDS:
             return ""
         return self.url(sort=next_sort(column, self.sorted_by(column), falling=column in LARGEST_FIRST))
@@ -203,20 +196,16 @@ class ExperimentListing(NamedTuple):
 
     @property
     def pages(self) -> int:
-        """The number of pages, at least one."""
         return pages_of(self.summaries.total)
 
     @property
     def first(self) -> int:
-        """Number of the first experiment of this page, from 1."""
         return offset_of(self.page) + 1
 
     def sorted_by(self, column: str) -> str:
-        """Return the column's ``aria-sort``."""
         return aria_sort(self.narrowed.order, column)
 
     def sort_url(self, column: str) -> str:
-        """Return the list sorted by the column, in the other direction if it is already."""
         return self.url(1, next_sort(column, self.sorted_by(column), falling=column in LARGEST_FIRST))
 
     @property
@@ -226,7 +215,6 @@ class ExperimentListing(NamedTuple):
 
     @property
     def query(self) -> str:
-        """The query string of this page of the list."""
         return self.url(self.page).partition("?")[2]
 
     @property

@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import compress
 from operator import ne
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from app.db.config import TrainingOptions
@@ -44,10 +45,10 @@ class Evaluation(NamedTuple):
     dataset_id: str
     metric: str
 
-    @classmethod
-    def from_run(cls, run: AnyRun) -> "Evaluation":
-        """Return the data set and metric of a run."""
-        return cls(run.experiment.dataset_id, run.config.metric)
+    @property
+    def key(self) -> str:
+        """Both for the URL."""
+        return f"{self.dataset_id}.{self.metric}"
 
 
 class Reading(NamedTuple):
@@ -57,15 +58,27 @@ class Reading(NamedTuple):
     reason: str | None = None
 
 
-@dataclass(frozen=True, eq=False)
 class RunTable:
     """Runs of one or several experiments, their columns, and their groups: all runs alike but for the seed."""
 
-    runs: Sequence[AnyRun]
-    grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    """What settings are made of besides regularizer, λ and ζ: the values of each field in the order of a legend."""
-    parent: "RunTable | None" = None
-    """A table with all of these runs, whose columns are used."""
+    def __init__(
+        self,
+        runs: Sequence[AnyRun],
+        grid: Mapping[str, Sequence[Any]] = MappingProxyType({}),
+        parent: "RunTable | None" = None,
+    ) -> None:
+        """Make a table.
+
+        Args:
+            runs: the rows.
+            grid: what settings are made of besides regularizer, λ and ζ: values by field, in the order of a legend.
+            parent: a table with all of these runs, whose columns are used.
+
+        """
+        self.runs, self.grid, self.parent = runs, grid, parent
+        self._columns: dict[str, list[Cell]] = {}
+        self._readings: dict[str, dict[AnyRun, Reading]] = {}
+        self._groupings: dict[tuple[str, ...], RunTable] = {}
 
     @classmethod
     def from_experiment(cls, experiment: Experiment) -> "RunTable":
@@ -88,10 +101,6 @@ class RunTable:
             }
             self._groupings[key] = RunTable(self.runs, grid, self)
         return self._groupings[key]
-
-    @cached_property
-    def _groupings(self) -> dict[tuple[str, ...], "RunTable"]:
-        return {}
 
     # Columns.
 
@@ -119,7 +128,6 @@ class RunTable:
         return (option_value(config, setting.regularizer, name) for config, setting in rows)
 
     def rows(self, names: Iterable[str]) -> list[tuple[Cell, ...]]:
-        """Return the values of several fields, run by run."""
         columns = [self.column(name) for name in names]
         return [*zip(*columns, strict=True)] if columns else [()] * len(self.runs)
 
@@ -136,14 +144,6 @@ class RunTable:
     def add_readings(self, name: str, by_run: Mapping[str, Reading]) -> None:
         """Add a measured quantity that the rows of runs lack, by the id of the run."""
         self._readings[name] = {run: by_run.get(run.id, Reading(None)) for run in self.finished}
-
-    @cached_property
-    def _columns(self) -> dict[str, list[Cell]]:
-        return {}
-
-    @cached_property
-    def _readings(self) -> dict[str, dict[AnyRun, Reading]]:
-        return {}
 
     @cached_property
     def _parent_indices(self) -> Sequence[int]:
@@ -187,13 +187,12 @@ class RunTable:
         return dict(counts.most_common())
 
     def evaluated_on(self, evaluation: Evaluation) -> "RunTable":
-        """Return the table of the runs of a data set and metric."""
         rows = zip(self.runs, self._run_evaluations, strict=True)
         return self.subset([run for run, run_evaluation in rows if run_evaluation == evaluation])
 
     @cached_property
     def _run_evaluations(self) -> list[Evaluation]:
-        return [Evaluation.from_run(run) for run in self.runs]
+        return [Evaluation(run.experiment.dataset_id, run.config.metric) for run in self.runs]
 
     # What runs can be grouped by.
 
@@ -300,7 +299,6 @@ class RunTable:
 
     @cached_property
     def zetas(self) -> list[float]:
-        """The different values of ζ of the runs on which it has an effect."""
         return sorted({setting.zeta for setting in self.settings if setting.zeta is not None})
 
     @property
@@ -320,7 +318,6 @@ class RunTable:
 
     @property
     def scored(self) -> list[AnyRun]:
-        """The finished runs that have a performance."""
         return [run for run in self.finished if run.performance is not None]
 
     @cached_property
@@ -329,7 +326,6 @@ class RunTable:
         return self.by_setting(self.finished)
 
     def by_setting(self, runs: Iterable[AnyRun]) -> dict[Setting, list[AnyRun]]:
-        """Return runs by setting, in the order of the settings."""
         groups: dict[Setting, list[AnyRun]] = {}
         for run in runs:
             groups.setdefault(self.setting(run), []).append(run)

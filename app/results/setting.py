@@ -88,5 +88,4 @@ def as_cell(value: Any) -> Cell:
 
 
 def cell_text(value: Cell) -> str:
-    """Return a cell as labels show it."""
     return value if isinstance(value, str) else short(value)

@@ -8,7 +8,6 @@ from fastapi import Depends, Query
 
 from app.context import Context
 from app.db.models import Experiment
-from app.db.study import Trial, trials_of
 from app.figures.figure import Figure, undefined
 from app.results.captions import describe_sample
 from app.results.conclusion.conclusion import read_conclusion
@@ -24,7 +23,6 @@ from app.results.labels import ISOTROPY, SHARES, WATCHED, title_of
 from app.results.quantities import ROW_QUANTITIES
 from app.results.run_data import (
     ACTIVATION,
-    Layers,
     LoggedValues,
     RunSource,
     Value,
@@ -64,7 +62,6 @@ class SweepQuery(NamedTuple):
 
     @property
     def scatters(self) -> list[str]:
-        """The slugs of the scatters on the page."""
         if not self.style.x:
             return ["isotropy", "lambda"]
         return [{ISOTROPY: "isotropy", LAM: "lambda"}.get(ALIASES.get(self.style.x, self.style.x), "scatter")]
@@ -105,27 +102,13 @@ class FigureRequest(NamedTuple):
     source: RunSource
     """Where steps and layers are read: the experiment by its id, or runs of several by theirs."""
 
-    @property
-    def trials(self) -> list[Trial]:
-        """The runs as the trials of a search."""
-        return trials_of(self.experiment.runs)
-
-    @property
-    def metric(self) -> str:
-        """The metric of performance."""
-        return self.experiment.config.metric
-
-    def read_looks(self, *measures: str) -> LoggedValues[Layers]:
-        """Read measures of layers while runs trained."""
-        return list_looks(self.context, self.source, measures)
-
     def scatter(self, slug: str, **style: Any) -> Figure:
         """Return a scatter, after adding the columns that it needs to the table of runs."""
-        plan = Scatter(self.runs, self.metric, self.query.style._replace(**style))
+        plan = Scatter(self.runs, self.experiment.config.metric, self.query.style._replace(**style))
         for quantity in plan.measured:
             if quantity.key not in ROW_QUANTITIES:
                 self.runs.add_readings(quantity.key, self._read_column(quantity.key))
-        return scatter(self.runs, self.metric, plan.style, slug=slug)
+        return scatter(self.runs, self.experiment.config.metric, plan.style, slug=slug)
 
     def _read_column(self, name: str) -> dict[str, Reading]:
         if name in METRIC_TITLES:
@@ -135,14 +118,13 @@ class FigureRequest(NamedTuple):
         return {run_id: Reading(row["values"][-1], row["reasons"][-1]) for run_id, row in layers.items()}
 
     def curves(self, quantity: LoggedQuantity) -> Figure:
-        """Return the curves of a logged quantity."""
         values = list_logged(self.context, self.source, quantity.column)
         style = CurveStyle(self.query.style.seeds, self.query.log, self.query.smooth)
         return logged_curves(self.runs, quantity, values.by_run, _describe_sample(values, "logged values"), style)
 
 
 def _draw_watched(request: FigureRequest) -> Figure:
-    looks = request.read_looks(request.query.measure)
+    looks = list_looks(request.context, request.source, [request.query.measure])
     return while_training(request.runs, looks.by_run, request.query.measure, _describe_sample(looks, "looks"))
 
 
@@ -150,20 +132,20 @@ def _draw_layers(request: FigureRequest) -> Figure:
     settings = request.runs.settings
     if not settings:
         return undefined("layers", "Layers over steps", "There is no run yet. Its layers appear here during training.")
-    looks = request.read_looks(request.query.measure)
+    looks = list_looks(request.context, request.source, [request.query.measure])
     setting = settings[min(request.query.setting, len(settings) - 1)]
     sample = _describe_sample(looks, "looks")
     return setting_heat_map(request.runs, setting, looks.by_run, request.query.measure, sample)
 
 
 def _draw_late_anisotropy(request: FigureRequest) -> Figure:
-    looks = request.read_looks(*SHARES)
+    looks = list_looks(request.context, request.source, SHARES)
     return late_anisotropy(request.runs, looks.by_run, _describe_sample(looks, "looks"))
 
 
 def _draw_differences(request: FigureRequest) -> Figure:
     comparisons = read_conclusion(request.context, request.runs).evidence.comparisons
-    return differences(request.runs, comparisons, request.metric)
+    return differences(request.runs, comparisons, request.experiment.config.metric)
 
 
 def _draw_activation(request: FigureRequest) -> Figure:
@@ -197,7 +179,6 @@ class SweepFigure(NamedTuple):
     """What a sweep must have for it to make sense."""
 
     def heading(self, query: SweepQuery) -> str:
-        """Return its title on a page."""
         return self.title.replace("{measure}", title_of(query.measure))
 
     def parameters(self, query: SweepQuery) -> str:
@@ -219,7 +200,8 @@ _ALL = (
     ),
     SweepFigure("differences", "Difference from λ = 0", "conclusion", _draw_differences),
     SweepFigure(
-        "parallel", "Runs by all that varies", "runs", lambda request: parallel(request.runs, request.metric)
+        "parallel", "Runs by all that varies", "runs",
+        lambda request: parallel(request.runs, request.experiment.config.metric),
     ),
     SweepFigure(
         "learning", "Learning curves", "training", lambda request: request.curves(TASK_LOSS), CURVE_PARAMETERS
@@ -229,7 +211,7 @@ _ALL = (
     ),
     SweepFigure(
         "methods", "Performance by method", "methods",
-        lambda request: method_bars(request.runs, request.metric), wide=False,
+        lambda request: method_bars(request.runs, request.experiment.config.metric), wide=False,
     ),
     SweepFigure(
         SILHOUETTE, "Silhouette by isotropy", "methods",
@@ -245,15 +227,15 @@ _ALL = (
     SweepFigure("twonn", "Intrinsic dimension, TwoNN by layer", "layers", _draw_twonn),
     SweepFigure(
         "pareto", "Front of isotropy and performance", "search",
-        lambda request: pareto(request.trials, request.metric), needs="search",
+        lambda request: pareto(request.experiment), needs="search",
     ),
     SweepFigure(
         "search-history", "History of the search", "search",
-        lambda request: history(request.trials, request.metric), wide=False, needs="search",
+        lambda request: history(request.experiment), wide=False, needs="search",
     ),
     SweepFigure(
         "search-plane", "λ and ζ by performance", "search",
-        lambda request: plane(request.trials, request.metric), wide=False, needs="search",
+        lambda request: plane(request.experiment), wide=False, needs="search",
     ),
 )  # fmt: skip
 SCATTERS = frozenset(figure.slug for figure in _ALL if figure.section == "scatters")
@@ -280,7 +262,6 @@ def read_all_figures(context: Context, experiment: Experiment, query: SweepQuery
 
 
 def list_figure_slugs(experiment: Experiment) -> list[str]:
-    """Return the slugs of the figures that an experiment can have."""
     classes = experiment.config.task is TaskKind.CLASSIFICATION
     return available_figures({"classes": classes, "search": experiment.study is not None})
 

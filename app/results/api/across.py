@@ -9,7 +9,6 @@ from pydantic import BaseModel, Field
 from app.results import across
 from app.results.across import (
     conclude_across,
-    evaluation_key,
     evaluation_words,
     find_evaluation,
     list_figures_across,
@@ -191,7 +190,7 @@ def show_conclusion(context: ContextDep, q: Search = "", group: Group = None, on
         runs=len(gathered.runs),
         total=selection.total,
         groups=selection.fields,
-        on=evaluation_key(find_evaluation(gathered, on)) if gathered.runs else "",
+        on=find_evaluation(gathered, on).key if gathered.runs else "",
         measured=evaluation_words(gathered),
         cautions=across.list_cautions(selection, on),
         conclusion=ConclusionOut.from_conclusion(conclude_across(context, selection, on)),

@@ -154,7 +154,6 @@ def _draw_bars(table: RunTable, bars: Sequence[MethodBar], metric: str, trivial:
 
 
 def _limits(means: Sequence[Estimate]) -> list[float]:
-    """Return limits around all bars with their intervals, and with their numbers on the sides that have some."""
     ends = [end for mean in means for end in mean.ends]
     low, high = min(0.0, *ends), max(0.0, *ends)
     margin = NUMBER_MARGIN * (high - low) or 1.0

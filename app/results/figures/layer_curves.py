@@ -130,7 +130,6 @@ def _draw_curves(table: RunTable, means: sweep_curves.Means, title: str) -> go.F
 
 
 def _draw_shares(table: RunTable, means: Mapping[Setting, Sequence[Estimate | None]]) -> go.Figure:
-    """Draw raw to the left and centered to the right, on one scale."""
     sides = (("x", slice(3)), ("x2", slice(3, None)))
     return plot(
         [

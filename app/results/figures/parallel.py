@@ -44,7 +44,6 @@ class ParallelAxis(NamedTuple):
         return [] if self.continuous or len(distinct) > MAX_TICKS else [*numbers]
 
     def dimension(self) -> dict[str, Any]:
-        """Return the axis for plotly."""
         common = {"name": self.field, "label": plain(self.title, MAX_NAME_LENGTH), "multiselect": False}
         steps = self.steps
         if not steps:

@@ -19,7 +19,6 @@ LOSSES = {
 
 
 def loss_curve(run: Run) -> Figure:
-    """Return the task loss of a run."""
     launched = f"{LOSSES[run.config.task]} of the batches as logged, without the penalty"
     caption = f"{'As its script logged it' if run.config.logged else launched}: no smoothing."
     return _curve(run, [(step.step, step.task_loss) for step in run.steps], "loss", "Task loss", caption)

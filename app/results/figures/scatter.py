@@ -117,7 +117,6 @@ class ScatterAxis:
         return axis_limits(estimates, single, self.quantity.bounds)
 
     def layout(self, limits: list[float]) -> dict[str, Any]:
-        """Return the axis for plotly."""
         if self.log:
             return log_axis(self.quantity.axis, [10.0**limit for limit in limits]) | {"range": limits}
         axis: dict[str, Any] = {"title": {"text": self.quantity.axis}, "range": limits}
@@ -128,7 +127,6 @@ class ScatterAxis:
         return axis | {"tickvals": [step for _, step in ticks], "ticktext": texts}
 
     def drawn_extent(self, estimate: Estimate) -> tuple[float, float]:
-        """Return where a mean is drawn, and how far its error bar reaches."""
         if not self.log:
             return estimate.mean, estimate.half_width or 0
         return log10(estimate.mean), log10(estimate.ends[1]) - log10(estimate.mean)
@@ -429,9 +427,7 @@ def _name_traces(drawing: ScatterPlot, marks: Sequence[Mark]) -> list[go.Scatter
     trace = _marker_trace([mark for mark, _, _ in placed], color="rgba(0, 0, 0, 0)", size=SIZE)
     return [
         trace.update(
-            mode="markers+text",
-            text=[name for _, name, _ in placed],
-            textposition=[corner for _, _, corner in placed],
+            mode="markers+text", text=[name for _, name, _ in placed], textposition=[corner for _, _, corner in placed]
         )
     ]
 
@@ -491,7 +487,6 @@ def axis_limits(estimates: Sequence[Estimate], values: Sequence[float], bounds: 
 
 
 def error_bar(*estimates: Estimate) -> dict[str, Any]:
-    """Return the error bars of points for plotly; invisible if all are of one run."""
     widths = [estimate.half_width for estimate in estimates]
     visible = any(width is not None for width in widths)
     return {"array": widths, "visible": visible, "thickness": 1.2, "width": 3}

@@ -1,7 +1,6 @@
 """What a scatter of settings shows: means over seeds of any two quantities, as points, table and caption."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
 
@@ -64,66 +63,32 @@ class ScatterPoint(NamedTuple):
         return isinstance(value, str) or (value is not None and value > 0)
 
 
-@dataclass(frozen=True, eq=False)
 class Scatter:
-    """The points, the table and the caption of a scatter. The table of runs has the readings of measured quantities."""
+    """The points, the table and the caption of a scatter.
 
-    runs: RunTable
-    metric: str
-    style: ScatterStyle = USUAL
+    ``runs`` must have the readings of ``measured`` before points are made.
+    """
 
-    @cached_property
-    def _quantities(self) -> dict[str, Quantity]:
-        return measured_quantities(self.runs, self.metric)
-
-    def _find(self, name: str, parameter: str) -> Quantity:
-        return find_quantity(self.runs, self.metric, name, parameter, self._quantities)
-
-    @cached_property
-    def x(self) -> Quantity:
-        """The horizontal axis."""
-        return self._find(self.style.x or ISOTROPY, "x")
-
-    @cached_property
-    def y(self) -> Quantity:
-        """The vertical axis."""
-        return self._find(self.style.y, "y")
-
-    @cached_property
-    def facet(self) -> Quantity | None:
-        """The setting that has a panel for each of its values."""
-        return self._find(self.style.facet, "facet") if self.style.facet else None
-
-    @cached_property
-    def shade(self) -> Quantity | None:
+    def __init__(self, runs: RunTable, metric: str, style: ScatterStyle = USUAL) -> None:
+        """Find the quantities of a style. Raises InvalidError of ``x``, ``y``, ``colour`` or ``facet``."""
+        self.runs, self.metric, self.style = runs, metric, style
+        quantities = measured_quantities(runs, metric)
+        self.x = find_quantity(runs, metric, style.x or ISOTROPY, "x", quantities)
+        self.y = find_quantity(runs, metric, style.y, "y", quantities)
+        self.facet = find_quantity(runs, metric, style.facet, "facet", quantities) if style.facet else None
+        self.shade: Quantity | None = None
         """The measured quantity that colors stand for; None if they stand for a setting."""
-        name = self.style.colour
-        if not name or name in TITLES or name in colour_choices(self.runs):
-            return None
-        quantity = self._find(name, "colour")
-        return quantity if quantity.measured else None
-
-    @cached_property
-    def colouring(self) -> Colouring:
-        """The colors of settings."""
-        return Colouring(self.runs, LAM if self.shade else self.style.colour)
-
-    @property
-    def scales(self) -> tuple[tuple[Quantity, Scale], ...]:
-        """Both axes with their scales."""
-        return (self.x, self.style.x_scale), (self.y, self.style.y_scale)
-
-    @cached_property
-    def measured(self) -> list[Quantity]:
+        if style.colour and style.colour not in TITLES and style.colour not in colour_choices(runs):
+            shade = find_quantity(runs, metric, style.colour, "colour", quantities)
+            self.shade = shade if shade.measured else None
+        self.colouring = Colouring(runs, LAM if self.shade else style.colour)
+        self.scales = ((self.x, style.x_scale), (self.y, style.y_scale))
+        self.measured_axes = [quantity for quantity in (self.y, self.x) if quantity.measured]
+        measured = [*self.measured_axes, *([self.shade] if self.shade else [])]
+        if len(measured) < 2:
+            measured.append(quantities[ISOTROPY])
+        self.measured = list({quantity.key: quantity for quantity in measured}.values())
         """The measured quantities in the table: axes and color, and isotropy if fewer than two are."""
-        quantities = [quantity for quantity in (self.y, self.x, self.shade) if quantity and quantity.measured]
-        if len(quantities) < 2:
-            quantities.append(self._quantities[ISOTROPY])
-        return list({quantity.key: quantity for quantity in quantities}.values())
-
-    @cached_property
-    def _measured_axes(self) -> list[Quantity]:
-        return [quantity for quantity in (self.y, self.x) if quantity.measured]
 
     def _without_value(self, quantity: Quantity) -> list[AnyRun]:
         return [run for run, reading in self.runs.readings(quantity.key).items() if reading.value is None]
@@ -132,7 +97,7 @@ class Scatter:
     def points(self) -> list[ScatterPoint]:
         """A point for each setting with a run that has both coordinates."""
         points = []
-        excluded = {run for quantity in self._measured_axes for run in self._without_value(quantity)}
+        excluded = {run for quantity in self.measured_axes for run in self._without_value(quantity)}
         chosen = [quantity for quantity in (self.x, self.y, self.facet) if quantity and not quantity.measured]
         for setting, runs in self.runs.finished_by_setting.items():
             placed = [run for run in runs if run not in excluded]
@@ -168,7 +133,7 @@ class Scatter:
         if max(sizes) == 1:
             words.append("Each point is of one seed (n = 1 seed); error bars need two seeds or more.")
         else:
-            axes = "on both axes " if len(self._measured_axes) == 2 else ""
+            axes = "on both axes " if len(self.measured_axes) == 2 else ""
             words.append(
                 f"Points are means over seeds ({format_sizes(sizes)}); bars {axes}are {self.style.error.description}."
             )
@@ -186,7 +151,7 @@ class Scatter:
         """Return which finished runs have no position, with the reason of the first."""
         words = describe_unscored(self.runs) if PERFORMANCE in (self.x.key, self.y.key) else ""
         described: set[AnyRun] = set()
-        for quantity in self._measured_axes:
+        for quantity in self.measured_axes:
             runs = [run for run in self._without_value(quantity) if run not in described]
             words += self._describe_undefined(quantity, runs) if runs and quantity.key != PERFORMANCE else ""
             described.update(runs)

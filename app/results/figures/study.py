@@ -31,7 +31,6 @@ class EndedTrial(NamedTuple):
 
     @property
     def lam(self) -> float:
-        """λ of all its runs."""
         return self.trial.runs[0].lam
 
     @property
@@ -42,21 +41,19 @@ class EndedTrial(NamedTuple):
 
     @property
     def symbol(self) -> str:
-        """Symbol of its point."""
         return "circle" if self.trial.number else "diamond"
 
     @property
     def hover_text(self) -> str:
-        """Text of its point."""
         name = f"trial {self.trial.number}: λ = {short(self.lam)}, ζ = {short(self.trial.runs[0].zeta)}"
         isotropy = f"<br>IsoScore★ {number(self.isotropy)}" if self.isotropy is not None else ""
         title = name if self.trial.number else "baseline, λ = 0"
         return f"{title}<br>performance {number(self.performance, 4)}{isotropy}"
 
 
-def pareto(trials: Sequence[Trial], metric: str) -> Figure:
+def pareto(experiment: Experiment) -> Figure:
     """Return trials by isotropy and performance, and which of them are Pareto-optimal."""
-    ended = [trial for trial in _ended_trials(trials) if trial.isotropy is not None]
+    ended = [trial for trial in _ended_trials(experiment) if trial.isotropy is not None]
     front = set(front_of([(trial.isotropy or 0.0, trial.performance) for trial in ended]))
     rows: list[list[Cell]] = [
         [*trial.cells, trial.isotropy, trial.performance, "yes" if index in front else "no"]
@@ -68,50 +65,50 @@ def pareto(trials: Sequence[Trial], metric: str) -> Figure:
         caption=f"Each point is a trial, averaged over seeds ({len(ended)} in all; diamond: baseline). Filled points, "
         f"joined by the line, are Pareto-optimal ({len(front)}).",
         table=Table([*HEADS, "isoscore_star", "performance", "on_the_front"], rows),
-        draw=partial(_draw_front, ended, front, SCALES[metric]),
+        draw=partial(_draw_front, ended, front, SCALES[experiment.config.metric]),
         empty=None if ended else NO_TRIAL,
     )
 
 
-def history(trials: Sequence[Trial], metric: str) -> Figure:
-    """Return the performance of each trial, and the best so far."""
-    ended = _ended_trials(trials)
+def history(experiment: Experiment) -> Figure:
+    scale = SCALES[experiment.config.metric]
+    ended = _ended_trials(experiment)
     best = [max(trial.performance for trial in ended[: index + 1]) for index in range(len(ended))]
     rows: list[list[Cell]] = [
         [*trial.cells, trial.performance, so_far] for trial, so_far in zip(ended, best, strict=True)
     ]
-    n_pruned = sum(trial.pruned for trial in trials)
+    n_pruned = sum(trial.pruned for trial in trials_of(experiment.runs))
     pruned = f" {plural(n_pruned, 'trial')} pruned and not drawn." if n_pruned else ""
     return Figure(
         slug="search-history",
         title="History of the search",
-        caption=f"{SCALES[metric].title} of {plural(len(ended), 'trial')} as means over seeds, number 0 the baseline, "
+        caption=f"{scale.title} of {plural(len(ended), 'trial')} as means over seeds, number 0 the baseline, "
         f"and the best so far as steps.{pruned}",
         table=Table([*HEADS, "performance", "best_so_far"], rows),
-        draw=partial(_draw_history, ended, best, SCALES[metric]),
+        draw=partial(_draw_history, ended, best, scale),
         empty=None if ended else NO_TRIAL,
     )
 
 
-def plane(trials: Sequence[Trial], metric: str) -> Figure:
-    """Return where the trials lie in lambda and zeta, colored by performance."""
-    ended = [trial for trial in _ended_trials(trials) if trial.trial.number]
+def plane(experiment: Experiment) -> Figure:
+    scale = SCALES[experiment.config.metric]
+    ended = [trial for trial in _ended_trials(experiment) if trial.trial.number]
     scores = [trial.performance for trial in ended]
     shades = f" Light is {number(min(scores))}, dark {number(max(scores))}." if ended else ""
     return Figure(
         slug="search-plane",
         title="λ and ζ by performance",
-        caption=f"{plural(len(ended), 'trial')} without the baseline, colored by {SCALES[metric].title}.{shades}",
+        caption=f"{plural(len(ended), 'trial')} without the baseline, colored by {scale.title}.{shades}",
         table=Table([*HEADS, "performance"], [[*trial.cells, trial.performance] for trial in ended]),
         draw=partial(_draw_plane, ended),
         empty=None if ended else NO_TRIAL,
     )
 
 
-def _ended_trials(trials: Sequence[Trial]) -> list[EndedTrial]:
+def _ended_trials(experiment: Experiment) -> list[EndedTrial]:
     return [
         EndedTrial(trial, trial.performance, trial.isotropy)
-        for trial in trials
+        for trial in trials_of(experiment.runs)
         if not trial.unended and not trial.pruned and trial.performance is not None
     ]
 
@@ -204,16 +201,10 @@ class SearchOutcome(NamedTuple):
     pruned: int
     baseline: float | None
     best: BestTrials | None
-
-    @property
-    def better(self) -> bool:
-        """Whether the best did better than the baseline, as far as both are known."""
-        return self.best is not None and (self.baseline is None or self.best.performance > self.baseline)
-
-    @property
-    def of_zeta(self) -> bool:
-        """Whether zeta is searched too."""
-        return self.settings.zeta_low < self.settings.zeta_high
+    better: bool
+    """Whether the best did better than the baseline, as far as both are known."""
+    of_zeta: bool
+    """Whether zeta is searched too."""
 
 
 def read_outcome(experiment: Experiment) -> SearchOutcome | None:
@@ -226,13 +217,16 @@ def read_outcome(experiment: Experiment) -> SearchOutcome | None:
     if scored:
         highest = max(performance for performance, _ in scored)
         best = BestTrials(list_first([_name(trial) for score, trial in scored if score == highest]), highest)
+    baseline = trials[0].performance if trials else None
     return SearchOutcome(
         experiment.study,
         len(trials) - 1,
         len(scored),
         sum(trial.pruned for trial in trials),
-        trials[0].performance if trials else None,
+        baseline,
         best,
+        best is not None and (baseline is None or best.performance > baseline),
+        experiment.study.zeta_low < experiment.study.zeta_high,
     )
 
 

@@ -102,7 +102,6 @@ def mean_curve(curves: Iterable[tuple[int, Curve]]) -> list[tuple[int, Estimate]
 
 
 def group_sizes(means: Means) -> list[int]:
-    """Return the number of seeds behind each mean."""
     return [mean.n for points in means.values() for _, mean in points]
 
 

@@ -50,7 +50,6 @@ class TrivialPredictor(NamedTuple):
         return ["trivial_performance", "runs_that_learned_nothing"]
 
     def cells(self, setting: Setting) -> list[Cell]:
-        """Return the cells under ``heads``."""
         return [self.score, len(self.failed_runs.get(setting, ()))] if self.heads else []
 
     def caption(self, table: RunTable) -> str:
@@ -101,7 +100,10 @@ class TrivialPredictor(NamedTuple):
         edge = min(max(self.score, low), high)
         below, above = ("↓ ", "↑ ") if axis == "y" else ("← ", "→ ")
         arrow = "" if inside else below if self.score < low else above
-        side = _emptier_side([x for x, y in points if abs(y - edge) <= WORDS_HEIGHT * (high - low)], x_limits)
+        xs = [x for x, y in points if abs(y - edge) <= WORDS_HEIGHT * (high - low)]
+        width = WORDS_WIDTH * (x_limits[1] - x_limits[0])
+        n_left, n_right = sum(x < x_limits[0] + width for x in xs), sum(x > x_limits[1] - width for x in xs)
+        side = "left" if n_right > n_left else "right"
         position: dict[str, Any] = (
             {
                 "x": float(side == "right"),
@@ -139,10 +141,3 @@ class TrivialPredictor(NamedTuple):
                 hoverinfo="skip",
             )
         ]
-
-
-def _emptier_side(xs: Sequence[float], x_limits: Sequence[float]) -> str:
-    """Return the side with fewer of the x; the right one if both have as many."""
-    start, end = x_limits
-    width = WORDS_WIDTH * (end - start)
-    return "left" if sum(x > end - width for x in xs) > sum(x < start + width for x in xs) else "right"

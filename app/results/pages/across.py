@@ -19,7 +19,6 @@ from app.results.across import (
     describe_selection,
     draw_across,
     drawable_fields,
-    evaluation_key,
     evaluation_words,
     fields_of_scatter,
     find_evaluation,
@@ -36,7 +35,7 @@ from app.results.figures.scatter_points import scatter_form
 from app.results.figures.sweep_curves import WINDOWS
 from app.results.labels import SCALES, WATCHED, title_of
 from app.results.run_listing import RunQueryDep, encode_query, read_run_listing
-from app.results.run_table import EXPERIMENT, REGULARIZER, SEED, TASK, Evaluation, compare_settings
+from app.results.run_table import EXPERIMENT, REGULARIZER, SEED, TASK, compare_settings
 from app.results.search.listing import RunQuery
 from app.results.statistics.estimate import Error
 from app.results.sweep_figures import SECTIONS, SweepDep, SweepQuery, by_section
@@ -137,7 +136,7 @@ def _shown(
         "key": blake2b(query.encoded().encode(), digest_size=6).hexdigest(),
         "cautions": list_cautions(selection, query.on),
         "measured": evaluation_words(gathered),
-        "on": evaluation_key(find_evaluation(gathered, query.on)) if offered else "",
+        "on": find_evaluation(gathered, query.on).key if offered else "",
         "figures": by_section(offered),
         "figure_sections": SECTIONS,
         **figures,
@@ -162,9 +161,7 @@ def _figures(context: Context, selection: RunSelection, on: str, look: SweepQuer
         "sweep": sweep,
         "scatters": [draw_across(context, drawn, slug, look) for slug in look.scatters],
         "errors": Error,
-        "form": scatter_form(
-            sweep, Evaluation.from_run(sweep.runs[0]).metric, look.style, drawable_fields(selection.table)
-        ),
+        "form": scatter_form(sweep, sweep.runs[0].config.metric, look.style, drawable_fields(selection.table)),
         "colouring": Colouring(sweep, look.style.colour),
         "conclusion": conclude_across(context, selection, on),
         "scale": SCALES[metric],
