@@ -161,7 +161,7 @@ def _figures(context: Context, selection: RunSelection, on: str, look: SweepQuer
         "sweep": sweep,
         "scatters": [draw_across(context, drawn, slug, look) for slug in look.scatters],
         "errors": Error,
-        "form": scatter_form(sweep, sweep.runs[0].config.metric, look.style, drawable_fields(selection.table)),
+        "form": scatter_form(sweep, metric, look.style, drawable_fields(selection.table)),
         "colouring": Colouring(sweep, look.style.colour),
         "conclusion": conclude_across(context, selection, on),
         "scale": SCALES[metric],

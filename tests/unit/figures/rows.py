@@ -1,10 +1,12 @@
 """Rows as the services return them, never stored."""
 
 from app.db.models import Experiment, RunStatus, Step
-from app.results.figures.scatter import USUAL, scatter
-from app.results.run_table import RunTable
+from app.results.run_table import Reading, RunTable
 from isotropy.catalog import Regularizer
 from tests.factories import SHARED, run_row
+
+# Half-width of the 95% interval of two values over half of their distance.
+T95 = 12.7062
 
 
 def run(
@@ -42,13 +44,13 @@ def sweep(*runs, **grid):
     return RunTable(runs, grid)
 
 
+def measured(table, name, read):
+    """Return the same table with a measured quantity, read of each run; None leaves the run out."""
+    copy = RunTable(table.runs, table.grid)
+    values = {row.id: read(row) for row in table.runs}
+    copy.add_readings(name, {row_id: Reading(value) for row_id, value in values.items() if value is not None})
+    return copy
+
+
 def step(number, task_loss=None, penalty=None, layers=None):
     return Step(step=number, task_loss=task_loss, penalty=penalty, layers=layers)
-
-
-def isotropy_performance(runs, metric, look=USUAL):
-    return scatter(runs, metric, look._replace(x="isoscore_star"))
-
-
-def lambda_performance(runs, metric, look=USUAL):
-    return scatter(runs, metric, look._replace(x="lam"))

@@ -5,189 +5,196 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.db.models import RunStatus
-from app.figures.palette import METHODS, SERIES, of_lambda
-from app.results.figures.scatter import RING, RUN
-from app.results.figures.scatter_points import ScatterStyle
+from app.figures.palette import METHODS, QUIET, SERIES, in_order, of_lambda
+from app.results.figures.scatter import RING, RUN, scatter
+from app.results.figures.scatter_points import MAX_PANELS, ScatterStyle
+from app.results.quantities import measured_quantities
+from app.results.run_table import Reading
 from app.results.statistics.estimate import Error
+from isoscope.core.errors import InvalidError
 from isotropy.catalog import Regularizer
-from tests.unit.figures.rows import isotropy_performance, lambda_performance, run, sweep
+from tests.unit.figures.rows import T95, measured, run, sweep
 
-SWEEP = [
-    run(lam, seed, performance=0.8 + 0.01 * seed - 0.02 * abs(lam), isoscore_star=0.3 + 0.1 * lam + 0.01 * seed)
-    for lam in (1.0, -1.0, 0.0)
-    for seed in (0, 1)
-]
+ISTAR, COSREG = Regularizer.ISTAR, Regularizer.COSREG
+AXES = pytest.mark.parametrize("x", ["isoscore_star", "lam"])
+SWEEP = sweep(
+    *(
+        run(lam, seed, performance=0.8 + 0.01 * seed - 0.02 * abs(lam), isoscore_star=0.3 + 0.1 * lam + 0.01 * seed)
+        for lam in (1.0, -1.0, 0.0)
+        for seed in (0, 1)
+    )
+)
+GRID = sweep(
+    *(
+        run(lam, seed, 0.7 + 0.01 * lam + 0.005 * seed, 0.2 + 0.1 * lam, batch_size=rows)
+        for lam in (0.0, 1.0, 3.0)
+        for rows in (8, 16)
+        for seed in (0, 1)
+    ),
+    batch_size=[8, 16],
+)
+WAITING = run(performance=None, status=RunStatus.QUEUED)
 
 
-def markers(figure):
-    return markers_of(figure.draw())
+def figure_of(table, metric="accuracy", **style):
+    return scatter(table, metric, ScatterStyle(**style))
 
 
-def markers_of(plot):
+def by_x(table, x, **style):
+    return figure_of(table, x=x, **style)
+
+
+def plot_of(table, **style):
+    return figure_of(table, **style).draw()
+
+
+def means(plot):
     return [trace for trace in plot.data if trace.error_y.visible is not None]
 
 
-def test_each_lambda_is_one_point_at_the_means_of_its_seeds():
-    points = markers(isotropy_performance(sweep(*SWEEP), "accuracy"))
-    assert [trace.x[0] for trace in points] == pytest.approx([0.205, 0.305, 0.405])
-    assert [trace.y[0] for trace in points] == pytest.approx([0.785, 0.805, 0.785])
+def legend_names(plot):
+    return [trace.name for trace in plot.data if trace.showlegend]
+
+
+def test_point_is_mean_over_seeds_with_interval_on_both_axes():
+    figure = figure_of(SWEEP)
+    half_width = pytest.approx(T95 * 0.005, rel=1e-4)
+    assert figure.table.columns == [
+        "lambda", "performance_seeds", "performance_mean", "performance_ci95_half_width", "isoscore_star_seeds",
+        "isoscore_star_mean", "isoscore_star_ci95_half_width",
+    ]  # fmt: skip
+    assert figure.table.rows == [
+        [lam, 2, pytest.approx(y), half_width, 2, pytest.approx(x), half_width]
+        for lam, y, x in ((-1, 0.785, 0.205), (0, 0.805, 0.305), (1, 0.785, 0.405))
+    ]
+    points = means(figure.draw())
+    assert [(trace.x[0], trace.y[0]) for trace in points] == [(row[5], row[2]) for row in figure.table.rows]
+    assert points[0].error_x.array[0] == points[0].error_y.array[0] == half_width
     assert [trace.marker.color for trace in points] == [of_lambda(lam) for lam in (-1, 0, 1)]
 
 
-def test_both_axes_have_the_interval_of_two_seeds():
-    point = markers(isotropy_performance(sweep(*SWEEP), "accuracy"))[0]
-    assert point.error_y.array[0] == pytest.approx(12.7062 * 0.005, rel=1e-4)
-    assert point.error_x.array[0] == pytest.approx(12.7062 * 0.005, rel=1e-4)
-
-
-def test_lambda_stands_at_equal_steps_with_zero_marked():
-    plot = lambda_performance(sweep(*(run(lam) for lam in (-5.0, 0.0, 0.5, 3.0))), "f1").draw()
+def test_lambda_is_at_equal_steps_with_zero_marked_unless_a_search_chose_it_or_a_scale_is_given():
+    lams = (-5.0, 0.0, 0.5, 3.0)
+    plot = plot_of(sweep(*map(run, lams)), metric="f1", x="lam")
     assert list(plot.layout.xaxis.ticktext) == ["−5", "0", "0.5", "3"]
     assert list(plot.layout.xaxis.tickvals) == [0, 1, 2, 3]
-    across, down = plot.layout.shapes
-    assert (across.y0, across.y1) == (0.8, 0.8)
-    assert (down.x0, down.x1) == (1, 1)
+    level, zero = plot.layout.shapes
+    assert (level.y0, level.y1, zero.x0, zero.x1) == (0.8, 0.8, 1, 1)
     assert plot.layout.yaxis.title.text == "F1"
+    for runs, scale in ([run(lam, study={"over": True}) for lam in lams], ""), (map(run, lams), "linear"):
+        plot = plot_of(sweep(*runs), x="lam", x_scale=scale)
+        assert plot.layout.xaxis.tickvals is None
+        assert {x for trace in means(plot) for x in trace.x} == {*lams}
 
 
-def test_one_seed_has_no_error_bar_and_the_caption_says_why():
-    figure = isotropy_performance(sweep(run(1.0), run(0.0)), "accuracy")
-    assert [point.error_y.visible for point in markers(figure)] == [False, False]
-    assert "n = 1 seed" in figure.caption
-
-
-def test_the_caption_prints_n_and_the_kind_of_interval():
-    caption = isotropy_performance(sweep(*SWEEP, run(3.0)), "accuracy").caption
+def test_caption_has_seeds_and_kind_of_error_bar():
+    single = figure_of(sweep(run(1.0), run(0.0)))
+    assert [point.error_y.visible for point in means(single.draw())] == [False, False]
+    assert "n = 1 seed" in single.caption
+    caption = figure_of(sweep(*SWEEP.runs, run(3.0))).caption
     assert "n = 1 to 2" in caption
     assert "95%" in caption
 
 
-def test_runs_that_are_there_twice_are_means_of_two_seeds_with_the_same_interval():
-    once, twice = (isotropy_performance(sweep(*SWEEP * often), "accuracy") for often in (1, 2))
+def test_repeated_runs_count_once():
+    once, twice = (figure_of(sweep(*SWEEP.runs * repeats)) for repeats in (1, 2))
     assert "means over seeds (n = 2)" in twice.caption
     assert twice.table.rows == once.table.rows
 
 
-def test_the_table_tells_how_many_seeds_have_each_value():
-    figure = lambda_performance(sweep(run(0.0), run(0.0, 1), run(0.0, 2, isoscore_star=None)), "accuracy")
-    (row,) = figure.table.rows
-    told = dict(zip(figure.table.columns, row, strict=True))
-    assert (told["performance_seeds"], told["isoscore_star_seeds"]) == (3, 2)
+def test_only_finished_runs_with_both_values_are_drawn():
+    runs = [run(0.0), run(1.0, isoscore_star=None), run(0.0, 1, isoscore_star=None), WAITING]
+    assert [row[:3] for row in figure_of(sweep(*runs)).table.rows] == [[0.0, 1, 0.8]]
+    table = figure_of(sweep(*runs), x="lam").table
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    assert [(row["performance_seeds"], row["isoscore_star_seeds"]) for row in rows] == [(2, 1), (1, 0)]
 
 
-def test_seeds_are_drawn_and_tabled_on_demand():
-    figure = isotropy_performance(sweep(*SWEEP), "accuracy", ScatterStyle(seeds=True))
-    runs = [trace for trace in figure.draw().data if trace.marker.size == RUN]
-    assert sum(len(trace.x) for trace in runs) == 6
-    reasons = ["performance_reason", "isoscore_star", "isoscore_star_reason"]
-    assert figure.table.columns == ["lambda", "seed", "performance", *reasons]
-    assert len(figure.table.rows) == 6
+@AXES
+def test_runs_without_performance_are_counted_with_reason(x):
+    undefined = [run(1.0, seed, None, performance_reason="All predictions are equal.") for seed in (2, 3)]
+    figure = by_x(sweep(*SWEEP.runs, *undefined), x, seeds=True)
+    sentence = "Not drawn, because performance is undefined: 2 runs. All predictions are equal."
+    assert figure.caption.endswith(sentence)
+    assert figure.table.columns == ["lambda", "seed", "performance", "performance_reason", "isoscore_star",
+                                    "isoscore_star_reason"]  # fmt: skip
+    assert len(figure.table.rows) == 8
+    missing = [row[:4] for row in figure.table.rows if row[2] is None]
+    assert missing == [[1.0, seed, None, "All predictions are equal."] for seed in (2, 3)]
+    assert [row[1] for row in by_x(sweep(*SWEEP.runs, *undefined), x).table.rows] == [2, 2, 2]
+    assert by_x(sweep(*undefined), x).empty == sentence
 
 
-def test_only_finished_runs_count():
-    unfinished = run(1.0, 2, performance=None, isoscore_star=None, status=RunStatus.RUNNING)
-    table = isotropy_performance(sweep(*SWEEP, unfinished), "accuracy").table
-    assert [row[:2] for row in table.rows] == [[-1.0, 2], [0.0, 2], [1.0, 2]]
-
-
-def test_a_run_without_isotropy_is_left_out_of_that_view_only():
-    runs = [run(0.0), run(1.0, isoscore_star=None)]
-    (point,) = isotropy_performance(sweep(*runs, run(0.0, 1, isoscore_star=None)), "accuracy").table.rows
-    assert point[:3] == [0.0, 1, 0.8]
-    assert len(lambda_performance(sweep(*runs), "accuracy").table.rows) == 2
-
-
-UNDEFINED = [run(1.0, seed, performance=None, performance_reason="All predictions are equal.") for seed in (2, 3)]
-
-
-@pytest.mark.parametrize("figure_of", [isotropy_performance, lambda_performance])
-def test_runs_without_a_performance_are_counted_with_their_reason_and_stay_among_the_seeds(figure_of):
-    figure = figure_of(sweep(*SWEEP, *UNDEFINED), "accuracy", ScatterStyle(seeds=True))
-    told = "Not drawn, because performance is undefined: 2 runs. All predictions are equal."
-    assert figure.caption.endswith(told)
-    assert [row[:4] for row in figure.table.rows if row[2] is None] == [
-        [1.0, seed, None, "All predictions are equal."] for seed in (2, 3)
-    ]
-    assert [row[1] for row in figure_of(sweep(*SWEEP, *UNDEFINED), "accuracy").table.rows] == [2, 2, 2]
-    assert figure_of(sweep(*UNDEFINED), "accuracy").empty == told
-
-
-@pytest.mark.parametrize("figure_of", [isotropy_performance, lambda_performance])
-def test_points_that_a_study_flatters_are_named(figure_of):
+@AXES
+def test_pruned_settings_are_named(x):
     runs = [run(0.0), run(1.0, 0, 0.99), run(1.0, 1, None, None, RunStatus.PRUNED)]
-    assert figure_of(sweep(*runs), "accuracy").caption.endswith(
-        "Read with care, because the study pruned some of their runs, and the finished ones overstate them: λ = 1."
-    )
-    assert "with care" not in figure_of(sweep(*runs[:2]), "accuracy").caption
+    caption = by_x(sweep(*runs), x).caption
+    assert caption.endswith("Read with care, because the study pruned some of their runs, and the finished ones "
+                            "overstate them: λ = 1.")  # fmt: skip
+    assert "with care" not in by_x(sweep(*runs[:2]), x).caption
 
 
-def test_an_empty_figure_says_what_will_come_or_that_nothing_will():
-    waiting = run(performance=None, status=RunStatus.QUEUED)
-    assert "first run has finished" in isotropy_performance(sweep(waiting), "accuracy").empty
-    failed = run(performance=None, status=RunStatus.FAILED)
-    assert "nothing to plot" in lambda_performance(sweep(failed), "accuracy").empty
+def test_empty_figure_explains():
+    assert "first run has finished" in figure_of(sweep(WAITING)).empty
+    assert "nothing to plot" in figure_of(sweep(run(performance=None, status=RunStatus.FAILED))).empty
+    undefined = sweep(run(1.0))
+    undefined.add_readings("silhouette", {undefined.runs[0].id: Reading(None, "All rows have one label.")})
+    empty = figure_of(undefined, y="silhouette").empty
+    assert empty == "Not drawn, because Silhouette is undefined: λ = 1 seed 0. All rows have one label."
+    assert figure_of(sweep(run(1.0)), y="silhouette").empty.endswith("It was not measured.")
 
 
-def test_the_version_changes_with_the_numbers_and_only_then():
-    version = isotropy_performance(sweep(*SWEEP), "accuracy").version
-    assert isotropy_performance(sweep(*SWEEP), "accuracy").version == version
-    assert isotropy_performance(sweep(*SWEEP, run(3.0)), "accuracy").version != version
+def test_version_follows_numbers():
+    assert figure_of(SWEEP).version == figure_of(sweep(*SWEEP.runs)).version
+    assert figure_of(sweep(*SWEEP.runs, run(3.0))).version != figure_of(SWEEP).version
 
 
-def test_several_zetas_are_lines_that_meet_at_the_baseline_with_a_legend():
+def test_families_are_lines_through_the_baseline_with_a_legend():
     runs = [run(lam, zeta=zeta, isoscore_star=0.2 + lam / 10 + zeta) for lam in (-1.0, 1.0) for zeta in (0.2, 0.8)]
-    figure = isotropy_performance(sweep(run(0.0), *runs), "accuracy")
+    figure = figure_of(sweep(run(0.0), *runs))
     plot = figure.draw()
     (line,) = (trace for trace in plot.data if trace.mode == "lines")
     assert line.x[3] is None
     assert (line.x[:3], line.x[4:]) == (pytest.approx((0.3, 0.2, 0.5)), pytest.approx((0.9, 0.2, 1.1)))
-    legend = [(trace.name, trace.marker.symbol) for trace in plot.data if trace.showlegend]
-    assert legend == [("ζ = 0.2", "circle"), ("ζ = 0.8", "square")]
+    symbols = [(trace.name, trace.marker.symbol) for trace in plot.data if trace.showlegend]
+    assert symbols == [("ζ = 0.2", "circle"), ("ζ = 0.8", "square")]
     assert [row[:2] for row in figure.table.rows] == [[-1, 0.2], [-1, 0.8], [0, None], [1, 0.2], [1, 0.8]]
     assert "Lines connect" in figure.caption
 
 
-def test_at_one_lambda_the_points_of_several_methods_stand_side_by_side():
-    methods = (Regularizer.ISTAR, Regularizer.COSREG)
-    runs = [run(0.0), *(run(1.0, regularizer=method) for method in methods)]
-    plot = lambda_performance(sweep(*runs), "accuracy").draw()
-    points = [(trace.x[0], trace.marker.color) for trace in markers(lambda_performance(sweep(*runs), "accuracy"))]
-    assert points == [(0, of_lambda(0)), (0.875, METHODS[methods[0]]), (1.125, METHODS[methods[1]])]
+def test_methods_stand_side_by_side_at_one_lambda():
+    plot = plot_of(sweep(run(0.0), *(run(1.0, regularizer=method) for method in (ISTAR, COSREG))), x="lam")
+    points = [(trace.x[0], trace.marker.color) for trace in means(plot)]
+    assert points == [(0, of_lambda(0)), (0.875, METHODS[ISTAR]), (1.125, METHODS[COSREG])]
     assert list(plot.layout.xaxis.ticktext) == ["0", "1"]
 
 
-def test_of_many_points_plain_training_alone_is_named_and_the_legend_has_some_colours():
-    few, many = (
-        isotropy_performance(sweep(*(run(float(lam), isoscore_star=lam / n) for lam in range(n))), "accuracy").draw()
-        for n in (4, 25)
-    )
-    named = [
+def test_many_points_are_explained_by_a_legend_instead_of_names():
+    few, many = (plot_of(sweep(*(run(float(lam), isoscore_star=lam / n) for lam in range(n)))) for n in (4, 25))
+    names = [
         [text for trace in plot.data if trace.mode == "markers+text" for text in trace.text] for plot in (few, many)
     ]
-    assert named == [[f"λ = {lam}" for lam in range(4)], ["λ = 0"]]
-    assert [trace.name for trace in few.data if trace.showlegend] == []
-    assert [trace.name for trace in many.data if trace.showlegend] == [
-        f"λ = {lam}" for lam in (0, 3, 7, 10, 14, 17, 21, 24)
-    ]
+    assert names == [[f"λ = {lam}" for lam in range(4)], ["λ = 0"]]
+    assert legend_names(few) == []
+    assert legend_names(many) == [f"λ = {lam}" for lam in (0, 3, 7, 10, 14, 17, 21, 24)]
 
 
-def test_a_thousand_points_are_as_many_traces_as_colours():
+def test_thousand_points_are_as_many_traces_as_colors():
     models = [f"m{i}" for i in range(4)]
     runs = [run(lam / 10, 0, model=model) for lam in range(-50, 50) for model in models]
-    plot = isotropy_performance(sweep(*runs, model=models), "accuracy", ScatterStyle(seeds=True, colour="model")).draw()
-    assert len(markers_of(plot)) == 4
-    assert sum(len(trace.x) for trace in markers_of(plot)) == 400
+    plot = plot_of(sweep(*runs, model=models), seeds=True, colour="model")
+    assert len(means(plot)) == 4
+    assert sum(len(trace.x) for trace in means(plot)) == 400
+    assert sum(len(trace.x) for trace in plot.data if trace.marker.size == RUN) == 400
     assert len(plot.data) <= 20
 
 
-@pytest.mark.parametrize(("error", "factor"), [(Error.CI95, 12.7062), (Error.SE, 1), (Error.STD, 2**0.5)])
-def test_error_bars_are_what_was_chosen_in_plot_table_and_words(error, factor):
-    figure = isotropy_performance(sweep(*SWEEP), "accuracy", ScatterStyle(error=error))
-    point = markers(figure)[0]
-    assert point.error_y.array[0] == pytest.approx(factor * 0.005, rel=1e-4)
-    assert point.error_x.array[0] == pytest.approx(factor * 0.005, rel=1e-4)
+@pytest.mark.parametrize(("error", "factor"), [(Error.CI95, T95), (Error.SE, 1), (Error.STD, 2**0.5)])
+def test_error_bars_are_as_chosen(error, factor):
+    figure = figure_of(SWEEP, error=error)
     assert figure.table.columns[3] == f"performance_{error.column}"
     assert figure.table.rows[0][3] == pytest.approx(factor * 0.005, rel=1e-4)
+    assert means(figure.draw())[0].error_y.array[0] == figure.table.rows[0][3]
     assert error.description in figure.caption
 
 
@@ -197,54 +204,144 @@ def test_error_bars_are_what_was_chosen_in_plot_table_and_words(error, factor):
         st.tuples(st.floats(-1, 1), st.floats(0, 1), st.sampled_from([-1.0, 0.0, 1.0]), st.integers(0, 3)),
         min_size=1,
         max_size=20,
-        unique_by=lambda one: one[2:],
+        unique_by=lambda row: row[2:],
     ),
     st.sampled_from(Error),
 )
-def test_no_axis_cuts_off_a_point_a_run_or_an_error_bar_within_what_the_metric_can_be(places, error):
-    runs = [run(lam, seed, performance=y, isoscore_star=x) for y, x, lam, seed in places]
-    for figure_of in (isotropy_performance, lambda_performance):
-        plot = figure_of(sweep(*runs), "matthews", ScatterStyle(seeds=True, error=error)).draw()
+def test_axes_contain_points_runs_and_possible_error_bars(rows, error):
+    table = sweep(*(run(lam, seed, performance=y, isoscore_star=x) for y, x, lam, seed in rows))
+    for x in ("isoscore_star", "lam"):
+        plot = plot_of(table, metric="matthews", x=x, seeds=True, error=error)
         for trace in plot.data:
-            for axis, values, bars, least, most in (
+            for axis, values, bars, minimum, maximum in (
                 ("xaxis", trace.x, trace.error_x, -inf, inf),
                 ("yaxis", trace.y, trace.error_y, -1, 1),
             ):
                 low, high = plot.layout[axis].range
                 widths = bars.array if bars.visible else [0] * len(values)
                 for value, width in zip(values, widths, strict=True):
-                    ends = value is not None and (max(value - (width or 0), least), min(value + (width or 0), most))
-                    assert not ends or (low < ends[0] and ends[1] < high)
+                    if value is not None:
+                        assert low < max(value - (width or 0), minimum)
+                        assert min(value + (width or 0), maximum) < high
 
 
-def test_an_axis_shows_no_accuracy_that_there_cannot_be():
-    runs = [run(1.0, seed, performance=performance) for seed, performance in enumerate((0.2, 0.95))]
-    plot = isotropy_performance(sweep(*runs), "accuracy").draw()
+def test_axis_ends_near_the_bounds_of_a_metric():
+    plot = plot_of(sweep(run(1.0, 0, 0.2), run(1.0, 1, 0.95)))
     assert any(trace.error_y.array and max(trace.error_y.array) > 1 for trace in plot.data)
     low, high = plot.layout.yaxis.range
     assert -0.05 < low < 0
     assert 1 < high < 1.05
 
 
-def test_lambdas_that_a_search_chose_keep_their_distances():
-    runs = [run(lam, study={"over": True}) for lam in (0.0, 0.5, 0.625, 3.0)]
-    plot = lambda_performance(sweep(*runs), "accuracy").draw()
-    assert plot.layout.xaxis.tickvals is None
-    assert {0.0, 0.5, 0.625, 3.0} <= {x for trace in plot.data for x in (trace.x or ())}
-
-
-def test_points_are_coloured_by_what_was_chosen_and_by_the_usual_where_that_does_not_vary():
+def test_colors_are_as_chosen_or_usual_if_that_does_not_vary():
     models = ["tiny-bert", "tiny-gpt"]
     runs = sweep(*(run(lam, model=model) for lam in (0.0, 1.0) for model in models), model=models)
-    plot = isotropy_performance(runs, "accuracy", ScatterStyle(colour="model")).draw()
-    assert [trace.marker.color for trace in markers_of(plot)] == [*SERIES[:2]]
-    assert [trace.name for trace in plot.data if trace.showlegend] == ["tiny-bert", "tiny-gpt"]
-    usual = isotropy_performance(runs, "accuracy", ScatterStyle(colour="zeta")).draw()
-    assert [trace.marker.color for trace in markers_of(usual)] == [of_lambda(0), of_lambda(1)]
+    plot = plot_of(runs, colour="model")
+    assert [trace.marker.color for trace in means(plot)] == [*SERIES[:2]]
+    assert legend_names(plot) == models
+    usual = plot_of(runs, colour="zeta")
+    assert [trace.marker.color for trace in means(usual)] == [of_lambda(0), of_lambda(1)]
 
 
-def test_plain_training_has_a_ring_whatever_the_colours_stand_for():
-    plot = isotropy_performance(sweep(*SWEEP), "accuracy").draw()
+def test_plain_training_has_a_ring_and_a_level():
+    plot = plot_of(SWEEP)
     (ring,) = (trace for trace in plot.data if trace.marker.size == RING)
     assert (ring.x, ring.y) == ((pytest.approx(0.305),), (pytest.approx(0.805),))
     assert [shape.y0 for shape in plot.layout.shapes] == [pytest.approx(0.805)]
+
+
+def test_any_setting_and_measure_can_be_axes():
+    figure = figure_of(measured(GRID, "mean_cosine", lambda row: 0.5 - 0.1 * row.lam), x="batch_size", y="mean_cosine")
+    assert figure.title == "Mean cosine similarity by batch size"
+    layout = figure.draw().layout
+    titles = (layout.xaxis.title.text, layout.yaxis.title.text)
+    assert titles == ("Batch size", "Mean cosine similarity, last layer")
+    assert figure.table.columns[:4] == ["lambda", "batch_size", "mean_cosine_seeds", "mean_cosine_mean"]
+    assert figure.table.rows[0][:4] == [0, 8, 2, pytest.approx(0.5)]
+
+
+def test_measure_of_last_layer_leaves_out_runs_without_it():
+    runs = sweep(run(0.0, 0), run(0.0, 1, isoscore_star=None), run(1.0), run(3.0))
+    figure = figure_of(measured(runs, "silhouette", lambda row: 0.3 if row.lam == 0 else None), y="silhouette")
+    assert figure.title == "Silhouette by isotropy"
+    assert [row[:3] for row in figure.table.rows] == [[0, 1, 0.3]]
+    assert "Silhouette is of the last layer’s sentence vectors. Range: [−1, 1]." in figure.caption
+
+
+def test_words_stand_at_equal_steps():
+    runs = sweep(run(0.0), *(run(1.0, regularizer=method) for method in (COSREG, ISTAR)))
+    plot = plot_of(runs, x="regularizer", x_scale="log")
+    assert list(plot.layout.xaxis.ticktext) == ["none", "I-STAR", "CosReg"]
+    assert sorted(x for trace in means(plot) for x in trace.x) == [0, 1, 2]
+
+
+def test_logarithmic_axis_leaves_out_what_is_not_positive():
+    figure = figure_of(GRID, x="lam", x_scale="log", y_scale="log")
+    plot = figure.draw()
+    assert (plot.layout.xaxis.type, plot.layout.yaxis.type) == ("log", "log")
+    assert {x for trace in means(plot) for x in trace.x} == {1, 3}
+    assert "because λ is 0 or below on a logarithmic axis: 2 points." in figure.caption
+    assert "equally spaced" not in figure.caption
+    assert len(figure.table.rows) == 6
+
+
+def test_measured_color_has_a_scale_and_a_bar():
+    figure = figure_of(GRID, x="lam", colour="isoscore_star")
+    plot = figure.draw()
+    (shaded,) = means(plot)
+    assert list(shaded.marker.color) == pytest.approx([0.2, 0.2, 0.3, 0.3, 0.5, 0.5])
+    assert (shaded.marker.cmin, shaded.marker.cmax) == pytest.approx((0.2, 0.5))
+    assert [shaded.marker.colorscale[end][1] for end in (0, -1)] == [in_order(0), in_order(1)]
+    texts = [note.text for note in plot.layout.annotations[-4:]]
+    assert texts == ["0.20", "0.35", "0.50", "IsoScore★ (1 is isotropic)"]
+    bar = [shape.fillcolor for shape in plot.layout.shapes if shape.type == "rect"]
+    assert (bar[0], bar[-1]) == (in_order(0), in_order(1))
+    assert "isoscore_star_mean" in figure.table.columns
+    table = measured(GRID, "mean_cosine", lambda row: row.lam or None)
+    quiet, shaded = means(plot_of(table, x="lam", colour="mean_cosine"))
+    assert (quiet.marker.color, len(quiet.x), len(shaded.x)) == (QUIET, 2, 4)
+
+
+def test_facet_is_a_panel_for_each_value_on_the_same_axes():
+    figure = figure_of(GRID, x="lam", facet="batch_size")
+    plot = figure.draw()
+    assert [note.text for note in plot.layout.annotations] == ["batch size 8", "batch size 16"]
+    assert {(trace.xaxis, trace.yaxis) for trace in means(plot)} == {("x", "y"), ("x2", "y")}
+    assert plot.layout.xaxis.range == plot.layout.xaxis2.range
+    assert sum(len(trace.x) for trace in means(plot)) == 6
+    assert figure.wide
+    assert "One panel for each batch size, all on the same axes." in figure.caption
+
+
+def test_plain_training_is_in_the_panel_of_every_regularizer():
+    plot = plot_of(sweep(run(0.0), *(run(1.0, regularizer=name) for name in (ISTAR, COSREG))), facet="regularizer")
+    assert [note.text for note in plot.layout.annotations] == ["I-STAR", "CosReg"]
+    panels = sorted((trace.xaxis, len(trace.x)) for trace in means(plot))
+    assert panels == [("x", 1), ("x", 1), ("x2", 1), ("x2", 1)]
+    assert {shape.xref for shape in plot.layout.shapes} == {"x domain", "x2 domain"}
+
+
+def test_panels_are_limited():
+    sizes = list(range(1, 12))
+    many = sweep(*(run(lam, batch_size=size) for lam in (0.0, 1.0) for size in sizes), batch_size=sizes)
+    figure = figure_of(many, facet="batch_size")
+    assert len(figure.draw().layout.annotations) == MAX_PANELS
+    assert f"The first {MAX_PANELS} of 11 are drawn." in figure.caption
+    assert len(figure.table.rows) == 22
+
+
+@pytest.mark.parametrize(
+    ("field", "name"), [("x", "luck"), ("y", "luck"), ("colour", "luck"), ("facet", "luck"), ("facet", "performance")]
+)
+def test_unknown_quantity_is_refused_with_the_choices(field, name):
+    with pytest.raises(InvalidError) as refusal:
+        figure_of(GRID, **{field: name})
+    assert refusal.value.field == field
+    noun = "setting" if field == "facet" else "quantity"
+    assert refusal.value.message.startswith(f"No {noun} named `{name}`. Choose one of: ")
+    assert "batch_size" in refusal.value.message
+
+
+def test_metric_by_its_own_name_is_performance():
+    assert figure_of(GRID, y="accuracy").title == "Performance by isotropy"
+    assert [*measured_quantities(GRID, "accuracy")][:4] == ["performance", "isoscore_star", "f1", "matthews"]
