@@ -40,8 +40,8 @@ def test_repeated_seed_counts_once():
 def test_caption_has_choice_and_seeds():
     caption = bars(run(-3.0), run(-1.0), run(0.0)).caption
     assert "best of up to 2 settings, chosen on the same rows" in caption
-    alone = bars(run(0.0), run(1.0)).caption
-    assert alone == "Each is one run (n = 1 seed); an interval needs two seeds or more."
+    single = bars(run(0.0), run(1.0)).caption
+    assert single == "Each is one run (n = 1 seed); an interval needs two seeds or more."
     pairs = bars(*(run(lam, seed) for lam in (0.0, 1.0) for seed in (0, 1))).caption
     assert pairs.startswith("Means over seeds (n = 2) with 95% confidence intervals.")
 

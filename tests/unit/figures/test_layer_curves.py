@@ -159,8 +159,8 @@ def test_heat_map_of_a_setting_averages_seeds_with_a_value():
     assert figure.table.rows == [[0, 0.5, 0.5], [10, 0.5, None]]
     assert figure.title == "Mean cosine similarity by layer and step, λ = 1"
     assert figure.caption.endswith(" Means over seeds (n = 1 to 2). 3 of 9 looks.")
-    alone = setting_heat_map(table, setting, {first.id: by_run[first.id]}, COSINE, "")
-    assert alone.caption.endswith(" Of one seed (n = 1).")
+    single = setting_heat_map(table, setting, {first.id: by_run[first.id]}, COSINE, "")
+    assert single.caption.endswith(" Of one seed (n = 1).")
     assert "not taken during training" in setting_heat_map(table, baseline, by_run, COSINE, "").empty
 
 

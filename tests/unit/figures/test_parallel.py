@@ -17,95 +17,87 @@ RUNS = [
 SWEEP = sweep(*RUNS, batch_size=[16, 32])
 
 
-def drawn(of):
-    (trace,) = parallel(of, "accuracy").draw().data
+def draw(table):
+    (trace,) = parallel(table, "accuracy").draw().data
     return trace, {axis.name: axis for axis in trace.dimensions}
 
 
-def test_an_axis_is_what_varies_and_then_what_came_out():
-    trace, axes = drawn(SWEEP)
-    assert [axis.label for axis in trace.dimensions] == ["λ", "batch size", "seed", "IsoScore★", "Accuracy"]
-    assert list(axes) == ["lam", "batch_size", "seed", "isoscore_star", "performance"]
-    assert list(axes["performance"].values) == [0.5, 0.6] * 6
+def axis_labeled(table, field):
+    label = inside(field)
+    return next(axis for axis in draw(table)[0].dimensions if label.startswith(axis.label[:8]))
+
+
+def test_axes_are_what_varies_and_then_what_came_out():
     figure = parallel(SWEEP, "accuracy")
-    assert (figure.table.columns, figure.table.rows[0]) == (list(axes), [-1.0, 16, 0, 0.24, 0.5])
-    assert len(figure.table.rows) == 12
+    assert figure.table.columns == ["lam", "batch_size", "seed", "isoscore_star", "performance"]
+    assert (figure.table.rows[0], len(figure.table.rows)) == ([-1.0, 16, 0, 0.24, 0.5], 12)
+    trace, axes = draw(SWEEP)
+    assert list(axes) == figure.table.columns
+    assert [axis.label for axis in trace.dimensions] == ["λ", "batch size", "seed", "IsoScore★", "Accuracy"]
+    assert "accepts it from the keyboard" in figure.caption
 
 
-def test_the_values_of_a_setting_stand_at_equal_steps_with_their_names():
-    trace, axes = drawn(SWEEP)
+def test_settings_are_at_equal_steps_with_names():
+    trace, axes = draw(SWEEP)
     assert (list(axes["lam"].ticktext), list(axes["lam"].values)[:6]) == (["−1", "0", "5"], [0, 0, 1, 1, 2, 2])
     assert trace.meta["steps"] == [[-1.0, 0.0, 5.0], [16, 32], [0, 1], [], []]
     assert axes["performance"].tickvals is None
 
 
-def test_what_a_search_chose_keeps_its_distances():
-    _, axes = drawn(sweep(*(run(lam, study={"over": True}) for lam in (0.0, 0.5, 0.625, 3.0))))
-    assert (axes["lam"].tickvals, list(axes["lam"].values)) == (None, [0.0, 0.5, 0.625, 3.0])
+@pytest.mark.parametrize(
+    ("lams", "study"), [([0.0, 0.5, 0.625, 3.0], {"over": True}), ([*map(float, range(21))], None)]
+)
+def test_searched_or_many_values_keep_their_distances(lams, study):
+    axis = draw(sweep(*(run(lam, study=study) for lam in lams)))[1]["lam"]
+    assert (axis.tickvals, list(axis.values)) == (None, lams)
 
 
-def test_a_setting_of_very_many_values_and_a_measurement_have_a_scale():
-    _, axes = drawn(sweep(*(run(float(lam)) for lam in range(21))))
-    assert (axes["lam"].tickvals, list(axes["lam"].values)) == (None, list(range(21)))
+def test_line_has_the_color_of_its_lambda():
+    trace, _ = draw(SWEEP)
+    lams = sorted({row.lam for row in RUNS})
+    assert [lams[index] for index in trace.line.color] == [row.lam for row in RUNS]
+    assert (trace.line.cmin, trace.line.cmax) == (0, len(lams) - 1)
+    assert [colour for _, colour in trace.line.colorscale] == [of_lambda(lam) for lam in lams]
+    single, _ = draw(sweep(run(1.0), run(1.0, seed=1)))
+    assert [colour for _, colour in single.line.colorscale] == [of_lambda(1.0)] * 2
 
 
-def test_a_line_has_the_colour_of_its_lambda():
-    trace, _ = drawn(SWEEP)
-    present = sorted({one.lam for one in RUNS})
-    assert [present[place] for place in trace.line.color] == [one.lam for one in RUNS]
-    assert (trace.line.cmin, trace.line.cmax) == (0, len(present) - 1)
-    assert [colour for _, colour in trace.line.colorscale] == [of_lambda(lam) for lam in present]
-
-
-def test_runs_of_one_lambda_have_a_scale_of_its_colour():
-    trace, _ = drawn(sweep(run(1.0), run(1.0, seed=1)))
-    assert [colour for _, colour in trace.line.colorscale] == [of_lambda(1.0)] * 2
-
-
-def test_regularizers_are_an_axis_of_names_where_there_are_several():
-    _, axes = drawn(sweep(run(0.0), run(1.0), run(1.0, regularizer=Regularizer.COSREG)))
+def test_several_regularizers_are_an_axis_of_names():
+    _, axes = draw(sweep(run(0.0), run(1.0), run(1.0, regularizer=Regularizer.COSREG)))
     assert list(axes["regularizer"].ticktext) == ["none", "I-STAR", "CosReg"]
-    assert "regularizer" not in drawn(SWEEP)[1]
+    assert "regularizer" not in draw(SWEEP)[1]
 
 
-@pytest.mark.parametrize("values", [[{}, {"cosreg": 1.0}], [None, 3]])
-def test_what_no_search_can_say_has_an_axis_without_a_name_for_it(values):
-    field = "patience" if None in values else "fixed_regularizers"
-    of = sweep(*(run(1.0, seed=seed, **{field: value}) for seed, value in enumerate(values)), **{field: values})
-    axis = next(axis for axis in drawn(of)[0].dimensions if inside(field).startswith(axis.label[:8]))
-    assert axis.name == ""
+@pytest.mark.parametrize(("field", "values"), [("fixed_regularizers", [{}, {"cosreg": 1.0}]), ("patience", [None, 3])])
+def test_axis_without_a_search_has_no_field(field, values):
+    runs = [run(1.0, seed=seed, **{field: value}) for seed, value in enumerate(values)]
+    assert axis_labeled(sweep(*runs, **{field: values}), field).name == ""
 
 
 @pytest.mark.parametrize("field", ["hidden", "status", "data"])
-def test_a_setting_of_a_script_s_own_has_an_axis_that_writes_no_search(field):
-    told = [run(1.0, seed) for seed in (0, 1)]
-    for one, value in zip(told, (128, 256), strict=True):
-        one.config = reported(one, **{field: value})
-    axis = next(
-        axis for axis in drawn(sweep(*told, **{field: [128, 256]}))[0].dimensions if axis.label == inside(field)
-    )
+def test_custom_setting_of_a_script_has_no_field(field):
+    runs = [run(1.0, seed) for seed in (0, 1)]
+    for row, value in zip(runs, (128, 256), strict=True):
+        row.config = reported(row, **{field: value})
+    axis = axis_labeled(sweep(*runs, **{field: [128, 256]}), field)
     assert (axis.name, list(axis.ticktext)) == ("", ["128", "256"])
 
 
-def test_what_a_script_did_not_say_is_unknown_and_what_means_nothing_has_no_value():
-    told = [run(0.0), run(1.0, zeta=0.2, batch_size=16), run(1.0, 1, zeta=0.5, batch_size=8)]
-    told[0].config = reported(told[0])
-    trace, axes = drawn(sweep(*told, batch_size=["unknown", 16, 8]))
-    table = parallel(sweep(*told, batch_size=["unknown", 16, 8]), "accuracy").table
-    assert [row[:3] for row in table.rows] == [[0.0, None, "unknown"], [1.0, 0.2, 16], [1.0, 0.5, 8]]
+def test_unreported_values_are_unknown_and_options_without_effect_are_empty():
+    runs = [run(0.0), run(1.0, zeta=0.2, batch_size=16), run(1.0, 1, zeta=0.5, batch_size=8)]
+    runs[0].config = reported(runs[0])
+    table = sweep(*runs, batch_size=["unknown", 16, 8])
+    rows = [row[:3] for row in parallel(table, "accuracy").table.rows]
+    assert rows == [[0.0, None, "unknown"], [1.0, 0.2, 16], [1.0, 0.5, 8]]
+    trace, axes = draw(table)
     assert trace.meta["steps"][1:3] == [[None, 0.2, 0.5], [8, 16, "unknown"]]
     assert list(axes["zeta"].ticktext) == ["–", "0.2", "0.5"]
-    assert "zeta" not in drawn(sweep(run(0.0, zeta=0.5), run(1.0, zeta=0.2)))[1]
+    assert "zeta" not in draw(sweep(run(0.0, zeta=0.5), run(1.0, zeta=0.2)))[1]
 
 
-def test_runs_without_both_values_are_counted_and_not_drawn():
+def test_runs_without_both_values_are_counted():
     waiting = run(1.0, status=RunStatus.QUEUED, performance=None)
-    figure = parallel(sweep(run(0.0), run(1.0, performance=None), waiting), "accuracy")
-    assert figure.caption.startswith(
-        "1 finished run, one line per run, colored by λ. Not drawn, because a value is undefined: 1 run."
-    )
+    caption = parallel(sweep(run(0.0), run(1.0, performance=None), waiting), "accuracy").caption
+    assert caption.startswith("1 finished run, one line per run, colored by λ. Not drawn, because a value is "
+                              "undefined: 1 run.")  # fmt: skip
     assert "first run has finished" in parallel(sweep(waiting), "accuracy").empty
-
-
-def test_the_caption_tells_how_to_filter_with_a_keyboard():
-    assert "accepts it from the keyboard" in parallel(SWEEP, "accuracy").caption

@@ -88,7 +88,7 @@ def test_measure_by_layer_has_gaps_and_leaves_out_runs_without_it():
     figure = measure_by_layer(SWEEP, {first.id: layers(None, 8.0), second.id: layers(None, 6.0, n=800)}, "twonn")
     assert figure.table.rows == [[0, 1, 0, None, None], [0, 2, 2, 7.0, pytest.approx(T95, rel=1e-4)]]
     assert "800 to 872 validation rows" in figure.caption
-    alone = sweep(run(1.0))
-    figure = measure_by_layer(alone, {alone.runs[0].id: layers(9.0, n=None)}, "twonn")
+    single = sweep(run(1.0))
+    figure = measure_by_layer(single, {single.runs[0].id: layers(9.0, n=None)}, "twonn")
     assert figure.caption == "By layer, of the sentence vectors. Range: (0, ∞)."
     assert figure.draw().layout.showlegend is False

@@ -170,13 +170,13 @@ def test_methods_stand_side_by_side_at_one_lambda():
 
 
 def test_many_points_are_explained_by_a_legend_instead_of_names():
-    few, many = (plot_of(sweep(*(run(float(lam), isoscore_star=lam / n) for lam in range(n)))) for n in (4, 25))
+    small, large = (plot_of(sweep(*(run(float(lam), isoscore_star=lam / n) for lam in range(n)))) for n in (4, 25))
     names = [
-        [text for trace in plot.data if trace.mode == "markers+text" for text in trace.text] for plot in (few, many)
+        [text for trace in plot.data if trace.mode == "markers+text" for text in trace.text] for plot in (small, large)
     ]
     assert names == [[f"λ = {lam}" for lam in range(4)], ["λ = 0"]]
-    assert legend_names(few) == []
-    assert legend_names(many) == [f"λ = {lam}" for lam in (0, 3, 7, 10, 14, 17, 21, 24)]
+    assert legend_names(small) == []
+    assert legend_names(large) == [f"λ = {lam}" for lam in (0, 3, 7, 10, 14, 17, 21, 24)]
 
 
 def test_thousand_points_are_as_many_traces_as_colors():
@@ -323,8 +323,8 @@ def test_plain_training_is_in_the_panel_of_every_regularizer():
 
 def test_panels_are_limited():
     sizes = list(range(1, 12))
-    many = sweep(*(run(lam, batch_size=size) for lam in (0.0, 1.0) for size in sizes), batch_size=sizes)
-    figure = figure_of(many, facet="batch_size")
+    table = sweep(*(run(lam, batch_size=size) for lam in (0.0, 1.0) for size in sizes), batch_size=sizes)
+    figure = figure_of(table, facet="batch_size")
     assert len(figure.draw().layout.annotations) == MAX_PANELS
     assert f"The first {MAX_PANELS} of 11 are drawn." in figure.caption
     assert len(figure.table.rows) == 22

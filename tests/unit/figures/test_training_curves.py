@@ -48,8 +48,8 @@ def test_bands_need_seeds_and_few_settings():
     assert sweep_curves.fit_as_bands(means)
     assert not sweep_curves.fit_as_bands(means_of([[(0, 0.5)]], [[(0, 0.1)]]))
     assert [trace.fill for trace in sweep_curves.mean_traces(SWEEP, means, bands=False)] == [None, None]
-    many = sweep(*(run(float(lam), seed) for lam in range(9) for seed in (0, 1)))
-    figure = logged_curves(many, TASK_LOSS, {row.id: [(10, 0.1 * row.seed)] for row in many.runs})
+    table = sweep(*(run(float(lam), seed) for lam in range(9) for seed in (0, 1)))
+    figure = logged_curves(table, TASK_LOSS, {row.id: [(10, 0.1 * row.seed)] for row in table.runs})
     assert [trace.fill for trace in figure.draw().data] == [None] * 9
     assert "The intervals are in the table" in figure.caption
     assert figure.table.rows[0][-1] == pytest.approx(T95 * 0.05, rel=1e-4)
