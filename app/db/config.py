@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Self, get_args
 
-from pydantic import Field, FiniteFloat, ModelWrapValidatorHandler, PrivateAttr, model_validator
+from pydantic import Field, FiniteFloat, model_validator
 from pydantic.fields import FieldInfo
 
 from app.db.options.measuring import MeasuringOptions, selects
@@ -13,16 +13,6 @@ from isoscope.core.task import TaskKind
 from isotropy.catalog import REGULARIZERS, Regularizer, TokenPooling
 
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
-
-RENAMED = {"beside": "fixed_regularizers"}
-"""Options by the names that they had before; requests and files that say these are read."""
-
-
-def renamed(given: Any) -> Any:
-    """Return what is given under the names that its options have now. An old name with the new one stays: refused."""
-    if not isinstance(given, Mapping):
-        return given
-    return {RENAMED[name] if RENAMED.get(name, name) not in given else name: value for name, value in given.items()}
 
 
 def words_for_booleans(given: Any, fields: Mapping[str, FieldInfo]) -> Any:
@@ -48,22 +38,10 @@ def _in_words(value: Any) -> Any:
 class TrainingOptions(MeasuringOptions):
     """What all runs of an experiment share, as a user states it. Defaults are the papers', where they fix one."""
 
-    _old_names: tuple[str, ...] = PrivateAttr(())
-
-    @model_validator(mode="wrap")
+    @model_validator(mode="before")
     @classmethod
-    def _as_it_is_called(cls, given: Any, read: ModelWrapValidatorHandler[Self]) -> Self:
-        found = read(words_for_booleans(renamed(given), cls.model_fields))
-        if isinstance(given, Mapping):
-            grid = given.get("grid")
-            said = {*given, *(grid if isinstance(grid, Mapping) else ())}
-            found._old_names = tuple(name for name in RENAMED if name in said)
-        return found
-
-    @property
-    def old_names(self) -> list[str]:
-        """A sentence for each option that the request called by a name of before."""
-        return [f"`{name}` is now called `{RENAMED[name]}`." for name in self._old_names]
+    def _reject_booleans_as_numbers(cls, values: Any) -> Any:
+        return words_for_booleans(values, cls.model_fields)
 
 
 class TrainingConfig(TrainingOptions):

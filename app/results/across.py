@@ -23,7 +23,7 @@ from app.results.run_table import (
     RunTable,
 )
 from app.results.search.conditions import ALIASES
-from app.results.search.listing import MOST, matching
+from app.results.search.listing import MAX_MATCHING_RUNS, find_matching_runs
 from app.results.sweep_figures import FIGURES, SCATTERS, FigureRequest, SweepQuery, available_figures
 from app.results.tables.printed import MOST_DECIMALS, Style
 from app.results.tables.summary import Shown, Summary, summary
@@ -33,7 +33,7 @@ from isoscope.core.task import TaskKind
 
 
 class RunSelection(NamedTuple):
-    """Runs that a search finds, at most ``MOST``, those of the newest experiments; and how to group them."""
+    """At most ``MAX_MATCHING_RUNS`` runs of a search, newest experiments first, and how to group them."""
 
     table: RunTable
     total: int
@@ -51,7 +51,7 @@ def select_runs(context: Context, q: str, group: Sequence[str] = ()) -> RunSelec
 
     Raises InvalidError of ``q`` or ``group``.
     """
-    matches = matching(context, q, most=MOST)
+    matches = find_matching_runs(context, q, limit=MAX_MATCHING_RUNS)
     table = RunTable(matches.runs)
     fields = table.groupable_fields
     names = dict.fromkeys(name if name in fields else ALIASES.get(name.lower(), name) for name in group if name)

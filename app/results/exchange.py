@@ -1,4 +1,4 @@
-"""Experiments as files: exported with all rows and figures, imported hidden until they are whole."""
+"""Export experiments as files with all rows and figures; queue imports of such files."""
 
 import os
 import tempfile
@@ -32,20 +32,30 @@ from app.db.predictions import read_predictions
 from app.db.types import utcnow
 from app.figures.figure import Figure
 from app.results.archive import container
-from app.results.archive.container import FORMAT, TOLD, ArchiveWriter, write_json
+from app.results.archive.container import FORMAT, README_TEXT, ArchiveWriter, write_json
 from app.results.archive.records import AttemptRecord, DatasetRecord, ExperimentRecord, RunRecord
-from app.results.archive.sealed_records import OpeningRecord, SealedScoreRecord, parts
+from app.results.archive.sealed_records import OpeningRecord, SealedScoreRecord, split_predictions
 from app.storage import Incoming
 from app.storage.storage import BLOCK_BYTES
 from app.training.experiments import get_experiment
 from isoscope.core.errors import ConflictError, IsoscopeError, NotFoundError
 
 Member = tuple[str, Iterable[dict[str, Any]]]
-SCORED = [name for name in SealedScoreRecord.model_fields if name != "run"]
+SCORE_FIELDS = [name for name in SealedScoreRecord.model_fields if name != "run"]
+HISTORY = timedelta(days=30)
+"""Ended imports are listed for this long."""
+FINAL_IMPORT = (ImportStatus.FINISHED, ImportStatus.FAILED, ImportStatus.CANCELLED)
+LATEST_IMPORTS = 20
+ROWS_AT_ONCE = 1000
+OPTIONAL_DATASET_FIELDS = ("test_sha256", "test_filename", "n_test", "division", "quoting")
+"""Left out where they are empty."""
+RUNS_AT_ONCE = 20
+
+FigureMaker = Callable[[Experiment], Iterable[Figure]]
 
 
 def sealed_members(context: Context, experiment: Experiment) -> Iterator[Member]:
-    """Yield the members of an archive that hold what is sealed, with their records; none where nothing is."""
+    """Yield the members of an archive for sealed scores, predictions and openings, if there are any."""
     with context.sessions() as session:
         scores = session.scalars(
             select(SealedScore).join(Run).where(Run.experiment_id == experiment.id).order_by(Run.position)
@@ -54,24 +64,15 @@ def sealed_members(context: Context, experiment: Experiment) -> Iterator[Member]
             select(Opening).where(Opening.experiment_id == experiment.id).order_by(Opening.number)
         ).all()
     if scores:
-        yield container.SEALED_SCORES, ({"run": one.run_id} | _columns(one, SCORED) for one in scores)
+        yield container.SEALED_SCORES, ({"run": row.run_id} | _columns(row, SCORE_FIELDS) for row in scores)
         yield container.SEALED_PREDICTIONS, _predictions(context, [score.run_id for score in scores], Split.TEST)
     if openings:
-        yield container.OPENINGS, (_columns(one, OpeningRecord.model_fields) for one in openings)
-
-
-ROWS_AT_ONCE = 1000
-ADDED_LATER = ("test_sha256", "test_filename", "n_test", "division", "quoting")
-"""Of a data set, what those without a test split lack."""
-FEW_AT_ONCE = 20
-"""Of rows that are large."""
-
-FigureMaker = Callable[[Experiment], Iterable[Figure]]
+        yield container.OPENINGS, (_columns(row, OpeningRecord.model_fields) for row in openings)
 
 
 @dataclass(frozen=True)
 class Export:
-    """An exported experiment in a file that has no name and is gone when it is closed, whoever ends."""
+    """An exported experiment in an unnamed file, which is gone once closed."""
 
     file: BinaryIO
     size_bytes: int
@@ -86,10 +87,9 @@ class Export:
 
 
 def export_experiment(context: Context, experiment_id: str, figures_of: FigureMaker) -> Export:
-    """Write an experiment with its runs, all their steps and these figures, but for the trained models.
+    """Write an experiment with its runs, all their steps and these figures, without trained models.
 
-    No more of it is in memory than a few rows and one figure. Of runs that go on, what is logged meanwhile may be
-    missing from one part and be in another.
+    At most a few rows and one figure are in memory. What running runs log meanwhile may be in some members only.
     """
     experiment = get_experiment(context, experiment_id)
     file = tempfile.TemporaryFile(dir=context.settings.root)  # noqa: SIM115 - closed when it has been sent
@@ -104,8 +104,8 @@ def export_experiment(context: Context, experiment_id: str, figures_of: FigureMa
 
 def _write(context: Context, experiment: Experiment, figures: Iterable[Figure], file: BinaryIO) -> None:
     archive = ArchiveWriter(file)
-    told = TOLD.format(version=VERSION, format=FORMAT, exported_at=archive.exported_at)
-    archive.add(container.README, [told.encode()])
+    readme = README_TEXT.format(version=VERSION, format=FORMAT, exported_at=archive.exported_at)
+    archive.add(container.README, [readme.encode()])
     archive.add(container.EXPERIMENT, [write_json(_experiment(experiment))])
     ids = [run.id for run in experiment.runs]
     archive.add(container.RUNS, map(write_json, _runs(context, ids)))
@@ -122,28 +122,27 @@ def _write(context: Context, experiment: Experiment, figures: Iterable[Figure], 
 
 
 def _experiment(experiment: Experiment) -> dict[str, Any]:
-    told = _columns(experiment, [name for name in ExperimentRecord.model_fields if name != "dataset"])
+    fields = _columns(experiment, [name for name in ExperimentRecord.model_fields if name != "dataset"])
     dataset = _columns(experiment.dataset, DatasetRecord.model_fields)
-    # What an earlier Isoscope does not know is left out where it says nothing, so that it reads the rest.
-    return told | {"dataset": {name: one for name, one in dataset.items() if one or name not in ADDED_LATER}}
+    dataset = {name: value for name, value in dataset.items() if value or name not in OPTIONAL_DATASET_FIELDS}
+    return fields | {"dataset": dataset}
 
 
 def _runs(context: Context, run_ids: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Those that the experiment had when its grid was read, as one that is begun meanwhile may add values to it."""
+    """Yield the runs that the experiment had when its grid was read; later ones may have other values."""
     with context.sessions() as session:
-        for start in range(0, len(run_ids), FEW_AT_ONCE):
-            some = Run.id.in_(run_ids[start : start + FEW_AT_ONCE])
-            runs = select(Run).where(some).order_by(Run.position)
+        for start in range(0, len(run_ids), RUNS_AT_ONCE):
+            batch = Run.id.in_(run_ids[start : start + RUNS_AT_ONCE])
+            runs = select(Run).where(batch).order_by(Run.position)
             runs = runs.options(selectinload(Run.timeline), selectinload(Run.tags))
             for run in session.scalars(runs):
                 attempts = [_columns(attempt, AttemptRecord.model_fields) for attempt in run.timeline]
                 columns = _columns(run, [name for name in RunRecord.model_fields if name != "tags"])
-                # Left out where there are none, so that an Isoscope that knows no tags of runs reads it as well.
                 yield columns | {"timeline": attempts} | ({"tags": list(run.words)} if run.tags else {})
 
 
 def _steps(context: Context, run_ids: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """Run by run, since to sort the steps of all of them would take a copy of the table."""
+    """Yield steps run by run, as sorting the steps of all runs would copy the table."""
     columns = (Step.step, Step.task_loss, Step.penalty, Step.layers)
     with context.sessions() as session:
         for run_id in run_ids:
@@ -162,38 +161,32 @@ def _run_figures(context: Context, run_ids: Iterable[str]) -> Iterator[dict[str,
 def _predictions(context: Context, run_ids: Sequence[str], split: Split) -> Iterator[dict[str, Any]]:
     with context.sessions() as session:
         for run_id in run_ids:
-            for found in read_predictions(session, [run_id], split).values():
-                yield from parts(run_id, found, split)
+            for predictions in read_predictions(session, [run_id], split).values():
+                yield from split_predictions(run_id, predictions, split)
 
 
 def _columns(row: Any, names: Iterable[str]) -> dict[str, Any]:
-    return {name: _told(getattr(row, name)) for name in names}
+    return {name: _to_json(getattr(row, name)) for name in names}
 
 
-def _told(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
     if isinstance(value, list):
-        return list(map(_told, value))
+        return list(map(_to_json, value))
     return value.isoformat() if hasattr(value, "isoformat") else value
 
 
-KEPT = timedelta(days=30)
-"""So long an import that has ended is remembered."""
-FINAL_IMPORT = (ImportStatus.FINISHED, ImportStatus.FAILED, ImportStatus.CANCELLED)
-LATEST = 20
-
-
 def create_import(context: Context, file: Incoming) -> Import:
-    """Keep an exported experiment, and have a worker check and write it."""
+    """Store an exported experiment and queue its import."""
     try:
         stored = context.ledger.store(file.stream, context.settings.max_upload_bytes)
     except IsoscopeError as error:
         error.field = error.field or "file"
         raise
     with context.ledger.recording(stored) as session:
-        ended = Import.status.in_(FINAL_IMPORT) & (Import.finished_at < utcnow() - KEPT)
-        # While an import that did not finish has an experiment, its row is what hides that.
+        ended = Import.status.in_(FINAL_IMPORT) & (Import.finished_at < utcnow() - HISTORY)
+        # The row of an unfinished import hides its experiment.
         hides_nothing = (Import.status == ImportStatus.FINISHED) | Import.experiment_id.is_(None)
         session.execute(delete(Import).where(ended, hides_nothing))
         row = Import(filename=base_name(file.filename), file_sha256=stored.sha256)
@@ -203,21 +196,20 @@ def create_import(context: Context, file: Incoming) -> Import:
 
 
 def list_imports(context: Context) -> list[Import]:
-    """The latest imports, newest first, but for those whose experiment has been deleted since."""
+    """Return the latest imports, newest first, without those whose experiment was deleted."""
     gone = (Import.status == ImportStatus.FINISHED) & Import.experiment_id.is_(None)
-    newest = select(Import).where(~gone).order_by(Import.created_at.desc(), Import.id).limit(LATEST)
+    newest = select(Import).where(~gone).order_by(Import.created_at.desc(), Import.id).limit(LATEST_IMPORTS)
     return context.scalars(newest)
 
 
 def get_import(context: Context, import_id: str) -> Import:
-    """One import and how far it is."""
     if (row := context.get(Import, import_id)) is None:
         raise NotFoundError(f"There is no import {import_id!r}. It may have ended long ago.")
     return row
 
 
 def cancel_import(context: Context, import_id: str) -> Import:
-    """Stop an import that waits or runs; a worker removes what it has written."""
+    """Cancel a queued or running import; a worker removes what it has written."""
     with context.sessions.begin() as session:
         unfinished = update(Import).where(Import.id == import_id, Import.status.in_(UNFINISHED_IMPORT))
         removing = unfinished.values(status=ImportStatus.REMOVING, attempts=0, error=None)

@@ -1,4 +1,4 @@
-"""What a user's own script says of its runs: checked where Isoscope has a meaning for it, judged when it ends."""
+"""Configurations that a user's script logs, and results computed from its predictions and losses."""
 
 import json
 from collections.abc import Mapping
@@ -37,43 +37,43 @@ from isoscope.plain import bounded
 from isotropy.catalog import REGULARIZERS, Regularizer
 
 MAX_FIELDS = MAX_SETTINGS + 1
-"""Of a grid: the settings, and the model."""
+"""Fields of a grid: the settings and the model."""
 MAX_GRID_BYTES = 2 * 2**20
-"""Of all values by which the runs of an experiment are told apart: its page shows every one of them."""
+"""Size of a logged experiment's grid, whose page shows every value."""
 
 
-def _that_can_be_seen(name: str) -> str:
+def _require_visible(name: str) -> str:
     if not name:
         raise ValueError("expected a name, got no visible character")
     return name
 
 
-Name = Annotated[
+VisibleName = Annotated[
     str,
     Field(min_length=1, max_length=MAX_NAME_CHARACTERS),
     AfterValidator(one_line),
-    AfterValidator(_that_can_be_seen),
+    AfterValidator(_require_visible),
 ]
 
 
-class Probe(Strict):
-    """On how much the layers are watched: the same tokens and texts at every look."""
+class LoggedProbe(Strict):
+    """Number of tokens and texts behind measurements of layers."""
 
     tokens: int = Field(ge=1, lt=2**53)
     texts: int = Field(ge=1, lt=2**53)
 
 
 class ScriptRun(Frozen):
-    """A run of a user's own training loop, as its script announces it."""
+    """A run of a user's own training loop, as its script begins it."""
 
     id: str | None = Field(
         None,
         pattern="^[0-9a-f]{32}$",
         description="Chosen by the script, so that a repeated request makes one run. Null: chosen by the server.",
     )
-    experiment: Name = Field(description="Name of a script's experiment. It is created if there is none.")
-    dataset: Name = Field(description="Only the name is stored; the rows stay where they are.")
-    model: Name
+    experiment: VisibleName = Field(description="Name of a script's experiment. It is created if there is none.")
+    dataset: VisibleName = Field(description="Only the name is stored; the rows stay where they are.")
+    model: VisibleName
     task: TaskKind
     metric: Metric = Field(description="Metric of performance, the same in all runs of an experiment.")
     regularizer: Regularizer = Regularizer.NONE
@@ -91,27 +91,27 @@ class ScriptRun(Frozen):
         description="Hardware and software. Not used to group runs.",
     )
     total_steps: int | None = Field(None, ge=1, lt=2**31)
-    probe: Probe | None = None
+    probe: LoggedProbe | None = None
 
     @property
     def config(self) -> ReportedRunConfig:
-        """What is stored as the run's configuration: only what was said."""
-        told = self.model_dump(include=set(COORDINATES), exclude_none=True)
-        return ReportedRunConfig(logged=True, **told, **self.settings)
+        """The run's configuration, without unset fields."""
+        coordinates = self.model_dump(include=set(COORDINATES), exclude_none=True)
+        return ReportedRunConfig(logged=True, **coordinates, **self.settings)
 
     @property
     def shared_config(self) -> ReportedConfig:
-        """What is stored as its experiment's configuration if it is the first run."""
-        told = self.model_dump(include={"model", "task", "metric"})
-        return ReportedConfig(logged=True, **told, **self.settings)
+        """The experiment's configuration, if this is its first run."""
+        coordinates = self.model_dump(include={"model", "task", "metric"})
+        return ReportedConfig(logged=True, **coordinates, **self.settings)
 
     def check(self) -> None:
-        """Raise InvalidError at a field that does not go with another."""
+        """Raise InvalidError at a field that contradicts another."""
         if self.metric not in METRICS[self.task]:
-            of_it = ", ".join(METRICS[self.task])
-            raise InvalidError(f"Expected a metric of {self.task}, one of {of_it}; got {self.metric}.", "metric")
+            metrics = ", ".join(METRICS[self.task])
+            raise InvalidError(f"Expected a metric of {self.task}, one of {metrics}; got {self.metric}.", "metric")
         if self.regularizer is Regularizer.NONE and self.lam:
-            names = ", ".join(one for one in Regularizer if one is not Regularizer.NONE)
+            names = ", ".join(regularizer for regularizer in Regularizer if regularizer is not Regularizer.NONE)
             raise InvalidError(
                 f"Expected the regularizer whose strength lam = {self.lam:g} is, one of {names}; got none, which is "
                 "plain training. Give the strength of a penalty of your own among the settings, and leave lam at 0.",
@@ -122,32 +122,32 @@ class ScriptRun(Frozen):
             raise InvalidError(f"Expected zeta, which {name} shrinks the covariance by; give the script's own.", "zeta")
 
 
-def differ(first: AnyConfig, grid: Mapping[str, list[Any]], added: AnyConfig) -> dict[str, list[Any]]:
-    """Return the grid of an experiment with one more run: every value of what its runs differ in, by name.
+def extend_grid(first: AnyConfig, grid: Mapping[str, list[Any]], added: AnyConfig) -> dict[str, list[Any]]:
+    """Return the grid of an experiment with one more run: all values of each setting that differs.
 
-    ``first`` is what the first of them said. Coordinates stand in columns of their own, all but the model.
+    ``first`` is the configuration of its first run. Coordinates except the model are not part of the grid.
     """
-    config, new = first.dump(), added.dump()
-    apart = ({*config, *grid, *new} - OWN) | {"model"}
-    grown = {name: list(values) for name, values in grid.items()}
-    for name in sorted(apart):
-        value = new.get(name, UNKNOWN)
-        values = grown.get(name, [config.get(name, UNKNOWN)])
-        alike = [known for known in values if as_cell(known) == as_cell(value)]
-        _require_told_apart(name, value, alike)
-        if not alike:
-            grown[name] = [*values, value]
-    _require_small(grown)
-    return grown
+    first_values, added_values = first.dump(), added.dump()
+    names = ({*first_values, *grid, *added_values} - OWN) | {"model"}
+    new_grid = {name: list(values) for name, values in grid.items()}
+    for name in sorted(names):
+        value = added_values.get(name, UNKNOWN)
+        values = new_grid.get(name, [first_values.get(name, UNKNOWN)])
+        equal_values = [existing for existing in values if as_cell(existing) == as_cell(value)]
+        _require_distinguishable(name, value, equal_values)
+        if not equal_values:
+            new_grid[name] = [*values, value]
+    _require_small(new_grid)
+    return new_grid
 
 
-def _require_told_apart(name: str, value: Any, alike: list[Any]) -> None:
-    """Refuse a value that figures and tables would take for another one, as true for the text "yes"."""
-    for known in alike:
-        if isinstance(as_cell(value), str) and json.dumps(known) != json.dumps(value):
+def _require_distinguishable(name: str, value: Any, equal_values: list[Any]) -> None:
+    """Refuse a value that figures would print like another one, as true and the text "yes"."""
+    for existing in equal_values:
+        if isinstance(as_cell(value), str) and json.dumps(existing) != json.dumps(value):
             raise InvalidError(
                 f"Expected a {name} that reads unlike those of the experiment's other runs, got {json.dumps(value)}, "
-                f"which is shown as {json.dumps(known)} is. Say both in the same way.",
+                f"which is shown as {json.dumps(existing)} is. Say both in the same way.",
                 "settings",
             )
 
@@ -167,46 +167,46 @@ def _require_small(grid: Mapping[str, list[Any]]) -> None:
         )
 
 
-def judge(session: Session, run: Run) -> dict[str, Any]:
-    """Return the fields of a run's results that its predictions and its losses tell: what of it is known."""
-    found = read_predictions(session, [run.id], Split.VALIDATION).get(run.id)
-    divergence = _divergence(session, run, found)
-    told: dict[str, Any] = {} if divergence is None else {"divergence": divergence}
-    if found is None:
-        return told
-    trivial = _trivial(found, run.config.metric)
+def compute_results(session: Session, run: Run) -> dict[str, Any]:
+    """Return results that follow from a run's predictions and losses."""
+    predictions = read_predictions(session, [run.id], Split.VALIDATION).get(run.id)
+    divergence = _divergence(session, run, predictions)
+    results: dict[str, Any] = {} if divergence is None else {"divergence": divergence}
+    if predictions is None:
+        return results
+    trivial = _trivial(predictions, run.config.metric)
     return {
-        **told,
-        "constant_prediction": constant_words(found, []),
+        **results,
+        "constant_prediction": constant_words(predictions, []),
         **({} if trivial is None else {"trivial": trivial}),
-        "n_validation": len(found),
+        "n_validation": len(predictions),
     }
 
 
-def _trivial(found: Predictions, metric: Metric) -> Trivial | None:
-    """The best constant predictor on the rows themselves, as no training rows are known; and names of classes."""
-    if found.reference is None or isinstance(found.predicted, tuple):
+def _trivial(predictions: Predictions, metric: Metric) -> Trivial | None:
+    """Return the best constant predictor on the validation rows, as training rows are not logged."""
+    if predictions.reference is None or isinstance(predictions.predicted, tuple):
         return None
-    if found.kind is TaskKind.REGRESSION:
-        return best_number(found.reference.astype(np.float64), "validation")
-    labels, places = np.unique(np.concatenate([found.reference, found.predicted]), return_inverse=True)
+    if predictions.kind is TaskKind.REGRESSION:
+        return best_number(predictions.reference.astype(np.float64), "validation")
+    labels, codes = np.unique(np.concatenate([predictions.reference, predictions.predicted]), return_inverse=True)
     names = [str(label) for label in labels.tolist()]
-    reference = places[: len(found)]
+    reference = codes[: len(predictions)]
     return best_class(reference, reference, names, metric, "validation")
 
 
-def _divergence(session: Session, run: Run, found: Predictions | None) -> Divergence | None:
-    """Whether its training diverged. A step without loss, penalty and layers is one whose loss was not a number."""
-    nothing_else = Step.penalty.is_(None) & Step.layers.is_(None)
-    logged = select(Step.task_loss).where(Step.run_id == run.id, Step.task_loss.is_not(None) | nothing_else)
+def _divergence(session: Session, run: Run, predictions: Predictions | None) -> Divergence | None:
+    """Find whether training diverged. A step without any value is one whose loss was not a number."""
+    is_only_loss = Step.penalty.is_(None) & Step.layers.is_(None)
+    logged = select(Step.task_loss).where(Step.run_id == run.id, Step.task_loss.is_not(None) | is_only_loss)
     losses = list(session.scalars(logged.order_by(Step.step)))
-    return find_divergence(losses, _untrained_loss(found))
+    return find_divergence(losses, _untrained_loss(predictions))
 
 
-def _untrained_loss(found: Predictions | None) -> float | None:
-    """The loss of a model that knows nothing yet, as far as the references tell."""
-    if found is None or found.reference is None:
+def _untrained_loss(predictions: Predictions | None) -> float | None:
+    """Return the loss of an untrained model, estimated from the references."""
+    if predictions is None or predictions.reference is None:
         return None
-    if found.kind is TaskKind.CLASSIFICATION:
-        return float(np.log(max(2, len(np.unique(found.reference)))))
-    return float(np.mean(np.square(found.reference)))
+    if predictions.kind is TaskKind.CLASSIFICATION:
+        return float(np.log(max(2, len(np.unique(predictions.reference)))))
+    return float(np.mean(np.square(predictions.reference)))

@@ -1,4 +1,4 @@
-"""Predictions that a user's own script logs by row."""
+"""Predictions that a user's script logs by row."""
 
 from collections.abc import Sequence
 from typing import Any, Self
@@ -23,7 +23,7 @@ MAX_ANSWER_CHARACTERS = 10_000
 
 
 class LoggedPredictions(Strict):
-    """Predictions for some validation rows; a row that is told again replaces what was told of it."""
+    """Predictions for some validation rows. A row that is logged again is replaced."""
 
     rows: list[Count] = Field(
         min_length=1,
@@ -49,37 +49,36 @@ class LoggedPredictions(Strict):
         return self
 
 
-def log_predictions(context: Context, run_id: str, told: LoggedPredictions) -> Run:
-    """Add predictions to a run that its script writes."""
+def log_predictions(context: Context, run_id: str, request: LoggedPredictions) -> Run:
     with context.sessions.begin() as session:
         run = hold_streaming(session, run_id)
         stored = read_predictions(session, [run_id], Split.VALIDATION).get(run_id)
-        found = _merged(stored, _read(told, run.config.task))
-        if len(found) > MAX_ROWS:
+        predictions = _merged(stored, _read(request, run.config.task))
+        if len(predictions) > MAX_ROWS:
             raise TooLargeError(
-                f"Expected predictions for at most {count(MAX_ROWS)} rows, got {count(len(found))}. Log a fixed part "
-                "of them, the same for every run.",
+                f"Expected predictions for at most {count(MAX_ROWS)} rows, got {count(len(predictions))}. Log a fixed "
+                "part of them, the same for every run.",
                 "rows",
             )
-        write_predictions(session, run_id, Split.VALIDATION, found)
+        write_predictions(session, run_id, Split.VALIDATION, predictions)
     return run
 
 
-def _read(told: LoggedPredictions, task: TaskKind) -> Predictions:
-    order = np.argsort(told.rows)
-    rows = np.array(told.rows, dtype=np.int64)[order]
+def _read(request: LoggedPredictions, task: TaskKind) -> Predictions:
+    order = np.argsort(request.rows)
+    rows = np.array(request.rows, dtype=np.int64)[order]
     try:
         if task is not TaskKind.SPAN:
-            if told.exact_match is not None or told.f1 is not None:
+            if request.exact_match is not None or request.f1 is not None:
                 raise ValueError("expected exact_match and f1 beside answers only")
-            reference = None if told.reference is None else _values(told.reference, task, order)
-            return Predictions(rows, reference, _values(told.predicted, task, order))
-        if told.reference is not None:
+            reference = None if request.reference is None else _values(request.reference, task, order)
+            return Predictions(rows, reference, _values(request.predicted, task, order))
+        if request.reference is not None:
             raise ValueError("expected answers without a reference column")
-        texts = [_answer(text) for text in told.predicted]
-        columns = (told.exact_match, told.f1)
-        scores = (None if one is None else _values(one, TaskKind.REGRESSION, order) for one in columns)
-        return Predictions(rows, None, tuple(texts[place] for place in order.tolist()), *scores)
+        texts = [_answer(text) for text in request.predicted]
+        columns = (request.exact_match, request.f1)
+        scores = (None if column is None else _values(column, TaskKind.REGRESSION, order) for column in columns)
+        return Predictions(rows, None, tuple(texts[index] for index in order.tolist()), *scores)
     except ValueError as error:
         raise InvalidError(f"{capitalized(str(error))}, for a run of {task}.", "predicted") from None
 
@@ -105,17 +104,21 @@ def _answer(text: object) -> str:
 def _merged(stored: Predictions | None, new: Predictions) -> Predictions:
     if stored is None:
         return new
-    # Of a row that both have, the new one comes first and is the one that is kept.
+    # np.unique keeps the first of equal rows, which is the new one.
     rows, first = np.unique(np.concatenate([new.rows, stored.rows]), return_index=True)
 
-    def both(mine: NDArray[Any] | None, theirs: NDArray[Any] | None) -> NDArray[Any] | None:
+    def merge(mine: NDArray[Any] | None, theirs: NDArray[Any] | None) -> NDArray[Any] | None:
         return None if mine is None or theirs is None else np.concatenate([mine, theirs])[first]
 
     if isinstance(new.predicted, tuple) and isinstance(stored.predicted, tuple):
         texts = (*new.predicted, *stored.predicted)
-        scores = (both(new.exact_match, stored.exact_match), both(new.f1, stored.f1))
-        return Predictions(rows, None, tuple(texts[place] for place in first.tolist()), *scores)
-    predicted = both(*(one.predicted for one in (new, stored) if not isinstance(one.predicted, tuple)))
+        scores = (merge(new.exact_match, stored.exact_match), merge(new.f1, stored.f1))
+        return Predictions(rows, None, tuple(texts[index] for index in first.tolist()), *scores)
+    predicted = merge(
+        *(predictions.predicted for predictions in (new, stored) if not isinstance(predictions.predicted, tuple))
+    )
     if predicted is None:
         raise InvalidError("Expected predictions of one kind of task in a run.", "predicted")
-    return Predictions(rows, both(new.reference, stored.reference), predicted)
+    return Predictions(
+        rows, merge(new.reference, stored.reference), np.concatenate([new.predicted, stored.predicted])[first]
+    )

@@ -1,4 +1,4 @@
-"""Runs that a user's own script writes while it trains: no worker has anything to do with them."""
+"""Runs that a user's script logs while it trains; workers do not touch them."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -15,7 +15,7 @@ from app.db.run_results import LayerValues, RunResults
 from app.db.session import hold
 from app.db.types import Count, Number, new_id, utcnow
 from app.results.labels import OF_SENTENCES, SCALES, WATCHED, MetricRange
-from app.results.logged_config import ScriptRun, differ, judge
+from app.results.logged_config import ScriptRun, compute_results, extend_grid
 from app.training.experiments import no_run
 from isoscope.core.errors import ConflictError, InvalidError, TooLargeError
 from isoscope.core.formatting import count
@@ -28,14 +28,14 @@ STEPS_AT_ONCE = 1000
 MAX_LAYERS = 1000
 MAX_NOTES = 50
 ROUNDING = 1e-5
-"""By which a sum of single precision may leave the range of a metric or of IsoScore★."""
+"""Tolerance for sums in single precision that leave the range of a metric."""
 MEASURES = (*WATCHED, *OF_SENTENCES)
 ISOSCORE_STAR = MetricRange("IsoScore★", 0)
 
-ByLayer = dict[str, Annotated[list[Number | None], Field(min_length=1, max_length=MAX_LAYERS)]]
+LayerLists = dict[str, Annotated[list[Number | None], Field(min_length=1, max_length=MAX_LAYERS)]]
 
 
-def _that_there_are(measures: Sequence[str]) -> None:
+def _require_known(measures: Sequence[str]) -> None:
     if unknown := sorted(set(measures) - set(MEASURES)):
         raise ValueError(f"expected measures among {', '.join(MEASURES)}; got {unknown[0]!r}")
 
@@ -47,25 +47,25 @@ def _in_range(name: str, value: float, scale: MetricRange) -> float:
 
 
 class LoggedStep(Strict):
-    """What a script tells of one optimizer step; told twice, what is new replaces what was, of layers by measure."""
+    """Losses and measures of one optimizer step. Logged again, new values replace old ones, layers by measure."""
 
     step: int = Field(ge=0, lt=2**31)
     task_loss: Number | None = None
     penalty: Number | None = Field(None, description="As added to the task's loss.")
-    layers: ByLayer | None = Field(
+    layers: LayerLists | None = Field(
         None, description="Measures by layer, first transformer layer first; null where one is undefined."
     )
     reason: Line | None = Field(None, description="Why a value is null, such as NaN or infinity.")
 
     @field_validator("layers")
     @classmethod
-    def _known(cls, layers: ByLayer | None) -> ByLayer | None:
-        _that_there_are(list(layers or ()))
+    def _check_layers(cls, layers: LayerLists | None) -> LayerLists | None:
+        _require_known(list(layers or ()))
         return layers or None
 
 
 class LoggedSteps(Strict):
-    """Some steps at once; none of them says that the script still trains."""
+    """Several steps. An empty list says that the script is still training."""
 
     steps: list[LoggedStep] = Field(max_length=STEPS_AT_ONCE)
 
@@ -80,8 +80,8 @@ class LoggedLayers(Strict):
     n: Count | None = Field(None, ge=1, description="Points behind each.")
 
 
-class Ending(Strict):
-    """How a script's run ended: what came out, or a sentence that says what went wrong."""
+class LoggedEnding(Strict):
+    """The results of a script's run, or the error that ended it."""
 
     error: Line | None = Field(None, min_length=1, description="What went wrong, if the run failed.")
     metrics: dict[Metric, Number | None] = Field(
@@ -99,54 +99,54 @@ class Ending(Strict):
 
     @field_validator("metrics")
     @classmethod
-    def _in_their_ranges(cls, metrics: dict[Metric, float | None]) -> dict[Metric, float | None]:
-        known = {metric: value for metric, value in metrics.items() if value is not None}
-        return metrics | {metric: _in_range(metric, value, SCALES[metric]) for metric, value in known.items()}
+    def _check_metrics(cls, metrics: dict[Metric, float | None]) -> dict[Metric, float | None]:
+        numbers = {metric: value for metric, value in metrics.items() if value is not None}
+        return metrics | {metric: _in_range(metric, value, SCALES[metric]) for metric, value in numbers.items()}
 
     @field_validator("isoscore_star")
     @classmethod
-    def _a_score(cls, value: float | None) -> float | None:
+    def _check_score(cls, value: float | None) -> float | None:
         return value if value is None else _in_range("isoscore_star", value, ISOSCORE_STAR)
 
     @field_validator("by_layer")
     @classmethod
-    def _known(cls, by_layer: dict[str, LoggedLayers]) -> dict[str, LoggedLayers]:
-        _that_there_are(list(by_layer))
+    def _check_by_layer(cls, by_layer: dict[str, LoggedLayers]) -> dict[str, LoggedLayers]:
+        _require_known(list(by_layer))
         return by_layer
 
 
-def begin_run(context: Context, told: ScriptRun) -> Run:
-    """Make the run that a script announces, or return the one that it has made with this id."""
-    told.check()
+def begin_run(context: Context, request: ScriptRun) -> Run:
+    """Create the run of a script, or return the existing one of its id."""
+    request.check()
     with context.sessions.begin() as session:
         hold(session.connection(), "script runs")
-        run = session.get(Run, told.id) if told.id else None
+        run = session.get(Run, request.id) if request.id else None
         if run is not None:
             return _require_script(run)
-        experiment = _experiment(session, told)
+        experiment = _find_or_create_experiment(session, request)
         position = session.scalars(select(func.count()).where(Run.experiment_id == experiment.id)).one()
         if position >= MAX_RUNS:
             raise TooLargeError(
                 f"Expected at most {count(MAX_RUNS)} runs in one experiment, got one more. Begin another experiment.",
                 "experiment",
             )
-        config = told.config
-        experiment.grid = differ(experiment.config, experiment.grid, config)
+        config = request.config
+        experiment.grid = extend_grid(experiment.config, experiment.grid, config)
         now = utcnow()
-        environment: dict[str, Any] = {**told.environment}
-        if told.probe is not None:
-            environment["probe"] = told.probe.model_dump()
+        environment: dict[str, Any] = {**request.environment}
+        if request.probe is not None:
+            environment["probe"] = request.probe.model_dump()
         run = Run(
-            id=told.id or new_id(),
+            id=request.id or new_id(),
             experiment_id=experiment.id,
             position=position,
             config=config,
-            regularizer=told.regularizer,
-            lam=told.lam,
-            zeta=told.zeta or 0.0,
-            seed=told.seed,
+            regularizer=request.regularizer,
+            lam=request.lam,
+            zeta=request.zeta or 0.0,
+            seed=request.seed,
             status=RunStatus.STREAMING,
-            phase_total=told.total_steps,
+            phase_total=request.total_steps,
             started_at=now,
             heard_at=now,
             environment=environment or None,
@@ -156,7 +156,7 @@ def begin_run(context: Context, told: ScriptRun) -> Run:
 
 
 def hold_streaming(session: Session, run_id: str) -> Run:
-    """Return a run that its script still writes, locked until the transaction ends."""
+    """Return a run that its script is still logging, locked until the transaction ends."""
     hold(session.connection(), run_id)
     run = find_script_run(session, run_id)
     if run.status is not RunStatus.STREAMING:
@@ -164,36 +164,37 @@ def hold_streaming(session: Session, run_id: str) -> Run:
     return run
 
 
-def log_steps(context: Context, run_id: str, told: LoggedSteps) -> Run:
-    """Add steps to a run that its script writes."""
+def log_steps(context: Context, run_id: str, request: LoggedSteps) -> Run:
     with context.sessions.begin() as session:
         run = hold_streaming(session, run_id)
-        _require_one_depth(session, run_id, told)
-        numbers = [one.step for one in told.steps]
-        stored = {row.step: row for row in session.scalars(select(Step).where(_of(run_id), Step.step.in_(numbers)))}
-        for one in told.steps:
-            row = stored.get(one.step)
+        _require_one_depth(session, run_id, request)
+        step_numbers = [step.step for step in request.steps]
+        logged = select(Step).where(Step.run_id == run_id, Step.step.in_(step_numbers))
+        stored = {row.step: row for row in session.scalars(logged)}
+        for step in request.steps:
+            row = stored.get(step.step)
             if row is None:
-                row = stored[one.step] = Step(run_id=run_id, step=one.step)
+                row = stored[step.step] = Step(run_id=run_id, step=step.step)
                 session.add(row)
-            new = one.model_dump(include=one.model_fields_set - {"step", "reason"})
-            if row.layers and one.layers:
-                new["layers"] = row.layers | one.layers
-            for name, value in new.items():
+            values = step.model_dump(include=step.model_fields_set - {"step", "reason"})
+            if row.layers and step.layers:
+                values["layers"] = row.layers | step.layers
+            for name, value in values.items():
                 setattr(row, name, value)
         session.flush()
-        if session.scalars(select(func.count()).where(_of(run_id))).one() > MAX_STEPS:
+        if session.scalars(select(func.count()).where(Step.run_id == run_id)).one() > MAX_STEPS:
             raise TooLargeError(
                 f"Expected at most {count(MAX_STEPS)} steps of a run, got more. Log every tenth or hundredth.", "steps"
             )
         run.heard_at = utcnow()
-        run.phase_done = max([run.phase_done, *numbers])
-        run.notes = _with(run.notes, [f"Step {count(one.step)}: {one.reason}" for one in told.steps if one.reason])
+        run.phase_done = max([run.phase_done, *step_numbers])
+        reasons = [f"Step {count(step.step)}: {step.reason}" for step in request.steps if step.reason]
+        run.notes = _append_notes(run.notes, reasons)
     return run
 
 
-def finish_run(context: Context, run_id: str, told: Ending) -> Run:
-    """End a run that its script writes; one that has ended so already stays as it is."""
+def finish_run(context: Context, run_id: str, ending: LoggedEnding) -> Run:
+    """End a script's run. One that has finished or failed already stays as it is."""
     with context.sessions.begin() as session:
         hold(session.connection(), run_id)
         run = find_script_run(session, run_id)
@@ -202,88 +203,85 @@ def finish_run(context: Context, run_id: str, told: Ending) -> Run:
         if run.status is not RunStatus.STREAMING:
             raise ConflictError(f"This run cannot be finished any more: it is {run.status}.", "status")
         metric = run.config.metric
-        run.performance = told.metrics.get(metric)
+        run.performance = ending.metrics.get(metric)
         if run.performance is None:
-            run.performance_reason = told.metric_reasons.get(metric, f"Its script gave no {metric}.")
-        run.isoscore_star = told.isoscore_star
+            run.performance_reason = ending.metric_reasons.get(metric, f"Its script gave no {metric}.")
+        run.isoscore_star = ending.isoscore_star
         if run.isoscore_star is None:
-            run.isoscore_star_reason = told.isoscore_star_reason or "Its script gave no IsoScore★."
-        run.status = RunStatus.FAILED if told.error else RunStatus.FINISHED
-        run.error, run.results = told.error, RunResults(**judge(session, run) | _results(told))
+            run.isoscore_star_reason = ending.isoscore_star_reason or "Its script gave no IsoScore★."
+        run.status = RunStatus.FAILED if ending.error else RunStatus.FINISHED
+        run.error, run.results = ending.error, RunResults(**compute_results(session, run) | _results(ending))
         run.learning = run.results.learning
-        own = [note for note in (diverged(run),) if note]
-        run.notes = _with([*own, *told.notes], run.notes)  # those of steps, of which there may be any number, give way
+        warnings = [note for note in (diverged(run),) if note]
+        # Notes of steps come last, as there may be any number of them.
+        run.notes = _append_notes([*warnings, *ending.notes], run.notes)
         run.finished_at = run.heard_at = utcnow()
     return run
 
 
-def _results(told: Ending) -> dict[str, Any]:
-    """What the row keeps, as a worker writes it, but for what the script did not say."""
+def _results(ending: LoggedEnding) -> dict[str, Any]:
+    """Return results as a worker writes them, without those that the script did not log."""
     return {
-        "metrics": told.metrics,
-        "metric_reasons": told.metric_reasons,
-        **({} if told.n_validation is None else {"n_validation": told.n_validation}),
+        "metrics": ending.metrics,
+        "metric_reasons": ending.metric_reasons,
+        **({} if ending.n_validation is None else {"n_validation": ending.n_validation}),
         "by_layer": {
-            measure: LayerValues(values=found.values, reasons=_reasons(measure, found))
-            for measure, found in told.by_layer.items()
+            measure: LayerValues(values=layers.values, reasons=_reasons(measure, layers))
+            for measure, layers in ending.by_layer.items()
         },
-        "by_layer_n": {measure: found.n for measure, found in told.by_layer.items()},
-        "further": told.results,
+        "by_layer_n": {measure: layers.n for measure, layers in ending.by_layer.items()},
+        "further": ending.results,
     }
 
 
-def _reasons(measure: str, found: LoggedLayers) -> list[str | None]:
-    reasons = found.reasons or [None] * len(found.values)
-    if len(reasons) != len(found.values):
+def _reasons(measure: str, layers: LoggedLayers) -> list[str | None]:
+    reasons = layers.reasons or [None] * len(layers.values)
+    if len(reasons) != len(layers.values):
         raise InvalidError(
-            f"Expected a reason or null beside each of the {len(found.values)} values of {measure}, got "
+            f"Expected a reason or null beside each of the {len(layers.values)} values of {measure}, got "
             f"{len(reasons)} reasons.",
             "by_layer",
         )
-    gaps = zip(found.values, reasons, strict=True)
+    gaps = zip(layers.values, reasons, strict=True)
     return [None if value is not None else reason or "Its script does not say why." for value, reason in gaps]
 
 
-def _experiment(session: Session, told: ScriptRun) -> Experiment:
-    """The newest one of this name that a script began, or a new one."""
-    named = select(Experiment).where(Experiment.name == told.experiment, Experiment.origin == ExperimentOrigin.LOGGED)
-    found = session.scalar(named.order_by(Experiment.created_at.desc(), Experiment.id).limit(1).with_for_update())
-    if found is None:
-        dataset = _dataset(session, told.dataset)
-        found = Experiment(
-            name=told.experiment,
+def _find_or_create_experiment(session: Session, request: ScriptRun) -> Experiment:
+    """Return the newest logged experiment of this name, or a new one."""
+    is_logged = Experiment.origin == ExperimentOrigin.LOGGED
+    experiments = select(Experiment).where(Experiment.name == request.experiment, is_logged)
+    newest = experiments.order_by(Experiment.created_at.desc(), Experiment.id).limit(1)
+    experiment = session.scalar(newest.with_for_update())
+    if experiment is None:
+        datasets = select(Dataset).where(Dataset.name == request.dataset, Dataset.origin == DatasetOrigin.NAMED)
+        dataset = session.scalar(datasets.order_by(Dataset.id).limit(1))
+        if dataset is None:
+            dataset = Dataset(name=request.dataset, origin=DatasetOrigin.NAMED, columns=[])
+            session.add(dataset)
+            session.flush()
+        experiment = Experiment(
+            name=request.experiment,
             dataset_id=dataset.id,
-            config=told.shared_config,
+            config=request.shared_config,
             grid={},
             origin=ExperimentOrigin.LOGGED,
         )
-        session.add(found)
+        session.add(experiment)
         session.flush()
-        return found
-    there = {"dataset": found.dataset.name, "task": found.config.task, "metric": found.config.metric}
-    for name, value in there.items():
-        if (given := str(getattr(told, name))) != value:
+        return experiment
+    expected = {"dataset": experiment.dataset.name, "task": experiment.config.task, "metric": experiment.config.metric}
+    for name, value in expected.items():
+        if (logged := str(getattr(request, name))) != value:
             raise InvalidError(
-                f"Expected the {name} of the experiment {told.experiment!r}, which is {value}, so that its runs can be "
-                f"compared; got {given}. Give this run's experiment another name.",
+                f"Expected the {name} of the experiment {request.experiment!r}, which is {value}, so that its runs can "
+                f"be compared; got {logged}. Give this run's experiment another name.",
                 name,
             )
-    return found
-
-
-def _dataset(session: Session, name: str) -> Dataset:
-    named = select(Dataset).where(Dataset.name == name, Dataset.origin == DatasetOrigin.NAMED).order_by(Dataset.id)
-    found = session.scalar(named.limit(1))
-    if found is None:
-        found = Dataset(name=name, origin=DatasetOrigin.NAMED, columns=[])
-        session.add(found)
-        session.flush()
-    return found
+    return experiment
 
 
 def find_script_run(session: Session, run_id: str) -> Run:
-    """Return a run that a script writes, held until the transaction ends."""
-    # Held, so that it is neither cancelled nor deleted between this look and what is written.
+    """Return a script's run, locked until the transaction ends, so that nobody cancels or deletes it meanwhile."""
     run = session.get(Run, run_id, with_for_update=True)
     if run is None:
         raise no_run(run_id)
@@ -296,15 +294,11 @@ def _require_script(run: Run) -> Run:
     return run
 
 
-def _of(run_id: str) -> Any:
-    return Step.run_id == run_id
-
-
-def _require_one_depth(session: Session, run_id: str, told: LoggedSteps) -> None:
-    """Refuse measures of more or fewer layers than the run has told before: figures show layers by steps."""
-    if new := [one.layers for one in told.steps if one.layers]:
-        before = session.scalar(select(Step.layers).where(_of(run_id), Step.layers.is_not(None)).limit(1))
-        depths = list(dict.fromkeys(len(values) for layers in [before or {}, *new] for values in layers.values()))
+def _require_one_depth(session: Session, run_id: str, request: LoggedSteps) -> None:
+    """Refuse measures of another number of layers than before: figures show layers by step."""
+    if logged := [step.layers for step in request.steps if step.layers]:
+        before = session.scalar(select(Step.layers).where(Step.run_id == run_id, Step.layers.is_not(None)).limit(1))
+        depths = list(dict.fromkeys(len(values) for layers in [before or {}, *logged] for values in layers.values()))
         if len(depths) > 1:
             raise InvalidError(
                 f"Expected every measure of this run's layers as a list of {depths[0]}, null where it is undefined, as "
@@ -313,5 +307,5 @@ def _require_one_depth(session: Session, run_id: str, told: LoggedSteps) -> None
             )
 
 
-def _with(notes: list[str], more: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys([*notes, *more]))[:MAX_NOTES]
+def _append_notes(notes: list[str], new_notes: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys([*notes, *new_notes]))[:MAX_NOTES]

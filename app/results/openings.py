@@ -24,7 +24,7 @@ LOCAL_USER, ADMINISTRATOR = "local user", "administrator"
 
 
 class OpeningRequest(Strict):
-    """A choice that is frozen, for ever."""
+    """A choice to be frozen for ever."""
 
     choose: Annotated[str, Field(min_length=1, max_length=2000)] = Field(
         description="A setting as the page calls it, such as `lambda = -1`; or a run, by its id."
@@ -37,7 +37,7 @@ class OpeningRequest(Strict):
 
 @dataclass(frozen=True)
 class TestSplit:
-    """What may be told of an experiment's test split; scores only once it was opened."""
+    """The test split of an experiment. It has scores only once it was opened."""
 
     __test__ = False
 
@@ -55,45 +55,43 @@ class TestSplit:
 
     @property
     def exists(self) -> bool:
-        """Whether there is anything to be opened, now or once runs have finished."""
+        """Whether there are test rows to open, now or once runs have finished."""
         return bool(self.scored or self.openings or self.experiment.dataset.n_test)
 
     @property
     def unfinished(self) -> str:
-        """What has to end before a choice can be frozen, as a sentence; empty where nothing has."""
+        """A sentence on what must end before a choice is frozen, or an empty text."""
         return unfinished(self.experiment)
 
     @property
     def settings(self) -> list[Choice]:
-        """Settings that can be chosen."""
         return settings_of(RunTable.from_experiment(self.experiment))
 
     @property
     def runs(self) -> list[Choice]:
-        """Runs that can be chosen."""
         return runs_of(RunTable.from_experiment(self.experiment))
 
 
 def read_test_split(context: Context, experiment: Experiment) -> TestSplit:
-    """Return what may be shown of the test split of an experiment that was read with its runs."""
+    """Return the test split of an experiment that was read with its runs."""
     with context.sessions() as session:
         openings = _openings(session, experiment.id)
         scored, n, rows_sha256 = session.execute(_extent(experiment.id)).one()
         before = _opened_on(session, rows_sha256) if rows_sha256 else 0
         scores = None
         if openings:
-            wanted = select(SealedScore).join(Run).where(Run.experiment_id == experiment.id)
-            by_run = {one.run_id: one for one in session.scalars(wanted)}
+            scores_of_experiment = select(SealedScore).join(Run).where(Run.experiment_id == experiment.id)
+            by_run = {score.run_id: score for score in session.scalars(scores_of_experiment)}
             metric = experiment.config.metric
             scores = read_opened(RunTable.from_experiment(experiment), by_run, openings, metric)
     return TestSplit(experiment, scored, n, rows_sha256, openings, before, scores)
 
 
 def open_test(context: Context, experiment_id: str, request: OpeningRequest) -> TestSplit:
-    """Record a choice with who made it and when; from then on the test scores of the experiment are shown.
+    """Record a choice and open the test scores of an experiment.
 
     Raises:
-        ConflictError: nothing is scored yet, runs go on, or this choice is the latest already.
+        ConflictError: nothing is scored, runs are unfinished, or this choice is the latest.
         InvalidError: there is no such setting or run.
 
     """
@@ -128,12 +126,12 @@ def open_test(context: Context, experiment_id: str, request: OpeningRequest) -> 
 
 
 def name_of_user(settings: Settings) -> str:
-    """Return what somebody without a name is called: a token makes an administrator."""
+    """Return the name for anonymous choices: with an access token it is the administrator."""
     return LOCAL_USER if settings.access_token is None else ADMINISTRATOR
 
 
 def require_opened(session: Session, run: Run, split: Split) -> None:
-    """Raise ConflictError where a run's rows of a split are sealed."""
+    """Raise ConflictError if the split of a run is sealed."""
     if split is Split.TEST and not _openings(session, run.experiment_id):
         raise ConflictError(
             "Test scores and predictions are sealed. Freeze a choice and open them on the experiment's page, or by "
@@ -144,11 +142,11 @@ def require_opened(session: Session, run: Run, split: Split) -> None:
 
 
 def unfinished(experiment: Experiment) -> str:
-    """Return what has to end before a choice can be frozen, as a sentence; empty where nothing has."""
+    """Return a sentence on what must end before a choice is frozen, or an empty text."""
     if experiment.searching:
         return "The search goes on."
-    left = sum(not run.status.final for run in experiment.runs)
-    return f"{plural(left, 'run has', 'runs have')} not ended." if left else ""
+    n_unfinished = sum(not run.status.final for run in experiment.runs)
+    return f"{plural(n_unfinished, 'run has', 'runs have')} not ended." if n_unfinished else ""
 
 
 def _require_scores(session: Session, experiment: Experiment) -> None:
@@ -170,8 +168,8 @@ def _extent(experiment_id: str) -> Select[int, int | None, str | None]:
 
 
 def _openings(session: Session, experiment_id: str) -> list[Opening]:
-    wanted = select(Opening).where(Opening.experiment_id == experiment_id)
-    return list(session.scalars(wanted.order_by(Opening.number)))
+    openings = select(Opening).where(Opening.experiment_id == experiment_id)
+    return list(session.scalars(openings.order_by(Opening.number)))
 
 
 def _opened_on(session: Session, rows_sha256: str) -> int:

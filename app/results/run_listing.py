@@ -16,13 +16,13 @@ from app.results.labels import SCALES, MetricRange
 from app.results.search.conditions import FIELDS, find_field
 from app.results.search.listing import (
     NEWEST,
-    Columns,
-    Narrowing,
-    Page,
+    ExperimentFilter,
+    ExperimentPage,
+    RunColumns,
+    RunPage,
     RunQuery,
-    Summaries,
     find_runs,
-    list_summaries,
+    list_experiments,
     read_columns,
 )
 from app.results.setting import cell_text, setting_of
@@ -45,8 +45,8 @@ class RunListing:
     back: str
     """Name of the page for buttons that lead back to it."""
     query: RunQuery
-    page: Page
-    columns: Columns
+    page: RunPage
+    columns: RunColumns
     lost: Collection[str]
     """Ids of runs whose worker is lost."""
     problem: InvalidError | None = None
@@ -162,7 +162,7 @@ def read_run_listing(
             page = find_runs(context, query, experiment_id=experiment_id)
         columns = read_columns(context, query.q, experiment_id=experiment_id)
     except InvalidError as problem:
-        return RunListing(base, back, query, Page([], 0), Columns([], [], live=False, plain=False), (), problem)
+        return RunListing(base, back, query, RunPage([], 0), RunColumns([], [], live=False, plain=False), (), problem)
     workers = list_workers(context)
     lost = {run.id for run in page.runs if worker_lost(run, workers)}
     return RunListing(base, back, query, page, columns, lost, experiment_id=experiment_id or "")
@@ -188,9 +188,9 @@ class ExperimentListing(NamedTuple):
     """A page of experiments, and the search for them."""
 
     q: str
-    summaries: Summaries
+    summaries: ExperimentPage
     page: int
-    narrowed: Narrowing
+    narrowed: ExperimentFilter
     problem: InvalidError | None = None
     """Why the search failed."""
 
@@ -228,12 +228,12 @@ class ExperimentListing(NamedTuple):
         return f"/experiments{encode_query(query, tag=self.narrowed.tag)}"
 
 
-def read_experiment_listing(context: Context, q: str, page: int, narrowed: Narrowing) -> ExperimentListing:
+def read_experiment_listing(context: Context, q: str, page: int, narrowed: ExperimentFilter) -> ExperimentListing:
     """Return a page of the list, or the last one if there are fewer; empty with the problem if ``q`` is invalid."""
     try:
-        summaries = list_summaries(context, q, narrowed, offset=offset_of(page))
+        summaries = list_experiments(context, q, narrowed, offset=offset_of(page))
     except InvalidError as problem:
-        return ExperimentListing(q, Summaries([], 0), 1, narrowed, problem)
+        return ExperimentListing(q, ExperimentPage([], 0), 1, narrowed, problem)
     listing = ExperimentListing(q, summaries, page, narrowed)
     return listing if page <= listing.pages else read_experiment_listing(context, q, listing.pages, narrowed)
 

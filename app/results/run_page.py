@@ -136,7 +136,7 @@ class Protocol(NamedTuple):
     points: str
     zeta: float
     n: int | None
-    """Points of a layer; runs of an earlier version do not tell it of the reference's."""
+    """Points of a layer."""
     scores: list[float | None]
     reasons: dict[str, list[int]]
 
@@ -237,11 +237,11 @@ def layer_table(results: RunResults | None) -> list[ByLayer]:
 
 
 def protocols_of(results: RunResults | None) -> list[Protocol]:
-    """Of all tokens and of the reference; an earlier version kept the first beside the measures by layer."""
+    """Return IsoScore★ by layer of all tokens and under the reference's protocol."""
     if results is None or (reference := results.reference) is None:
         return []
     tokens = results.by_layer.get("isoscore_star")
-    values, reasons = (tokens.values, tokens.reasons) if tokens else (results.layers, results.layer_reasons)
+    values, reasons = (tokens.values, tokens.reasons) if tokens else ([], [])
     return [
         Protocol("all tokens", results.zeta or 0.0, results.tokens, values, _by_reason(reasons)),
         Protocol(

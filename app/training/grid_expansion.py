@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from app.db.config import OPTIONS, TRAINING_OPTIONS, TrainingOptions, applies_to, renamed
+from app.db.config import OPTIONS, TRAINING_OPTIONS, TrainingOptions, applies_to
 from isoscope.core.formatting import count, plural
 from isotropy.catalog import REGULARIZERS, Regularizer
 
@@ -26,8 +26,7 @@ class _Values:
             name: core_schema.typed_dict_field(handler.generate_schema(_list_of(name)), required=False)
             for name in GRID_FIELDS
         }
-        values = core_schema.typed_dict_schema(fields, extra_behavior="forbid")
-        return core_schema.no_info_before_validator_function(renamed, values)
+        return core_schema.typed_dict_schema(fields, extra_behavior="forbid")
 
 
 def _list_of(name: str) -> Any:

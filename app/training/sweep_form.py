@@ -85,10 +85,9 @@ def texts_of_settings(settings: Mapping[str, Any]) -> Values:
 
 
 def read_values(data: ImmutableMultiDict[str, Any]) -> Values:
-    """Return the fields of a submitted form or of a query string, also of one made before fields were renamed."""
+    """Return the fields of a submitted form or of a query string."""
     known = {*TEXTS, *FLAGS, *EXTRA, "preset"}
-    given = {name.replace("beside_", "fixed_"): value for name, value in data.items()}
-    values: Values = {name: str(value).strip() for name, value in given.items() if name in known}
+    values: Values = {name: str(value).strip() for name, value in data.items() if name in known}
     values |= {name: [str(one) for one in data.getlist(name) if one] for name in MANY if name in data}
     if "grid_field" in data:
         values["grid"] = list(_rows(data))

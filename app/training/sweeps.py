@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import Field, field_validator
 
 from app.context import Context
-from app.db.config import RunConfig, Seed, TrainingConfig, TrainingOptions, renamed, words_for_booleans
+from app.db.config import RunConfig, Seed, TrainingConfig, TrainingOptions, words_for_booleans
 from app.db.models import Dataset, DatasetOrigin
 from app.db.options.option import DATA, NAME, SHRINKAGE, SWEPT, Group, Option
 from app.db.options.regularization import ABOUT_LAMBDA, ABOUT_ZETA, Weight, Zeta, reading
@@ -117,7 +117,7 @@ class SweepRequest(TrainingOptions):
                 f"expected a grid over options that the runs of an experiment may differ in; `{shared[0]}` is the same "
                 "for all of them, so that they can be compared"
             )
-        return words_for_booleans(renamed(grid), TrainingOptions.model_fields)
+        return words_for_booleans(grid, TrainingOptions.model_fields)
 
 
 class SweepPlan(NamedTuple):

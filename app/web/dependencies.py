@@ -2,12 +2,11 @@
 
 from typing import Annotated, Any
 
-from fastapi import Depends, Query, Request, Response
+from fastapi import Depends, Query, Request
 from pydantic import BaseModel, ConfigDict
 from starlette.datastructures import FormData
 
 from app.context import Context
-from app.db.config import TrainingOptions
 
 
 async def get_context(request: Request) -> Context:
@@ -39,12 +38,3 @@ Offset = Annotated[int, Query(ge=0, le=2**31 - 1)]
 TOTAL: dict[int | str, dict[str, Any]] = {
     200: {"headers": {"X-Total-Count": {"description": "Rows on all pages.", "schema": {"type": "integer"}}}}
 }
-
-
-NOTE = "X-Isoscope-Note"
-
-
-def note_old_names(response: Response, request: TrainingOptions) -> None:
-    """Say in a header which options are called otherwise now."""
-    if request.old_names:
-        response.headers[NOTE] = " ".join(request.old_names)

@@ -5,6 +5,8 @@ import hashlib
 import html
 import io
 import json
+import os
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -29,6 +31,8 @@ pytestmark = [pytest.mark.both_databases, pytest.mark.usefixtures("unboxed")]
 OF_SWEEPS = available_figures({"search": False})
 ROWS = "sentence\tlabel\nthe keys are here\t1\nthe keys is here\t0\nthe dogs run\t1\nthe dogs runs\t0\n"
 RUN_FIGURES = ("loss", "penalty", "layers", "twonn", "activation")
+
+RELEASED = Path(os.environ.get("ISOSCOPE_BENCH_DATA", "")) / "experiments" / "mpnet_rte.zip"
 
 
 @pytest.fixture
@@ -336,3 +340,26 @@ def test_a_search_that_goes_on_where_it_came_from_asks_for_nothing_here(client, 
     assert imported["study"]["why"] == "It goes on where it came from."
     advance_searches(elsewhere.rows)
     assert wanted(elsewhere.rows) == []
+
+
+@pytest.mark.skipif(not RELEASED.is_file(), reason="ISOSCOPE_BENCH_DATA names no folder with experiments/mpnet_rte.zip")
+def test_archive_of_version_0_1_shows_its_numbers(client):
+    content = RELEASED.read_bytes()
+    response = sent(client, content)
+    assert response.is_success, response.text
+    records = [json.loads(line) for line in members(content)["runs.jsonl"].splitlines()]
+    experiment = client.get("/api/experiments").json()[0]
+    runs = client.get(f"/api/experiments/{experiment['id']}").json()["runs"]
+    assert len(runs) == len(records) == 21
+    for summary, record in zip(runs, records, strict=True):
+        run = client.get(f"/api/runs/{summary['id']}").json()
+        for name in ("status", "lam", "zeta", "seed", "performance", "isoscore_star", "config", "results"):
+            assert run[name] == record[name], name
+        page = client.get(f"/runs/{run['id']}").text
+        assert f"{record['performance']:.3f}" in page
+    steps = [json.loads(line) for line in members(content)["steps.jsonl"].splitlines()]
+    run = client.get(f"/api/runs/{runs[0]['id']}").json()
+    assert [step["task_loss"] for step in run["steps"]] == [
+        step["task_loss"] for step in steps if step["run"] == records[0]["id"]
+    ]
+    assert client.get(f"/experiments/{experiment['id']}").is_success

@@ -14,7 +14,7 @@ from isoscope.core.errors import ConflictError
 from tests import factories
 from tests.archives import add_experiment
 from tests.sealed import add_sealed
-from workers.imports.tables import refuse_a_second
+from workers.imports.tables import refuse_duplicate
 
 pytestmark = pytest.mark.both_databases
 
@@ -67,7 +67,7 @@ def test_a_removal_that_is_cut_off_is_hidden_and_taken_up_again(client, context,
 
     found = SimpleNamespace(experiment=SimpleNamespace(id=experiment_id), content="c" * 64)
     with context.sessions() as session, pytest.raises(ConflictError, match="is being deleted"):
-        refuse_a_second(session, found, "i" * 32)
+        refuse_duplicate(session, found, "i" * 32)
 
     assert removal.remove_left(context.sessions) == 1
     assert [count(context, table) for table in (Experiment, Run, Step)] == [0, 0, 0]

@@ -13,7 +13,7 @@ from tests.archives import add_experiment, exported, finish_imports, members
 from tests.factories import SHARED
 from workers.executor import Executor
 from workers.imports import job, tables
-from workers.imports.tables import TABLES, Target
+from workers.imports.tables import TABLES, ImportTarget
 from workers.job_rows import Progress, StoppedError
 
 pytestmark = pytest.mark.both_databases
@@ -243,7 +243,7 @@ def test_an_ended_import_is_forgotten_after_a_month_but_never_one_that_hides_row
 
 
 def test_rows_are_written_in_batches_of_so_many_bytes_of_their_lines(archive, monkeypatch):
-    runs, target = TABLES[0]._replace(at_once=5), Target("import", "experiment")
+    runs, target = TABLES[0]._replace(at_once=5), ImportTarget("import", "experiment")
     with open_archive(archive) as opened:
         whole = [len(batch) for batch in runs.batches(opened, target)]
         longest = max(map(len, members(archive.read_bytes())["runs.jsonl"].splitlines()))

@@ -206,7 +206,7 @@ def test_predictions_travel_with_an_exported_experiment(client, context, archive
 
 
 @pytest.mark.both_databases
-def test_an_export_of_an_earlier_version_has_no_predictions_and_is_taken(client, context, archived):
+def test_import_accepts_archive_without_predictions(client, context, archived):
     files = members(exported(client, archived[0]))
     del files["predictions.jsonl"]
     with context.sessions.begin() as session:

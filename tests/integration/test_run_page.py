@@ -159,13 +159,6 @@ def test_why_two_protocols_can_give_a_layer_one_score_is_told_beside_them(client
     assert "both rows agree" not in every_tab(client, f"/runs/{unfinished}").text
 
 
-def test_a_run_of_an_earlier_version_still_shows_its_layers(client, add):
-    run_id, _ = add(status=RunStatus.FINISHED, performance=0.9, results=RESULTS | {"layer_reasons": [None, None]})
-    page = " ".join(every_tab(client, f"/runs/{run_id}").text.split())
-    assert row("all tokens", "0.100", "0.200", "200") in page
-    assert row("first tokens", "0.100", "0.200", "–") in page
-
-
 @pytest.mark.parametrize(
     ("measure", "n"), [("isoscore_star", "n = 1,536 tokens."), ("isoscore_unbiased", "n = 64 mean vectors, one of")]
 )

@@ -12,8 +12,8 @@ from sqlalchemy import select
 from app.db.models import Experiment, RunStatus
 from app.results.run_table import RunTable
 from app.results.search.conditions import FIELDS
-from app.results.search.kinds import Choice, Day, Flag, Number, Tags, Text
-from app.results.search.listing import RunQuery, find_runs, matching, read_columns
+from app.results.search.kinds import ChoiceField, DayField, FlagField, NumberField, TagsField, TextField
+from app.results.search.listing import RunQuery, find_matching_runs, find_runs, read_columns
 from app.training.experiments import get_run
 from isoscope.core.errors import InvalidError
 from isotropy.catalog import Regularizer
@@ -142,12 +142,12 @@ class TestSearch:
         assert {sort: found(context, "", sort) for sort in orders} == orders
 
     def test_an_experiment_is_searched_by_its_id(self, context):
-        of = matching(context, "seed:3").runs[0].experiment_id
+        of = find_matching_runs(context, "seed:3").runs[0].experiment_id
         assert found(context, f"experiment:{of}") == "defg"
         assert found(context, of) == "defg"
 
     def test_of_more_than_most_the_newest_are_taken_and_the_total_is_told(self, context):
-        newest = matching(context, "", most=5)
+        newest = find_matching_runs(context, "", limit=5)
         workers = [get_run(context, run.id).worker for run in newest.runs]
         assert ("".join(workers), newest.total) == ("defga", 7)
         assert {run.experiment.dataset.name for run in newest.runs} == {"SST-2", "CoLA_x"}
@@ -165,7 +165,7 @@ class TestSearch:
     )
     def test_whatever_is_typed_is_found_or_refused(self, context, q):
         try:
-            assert matching(context, q).total <= 7
+            assert find_matching_runs(context, q).total <= 7
         except InvalidError as error:
             refused = error.field
         else:
@@ -173,9 +173,9 @@ class TestSearch:
         assert refused in (None, "q")
 
     def test_every_field_is_searched_and_sorted_by(self, context):
-        typed = {Text: "x", Tags: "x", Number: "1", Flag: "yes", Day: "2026-01-01"}
+        typed = {TextField: "x", TagsField: "x", NumberField: "1", FlagField: "yes", DayField: "2026-01-01"}
         for name, kind in FIELDS.items():
-            value = next(iter(kind.names)) if isinstance(kind, Choice) else typed[type(kind)]
+            value = next(iter(kind.names)) if isinstance(kind, ChoiceField) else typed[type(kind)]
             of_it, not_of_it = (found(context, f"{sign}{name}={value}", name) for sign in ("", "-"))
             assert sorted(of_it + not_of_it) == sorted("abcdefg"), name
 
@@ -250,7 +250,7 @@ class TestTable:
             grid = {name: [False, True] for name in config if name != "points"}
             rows = [run_row(0.5, config=config | dict.fromkeys(grid, value)) for value in (False, True)]
             experiment = add_experiment(context, *rows, grid=grid)
-            told = RunTable(matching(context, f"experiment={experiment}").runs).differing_fields
+            told = RunTable(find_matching_runs(context, f"experiment={experiment}").runs).differing_fields
             assert told == read_columns(context, "", experiment_id=experiment).varying
             return told
 

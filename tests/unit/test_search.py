@@ -7,7 +7,7 @@ from sqlalchemy import and_, true
 from sqlalchemy.dialects import postgresql, sqlite
 
 from app.db.config import TrainingOptions
-from app.results.search.conditions import FIELDS, Term, Value, conditions, read, sort_column
+from app.results.search.conditions import FIELDS, SearchTerm, SearchValue, conditions, parse_search, sort_column
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import quoted
 
@@ -18,7 +18,7 @@ TYPED = st.lists(
 
 
 def terms(q):
-    return [(one.negated, one.field, one.operator, [value.text for value in one.values]) for one in read(q)]
+    return [(one.negated, one.field, one.operator, [value.text for value in one.values]) for one in parse_search(q)]
 
 
 def refusal(q):
@@ -62,9 +62,9 @@ class TestLanguage:
         assert terms(q) == found
 
     def test_places_are_counted_from_one(self):
-        assert read("a lam:1,2") == [
-            Term("", ":", [Value("a", 1)], 1),
-            Term("lam", ":", [Value("1", 7), Value("2", 9)], 3),
+        assert parse_search("a lam:1,2") == [
+            SearchTerm("", ":", [SearchValue("a", 1)], 1),
+            SearchTerm("lam", ":", [SearchValue("1", 7), SearchValue("2", 9)], 3),
         ]
 
     @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=50))
@@ -155,5 +155,5 @@ def test_every_setting_of_one_word_or_number_is_a_field():
 
 
 def test_a_hundred_experiments_can_be_searched_for_by_their_ids():
-    (found,) = read("experiment:" + ",".join(f"{one:032x}" for one in range(100)))
+    (found,) = parse_search("experiment:" + ",".join(f"{one:032x}" for one in range(100)))
     assert len(found.values) == 100

@@ -147,17 +147,3 @@ def test_a_box_that_is_ticked_is_true_and_one_that_is_not_is_false():
     ticked = parse(filled(**dict.fromkeys(FLAGS, "true")))
     assert (ticked.include_padding, ticked.gradient_checkpointing, ticked.export) == (True, True, True)
     assert parse(filled()).export is False
-
-
-def test_an_address_made_before_fields_were_renamed_is_read():
-    assert read_values(ImmutableMultiDict([("beside_cosreg", "1")])) == {"fixed_cosreg": "1"}
-
-
-def test_a_request_that_calls_an_option_as_before_is_read_with_a_note_and_not_by_both_names():
-    asked = SweepRequest(model="m", **NEEDED, beside={"cosreg": 1}, grid={"beside": [{"entropy": 1}, {}]})
-    assert asked.fixed_regularizers == {"cosreg": 1}
-    assert asked.grid == {"fixed_regularizers": [{"entropy": 1}, {}]}
-    assert asked.old_names == ["`beside` is now called `fixed_regularizers`."]
-    assert SweepRequest(model="m", **NEEDED).old_names == []
-    with pytest.raises(ValidationError, match="extra_forbidden"):
-        SweepRequest(model="m", **NEEDED, beside={}, fixed_regularizers={})

@@ -1,4 +1,4 @@
-"""Which member of an archive becomes rows of which table, and what an import must not write twice."""
+"""Tables that members of an archive are imported into, and duplicates that are refused."""
 
 import hashlib
 from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ from app.db.session import SEEING_ARRIVING
 from app.db.study import Search
 from app.db.types import utcnow
 from app.results.archive import container
-from app.results.archive.reading import Archive, Found
+from app.results.archive.reading import Archive, CheckedArchive
 from app.results.archive.records import AttemptRecord, DatasetRecord, RunRecord
 from app.results.archive.sealed_records import OpeningRecord
 from isoscope.core.errors import ConflictError
@@ -42,55 +42,55 @@ from isoscope.files.division import SPLITS
 from isoscope.files.text import Quoting
 
 MAX_BATCH_BYTES = 2**21
-"""Of lines: as objects and as rows they take some twenty times as much memory."""
+"""Of lines. As objects and rows they take about twenty times as much memory."""
 
 
-class Target(NamedTuple):
-    """Where the rows of an archive go."""
+class ImportTarget(NamedTuple):
+    """The import and the experiment that rows are written for."""
 
     import_id: str
     experiment_id: str
 
     def run_id(self, exported_id: str) -> str:
-        """Return the id of a run here: the same at every attempt, and in no other import."""
+        """Return the new id of a run, which is the same at every attempt and unique to this import."""
         return hashlib.sha256(f"{self.import_id} {exported_id}".encode()).hexdigest()[:32]
 
 
-class Table(NamedTuple):
-    """A part of an archive, the rows that its records become, and how many are written in one transaction."""
+class ImportTable(NamedTuple):
+    """Records of an archive, the table of their rows, and the rows of one transaction."""
 
     member: str
-    """The member that the records come from, or a name of its own where another table is made of that."""
+    """The member that the records come from, or a unique name if several tables come from it."""
     records: Callable[[Archive], Iterator[Any]]
-    rows: type[Any]
-    columns: Callable[[Any, Target], dict[str, Any]]
-    at_once: int
+    row_class: type[Any]
+    columns: Callable[[Any, ImportTarget], dict[str, Any]]
+    batch_rows: int
 
-    def batches(self, archive: Archive, target: Target, skip: int = 0) -> Iterator[list[dict[str, Any]]]:
-        """Yield the rows after the first ``skip``, few enough at a time to be written in less than a second.
+    def batches(self, archive: Archive, target: ImportTarget, skip: int = 0) -> Iterator[list[dict[str, Any]]]:
+        """Yield batches of the rows after the first ``skip``, each small enough to be written within a second.
 
-        A batch ends beyond ``MAX_BATCH_BYTES`` of the member's lines.
+        A batch ends after ``MAX_BATCH_BYTES`` of the member's lines.
         """
         batch: list[dict[str, Any]] = []
         records = self.records(archive)
         for _ in islice(records, skip):
             pass
-        begun = archive.passed
+        batch_start = archive.bytes_read
         for record in records:
             batch.append(self.columns(record, target))
-            if len(batch) == self.at_once or archive.passed - begun >= MAX_BATCH_BYTES:
+            if len(batch) == self.batch_rows or archive.bytes_read - batch_start >= MAX_BATCH_BYTES:
                 yield batch
-                batch, begun = [], archive.passed
+                batch, batch_start = [], archive.bytes_read
         if batch:
             yield batch
 
 
-OF_TABLES_OF_THEIR_OWN = ("timeline", "tags")
+SEPARATE_TABLES = ("timeline", "tags")
 
 
-def run_columns(run: RunRecord, target: Target) -> dict[str, Any]:
-    """Return the columns of a run; one that had not ended is cancelled here, and says so."""
-    columns = {name: getattr(run, name) for name in RunRecord.model_fields if name not in OF_TABLES_OF_THEIR_OWN}
+def run_columns(run: RunRecord, target: ImportTarget) -> dict[str, Any]:
+    """Return the columns of a run. An unfinished one is cancelled, with a note."""
+    columns = {name: getattr(run, name) for name in RunRecord.model_fields if name not in SEPARATE_TABLES}
     columns |= {"id": target.run_id(run.id), "experiment_id": target.experiment_id}
     columns["model"] = run.config.model
     columns["learning"] = run.results.learning if run.results else None
@@ -100,19 +100,19 @@ def run_columns(run: RunRecord, target: Target) -> dict[str, Any]:
     return columns
 
 
-def columns_of_run(record: BaseModel, target: Target) -> dict[str, Any]:
-    """Return the columns of what belongs to a run."""
+def columns_of_run(record: BaseModel, target: ImportTarget) -> dict[str, Any]:
+    """Return the columns of a record that belongs to a run."""
     columns = record.model_dump()
     return {"run_id": target.run_id(columns.pop("run")), **columns}
 
 
 def attempts_of(archive: Archive) -> Iterator[tuple[str, AttemptRecord]]:
-    """Yield the id of each run and its attempts, one at a time."""
+    """Yield each attempt with the id of its run."""
     return ((run.id, attempt) for run in archive.runs() for attempt in run.timeline)
 
 
-def attempt_columns(attempted: tuple[str, AttemptRecord], target: Target) -> dict[str, Any]:
-    """Return the columns of an attempt; one that had not ended when it was exported is cancelled here."""
+def attempt_columns(attempted: tuple[str, AttemptRecord], target: ImportTarget) -> dict[str, Any]:
+    """Return the columns of an attempt. An unfinished one is cancelled."""
     run_id, attempt = attempted
     columns = {"run_id": target.run_id(run_id), **attempt.model_dump()}
     if attempt.ended_at is None:
@@ -121,35 +121,33 @@ def attempt_columns(attempted: tuple[str, AttemptRecord], target: Target) -> dic
 
 
 def tags_of(archive: Archive) -> Iterator[tuple[str, str]]:
-    """Yield the id of each run and its tags, one at a time."""
+    """Yield each tag with the id of its run."""
     return ((run.id, tag) for run in archive.runs() for tag in run.tags)
 
 
-def tag_columns(tagged: tuple[str, str], target: Target) -> dict[str, Any]:
-    """Return the columns of a tag."""
+def tag_columns(tagged: tuple[str, str], target: ImportTarget) -> dict[str, Any]:
     run_id, tag = tagged
     return {"run_id": target.run_id(run_id), "tag": tag}
 
 
 def predictions_of(split: Split, archive: Archive) -> Iterator[tuple[str, Predictions]]:
-    """Yield the id of each run that has predictions on a split, and these."""
+    """Yield the predictions of each run on a split with the id of the run."""
     return archive.predictions(archive.experiment().config.task, split)
 
 
-def prediction_columns(split: Split, predicted: tuple[str, Predictions], target: Target) -> dict[str, Any]:
-    """Return the columns of a run's predictions on a split."""
+def prediction_columns(split: Split, predicted: tuple[str, Predictions], target: ImportTarget) -> dict[str, Any]:
     run_id, predictions = predicted
     return {"run_id": target.run_id(run_id), "split": split, "n": len(predictions), "data": predictions.pack()}
 
 
 def openings_of(archive: Archive) -> Iterator[tuple[str, OpeningRecord]]:
-    """Yield the name of the experiment and each opening of its test scores."""
+    """Yield each opening of test scores with the name of the experiment."""
     name = archive.experiment().name
     return ((name, opening) for opening in archive.openings())
 
 
-def opening_columns(opened: tuple[str, OpeningRecord], target: Target) -> dict[str, Any]:
-    """Return the columns of an opening; its id is the same at every attempt."""
+def opening_columns(opened: tuple[str, OpeningRecord], target: ImportTarget) -> dict[str, Any]:
+    """Return the columns of an opening, whose id is the same at every attempt."""
     name, opening = opened
     return {
         "id": target.run_id(f"opening {opening.number}"),
@@ -162,87 +160,86 @@ def opening_columns(opened: tuple[str, OpeningRecord], target: Target) -> dict[s
 ATTEMPTS = "attempts in runs.jsonl"
 TAGS = "tags in runs.jsonl"
 TABLES = (
-    Table(container.RUNS, Archive.runs, Run, run_columns, 50),
-    Table(ATTEMPTS, attempts_of, Attempt, attempt_columns, 500),
-    Table(TAGS, tags_of, RunTag, tag_columns, 500),
-    Table(container.STEPS, Archive.steps, Step, columns_of_run, 5000),
-    Table(container.RUN_FIGURES, Archive.run_figures, RunFigure, columns_of_run, 50),
+    ImportTable(container.RUNS, Archive.runs, Run, run_columns, 50),
+    ImportTable(ATTEMPTS, attempts_of, Attempt, attempt_columns, 500),
+    ImportTable(TAGS, tags_of, RunTag, tag_columns, 500),
+    ImportTable(container.STEPS, Archive.steps, Step, columns_of_run, 5000),
+    ImportTable(container.RUN_FIGURES, Archive.run_figures, RunFigure, columns_of_run, 50),
     *(
-        Table(member, partial(predictions_of, split), RunPredictions, partial(prediction_columns, split), 50)
+        ImportTable(member, partial(predictions_of, split), RunPredictions, partial(prediction_columns, split), 50)
         for member, split in ((container.PREDICTIONS, Split.VALIDATION), (container.SEALED_PREDICTIONS, Split.TEST))
     ),
-    Table(container.SEALED_SCORES, Archive.sealed_scores, SealedScore, columns_of_run, 50),
-    Table(container.OPENINGS, openings_of, Opening, opening_columns, 50),
+    ImportTable(container.SEALED_SCORES, Archive.sealed_scores, SealedScore, columns_of_run, 50),
+    ImportTable(container.OPENINGS, openings_of, Opening, opening_columns, 50),
 )
-"""In the order in which they are written: what belongs to a run comes after it."""
+"""In the order of writing: rows that belong to a run come after it."""
 
 
-def refuse_a_second(session: Session, found: Found, import_id: str) -> None:
-    """Raise ConflictError where the experiment is here already, or on its way in by another import."""
-    removed = select(Experiment).where(Experiment.id == found.experiment.id, Experiment.removed_at.is_not(None))
-    if gone := session.scalar(removed, execution_options={SEEING_ARRIVING: True}):
-        raise ConflictError(f"{gone.name} is being deleted. Import it again when that is done.", "file")
-    same = (one for one in _imported(session) if (one.source or {}).get("content") == found.content)
-    if there := session.get(Experiment, found.experiment.id) or next(same, None):
-        raise ConflictError(f"It is here already: {there.name}.", "file", page=f"/experiments/{there.id}")
-    others = select(Import).where(Import.id != import_id, Import.status.in_(UNFINISHED_IMPORT))
-    if going_on := session.scalar(others.where(Import.content == found.content).limit(1)):
-        raise ConflictError("It is being imported already.", "file", page=f"/imports/{going_on.id}")
+def refuse_duplicate(session: Session, checked: CheckedArchive, import_id: str) -> None:
+    """Raise ConflictError if the experiment exists here or is being imported."""
+    removed = select(Experiment).where(Experiment.id == checked.experiment.id, Experiment.removed_at.is_not(None))
+    if removed_experiment := session.scalar(removed, execution_options={SEEING_ARRIVING: True}):
+        raise ConflictError(f"{removed_experiment.name} is being deleted. Import it again when that is done.", "file")
+    same_content = (row for row in _imported(session) if (row.source or {}).get("content") == checked.content_hash)
+    if existing := session.get(Experiment, checked.experiment.id) or next(same_content, None):
+        raise ConflictError(f"It is here already: {existing.name}.", "file", page=f"/experiments/{existing.id}")
+    imports = select(Import).where(Import.id != import_id, Import.status.in_(UNFINISHED_IMPORT))
+    if running_import := session.scalar(imports.where(Import.content == checked.content_hash).limit(1)):
+        raise ConflictError("It is being imported already.", "file", page=f"/imports/{running_import.id}")
 
 
-def write_experiment(session: Session, found: Found) -> tuple[Experiment, bool]:
-    """Return the experiment, written without its runs, and whether its data set was made for it."""
-    told = found.experiment
-    known = find_dataset(session, told.dataset)
+def write_experiment(session: Session, checked: CheckedArchive) -> tuple[Experiment, bool]:
+    """Write an experiment without its runs. Return it, and whether its data set is new."""
+    record = checked.experiment
+    dataset = find_dataset(session, record.dataset)
     experiment = Experiment(
-        name=told.name,
-        dataset=known or _named(told.dataset),
-        config=told.config,
-        grid=told.model_dump(mode="json")["grid"],
+        name=record.name,
+        dataset=dataset or _make_dataset(record.dataset),
+        config=record.config,
+        grid=record.model_dump(mode="json")["grid"],
         origin=ExperimentOrigin.IMPORTED,
-        study=_ended(told.study),
-        created_at=told.created_at,
+        study=_end_search(record.study),
+        created_at=record.created_at,
         source={
-            "content": found.content,
-            "isoscope": found.manifest.isoscope,
-            "exported_at": found.manifest.exported_at.isoformat(),
+            "content": checked.content_hash,
+            "isoscope": checked.manifest.isoscope,
+            "exported_at": checked.manifest.exported_at.isoformat(),
             "imported_at": utcnow().isoformat(),
-            "experiment_id": told.id,
-            "origin": told.origin,
-            "dataset": _source(told.dataset),
+            "experiment_id": record.id,
+            "origin": record.origin,
+            "dataset": _source(record.dataset),
         },
     )
     session.add(experiment)
     session.flush()
-    return experiment, known is None
+    return experiment, dataset is None
 
 
-def adopt_dataset(session: Session, told: DatasetRecord, experiment_id: str, made_id: str) -> None:
-    """Replace the data set that was made for an experiment where one like it has come meanwhile."""
-    if (known := find_dataset(session, told)) is None:
+def adopt_dataset(session: Session, record: DatasetRecord, experiment_id: str, placeholder_id: str) -> None:
+    """Replace the data set made by an import if a matching one was uploaded meanwhile."""
+    if (dataset := find_dataset(session, record)) is None:
         return
-    session.execute(update(Experiment).where(Experiment.id == experiment_id).values(dataset_id=known.id))
-    session.execute(delete(Dataset).where(Dataset.id == made_id))
+    session.execute(update(Experiment).where(Experiment.id == experiment_id).values(dataset_id=dataset.id))
+    session.execute(delete(Dataset).where(Dataset.id == placeholder_id))
 
 
-def find_dataset(session: Session, told: DatasetRecord) -> Dataset | None:
-    """Return the data set of the same files, of the same task of the Hub, or of an earlier import."""
-    files = (told.train_sha256, told.validation_sha256)
-    wanted = select(Dataset).order_by(Dataset.created_at)
-    found = None
+def find_dataset(session: Session, record: DatasetRecord) -> Dataset | None:
+    """Return a data set of the same files, the same Hub task, or an earlier import."""
+    files = (record.train_sha256, record.validation_sha256)
+    datasets = select(Dataset).order_by(Dataset.created_at)
+    dataset = None
     if None not in files:
-        wanted = wanted.where(Dataset.train_sha256 == files[0], Dataset.validation_sha256 == files[1])
-        found = next((one for one in session.scalars(wanted) if _is_read_alike(one, told)), None)
-    elif told.hub_name is not None:
-        found = session.scalar(wanted.where(Dataset.hub_name == told.hub_name.value).limit(1))
-    source = _source(told)
-    named = (one.dataset for one in _imported(session) if (one.source or {}).get("dataset") == source)
-    return found or next(named, None)
+        datasets = datasets.where(Dataset.train_sha256 == files[0], Dataset.validation_sha256 == files[1])
+        dataset = next((row for row in session.scalars(datasets) if _has_same_quoting(row, record)), None)
+    elif record.hub_name is not None:
+        dataset = session.scalar(datasets.where(Dataset.hub_name == record.hub_name.value).limit(1))
+    source = _source(record)
+    imported_datasets = (row.dataset for row in _imported(session) if (row.source or {}).get("dataset") == source)
+    return dataset or next(imported_datasets, None)
 
 
-def _is_read_alike(dataset: Dataset, told: DatasetRecord) -> bool:
-    """Whether quotes of the same files are read in the same way."""
-    readings = {str(split): quoting for split, quoting in (told.quoting or {}).items()}
+def _has_same_quoting(dataset: Dataset, record: DatasetRecord) -> bool:
+    readings = {str(split): quoting for split, quoting in (record.quoting or {}).items()}
     return all(dataset.quoting_of(split) is readings.get(split, Quoting.TEXT) for split in SPLITS)
 
 
@@ -250,26 +247,26 @@ def _imported(session: Session) -> Iterator[Experiment]:
     yield from session.scalars(select(Experiment).where(Experiment.origin == ExperimentOrigin.IMPORTED))
 
 
-def _source(told: DatasetRecord) -> dict[str, Any]:
-    # Without what earlier exports did not tell, so that an experiment finds the data set of one that came before.
-    return told.model_dump(mode="json", exclude={"columns"} if told.quoting else {"columns", "quoting"})
+def _source(record: DatasetRecord) -> dict[str, Any]:
+    # Without optional fields that are empty, so that exports with and without them match.
+    return record.model_dump(mode="json", exclude={"columns"} if record.quoting else {"columns", "quoting"})
 
 
-def _named(told: DatasetRecord) -> Dataset:
+def _make_dataset(record: DatasetRecord) -> Dataset:
     return Dataset(
-        name=told.name,
+        name=record.name,
         origin=DatasetOrigin.NAMED,
-        hub_name=told.hub_name.value if told.hub_name else None,
-        train_filename=told.train_filename,
-        validation_filename=told.validation_filename,
-        n_train=told.n_train,
-        n_validation=told.n_validation,
-        columns=told.columns,
+        hub_name=record.hub_name.value if record.hub_name else None,
+        train_filename=record.train_filename,
+        validation_filename=record.validation_filename,
+        n_train=record.n_train,
+        n_validation=record.n_validation,
+        columns=record.columns,
     )
 
 
-def _ended(search: Search | None) -> Search | None:
-    """A search that was not over when it was exported is over here: its trials are made elsewhere."""
+def _end_search(search: Search | None) -> Search | None:
+    """Mark a search as over: its trials are run where it was exported."""
     if search is None:
         return None
     return search if search.over else search.model_copy(update={"over": True, "why": "It goes on where it came from."})

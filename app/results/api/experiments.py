@@ -1,6 +1,6 @@
-"""Experiments over the API: launch, search, list, steer, and take away or bring as files."""
+"""Experiments over the API: launch, search, describe, steer, delete, export and import."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -8,19 +8,19 @@ from fastapi import APIRouter, File, Response, UploadFile
 from fastapi.responses import StreamingResponse
 from pydantic import Field
 
-from app.context import PAGE_ROWS
-from app.db.models import Experiment, ExperimentOrigin, Import, ImportStatus, RunStatus
+from app.context import PAGE_ROWS, Context
+from app.db.models import Experiment, ExperimentOrigin, Import, ImportStatus, Run, RunStatus
 from app.db.reported_config import AnyConfig
 from app.db.study import Search
 from app.descriptions.service import DescriptionChange
 from app.results import exchange
 from app.results.api.conclusion import ConclusionOut
-from app.results.api.runs import ExtentOut, RunFound, RunOfExperiment, RunsQ, RunsSort, answer
+from app.results.api.runs import FoundRunOut, PerformanceRangeOut, RunsQ, RunsSort, RunSummary
 from app.results.conclusion.conclusion import read_conclusion
 from app.results.exchange import export_experiment
 from app.results.run_table import RunTable
 from app.results.search import listing
-from app.results.search.listing import Listed, Narrowing, RunQuery, list_summaries
+from app.results.search.listing import ExperimentFilter, RunQuery
 from app.results.sweep_figures import SweepDep, read_all_figures
 from app.training import experiments, queue_verbs
 from app.training.api.queue import MoveToEnd, PriorityIn
@@ -30,7 +30,7 @@ from app.training.queue_verbs import Place
 from app.training.relaunch import request_of
 from app.training.sweep_preview import SweepPreview, preview_sweep
 from app.training.sweeps import SweepRequest, plan_sweep
-from app.web.dependencies import TOTAL, ContextDep, Limit, Offset, Row, note_old_names
+from app.web.dependencies import TOTAL, ContextDep, Limit, Offset, Row
 from app.web.responses import DOCUMENTED, sent
 from app.web.uploads import received
 
@@ -67,21 +67,21 @@ class ExperimentHead(Row):
 class ExperimentOut(ExperimentHead):
     """An experiment and its runs."""
 
-    runs: list[RunOfExperiment]
+    runs: list[RunSummary]
 
 
 class ExperimentSummary(ExperimentHead):
-    """An experiment in a list of them, its runs in numbers."""
+    """An experiment in a list, with counts of its runs."""
 
     dataset: str = Field(description="Name of its data set.")
     total: int = Field(description="Runs it has.")
     counts: dict[RunStatus, int] = Field(description="Runs in each state.")
-    performance: ExtentOut = Field(description="In the metric of the configuration.")
+    performance: PerformanceRangeOut = Field(description="In the metric of the configuration.")
 
 
 router = APIRouter(prefix="/experiments", tags=["experiments"])
 
-OF_THE_ROW = ExperimentHead.model_fields.keys() - {"status", "tags"}
+COLUMNS = ExperimentHead.model_fields.keys() - {"status", "tags"}
 
 
 @router.get("", responses=TOTAL)
@@ -93,32 +93,26 @@ def list_experiments(
     limit: Limit = PAGE_ROWS,
     offset: Offset = 0,
 ) -> list[ExperimentSummary]:
-    """Experiments with a run that is searched for, newest first; how many is in the header `X-Total-Count`."""
-    found = list_summaries(context, q.strip(), Narrowing(tag.strip()), limit=limit, offset=offset)
-    response.headers["X-Total-Count"] = str(found.total)
-    return [_summary(one) for one in found.rows]
-
-
-def _summary(one: Listed) -> ExperimentSummary:
-    experiment, dataset = one.experiment, one.experiment.dataset
-    return ExperimentSummary(
-        **{name: getattr(experiment, name) for name in OF_THE_ROW},
-        words=experiment.words,
-        status=one.status,
-        dataset=dataset.name,
-        total=one.total,
-        counts=one.counts,
-        performance=one.performance,
-    )
+    """Experiments with a run that matches the search, newest first; how many is in the header `X-Total-Count`."""
+    page = listing.list_experiments(context, q.strip(), ExperimentFilter(tag.strip()), limit=limit, offset=offset)
+    response.headers["X-Total-Count"] = str(page.total)
+    return [
+        ExperimentSummary(
+            **{name: getattr(row.experiment, name) for name in COLUMNS},
+            words=row.experiment.words,
+            status=row.status,
+            dataset=row.experiment.dataset.name,
+            total=row.total,
+            counts=row.counts,
+            performance=row.performance,
+        )
+        for row in page.rows
+    ]
 
 
 @router.post("", status_code=201, response_model=ExperimentOut)
-def create_experiment(context: ContextDep, response: Response, request: SweepRequest) -> Experiment:
-    """Launch a sweep: every setting of the grid, each with its baseline, regularizers and lambdas, for every seed.
-
-    A header `X-Isoscope-Note` says which options of the request are called otherwise now.
-    """
-    note_old_names(response, request)
+def create_experiment(context: ContextDep, request: SweepRequest) -> Experiment:
+    """Launch a sweep: every setting of the grid, each with its baseline, regularizers and lambdas, for every seed."""
     return experiments.create_experiment(context, request)
 
 
@@ -133,7 +127,7 @@ def plan_experiment(context: ContextDep, request: SweepRequest) -> SweepPreview:
 
 @router.get("/{experiment_id}", response_model=ExperimentOut)
 def show_experiment(context: ContextDep, experiment_id: str) -> Experiment:
-    """One experiment and how far its runs are."""
+    """An experiment and the progress of its runs."""
     return experiments.get_experiment(context, experiment_id)
 
 
@@ -145,11 +139,11 @@ def describe_experiment(context: ContextDep, experiment_id: str, change: Descrip
 
 @router.get("/{experiment_id}/request")
 def show_request(context: ContextDep, experiment_id: str) -> SweepRequest | StudyRequest:
-    """What launches the same again, here or elsewhere: `POST /api/experiments` takes it, of a search `/api/studies`."""
+    """The request that launches the experiment again: for `POST /api/experiments`, or `/api/studies` of a search."""
     return request_of(experiments.get_experiment(context, experiment_id))
 
 
-@router.get("/{experiment_id}/runs", responses=TOTAL)
+@router.get("/{experiment_id}/runs", response_model=list[FoundRunOut], responses=TOTAL)
 def list_runs(
     context: ContextDep,
     response: Response,
@@ -158,11 +152,13 @@ def list_runs(
     sort: RunsSort = "",
     limit: Limit = PAGE_ROWS,
     offset: Offset = 0,
-) -> list[RunFound]:
-    """Those of its runs that are searched for, as they were planned unless sorted otherwise."""
+) -> list[Run]:
+    """Runs of an experiment that match the search, as they were planned unless sorted otherwise."""
     experiments.get_experiment_alone(context, experiment_id)
     query = RunQuery.parse(q, sort)
-    return answer(listing.list_runs(context, query, limit=limit, offset=offset, experiment_id=experiment_id), response)
+    page = listing.list_runs(context, query, limit=limit, offset=offset, experiment_id=experiment_id)
+    response.headers["X-Total-Count"] = str(page.total)
+    return page.runs
 
 
 @router.get("/{experiment_id}/conclusion", response_model=ConclusionOut)
@@ -172,28 +168,30 @@ def show_conclusion(context: ContextDep, experiment_id: str) -> ConclusionOut:
     return ConclusionOut.from_conclusion(read_conclusion(context, RunTable.from_experiment(experiment)))
 
 
-@router.post("/{experiment_id}/cancel", response_model=ExperimentOut)
-def cancel_experiment(context: ContextDep, experiment_id: str) -> Experiment:
-    """Cancel all its runs that have not ended."""
-    return experiments.cancel_experiment(context, experiment_id)
+def _command_endpoint(command: Callable[[Context, str], Experiment]) -> Callable[..., Experiment]:
+    def endpoint(context: ContextDep, experiment_id: str) -> Experiment:
+        return command(context, experiment_id)
+
+    return endpoint
 
 
-@router.post("/{experiment_id}/pause", response_model=ExperimentOut)
-def pause_experiment(context: ContextDep, experiment_id: str) -> Experiment:
-    """Put all its runs that wait or run aside, until they are resumed."""
-    return queue_verbs.pause_experiment(context, experiment_id)
-
-
-@router.post("/{experiment_id}/resume", response_model=ExperimentOut)
-def resume_experiment(context: ContextDep, experiment_id: str) -> Experiment:
-    """Have all its paused runs go on, when their turns come, those too that wait since the first run failed."""
-    return queue_verbs.resume_experiment(context, experiment_id)
-
-
-@router.post("/{experiment_id}/retry", response_model=ExperimentOut)
-def retry_experiment(context: ContextDep, experiment_id: str) -> Experiment:
-    """Queue its failed runs again: each goes on from its last checkpoint, or from the start where none is left."""
-    return queue_verbs.retry_experiment(context, experiment_id)
+# The pages have a button for each.
+EXPERIMENT_COMMANDS: Mapping[str, tuple[Callable[[Context, str], Experiment], str]] = {
+    "cancel": (experiments.cancel_experiment, "Cancel all its runs that have not ended."),
+    "pause": (queue_verbs.pause_experiment, "Pause all its queued and running runs until they are resumed."),
+    "resume": (queue_verbs.resume_experiment, "Resume all its paused runs when their turns come."),
+    "retry": (
+        queue_verbs.retry_experiment,
+        "Retry its failed runs: from their last checkpoints, or from the start where none is left.",
+    ),
+}
+for _verb, (_command, _description) in EXPERIMENT_COMMANDS.items():
+    router.post(
+        f"/{{experiment_id}}/{_verb}",
+        response_model=ExperimentOut,
+        name=f"{_verb}_experiment",
+        description=_description,
+    )(_command_endpoint(_command))
 
 
 @router.post("/{experiment_id}/move", response_model=ExperimentOut)
@@ -204,7 +202,7 @@ def move_experiment(context: ContextDep, experiment_id: str, move: MoveToEnd) ->
 
 @router.put("/{experiment_id}/priority", response_model=ExperimentOut)
 def set_priority(context: ContextDep, experiment_id: str, priority: PriorityIn) -> Experiment:
-    """Give all its runs that have not ended one number: of waiting runs those with lower ones go first."""
+    """Set the priority of all its unfinished runs. Of waiting runs those with lower numbers go first."""
     return queue_verbs.set_experiment_priority(context, experiment_id, priority.priority)
 
 
@@ -218,9 +216,8 @@ studies_router = APIRouter(prefix="/studies", tags=["experiments"])
 
 
 @studies_router.post("", status_code=201, response_model=ExperimentOut)
-def create_study(context: ContextDep, response: Response, request: StudyRequest) -> Experiment:
-    """Launch a search: the baseline of every seed, then trials of lambda and zeta that a worker asks Optuna for."""
-    note_old_names(response, request)
+def create_study(context: ContextDep, request: StudyRequest) -> Experiment:
+    """Launch a search: the baseline of every seed, then trials of lambda and zeta that Optuna chooses."""
     return experiments.create_study(context, request)
 
 
@@ -229,12 +226,12 @@ presets_router = APIRouter(prefix="/presets", tags=["experiments"])
 
 @presets_router.get("")
 def list_presets() -> list[PresetOut]:
-    """The settings of both papers by stage. Name, data set, columns, task and model are to be added."""
+    """The settings of both papers by stage. Add name, data set, columns, task and model."""
     return [PresetOut.model_validate({"slug": slug} | preset._asdict()) for slug, preset in PRESETS.items()]
 
 
 class ImportOut(Row):
-    """An exported experiment on its way in."""
+    """The import of an exported experiment."""
 
     id: str
     filename: str
@@ -270,7 +267,9 @@ def import_file(
 @archives_router.get("/experiments/{experiment_id}/export", **DOCUMENTED)
 def export_file(context: ContextDep, experiment_id: str, query: SweepDep) -> StreamingResponse:
     """The experiment as a zip file: rows, every logged step, settings, environment, figures; no trained models."""
-    return sent(export_experiment(context, experiment_id, lambda one: read_all_figures(context, one, query)))
+    return sent(
+        export_experiment(context, experiment_id, lambda experiment: read_all_figures(context, experiment, query))
+    )
 
 
 @archives_router.get("/imports", response_model=list[ImportOut])

@@ -1,13 +1,14 @@
-"""Runs over the API: of all experiments, one by one, and those that scripts log."""
+"""Runs over the API: search, read, describe, steer, delete, and log them from scripts."""
 
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import FileResponse, StreamingResponse
-from pydantic import BaseModel, Field, ModelWrapValidatorHandler, model_validator
+from pydantic import AliasPath, BaseModel, Field, ModelWrapValidatorHandler, model_validator
 
-from app.context import PAGE_ROWS
+from app.context import PAGE_ROWS, Context
 from app.db.learning import diverged, learned_nothing
 from app.db.models import AttemptOutcome, FailureCause, Run, RunStatus, Split
 from app.db.reported_config import AnyRunConfig
@@ -15,10 +16,10 @@ from app.db.run_results import RunResults
 from app.results import logged_predictions, logged_runs
 from app.results.logged_config import ScriptRun
 from app.results.logged_predictions import LoggedPredictions
-from app.results.logged_runs import Ending, LoggedSteps
+from app.results.logged_runs import LoggedEnding, LoggedSteps
 from app.results.run_data import PredictionTable, get_activation, get_model, get_predictions
 from app.results.search import listing
-from app.results.search.listing import Page, RunQuery
+from app.results.search.listing import RunQuery
 from app.training import experiments, queue_verbs, run_actions
 from app.training.api.queue import Move, PriorityIn, RunState
 from app.training.relaunch import request_of_run
@@ -29,14 +30,8 @@ from app.web.responses import DOCUMENTED, attachment, file_of
 from isoscope.files.strict import Strict
 
 
-def csv_of(found: PredictionTable) -> StreamingResponse:
-    """Predictions as a CSV file, sent while it is written."""
-    headers = attachment(f"predictions-{found.run.id}.csv")
-    return StreamingResponse(found.csv(), media_type="text/csv; charset=utf-8", headers=headers)
-
-
 class RunSummary(RunState):
-    """A run in a list of experiments."""
+    """A run in a list."""
 
     error: str | None
     cause: FailureCause | None
@@ -46,11 +41,6 @@ class RunSummary(RunState):
     isoscore_star_reason: str | None
     finished_at: datetime | None = Field(description="When it ended or was paused.")
     seconds: float | None = Field(description="Seconds of work since it last started at step 0.")
-
-
-class RunOfExperiment(RunSummary):
-    """A run in its experiment."""
-
     setting: dict[str, Any] = Field(description="Its value for every field of the experiment's grid.")
     learned_nothing: str | None = Field(
         None,
@@ -61,15 +51,15 @@ class RunOfExperiment(RunSummary):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _judged(cls, row: Any, read: ModelWrapValidatorHandler[Self]) -> Self:
-        found = read(row)
+    def _add_judgements(cls, row: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
+        summary = validate(row)
         if isinstance(row, Run):
-            found.learned_nothing, found.diverged = learned_nothing(row), diverged(row)
-        return found
+            summary.learned_nothing, summary.diverged = learned_nothing(row), diverged(row)
+        return summary
 
 
 class StepOut(Row):
-    """What was logged at one optimizer step."""
+    """Losses and measures of one optimizer step."""
 
     step: int
     task_loss: float | None
@@ -91,8 +81,8 @@ class AttemptOut(Row):
     last_step: int | None = Field(description="Last step it logged.")
 
 
-class RunOut(RunOfExperiment):
-    """A run with all that is needed to repeat it and all that was logged."""
+class RunOut(RunSummary):
+    """A run with its configuration, results, environment and logged steps."""
 
     experiment_id: str
     tags: Annotated[list[str], Field(validation_alias="words")]
@@ -108,7 +98,7 @@ class RunOut(RunOfExperiment):
 
 
 class ScriptRunOut(Row):
-    """How far a run is that a user's own script writes."""
+    """The progress of a run that a script logs."""
 
     id: str
     experiment_id: str
@@ -118,7 +108,7 @@ class ScriptRunOut(Row):
 
 
 class PredictionOut(BaseModel):
-    """What a run predicted for one validation row."""
+    """A prediction for one row."""
 
     row: int = Field(description="Position in the validation rows, from 0.")
     reference: int | float | str | None = Field(description="True class or number; null for answers.")
@@ -135,24 +125,32 @@ class ActivationOut(BaseModel):
     std: list[float]
 
 
-class RunFound(RunOfExperiment):
+class FoundRunOut(RunSummary):
     """A run among those of all experiments."""
 
     experiment_id: str
-    experiment: str = Field(description="Name of its experiment.")
-    dataset_id: str
-    dataset: str = Field(description="Name of its data set.")
+    experiment: str = Field(validation_alias=AliasPath("experiment", "name"), description="Name of its experiment.")
+    dataset_id: str = Field(validation_alias=AliasPath("experiment", "dataset_id"))
+    dataset: str = Field(
+        validation_alias=AliasPath("experiment", "dataset", "name"), description="Name of its data set."
+    )
     model: str
-    metric: str = Field(description="Metric of its performance.")
-    tags: list[str]
+    metric: str = Field(validation_alias=AliasPath("config", "metric"), description="Metric of its performance.")
+    tags: Annotated[list[str], Field(validation_alias="words")]
 
 
-class ExtentOut(Row):
-    """How many runs have a performance, and between which two all lie."""
+class PerformanceRangeOut(Row):
+    """Number and range of performances."""
 
     n: int
     lowest: float | None
     highest: float | None
+
+
+def csv_response(predictions: PredictionTable) -> StreamingResponse:
+    """Return predictions as a CSV file, sent while it is written."""
+    headers = attachment(f"predictions-{predictions.run.id}.csv")
+    return StreamingResponse(predictions.csv(), media_type="text/csv; charset=utf-8", headers=headers)
 
 
 router = APIRouter(prefix="/runs", tags=["runs"])
@@ -167,7 +165,7 @@ RunsQ = Annotated[
 RunsSort = Annotated[str, Query(description="Field to sort by. A leading minus sorts descending.")]
 
 
-@router.get("", responses=TOTAL)
+@router.get("", response_model=list[FoundRunOut], responses=TOTAL)
 def list_runs(
     context: ContextDep,
     response: Response,
@@ -175,27 +173,11 @@ def list_runs(
     sort: RunsSort = "",
     limit: Limit = PAGE_ROWS,
     offset: Offset = 0,
-) -> list[RunFound]:
+) -> list[Run]:
     """Runs of all experiments, of the newest first unless sorted otherwise; how many is in `X-Total-Count`."""
-    return answer(listing.list_runs(context, RunQuery.parse(q, sort), limit=limit, offset=offset), response)
-
-
-def answer(found: Page, response: Response) -> list[RunFound]:
-    """The runs of a page, with how many there are on all in the response's header."""
-    response.headers["X-Total-Count"] = str(found.total)
-    return [
-        RunFound(
-            **RunOfExperiment.model_validate(run).model_dump(),
-            experiment_id=run.experiment_id,
-            experiment=run.experiment.name,
-            dataset_id=run.experiment.dataset_id,
-            dataset=run.experiment.dataset.name,
-            model=run.model,
-            metric=run.config.metric,
-            tags=list(run.words),
-        )
-        for run in found.runs
-    ]
+    page = listing.list_runs(context, RunQuery.parse(q, sort), limit=limit, offset=offset)
+    response.headers["X-Total-Count"] = str(page.total)
+    return page.runs
 
 
 TOTAL_OR_CSV: dict[int | str, dict[str, Any]] = {
@@ -204,27 +186,27 @@ TOTAL_OR_CSV: dict[int | str, dict[str, Any]] = {
 
 
 @router.post("", status_code=201, response_model=ScriptRunOut)
-def begin_run(context: ContextDep, told: ScriptRun) -> Run:
-    """Begin a run of your own training loop: it is shown as its steps are logged. No worker touches it."""
-    return logged_runs.begin_run(context, told)
+def begin_run(context: ContextDep, request: ScriptRun) -> Run:
+    """Begin a run of your own training loop. It is shown while its steps are logged."""
+    return logged_runs.begin_run(context, request)
 
 
 @router.post("/{run_id}/steps", response_model=ScriptRunOut)
-def log_steps(context: ContextDep, run_id: str, told: LoggedSteps) -> Run:
-    """Log steps of a run that a script began; a step that is logged again takes what is new. 409: it has ended."""
-    return logged_runs.log_steps(context, run_id, told)
+def log_steps(context: ContextDep, run_id: str, request: LoggedSteps) -> Run:
+    """Log steps of a script's run. A step that is logged again takes the new values. 409: it has ended."""
+    return logged_runs.log_steps(context, run_id, request)
 
 
 @router.post("/{run_id}/predictions", response_model=ScriptRunOut)
-def log_predictions(context: ContextDep, run_id: str, told: LoggedPredictions) -> Run:
-    """Log what a script's run predicted for validation rows, up to 10,000 at once. 409: it has ended."""
-    return logged_predictions.log_predictions(context, run_id, told)
+def log_predictions(context: ContextDep, run_id: str, request: LoggedPredictions) -> Run:
+    """Log predictions of a script's run for validation rows, up to 10,000 at once. 409: it has ended."""
+    return logged_predictions.log_predictions(context, run_id, request)
 
 
 @router.post("/{run_id}/finish", response_model=ScriptRunOut)
-def finish_run(context: ContextDep, run_id: str, told: Ending) -> Run:
-    """End a run that a script began, with its metrics or with what went wrong."""
-    return logged_runs.finish_run(context, run_id, told)
+def finish_run(context: ContextDep, run_id: str, ending: LoggedEnding) -> Run:
+    """End a script's run with its metrics or an error."""
+    return logged_runs.finish_run(context, run_id, ending)
 
 
 @router.get("/{run_id}", response_model=RunOut)
@@ -234,15 +216,15 @@ def show_run(context: ContextDep, run_id: str) -> Run:
 
 
 class RunTags(Strict):
-    """What a user says of a run."""
+    """The tags of a run."""
 
     tags: list[str] = Field(description="All its tags: at most 20 of at most 40 characters, without commas.")
 
 
 @router.patch("/{run_id}", response_model=RunOut)
-def describe_run(context: ContextDep, run_id: str, told: RunTags) -> Run:
+def describe_run(context: ContextDep, run_id: str, request: RunTags) -> Run:
     """Replace the tags of a run."""
-    return tag_run(context, run_id, told.tags)
+    return tag_run(context, run_id, request.tags)
 
 
 @router.delete("/{run_id}", status_code=204)
@@ -253,13 +235,13 @@ def delete_run(context: ContextDep, run_id: str) -> None:
 
 @router.get("/{run_id}/request")
 def show_request(context: ContextDep, run_id: str) -> SweepRequest:
-    """What launches this run again, beside its baseline: `POST /api/experiments` takes it."""
+    """The request that launches this run again with its baseline, for `POST /api/experiments`."""
     return request_of_run(experiments.get_run(context, run_id))
 
 
 @router.get("/{run_id}/model", **DOCUMENTED)
 def download_model(context: ContextDep, run_id: str) -> FileResponse:
-    """The trained model of a run whose configuration says `export`: a zip file of weights, tokenizer and model card."""
+    """The trained model of a run with the option `export`: a zip file of weights, tokenizer and model card."""
     return file_of(get_model(context, run_id))
 
 
@@ -283,36 +265,35 @@ def list_predictions(
     limit: Limit = PAGE_ROWS,
     offset: Offset = 0,
 ) -> Response | list[dict[str, Any]]:
-    """What a finished run predicted for each row of a split, beside the reference; how many is in `X-Total-Count`."""
-    found = get_predictions(context, run_id, split)
+    """Predictions of a finished run for a split, with the references; how many is in `X-Total-Count`."""
+    predictions = get_predictions(context, run_id, split)
     if format == "csv":
-        return csv_of(found)
-    response.headers["X-Total-Count"] = str(len(found.predictions))
-    return [row._asdict() for row in found.rows(offset, offset + limit)]
+        return csv_response(predictions)
+    response.headers["X-Total-Count"] = str(len(predictions.predictions))
+    return [row._asdict() for row in predictions.rows(offset, offset + limit)]
 
 
-@router.post("/{run_id}/cancel", response_model=RunOut)
-def cancel_run(context: ContextDep, run_id: str) -> Run:
-    """Cancel a run that has not ended."""
-    return experiments.cancel_run(context, run_id)
+def _command_endpoint(command: Callable[[Context, str], Run]) -> Callable[..., Run]:
+    def endpoint(context: ContextDep, run_id: str) -> Run:
+        return command(context, run_id)
+
+    return endpoint
 
 
-@router.post("/{run_id}/pause", response_model=RunOut)
-def pause_run(context: ContextDep, run_id: str) -> Run:
-    """Put a run that waits or runs aside, until it is resumed from its last checkpoint."""
-    return queue_verbs.pause_run(context, run_id)
-
-
-@router.post("/{run_id}/resume", response_model=RunOut)
-def resume_run(context: ContextDep, run_id: str) -> Run:
-    """Have a paused run go on, when its turn comes."""
-    return queue_verbs.resume_run(context, run_id)
-
-
-@router.post("/{run_id}/retry", response_model=RunOut)
-def retry_run(context: ContextDep, run_id: str) -> Run:
-    """Try a failed or cancelled run again: from its last checkpoint, or from the start where none is left."""
-    return queue_verbs.retry_run(context, run_id)
+# The pages have a button for each.
+RUN_COMMANDS: Mapping[str, tuple[Callable[[Context, str], Run], str]] = {
+    "cancel": (experiments.cancel_run, "Cancel a run that has not ended."),
+    "pause": (queue_verbs.pause_run, "Pause a queued or running run until it is resumed from its last checkpoint."),
+    "resume": (queue_verbs.resume_run, "Resume a paused run when its turn comes."),
+    "retry": (
+        queue_verbs.retry_run,
+        "Retry a failed or cancelled run: from its last checkpoint, or from the start where none is left.",
+    ),
+}
+for _verb, (_command, _description) in RUN_COMMANDS.items():
+    router.post(f"/{{run_id}}/{_verb}", response_model=RunOut, name=f"{_verb}_run", description=_description)(
+        _command_endpoint(_command)
+    )
 
 
 @router.post("/{run_id}/move", response_model=RunOut)
@@ -323,5 +304,5 @@ def move_run(context: ContextDep, run_id: str, move: Move) -> Run:
 
 @router.put("/{run_id}/priority", response_model=RunOut)
 def set_priority(context: ContextDep, run_id: str, priority: PriorityIn) -> Run:
-    """Give a run that has not ended its number: of waiting runs those with lower ones go first."""
+    """Set the priority of an unfinished run. Of waiting runs those with lower numbers go first."""
     return queue_verbs.set_run_priority(context, run_id, priority.priority)

@@ -1,6 +1,6 @@
-"""The zip file of an archive: its members and their sizes, checked before a byte is unpacked; how it is written.
+"""The zip file of an exported experiment: its members, size limits, JSON and manifest.
 
-Its JSON is what databases and browsers can hold; hashes are made on the way, and the manifest comes last.
+Names and sizes are checked before anything is unpacked.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
-from typing import IO, Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 from app import VERSION
 from app.db.session import strict_json
@@ -23,7 +23,7 @@ from isoscope.files.compressed import COMPRESSIONS, ENCRYPTED, MAX_RATIO, is_bom
 from isoscope.plain import GREATEST, GREATEST_WHOLE, LEAST, LONGEST_NUMBER
 
 FORMAT = 1
-"""Raised when an older Isoscope would misread what a newer one writes."""
+"""Incremented when an older Isoscope would misread a new archive."""
 
 MIB = 2**20
 
@@ -41,10 +41,10 @@ PREDICTIONS = "predictions.jsonl"
 FIGURE = re.compile(r"figures/[a-z0-9_-]{1,60}\.(json|csv)")
 
 ROWS = (EXPERIMENT, RUNS, STEPS, RUN_FIGURES)
-"""Members that an import reads and that every export has."""
+"""Members that every export has and an import reads."""
 
-LATER_ROWS = (PREDICTIONS, SEALED_SCORES, SEALED_PREDICTIONS, OPENINGS)
-"""Members that an import reads where there are any: exports of earlier versions lack them. The rest is for people."""
+OPTIONAL_ROWS = (PREDICTIONS, SEALED_SCORES, SEALED_PREDICTIONS, OPENINGS)
+"""Members that an import reads if the export has them. The others are for people."""
 
 MAX_BYTES = {
     MANIFEST: 1 * MIB,
@@ -64,7 +64,7 @@ MAX_LINE_BYTES = 16 * MIB
 MAX_RUNS = 10_000
 MAX_STEPS = 10_000_000
 
-TOLD = """An experiment of Isoscope {version}, format {format}, exported at {exported_at}.
+README_TEXT = """An experiment of Isoscope {version}, format {format}, exported at {exported_at}.
 
 Another Isoscope reads this file whole: Experiments, Import; or
   isoscope import this.zip
@@ -87,17 +87,13 @@ Trained models are not inside; each run's own page has them. In Python:
 """
 
 
-def known(name: str) -> bool:
-    """Whether a file of that name belongs into an export."""
+def is_export_member(name: str) -> bool:
     return name in MAX_BYTES or FIGURE.fullmatch(name) is not None
 
 
-def max_bytes(name: str) -> int:
-    """How many bytes it may unpack to."""
-    return MAX_BYTES.get(name, MAX_FIGURE_BYTES)
-
-
 BLOCK_BYTES = 2**16
+MAX_DEPTH = 100
+"""Nested lists and objects. Deeper ones would exhaust the stack of whatever walks through them."""
 ADVICE = "Export the experiment again where it was made."
 BROKEN = (
     "The file cannot be read as a zip archive ({reason}): it was cut off, altered, or is something else. Choose a file "
@@ -106,7 +102,7 @@ BROKEN = (
 
 
 class Container:
-    """The files inside of a zip file."""
+    """The members of a zip file whose directory was checked."""
 
     def __init__(self, opened: zipfile.ZipFile) -> None:
         self._zip = opened
@@ -114,20 +110,24 @@ class Container:
         _check_directory(opened.infolist())
 
     def blocks(self, name: str) -> Iterator[bytes]:
-        """What a file unpacks to, a block at a time: ``ZipFile.read`` would inflate all of it before cutting it off."""
+        """Yield the content of a member. ``ZipFile.read`` would inflate all of it at once."""
         member = copy(self._zip.getinfo(name))
-        member.file_size += 1  # so that the checksum is also of what a stream has beyond the size that it declares
-        # Only the read is guarded: an error of the caller, between blocks, is not the file's fault.
+        member.file_size += 1  # so that the checksum covers bytes beyond the declared size
+        # Only reads are guarded: an error of the caller between blocks is not the file's fault.
         with reading_zip(BROKEN):
             stream = self._zip.open(member)
         with stream:
-            while block := _read(stream):
+            while True:
+                with reading_zip(BROKEN):
+                    block = stream.read(BLOCK_BYTES)
+                if not block:
+                    return
                 yield block
 
 
 @contextmanager
 def open_container(path: Path) -> Iterator[Container]:
-    """Open a zip file whose directory is in order."""
+    """Open a zip file and check its directory."""
     with open_zip(path, BROKEN) as opened:
         yield Container(opened)
 
@@ -144,16 +144,15 @@ def _check_directory(members: list[zipfile.ZipInfo]) -> None:
 
 def _check_member(member: zipfile.ZipInfo) -> None:
     name, size = member.filename[:80], member.file_size
-    if not known(member.filename):
+    limit = MAX_BYTES.get(member.filename, MAX_FIGURE_BYTES)
+    if not is_export_member(member.filename):
         raise InvalidError(
             f"The archive holds {name!r}, which no export does. Choose a file that an experiment's Export wrote."
         )
     if member.flag_bits & ENCRYPTED or member.compress_type not in COMPRESSIONS:
         raise InvalidError(f"{name!r} is encrypted, or compressed as no export is. {ADVICE}")
-    if size > max_bytes(member.filename):
-        raise TooLargeError(
-            f"{name!r} unpacks to {size:,} bytes, more than the {max_bytes(member.filename):,} allowed here."
-        )
+    if size > limit:
+        raise TooLargeError(f"{name!r} unpacks to {size:,} bytes, more than the {limit:,} allowed here.")
     if is_bomb(size, member.compress_size):
         raise TooLargeError(
             f"{name!r} declares {size:,} bytes in {member.compress_size:,}, more than {MAX_RATIO} to 1, as made to "
@@ -161,19 +160,11 @@ def _check_member(member: zipfile.ZipInfo) -> None:
         )
 
 
-def _read(stream: IO[bytes]) -> bytes:
-    with reading_zip(BROKEN):
-        return stream.read(BLOCK_BYTES)
-
-
-DEEPEST = 100
-"""Lists and objects inside of one another: far more, and whatever walks through them later runs out of stack."""
-
-
 def read_json(text: str | bytes) -> Any:
-    """The value that a text from outside holds; raises InvalidError where no row could hold it."""
+    """Parse untrusted JSON. Raise InvalidError if no database row could hold it."""
     try:
-        return _storable(json.loads(text, parse_constant=_no_number, parse_float=_float, parse_int=_int))
+        value = json.loads(text, parse_constant=_reject_constant, parse_float=_parse_float, parse_int=_parse_int)
+        return map_json(value, lambda leaf: storable(leaf) if isinstance(leaf, str) else leaf)
     except RecursionError:
         raise InvalidError("it is nested too deeply") from None
     except ValueError as error:
@@ -181,51 +172,50 @@ def read_json(text: str | bytes) -> Any:
 
 
 def write_json(value: Any) -> bytes:
-    """A line of a file; NaN and infinity become null."""
+    """Return a value as a line of JSON; NaN and infinity become null."""
+
+    def null_for_nan(leaf: Any) -> Any:
+        return None if isinstance(leaf, float) and not math.isfinite(leaf) else leaf
+
+    def encode(value: Any) -> bytes:
+        return (strict_json(value, ensure_ascii=False, separators=(",", ":")) + "\n").encode()
+
     try:
-        return _encoded(value)
+        return encode(value)
     except ValueError:
-        return _encoded(_mapped(value, lambda one: None if isinstance(one, float) and not math.isfinite(one) else one))
+        return encode(map_json(value, null_for_nan))
 
 
-def _encoded(value: Any) -> bytes:
-    return (strict_json(value, ensure_ascii=False, separators=(",", ":")) + "\n").encode()
-
-
-def _storable(value: Any) -> Any:
-    return _mapped(value, lambda one: storable(one) if isinstance(one, str) else one)
-
-
-def _mapped(value: Any, change: Callable[[Any], Any], room: int = DEEPEST) -> Any:
-    """A value of JSON with every text, key, number, true, false and null changed."""
-    if not room:
+def map_json(value: Any, change: Callable[[Any], Any], depth: int = MAX_DEPTH) -> Any:
+    """Apply a function to every key and leaf of a JSON value. Raise RecursionError beyond ``depth``."""
+    if not depth:
         raise RecursionError
     if isinstance(value, dict):
-        return {change(key): _mapped(one, change, room - 1) for key, one in value.items()}
+        return {change(key): map_json(item, change, depth - 1) for key, item in value.items()}
     if isinstance(value, list):
-        return [_mapped(one, change, room - 1) for one in value]
+        return [map_json(item, change, depth - 1) for item in value]
     return change(value)
 
 
-def _no_number(name: str) -> NoReturn:
+def _reject_constant(name: str) -> NoReturn:
     raise InvalidError(f"it holds {name}, which is no number in JSON; a value that is undefined is null")
 
 
-def _float(digits: str) -> float:
+def _parse_float(digits: str) -> float:
     value = float(digits)
     if value and not LEAST <= abs(value) <= GREATEST:
         raise InvalidError(f"it holds the number {digits[:LONGEST_NUMBER]}, beyond {LEAST:g} to {GREATEST:g}")
     return value
 
 
-def _int(digits: str) -> int:
+def _parse_int(digits: str) -> int:
     if len(digits) > 17 or abs(int(digits)) > GREATEST_WHOLE:
         raise InvalidError(f"it holds the whole number {digits[:LONGEST_NUMBER]}, beyond 2 to the power of 53")
     return int(digits)
 
 
 class ArchiveWriter:
-    """Writes the files of one archive and holds at most one block of them in memory."""
+    """Writes the members of an archive, holding at most one block in memory."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._zip = zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED)
@@ -233,7 +223,7 @@ class ArchiveWriter:
         self.exported_at = utcnow().isoformat()
 
     def add(self, name: str, pieces: Iterable[bytes]) -> None:
-        """Write a file of these pieces."""
+        """Write a member from these pieces."""
         digest, size = hashlib.sha256(), 0
         with self._zip.open(name, "w", force_zip64=True) as member:
             for block in _blocks(pieces):
@@ -255,7 +245,7 @@ class ArchiveWriter:
 
 
 def _blocks(pieces: Iterable[bytes]) -> Iterable[bytes]:
-    """The same bytes in fewer pieces: a call of the compressor for every row would take longer than the rest."""
+    """Join pieces into blocks, as compressing every row by itself would dominate the time."""
     block = bytearray()
     for piece in pieces:
         block += piece

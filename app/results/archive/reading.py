@@ -1,4 +1,4 @@
-"""An archive from outside: hostile until every hash and every line of it have been checked."""
+"""Read an archive from outside, which is hostile until every hash and line are checked."""
 
 import hashlib
 from collections.abc import Hashable, Iterable, Iterator
@@ -34,37 +34,37 @@ from app.results.archive.records import (
     RunRecord,
     StepRecord,
 )
-from app.results.archive.sealed_records import OpeningRecord, SealedScoreRecord, check_openings, joined
+from app.results.archive.sealed_records import OpeningRecord, SealedScoreRecord, check_openings, join_predictions
 from app.results.setting import as_cell, setting_of
 from isoscope.core.errors import InvalidError, TooLargeError, UnsupportedFormatError
 from isoscope.core.task import TaskKind
 
-R = TypeVar("R", bound=BaseModel)
+RecordT = TypeVar("RecordT", bound=BaseModel)
 
 
-class Found(NamedTuple):
-    """What a checked archive is."""
+class CheckedArchive(NamedTuple):
+    """The manifest, experiment and size of an archive that was checked."""
 
     manifest: Manifest
     experiment: ExperimentRecord
-    content: str
-    """A hash of all rows: the same for two exports of the same experiment, unless it has changed between them."""
-    total: int
-    """Rows of all members that an import reads."""
+    content_hash: str
+    """Of all rows: two exports of an experiment share it, unless the experiment changed between them."""
+    n_rows: int
+    """Of all members that an import reads."""
 
 
 class Archive:
-    """The rows of an archive, one at a time. Each look at a file of it compares its hash when the file ends."""
+    """Iterates over the rows of an archive. At the end of each member its hash is compared."""
 
     def __init__(self, container: Container) -> None:
         self._container = container
-        self.passed = 0
-        """Bytes of all lines that were yielded so far."""
+        self.bytes_read = 0
+        """Of the lines that were yielded so far."""
         self.manifest = self._read_manifest()
         self._check_members()
 
-    def check(self) -> Found:
-        """Read all of it, and say what it is."""
+    def check(self) -> CheckedArchive:
+        """Read the whole archive and raise InvalidError at what is wrong."""
         for name in self.manifest.members:
             for _ in self._blocks(name):
                 pass
@@ -74,55 +74,50 @@ class Archive:
         total += self._check_predictions(experiment, runs) + self._check_sealed(runs)
         total += sum(len(run.timeline) + len(run.tags) for run in self.runs()) + len(list(self.openings()))
         members = self.manifest.members
-        # Empty is as good as missing: what an earlier version exported is the same experiment.
-        told = [*container.ROWS, *(name for name in container.LATER_ROWS if name in members and members[name].bytes)]
-        hashes = "".join(members[name].sha256 for name in told)
-        return Found(self.manifest, experiment, hashlib.sha256(hashes.encode()).hexdigest(), total)
+        # An empty member is as good as a missing one.
+        optional = [name for name in container.OPTIONAL_ROWS if name in members and members[name].bytes]
+        hashes = "".join(members[name].sha256 for name in (*container.ROWS, *optional))
+        return CheckedArchive(self.manifest, experiment, hashlib.sha256(hashes.encode()).hexdigest(), total)
 
     def experiment(self) -> ExperimentRecord:
-        """What the runs share."""
         text = b"".join(self._blocks(container.EXPERIMENT))
-        return _launched_or_logged(ExperimentRecord, LoggedExperimentRecord, text, container.EXPERIMENT)
+        return _validate_by_origin(ExperimentRecord, LoggedExperimentRecord, text, container.EXPERIMENT)
 
     def runs(self) -> Iterator[RunRecord]:
-        """Yield the runs."""
         for number, line in enumerate(self._lines(container.RUNS), start=1):
-            yield _launched_or_logged(RunRecord, LoggedRunRecord, line, f"{container.RUNS}, line {number}")
+            yield _validate_by_origin(RunRecord, LoggedRunRecord, line, f"{container.RUNS}, line {number}")
 
     def steps(self) -> Iterator[StepRecord]:
-        """Yield what they logged. There may be millions, so pydantic's own parser reads them, which is the faster."""
+        """Yield steps. There may be millions, so pydantic's faster parser reads them."""
         for number, line in enumerate(self._lines(container.STEPS), start=1):
-            with _told(f"{container.STEPS}, line {number}"):
+            with _locating_errors(f"{container.STEPS}, line {number}"):
                 step = StepRecord.model_validate_json(line)
             yield step
 
     def run_figures(self) -> Iterator[RunFigureRecord]:
-        """Yield what their figures show."""
         yield from self._records(container.RUN_FIGURES, RunFigureRecord)
 
     def predictions(self, task: TaskKind, split: Split = Split.VALIDATION) -> Iterator[tuple[str, Predictions]]:
-        """Yield run and predictions, one run at a time; none where the export has none of the split."""
+        """Yield the id and the predictions of each run that has some on the split."""
         name = container.PREDICTIONS if split is Split.VALIDATION else container.SEALED_PREDICTIONS
         for run, parts in groupby(self._records(name, PredictionsRecord), key=lambda record: record.run):
             try:
-                yield run, joined(parts, task, split)
+                yield run, join_predictions(parts, task, split)
             except ValueError as error:
                 raise InvalidError(f"{name} cannot be what a run predicted: {error}. {ADVICE}") from None
 
     def sealed_scores(self) -> Iterator[SealedScoreRecord]:
-        """Yield what runs scored on test rows, sealed."""
         yield from self._records(container.SEALED_SCORES, SealedScoreRecord)
 
     def openings(self) -> Iterator[OpeningRecord]:
-        """Yield the choices that were opened, the first first."""
         yield from self._records(container.OPENINGS, OpeningRecord)
 
-    def _records(self, name: str, kind: type[R]) -> Iterator[R]:
-        """Yield the records of a member; none where an export of an earlier version lacks it."""
+    def _records(self, name: str, record_class: type[RecordT]) -> Iterator[RecordT]:
+        """Yield the records of an optional member."""
         lines = self._lines(name) if name in self.manifest.members else iter(())
         for number, line in enumerate(lines, start=1):
-            place = f"{name}, line {number}"
-            yield _record(kind, _parsed(line, place), place)
+            location = f"{name}, line {number}"
+            yield _validate(record_class, _parse(line, location), location)
 
     def _read_manifest(self) -> Manifest:
         if container.MANIFEST not in self._container.names:
@@ -130,24 +125,24 @@ class Archive:
                 f"Expected an exported experiment, got a zip archive without {container.MANIFEST}. "
                 "Choose a file that an experiment's Export wrote."
             )
-        found = _parsed(b"".join(self._container.blocks(container.MANIFEST)), container.MANIFEST)
-        written_as = found.get("format") if isinstance(found, dict) else None
+        document = _parse(b"".join(self._container.blocks(container.MANIFEST)), container.MANIFEST)
+        written_as = document.get("format") if isinstance(document, dict) else None
         if isinstance(written_as, int) and written_as != FORMAT:
             raise UnsupportedFormatError(
                 f"The file is of format {written_as}, and this Isoscope {VERSION} reads format {FORMAT}: "
                 f"{'update it' if written_as > FORMAT else 'export it again with a newer one'}."
             )
-        return _record(Manifest, found, container.MANIFEST)
+        return _validate(Manifest, document, container.MANIFEST)
 
     def _check_members(self) -> None:
-        told, there = set(self.manifest.members), self._container.names - {container.MANIFEST}
-        if missing := [name for name in container.ROWS if name not in there] or sorted(told - there):
+        listed, present = set(self.manifest.members), self._container.names - {container.MANIFEST}
+        if missing := [name for name in container.ROWS if name not in present] or sorted(listed - present):
             raise InvalidError(f"The file lacks {missing[0][:80]!r}: it is not whole. {ADVICE}")
-        if untold := sorted(there - told):
-            raise InvalidError(f"{untold[0]!r} is not in the manifest: the file was altered. {ADVICE}")
+        if unlisted := sorted(present - listed):
+            raise InvalidError(f"{unlisted[0]!r} is not in the manifest: the file was altered. {ADVICE}")
 
     def _check_runs(self, experiment: ExperimentRecord) -> dict[str, int]:
-        """Return the greatest step so far of each run, none yet."""
+        """Return -1, the last step before any, by run id."""
         runs: dict[str, int] = {}
         positions = set()
         for run in self.runs():
@@ -163,12 +158,12 @@ class Archive:
         return runs
 
     def _check_steps(self, runs: dict[str, int]) -> int:
-        """Return how many there are."""
+        """Return the number of steps."""
         n, depths = 0, dict[str, int]()
         for n, step in enumerate(self.steps(), start=1):
             if n > MAX_STEPS:
                 raise TooLargeError(f"{container.STEPS} has more than {MAX_STEPS:,} steps, the limit here.")
-            if step.step <= runs.get(_run_of(step.run, runs, container.STEPS), -1):
+            if step.step <= runs.get(_require_run(step.run, runs, container.STEPS), -1):
                 raise InvalidError(f"{container.STEPS} has the steps of a run out of order, or one twice. {ADVICE}")
             runs[step.run] = step.step
             for values in (step.layers or {}).values():
@@ -177,62 +172,61 @@ class Archive:
         return n
 
     def _check_run_figures(self, runs: dict[str, int]) -> int:
-        """Return how many there are."""
-        keys = ((_run_of(one.run, runs, container.RUN_FIGURES), one.slug) for one in self.run_figures())
+        """Return the number of figures."""
+        keys = ((_require_run(figure.run, runs, container.RUN_FIGURES), figure.slug) for figure in self.run_figures())
         return _count_distinct(keys, f"{container.RUN_FIGURES} has a figure of a run")
 
     def _check_predictions(self, experiment: ExperimentRecord, runs: dict[str, int]) -> int:
-        """Return of how many runs there are predictions, on either split."""
+        """Return the number of runs with predictions, counting each split."""
         n = 0
         for split in Split:
-            found = self.predictions(experiment.config.task, split)
-            of_runs = (_run_of(run, runs, container.PREDICTIONS) for run, _ in found)
+            predictions = self.predictions(experiment.config.task, split)
+            of_runs = (_require_run(run, runs, container.PREDICTIONS) for run, _ in predictions)
             n += _count_distinct(of_runs, f"The file has the {split} predictions of a run")
         return n
 
     def _check_sealed(self, runs: dict[str, int]) -> int:
-        """Return how many scores there are."""
-        of_runs = (_run_of(score.run, runs, container.SEALED_SCORES) for score in self.sealed_scores())
+        """Return the number of scores."""
+        of_runs = (_require_run(score.run, runs, container.SEALED_SCORES) for score in self.sealed_scores())
         n = _count_distinct(of_runs, f"{container.SEALED_SCORES} has the score of a run")
         check_openings(self.openings(), {run.position for run in self.runs()}, ADVICE)
         return n
 
     def _lines(self, name: str) -> Iterator[bytes]:
-        rest = b""
+        partial = b""
         for block in self._blocks(name):
-            *whole, rest = (rest + block).split(b"\n")
-            if max(map(len, (*whole, rest))) > MAX_LINE_BYTES:
+            *lines, partial = (partial + block).split(b"\n")
+            if max(map(len, (*lines, partial))) > MAX_LINE_BYTES:
                 raise TooLargeError(f"{name} has a line of more than {MAX_LINE_BYTES:,} bytes, the limit here.")
-            for line in whole:
-                self.passed += len(line)
+            for line in lines:
+                self.bytes_read += len(line)
                 yield line
-        if rest:
+        if partial:
             raise InvalidError(f"The last line of {name} is cut off. {ADVICE}")
 
     def _blocks(self, name: str) -> Iterator[bytes]:
-        digest, told = hashlib.sha256(), self.manifest.members[name]
+        digest, member = hashlib.sha256(), self.manifest.members[name]
         for block in self._container.blocks(name):
             digest.update(block)
             yield block
-        if digest.hexdigest() != told.sha256:
+        if digest.hexdigest() != member.sha256:
             raise InvalidError(f"{name} is not what the manifest says, by its hash: the file was altered. {ADVICE}")
 
 
 @contextmanager
 def open_archive(path: Path) -> Iterator[Archive]:
-    """Open an archive, whose directory and manifest are in order."""
     with open_container(path) as container:
         yield Archive(container)
 
 
-def check_archive(path: Path) -> Found:
-    """What an archive is; for a process of its own, as whatever it holds is read here for the first time."""
+def check_archive(path: Path) -> CheckedArchive:
+    """Check an archive. Called in a sandboxed process, which reads untrusted content first."""
     with open_archive(path) as archive:
         return archive.check()
 
 
 def _check_grid(experiment: ExperimentRecord, run: RunRecord) -> None:
-    """Figures look up every value that a run reads among those of the grid."""
+    """Require that a run's values are in the grid, where figures look them up."""
     if isinstance(experiment, LoggedExperimentRecord) != isinstance(run, LoggedRunRecord):
         raise InvalidError(
             f"{container.EXPERIMENT} and a run in {container.RUNS} disagree whether it was logged by a script or "
@@ -241,49 +235,50 @@ def _check_grid(experiment: ExperimentRecord, run: RunRecord) -> None:
     row = Run(config=run.config, regularizer=run.regularizer, lam=run.lam, zeta=run.zeta)
     of_run = setting_of(row, list(experiment.grid)).values
     for (field, values), value in zip(experiment.grid.items(), of_run, strict=True):
-        if value is not None and value not in [as_cell(one) for one in values]:
+        if value is not None and value not in [as_cell(grid_value) for grid_value in values]:
             raise InvalidError(f"A run in {container.RUNS} has a {field} that is not among those of the grid. {ADVICE}")
 
 
-def _count_distinct(keys: Iterable[Hashable], twice: str) -> int:
-    """Count keys; raise InvalidError, whose sentence begins so, where one comes twice."""
-    seen: set[Hashable] = set()
+def _count_distinct(keys: Iterable[Hashable], subject: str) -> int:
+    """Return the number of keys. Raise InvalidError, whose message starts with ``subject``, at a duplicate."""
+    distinct_keys: set[Hashable] = set()
     for key in keys:
-        if key in seen:
-            raise InvalidError(f"{twice} twice. {ADVICE}")
-        seen.add(key)
-    return len(seen)
+        if key in distinct_keys:
+            raise InvalidError(f"{subject} twice. {ADVICE}")
+        distinct_keys.add(key)
+    return len(distinct_keys)
 
 
-def _run_of(run_id: str, runs: dict[str, int], name: str) -> str:
+def _require_run(run_id: str, runs: dict[str, int], name: str) -> str:
     if run_id not in runs:
         raise InvalidError(f"{name} has a run that is not in {container.RUNS}. {ADVICE}")
     return run_id
 
 
-def _record(kind: type[R], found: object, place: str) -> R:
-    with _told(place):
-        return kind.model_validate(found)
+def _validate(record_class: type[RecordT], document: object, location: str) -> RecordT:
+    with _locating_errors(location):
+        return record_class.model_validate(document)
 
 
-def _launched_or_logged(launched: type[R], logged: type[R], text: bytes, place: str) -> R:
-    """A record of what was launched, or of what a user's script logged, as its configuration says."""
-    found = _parsed(text, place)
-    config = found.get("config") if isinstance(found, dict) else None
-    return _record(logged if isinstance(config, dict) and config.get("logged") is True else launched, found, place)
+def _validate_by_origin(launched: type[RecordT], logged: type[RecordT], text: bytes, location: str) -> RecordT:
+    """Validate a record as launched or as logged by a script, as its configuration says."""
+    document = _parse(text, location)
+    config = document.get("config") if isinstance(document, dict) else None
+    is_logged = isinstance(config, dict) and config.get("logged") is True
+    return _validate(logged if is_logged else launched, document, location)
 
 
 @contextmanager
-def _told(place: str) -> Iterator[None]:
-    """Say where in the archive it is that pydantic complains about."""
+def _locating_errors(location: str) -> Iterator[None]:
+    """Prefix pydantic's complaint with its location in the archive."""
     try:
         yield
     except ValidationError as error:
-        raise InvalidError(f"{place}: {message_of(error.errors()).sentence} {ADVICE}") from None
+        raise InvalidError(f"{location}: {message_of(error.errors()).sentence} {ADVICE}") from None
 
 
-def _parsed(text: bytes, place: str) -> object:
+def _parse(text: bytes, location: str) -> object:
     try:
         return read_json(text)
     except InvalidError as error:
-        raise InvalidError(f"{place} cannot be read: {error.message}. {ADVICE}") from None
+        raise InvalidError(f"{location} cannot be read: {error.message}. {ADVICE}") from None

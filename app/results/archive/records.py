@@ -1,4 +1,4 @@
-"""What an exported experiment holds, file by file, as strict as what comes from outside has to be."""
+"""Records of an exported experiment by member, as strict as untrusted input requires."""
 
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Self
@@ -15,7 +15,7 @@ from pydantic import (
     model_validator,
 )
 
-from app.db.config import RunConfig, TrainingConfig, renamed
+from app.db.config import RunConfig, TrainingConfig
 from app.db.hub_tasks import HubName
 from app.db.models import (
     MAX_TAG_CHARACTERS,
@@ -58,9 +58,9 @@ def _in_one_line(tag: str) -> str:
 
 
 def _in_its_order(grid: Any, check: ValidatorFunctionWrapHandler) -> Any:
-    """Fields of a grid stay in the order in which they were given: it is that of the columns of every table."""
+    """Keep the order of the grid's fields, which is that of the columns of every table."""
     checked = check(grid)
-    return {name: checked[name] for name in renamed(grid)}
+    return {name: checked[name] for name in grid}
 
 
 Id = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
@@ -79,20 +79,20 @@ GridInOrder = Annotated[Grid, WrapValidator(_in_its_order)]
 
 
 class Record(BaseModel):
-    """Base of all of them: nothing but what is named here."""
+    """Base of all records; unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class Member(Record):
-    """A file inside, as the manifest has it."""
+    """A member of the archive in its manifest."""
 
     sha256: Sha256
     bytes: int = Field(ge=0)
 
 
 class Manifest(Record):
-    """What the whole file is, and what else is in it."""
+    """Format, version, time and members of an archive."""
 
     format: int
     isoscope: str = Field(max_length=40)
@@ -101,7 +101,7 @@ class Manifest(Record):
 
 
 class DatasetRecord(Record):
-    """The data set of an experiment, told but not contained."""
+    """The data set of an experiment, without its rows."""
 
     name: Name
     origin: DatasetOrigin
@@ -121,7 +121,7 @@ class DatasetRecord(Record):
 
 
 class ExperimentRecord(Record):
-    """What the runs of an experiment share."""
+    """An experiment without its runs."""
 
     id: Id
     name: Name
@@ -148,10 +148,9 @@ class AttemptRecord(Record):
 
 
 class RunRecord(Record):
-    """A run, but for its steps, its figures and its model."""
+    """A run without its steps, figures and model."""
 
-    NEEDED: ClassVar[tuple[str, ...]] = ("loss", "tokens", "zeta", "reference")
-    """What the results of a finished run say in any case."""
+    REQUIRED_RESULTS: ClassVar[tuple[str, ...]] = ("loss", "tokens", "zeta", "reference")
 
     id: Id
     position: Count
@@ -199,7 +198,7 @@ class RunRecord(Record):
     @model_validator(mode="after")
     def _complete(self) -> Self:
         if self.results is not None and self.status is RunStatus.FINISHED:
-            for field in self.NEEDED:
+            for field in self.REQUIRED_RESULTS:
                 if field not in self.results.model_fields_set:
                     raise ValueError(f"expected the {field} of a finished run among its results, got none")
         return self
@@ -209,17 +208,17 @@ class RunRecord(Record):
         if len(self.config.model) > 200:
             raise ValueError(f"expected a model's name of at most 200 characters, got {len(self.config.model)}")
         for field in ("regularizer", "lam", "zeta", "seed"):
-            told = getattr(self.config, field)
-            # A script says zeta of I-STAR alone, and the column has a number for all.
-            if getattr(self, field) != (0.0 if told is None else told):
+            configured = getattr(self.config, field)
+            # Scripts give zeta for I-STAR only; the column always has a number.
+            if getattr(self, field) != (0.0 if configured is None else configured):
                 raise ValueError(
-                    f"expected the {field} of a run as its config has it, {told}, got {getattr(self, field)}"
+                    f"expected the {field} of a run as its config has it, {configured}, got {getattr(self, field)}"
                 )
         return self
 
 
 class StepRecord(Record):
-    """What a run logged at one step."""
+    """Losses and measures of a run at one step."""
 
     run: Id
     step: Count
@@ -229,7 +228,7 @@ class StepRecord(Record):
 
 
 class Activation(Record):
-    """Sentence vectors of a run's last layer, dimension by dimension."""
+    """Mean and standard deviation of a run's sentence vectors by dimension."""
 
     n: Count
     mean: list[Number] = Field(min_length=1, max_length=100_000)
@@ -243,7 +242,7 @@ class Activation(Record):
 
 
 class RunFigureRecord(Record):
-    """What a figure of a run shows beside its row."""
+    """Data of a run's figure that its row does not hold."""
 
     run: Id
     slug: Annotated[str, Field(pattern=r"^activation$")]
@@ -251,7 +250,7 @@ class RunFigureRecord(Record):
 
 
 class PredictionsRecord(Record):
-    """Some rows of what a run predicted; those of one run follow one another, in the order of the rows."""
+    """Some predictions of a run. Records of one run follow one another, sorted by row."""
 
     run: Id
     split: Split
@@ -270,12 +269,14 @@ class PredictionsRecord(Record):
         return self
 
 
-SAID = {*Learning.model_fields, "metrics", "metric_reasons", "n_validation", "by_layer", "by_layer_n", "further"}
-"""Of results, what a script says, or what is found out of what it logged."""
+# Results that a script gives, or that are computed from what it logged.
+SCRIPT_FIELDS = {
+    *Learning.model_fields, "metrics", "metric_reasons", "n_validation", "by_layer", "by_layer_n", "further",
+}  # fmt: skip
 
 
 class LoggedExperimentRecord(ExperimentRecord):
-    """What the runs of an experiment share that a user's script logged."""
+    """An experiment that a user's script logged."""
 
     config: ReportedConfig  # type: ignore[assignment]
     grid: dict[Word, list[Scalar | list[Scalar]]] = Field(max_length=MAX_FIELDS)
@@ -283,7 +284,7 @@ class LoggedExperimentRecord(ExperimentRecord):
 
 
 class LoggedResults(RunResults):
-    """What a user's script said of how its run ended, and nothing that only a worker says."""
+    """Results that a user's script logged, without those that only a worker writes."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -293,15 +294,15 @@ class LoggedResults(RunResults):
 
     @model_validator(mode="after")
     def _of_a_script(self) -> Self:
-        if unknown := self.model_fields_set - SAID:
+        if unknown := self.model_fields_set - SCRIPT_FIELDS:
             raise ValueError(f"expected what a script says of its run, got {', '.join(sorted(unknown))}")
         return self
 
 
 class LoggedRunRecord(RunRecord):
-    """A run that a user's script logged: no default stands in for what it did not say."""
+    """A run that a user's script logged. No default replaces what it did not log."""
 
-    NEEDED = ("metric_reasons", "by_layer", "by_layer_n", "further")
+    REQUIRED_RESULTS = ("metric_reasons", "by_layer", "by_layer_n", "further")
 
     config: ReportedRunConfig  # type: ignore[assignment]
     results: LoggedResults | None

@@ -1,4 +1,4 @@
-"""Sealed scores, openings and predictions of runs, as an archive holds them."""
+"""Sealed scores, openings and predictions of runs in an archive."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any
@@ -15,11 +15,11 @@ from app.results.archive.records import PREDICTIONS_AT_ONCE, Id, Moment, Name, P
 from isoscope.core.errors import InvalidError
 from isoscope.core.task import Metric, TaskKind
 
-MOST_OPENINGS = 10_000
+MAX_OPENINGS = 10_000
 
 
 class SealedScoreRecord(Record):
-    """What a run scored on the test rows."""
+    """Scores of a run on the test rows."""
 
     run: Id
     metrics: dict[Metric, Number | None]
@@ -44,32 +44,32 @@ class OpeningRecord(Record):
 
 
 def check_openings(openings: Iterable[OpeningRecord], positions: set[int], advice: str) -> None:
-    """Raise InvalidError where openings are not numbered from 1 on, or choose a run that there is not."""
+    """Raise InvalidError unless openings are numbered from 1 and choose existing runs."""
     for expected, opening in enumerate(openings, start=1):
-        if opening.number != expected or expected > MOST_OPENINGS:
+        if opening.number != expected or expected > MAX_OPENINGS:
             raise InvalidError(f"The openings are not numbered 1, 2, 3 and so on: the file was altered. {advice}")
         if opening.position not in positions:
             raise InvalidError(f"An opening chose a run that is not in the file. {advice}")
 
 
-def parts(run_id: str, found: Predictions, split: Split = Split.VALIDATION) -> Iterator[dict[str, Any]]:
-    """Yield the predictions of a run in records of some thousand rows."""
-    for start in range(0, len(found), PREDICTIONS_AT_ONCE):
-        some = slice(start, start + PREDICTIONS_AT_ONCE)
-        predicted = found.predicted[some]
+def split_predictions(run_id: str, predictions: Predictions, split: Split) -> Iterator[dict[str, Any]]:
+    """Yield the predictions of a run in records of at most ``PREDICTIONS_AT_ONCE`` rows."""
+    for start in range(0, len(predictions), PREDICTIONS_AT_ONCE):
+        selected = slice(start, start + PREDICTIONS_AT_ONCE)
+        predicted = predictions.predicted[selected]
         yield {
             "run": run_id,
             "split": split.value,
-            "rows": found.rows[some].tolist(),
-            "reference": _listed(found.reference, some),
+            "rows": predictions.rows[selected].tolist(),
+            "reference": _listed(predictions.reference, selected),
             "predicted": list(predicted) if isinstance(predicted, tuple) else predicted.tolist(),
-            "exact_match": _listed(found.exact_match, some),
-            "f1": _listed(found.f1, some),
+            "exact_match": _listed(predictions.exact_match, selected),
+            "f1": _listed(predictions.f1, selected),
         }
 
 
-def joined(records: Iterable[PredictionsRecord], task: TaskKind, split: Split = Split.VALIDATION) -> Predictions:
-    """Return the predictions that records of one run tell; of one record at a time they are in memory as lists.
+def join_predictions(records: Iterable[PredictionsRecord], task: TaskKind, split: Split) -> Predictions:
+    """Return the predictions in the records of one run, holding one record at a time as lists.
 
     Raises:
         ValueError: they cannot be predictions of one run of this task.
@@ -90,17 +90,17 @@ def joined(records: Iterable[PredictionsRecord], task: TaskKind, split: Split = 
         if task is TaskKind.SPAN:
             texts.extend(_texts(record.predicted))
         for name, column in columns.items():
-            if (told := getattr(record, name)) is not None and (name != "predicted" or task is not TaskKind.SPAN):
-                column.append(_numbers(told, whole=task is TaskKind.CLASSIFICATION))
-    reference, predicted, exact_match, f1 = (np.concatenate(one) if one else None for one in columns.values())
-    given = tuple(texts) if task is TaskKind.SPAN else predicted
-    if given is None:
+            if (values := getattr(record, name)) is not None and (name != "predicted" or task is not TaskKind.SPAN):
+                column.append(_numbers(values, integers=task is TaskKind.CLASSIFICATION))
+    reference, predicted, exact_match, f1 = (np.concatenate(arrays) if arrays else None for arrays in columns.values())
+    predictions = tuple(texts) if task is TaskKind.SPAN else predicted
+    if predictions is None:
         raise ValueError("expected predictions")
-    return Predictions(np.concatenate(rows), reference, given, exact_match, f1)
+    return Predictions(np.concatenate(rows), reference, predictions, exact_match, f1)
 
 
-def _listed(column: NDArray[Any] | None, some: slice) -> list[Any] | None:
-    return None if column is None else column[some].tolist()
+def _listed(column: NDArray[Any] | None, selected: slice) -> list[Any] | None:
+    return None if column is None else column[selected].tolist()
 
 
 def _texts(values: Sequence[Any]) -> list[str]:
@@ -109,9 +109,9 @@ def _texts(values: Sequence[Any]) -> list[str]:
     return list(values)
 
 
-def _numbers(values: Sequence[Any], *, whole: bool) -> NDArray[Any]:
+def _numbers(values: Sequence[Any], *, integers: bool) -> NDArray[Any]:
     if any(isinstance(value, str) for value in values):
         raise ValueError("expected numbers, got text")
-    if whole and any(value % 1 for value in values):
+    if integers and any(value % 1 for value in values):
         raise ValueError("expected classes as whole numbers, got fractions")
-    return np.array(values, dtype=np.int64 if whole else np.float64)
+    return np.array(values, dtype=np.int64 if integers else np.float64)

@@ -30,7 +30,7 @@ from app.results.run_listing import (
     read_run_listing,
 )
 from app.results.run_table import RunTable, compare_settings
-from app.results.search.listing import NEWEST, Narrowing, Order, RunQuery, list_summaries
+from app.results.search.listing import NEWEST, ExperimentFilter, ExperimentOrder, RunQuery, list_experiments
 from app.results.setting import as_cell, cell_text
 from app.results.statistics.estimate import Error
 from app.results.sweep_figures import (
@@ -133,9 +133,9 @@ def _listing(
     q: str = "",
     page: Annotated[int, Query(ge=1)] = 1,
     tag: Annotated[str, Query(max_length=200)] = "",
-    sort: Order = NEWEST,
+    sort: ExperimentOrder = NEWEST,
 ) -> ExperimentListing:
-    return read_experiment_listing(context, q.strip(), page, Narrowing(tag.strip(), sort))
+    return read_experiment_listing(context, q.strip(), page, ExperimentFilter(tag.strip(), sort))
 
 
 ListingDep = Annotated[ExperimentListing, Depends(_listing)]
@@ -154,7 +154,7 @@ def _list_page(
         "listing": listing,
         "scales": SCALES,
         "nothing_ticked": nothing_ticked,
-        "there": listing.summaries.total or listing.is_narrowed or list_summaries(context, limit=0).total,
+        "there": listing.summaries.total or listing.is_narrowed or list_experiments(context, limit=0).total,
         "row_list": EXPERIMENTS,
         "known_tags": known_tags(context, Experiment),
     }

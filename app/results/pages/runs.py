@@ -11,13 +11,14 @@ from app.db.learning import trivial_score
 from app.db.models import Experiment, Run, RunStatus
 from app.descriptions.service import known_tags
 from app.results import run_page
-from app.results.api.runs import csv_of
+from app.results.api.experiments import EXPERIMENT_COMMANDS
+from app.results.api.runs import RUN_COMMANDS, csv_response
 from app.results.labels import SCALES, WATCHED, is_of_texts, title_of, weights
 from app.results.run_data import count_predictions, get_model, get_predictions
 from app.results.run_listing import encode_query
 from app.results.search.listing import RunQuery
 from app.training import queue_verbs
-from app.training.experiments import cancel_experiment, cancel_run, find_baseline, get_run
+from app.training.experiments import find_baseline, get_run
 from app.training.failure_advice import OUTCOMES, advice_of
 from app.training.queue_status import list_workers, worker_lost
 from app.training.run_actions import tag_run
@@ -106,7 +107,7 @@ def download_model(context: ContextDep, run_id: str) -> FileResponse:
 @router.get("/predictions.csv")
 def download_predictions(context: ContextDep, run_id: str) -> StreamingResponse:
     """What the run predicted, row by row."""
-    return csv_of(get_predictions(context, run_id))
+    return csv_response(get_predictions(context, run_id))
 
 
 @router.get("/figures/{slug}.html")
@@ -145,19 +146,6 @@ def change_tags(request: Request, context: ContextDep, run_id: str, tags: Annota
         return _run_page(request, context, run_id, typed=tags, problem=error)
     return see(f"/runs/{run_id}")
 
-
-RUN_VERBS = {
-    "cancel": cancel_run,
-    "pause": queue_verbs.pause_run,
-    "resume": queue_verbs.resume_run,
-    "retry": queue_verbs.retry_run,
-}
-EXPERIMENT_VERBS = {
-    "cancel": cancel_experiment,
-    "pause": queue_verbs.pause_experiment,
-    "resume": queue_verbs.resume_experiment,
-    "retry": queue_verbs.retry_experiment,
-}
 
 Page = Literal["", "queue", "experiment", "runs", "across"]
 Back = Annotated[Literal["", "queue"], Form()]
@@ -207,11 +195,11 @@ def _experiment_button(change: Callable[[Context, str], Experiment]) -> Callable
     return press
 
 
-for verb, change_run in RUN_VERBS.items():
-    buttons_router.post(f"/runs/{{run_id}}/{verb}", name=f"{verb}_run")(_run_button(change_run))
-for verb, change_experiment in EXPERIMENT_VERBS.items():
-    buttons_router.post(f"/experiments/{{experiment_id}}/{verb}", name=f"{verb}_experiment")(
-        _experiment_button(change_experiment)
+for _verb, (_change_run, _) in RUN_COMMANDS.items():
+    buttons_router.post(f"/runs/{{run_id}}/{_verb}", name=f"{_verb}_run")(_run_button(_change_run))
+for _verb, (_change_experiment, _) in EXPERIMENT_COMMANDS.items():
+    buttons_router.post(f"/experiments/{{experiment_id}}/{_verb}", name=f"{_verb}_experiment")(
+        _experiment_button(_change_experiment)
     )
 
 

@@ -1,7 +1,4 @@
-"""From a search to conditions on rows: the fields that it names, and parameters, never SQL.
-
-A search consists of words and conditions; a grammar reads it.
-"""
+"""Parse a search of words and conditions, and turn it into SQL conditions with bound parameters."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -17,14 +14,24 @@ from app.db.config import TrainingOptions
 from app.db.models import Dataset, Experiment, Run, RunStatus, RunTag
 from app.db.options.option import single_type
 from app.db.options.regularization import NAMES
-from app.results.search.kinds import Choice, Condition, Day, Flag, Kind, Number, Tags, Text, UnreadableError
+from app.results.search.kinds import (
+    ChoiceField,
+    Condition,
+    DayField,
+    FieldKind,
+    FlagField,
+    NumberField,
+    TagsField,
+    TextField,
+    UnreadableError,
+)
 from isoscope.core.errors import InvalidError
 from isoscope.core.task import Metric
 
 MAX_CHARACTERS = 4000
 """Room for the ids of 100 experiments."""
 MAX_VALUES = 100
-"""More make a statement that SQLite refuses."""
+"""SQLite refuses statements with more."""
 
 GRAMMAR = r"""
 start: term*
@@ -46,34 +53,35 @@ VALUE: /[^\s",][^\s",]*/
 """
 
 
-class Value(NamedTuple):
-    """A value as it is typed, and the character at which it begins, counted from 1."""
+class SearchValue(NamedTuple):
+    """A typed value and its position in the search."""
 
     text: str
-    place: int
+    position: int
+    """Of its first character, from 1."""
     quoted: bool = False
 
 
-class Term(NamedTuple):
-    """A condition on a field, or words where there is no field; one of the values is enough."""
+class SearchTerm(NamedTuple):
+    """A condition on a field, or words if the field is empty. One of the values must match."""
 
     field: str
     operator: str
-    values: list[Value]
-    place: int
+    values: list[SearchValue]
+    position: int
     negated: bool = False
 
 
-def read(q: str) -> list[Term]:
-    """The terms of a search; a run must match all of them."""
+def parse_search(q: str) -> list[SearchTerm]:
+    """Parse the terms of a search, all of which must match."""
     if len(q) > MAX_CHARACTERS:
         raise InvalidError(f"Expected a search of at most {MAX_CHARACTERS} characters, got {len(q)}.", "q")
     if "\0" in q or any("\ud800" <= character <= "\udfff" for character in q):
         raise InvalidError("Expected a search in text, got a character that no text has.", "q")
     try:
-        terms: list[Term] = _Terms().transform(_parser().parse(q))
+        terms: list[SearchTerm] = _Terms().transform(_parser().parse(q))
     except UnexpectedInput as error:
-        raise InvalidError(_complaint(q, error), "q") from error
+        raise InvalidError(_explain(q, error), "q") from error
     if (values := sum(len(term.values) for term in terms)) > MAX_VALUES:
         raise InvalidError(f"Expected at most {MAX_VALUES} words and values in a search, got {values}.", "q")
     return terms
@@ -84,88 +92,89 @@ def _parser() -> Lark:
     return Lark(GRAMMAR, parser="lalr")
 
 
-class _Terms(Transformer[Token, list[Term]]):
-    """From the tree to terms."""
+class _Terms(Transformer[Token, list[SearchTerm]]):
+    """Turns the syntax tree into terms."""
 
-    def start(self, terms: list[Term]) -> list[Term]:
+    def start(self, terms: list[SearchTerm]) -> list[SearchTerm]:
         return terms
 
-    def without(self, terms: list[Term]) -> Term:
+    def without(self, terms: list[SearchTerm]) -> SearchTerm:
         return terms[0]._replace(negated=True)
 
-    def condition(self, tokens: list[Token]) -> Term:
+    def condition(self, tokens: list[Token]) -> SearchTerm:
         field, operator, *values = tokens
-        return Term(str(field), str(operator), [_value(one) for one in values], _place(field))
+        return SearchTerm(str(field), str(operator), [_value(token) for token in values], _position(field))
 
-    def words(self, tokens: list[Token]) -> Term:
-        return Term("", ":", [_value(one) for one in tokens], _place(tokens[0]))
+    def words(self, tokens: list[Token]) -> SearchTerm:
+        return SearchTerm("", ":", [_value(token) for token in tokens], _position(tokens[0]))
 
 
-def _value(token: Token) -> Value:
+def _value(token: Token) -> SearchValue:
     text = str(token)
     if token.type == "QUOTED":
         characters = iter(text[1:-1])
-        text = "".join(next(characters, "") if one == "\\" else one for one in characters)
-    return Value(text, _place(token), token.type == "QUOTED")
+        text = "".join(next(characters, "") if letter == "\\" else letter for letter in characters)
+    return SearchValue(text, _position(token), token.type == "QUOTED")
 
 
-def _place(token: Token) -> int:
+def _position(token: Token) -> int:
     return (token.start_pos or 0) + 1
 
 
-def _complaint(q: str, error: UnexpectedInput) -> str:
+def _explain(q: str, error: UnexpectedInput) -> str:
     ended = isinstance(error, UnexpectedToken) and error.token.type == "$END"
-    at = len(q) if ended else error.pos_in_stream or 0
-    if q[at : at + 1] == '"':
-        return f"The quotes at character {at + 1} are not closed; close them."
-    known: Any = getattr(error, "accepts", None) or getattr(error, "allowed", None) or ()
-    wanted = "a value" if "VALUE" in known else "a word or a condition such as lam<0"
-    got = "the end" if ended else f"{q[at]!r}; put quotes round a name that contains it"
-    return f"Expected {wanted} at character {at + 1} of the search, got {got}."
+    position = len(q) if ended else error.pos_in_stream or 0
+    if q[position : position + 1] == '"':
+        return f"The quotes at character {position + 1} are not closed; close them."
+    expected_tokens: Any = getattr(error, "accepts", None) or getattr(error, "allowed", None) or ()
+    expected = "a value" if "VALUE" in expected_tokens else "a word or a condition such as lam<0"
+    actual = "the end" if ended else f"{q[position]!r}; put quotes round a name that contains it"
+    return f"Expected {expected} at character {position + 1} of the search, got {actual}."
 
 
-OTHERWISE = {"task": "kind"}
-"""Settings that are called otherwise here: a task is what its data set is called, not classification."""
+OPTION_NAMES = {"task": "kind"}
+"""Options under another name here: ``task`` searches the name of the data set."""
 
 
-def _kind(name: str, of: type, *, optional: bool) -> Kind | None:
+def _kind(name: str, value_type: type, *, optional: bool) -> FieldKind | None:
     stored = Run.config[name]
-    if issubclass(of, bool):
-        return Flag(stored.as_boolean())
-    if issubclass(of, int | float):
-        return Number(stored.as_float())
-    if issubclass(of, StrEnum):
-        return Choice(stored.as_string(), {one.value: one.value.replace("_", " ") for one in of}, optional=optional)
-    return Text(stored.as_string()) if issubclass(of, str) else None
+    if issubclass(value_type, bool):
+        return FlagField(stored.as_boolean())
+    if issubclass(value_type, int | float):
+        return NumberField(stored.as_float())
+    if issubclass(value_type, StrEnum):
+        names = {member.value: member.value.replace("_", " ") for member in value_type}
+        return ChoiceField(stored.as_string(), names, optional=optional)
+    return TextField(stored.as_string()) if issubclass(value_type, str) else None
 
 
-def _settings() -> Iterator[tuple[str, Kind]]:
+def _settings() -> Iterator[tuple[str, FieldKind]]:
     for name, field in TrainingOptions.model_fields.items():
-        of = single_type(field.annotation)
-        if of is not None and (kind := _kind(name, of, optional=field.default is None)):
-            yield OTHERWISE.get(name, name), kind
+        value_type = single_type(field.annotation)
+        if value_type is not None and (kind := _kind(name, value_type, optional=field.default is None)):
+            yield OPTION_NAMES.get(name, name), kind
 
 
-FIELDS: Mapping[str, Kind] = {
+FIELDS: Mapping[str, FieldKind] = {
     **dict(_settings()),
-    "task": Text(Dataset.name.expression),
-    "experiment": Text(Experiment.name.expression, Experiment.id.expression),
-    "model": Text(Run.model.expression),
-    "regularizer": Choice(Run.regularizer.expression, NAMES),
-    "lam": Number(Run.lam.expression),
-    "zeta": Number(Run.zeta.expression),
-    "seed": Number(Run.seed.expression),
-    "status": Choice(Run.status.expression, {one: one.value for one in RunStatus}),
-    "isoscore_star": Number(Run.isoscore_star.expression),
-    "performance": Number(Run.performance.expression),
+    "task": TextField(Dataset.name.expression),
+    "experiment": TextField(Experiment.name.expression, Experiment.id.expression),
+    "model": TextField(Run.model.expression),
+    "regularizer": ChoiceField(Run.regularizer.expression, NAMES),
+    "lam": NumberField(Run.lam.expression),
+    "zeta": NumberField(Run.zeta.expression),
+    "seed": NumberField(Run.seed.expression),
+    "status": ChoiceField(Run.status.expression, {status: status.value for status in RunStatus}),
+    "isoscore_star": NumberField(Run.isoscore_star.expression),
+    "performance": NumberField(Run.performance.expression),
     **{
-        metric.value: Number(case((Run.config["metric"].as_string() == metric.value, Run.performance.expression)))
+        metric.value: NumberField(case((Run.config["metric"].as_string() == metric.value, Run.performance.expression)))
         for metric in Metric
     },
-    "tag": Tags(Run.id.expression, RunTag.run_id.expression, RunTag.tag.expression),
-    "launched": Day(Experiment.created_at.expression),
+    "tag": TagsField(Run.id.expression, RunTag.run_id.expression, RunTag.tag.expression),
+    "launched": DayField(Experiment.created_at.expression),
 }
-"""By name; of runs joined with their experiment and its data set. A metric is the performance of runs that have it."""
+"""For runs joined with experiment and data set. A metric is the performance of runs that use it."""
 
 ALIASES: Mapping[str, str] = {
     "data": "task",
@@ -180,25 +189,25 @@ ALIASES: Mapping[str, str] = {
     "date": "launched",
 }
 
-ANYWHERE = (FIELDS["experiment"], FIELDS["task"], FIELDS["model"])
-"""Where words are looked for that name no field."""
+WORD_FIELDS = (FIELDS["experiment"], FIELDS["task"], FIELDS["model"])
+"""Fields in which words without a field are searched."""
 
 
-def find_field(name: str) -> Kind | None:
-    """The field that is so called, whatever the case."""
+def find_field(name: str) -> FieldKind | None:
+    """Return the field of a name or alias, ignoring case."""
     lowered = name.lower()
     return FIELDS.get(ALIASES.get(lowered, lowered))
 
 
 def conditions(q: str) -> list[Condition]:
-    """What must hold of runs that are joined with their experiment and data set. Raises InvalidError of ``q``."""
-    return [_condition(term) for term in read(q)]
+    """Return the conditions on runs joined with experiment and data set. Raise InvalidError of ``q``."""
+    return [_condition(term) for term in parse_search(q)]
 
 
 def sort_column(name: str) -> ColumnElement[Any]:
-    """What a field is sorted by. Raises InvalidError of ``sort``."""
+    """Return the sort key of a field. Raise InvalidError of ``sort``."""
     if (kind := find_field(name)) is None:
-        raise InvalidError(f"Expected a field to sort by, got {name!r}; {_meant(name)}", "sort")
+        raise InvalidError(f"Expected a field to sort by, got {name!r}; {_suggest_fields(name)}", "sort")
     return kind.column
 
 
@@ -207,69 +216,70 @@ OTHER_LANGUAGES = {
     "OR": "put commas between values, such as seed:0,1",
     "NOT": "put a hyphen before what must not hold, such as -status:failed",
 }
-"""What other searches write between conditions, and what to write here."""
+"""Operators of other search languages, and what to write here."""
 
 INEQUALITIES = ("<", "<=", ">", ">=")
 
 
-def _condition(term: Term) -> Condition:
+def _condition(term: SearchTerm) -> Condition:
     if not term.field:
         _require_words(term.values)
-        found = or_(*(kind.condition(":", value.text) for value in term.values for kind in ANYWHERE))
-        return not_(found) if term.negated else found
+        condition = or_(*(kind.condition(":", value.text) for value in term.values for kind in WORD_FIELDS))
+        return not_(condition) if term.negated else condition
     kind = _field(term)
     differs = term.operator == "!="
     operator = "=" if differs else term.operator
     if operator not in kind.operators:
         raise InvalidError(
-            f"{term.field} at character {term.place} of the search is compared with "
+            f"{term.field} at character {term.position} of the search is compared with "
             f"{', '.join(kind.operators)} or !=, got {term.operator}.",
             "q",
         )
     if operator in INEQUALITIES and len(term.values) > 1:
         raise InvalidError(
-            f"Expected one value after {term.field}{operator} at character {term.values[0].place} of the search, got "
-            f"{len(term.values)}; write decimals with a point.",
+            f"Expected one value after {term.field}{operator} at character {term.values[0].position} of the search, "
+            f"got {len(term.values)}; write decimals with a point.",
             "q",
         )
-    found = or_(*(_compared(kind, operator, term, value) for value in term.values))
+    condition = or_(*(_compare(kind, operator, term, value) for value in term.values))
     if differs == term.negated:
-        return found
-    # A comparison with nothing is neither true nor false to a database; here it does not hold.
-    return not_(func.coalesce(found, false()))
+        return condition
+    # SQL comparisons with NULL are neither true nor false; here they do not match.
+    return not_(func.coalesce(condition, false()))
 
 
-def _require_words(values: Sequence[Value]) -> None:
+def _require_words(values: Sequence[SearchValue]) -> None:
     for value in values:
         if not value.quoted and (instead := OTHER_LANGUAGES.get(value.text)):
             raise InvalidError(
-                f"{value.text} at character {value.place} of the search has no meaning: {instead}. Quote it as a word.",
+                f"{value.text} at character {value.position} of the search has no meaning: {instead}. "
+                "Quote it as a word.",
                 "q",
             )
 
 
-def _field(term: Term) -> Kind:
+def _field(term: SearchTerm) -> FieldKind:
     if (kind := find_field(term.field)) is None:
         raise InvalidError(
-            f"There is no field {term.field!r}, at character {term.place} of the search; {_meant(term.field)} "
-            "Quote words that are not fields.",
+            f"There is no field {term.field!r}, at character {term.position} of the search; "
+            f"{_suggest_fields(term.field)} Quote words that are not fields.",
             "q",
         )
     return kind
 
 
-def _compared(kind: Kind, operator: str, term: Term, value: Value) -> Condition:
+def _compare(kind: FieldKind, operator: str, term: SearchTerm, value: SearchValue) -> Condition:
     try:
         return kind.condition(operator, value.text)
     except UnreadableError as error:
         raise InvalidError(
-            f"Expected {error} after {term.field}{term.operator} at character {value.place} of the search, "
+            f"Expected {error} after {term.field}{term.operator} at character {value.position} of the search, "
             f"got {value.text!r}.",
             "q",
         ) from error
 
 
-def _meant(name: str) -> str:
-    """The likeliest fields, or all where none is like it."""
+def _suggest_fields(name: str) -> str:
+    """Suggest similar fields, or list all."""
     likely = get_close_matches(name.lower(), FIELDS)
     return f"did you mean {' or '.join(likely)}?" if likely else f"known are {', '.join(sorted(FIELDS))}."

@@ -1,4 +1,4 @@
-"""Kinds of fields: how a value that is typed is compared with a column."""
+"""Kinds of search fields, which compare typed values with columns."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -12,131 +12,120 @@ from sqlalchemy import ColumnElement, and_, func, select
 Condition = ColumnElement[bool]
 
 ORDERED: Mapping[str, Callable[[Any, Any], Any]] = {"<": lt, "<=": le, ">": gt, ">=": ge, "=": eq, ":": eq}
-NOTHING = ("none", "default", "unknown")
-"""How a value is called that is not there: none of a result, the default of a setting, what a script did not say."""
+NO_VALUE = ("none", "default", "unknown")
+"""Words for a missing value."""
 MINUS = str.maketrans("−", "-")
-"""Numbers are found as pages print them."""
+"""Pages print a minus sign in place of a hyphen."""
 LATEST = date(9998, 12, 31)
 
 
 class UnreadableError(ValueError):
-    """A value that the field cannot have; the message says what was expected instead."""
+    """A value that the field cannot have; the message says what was expected."""
 
 
-class Kind(Protocol):
-    """What a field holds."""
+class FieldKind(Protocol):
+    """A search field: its operators, its sort column and its conditions."""
 
     @property
     def operators(self) -> Sequence[str]:
-        """Those that mean something, ``!=`` besides."""
-        ...
+        """Supported operators besides ``!=``."""
 
     @property
     def column(self) -> ColumnElement[Any]:
-        """What it is sorted by."""
-        ...
+        """Sort key."""
 
     def condition(self, operator: str, value: str) -> Condition:
-        """Rows of which the comparison holds. Raises UnreadableError."""
-        ...
+        """Return the condition of rows. Raise UnreadableError."""
 
 
 @dataclass(frozen=True)
-class Text:
-    """Words: a part of them whatever the case, or with ``=`` all of them."""
+class TextField:
+    """Text that contains the value or, with ``=``, equals it, ignoring case."""
 
     text: ColumnElement[Any]
     exactly: ColumnElement[Any] | None = None
-    """An id that stands for the row as well."""
+    """An id that is accepted as well."""
     operators: Sequence[str] = (":", "=")
 
     @property
     def column(self) -> ColumnElement[Any]:
-        """The text whatever its case."""
         return func.lower(self.text)
 
     def condition(self, operator: str, value: str) -> Condition:
-        """Rows whose text has the value as a part, or is the value."""
         if operator == ":":
-            found: Condition = self.text.icontains(value, autoescape=True)
+            matches: Condition = self.text.icontains(value, autoescape=True)
         else:
-            found = func.lower(self.text) == func.lower(value)
-        return found if self.exactly is None else found | (self.exactly == value)
+            matches = func.lower(self.text) == func.lower(value)
+        return matches if self.exactly is None else matches | (self.exactly == value)
 
 
 @dataclass(frozen=True)
-class Tags:
-    """Words in a table of their own: one of them has a part, or with ``=`` one of them is it, whatever the case."""
+class TagsField:
+    """Tags in a table of their own, one of which must match as in TextField."""
 
     row: ColumnElement[Any]
     of_row: ColumnElement[Any]
-    """The row of a word."""
     word: ColumnElement[Any]
     operators: Sequence[str] = (":", "=")
 
     @property
     def column(self) -> ColumnElement[Any]:
-        """The first of the words in alphabetical order."""
         return select(func.min(func.lower(self.word))).where(self.of_row == self.row).scalar_subquery()
 
     def condition(self, operator: str, value: str) -> Condition:
-        """Rows with such a word, or with none."""
-        own = select(self.word).where(self.of_row == self.row)
-        if value.lower() in NOTHING and operator == ":":
-            return ~own.exists()
+        tags = select(self.word).where(self.of_row == self.row)
+        if value.lower() in NO_VALUE and operator == ":":
+            return ~tags.exists()
         part = self.word.icontains(value, autoescape=True)
-        return own.where(part if operator == ":" else func.lower(self.word) == func.lower(value)).exists()
+        return tags.where(part if operator == ":" else func.lower(self.word) == func.lower(value)).exists()
 
 
 @dataclass(frozen=True)
-class Number:
-    """A number, or nothing."""
+class NumberField:
+    """An optional number."""
 
     column: ColumnElement[Any]
     operators: Sequence[str] = tuple(ORDERED)
 
     def condition(self, operator: str, value: str) -> Condition:
-        """Rows whose number compares so."""
-        if value.lower() in NOTHING and operator in "=:":
+        if value.lower() in NO_VALUE and operator in "=:":
             return self.column.is_(None)
         compared: Condition = ORDERED[operator](self.column, _number(value))
         return compared
 
 
 @dataclass(frozen=True)
-class Choice:
-    """One of a few words: that which is so called, or else those that have the value as a part."""
+class ChoiceField:
+    """One of a few words: the one that equals the value or, with ``:``, those that contain it."""
 
     column: ColumnElement[Any]
     names: Mapping[Any, str]
-    """What each is called on pages, by what is stored."""
+    """Names on pages by stored value."""
     optional: bool = False
-    """Whether there may be none of them."""
+    """Whether the value may be missing."""
     operators: Sequence[str] = (":", "=")
 
     def condition(self, operator: str, value: str) -> Condition:
-        """Rows that have one of the words that are meant."""
-        wanted = value.lower()
-        if self.optional and wanted in NOTHING:
+        query = value.lower()
+        if self.optional and query in NO_VALUE:
             return self.column.is_(None)
-        called = {stored: {str(stored).lower(), name.lower()} for stored, name in self.names.items()}
-        found = [stored for stored, names in called.items() if wanted in names]
-        if not found and operator == ":":
-            found = [stored for stored, names in called.items() if any(wanted in name for name in names)]
-        if not found:
+        names_of = {stored: {str(stored).lower(), name.lower()} for stored, name in self.names.items()}
+        choices = [stored for stored, names in names_of.items() if query in names]
+        if not choices and operator == ":":
+            choices = [stored for stored, names in names_of.items() if any(query in name for name in names)]
+        if not choices:
             raise UnreadableError(f"one of {', '.join(map(str, self.names))}")
-        return self.column.in_(found)
+        return self.column.in_(choices)
 
 
 @dataclass(frozen=True)
-class Flag:
-    """Yes or no."""
+class FlagField:
+    """A yes or no."""
 
     column: ColumnElement[Any]
     operators: Sequence[str] = (":", "=")
 
     def condition(self, operator: str, value: str) -> Condition:
-        """Rows that say so."""
         if value.lower() in ("yes", "true"):
             return self.column.is_(True)
         if value.lower() in ("no", "false"):
@@ -145,14 +134,13 @@ class Flag:
 
 
 @dataclass(frozen=True)
-class Day:
-    """A moment, compared by its day in UTC."""
+class DayField:
+    """A time, compared by its day in UTC."""
 
     column: ColumnElement[Any]
     operators: Sequence[str] = tuple(ORDERED)
 
     def condition(self, operator: str, value: str) -> Condition:
-        """Rows of that day, before or after it."""
         begin, end = _day(value)
         if operator in "=:":
             return and_(self.column >= begin, self.column < end)
@@ -162,7 +150,7 @@ class Day:
 
 
 def _number(value: str) -> float:
-    if "_" in value:  # which Python reads past
+    if "_" in value:  # which float() accepts
         raise UnreadableError("a number")
     try:
         number = float(value.translate(MINUS))
@@ -174,7 +162,7 @@ def _number(value: str) -> float:
 
 
 def _day(value: str) -> tuple[datetime, datetime]:
-    """Its beginning and its end."""
+    """Return start and end of a day."""
     try:
         day = date.fromisoformat(value.translate(MINUS))
     except ValueError as error:

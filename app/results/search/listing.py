@@ -1,11 +1,11 @@
-"""Runs and experiments found: a page at a time, with what they differ in, told by the database."""
+"""Search runs and experiments page by page, and find the settings in which they differ."""
 
 import json
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import JSON, ColumnElement, Float, Select, Text, and_, case, cast, func, select, type_coerce
+from sqlalchemy import JSON, ColumnElement, Float, Text, and_, case, cast, func, select, type_coerce
 from sqlalchemy.orm import Session, raiseload, selectinload
 
 from app.context import MAX_PAGE, PAGE_ROWS, Context
@@ -23,50 +23,48 @@ from isotropy.catalog import Regularizer, TokenPooling
 RUNS_NEWEST_FIRST = (
     Experiment.created_at.desc(), Experiment.id.expression, Run.position.expression, Run.id.expression
 )  # fmt: skip
-MOST = 1000
-"""Runs that a figure is made of at once."""
+MAX_MATCHING_RUNS = 1000
+"""Most runs in a figure or a table of means."""
 
 
 class RunQuery(NamedTuple):
-    """Which runs, in which order, and which page of them."""
+    """A search for runs, its order, and the page."""
 
     q: str = ""
-    """See ``app.results.search``."""
     sort: str = ""
-    """A field of ``app.results.search``; empty: those of the newest experiment first, as they were planned."""
+    """A field of the search. Empty: newest experiment first, then in planned order."""
     descending: bool = False
     page: int = 1
     """From 1."""
 
     @classmethod
     def parse(cls, q: str, sort: str, page: int = 1) -> "RunQuery":
-        """As a URL has it, where a minus before the field asks for the greatest or newest first."""
+        """Parse URL parameters; a leading minus of ``sort`` means descending."""
         return cls(q.strip(), sort.removeprefix("-"), sort.startswith("-"), page)
 
     @property
     def sort_key(self) -> str:
-        """The order as a URL has it."""
         return f"-{self.sort}" if self.descending else self.sort
 
 
-class Page(NamedTuple):
-    """Some of the runs that were found, and how many there are."""
+class RunPage(NamedTuple):
+    """A page of runs, and the number of all runs found."""
 
     runs: list[Run]
     total: int
 
 
-class Matching(NamedTuple):
-    """Runs of a search for figures and tables, and how many there are."""
+class MatchingRuns(NamedTuple):
+    """Runs of a search for figures and tables, and the number of all runs found."""
 
     runs: list[RunRow]
     total: int
 
 
-def find_runs(context: Context, query: RunQuery, *, experiment_id: str | None = None) -> Page:
-    """A page of the runs that are searched for, of one experiment or of all; none beyond the last page.
+def find_runs(context: Context, query: RunQuery, *, experiment_id: str | None = None) -> RunPage:
+    """Return the page of a search in one experiment or in all; it is empty beyond the last page.
 
-    Each comes with its experiment and data set, without what ``IN_A_LIST`` names. Raises InvalidError of ``q`` or
+    Runs come with experiment and data set, without the columns in ``IN_A_LIST``. Raise InvalidError of ``q`` or
     ``sort``.
     """
     offset = (min(query.page, MAX_PAGE) - 1) * PAGE_ROWS
@@ -75,57 +73,57 @@ def find_runs(context: Context, query: RunQuery, *, experiment_id: str | None = 
 
 def list_runs(
     context: Context, query: RunQuery, *, limit: int, offset: int = 0, experiment_id: str | None = None
-) -> Page:
-    """Runs ``offset`` to ``offset + limit`` of those that are searched for, whatever the query's page."""
-    wanted = wanted_runs(query.q, experiment_id)
-    rows = _runs().options(selectinload(Run.tags)).where(*wanted).order_by(*_order(query)).limit(limit).offset(offset)
+) -> RunPage:
+    """Return runs ``offset`` to ``offset + limit`` of a search, ignoring the query's page."""
+    conditions = run_conditions(query.q, experiment_id)
+    order: tuple[ColumnElement[Any], ...] = RUNS_NEWEST_FIRST
+    if query.sort:
+        column = sort_column(query.sort)
+        order = (column.desc() if query.descending else column.asc()).nulls_last(), *RUNS_NEWEST_FIRST
+    # Each experiment is read once, not again in every row of its runs.
+    with_experiment = selectinload(Run.experiment).joinedload(Experiment.dataset)
+    rows = (
+        select(Run)
+        .join(Run.experiment)
+        .join(Experiment.dataset)
+        .options(with_experiment, selectinload(Run.tags), *IN_A_LIST)
+        .where(*conditions)
+        .order_by(*order)
+    )
     with context.sessions() as session:
-        return Page(list(session.scalars(rows)), _count(session, wanted))
+        return RunPage(list(session.scalars(rows.limit(limit).offset(offset))), _count(session, conditions))
 
 
-def matching(context: Context, q: str, *, most: int = MOST) -> Matching:
-    """All runs that are searched for, for a figure or a table of groups; the newest where there are more than most."""
-    wanted = wanted_runs(q)
+def find_matching_runs(context: Context, q: str, *, limit: int = MAX_MATCHING_RUNS) -> MatchingRuns:
+    """Return the runs of a search for a figure or a table, at most the ``limit`` newest."""
+    conditions = run_conditions(q)
     # The database sorts ids, not the rows, which are wide.
-    newest = select(Run.id).join(Run.experiment).join(Experiment.dataset).where(*wanted)
-    ids = newest.order_by(*RUNS_NEWEST_FIRST).limit(most)
+    newest = select(Run.id).join(Run.experiment).join(Experiment.dataset).where(*conditions)
+    ids = newest.order_by(*RUNS_NEWEST_FIRST).limit(limit)
     with context.sessions() as session:
         runs = read_run_rows(session, Run.id.in_(ids))
-        total = _count(session, wanted)
+        total = _count(session, conditions)
     runs.sort(key=lambda run: (run.experiment_id, run.position, run.id))
     runs.sort(key=lambda run: run.experiment.created_at, reverse=True)
-    return Matching(runs, total)
+    return MatchingRuns(runs, total)
 
 
-def _count(session: Session, wanted: Collection[Condition]) -> int:
-    # Rows, not ids: these are in no index with the rest, and to read them takes the rows, which are wide.
-    counted = select(func.count()).select_from(Run).join(Run.experiment).join(Experiment.dataset).where(*wanted)
+def _count(session: Session, conditions: Collection[Condition]) -> int:
+    # count(*), as counting ids would read the rows, which are wide.
+    counted = select(func.count()).select_from(Run).join(Run.experiment).join(Experiment.dataset).where(*conditions)
     return session.scalar(counted) or 0
 
 
-def wanted_runs(q: str, experiment_id: str | None = None) -> list[Condition]:
-    """What must hold of runs, joined with their experiment and data set, that are searched for."""
+def run_conditions(q: str, experiment_id: str | None = None) -> list[Condition]:
+    """Return the conditions of a search on runs joined with experiment and data set."""
     return [*conditions(q), *([] if experiment_id is None else [Run.experiment_id == experiment_id])]
 
 
-def _runs() -> Select[Run]:
-    # Read once each, not again in every row of a run of theirs.
-    with_experiment = selectinload(Run.experiment).joinedload(Experiment.dataset)
-    return select(Run).join(Run.experiment).join(Experiment.dataset).options(with_experiment, *IN_A_LIST)
-
-
-def _order(query: RunQuery) -> tuple[ColumnElement[Any], ...]:
-    if not query.sort:
-        return RUNS_NEWEST_FIRST
-    column = sort_column(query.sort)
-    return (column.desc() if query.descending else column.asc()).nulls_last(), *RUNS_NEWEST_FIRST
-
-
-OF_THE_DATA = ("model", "task", "text_columns", "label_column")
-"""Settings that have a column of their own, or go with the data set."""
+NOT_COMPARED = ("model", "task", "text_columns", "label_column")
+"""Options with a column of their own, or that belong to the data set."""
 MOVING = (RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.STREAMING)
-"""Runs that may look otherwise in a moment."""
-COUNTED: Mapping[str, ColumnElement[Any]] = {
+"""States of runs that may change at any moment."""
+COUNTED_COLUMNS: Mapping[str, ColumnElement[Any]] = {
     "experiment": Run.experiment_id.expression,
     "task": Dataset.name.expression,
     "model": Run.model.expression,
@@ -133,136 +131,135 @@ COUNTED: Mapping[str, ColumnElement[Any]] = {
     "lam": Run.lam.expression,
     "seed": Run.seed.expression,
 }
-"""Of each column that means something to every run what is counted; plain training is no regularizer."""
+"""Expressions whose distinct values are counted. Plain training counts as no regularizer."""
 
 
-class Columns(NamedTuple):
-    """What the found runs differ in and what some of them might have, and whether one of them is under way."""
+class RunColumns(NamedTuple):
+    """Columns for a table of runs: those that vary and those that are the same."""
 
     varying: list[str]
-    """In the order of a table: who they are, the regularizer with λ and ζ, further settings, the seed."""
+    """In table order: experiment, task, model, regularizer, λ, ζ, options, seed."""
     shared: list[str]
-    """In the same order, what is the same for all of them and may differ in others."""
+    """The same for all runs, in the same order."""
     live: bool
+    """Whether a run is queued or running."""
     plain: bool
-    """Whether plain training is among them."""
+    """Whether one is plain training."""
 
 
-def read_columns(context: Context, q: str, *, experiment_id: str | None = None) -> Columns:
-    """Look at all runs that are searched for, in three queries. Raises InvalidError of ``q``."""
-    wanted = wanted_runs(q, experiment_id)
-    found = select(Run.experiment_id).join(Run.experiment).join(Experiment.dataset).where(*wanted)
+def read_columns(context: Context, q: str, *, experiment_id: str | None = None) -> RunColumns:
+    """Find the columns in which the runs of a search differ. Raise InvalidError of ``q``."""
+    conditions = run_conditions(q, experiment_id)
+    experiment_ids = select(Run.experiment_id).join(Run.experiment).join(Experiment.dataset).where(*conditions)
     with context.sessions() as session:
-        settings = select(Experiment.config, Experiment.grid).where(Experiment.id.in_(found))
-        fields = _fields(session.execute(settings).all())
-        kinds = _kinds(session, fields, wanted)
-        counts = [func.count(column.distinct()) for column in COUNTED.values()]
+        settings = select(Experiment.config, Experiment.grid).where(Experiment.id.in_(experiment_ids))
+        fields = _varying_options(session.execute(settings).all())
+        distinct_runs = _distinct_settings(session, fields, conditions)
+        counts = [func.count(column.distinct()) for column in COUNTED_COLUMNS.values()]
         moving = func.count(case((Run.status.in_(MOVING), 1)))
         counted = select(moving, *counts).select_from(Run).join(Run.experiment).join(Experiment.dataset)
-        live, *different = session.execute(counted.where(*wanted)).one()
-    distinct = dict(zip(COUNTED, different, strict=True))
-    distinct["zeta"] = len({setting_of(kind, []).zeta for kind in kinds} - {None})
-    distinct |= {field: len(values) for field, values in distinct_values(fields, kinds).items()}
-    columns = [*(name for name in COUNTED if name != "seed"), "zeta", *fields, "seed"]
-    known = [name for name in columns if name not in ("experiment", "task", "model") or experiment_id is None]
-    return Columns(
+        live, *n_distinct = session.execute(counted.where(*conditions)).one()
+    distinct = dict(zip(COUNTED_COLUMNS, n_distinct, strict=True))
+    distinct["zeta"] = len({setting_of(run, []).zeta for run in distinct_runs} - {None})
+    distinct |= {field: len(values) for field, values in distinct_values(fields, distinct_runs).items()}
+    columns = [*(name for name in COUNTED_COLUMNS if name != "seed"), "zeta", *fields, "seed"]
+    candidates = [name for name in columns if name not in ("experiment", "task", "model") or experiment_id is None]
+    return RunColumns(
         varying=[name for name in columns if distinct[name] > 1],
-        shared=[name for name in known if distinct[name] == 1],
+        shared=[name for name in candidates if distinct[name] == 1],
         live=live > 0,
-        plain=any(setting_of(kind, []).baseline for kind in kinds),
+        plain=any(setting_of(run, []).baseline for run in distinct_runs),
     )
 
 
-def _fields(experiments: Sequence[Any]) -> list[str]:
-    """Settings that these experiments, or the runs of one, may differ in, so that the others are not looked at."""
+def _varying_options(experiments: Sequence[Any]) -> list[str]:
+    """Return the options in which these experiments, or the runs of one, may differ."""
 
     def differ(name: str) -> bool:
         several = any(len(grid.get(name, ())) > 1 for _, grid in experiments)
         return several or len({json.dumps(config.value(name)) for config, _ in experiments}) > 1
 
-    return [name for name in TrainingOptions.model_fields if name not in OF_THE_DATA and differ(name)]
+    return [name for name in TrainingOptions.model_fields if name not in NOT_COMPARED and differ(name)]
 
 
-def _kinds(session: Session, fields: Collection[str], wanted: Collection[Condition]) -> list[Run]:
-    """A run, of no table, for all that are alike in these settings and in what says whether they mean anything."""
+def _distinct_settings(session: Session, fields: Collection[str], conditions: Collection[Condition]) -> list[Run]:
+    """Return one transient run for each combination of settings, and of options that these depend on."""
     names = ["logged", *dict.fromkeys(("fixed_regularizers", "points", *fields))]
-    said = [cast(Run.config[name], Text) for name in names]
-    rows = select(Run.regularizer, Run.lam != 0, Run.zeta, *said).distinct()
-    found = session.execute(rows.join(Run.experiment).join(Experiment.dataset).where(*wanted))
+    values = [cast(Run.config[name], Text) for name in names]
+    rows = select(Run.regularizer, Run.lam != 0, Run.zeta, *values).distinct()
+    rows2 = session.execute(rows.join(Run.experiment).join(Experiment.dataset).where(*conditions))
     return [
         Run(regularizer=regularizer, lam=float(swept), zeta=zeta, config=_config(dict(zip(names, texts, strict=True))))
-        for regularizer, swept, zeta, *texts in found
+        for regularizer, swept, zeta, *texts in rows2
     ]
 
 
 def _config(texts: Mapping[str, str | None]) -> AnyRunConfig:
-    """Part of a configuration; a script says nothing by null, which is all that SQLite tells of what is not there."""
-    said: dict[str, Any] = {name: None if text is None else json.loads(text) for name, text in texts.items()}
-    said["fixed_regularizers"] = {Regularizer(name): lam for name, lam in (said["fixed_regularizers"] or {}).items()}
-    said["points"] = TokenPooling(said["points"]) if said["points"] else None
-    if not said.pop("logged"):
-        return RunConfig.model_construct(**said)
-    known = {name: value for name, value in said.items() if value not in (None, {})}
-    return ReportedRunConfig.model_construct({"logged", *known}, logged=True, **known)
+    """Build a partial configuration from JSON texts. SQLite returns null for what a script did not log."""
+    values: dict[str, Any] = {name: None if text is None else json.loads(text) for name, text in texts.items()}
+    fixed = values["fixed_regularizers"] or {}
+    values["fixed_regularizers"] = {Regularizer(name): lam for name, lam in fixed.items()}
+    values["points"] = TokenPooling(values["points"]) if values["points"] else None
+    if not values.pop("logged"):
+        return RunConfig.model_construct(**values)
+    logged_values = {name: value for name, value in values.items() if value not in (None, {})}
+    return ReportedRunConfig.model_construct({"logged", *logged_values}, logged=True, **logged_values)
 
 
-PLACES = 68
-"""Places on a line on which performances are told apart: one for two pixels."""
+STRIP_POSITIONS = 68
+"""Distinct positions in a strip of performances, two pixels each."""
 
 
-class Mark(NamedTuple):
-    """One run or several alike on the line from the lowest performance to the highest."""
+class StripMark(NamedTuple):
+    """A position in the strip of an experiment's performances, and its λ."""
 
     lam: float
-    place: float
-    """0 to 1."""
+    position: float
+    """0 (lowest performance) to 1 (highest)."""
 
 
-class Spread(NamedTuple):
-    """How many of an experiment's runs have a performance, and between which two all lie."""
+class PerformanceSpread(NamedTuple):
+    """Number and range of an experiment's performances."""
 
     n: int
     lowest: float | None
     highest: float | None
 
 
-class Listed(NamedTuple):
-    """An experiment, how many of its runs are in each state, and how well they did."""
+class ListedExperiment(NamedTuple):
+    """An experiment in a list, with counts of run states and its performances."""
 
     experiment: Experiment
     counts: Counter[RunStatus]
-    performance: Spread
-    marks: list[Mark]
+    performance: PerformanceSpread
+    marks: list[StripMark]
 
     @property
     def total(self) -> int:
-        """How many runs it has."""
         return self.counts.total()
 
     @property
     def ended(self) -> int:
-        """How many of them are over."""
         return sum(number for status, number in self.counts.items() if status.final)
 
     @property
     def status(self) -> RunStatus:
-        """The state of all together."""
         return self.experiment.status_with(self.counts)
 
 
-class Summaries(NamedTuple):
-    """Some of the experiments that were found, and how many there are."""
+class ExperimentPage(NamedTuple):
+    """A page of experiments, and the number of all found."""
 
-    rows: list[Listed]
+    rows: list[ListedExperiment]
     total: int
 
 
-Order = Literal[
+ExperimentOrder = Literal[
     "name", "-name", "model", "-model", "task", "-task", "performance", "-performance", "launched", "-launched"
 ]
-"""By what experiments are listed; with a minus from the last, greatest or newest."""
-NEWEST: Order = "-launched"
-OF_AN_EXPERIMENT: Mapping[str, ColumnElement[Any]] = {
+"""A leading minus sorts descending."""
+NEWEST: ExperimentOrder = "-launched"
+EXPERIMENT_ORDERS: Mapping[str, ColumnElement[Any]] = {
     "name": func.lower(Experiment.name),
     "model": func.lower(type_coerce(Experiment.config, JSON)["model"].as_string()),
     "task": select(func.lower(Dataset.name)).where(Dataset.id == Experiment.dataset_id).scalar_subquery(),
@@ -271,38 +268,43 @@ OF_AN_EXPERIMENT: Mapping[str, ColumnElement[Any]] = {
 }
 
 
-class Narrowing(NamedTuple):
-    """Which experiments are listed, besides what is searched for in their runs, and in which order."""
+class ExperimentFilter(NamedTuple):
+    """A tag that experiments must have, and their order."""
 
     tag: str = ""
-    order: Order = NEWEST
+    order: ExperimentOrder = NEWEST
 
 
-EVERYTHING = Narrowing()
+ALL_EXPERIMENTS = ExperimentFilter()
 
 
-def list_summaries(
-    context: Context, q: str = "", narrowed: Narrowing = EVERYTHING, *, limit: int = PAGE_ROWS, offset: int = 0
-) -> Summaries:
-    """Experiments with a run that is searched for, in order; all where nothing is. InvalidError of ``q``."""
-    found = select(Run.experiment_id).join(Run.experiment).join(Experiment.dataset).where(*wanted_runs(q))
-    wanted: list[Condition] = [Experiment.id.in_(found)] if q else []
-    wanted += [has_tag(Experiment, narrowed.tag)] if narrowed.tag else []
-    key = OF_AN_EXPERIMENT[narrowed.order.removeprefix("-")]
-    order = (key.desc() if narrowed.order.startswith("-") else key.asc()).nulls_last()
-    listed = select(Experiment).where(*wanted).order_by(order, *NEWEST_FIRST).limit(limit).offset(offset)
-    counted = select(func.count()).select_from(Experiment).where(*wanted)
+def list_experiments(
+    context: Context,
+    q: str = "",
+    criteria: ExperimentFilter = ALL_EXPERIMENTS,
+    *,
+    limit: int = PAGE_ROWS,
+    offset: int = 0,
+) -> ExperimentPage:
+    """Return a page of experiments with a run that matches ``q``. Raise InvalidError of ``q``."""
+    experiment_ids = select(Run.experiment_id).join(Run.experiment).join(Experiment.dataset).where(*run_conditions(q))
+    conditions: list[Condition] = [Experiment.id.in_(experiment_ids)] if q else []
+    conditions += [has_tag(Experiment, criteria.tag)] if criteria.tag else []
+    key = EXPERIMENT_ORDERS[criteria.order.removeprefix("-")]
+    order = (key.desc() if criteria.order.startswith("-") else key.asc()).nulls_last()
+    listed = select(Experiment).where(*conditions).order_by(order, *NEWEST_FIRST).limit(limit).offset(offset)
+    counted = select(func.count()).select_from(Experiment).where(*conditions)
     with context.sessions() as session:
         experiments = session.scalars(listed.options(*WITH_TAGS, raiseload(Experiment.runs))).all()
-        return Summaries(_summed(session, experiments), session.scalar(counted) or 0)
+        return ExperimentPage(_summarize(session, experiments), session.scalar(counted) or 0)
 
 
-def _summed(session: Session, experiments: Sequence[Experiment]) -> list[Listed]:
+def _summarize(session: Session, experiments: Sequence[Experiment]) -> list[ListedExperiment]:
     ids = [experiment.id for experiment in experiments]
-    counts: dict[str, Counter[RunStatus]] = {one: Counter() for one in ids}
+    counts: dict[str, Counter[RunStatus]] = {experiment_id: Counter() for experiment_id in ids}
     states = select(Run.experiment_id, Run.status, func.count()).where(Run.experiment_id.in_(ids))
-    for of, status, number in session.execute(states.group_by(Run.experiment_id, Run.status)):
-        counts[of][status] = number
+    for experiment_id, status, number in session.execute(states.group_by(Run.experiment_id, Run.status)):
+        counts[experiment_id][status] = number
     ends = (
         select(
             Run.experiment_id,
@@ -315,11 +317,12 @@ def _summed(session: Session, experiments: Sequence[Experiment]) -> list[Listed]
         .subquery()
     )
     extent = func.nullif(ends.c.highest - ends.c.lowest, 0)
-    place = func.coalesce(func.round(cast(PLACES * (Run.performance - ends.c.lowest) / extent, Float)), 0)
-    drawn = select(Run.experiment_id, Run.lam, place).join(ends, ends.c.experiment_id == Run.experiment_id)
-    marks: dict[str, list[Mark]] = {one: [] for one in ids}
-    for of, lam, at in session.execute(drawn.where(Run.performance.is_not(None)).distinct().order_by(Run.lam, place)):
-        marks[of].append(Mark(lam, at / PLACES))
-    spreads = {of: Spread(*rest) for of, *rest in session.execute(select(ends))}
-    nothing = Spread(0, None, None)
-    return [Listed(one, counts[one.id], spreads.get(one.id, nothing), marks[one.id]) for one in experiments]
+    position = func.coalesce(func.round(cast(STRIP_POSITIONS * (Run.performance - ends.c.lowest) / extent, Float)), 0)
+    drawn = select(Run.experiment_id, Run.lam, position).join(ends, ends.c.experiment_id == Run.experiment_id)
+    drawn = drawn.where(Run.performance.is_not(None)).distinct().order_by(Run.lam, position)
+    marks: dict[str, list[StripMark]] = {experiment_id: [] for experiment_id in ids}
+    for experiment_id, lam, step in session.execute(drawn):
+        marks[experiment_id].append(StripMark(lam, step / STRIP_POSITIONS))
+    spreads = {row.experiment_id: PerformanceSpread(*row[1:]) for row in session.execute(select(ends))}
+    no_run = PerformanceSpread(0, None, None)
+    return [ListedExperiment(row, counts[row.id], spreads.get(row.id, no_run), marks[row.id]) for row in experiments]

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from app.context import Context
 from app.core.names import file_name
 from app.core.validation_messages import messages_of
-from app.db.config import TrainingOptions, renamed
+from app.db.config import TrainingOptions
 from app.db.study import Search
 from app.training.datasets import list_trainable
 from app.training.experiments import StudyRequest, get_experiment, plan_study
@@ -74,21 +74,19 @@ def _filled_in(request: Request, context: Context, yaml: str) -> Response:
         page = partial(study_page, request, context, values, searched, yaml=yaml)
         address = address_of(values, searched)
     try:
-        told += _check(context, document)
+        _check(context, document)
     except IsoscopeError as error:
         return page(_with(error, told))
     return page(_with(None, told), status=200) if told else see(address)
 
 
-def _check(context: Context, document: Mapping[str, Any]) -> list[FieldError]:
-    """What is told of a document that can be launched."""
+def _check(context: Context, document: Mapping[str, Any]) -> None:
+    """Raise InvalidError if a document cannot be launched."""
     asked = search_asked_by(document) if "search" in document else asked_by(document)
     if isinstance(asked, StudyRequest):
         plan_study(context, asked, ask_hub=False)
     else:
         plan_sweep(context, asked, ask_hub=False)
-    # A file says names, which are not to become labels.
-    return [FieldError(None, sentence.replace("`", "")) for sentence in asked.old_names]
 
 
 def _placed(context: Context, document: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[FieldError]]:
@@ -146,7 +144,7 @@ def _sound(document: Mapping[str, Any]) -> Mapping[str, Any]:
         return kind.model_validate(document).model_dump(mode="json")
     except ValidationError as error:
         wrong = {place["loc"][0] for place in error.errors() if place["loc"]}
-        return {name: value for name, value in renamed(document).items() if name not in wrong}
+        return {name: value for name, value in document.items() if name not in wrong}
 
 
 def _text_of(file: UploadFile | str | None) -> str:

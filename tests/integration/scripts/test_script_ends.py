@@ -11,7 +11,7 @@ from sqlalchemy import select
 from app.db.models import Dataset, Experiment, Run, RunStatus, Step
 from app.db.types import utcnow
 from app.db.work import SILENT_AFTER, wanted
-from app.results.logged_runs import Ending, LoggedStep, LoggedSteps, finish_run, log_steps
+from app.results.logged_runs import LoggedEnding, LoggedStep, LoggedSteps, finish_run, log_steps
 from app.training.experiments import cancel_experiment, cancel_run, delete_experiment
 from isoscope.core.errors import ConflictError, NotFoundError
 from tests.factories import PLAIN, SHARED
@@ -241,7 +241,7 @@ def test_a_run_that_is_cancelled_as_its_script_finishes_has_one_end(begin, conte
         with ThreadPoolExecutor(2) as threads:
             ends = [
                 threads.submit(cancel_run, context, run_id),
-                threads.submit(finish_run, context, run_id, Ending()),
+                threads.submit(finish_run, context, run_id, LoggedEnding()),
             ]
         refused = [one.exception() is not None for one in ends]
         assert sorted(refused) == [False, True]
