@@ -23,7 +23,7 @@ from app.db.job_kinds import IMPORT, Job, JobKind, Queue
 from app.db.models import Attempt, AttemptOutcome, FailureCause, Run, RunStatus
 from app.db.session import Sessions, one_line
 from app.db.types import utcnow
-from app.db.work import begin_attempt, end_attempts, end_lost, hold_experiment, next_in_turn
+from app.db.work import begin_attempt, end_attempts, end_lost, has_waiting, hold_experiment, next_in_turn
 from app.queue import JobQueue
 from isoscope.core.errors import ConflictError
 from workers.locks import Background, Locks
@@ -32,7 +32,7 @@ from workers.training.log import Log
 
 logger = logging.getLogger(__name__)
 
-SECONDS_BETWEEN_TURNS = 0.25
+TURN_SECONDS = 0.3
 SECONDS_AFTER_AN_ERROR = 5.0
 
 
@@ -53,7 +53,7 @@ class Turns(Background):
         """Hand in what is next."""
         seconds = 0.0
         while not self.stop.wait(seconds):
-            seconds = SECONDS_BETWEEN_TURNS
+            seconds = TURN_SECONDS
             try:
                 hand_in_next(self._sessions, self._queue, self._slot, self._locks, self._left())
             except Exception as error:
@@ -72,6 +72,8 @@ def hand_in_next(
     and was lost, or they were moved since. A job that a worker takes at that moment is stopped and starts again in its
     turn.
     """
+    if not has_waiting(sessions, Queue.GPU):
+        return
     line = queue.line(Queue.GPU)  # before the rows: a job that ends in between has begun here, and waits for nobody
     first = next_in_turn(sessions, Queue.GPU, line.begun.keys() | left)
     if first is None:

@@ -5,10 +5,11 @@ import socket
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, case, func, literal, select, update
+from sqlalchemy import ColumnElement, Select, case, exists, func, literal, or_, select, update
 from sqlalchemy.orm import Session
 
 from app.core.settings import Settings
@@ -106,6 +107,19 @@ def wanted(sessions: Sessions) -> list[Job]:
     """Return the jobs that rows wait for, each kind in its order."""
     with sessions() as session:
         return [job for kind in KINDS.values() for job, _ in _jobs(session, kind)]
+
+
+def has_waiting(sessions: Sessions, queue: Queue) -> bool:
+    """Whether any row waits for a job of a queue: one cheap statement, for a worker without work."""
+    with sessions() as session:
+        connection = session.connection(execution_options={"isolation_level": "AUTOCOMMIT"})
+        return bool(connection.scalar(_select_waiting(queue)))
+
+
+@cache
+def _select_waiting(queue: Queue) -> Select[tuple[bool]]:
+    kinds = [kind for kind in KINDS.values() if kind.queue is queue]
+    return select(or_(*(exists().where(kind.table.__table__.c.status.in_(kind.waiting)) for kind in kinds)))
 
 
 def next_in_turn(sessions: Sessions, queue: Queue, but: Collection[str]) -> Job | None:

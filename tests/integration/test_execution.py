@@ -5,6 +5,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from dbos._sys_db import SystemDatabase
 
 from app.db import job_kinds
 from app.db.job_kinds import Job
@@ -26,7 +27,7 @@ from app.db.models import (
     Worker,
 )
 from app.db.task import TaskConfig
-from app.queue import SECONDS_TO_SEE_A_CANCEL, working
+from app.queue import POLLING_SECONDS, SECONDS_TO_SEE_A_CANCEL, working
 from isotropy.catalog import Regularizer, TruthKind
 from tests.executing import Processes
 from tests.factories import PLAIN, SHARED, embedding
@@ -388,3 +389,27 @@ def test_a_worker_has_a_row_while_it_lives(context):
         assert session.get(Worker, "here/cpu").pid == os.getpid()
     with context.sessions() as session:
         assert session.get(Worker, "here/cpu") is None
+
+
+def test_idle_worker_stops_asking_and_wakes_for_a_job(context, monkeypatch):
+    """The engine's threads would ask again only after hours; what wakes them is the job that waits."""
+    monkeypatch.setattr("app.queue.IDLE_SECONDS", 10_000.0)
+    began, asked_at = [], []
+    dequeue_scopes = SystemDatabase.dequeue_scopes
+
+    def note_question(database, queue_name):
+        asked_at.append(time.monotonic())
+        return dequeue_scopes(database, queue_name)
+
+    async def execute(job):
+        began.append(job)
+
+    monkeypatch.setattr(SystemDatabase, "dequeue_scopes", note_question)
+    with working(context.settings.queue, "here/cpu", execute):
+        wait_for(lambda: asked_at and time.monotonic() - asked_at[-1] > 4 * POLLING_SECONDS)
+        questions = len(asked_at)
+        job = Job(job_kinds.INSPECT, "some-row")
+        context.queue.enqueue(job)
+        wait_for(lambda: began)
+        assert len(asked_at) > questions
+    assert began == [job]
