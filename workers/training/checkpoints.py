@@ -37,8 +37,8 @@ def is_due(config: RunConfig, state: TrainerState) -> bool:
     """Whether a run is evaluated at the step that it has just made: the last, and each of a number or of an epoch."""
     if not config.selects:
         return False
-    every = config.evaluate_every
-    due = float(state.epoch).is_integer() if every is None else state.global_step % every == 0
+    interval = config.evaluate_every
+    due = float(state.epoch).is_integer() if interval is None else state.global_step % interval == 0
     return due or state.global_step == state.max_steps
 
 
@@ -57,8 +57,8 @@ def divide(train: Columns, validation: Columns, config: RunConfig) -> tuple[Colu
             "selection",
         )
     order = np.random.default_rng(HELD_OUT_SEED).permutation(n)
-    held_out, rest = np.split(order, [math.ceil(n / HELD_OUT_PART)])
-    return rows_of(train, np.sort(rest).tolist()), rows_of(train, np.sort(held_out).tolist())
+    held_out, remaining = np.split(order, [math.ceil(n / HELD_OUT_PART)])
+    return rows_of(train, np.sort(remaining).tolist()), rows_of(train, np.sort(held_out).tolist())
 
 
 @dataclass
@@ -71,7 +71,7 @@ class History:
     def best(self) -> tuple[int, float] | None:
         """Return the first step that nothing exceeds, and its value; None before there is any."""
         defined = [(step, value) for step, value in self.values if value is not None and math.isfinite(value)]
-        return max(defined, key=lambda one: (one[1], -one[0]), default=None)
+        return max(defined, key=lambda scored_step: (scored_step[1], -scored_step[0]), default=None)
 
     def since_best(self) -> int:
         """Return the number of evaluations after the best one."""
@@ -101,7 +101,7 @@ class SelectionCallback(TrainerCallback):
         if not is_due(config, state):
             return
         self.history.values.append((step, self._metric()))
-        if self.kept == step:
+        if self.best_step == step:
             self.folder.keep_best(step, lambda path: save_weights(self.model, str(path)))
         if config.patience is not None and self.history.since_best() >= config.patience and step < state.max_steps:
             self.history.stopped_early = control.should_training_stop = True
@@ -115,26 +115,26 @@ class SelectionCallback(TrainerCallback):
 
     def restore(self, checkpoint: Path | None) -> None:
         """Go on from the history of a checkpoint, or begin one; what came after it is forgotten."""
-        told = [] if checkpoint is None else json.loads((checkpoint / HISTORY_FILE).read_text())
-        self.history = History([(step, value) for step, value in told])
+        saved_history = [] if checkpoint is None else json.loads((checkpoint / HISTORY_FILE).read_text())
+        self.history = History([(step, value) for step, value in saved_history])
         self.forget_others()
 
     @property
-    def kept(self) -> int | None:
+    def best_step(self) -> int | None:
         """The step whose weights are kept as the best, where they are to be and there is one."""
         best = self.history.best()
         return best[0] if best is not None and self.task.config.checkpoint is Checkpoint.BEST else None
 
     def forget_others(self) -> None:
         """Let go of all weights but the best, and but those that an earlier checkpoint needs."""
-        self.folder.forget_best(but=self.kept)
+        self.folder.forget_best(but=self.best_step)
 
     def choose(self) -> Selected:
         """Give the model its chosen weights, and return what has to be known of the choice for a run's results."""
-        if self.kept is not None:
-            if not self.folder.best_is_sound(self.kept):
-                raise DamagedError(f"The weights of step {self.kept}, the best ones, were damaged on the disk.")
-            load_weights(self.model, str(self.folder.best(self.kept)))
+        if self.best_step is not None:
+            if not self.folder.best_is_sound(self.best_step):
+                raise DamagedError(f"The weights of step {self.best_step}, the best ones, were damaged on the disk.")
+            load_weights(self.model, str(self.folder.best(self.best_step)))
         return self.selected()
 
     def selected(self) -> Selected:
@@ -208,7 +208,7 @@ class CheckpointCallback(TrainerCallback):
         best = None
         if self.selection is not None:
             self.selection.save(checkpoint)
-            best = self.selection.kept
+            best = self.selection.best_step
         self.folder.complete(checkpoint, best)
         if self.selection is not None:
             self.selection.forget_others()

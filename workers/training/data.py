@@ -33,10 +33,10 @@ def n_rows(columns: Columns) -> int:
     return len(next(iter(columns.values())))
 
 
-def rows_of(columns: Columns, places: Iterable[int]) -> Columns:
+def rows_of(columns: Columns, positions: Iterable[int]) -> Columns:
     """Return the rows of these places, in their order."""
-    places = list(places)
-    return {name: [values[place] for place in places] for name, values in columns.items()}
+    positions = list(positions)
+    return {name: [values[position] for position in positions] for name, values in columns.items()}
 
 
 SUBSET_SEED = 0
@@ -81,9 +81,9 @@ def describe_rows(dataset: Dataset) -> dict[str, Any]:
     if dataset.origin is DatasetOrigin.HUB:
         source = _hub_task(dataset).source
         return {"hub": source.repo, "name": dataset.hub_name, "revision": source.revision}
-    told = {"train_sha256": dataset.train_sha256, "validation_sha256": dataset.validation_sha256}
-    told |= {} if dataset.test_sha256 is None else {"test_sha256": dataset.test_sha256}
-    return told | ({"quoting": dataset.quoting} if dataset.quoting else {})
+    hashes = {"train_sha256": dataset.train_sha256, "validation_sha256": dataset.validation_sha256}
+    hashes |= {} if dataset.test_sha256 is None else {"test_sha256": dataset.test_sha256}
+    return hashes | ({"quoting": dataset.quoting} if dataset.quoting else {})
 
 
 def _hub_task(dataset: Dataset) -> HubTask:

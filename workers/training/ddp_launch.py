@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 # Where one fails the others lose their connection to it, and fail too: who says why is heard before they are ended.
 SECONDS_TO_SPEAK = 3
-NOTHING = Failure("", FailureCause.OTHER, None)
+NO_FAILURE = Failure("", FailureCause.OTHER, None)
 
 
 class End(IntEnum):
@@ -63,8 +63,8 @@ def train_together(order: RunSpec, progress: Progress, folder: RunFolder, settin
     try:
         for rank, its_device in enumerate(devices):
             ours, theirs = context.Pipe(duplex=False)
-            asked = (rank, order, progress.run_id, progress.slot, settings, its_device, meeting, theirs)
-            process = context.Process(target=_work, args=asked, name=f"{progress.run_id}, rank {rank}")
+            arguments = (rank, order, progress.run_id, progress.slot, settings, its_device, meeting, theirs)
+            process = context.Process(target=_work, args=arguments, name=f"{progress.run_id}, rank {rank}")
             process.start()
             theirs.close()
             ranks[ours] = process
@@ -98,15 +98,15 @@ def devices_of(config: RunConfig, device: str) -> list[str]:
     """
     if device == "cpu":
         return [device] * config.processes
-    there = torch.cuda.device_count() if device.startswith("cuda") else 1
-    if config.processes > there:
+    n_devices = torch.cuda.device_count() if device.startswith("cuda") else 1
+    if config.processes > n_devices:
         raise InvalidError(
-            f"Expected at most {there} processes, as each needs a device of its own and this machine has {there}; got "
+            f"Expected at most {n_devices} processes, as each needs a device of its own and this machine has {n_devices}; got "
             f"{config.processes}. Choose fewer, or start a worker on a machine with more.",
             "processes",
         )
     first = torch.device(device).index or 0
-    return [f"cuda:{(first + rank) % there}" for rank in range(config.processes)]
+    return [f"cuda:{(first + rank) % n_devices}" for rank in range(config.processes)]
 
 
 def _end_of(ranks: dict[Connection, ForkServerProcess]) -> tuple[End, Failure]:
@@ -114,17 +114,17 @@ def _end_of(ranks: dict[Connection, ForkServerProcess]) -> tuple[End, Failure]:
     ends: list[tuple[End, Failure]] = []
     speaking, until = list(ranks), None
     while speaking and (ready := wait(speaking, None if until is None else max(0.0, until - monotonic()))):
-        for connection in [one for one in speaking if one in ready]:
+        for connection in [speaker for speaker in speaking if speaker in ready]:
             speaking.remove(connection)
             try:
                 ends.append(connection.recv())
             except EOFError:
-                ends.append((End.LOST, NOTHING))
+                ends.append((End.LOST, NO_FAILURE))
             if ends[-1][0] is End.STOPPED:
                 return ends[-1]
         if until is None and any(end is not End.DONE for end, _ in ends):
             until = monotonic() + SECONDS_TO_SPEAK
-    return max(ends, key=lambda one: one[0])
+    return max(ends, key=lambda end: end[0])
 
 
 def _work(
@@ -143,7 +143,7 @@ def _work(
     logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT)
     folder = RunFolder(settings, run_id)
     progress = (Progress if rank == 0 else Onlooker)(job_sessions(settings), run_id, slot)
-    with folder.log.kept(), folder.locked_by_first() if rank == 0 else nullcontext():
+    with folder.log.captured(), folder.locked_by_first() if rank == 0 else nullcontext():
         answer.send(_train(rank, order, progress, folder, settings, device, meeting, answer))
 
 
@@ -158,11 +158,11 @@ def _train(
     answer: Connection,
 ) -> tuple[End, Failure]:
     try:
-        with joined(rank, order.config.processes, meeting, device) as place:
+        with joined(rank, order.config.processes, meeting, device) as process_rank:
             try:
-                train(order, progress, folder, settings, device, place)
+                train(order, progress, folder, settings, device, process_rank)
             except RunStoppedError:
-                answer.send((End.STOPPED, NOTHING))
+                answer.send((End.STOPPED, NO_FAILURE))
                 # The job kills all of them now. Who left by itself would break the others' connections to it, and they
                 # would log that as a failure.
                 Event().wait()
@@ -171,8 +171,8 @@ def _train(
         return End.OUT_OF_MEMORY, Failure(str(error), FailureCause.MEMORY, None)
     except DamagedError as error:
         logger.warning("%s", error)
-        return End.LOST, NOTHING
+        return End.LOST, NO_FAILURE
     except Exception as error:  # noqa: BLE001 - told to the job, which writes it into the row
         raise_if_temporary(error)
         return (End.REFUSED if isinstance(error, IsoscopeError) else End.FAILED), failure_of(error)
-    return End.DONE, NOTHING
+    return End.DONE, NO_FAILURE

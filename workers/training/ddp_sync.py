@@ -28,11 +28,11 @@ LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
 
 
 @dataclass(frozen=True)
-class Place:
+class ProcessRank:
     """Which of a run's processes this one is."""
 
     rank: int = 0
-    of: int = 1
+    n_processes: int = 1
     group: distributed.ProcessGroup | None = None
     """Of all of them, for numbers in the machine's memory."""
 
@@ -43,7 +43,7 @@ class Place:
 
     def broadcast(self, *numbers: int) -> list[int]:
         """Return the first process's numbers, in all of them."""
-        if self.of == 1:
+        if self.n_processes == 1:
             return list(numbers)
         tensor = torch.tensor(numbers)
         distributed.broadcast(tensor, src=0, group=self.group)
@@ -51,28 +51,28 @@ class Place:
 
     def mean(self, values: Tensor) -> Tensor:
         """Return the mean of a tensor over all processes."""
-        if self.of == 1:
+        if self.n_processes == 1:
             return values
         total = values.to("cpu", torch.float64)
         distributed.all_reduce(total, group=self.group)
-        return (total / self.of).to(values.dtype)
+        return (total / self.n_processes).to(values.dtype)
 
     def draw_apart(self, seed: int) -> None:
-        """Give each process random numbers of its own; by the same seed all would drop the same units."""
+        """Seed each process differently, or all would drop the same units."""
         if not self.first:
             torch.manual_seed(int(np.random.SeedSequence((seed, self.rank)).generate_state(1)[0]))
 
 
-def threads_of_each(of: int) -> int:
+def threads_of_each(n_processes: int) -> int:
     """Return how many of this process's threads each of several has."""
-    return max(1, torch.get_num_threads() // of)
+    return max(1, torch.get_num_threads() // n_processes)
 
 
 @contextmanager
-def sharing_cores(of: int) -> Iterator[None]:
+def sharing_cores(n_processes: int) -> Iterator[None]:
     """Have as many threads as one of several processes, and afterward all again."""
     threads = torch.get_num_threads()
-    torch.set_num_threads(threads_of_each(of))
+    torch.set_num_threads(threads_of_each(n_processes))
     try:
         yield
     finally:
@@ -80,14 +80,14 @@ def sharing_cores(of: int) -> Iterator[None]:
 
 
 @contextmanager
-def joined(rank: int, of: int, meeting: Path, device: str) -> Iterator[Place]:
+def joined(rank: int, n_processes: int, meeting: Path, device: str) -> Iterator[ProcessRank]:
     """Join the processes of a run, which meet by a file; the Trainer learns of it by the environment."""
     on_gpu = device.startswith("cuda")
     # Each sees one GPU only, as its first.
     local = 0 if on_gpu else rank
-    told = {"RANK": rank, "WORLD_SIZE": of, "LOCAL_RANK": local, "LOCAL_WORLD_SIZE": of}
-    threads = threads_of_each(of)
-    os.environ.update({name: str(value) for name, value in told.items()})
+    variables = {"RANK": rank, "WORLD_SIZE": n_processes, "LOCAL_RANK": local, "LOCAL_WORLD_SIZE": n_processes}
+    threads = threads_of_each(n_processes)
+    os.environ.update({name: str(value) for name, value in variables.items()})
     for name, value in (("OMP_NUM_THREADS", str(threads)), ("GLOO_SOCKET_IFNAME", LOOPBACK)):
         os.environ.setdefault(name, value)
     torch.set_num_threads(threads)
@@ -95,20 +95,22 @@ def joined(rank: int, of: int, meeting: Path, device: str) -> Iterator[Place]:
         "nccl" if on_gpu else "gloo",
         init_method=meeting.as_uri(),
         rank=rank,
-        world_size=of,
+        world_size=n_processes,
         timeout=PATIENCE,
     )
     try:
-        yield Place(rank, of, distributed.new_group(backend="gloo", timeout=PATIENCE))
+        yield ProcessRank(rank, n_processes, distributed.new_group(backend="gloo", timeout=PATIENCE))
     finally:
         distributed.destroy_process_group()
 
 
 class SharedTally(TrainerCallback):
-    """Makes the tally of each process the mean of all, before it is read or saved. To be called before all others."""
+    """Averages the tallies of all processes before one is read or saved. Must be the first callback."""
 
-    def __init__(self, place: Place, tally: Tally, config: RunConfig, metrics: MetricsCallback | None) -> None:
-        self.place = place
+    def __init__(
+        self, process_rank: ProcessRank, tally: Tally, config: RunConfig, metrics: MetricsCallback | None
+    ) -> None:
+        self.process_rank = process_rank
         self.tally = tally
         self.config = config
         self.metrics = metrics
@@ -117,10 +119,10 @@ class SharedTally(TrainerCallback):
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Share it where the first process may write a row, which then begins a new one."""
         row, shared = self.metrics is not None and self.metrics.is_due(state.global_step), self._may_end(state)
-        row, shared = map(bool, self.place.broadcast(row, shared))
+        row, shared = map(bool, self.process_rank.broadcast(row, shared))
         if row or shared:
             self._share()
-        if row and not self.place.first:
+        if row and not self.process_rank.first:
             self.tally.clear()
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
@@ -131,19 +133,19 @@ class SharedTally(TrainerCallback):
         return state.global_step == state.max_steps or is_due(self.config, state)
 
     def _share(self) -> None:
-        if self.place.of == 1:
+        if self.process_rank.n_processes == 1:
             return
-        sums = self.place.mean(torch.stack([self.tally.task_loss.cpu(), self.tally.penalty.cpu()]))
+        sums = self.process_rank.mean(torch.stack([self.tally.task_loss.cpu(), self.tally.penalty.cpu()]))
         self.tally.task_loss, self.tally.penalty = sums.unbind()
 
 
 class Agreement(TrainerCallback):
-    """Has all processes save and stop when the first does. To be called after all others."""
+    """Makes all processes save and stop when the first does. Must be the last callback."""
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
+    def __init__(self, process_rank: ProcessRank) -> None:
+        self.process_rank = process_rank
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Tell, or be told."""
-        save, stop = self.place.broadcast(control.should_save, control.should_training_stop)
+        """Broadcast what the first process decided."""
+        save, stop = self.process_rank.broadcast(control.should_save, control.should_training_stop)
         control.should_save, control.should_training_stop = bool(save), bool(stop)

@@ -1,4 +1,4 @@
-"""What a trained model is worth: on all validation rows, and on test rows whose scores are sealed."""
+"""Evaluate a trained model on all validation rows, and on test rows whose scores are sealed."""
 
 import hashlib
 import json
@@ -90,45 +90,47 @@ def evaluate(
     ones of GPT-2, shrunk toward all tokens of that layer; but its padding is left out.
     """
     config = task.config
-    seen = observe(model, validation, np.arange(len(validation)), task, progress)
-    zeta, tokens = config.evaluation_zeta, seen.layers.tokens
+    observation = observe(model, validation, np.arange(len(validation)), task, progress)
+    zeta, tokens = config.evaluation_zeta, observation.layers.tokens
     towards = tokens
     if zeta > 0:
         drawn = train.draw(config.shrinkage_points // len(tokens.layers), (SHRINKAGE_SEED,))
         towards = _tokens(model, train, drawn, task, progress)
     union, n = tokens.union(), tokens.layers[0].n
-    pairs, pooling = seen.sentences.pairs(), seen.sentences.pooling
-    by_layer = seen.layers.scores(zeta, towards) | pairs
+    pairs, pooling = observation.sentences.pairs(), observation.sentences.pooling
+    by_layer = observation.layers.scores(zeta, towards) | pairs
     reference = [
         isoscore_star(vectors, REFERENCE_ZETA, layer)
-        for vectors, layer in zip(seen.vectors.layers, tokens.layers, strict=True)
+        for vectors, layer in zip(observation.vectors.layers, tokens.layers, strict=True)
     ]
-    metrics = seen.predictions.metrics()
+    metrics = observation.predictions.metrics()
     performance = metrics[config.metric]
-    predictions, notes = _by_row(seen.predictions, np.arange(validation.examples) if numbers is None else numbers)
+    predictions, notes = _by_row(
+        observation.predictions, np.arange(validation.examples) if numbers is None else numbers
+    )
     results = RunResults(
         metrics={Metric(name): score.value for name, score in metrics.items()},
         metric_reasons={Metric(name): score.reason for name, score in metrics.items() if score.reason is not None},
         trivial=task.trivial(train, validation),
         constant_prediction=None if predictions is None else constant_words(predictions, config.label_names),
         **task.details(train, validation),
-        loss=seen.loss / len(validation),
+        loss=observation.loss / len(validation),
         n_validation=validation.examples,
         tokens=n,
         points=union.n,
         zeta=zeta,
-        by_layer={measure: _values(found.scores) for measure, found in by_layer.items()},
-        by_layer_n={measure: found.n for measure, found in by_layer.items()},
-        sentences=SentenceVectors(pooling=pooling, last_layer=_last_layer(seen.sentences, pairs)),
+        by_layer={measure: _values(layer_scores.scores) for measure, layer_scores in by_layer.items()},
+        by_layer_n={measure: layer_scores.n for measure, layer_scores in by_layer.items()},
+        sentences=SentenceVectors(pooling=pooling, last_layer=_last_layer(observation.sentences, pairs)),
         reference=Reference(
             zeta=REFERENCE_ZETA,
             pooling=pooling,
-            n=seen.vectors.layers[0].n,
+            n=observation.vectors.layers[0].n,
             layers=[score.value for score in reference],
             layer_reasons=[score.reason for score in reference],
         ),
     )
-    activation = seen.sentences.activation()
+    activation = observation.sentences.activation()
     figures = {} if activation is None else {"activation": activation}
     star = isoscore_star(union, zeta, towards.union())
     return Evaluation(performance, star, results, figures, predictions, task.untrained_loss(train), notes)
@@ -141,23 +143,23 @@ def observe(
     order = rows.longest_first(indices)
     labels = "labels" if task.config.task is TaskKind.CLASSIFICATION else None
     sentences = Sentences(model, rows, indices, labels)
-    seen = Observation(LayerMeasures(model), LayerMoments(model), sentences, task.predictions(rows, order))
+    observation = Observation(LayerMeasures(model), LayerMoments(model), sentences, task.predictions(rows, order))
     with looking_at(model):
         for looked in forward(model, rows, order, task.config, progress):
-            batch, outputs, places = looked
+            batch, outputs, batch_indices = looked
             states, mask = hidden_states_of(outputs), batch["attention_mask"]
-            seen.layers.update(states, mask)
+            observation.layers.update(states, mask)
             vectors = sentences.pooled(states, mask)
-            seen.vectors.update(vectors)
-            seen.sentences.update(vectors, places)
-            seen.predictions.add(outputs, batch)
-            seen.loss += looked.loss
-    if not math.isfinite(seen.loss):
+            observation.vectors.update(vectors)
+            observation.sentences.update(vectors, batch_indices)
+            observation.predictions.add(outputs, batch)
+            observation.loss += looked.loss
+    if not math.isfinite(observation.loss):
         raise NotFiniteError(
             "The trained model's loss is not a number on the rows it was evaluated on. Lower the learning rate.",
             "learning_rate",
         )
-    return seen
+    return observation
 
 
 def _by_row(collected: Collector, numbers: NDArray[np.int64]) -> tuple[Predictions | None, list[str]]:
@@ -186,10 +188,11 @@ def _values(scores: list[Score]) -> LayerValues:
 
 def _last_layer(sentences: Sentences, pairs: Mapping[str, ByLayer]) -> dict[str, LastLayerValue]:
     """Measures of the last layer's sentence vectors."""
-    found = {measure: (score, sentences.n) for measure, score in sentences.last_layer().items()}
-    found |= {measure: (layers.scores[-1], layers.n) for measure, layers in pairs.items()}
+    last_scores = {measure: (score, sentences.n) for measure, score in sentences.last_layer().items()}
+    last_scores |= {measure: (layers.scores[-1], layers.n) for measure, layers in pairs.items()}
     return {
-        measure: LastLayerValue(value=score.value, reason=score.reason, n=n) for measure, (score, n) in found.items()
+        measure: LastLayerValue(value=score.value, reason=score.reason, n=n)
+        for measure, (score, n) in last_scores.items()
     }
 
 
@@ -260,5 +263,5 @@ def rows_sha256(columns: Columns, text_columns: list[str], label_column: str) ->
 
 def _row_sha256(row: tuple[Any, ...]) -> bytes:
     *texts, label = row
-    told = [*(None if text is None else str(text) for text in texts), None if label is None else label_text(label)]
-    return hashlib.sha256(json.dumps(told, ensure_ascii=True).encode()).digest()
+    values = [*(None if text is None else str(text) for text in texts), None if label is None else label_text(label)]
+    return hashlib.sha256(json.dumps(values, ensure_ascii=True).encode()).digest()

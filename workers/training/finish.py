@@ -74,10 +74,10 @@ def zip_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, card: 
     tokenizer.save_pretrained(saved)
     (saved / "README.md").write_text(card, encoding="utf-8")
     path = folder.path / "model.zip"
-    with ZipFile(path, "w", ZIP_STORED) as whole:
+    with ZipFile(path, "w", ZIP_STORED) as archive:
         for part in sorted(path for path in saved.rglob("*") if path.is_file()):
             entry = ZipInfo(part.relative_to(saved).as_posix(), DATE)
-            with part.open("rb") as source, whole.open(entry, "w", force_zip64=True) as target:
+            with part.open("rb") as source, archive.open(entry, "w", force_zip64=True) as target:
                 shutil.copyfileobj(source, target)
     shutil.rmtree(saved)
     return path
@@ -142,9 +142,9 @@ def finish(
         return
     ledger = Ledger(progress.sessions, open_storage(settings))
     with ExitStack() as opened, keeping(ledger) as keep:
-        kept = keep(lambda: opened.enter_context(model.open("rb")))
-        with ledger.recording(kept) as session:
-            _write(session, folder, progress, evaluation, sealed, model_sha256=kept.sha256)
+        stored_model = keep(lambda: opened.enter_context(model.open("rb")))
+        with ledger.recording(stored_model) as session:
+            _write(session, folder, progress, evaluation, sealed, model_sha256=stored_model.sha256)
 
 
 def _write(
@@ -159,7 +159,7 @@ def _write(
     silent = note_of_silence([step.penalty for step in run.steps if step.penalty is not None])
     penalised = bool(run.config.weights)
     divergence = find_divergence([step.task_loss for step in run.steps if step.step], evaluation.untrained_loss)
-    told = [
+    notes = [
         silent if penalised else None,
         None if divergence is None else divergence_words(divergence),
         *evaluation.notes,
@@ -179,7 +179,7 @@ def _write(
         isoscore_star_reason=evaluation.isoscore_star.reason,
         results=results,
         learning=results.learning,
-        notes=[*run.notes, *(note for note in told if note)],
+        notes=[*run.notes, *(note for note in notes if note)],
         log=folder.log.tail(),
         **values,
     )

@@ -40,8 +40,8 @@ def seal_files(paths: Iterable[Path]) -> dict[Path, Seal]:
     with ThreadPoolExecutor(THREADS) as pool:
         flushed = [pool.submit(flush, path) for path in files]
         seals = list(pool.map(read_seal, files))
-        for one in flushed:
-            one.result()
+        for file in flushed:
+            file.result()
     return dict(zip(files, seals, strict=True))
 
 
@@ -64,8 +64,8 @@ def write_seals(folder: Path, seals: Mapping[str, Seal]) -> None:
 def read_seals(folder: Path) -> dict[str, Seal]:
     """Return the seals of a folder. Raises ValueError where its marker cannot be read."""
     try:
-        told = json.loads((folder / MARKER).read_bytes())
-        return {name: Seal(**seal) for name, seal in told.items()}
+        seals = json.loads((folder / MARKER).read_bytes())
+        return {name: Seal(**seal) for name, seal in seals.items()}
     except (ValueError, TypeError, AttributeError) as error:
         raise ValueError(f"{MARKER} cannot be read") from error
 
@@ -85,8 +85,8 @@ def find_damage(folder: Path) -> str | None:
         if (size := path.stat().st_size) != seal.bytes:
             return f"{path.name} has {size:,} bytes instead of {seal.bytes:,}"
     with ThreadPoolExecutor(THREADS) as pool:
-        found = pool.map(lambda name: read_seal(folder / name), seals)
-        changed = [name for name, now in zip(seals, found, strict=True) if now != seals[name]]
+        present_seals = pool.map(lambda name: read_seal(folder / name), seals)
+        changed = [name for name, now in zip(seals, present_seals, strict=True) if now != seals[name]]
     return f"{Path(changed[0]).name} has changed since it was saved" if changed else None
 
 
@@ -188,8 +188,8 @@ class RunFolder:
             seals[f"../{name}"] = self._best[name]
         write_seals(checkpoint, seals)
         flush(self.path)
-        for other in self.checkpoints()[KEPT_CHECKPOINTS:]:
-            shutil.rmtree(other)
+        for older in self.checkpoints()[KEPT_CHECKPOINTS:]:
+            shutil.rmtree(older)
 
     def best(self, step: int) -> Path:
         """Where the weights of a step are that was the best so far."""

@@ -1,4 +1,4 @@
-"""Tokenized rows, run through a model that is only looked at, batch by batch."""
+"""Tokenized rows, and batches of them through a model without gradients."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -52,18 +52,20 @@ class Rows:
         """Return ``indices`` by falling number of tokens: little padding, and too long a batch fails at once."""
         return indices[np.argsort(-self.tokens[indices], kind="stable")]
 
-    def draw(self, tokens: int, seed: Sequence[int], least: int = 1, most: int | None = None) -> NDArray[np.int64]:
-        """Return rows drawn without replacement: as many as hold ``tokens`` tokens at most, but ``least`` at least."""
-        return draw(self.tokens, tokens, seed, least, most)
+    def draw(
+        self, tokens: int, seed: Sequence[int], min_rows: int = 1, max_rows: int | None = None
+    ) -> NDArray[np.int64]:
+        """Return rows drawn without replacement: as many as hold at most ``tokens`` tokens, but at least ``min_rows``."""
+        return draw(self.tokens, tokens, seed, min_rows, max_rows)
 
 
 def draw(
-    lengths: NDArray[np.int64], tokens: int, seed: Sequence[int], least: int = 1, most: int | None = None
+    lengths: NDArray[np.int64], tokens: int, seed: Sequence[int], min_rows: int = 1, max_rows: int | None = None
 ) -> NDArray[np.int64]:
     """Return places of rows of these ``lengths`` in tokens, drawn as ``Rows.draw`` does."""
-    order = np.random.default_rng(seed).permutation(len(lengths))[:most]
+    order = np.random.default_rng(seed).permutation(len(lengths))[:max_rows]
     fit = np.searchsorted(np.cumsum(lengths[order]), tokens, side="right")
-    return order[: max(int(fit), least)]
+    return order[: max(int(fit), min_rows)]
 
 
 def rows_at_once(config: RunConfig) -> int:

@@ -1,4 +1,4 @@
-"""The fine-tune job: the row of a queued or interrupted run in, the row of a finished one out."""
+"""The fine-tune job: train the run of a row and write the outcome into it."""
 
 import gc
 import logging
@@ -38,13 +38,13 @@ def fine_tune(run_id: str, settings: Settings, device: str) -> Sequence[Job]:
     slot = slot_name(settings, device)
     row = update(Run).where(Run.id == run_id, Run.status.in_(UNFINISHED), Run.worker == slot)
     with folder.locked():
-        with folder.log.kept(), folder.log.tail_sent(lambda tail: _tell(sessions, row, tail)):
+        with folder.log.captured(), folder.log.tail_sent(lambda tail: _write_log(sessions, row, tail)):
             try:
                 if (order := _begin(sessions, run_id, slot, folder)) is not None:
                     _work(order, Progress(sessions, run_id, slot), folder, settings, device)
             except RunStoppedError:  # by somebody who changed its row, or by itself, as a trial that is given up
-                here = or_(Run.worker == slot, Run.worker.is_(None))
-                _tell(sessions, update(Run).where(Run.id == run_id, here), folder.log.tail())
+                stopped_here = or_(Run.worker == slot, Run.worker.is_(None))
+                _write_log(sessions, update(Run).where(Run.id == run_id, stopped_here), folder.log.tail())
             except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
                 folder.drop_unfinished()  # which may be what fills the disk
                 _fail(error, sessions, row, folder)
@@ -89,11 +89,11 @@ def _work(order: RunSpec, progress: Progress, folder: RunFolder, settings: Setti
         logger.warning("Memory ran out. The run continues with a smaller batch.", exc_info=error)
     gc.collect()
     torch.cuda.empty_cache()
-    told = note(order.config, config, max(map(step_of, folder.checkpoints()), default=0))
+    sentence = note(order.config, config, max(map(step_of, folder.checkpoints()), default=0))
     with progress.sessions.begin() as session:
         run = session.get_one(Run, progress.run_id)
         environment = (run.environment or {}) | {"batches": batches_of(config)}
-        progress.write(session, notes=[*run.notes, told], environment=environment)
+        progress.write(session, notes=[*run.notes, sentence], environment=environment)
     work(order._replace(config=config), progress, folder, settings, device)
 
 
@@ -110,13 +110,13 @@ def _fail(error: Exception, sessions: Sessions, row: Update, folder: RunFolder) 
             hold_experiment(session, session.get_one(Run, run_id, populate_existing=True))
 
 
-def _tell(sessions: Sessions, row: Update, tail: str | None) -> None:
+def _write_log(sessions: Sessions, row: Update, tail: str | None) -> None:
     with sessions.begin() as session:
         session.execute(row.values(log=tail))
 
 
 def _next_trials(sessions: Sessions, run_id: str) -> Sequence[Job]:
-    """What the search tries next that the run belongs to, if it does to one."""
+    """Return the next trials of the search that the run belongs to, if any."""
     with sessions() as session:
         of_a_search = select(Experiment.id).join(Run).where(Run.id == run_id, Experiment.study.is_not(None))
         experiment_id = session.scalar(of_a_search)

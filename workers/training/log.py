@@ -40,7 +40,7 @@ class Log:
             file.write(f"{BEGUN}{attempt} on {slot}, {utcnow():%Y-%m-%d %H:%M:%S} UTC\n")
 
     @contextmanager
-    def kept(self) -> Iterator[None]:
+    def captured(self) -> Iterator[None]:
         """Write into the file what is logged and what else goes to standard error; warnings are shown as before.
 
         How far the work is stands in the file alone. It is appended to by file descriptor, so that libraries in C
@@ -50,14 +50,18 @@ class Log:
         handler = logging.FileHandler(self._path, encoding="utf-8", errors="backslashreplace")
         handler.setFormatter(logging.Formatter(LOG_FORMAT))
         root = logging.getLogger()
-        shown = [one for one in root.handlers if isinstance(one, logging.StreamHandler) and one.stream is sys.stderr]
-        levels = [one.level for one in shown]
+        stderr_handlers = [
+            handler
+            for handler in root.handlers
+            if isinstance(handler, logging.StreamHandler) and handler.stream is sys.stderr
+        ]
+        levels = [stderr_handler.level for stderr_handler in stderr_handlers]
         level = OURS.level
         with os.fdopen(console, "w", errors="backslashreplace") as stream:
             try:
-                for one in shown:
-                    one.setStream(stream)
-                    one.setLevel(logging.WARNING)
+                for stderr_handler in stderr_handlers:
+                    stderr_handler.setStream(stream)
+                    stderr_handler.setLevel(logging.WARNING)
                 OURS.setLevel(logging.INFO)
                 root.addHandler(handler)
                 os.dup2(file, 2)
@@ -69,15 +73,15 @@ class Log:
                 root.removeHandler(handler)
                 handler.close()
                 OURS.setLevel(level)
-                for one, its_level in zip(shown, levels, strict=True):
-                    one.setStream(sys.stderr)
-                    one.setLevel(its_level)
+                for stderr_handler, its_level in zip(stderr_handlers, levels, strict=True):
+                    stderr_handler.setStream(sys.stderr)
+                    stderr_handler.setLevel(its_level)
 
     @contextmanager
-    def tail_sent(self, tell: Callable[[str | None], None], every: float = SECONDS_BETWEEN_TAILS) -> Iterator[None]:
+    def tail_sent(self, send: Callable[[str | None], None], interval: float = SECONDS_BETWEEN_TAILS) -> Iterator[None]:
         """Call ``tell`` with the last lines, every few seconds in which there are new ones."""
         stop = Event()
-        thread = Thread(target=self._tell_until_stopped, args=(tell, every, stop), name="log", daemon=True)
+        thread = Thread(target=self._tell_until_stopped, args=(send, interval, stop), name="log", daemon=True)
         thread.start()
         try:
             yield
@@ -85,15 +89,15 @@ class Log:
             stop.set()
             thread.join()
 
-    def _tell_until_stopped(self, tell: Callable[[str | None], None], every: float, stop: Event) -> None:
-        told = None
-        while not stop.wait(every):
+    def _tell_until_stopped(self, send: Callable[[str | None], None], interval: float, stop: Event) -> None:
+        sent_tail = None
+        while not stop.wait(interval):
             tail = self.tail()
             # A database that is away for a moment must not end the job; the next look tells.
             with suppress(SQLAlchemyError):
-                if tail != told:
-                    tell(tail)
-                    told = tail
+                if tail != sent_tail:
+                    send(tail)
+                    sent_tail = tail
 
     def tail(self) -> str | None:
         """Return the last lines of the last attempt, 200 or 16 KiB of them at most, and fewer of those before it.
@@ -114,20 +118,20 @@ class Log:
         heads = [number for number, line in enumerate(lines) if line.startswith(BEGUN)]
         bounds = [0, *(number for number in heads if number), len(lines)]
         *earlier, last = [lines[start:end] for start, end in pairwise(bounds)]
-        kept, left = [_ending(last, LINES, BYTES)], EARLIER_BYTES
+        tails, bytes_left = [_ending(last, LINES, BYTES)], EARLIER_BYTES
         for attempt in reversed(earlier):
-            kept.append(_ending(attempt, EARLIER_LINES, left))
-            left -= _bytes(kept[-1])
-        return "\n".join(line for attempt in reversed(kept) for line in attempt) or None
+            tails.append(_ending(attempt, EARLIER_LINES, bytes_left))
+            bytes_left -= _bytes(tails[-1])
+        return "\n".join(line for attempt in reversed(tails) for line in attempt) or None
 
 
-def _ending(lines: list[str], most: int, most_bytes: int) -> list[str]:
+def _ending(lines: list[str], max_lines: int, most_bytes: int) -> list[str]:
     """The last lines of an attempt, after the one that heads it."""
-    head, rest = (lines[:1], lines[1:]) if lines and lines[0].startswith(BEGUN) else ([], lines)
-    kept = rest[-most:]
-    while kept and _bytes(head + kept) > most_bytes:
-        kept = kept[1:]
-    return head + kept if _bytes(head + kept) <= most_bytes else []
+    head, body = (lines[:1], lines[1:]) if lines and lines[0].startswith(BEGUN) else ([], lines)
+    last_lines = body[-max_lines:]
+    while last_lines and _bytes(head + last_lines) > most_bytes:
+        last_lines = last_lines[1:]
+    return head + last_lines if _bytes(head + last_lines) <= most_bytes else []
 
 
 def _bytes(lines: list[str]) -> int:

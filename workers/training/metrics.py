@@ -1,4 +1,4 @@
-"""What is logged while a run trains: losses every few steps, measures of its layers every few more."""
+"""Log a run while it trains: losses every few steps, measures of its layers less often."""
 
 import logging
 import math
@@ -26,7 +26,7 @@ from workers.training.run_spec import batches_of
 class Tally:
     """Sums of task loss and penalty over batches. They stay on the device, so that no step waits for them.
 
-    In float64, which adds up float32 without rounding: what a row tells does not depend on when processes share them.
+    In float64, which adds float32 without rounding, so that a row does not depend on when processes share their sums.
     """
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class Probe:
         self.model = model
         self.rows = rows
         self.size = rows_at_once(config)
-        self.every = config.probe_every
+        self.interval = config.probe_every
         enough = PROBE_TOKENS_PER_DIMENSION * width(model) + int(rows.tokens.max())
         self.indices = rows.longest_first(rows.draw(enough, (PROBE_SEED,), PROBE_TEXTS, PROBE_ROWS))
         self.n = {"tokens": int(rows.tokens[self.indices].sum()), "texts": len(self.indices)}
@@ -101,8 +101,8 @@ class Probe:
 
     def steps_apart(self, max_steps: int, tokens_per_step: float) -> int:
         """Return after how many steps of a run the next look is due: those asked for, else its share is bounded."""
-        if self.every is not None:
-            return self.every
+        if self.interval is not None:
+            return self.interval
         steps = max(max_steps / LOOKS_PER_RUN, self.least_steps_apart(tokens_per_step))
         row_every = rows_apart(max_steps)
         return row_every * max(1, round(steps / row_every))

@@ -99,7 +99,14 @@ class Penalties(nn.Module):
     @property
     def shrunk(self) -> IStar | None:
         """I-STAR where it is shrunk, so that it needs a shrinkage covariance before the first step."""
-        return next((one for one in self.regularizers.values() if isinstance(one, IStar) and one.zeta > 0), None)
+        return next(
+            (
+                regularizer
+                for regularizer in self.regularizers.values()
+                if isinstance(regularizer, IStar) and regularizer.zeta > 0
+            ),
+            None,
+        )
 
     def forward(self, outputs: ModelOutput, batch: Mapping[str, Tensor], step: int) -> Tensor:
         """Return the penalty of one batch, 0-d, in float32 also where the model computes in less.
@@ -161,16 +168,16 @@ def _make(name: Regularizer, lam: float, config: RunConfig) -> nn.Module:
     settings = {argument: getattr(config, option) for option, argument in penalty.options.items() if argument}
     if penalty.sees is not None:
         settings["across_processes"] = config.processes > 1
-    made: nn.Module = resolve_name(penalty.make)(lam, **settings)
-    return made
+    module: nn.Module = resolve_name(penalty.make)(lam, **settings)
+    return module
 
 
 def draw_rows(lengths: NDArray[np.int64], view: PointSelector, config: RunConfig, number: int) -> NDArray[np.int64]:
     """Return the rows, of these ``lengths`` in tokens, of the pass of this number: one of them at least."""
-    most, seed = config.shrinkage_points // len(view.layers), (config.seed, number)
+    max_points, seed = config.shrinkage_points // len(view.layers), (config.seed, number)
     if view.pooling is None:
-        return draw(lengths, most, seed)
-    return draw(lengths, int(lengths.sum()), seed, most=max(most, 1))
+        return draw(lengths, max_points, seed)
+    return draw(lengths, int(lengths.sum()), seed, max_rows=max(max_points, 1))
 
 
 @dataclass(eq=False)
@@ -214,9 +221,9 @@ class ShrinkageCallback(TrainerCallback):
             self._sum, self._batches = None, 0
 
     def _keep_own(self) -> None:
-        own = self.regularizer.last_covariance
-        if self.config.shrinkage_refresh is Refresh.AVERAGE and own is not None:
-            self._sum = own if self._sum is None else self._sum + own
+        covariance = self.regularizer.last_covariance
+        if self.config.shrinkage_refresh is Refresh.AVERAGE and covariance is not None:
+            self._sum = covariance if self._sum is None else self._sum + covariance
             self._batches += 1
 
     def _pass_due(self, state: TrainerState) -> int | None:

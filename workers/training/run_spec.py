@@ -1,4 +1,4 @@
-"""What a run's row asks for, and how it goes on when memory runs out: once, with a smaller batch."""
+"""A run as its row specifies it, and its smaller batch after memory ran out once."""
 
 from typing import NamedTuple
 
@@ -28,11 +28,11 @@ class RunSpec(NamedTuple):
 def run_spec_of(run: Run) -> RunSpec:
     """Read a run's row."""
     environment = run.environment or {}
-    asked = run.launched_config
+    requested = run.launched_config
     used = {name: environment.get("batches", {}).get(name) for name in ("batch_size", "accumulation")}
-    config = asked.model_copy(update={name: value for name, value in used.items() if value is not None})
+    config = requested.model_copy(update={name: value for name, value in used.items() if value is not None})
     revision = environment.get("model", {}).get("revision")
-    return RunSpec(config, asked.batch_size, run.experiment.dataset, run.experiment.name, revision)
+    return RunSpec(config, requested.batch_size, run.experiment.dataset, run.experiment.name, revision)
 
 
 def batches_of(config: RunConfig) -> dict[str, int]:
@@ -65,10 +65,12 @@ def smaller(config: RunConfig) -> RunConfig | None:
 def note(before: RunConfig, after: RunConfig, step: int) -> str:
     """Return the sentence that tells of it; training goes on behind ``step``."""
     rows, fewer = before.batch_size * before.processes, after.batch_size * after.processes
-    told = (
+    sentence = (
         f"Memory ran out with {rows} rows a batch. From step {step + 1} on a batch has {fewer}, and "
         f"{after.accumulation} batches make a step instead of {before.accumulation}: as many rows a step as before."
     )
-    if any(REGULARIZERS[one].sees for one in after.weights):
-        told += f" But the penalty is one of {fewer} rows instead of {rows} since then, of which it has another value."
-    return told
+    if any(REGULARIZERS[regularizer].sees for regularizer in after.weights):
+        sentence += (
+            f" But the penalty is one of {fewer} rows instead of {rows} since then, of which it has another value."
+        )
+    return sentence

@@ -1,4 +1,4 @@
-"""What a search tries next, and which of its runs go on: made anew of the rows each time."""
+"""Choose the next trials of a search and prune its runs; all state is read from the rows."""
 
 from collections.abc import Sequence
 from statistics import median
@@ -24,9 +24,9 @@ from workers.training.progress import Progress, RunStoppedError
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 
 MOST_RANDOM = 10
-"""Of the trials those that are drawn before the sampler models anything, a quarter of all at most."""
+"""Trials drawn at random before the sampler models anything; at most a quarter of all."""
 MOST_FAILED = 3
-"""So many trials that failed before any succeeded, and nothing more is tried."""
+"""The search ends after as many failed trials without a successful one."""
 
 
 def advance(sessions: Sessions, experiment_id: str) -> list[Job]:
@@ -52,10 +52,10 @@ def advance(sessions: Sessions, experiment_id: str) -> list[Job]:
         new = []
         room = min(search.at_once - sum(trial.unended for trial in trials), search.trials + 1 - len(trials))
         for _ in range(room):
-            asked = _next_runs(search, experiment, trials)
-            session.add_all(asked)
-            trials.append(Trial(len(trials), asked))
-            new += asked
+            new_runs = _next_runs(search, experiment, trials)
+            session.add_all(new_runs)
+            trials.append(Trial(len(trials), new_runs))
+            new += new_runs
         session.flush()
         return [Job(job_kinds.FINETUNE, run.id, run.priority) for run in new]
 
@@ -64,24 +64,24 @@ def study_of(search: Search, trials: Sequence[Trial]) -> optuna.Study:
     """Optuna's study of the trials but the baseline, with a sampler that draws the next one."""
     seed = int(np.random.SeedSequence((search.seed, len(trials))).generate_state(1)[0])
     sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=min(MOST_RANDOM, max(2, search.trials // 4)))
-    both = search.objective is Objective.BOTH
-    study = optuna.create_study(directions=["maximize"] * (2 if both else 1), sampler=sampler)
+    has_two_objectives = search.objective is Objective.BOTH
+    study = optuna.create_study(directions=["maximize"] * (2 if has_two_objectives else 1), sampler=sampler)
     study.add_trials([frozen for trial in trials[1:] if (frozen := _frozen(search, trial)) is not None])
     return study
 
 
 def _next_runs(search: Search, experiment: Experiment, trials: Sequence[Trial]) -> list[Run]:
-    asked = study_of(search, trials).ask(_space(search))
-    lam = search.lam(asked.params["lam"])
-    zeta = search.zeta(asked.params.get("zeta", search.zeta_low))
+    suggestion = study_of(search, trials).ask(_space(search))
+    lam = search.lam(suggestion.params["lam"])
+    zeta = search.zeta(suggestion.params.get("zeta", search.zeta_low))
     first = trials[0].runs
     runs = []
-    for place, baseline in enumerate(first):
+    for offset, baseline in enumerate(first):
         coordinates = {"regularizer": search.regularizer, "lam": lam, "zeta": zeta, "seed": baseline.seed}
         config = RunConfig.model_validate(experiment.config.dump() | coordinates)
         runs.append(
             Run.launched(
-                len(trials) * len(first) + place,
+                len(trials) * len(first) + offset,
                 config,
                 experiment_id=experiment.id,
                 status=RunStatus.QUEUED,
@@ -100,24 +100,27 @@ def _space(search: Search) -> dict[str, BaseDistribution]:
 
 
 def _frozen(search: Search, trial: Trial) -> FrozenTrial | None:
-    """A trial as Optuna has it; None for one that several objectives have no place for."""
+    """Return a trial as Optuna stores it; None for one that is pruned under several objectives."""
     space = _space(search)
     first = trial.runs[0]
-    found = {"lam": min(max(search.place(first.lam), search.axis[0]), search.axis[1]), "zeta": first.zeta}
-    params = {name: found[name] for name in space}
-    both = search.objective is Objective.BOTH
-    values = [trial.performance, trial.isotropy] if both else [trial.performance]
+    coordinates = {"lam": min(max(search.place(first.lam), search.axis[0]), search.axis[1]), "zeta": first.zeta}
+    params = {name: coordinates[name] for name in space}
+    has_two_objectives = search.objective is Objective.BOTH
+    values = [trial.performance, trial.isotropy] if has_two_objectives else [trial.performance]
     if trial.unended:
         return create_trial(state=TrialState.RUNNING, params=params, distributions=space)
-    if trial.pruned and not both:
-        seen = {step: value for run in trial.runs for step, value in _history(run) if value is not None}
+    if trial.pruned and not has_two_objectives:
+        intermediate_values = {step: value for run in trial.runs for step, value in _history(run) if value is not None}
         return create_trial(
-            state=TrialState.PRUNED, params=params, distributions=space, intermediate_values=dict(sorted(seen.items()))
+            state=TrialState.PRUNED,
+            params=params,
+            distributions=space,
+            intermediate_values=dict(sorted(intermediate_values.items())),
         )
-    known = [value for value in values if value is not None]
-    if trial.pruned or len(known) < len(values):
+    defined = [value for value in values if value is not None]
+    if trial.pruned or len(defined) < len(values):
         return create_trial(state=TrialState.FAIL, params=params, distributions=space)
-    return create_trial(state=TrialState.COMPLETE, params=params, distributions=space, values=known)
+    return create_trial(state=TrialState.COMPLETE, params=params, distributions=space, values=defined)
 
 
 def _why_over(search: Search, trials: Sequence[Trial]) -> str | None:
@@ -139,8 +142,8 @@ def _history(run: Run) -> list[tuple[int, float | None]]:
 
 
 def _runs(session: Session, experiment_id: str) -> list[Run]:
-    wanted = select(Run).where(Run.experiment_id == experiment_id).order_by(Run.position)
-    return list(session.scalars(wanted.options(defer(Run.log), defer(Run.environment))))
+    query = select(Run).where(Run.experiment_id == experiment_id).order_by(Run.position)
+    return list(session.scalars(query.options(defer(Run.log), defer(Run.environment))))
 
 
 LEAST_RUNS = 4
@@ -150,35 +153,38 @@ History = Sequence[tuple[int, float | None]]
 """The metric on the selection rows, by step."""
 
 
-def median_says_stop(others: Sequence[History], own: History) -> bool:
+def median_says_stop(other_histories: Sequence[History], history: History) -> bool:
     """Whether the best of a run so far is below the median of others at its last step, as Optuna has it."""
     pruner = optuna.pruners.MedianPruner(n_startup_trials=LEAST_RUNS, n_warmup_steps=0, n_min_trials=LEAST_RUNS)
     study = optuna.create_study(direction="maximize", pruner=pruner)
-    for other in others:
-        seen = {step: value for step, value in other if value is not None}
-        if seen:
-            done = create_trial(state=TrialState.COMPLETE, value=max(seen.values()), intermediate_values=seen)
+    for other_history in other_histories:
+        values_by_step = {step: value for step, value in other_history if value is not None}
+        if values_by_step:
+            done = create_trial(
+                state=TrialState.COMPLETE, value=max(values_by_step.values()), intermediate_values=values_by_step
+            )
             study.add_trial(done)
     trial = study.ask()
-    for step, value in own:
+    for step, value in history:
         if value is not None:
             trial.report(value, step)
     return trial.should_prune()
 
 
-def prune(progress: Progress, history: History, told: Selected) -> None:
-    """Give a run of a search up, and those of the same lambda and zeta that wait, if the median of others says so.
+def prune(progress: Progress, history: History, selection: Selected) -> None:
+    """Prune a run of a search, and waiting runs of the same lambda and zeta, by the median of finished runs.
 
-    ``told`` is what is kept of its evaluations. Raises RunStoppedError where it is given up.
+    ``selection`` is stored with it. Raises RunStoppedError if it is pruned.
     """
-    others = _others(progress.sessions, progress.run_id)
-    if others is None or not median_says_stop(others, history):
+    other_histories = _finished_histories(progress.sessions, progress.run_id)
+    if other_histories is None or not median_says_stop(other_histories, history):
         return
-    step, own = [(step, value) for step, value in history if value is not None][-1]
-    seen = [value for other in others if (value := dict(other).get(step)) is not None]
+    step, last_value = [(step, value) for step, value in history if value is not None][-1]
+    other_values = [value for other_history in other_histories if (value := dict(other_history).get(step)) is not None]
     note = (
-        f"Given up at step {step:,}: {told.metric} on the selection rows was {own:.4g}, and what it had come to "
-        f"at best was below {median(seen):.4g}, the median of {len(seen)} finished runs of this search at that step."
+        f"Given up at step {step:,}: {selection.metric} on the selection rows was {last_value:.4g}, and what it had come to "
+        f"at best was below {median(other_values):.4g}, the median of {len(other_values)} finished runs of this search at "
+        "that step."
     )
     with progress.sessions.begin() as session:
         run = session.get_one(Run, progress.run_id)
@@ -188,7 +194,7 @@ def prune(progress: Progress, history: History, told: Selected) -> None:
             phase=None,
             finished_at=utcnow(),
             notes=[*run.notes, note],
-            results=RunResults(metrics={}, selection=told),
+            results=RunResults(metrics={}, selection=selection),
         )
         alike = (Run.experiment_id == run.experiment_id) & (Run.lam == run.lam) & (Run.zeta == run.zeta)
         waiting = select(Run).where(alike, Run.regularizer == run.regularizer, Run.status == RunStatus.QUEUED)
@@ -198,7 +204,7 @@ def prune(progress: Progress, history: History, told: Selected) -> None:
     raise RunStoppedError
 
 
-def _others(sessions: Sessions, run_id: str) -> list[History] | None:
+def _finished_histories(sessions: Sessions, run_id: str) -> list[History] | None:
     """The histories of the finished runs of its search; None where a run is never given up.
 
     That is a run of no search, of one that prunes nothing, and a baseline.
@@ -212,4 +218,4 @@ def _others(sessions: Sessions, run_id: str) -> list[History] | None:
             return None
         history = Run.results[("selection", "history")]
         finished = select(history).where(Run.experiment_id == experiment.id, Run.status == RunStatus.FINISHED)
-        return [[(int(step), value) for step, value in one] for one in session.scalars(finished) if one]
+        return [[(int(step), value) for step, value in steps] for steps in session.scalars(finished) if steps]

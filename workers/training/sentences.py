@@ -65,8 +65,10 @@ class Sentences:
         """Add the vectors [L, batch, d] of a batch, and the rows' places [batch]."""
         self._last.update(vectors[-1])
         self._cosines.update(vectors[-1])
-        _, places, given = np.intersect1d(self._drawn, indices, assume_unique=True, return_indices=True)
-        self._vectors[:, places] = vectors[:, given].to(self._vectors)
+        _, drawn_positions, batch_positions = np.intersect1d(
+            self._drawn, indices, assume_unique=True, return_indices=True
+        )
+        self._vectors[:, drawn_positions] = vectors[:, batch_positions].to(self._vectors)
 
     def last_layer(self) -> dict[str, Score]:
         """Return what the moments of all rows at the last layer tell, by measure."""
@@ -103,8 +105,8 @@ def pair_scores(x: Tensor, texts: Tensor, labels: Tensor | None) -> dict[str, Sc
         labels: class of each row [n]; None if they have none.
 
     """
-    found = {"twonn": _twonn(x[texts]), "persistent_entropy": persistent_entropy(barcode(x))}
-    return found if labels is None else found | {"silhouette": silhouette(x, labels)}
+    scores = {"twonn": _twonn(x[texts]), "persistent_entropy": persistent_entropy(barcode(x))}
+    return scores if labels is None else scores | {"silhouette": silhouette(x, labels)}
 
 
 def _twonn(x: Tensor) -> Score:
@@ -113,7 +115,7 @@ def _twonn(x: Tensor) -> Score:
 
 def _first_of_equals(texts: Sequence[Sequence[int]]) -> Tensor:
     """Return the places of texts, as tokens, that have not occurred before, int64 in ascending order."""
-    places: dict[tuple[int, ...], int] = {}
-    for place, text in enumerate(texts):
-        places.setdefault(tuple(text), place)
-    return torch.tensor(list(places.values()))
+    first_positions: dict[tuple[int, ...], int] = {}
+    for position, text in enumerate(texts):
+        first_positions.setdefault(tuple(text), position)
+    return torch.tensor(list(first_positions.values()))

@@ -1,4 +1,4 @@
-"""From an order to a finished row: load, train from the last checkpoint on, evaluate, keep."""
+"""Train one run: load model and rows, resume from the last checkpoint, evaluate, store the results."""
 
 import logging
 import traceback
@@ -20,7 +20,7 @@ from workers.failure import out_of_memory
 from workers.models import Source, be_quiet, choose_device, describe_environment, find_source, longest_input
 from workers.training.checkpoints import CheckpointCallback, SelectionCallback, divide, restore
 from workers.training.data import describe_rows, load_columns, load_test_columns
-from workers.training.ddp_sync import Agreement, Place, SharedTally
+from workers.training.ddp_sync import Agreement, ProcessRank, SharedTally
 from workers.training.evaluation import SealedRows, evaluate, score_sealed, seal
 from workers.training.finish import finish, model_card, zip_model
 from workers.training.folder import Damage, RunFolder, step_of
@@ -34,7 +34,7 @@ from workers.training.trainer import IsotropyTrainer, load_model, optimizer, tra
 
 logger = logging.getLogger(__name__)
 
-ALONE = Place()
+SINGLE_PROCESS = ProcessRank()
 NONE = -1
 
 
@@ -58,7 +58,12 @@ class Loaded:
 
 
 def train(
-    order: RunSpec, progress: Progress, folder: RunFolder, settings: Settings, device: str, place: Place = ALONE
+    order: RunSpec,
+    progress: Progress,
+    folder: RunFolder,
+    settings: Settings,
+    device: str,
+    process_rank: ProcessRank = SINGLE_PROCESS,
 ) -> None:
     """Train a run; the first of its processes, or the only one, evaluates and finishes it too.
 
@@ -84,15 +89,15 @@ def train(
         penalties=penalties,
     )
     trainer.remove_callback(PrinterCallback)
-    place.draw_apart(config.seed)
+    process_rank.draw_apart(config.seed)
     environment = describe_environment(loaded.source, trainer.args.device, loaded.max_length)
     probe = Probe(model, loaded.validation, config)
     environment |= {"dataset": describe_rows(order.dataset), "batches": batches_of(config), "probe": probe.n}
     with progress.sessions.begin() as session:
         progress.write(session, environment=environment)
 
-    checkpoint = _checkpoint(folder, progress, place)
-    if place.first:
+    checkpoint = _checkpoint(folder, progress, process_rank)
+    if process_rank.first:
         going = "starts" if checkpoint is None else f"resumes from step {step_of(checkpoint)}"
         logger.info("%s is loaded on %s; training %s", config.model, trainer.args.device, going)
     if checkpoint is not None:
@@ -102,7 +107,7 @@ def train(
     if penalties is not None and (istar := penalties.shrunk) is not None:
         view = penalties.views[Regularizer.ISTAR]
         callbacks.append(ShrinkageCallback(istar, view, model, loaded.train, config, progress))
-    if place.first:
+    if process_rank.first:
         if loaded.selection is not None:
             selection = SelectionCallback(folder, model, loaded.selection, loaded.task, progress)
             selection.restore(checkpoint)
@@ -111,21 +116,21 @@ def train(
         metrics = MetricsCallback(tally, probe, tokens_per_step, progress)
         saver = CheckpointCallback(folder, settings.checkpoint_seconds, tally, penalties, selection, progress)
         callbacks += [StepClock(loaded.train.tokens, config, environment, progress), metrics, saver]
-    for callback in (SharedTally(place, tally, config, metrics), *callbacks, Agreement(place)):
+    for callback in (SharedTally(process_rank, tally, config, metrics), *callbacks, Agreement(process_rank)):
         trainer.add_callback(callback)
     with _memory_watched():
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
-        if not place.first:
+        if not process_rank.first:
             return
         chosen = None if selection is None else selection.choose()
         evaluation = evaluate(model, loaded.train, loaded.validation, loaded.task, progress, loaded.numbers)
         sealed = None if loaded.test is None else score_sealed(model, loaded.test, loaded.task, progress)
     if chosen is not None:
         evaluation.results.selection = chosen
-    kept = None
+    model_zip = None
     if config.export:
-        kept = zip_model(model, loaded.tokenizer, model_card(order, environment, evaluation), folder)
-    finish(evaluation, kept, settings, folder, progress, sealed)
+        model_zip = zip_model(model, loaded.tokenizer, model_card(order, environment, evaluation), folder)
+    finish(evaluation, model_zip, settings, folder, progress, sealed)
 
 
 def _load(order: RunSpec, settings: Settings) -> Loaded:
@@ -148,10 +153,10 @@ def _load(order: RunSpec, settings: Settings) -> Loaded:
     return Loaded(source, model, tokenizer, max_length, task, rows, validation, validating.numbers, selection, test)
 
 
-def _checkpoint(folder: RunFolder, progress: Progress, place: Place) -> Path | None:
+def _checkpoint(folder: RunFolder, progress: Progress, process_rank: ProcessRank) -> Path | None:
     """The checkpoint to go on from, as the first process finds it."""
-    found = _last_checkpoint(folder, progress) if place.first else None
-    (step,) = place.broadcast(NONE if found is None else step_of(found))
+    last_checkpoint = _last_checkpoint(folder, progress) if process_rank.first else None
+    (step,) = process_rank.broadcast(NONE if last_checkpoint is None else step_of(last_checkpoint))
     return None if step == NONE else folder.checkpoint(step)
 
 

@@ -15,18 +15,18 @@ from workers.training.log import BYTES, EARLIER_BYTES, EARLIER_LINES, LINES, Log
 def test_nothing_written_is_no_log(tmp_path):
     log = Log(tmp_path)
     assert log.tail() is None
-    with log.kept():
+    with log.captured():
         pass
     assert log.tail() is None
 
 
 def test_what_is_logged_and_what_libraries_write_is_kept_over_all_attempts(tmp_path):
     log = Log(tmp_path)
-    with log.kept():
+    with log.captured():
         logging.getLogger("workers").warning("memory ran out")
         os.write(2, b"a word of C\n")
     logging.getLogger("workers").warning("not of this run")
-    with log.kept():
+    with log.captured():
         os.write(2, b"the second attempt\n")
     first, second, third = log.tail().splitlines()
     assert first.endswith("WARNING workers: memory ran out")
@@ -92,7 +92,7 @@ def test_the_last_lines_are_told_while_there_are_new_ones_also_after_an_outage(t
         if len(told) == 1:
             raise OperationalError("update", {}, ConnectionError("away"))
 
-    with log.kept(), log.tail_sent(tell, every=0.01):
+    with log.captured(), log.tail_sent(tell, interval=0.01):
         os.write(2, b"one\n")
         wait_for(lambda: told[-1:] == ["one"] and len(told) >= 2)
         os.write(2, b"two\n")
@@ -104,7 +104,7 @@ def test_the_telling_ends_with_the_job_however_that_ends(tmp_path):
     log, told = Log(tmp_path), []
 
     def fail():
-        with log.kept(), log.tail_sent(told.append, every=0.01):
+        with log.captured(), log.tail_sent(told.append, interval=0.01):
             os.write(2, b"one\n")
             wait_for(lambda: told)
             raise ValueError("failed")

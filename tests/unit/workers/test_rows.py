@@ -20,7 +20,7 @@ def test_rows_are_drawn_until_the_tokens_are_used_up(rows):
 def test_a_larger_draw_of_one_seed_holds_the_smaller(rows):
     small, large = rows.draw(9, seed=(3, 1)), rows.draw(20, seed=(3, 1))
     assert list(large[: len(small)]) == list(small)
-    assert len(rows.draw(25, seed=(0,), most=2)) == 2
+    assert len(rows.draw(25, seed=(0,), max_rows=2)) == 2
 
 
 def test_seed_and_epoch_each_change_the_draw():

@@ -31,26 +31,26 @@ def normalised_words(text: str) -> list[str]:
     return ARTICLES.sub(" ", text.lower().translate(WITHOUT_PUNCTUATION)).split()
 
 
-def exact_match(given: str, references: Iterable[str]) -> float:
+def exact_match(answer: str, references: Iterable[str]) -> float:
     """Return 1 if the answer has the words of one of the references in their order, else 0."""
-    words = normalised_words(given)
+    words = normalised_words(answer)
     return float(any(words == normalised_words(reference) for reference in references))
 
 
-def word_f1(given: str, references: Iterable[str]) -> float:
+def word_f1(answer: str, references: Iterable[str]) -> float:
     """Return the F1 of the words that answer and reference share, in [0, 1], of the best of the references.
 
     Of an answer that normalization leaves no word of, such as "The", it is 1 beside another such and else 0.
     """
-    words = Counter(normalised_words(given))
+    words = Counter(normalised_words(answer))
     return max(_f1(words, Counter(normalised_words(reference))) for reference in references)
 
 
-def _f1(given: Counter[str], reference: Counter[str]) -> float:
-    if not given or not reference:
-        return float(given == reference)
+def _f1(answer_words: Counter[str], reference: Counter[str]) -> float:
+    if not answer_words or not reference:
+        return float(answer_words == reference)
     # The harmonic mean of shared / given and shared / reference.
-    return 2 * (given & reference).total() / (given.total() + reference.total())
+    return 2 * (answer_words & reference).total() / (answer_words.total() + reference.total())
 
 
 def read_answers(values: list[Any], column: str) -> list[Span]:
@@ -72,8 +72,8 @@ def find_answer(answers: Span, context: str) -> tuple[int, int] | None:
         begin = start if context.startswith(text, start) else _only_place(context, text)
         if begin is not None:
             # No token holds the blanks around an answer.
-            left = begin + len(text) - len(text.lstrip())
-            return left, left + len(text.strip())
+            begin += len(text) - len(text.lstrip())
+            return begin, begin + len(text.strip())
     return None
 
 
@@ -170,13 +170,15 @@ def cut_windows(questions: list[Question], tokenizer: PreTrainedTokenizerBase, m
         )
     # Padding before the tokens would shift the places that are to be predicted.
     tokenizer.padding_side = "right"
-    asked = _shorten([question.text for question in questions], tokenizer, _longest(tokenizer, max_length, stride))
+    question_texts = _shorten(
+        [question.text for question in questions], tokenizer, _longest(tokenizer, max_length, stride)
+    )
     windows: list[Window] = []
     parts: list[datasets.Dataset] = []
     for begin in range(0, len(questions), QUESTIONS_AT_ONCE):
         some = questions[begin : begin + QUESTIONS_AT_ONCE]
         encoded = tokenizer(
-            asked[begin : begin + QUESTIONS_AT_ONCE],
+            question_texts[begin : begin + QUESTIONS_AT_ONCE],
             [question.context for question in some],
             truncation="only_second",
             max_length=max_length,
@@ -184,18 +186,18 @@ def cut_windows(questions: list[Question], tokenizer: PreTrainedTokenizerBase, m
             return_overflowing_tokens=True,
             return_offsets_mapping=True,
         )
-        found = [_window(encoded, row, begin) for row in range(len(encoded["input_ids"]))]
+        part = [_window(encoded, row, begin) for row in range(len(encoded["input_ids"]))]
         ends = [
-            _tokens_of(questions[window.question], window) or _whole(ids, tokenizer)
-            for window, ids in zip(found, encoded["input_ids"], strict=True)
+            _tokens_of(questions[window.question], window) or _unanswered_tokens(ids, tokenizer)
+            for window, ids in zip(part, encoded["input_ids"], strict=True)
         ]
         inputs = {name: encoded[name] for name in tokenizer.model_input_names if name in encoded}
         labels = {"start_positions": [start for start, _ in ends], "end_positions": [end for _, end in ends]}
         parts.append(datasets.Dataset.from_dict(inputs | labels))
-        windows += found
+        windows += part
     dataset = datasets.concatenate_datasets(parts)
     tokens = np.array([sum(mask) for mask in dataset["attention_mask"]], dtype=np.int64)
-    cut = sum(short != question.text for short, question in zip(asked, questions, strict=True))
+    cut = sum(short != question.text for short, question in zip(question_texts, questions, strict=True))
     # The heads of transformers look for an answer in the padding too: the loss is the same in any batch if all have
     # as much of it.
     collate = DataCollatorWithPadding(tokenizer, padding="max_length", max_length=int(tokens.max()))
@@ -204,23 +206,23 @@ def cut_windows(questions: list[Question], tokenizer: PreTrainedTokenizerBase, m
 
 def _longest(tokenizer: PreTrainedTokenizerBase, max_length: int, stride: int) -> int:
     """Return the tokens that a question may have, so that windows beside it get on."""
-    beside = int(tokenizer.num_special_tokens_to_add(pair=True)) + stride + NEW_TOKENS
-    if max_length <= beside:
+    reserved = int(tokenizer.num_special_tokens_to_add(pair=True)) + stride + NEW_TOKENS
+    if max_length <= reserved:
         raise InvalidError(
-            f"Expected windows of more than {beside} tokens, which {stride} shared ones, {NEW_TOKENS} new ones and "
+            f"Expected windows of more than {reserved} tokens, which {stride} shared ones, {NEW_TOKENS} new ones and "
             f"the tokenizer's own take, got {max_length}. Lower the stride, or raise the maximum length if the model "
             "takes more.",
             "stride",
         )
-    return min(QUESTION_TOKENS, max_length - beside)
+    return min(QUESTION_TOKENS, max_length - reserved)
 
 
-def _shorten(texts: list[str], tokenizer: PreTrainedTokenizerBase, most: int) -> list[str]:
+def _shorten(texts: list[str], tokenizer: PreTrainedTokenizerBase, max_tokens: int) -> list[str]:
     """Return texts cut behind their token number ``most``."""
     offsets = tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
     return [
-        text if len(places) <= most else text[: places[most - 1][1]]
-        for text, places in zip(texts, offsets, strict=True)
+        text if len(token_offsets) <= max_tokens else text[: token_offsets[max_tokens - 1][1]]
+        for text, token_offsets in zip(texts, offsets, strict=True)
     ]
 
 
@@ -232,16 +234,16 @@ def _window(encoded: BatchEncoding, row: int, begin: int) -> Window:
 
 def _tokens_of(question: Question, window: Window) -> tuple[int, int] | None:
     """Return the places in the row of the answer's first and last token; None if the window does not hold it whole."""
-    place = find_answer(question.answers, question.context)
+    span = find_answer(question.answers, question.context)
     offsets = window.offsets
-    if place is None or not len(offsets) or place[0] < offsets[0, 0] or place[1] > offsets[-1, 1]:
+    if span is None or not len(offsets) or span[0] < offsets[0, 0] or span[1] > offsets[-1, 1]:
         return None
-    start = np.searchsorted(offsets[:, 1], place[0], side="right")
-    end = np.searchsorted(offsets[:, 0], place[1], side="left") - 1
+    start = np.searchsorted(offsets[:, 1], span[0], side="right")
+    end = np.searchsorted(offsets[:, 0], span[1], side="left") - 1
     return window.first + int(start), window.first + int(end)
 
 
-def _whole(ids: list[int], tokenizer: PreTrainedTokenizerBase) -> tuple[int, int]:
+def _unanswered_tokens(ids: list[int], tokenizer: PreTrainedTokenizerBase) -> tuple[int, int]:
     """Return the place, twice, of the token that stands for the sequence: the first of models that have none such."""
-    place = ids.index(tokenizer.cls_token_id) if tokenizer.cls_token_id in ids else 0
-    return place, place
+    position = ids.index(tokenizer.cls_token_id) if tokenizer.cls_token_id in ids else 0
+    return position, position

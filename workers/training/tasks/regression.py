@@ -68,13 +68,16 @@ class Numbers(Pairs):
             Metric.SPEARMAN.value: self._correlation(spearmanr),
         }
 
-    def _correlation(self, of: Any) -> Score:
+    def _correlation(self, correlate: Any) -> Score:
         if len(self.right) < 2:
             return Score.undefined(f"A correlation needs two validation rows or more, {there_are(len(self.right))}.")
-        for numbers, whose in ((self.right, "All validation rows have"), (self.predicted, "The model gives every row")):
+        for numbers, subject in (
+            (self.right, "All validation rows have"),
+            (self.predicted, "The model gives every row"),
+        ):
             if min(numbers) == max(numbers):
-                return Score.undefined(f"{whose} the same number, with which nothing can correlate.")
-        return Score.within(of(self.right, self.predicted).statistic, -1, 1)
+                return Score.undefined(f"{subject} the same number, with which nothing can correlate.")
+        return Score.within(correlate(self.right, self.predicted).statistic, -1, 1)
 
 
 def _numbers(values: list[Any], column: str) -> list[float]:
@@ -85,9 +88,9 @@ def _number(value: object, row: int, column: str) -> float:
     text = "" if value is None else str(value).strip()
     number = float(text) if NUMBER.fullmatch(text) else np.inf
     if abs(number) > GREATEST:
-        found = repr(text[:80]) if text else "nothing"
+        shown_text = repr(text[:80]) if text else "nothing"
         raise InvalidError(
-            f"Row {row} has {found} in column {column!r}, where a finite number was expected, such as 3.5. "
+            f"Row {row} has {shown_text} in column {column!r}, where a finite number was expected, such as 3.5. "
             "Mend the file, leave the row out, or choose another column.",
             "label_column",
         )

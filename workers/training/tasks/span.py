@@ -90,14 +90,14 @@ class Span(Task):
 
     def details(self, train: Rows, validation: Rows) -> dict[str, Any]:
         """Return how many questions and windows there are, and what was left out or cut."""
-        trained, seen = cast("Windows", train), cast("Windows", validation)
+        trained, evaluated = cast("Windows", train), cast("Windows", validation)
         return {
-            "n_questions": seen.examples,
-            "n_windows": len(seen),
+            "n_questions": evaluated.examples,
+            "n_windows": len(evaluated),
             "n_train_questions": trained.examples,
             "n_train_windows": len(trained),
             "n_train_left_out": trained.left_out,
-            "n_questions_cut": trained.shortened + seen.shortened,
+            "n_questions_cut": trained.shortened + evaluated.shortened,
         }
 
 
@@ -107,15 +107,15 @@ class BestAnswers:
     def __init__(self, rows: Windows, order: NDArray[np.int64]) -> None:
         self._questions = rows.questions
         self._windows = [rows.windows[row] for row in order]
-        self._taken = 0
+        self._rows_added = 0
         self._scores: dict[int, float] = {}
         self._texts: dict[int, str] = {}
 
     def add(self, outputs: ModelOutput, batch: Mapping[str, Tensor]) -> None:
         """Take the outputs of the next batch: of a question's windows, the answer with the highest sum of logits."""
         n, tokens = batch["input_ids"].shape
-        windows = self._windows[self._taken : self._taken + n]
-        self._taken += n
+        windows = self._windows[self._rows_added : self._rows_added + n]
+        self._rows_added += n
         inside = torch.zeros(n, tokens, dtype=torch.bool)
         for row, window in enumerate(windows):
             # A token may stand for no character, as a blank does to RoBERTa.
@@ -138,16 +138,16 @@ class BestAnswers:
 
     def by_row(self, numbers: NDArray[np.int64]) -> Predictions:
         """Return the answer to each question seen, and its scores."""
-        asked, texts, exact, shared = self._scored()
-        return Predictions(numbers[asked], None, tuple(texts), np.array(exact), np.array(shared))
+        questions, texts, exact, shared = self._scored()
+        return Predictions(numbers[questions], None, tuple(texts), np.array(exact), np.array(shared))
 
     def _scored(self) -> tuple[list[int], list[str], list[float], list[float]]:
         """Questions seen, and of each the answer, whether it matches exactly, and its F1 of words."""
-        asked = sorted({window.question for window in self._windows})
-        texts = [self._texts.get(number, "") for number in asked]
-        references = [self._questions[number].answers.texts for number in asked]
+        questions = sorted({window.question for window in self._windows})
+        texts = [self._texts.get(number, "") for number in questions]
+        references = [self._questions[number].answers.texts for number in questions]
         pairs = list(zip(texts, references, strict=True))
-        return asked, texts, [exact_match(*pair) for pair in pairs], [word_f1(*pair) for pair in pairs]
+        return questions, texts, [exact_match(*pair) for pair in pairs], [word_f1(*pair) for pair in pairs]
 
 
 def best_spans(start_logits: Tensor, end_logits: Tensor, inside: Tensor) -> tuple[Tensor, Tensor, Tensor]:
