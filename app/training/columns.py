@@ -128,18 +128,17 @@ def _require_two(column: Column) -> None:
 
 
 def _find(columns: Sequence[Column], name: str, field: str) -> Column:
-    for column in columns:
-        if column.name == name:
-            return column
+    if (column := next((column for column in columns if column.name == name), None)) is not None:
+        return column
     raise InvalidError(
-        f"There is no column {shown(name)} in both files: choose one of {listed([each.name for each in columns])}.",
+        f"There is no column {shown(name)} in both files: choose one of {listed([column.name for column in columns])}.",
         field,
     )
 
 
 def _require_complete(column: Column, field: str) -> None:
     """Refuse a column with empty cells: a row without its text or label cannot be learned from."""
-    for count, which in (
+    for count, split in (
         (column.n_missing_train, "train"),
         (column.n_missing_validation, "validation"),
         (column.n_missing_test, "test"),
@@ -147,7 +146,7 @@ def _require_complete(column: Column, field: str) -> None:
         if count:
             rows = "1 row" if count == 1 else f"{count:,} rows"
             raise InvalidError(
-                f"The column {shown(column.name)} is empty in {rows} of the {which} file: "
+                f"The column {shown(column.name)} is empty in {rows} of the {split} file: "
                 "fill the cells, or leave those rows out of the file.",
                 field,
             )
@@ -199,13 +198,13 @@ def propose_for(hub_name: str | None, columns: Sequence[Column]) -> TaskProposal
     """Return what is known of a task of the Hub, or else what the columns of a data set look like."""
     if hub_name is None:
         return propose(columns)
-    known = TASKS[HubName(hub_name)]
+    task = TASKS[HubName(hub_name)]
     return TaskProposal(
-        task=known.task,
-        text_columns=list(known.text_columns),
-        label_column=known.label_column,
-        metric=known.metric,
-        n_classes=len(known.labels) or None,
+        task=task.task,
+        text_columns=list(task.text_columns),
+        label_column=task.label_column,
+        metric=task.metric,
+        n_classes=len(task.labels) or None,
     )
 
 
@@ -226,8 +225,8 @@ def _propose_label(columns: Sequence[Column]) -> TaskProposal | None:
     label = _label(columns)
     if label is None:
         return None
-    others = [column for column in columns if column.kind is not ColumnKind.SPAN and column is not label]
-    texts = _texts(others, TEXT_NAMES)
+    candidates = [column for column in columns if column.kind is not ColumnKind.SPAN and column is not label]
+    texts = _texts(candidates, TEXT_NAMES)
     if not texts:
         return None
     if _is_score(label):
@@ -239,10 +238,10 @@ def _proposal(task: TaskKind, texts: list[str], label: str, n_classes: int | Non
     return TaskProposal(task=task, text_columns=texts, label_column=label, metric=METRICS[task][0], n_classes=n_classes)
 
 
-def _texts(columns: Sequence[Column], known: Sequence[tuple[str, ...]]) -> list[str]:
+def _texts(columns: Sequence[Column], name_pairs: Sequence[tuple[str, ...]]) -> list[str]:
     """Return the columns of the first names that are all there, or else the first two columns that hold text."""
     by_name = {column.name.lower(): column.name for column in columns if column.kind is not ColumnKind.NUMBER}
-    for names in known:
+    for names in name_pairs:
         if all(name in by_name for name in names):
             return [by_name[name] for name in names]
     return [column.name for column in columns if column.kind is ColumnKind.TEXT and not _is_count(column)][:2]
@@ -251,13 +250,13 @@ def _texts(columns: Sequence[Column], known: Sequence[tuple[str, ...]]) -> list[
 def _label(columns: Sequence[Column]) -> Column | None:
     """Return a column called like a label, or the first of labels, or of numbers, that could be one."""
     fit = [column for column in columns if (_is_score(column) or _is_class(column)) and not _is_count(column)]
-    named = (column for name in LABEL_NAMES for column in fit if column.name.lower() == name)
+    matching = (column for name in LABEL_NAMES for column in fit if column.name.lower() == name)
     tests: tuple[Callable[[Column], bool], ...] = (
         lambda column: column.kind is ColumnKind.LABEL,
         lambda column: column.kind is ColumnKind.NUMBER,
     )
     unnamed = (column for test in tests for column in fit if test(column) and not _is_text(column))
-    return next(named, None) or next(unnamed, None)
+    return next(matching, None) or next(unnamed, None)
 
 
 def _is_class(column: Column) -> bool:

@@ -58,9 +58,13 @@ def baseline_of(dataset: Dataset, proposal: TaskProposal | None) -> Baseline | N
     n = sum(label.validation_counts) + label.n_unseen
     if not n:
         return None
-    most = max(range(len(label.values)), key=label.train_counts.__getitem__)
-    predictor = f"predicts {plain(label.values[most], LONGEST_CLASS)}, the most frequent class of the train rows"
-    return Baseline("accuracy", label.validation_counts[most] / n, predictor, label.validation_counts[most] == n)
+    most_frequent = max(range(len(label.values)), key=label.train_counts.__getitem__)
+    predictor = (
+        f"predicts {plain(label.values[most_frequent], LONGEST_CLASS)}, the most frequent class of the train rows"
+    )
+    return Baseline(
+        "accuracy", label.validation_counts[most_frequent] / n, predictor, label.validation_counts[most_frequent] == n
+    )
 
 
 def _classes(label: Column) -> Figure:
@@ -70,12 +74,12 @@ def _classes(label: Column) -> Figure:
     rows: list[list[Cell]] = [
         [value, train[i], shares["train"][i], validation[i], shares["validation"][i]] for i, value in enumerate(values)
     ]
-    least, most = min(shares["train"]), max(shares["train"])
+    smallest, largest = min(shares["train"]), max(shares["train"])
     return Figure(
         slug="classes",
         title="Class balance",
         caption=f"Share of rows in each class of {label.name}. Of the train rows, the rarest class has "
-        f"{number(100 * least)}% and the most frequent {number(100 * most)}%.",
+        f"{number(100 * smallest)}% and the most frequent {number(100 * largest)}%.",
         table=Table(["class", "train rows", "train share", "validation rows", "validation share"], rows),
         draw=partial(_draw_classes, values, shares),
         wide=len(values) > 40,
@@ -99,19 +103,19 @@ def _draw_classes(values: Sequence[str], shares: dict[str, list[float]]) -> go.F
 
 
 def _all_lengths(columns: Sequence[Column]) -> list[Figure]:
-    return [_lengths(f"lengths-{place}", column) for place, column in enumerate(columns, 1)]
+    return [_lengths(f"lengths-{number}", column) for number, column in enumerate(columns, 1)]
 
 
 def _lengths(slug: str, column: Column) -> Figure:
-    found = column.lengths or TextLengths(n=0, mean=0, longest=0, counts=[])
-    bins = zip(pairwise([*LENGTH_EDGES, found.longest + 1]), found.counts, strict=False)
+    lengths = column.lengths or TextLengths(n=0, mean=0, longest=0, counts=[])
+    bins = zip(pairwise([*LENGTH_EDGES, lengths.longest + 1]), lengths.counts, strict=False)
     counted: list[list[Cell]] = [[low, high - 1, n] for (low, high), n in bins]
     rows = list(dropwhile(lambda row: not row[-1], counted))
-    mean, longest = number(found.mean), count(found.longest)
+    mean, longest = number(lengths.mean), count(lengths.longest)
     return Figure(
         slug=slug,
         title=f"Text length: {plain(column.name, LONGEST_CLASS)}",
-        caption=f"{plural(found.n, 'train row')}: {mean} characters on average, {longest} at most. "
+        caption=f"{plural(lengths.n, 'train row')}: {mean} characters on average, {longest} at most. "
         "An English token has about four characters.",
         table=Table(["from (characters)", "to", "train rows"], rows),
         draw=partial(_draw_lengths, rows),
@@ -134,7 +138,7 @@ def _draw_lengths(rows: Sequence[Sequence[Cell]]) -> go.Figure:
     )
 
 
-def _shares(counts: Sequence[int], others: int = 0) -> list[float]:
+def _shares(counts: Sequence[int], further_rows: int = 0) -> list[float]:
     """Return the share of each class in all rows with a label; ``others`` have one of no class."""
-    total = sum(counts) + others
+    total = sum(counts) + further_rows
     return [n / total if total else 0.0 for n in counts]

@@ -46,16 +46,19 @@ def create_dataset(
             for split, file in zip(SPLITS, (train, validation, test), strict=True)
             if file is not None
         }
-        undivided = [one.stored.sha256 for one in files.values()] if division else []
+        undivided = [split_file.stored.sha256 for split_file in files.values()] if division else []
         readings: Quoting | Readings | None = quoting
         if division is not None:
-            made, readings = divide_upload(context, division, files, store, quoting)
-            files |= made
-        places = {split: (context.storage.local(one.stored.sha256), one.filename) for split, one in files.items()}
-        description = _describe(context, places, readings)
+            split_files, readings = divide_upload(context, division, files, store, quoting)
+            files |= split_files
+        locations = {
+            split: (context.storage.local(split_file.stored.sha256), split_file.filename)
+            for split, split_file in files.items()
+        }
+        description = _describe(context, locations, readings)
         if "test" in files:
             require_labels(description)
-        with context.ledger.recording(*(one.stored for one in files.values())) as session:
+        with context.ledger.recording(*(split_file.stored for split_file in files.values())) as session:
             dataset = Dataset(
                 name=clean_name(name, FILE_SUFFIX.sub("", base_name(train.filename))),
                 origin=origin,
@@ -85,12 +88,12 @@ def read_dataset(context: Context, dataset_id: str, quoting: Quoting) -> Dataset
             "choose how its quotes are read.",
             "quoting",
         )
-    places = _places(context, dataset)
-    found = _describe(context, places, quoting)
-    if "test" in places:
-        require_labels(found)
+    locations = _locate_files(context, dataset)
+    description = _describe(context, locations, quoting)
+    if "test" in locations:
+        require_labels(description)
     unused = ~exists().where(Experiment.dataset_id == dataset_id)
-    changed = update(Dataset).where(Dataset.id == dataset_id, unused).values(**dict(found))
+    changed = update(Dataset).where(Dataset.id == dataset_id, unused).values(**dict(description))
     with context.sessions.begin() as session:
         read = session.scalar(changed.returning(Dataset.id), execution_options={SEEING_ARRIVING: True})
     if read is None:
@@ -105,15 +108,15 @@ def read_dataset(context: Context, dataset_id: str, quoting: Quoting) -> Dataset
 def count_dataset(context: Context, dataset_id: str) -> Dataset:
     """Count classes and lengths of texts of a data set that an earlier version read without counting them."""
     dataset = get_dataset(context, dataset_id)
-    if not (places := _places(context, dataset)):
+    if not (locations := _locate_files(context, dataset)):
         raise ConflictError(f"The rows of {dataset.name} are not stored here, so they cannot be counted.")
-    readings = {split: dataset.quoting_of(split) for split, (_, name) in places.items() if ".tsv" in name.lower()}
-    found = {column.name: column for column in _describe(context, places, readings).columns}
+    readings = {split: dataset.quoting_of(split) for split, (_, name) in locations.items() if ".tsv" in name.lower()}
+    columns_by_name = {column.name: column for column in _describe(context, locations, readings).columns}
     with context.sessions.begin() as session:
         row = find_dataset(session, dataset_id)
         row.columns = [
-            column.model_copy(update={name: getattr(found[column.name], name) for name in COUNTED})
-            if column.name in found and found[column.name].values == column.values
+            column.model_copy(update={name: getattr(columns_by_name[column.name], name) for name in COUNTED})
+            if column.name in columns_by_name and columns_by_name[column.name].values == column.values
             else column
             for column in row.columns
         ]
@@ -124,7 +127,7 @@ COUNTED = ("train_counts", "validation_counts", "lengths")
 """Of a column, what earlier versions did not count."""
 
 
-def _places(context: Context, dataset: Dataset) -> dict[str, tuple[Path, str]]:
+def _locate_files(context: Context, dataset: Dataset) -> dict[str, tuple[Path, str]]:
     """Where the files of its splits are, and what they are called; none of a data set of the Hub or of a script."""
     return {
         split: (context.storage.local(str(sha256)), str(getattr(dataset, f"{split}_filename")))
@@ -134,9 +137,9 @@ def _places(context: Context, dataset: Dataset) -> dict[str, tuple[Path, str]]:
 
 
 def _describe(
-    context: Context, places: Mapping[str, tuple[Path, str]], quoting: Quoting | Readings | None
+    context: Context, locations: Mapping[str, tuple[Path, str]], quoting: Quoting | Readings | None
 ) -> DatasetDescription:
-    train, validation, test = places["train"], places["validation"], places.get("test")
+    train, validation, test = locations["train"], locations["validation"], locations.get("test")
     return read_in_sandbox(
         context.settings,
         describe_pair,
@@ -183,7 +186,7 @@ def list_datasets(context: Context) -> list[Dataset]:
 
 def list_trainable(context: Context) -> list[Dataset]:
     """Those whose rows can be had here, newest first."""
-    return [one for one in list_datasets(context) if one.origin is not DatasetOrigin.NAMED]
+    return [dataset for dataset in list_datasets(context) if dataset.origin is not DatasetOrigin.NAMED]
 
 
 def get_dataset(context: Context, dataset_id: str) -> Dataset:

@@ -114,9 +114,9 @@ def _models(plan: SweepPlan) -> str:
     return names[0] if len(names) == 1 else plural(len(names), "model")
 
 
-def list_names(context: Context, most: int) -> dict[str, str]:
+def list_names(context: Context, limit: int) -> dict[str, str]:
     """Names of the newest experiments by their ids."""
-    newest = select(Experiment.id, Experiment.name).order_by(*NEWEST_FIRST).limit(most)
+    newest = select(Experiment.id, Experiment.name).order_by(*NEWEST_FIRST).limit(limit)
     with context.sessions() as session:
         return dict(session.execute(newest).all())
 
@@ -138,9 +138,9 @@ def get_experiment(context: Context, experiment_id: str) -> Experiment:
 
 def get_experiment_alone(context: Context, experiment_id: str) -> Experiment:
     """Return an experiment with its data set, but without its tags and runs: there may be thousands of runs."""
-    alone = select(Experiment).where(Experiment.id == experiment_id)
+    query = select(Experiment).where(Experiment.id == experiment_id)
     loaded = joinedload(Experiment.dataset), raiseload(Experiment.tags), raiseload(Experiment.runs)
-    return _only(context.scalar(alone.options(*loaded)), experiment_id)
+    return _only(context.scalar(query.options(*loaded)), experiment_id)
 
 
 def describe_experiment(context: Context, experiment_id: str, change: DescriptionChange) -> Experiment:
@@ -177,9 +177,11 @@ def delete_experiment(context: Context, experiment_id: str) -> None:
         experiment = _find(session, experiment_id)
         if experiment.searching:
             raise ConflictError("Its search is still running. Cancel the search before deleting the experiment.")
-        if left := sum(not run.status.final for run in experiment.runs):
-            have, them = ("has", "it") if left == 1 else ("have", "them")
-            raise ConflictError(f"{left} of its runs {have} not ended; cancel {them} before deleting the experiment.")
+        if n_unended := sum(not run.status.final for run in experiment.runs):
+            verb, pronoun = ("has", "it") if n_unended == 1 else ("have", "them")
+            raise ConflictError(
+                f"{n_unended} of its runs {verb} not ended; cancel {pronoun} before deleting the experiment."
+            )
         experiment.removed_at = utcnow()
     remove_experiment(context.sessions, experiment_id)
     context.queue.forget([Job(job_kinds.FINETUNE, run.id) for run in experiment.runs])
@@ -196,10 +198,10 @@ def _only(experiment: Experiment | None, experiment_id: str) -> Experiment:
     return experiment
 
 
-def _read(session: Session, wanted: Select[Experiment]) -> Experiment | None:
+def _read(session: Session, query: Select[Experiment]) -> Experiment | None:
     """Return one experiment with its data set and runs, without the large columns that only a run's own page shows."""
     runs = selectinload(Experiment.runs).options(*IN_A_LIST)
-    experiment = session.scalar(wanted.options(*WITH_TAGS, runs))
+    experiment = session.scalar(query.options(*WITH_TAGS, runs))
     for run in experiment.runs if experiment else ():
         set_committed_value(run, "experiment", experiment)  # or each would be looked for in its turn
     return experiment

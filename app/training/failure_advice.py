@@ -78,24 +78,27 @@ def advice_of(run: Run) -> Advice:
 
 def changed_for(run: Run, values: Values) -> Values:
     """The form's values with what is sure to help changed already: half the batch where memory ran out."""
-    if run.cause is not FailureCause.MEMORY or (rows := _whole(values["batch_size"])) < 2 or rows % 2:
+    if run.cause is not FailureCause.MEMORY or (rows := _parse_count(values["batch_size"])) < 2 or rows % 2:
         return values
-    return values | {"batch_size": str(rows // 2), "accumulation": str(2 * max(_whole(values["accumulation"]), 1))}
+    return values | {
+        "batch_size": str(rows // 2),
+        "accumulation": str(2 * max(_parse_count(values["accumulation"]), 1)),
+    }
 
 
 def problem_of(run: Run, before: Values, after: Values) -> InvalidError:
     """The sentence that stands in the form beside the field to change, or that is changed already."""
-    told = f"The run failed: {run.error}"
+    sentence = f"The run failed: {run.error}"
     if before != after:
-        told += f" The form starts with a batch of {after['batch_size']} instead of {before['batch_size']}."
-    return InvalidError(told, advice_of(run).field)
+        sentence += f" The form starts with a batch of {after['batch_size']} instead of {before['batch_size']}."
+    return InvalidError(sentence, advice_of(run).field)
 
 
 def _field(run: Run, advice: Advice) -> str | None:
     return run.error_field if run.error_field in LABELS else advice.field
 
 
-def _whole(text: Any) -> int:
+def _parse_count(text: Any) -> int:
     return int(text) if str(text).isdecimal() else 0
 
 

@@ -55,7 +55,7 @@ class Product(NamedTuple):
     @property
     def total(self) -> int:
         """How many runs there are, without listing them."""
-        with_penalty = sum(_size(own) * len(self.lambdas) for own in self.methods.values())
+        with_penalty = sum(_size(ranges) * len(self.lambdas) for ranges in self.methods.values())
         return _size(self.settings) * (1 + with_penalty) * len(self.seeds)
 
     def coordinates(self) -> Iterator[dict[str, Any]]:
@@ -63,8 +63,8 @@ class Product(NamedTuple):
         for setting, seed in product(_points(self.settings), self.seeds):
             yield setting | {"regularizer": Regularizer.NONE, "lam": 0.0, "seed": seed}
             for regularizer, ranges in self.methods.items():
-                for own, lam in product(_points(ranges), self.lambdas):
-                    yield setting | own | {"regularizer": regularizer, "lam": lam, "seed": seed}
+                for own_values, lam in product(_points(ranges), self.lambdas):
+                    yield setting | own_values | {"regularizer": regularizer, "lam": lam, "seed": seed}
 
     def describe(self, repeated: int = 0) -> str:
         """The count with its factors: 2 rates × (1 baseline + I-STAR × 6 λ × 4 ζ) × 5 seeds = 250 runs.
@@ -73,10 +73,10 @@ class Product(NamedTuple):
         """
         terms = ["1 baseline"]
         by_size = groupby(self.methods.items() if self.lambdas else (), key=lambda item: _factors(item[1]))
-        for own, group in by_size:
+        for own_factors, group in by_size:
             names = [REGULARIZERS[regularizer].name for regularizer, _ in group]
-            who = names[0] if len(names) == 1 else f"{len(names)} methods"
-            terms.append(" × ".join([who, f"{len(self.lambdas)} λ", *own]))
+            label = names[0] if len(names) == 1 else f"{len(names)} methods"
+            terms.append(" × ".join([label, f"{len(self.lambdas)} λ", *own_factors]))
         runs = terms[0] if len(terms) == 1 else f"({' + '.join(terms)})"
         factors = [*_factors(self.settings), runs, plural(len(self.seeds), "seed")]
         less = f" − {count(repeated)} repeated" if repeated else ""
@@ -94,11 +94,11 @@ def product_of(
 
     An option of a regularizer that is added to every run makes one to the baseline as well.
     """
-    own = {name: readers for name in ranges if (readers := applies_to(name)) and not fixed.intersection(readers)}
+    own_fields = {name: readers for name in ranges if (readers := applies_to(name)) and not fixed.intersection(readers)}
     return Product(
-        settings={name: values for name, values in ranges.items() if name not in own},
+        settings={name: values for name, values in ranges.items() if name not in own_fields},
         methods={
-            regularizer: {name: ranges[name] for name, readers in own.items() if regularizer in readers}
+            regularizer: {name: ranges[name] for name, readers in own_fields.items() if regularizer in readers}
             for regularizer in REGULARIZERS
             if regularizer in regularizers
         },

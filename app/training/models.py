@@ -53,10 +53,10 @@ def require_model(settings: Settings, name: str, *, ask_hub: bool = True) -> Mod
     Raises InvalidError where there is none, so that no run is queued that can only fail. Without ``ask_hub`` a name
     that could be the Hub's is taken for one: a form that is being filled in must not wait for the network.
     """
-    here = {choice.name: choice for choice in list_models(settings)}
-    if name in here:
-        return here[name]
-    offered = ", ".join(here)
+    local_models = {choice.name: choice for choice in list_models(settings)}
+    if name in local_models:
+        return local_models[name]
+    offered = ", ".join(local_models)
     if HUB_NAME.fullmatch(name) is None:
         raise _no_name(name, offered)
     return _ask_the_hub(name, offered) if ask_hub else ModelChoice(name, "Hub", None)
@@ -69,7 +69,7 @@ def _ask_the_hub(name: str, offered: str) -> ModelChoice:
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError  # noqa: PLC0415
 
     try:
-        found = HfApi().model_info(name, timeout=HUB_TIMEOUT_SECONDS)
+        model_info = HfApi().model_info(name, timeout=HUB_TIMEOUT_SECONDS)
     except HFValidationError as error:
         raise _no_name(name, offered) from error
     except HfHubHTTPError as error:
@@ -80,7 +80,7 @@ def _ask_the_hub(name: str, offered: str) -> ModelChoice:
         raise _unreachable(name, offered) from error
     except (OSError, TransportError) as error:
         raise _unreachable(name, offered) from error
-    if not any(file.rfilename.endswith(".safetensors") for file in found.siblings or []):
+    if not any(file.rfilename.endswith(".safetensors") for file in model_info.siblings or []):
         raise InvalidError(
             f"The Hub's {name!r} has no safetensors weights; pickled weights are not loaded. "
             "Choose another model, or convert it and put it into the models directory.",

@@ -47,11 +47,11 @@ class Control:
     @property
     def chosen(self) -> str:
         """What is chosen, in words."""
-        nothing = self.option.none_means or ("no" if self.flag else "none")
-        return "yes" if self.flag and self.text else self.words.get(self.text) or self.text or nothing
+        empty_words = self.option.none_means or ("no" if self.flag else "none")
+        return "yes" if self.flag and self.text else self.words.get(self.text) or self.text or empty_words
 
     @property
-    def said(self) -> str:
+    def summary(self) -> str:
         """The label with what is chosen."""
         return f"{self.option.label}: {self.chosen}"
 
@@ -68,17 +68,17 @@ class Fold(NamedTuple):
         return "fold-" + self.group.title.lower().replace(" ", "-")
 
     @property
-    def said(self) -> str:
+    def summary(self) -> str:
         """What is chosen inside, in words; a group of one control need not name it again."""
         if [control.option.label for control in self.controls] == [self.group.title]:
             return self.controls[0].chosen
-        return " · ".join(control.said for control in self.controls)
+        return " · ".join(control.summary for control in self.controls)
 
 
 def controls_of(model: type[BaseModel], values: Mapping[str, Any], prefix: str = "") -> dict[str, Control]:
     """Return the controls of a model's options by the names of its fields, with these texts."""
     return {
-        name: Control(f"{prefix}{name}", option, _type_of(model.model_fields[name]), _shown(values.get(name, "")))
+        name: Control(f"{prefix}{name}", option, _type_of(model.model_fields[name]), _as_text(values.get(name, "")))
         for name, option in options_of(model).items()
     }
 
@@ -89,13 +89,13 @@ def in_folds(controls: Iterable[Control]) -> dict[str, list[Fold]]:
     for control in controls:
         group = control.option.group
         sections.setdefault(group.section, {}).setdefault(group, []).append(control)
-    return {section: [Fold(*one) for one in groups.items()] for section, groups in sections.items()}
+    return {section: [Fold(*item) for item in groups.items()] for section, groups in sections.items()}
 
 
 def text_of(value: Any) -> str:
     """Return a value as it is typed: 3e-05 as 3e-5, a list by commas, nothing for null."""
     if isinstance(value, list):
-        return ", ".join(text_of(one) for one in value)
+        return ", ".join(text_of(item) for item in value)
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
@@ -124,8 +124,8 @@ def plain(text: str) -> str:
 
 def labelled(error: IsoscopeError, labels: Mapping[str, str]) -> IsoscopeError:
     """Return an error that calls options by their labels."""
-    more = tuple(FieldError(field, with_labels(detail, labels)) for field, detail in error.more)
-    return replace(error, message=with_labels(error.message, labels), more=more)
+    further = tuple(FieldError(field, with_labels(detail, labels)) for field, detail in error.more)
+    return replace(error, message=with_labels(error.message, labels), more=further)
 
 
 def address_that_shows(path: str, pairs: Sequence[tuple[str, str]]) -> str | None:
@@ -142,5 +142,5 @@ def _takes_null(info: FieldInfo) -> bool:
     return type(None) in getattr(info.annotation, "__args__", ())
 
 
-def _shown(value: Any) -> str:
+def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else ""

@@ -74,7 +74,7 @@ def list_workers(context: Context) -> list[WorkerState]:
             row.heartbeat_at,
             row.started_at,
             row.memory_bytes,
-            [_job(one) for one in row.jobs or ()],
+            [_job(job) for job in row.jobs or ()],
             row.speed,
         )
         for row in rows
@@ -82,9 +82,9 @@ def list_workers(context: Context) -> list[WorkerState]:
     return sorted(states, key=lambda state: not state.alive)
 
 
-def _job(known: JobAtWork) -> WorkerJob:
-    job = Job.parse(known.id)
-    return WorkerJob(job.kind, job.row_id, known.since, known.memory_bytes, known.peak_bytes)
+def _job(job_at_work: JobAtWork) -> WorkerJob:
+    job = Job.parse(job_at_work.id)
+    return WorkerJob(job.kind, job.row_id, job_at_work.since, job_at_work.memory_bytes, job_at_work.peak_bytes)
 
 
 def has_gpu(workers: Iterable[WorkerState]) -> bool:
@@ -99,7 +99,7 @@ def worker_lost(run: Run, workers: list[WorkerState]) -> bool:
 
 
 BUSY = (EmbeddingStatus.MAKING, EmbeddingStatus.INSPECTING, EmbeddingStatus.MEASURING)
-SHOWN = load_only(
+QUEUE_COLUMNS = load_only(
     Run.experiment_id,
     Run.position,
     Run.model,
@@ -179,13 +179,13 @@ def list_imports_at_work(context: Context) -> Sequence[Import]:
 def list_embeddings_at_work(context: Context) -> Sequence[Embedding]:
     """Embeddings that are made, read or measured, oldest first, without their files."""
     busy = select(Embedding).where(Embedding.status.in_(BUSY), Embedding.trashed_at.is_(None))
-    shown = busy.options(lazyload(Embedding.files), defer(Embedding.inspection))
-    return context.scalars(shown.order_by(Embedding.created_at, Embedding.id))
+    query = busy.options(lazyload(Embedding.files), defer(Embedding.inspection))
+    return context.scalars(query.order_by(Embedding.created_at, Embedding.id))
 
 
-def _runs(which: ColumnElement[bool]) -> Select[Run]:
-    named = contains_eager(Run.experiment).load_only(Experiment.name, raiseload=True)
-    return select(Run).join(Run.experiment).where(which).options(SHOWN, named)
+def _runs(condition: ColumnElement[bool]) -> Select[Run]:
+    with_experiment = contains_eager(Run.experiment).load_only(Experiment.name, raiseload=True)
+    return select(Run).join(Run.experiment).where(condition).options(QUEUE_COLUMNS, with_experiment)
 
 
 def _count(status: RunStatus) -> ColumnElement[int]:

@@ -37,7 +37,7 @@ FIRST_PRIORITY = WAITED_FOR_PRIORITY + 1
 LAST_PRIORITY = 1_000_000_000
 
 
-class Place(StrEnum):
+class QueueMove(StrEnum):
     """Where something is moved to among what waits."""
 
     FIRST = "first"
@@ -53,31 +53,36 @@ class Turn(NamedTuple):
     priority: int
 
 
-def move_run(context: Context, run_id: str, place: Place) -> Run:
+def move_run(context: Context, run_id: str, to: QueueMove) -> Run:
     """Move a waiting run before or behind the others that wait; what works goes on."""
     with context.sessions.begin() as session:
         hold(session.connection(), "turns")
         waiting = _waiting(session)
         old = next((i for i, turn in enumerate(waiting) if turn.run_id == run_id), None)
         if old is not None:
-            others = waiting[:old] + waiting[old + 1 :]
-            new = {Place.FIRST: 0, Place.UP: max(old - 1, 0), Place.DOWN: old + 1, Place.LAST: len(others)}[place]
+            other_turns = waiting[:old] + waiting[old + 1 :]
+            new = {
+                QueueMove.FIRST: 0,
+                QueueMove.UP: max(old - 1, 0),
+                QueueMove.DOWN: old + 1,
+                QueueMove.LAST: len(other_turns),
+            }[to]
             if new != old:
-                _number(session, put([run_id], others, min(new, len(others))))
+                _number(session, renumber([run_id], other_turns, min(new, len(other_turns))))
     return get_changed(context, run_id, old is not None, "a queued run can be moved in the queue")
 
 
-def move_experiment(context: Context, experiment_id: str, place: Place) -> Experiment:
+def move_experiment(context: Context, experiment_id: str, to: QueueMove) -> Experiment:
     """Move what waits of an experiment before or behind all that waits of others; its own go as they were queued."""
     experiment = get_experiment(context, experiment_id)
     mine = {run.id for run in experiment.runs}
     with context.sessions.begin() as session:
         hold(session.connection(), "turns")
         waiting = _waiting(session)
-        others = [turn for turn in waiting if turn.run_id not in mine]
+        other_turns = [turn for turn in waiting if turn.run_id not in mine]
         moved = [turn.run_id for turn in waiting if turn.run_id in mine]
-        index = 0 if place in (Place.FIRST, Place.UP) else len(others)
-        _number(session, put(moved, others, index))
+        index = 0 if to in (QueueMove.FIRST, QueueMove.UP) else len(other_turns)
+        _number(session, renumber(moved, other_turns, index))
     return get_experiment(context, experiment_id)
 
 
@@ -94,20 +99,20 @@ def set_experiment_priority(context: Context, experiment_id: str, priority: int)
     return get_experiment(context, experiment_id)
 
 
-def put(moved: Sequence[str], others: Sequence[Turn], index: int) -> list[Turn]:
+def renumber(moved: Sequence[str], other_turns: Sequence[Turn], index: int) -> list[Turn]:
     """The numbers that change where ``moved`` go before the ``index``-th of the others.
 
     Of equal numbers who came first goes first, so that between two others there has to be a number of its own: where
     there is none, all behind are moved back as far as is needed.
     """
-    if index == len(others):
-        number = min(others[-1].priority + 1, LAST_PRIORITY) if others else DEFAULT_PRIORITY
+    if index == len(other_turns):
+        number = min(other_turns[-1].priority + 1, LAST_PRIORITY) if other_turns else DEFAULT_PRIORITY
         return [Turn(run_id, number) for run_id in moved]
-    least = others[index - 1].priority + 1 if index else FIRST_PRIORITY
-    number = max(least, others[index].priority - 1) if index == 0 else least
-    back = max(number + 1 - others[index].priority, 0)
-    behind = others[index:] if back else []
-    return [Turn(run_id, number) for run_id in moved] + [Turn(one.run_id, one.priority + back) for one in behind]
+    lowest = other_turns[index - 1].priority + 1 if index else FIRST_PRIORITY
+    number = max(lowest, other_turns[index].priority - 1) if index == 0 else lowest
+    back = max(number + 1 - other_turns[index].priority, 0)
+    behind = other_turns[index:] if back else []
+    return [Turn(run_id, number) for run_id in moved] + [Turn(turn.run_id, turn.priority + back) for turn in behind]
 
 
 def _waiting(session: Session) -> list[Turn]:
@@ -120,8 +125,8 @@ def _number(session: Session, turns: Sequence[Turn]) -> None:
         session.execute(update(Run), [{"id": turn.run_id, "priority": turn.priority} for turn in turns])
 
 
-def _set(context: Context, priority: int, which: ColumnElement[bool]) -> Sequence[str]:
-    changed = update(Run).where(which, Run.status.not_in(FINAL)).values(priority=priority).returning(Run.id)
+def _set(context: Context, priority: int, condition: ColumnElement[bool]) -> Sequence[str]:
+    changed = update(Run).where(condition, Run.status.not_in(FINAL)).values(priority=priority).returning(Run.id)
     with context.sessions.begin() as session:
         hold(session.connection(), "turns")
         return session.scalars(changed).all()
@@ -186,11 +191,11 @@ def resume_all(context: Context) -> int:
     return len(_queue_again(context, (RunStatus.PAUSED,), searches=_searches(context)))
 
 
-def _pause(context: Context, *which: ColumnElement[bool], searches: Sequence[str] = ()) -> Sequence[str]:
+def _pause(context: Context, *conditions: ColumnElement[bool], searches: Sequence[str] = ()) -> Sequence[str]:
     """Pause runs, and these searches, which ask for no other run until they are resumed."""
     since = case((Run.status == RunStatus.RUNNING, utcnow()), else_=Run.finished_at)
     aside = AT_REST | {"status": RunStatus.PAUSED, "attempts": 0, "finished_at": since}
-    paused = update(Run).where(Run.status.in_(UNFINISHED), *which).values(aside)
+    paused = update(Run).where(Run.status.in_(UNFINISHED), *conditions).values(aside)
     with context.sessions.begin() as session:
         _mark(session, searches, paused=True)
         ids = session.scalars(paused.returning(Run.id)).all()
@@ -214,7 +219,7 @@ def _mark(session: Session, searches: Sequence[str], *, paused: bool) -> None:
 
 
 def _queue_again(
-    context: Context, states: Collection[RunStatus], *which: ColumnElement[bool], searches: Sequence[str] = ()
+    context: Context, states: Collection[RunStatus], *conditions: ColumnElement[bool], searches: Sequence[str] = ()
 ) -> Sequence[str]:
     """Queue the runs in these states as if they had just come; these searches go on.
 
@@ -232,7 +237,7 @@ def _queue_again(
     }
     with context.sessions.begin() as session:
         _mark(session, searches, paused=False)
-        chosen = session.scalars(select(Run.id).where(Run.status.in_(states), *which)).all()
+        chosen = session.scalars(select(Run.id).where(Run.status.in_(states), *conditions)).all()
         of_them = select(Run.experiment_id).where(Run.id.in_(chosen))
         released: dict[str, Any] = {"held": None} if RunStatus.PAUSED in states else {}
         session.execute(update(Experiment).where(Experiment.id.in_(of_them)).values(notified_at=None, **released))

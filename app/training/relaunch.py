@@ -64,30 +64,32 @@ def request_of(experiment: Experiment) -> LaunchRequest:
 def request_of_run(run: Run) -> SweepRequest:
     """Return a request that means one run, beside its baseline; raises ConflictError like ``request_of``."""
     _require_settings(run.experiment)
-    own = {"dataset_id": run.experiment.dataset_id, "zetas": [run.zeta], "seeds": [run.seed]}
-    return SweepRequest.model_validate(_options_of_runs(run.config) | _swept([run]) | own)
+    coordinates = {"dataset_id": run.experiment.dataset_id, "zetas": [run.zeta], "seeds": [run.seed]}
+    return SweepRequest.model_validate(_options_of_runs(run.config) | _swept([run]) | coordinates)
 
 
 def plain(request: LaunchRequest) -> dict[str, Any]:
     """Return what a request says that is not said by leaving it out, in the form's order, as JSON holds it."""
-    said = request.model_dump(mode="json", exclude_defaults=True)
-    if Regularizer.NONE in said.get("regularizers", []):
-        said["regularizers"] = [one for one in said["regularizers"] if one != Regularizer.NONE]
+    settings = request.model_dump(mode="json", exclude_defaults=True)
+    if Regularizer.NONE in settings.get("regularizers", []):
+        settings["regularizers"] = [
+            regularizer for regularizer in settings["regularizers"] if regularizer != Regularizer.NONE
+        ]
     if isinstance(request, StudyRequest):
-        said.setdefault("search", {})
-    return {name: said[name] for name in ORDER if name in said}
+        settings.setdefault("search", {})
+    return {name: settings[name] for name in ORDER if name in settings}
 
 
 def yaml_of(request: LaunchRequest, dataset: Dataset) -> str:
     """Return a request as YAML: what differs from the defaults, with what it means."""
     meanings = {name: option.text for name, option in options_of(type(request)).items()}
     # A grid's explanation is of the API; in a file the names of its settings say it.
-    told = {
+    explanations = {
         "dataset_id": one_line(dataset.name),
         "grid": "Every combination of these values is a setting.",
         "search": "Ranges in which the best lambda and zeta are searched; empty: from -1 to 1.",
     }
-    return HEADING + write_yaml(plain(request), meanings | told)
+    return HEADING + write_yaml(plain(request), meanings | explanations)
 
 
 def _require_settings(experiment: Experiment) -> None:
@@ -159,13 +161,13 @@ class Way(NamedTuple):
 
 def ways_of_sweep(server: Server, request: SweepRequest | StudyRequest, dataset: Dataset) -> list[Way]:
     """Launch a sweep, or a search."""
-    said, yaml = plain(request), yaml_of(request, dataset)
+    settings, yaml = plain(request), yaml_of(request, dataset)
     path = "/studies" if isinstance(request, StudyRequest) else "/experiments"
     return [
-        Way("curl", server.curl(path, *_sent(said))),
+        Way("curl", server.curl(path, *_sent(settings))),
         # Each line of the document begins with a name, a blank or a number sign: none ends it early.
         Way("Command line", f"isoscope sweep --url {shlex.quote(server.url)} - <<'YAML'\n{yaml}YAML"),
-        Way("Python", server.python(f"experiment = isoscope.sweep({_written(said)})", "isoscope.wait(experiment)")),
+        Way("Python", server.python(f"experiment = isoscope.sweep({_written(settings)})", "isoscope.wait(experiment)")),
         Way("YAML", yaml),
     ]
 
@@ -184,13 +186,13 @@ def ways_of_form(
 
 def ways_of_encoding(server: Server, encoding_id: str, config: EncodingConfig) -> list[Way]:
     """Launch an encoding whose texts are here."""
-    said = config.model_dump(mode="json", exclude_defaults=True)
-    options = [f"--model={shlex.quote(config.model)}", *_command_line_options(said)]
+    settings = config.model_dump(mode="json", exclude_defaults=True)
+    options = [f"--model={shlex.quote(config.model)}", *_command_line_options(settings)]
     command = f"isoscope encode --url {shlex.quote(server.url)} --encoding {shlex.quote(encoding_id)}"
     return [
-        Way("curl", server.curl(f"/encodings/{encoding_id}/launch", *_sent(said))),
+        Way("curl", server.curl(f"/encodings/{encoding_id}/launch", *_sent(settings))),
         Way("Command line", JOINED.join([command, *options])),
-        Way("Python", server.python(f"encoding = isoscope.launch_encoding({encoding_id!r}, {_written(said)})")),
+        Way("Python", server.python(f"encoding = isoscope.launch_encoding({encoding_id!r}, {_written(settings)})")),
     ]
 
 
@@ -216,22 +218,22 @@ def ways_of_upload(server: Server) -> list[Way]:
     ]
 
 
-def _sent(said: Mapping[str, Any]) -> tuple[str, str]:
+def _sent(settings: Mapping[str, Any]) -> tuple[str, str]:
     """Options of curl that send this."""
-    return JSON, f"--data-raw {shlex.quote(json.dumps(said, indent=1, ensure_ascii=False))}"
+    return JSON, f"--data-raw {shlex.quote(json.dumps(settings, indent=1, ensure_ascii=False))}"
 
 
-def _written(said: Mapping[str, Any]) -> str:
+def _written(settings: Mapping[str, Any]) -> str:
     """A dictionary in Python, a line for each name."""
-    return "{\n" + "".join(f"    {name!r}: {value!r},\n" for name, value in said.items()) + "}"
+    return "{\n" + "".join(f"    {name!r}: {value!r},\n" for name, value in settings.items()) + "}"
 
 
-def _command_line_options(said: Mapping[str, Any]) -> Iterable[str]:
+def _command_line_options(settings: Mapping[str, Any]) -> Iterable[str]:
     """Options with their values joined by =, since a column may be called -1; null is all."""
     for name, option in OPTIONS.items():
-        if name in said:
-            value = said[name]
+        if name in settings:
+            value = settings[name]
             values = value if isinstance(value, list) and name != "layers" else [value]
-            for one in values:
-                text = ",".join(map(str, one)) if isinstance(one, list) else "all" if one is None else str(one)
+            for item in values:
+                text = ",".join(map(str, item)) if isinstance(item, list) else "all" if item is None else str(item)
                 yield f"{option}={shlex.quote(text)}"

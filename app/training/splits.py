@@ -57,8 +57,8 @@ def read_division(
         return _checked(ColumnDivision, {"column": by_column, **mapped})
     if drawn:
         seed = {} if split_seed == "" else {"seed": split_seed}
-        asked = {"fraction": drawn.get("test"), "validation_fraction": drawn.get("validation")}
-        return _checked(FractionDivision, asked | seed)
+        fraction_values = {"fraction": drawn.get("test"), "validation_fraction": drawn.get("validation")}
+        return _checked(FractionDivision, fraction_values | seed)
     return None
 
 
@@ -92,7 +92,9 @@ def divide_upload(
     """
     settings = context.settings
     train, validation = files["train"], files.get("validation")
-    beside = None if validation is None else (context.storage.local(validation.stored.sha256), validation.filename)
+    validation_file = (
+        None if validation is None else (context.storage.local(validation.stored.sha256), validation.filename)
+    )
     with tempfile.TemporaryDirectory(dir=settings.root, prefix=DIVIDING) as folder:
         counts, readings = read_in_sandbox(
             settings,
@@ -100,22 +102,22 @@ def divide_upload(
             division,
             context.storage.local(train.stored.sha256),
             train.filename,
-            beside,
+            validation_file,
             Path(folder),
             quoting,
         )
-        stem, made = FILE_SUFFIX.sub("", train.filename)[:200], {}
+        stem, split_files = FILE_SUFFIX.sub("", train.filename)[:200], {}
         for split in counts:
             with (Path(folder) / f"{split}{SUFFIX}").open("rb") as file:
                 stored = store(file, settings.max_dataset_bytes)
-            made[split] = SplitFile(stored, f"{stem}-{split}{SUFFIX}")
-    return made, readings
+            split_files[split] = SplitFile(stored, f"{stem}-{split}{SUFFIX}")
+    return split_files, readings
 
 
 def require_labels(description: DatasetDescription) -> None:
     """Raise InvalidError where the test rows have no labels of the task that the columns look like."""
     proposal = propose(description.columns)
-    label = next((one for one in description.columns if proposal and one.name == proposal.label_column), None)
+    label = next((column for column in description.columns if proposal and column.name == proposal.label_column), None)
     if label is None:
         return
     if label.test_unlabelled or label.n_test_unseen == description.n_test:
@@ -130,10 +132,10 @@ def _listed(text: str) -> list[str]:
     return [value for part in text.split(",") if (value := part.strip())]
 
 
-def _checked(kind: type[ColumnDivision] | type[FractionDivision], given: Mapping[str, Any]) -> Division:
+def _checked(kind: type[ColumnDivision] | type[FractionDivision], values: Mapping[str, Any]) -> Division:
     try:
-        return kind.model_validate(given)
+        return kind.model_validate(values)
     except ValidationError as error:
         message = message_of(error.errors())
-        place = next((str(part) for part in message.place), "column")
-        raise InvalidError(message.sentence, FIELDS.get(place, f"split_{place}")) from None
+        field = next((str(part) for part in message.place), "column")
+        raise InvalidError(message.sentence, FIELDS.get(field, f"split_{field}")) from None

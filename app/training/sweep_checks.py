@@ -18,16 +18,18 @@ from isotropy.catalog import REGULARIZERS, Regularizer, TokenPooling
 
 def check_combination(swept: Collection[Regularizer], fixed: Collection[Regularizer]) -> None:
     """Raise InvalidError where a regularizer has two lambdas in one run."""
-    if both := [REGULARIZERS[one].name for one in REGULARIZERS if one in swept and one in fixed]:
+    if clashing := [
+        REGULARIZERS[regularizer].name for regularizer in REGULARIZERS if regularizer in swept and regularizer in fixed
+    ]:
         raise InvalidError(
-            f"{both[0]} is swept over λ and also added to every run, so it would have two λ in one run. "
+            f"{clashing[0]} is swept over λ and also added to every run, so it would have two λ in one run. "
             "Take it out of one of the two.",
             "fixed_regularizers",
         )
 
 
 def check_grid(
-    fields: Collection[str], there: Collection[Regularizer], points: Collection[TokenPooling | None]
+    fields: Collection[str], regularizers: Collection[Regularizer], points: Collection[TokenPooling | None]
 ) -> None:
     """Raise InvalidError where a grid ranges over what no run of the sweep reads, or over two lengths.
 
@@ -36,8 +38,10 @@ def check_grid(
     if {"epochs", "max_steps"} <= set(fields):
         raise InvalidError("Expected a grid over either `epochs` or `max_steps`, got both; take one out.", "grid")
     for field in fields:
-        if not any(applies(field, there, one) for one in points):
-            readers = " or ".join(REGULARIZERS[one].name for one in REGULARIZERS if one in (applies_to(field) or ()))
+        if not any(applies(field, regularizers, visible_points) for visible_points in points):
+            readers = " or ".join(
+                method.name for slug, method in REGULARIZERS.items() if slug in (applies_to(field) or ())
+            )
             tokens = ", where it sees tokens" if OPTIONS[field].of_tokens else ""
             raise InvalidError(
                 f"The grid ranges over `{field}`, an option of {readers}{tokens}, and the sweep has none of it. "
@@ -46,12 +50,12 @@ def check_grid(
             )
 
 
-def check_hidden_states(options: TrainingOptions, there: Collection[Regularizer]) -> None:
+def check_hidden_states(options: TrainingOptions, regularizers: Collection[Regularizer]) -> None:
     """Raise InvalidError where layers or points are chosen and no regularizer of the sweep sees any."""
     chosen = [field for field in ("layers", "points") if getattr(options, field) is not None]
-    if chosen and there and not any(applies(chosen[0], [one], None) for one in there):
+    if chosen and regularizers and not any(applies(chosen[0], [regularizer], None) for regularizer in regularizers):
         raise InvalidError(
-            f"{capitalized(REGULARIZERS[next(iter(there))].name)} sees the input embedding matrix and no hidden "
+            f"{capitalized(REGULARIZERS[next(iter(regularizers))].name)} sees the input embedding matrix and no hidden "
             "states, so it has no layers and no points to choose: leave both out, or add a regularizer that has them.",
             chosen[0],
         )
@@ -124,30 +128,30 @@ class SweepRanges(NamedTuple):
     grid: Mapping[str, Sequence[Any]]
 
 
-def notes_of(asked: SweepRanges, factors: Product, repeated: int) -> list[str]:
+def notes_of(ranges: SweepRanges, factors: Product, repeated: int) -> list[str]:
     """Return what there is to say of the runs; ``repeated`` of the product are left out."""
     if not factors.methods:
         notes = ["No regularizer is selected, so all runs are baselines."]
     elif not factors.lambdas:
         notes = ["λ = 0 is the only λ, so all runs are baselines."]
-    elif 0.0 not in asked.lambdas:
+    elif 0.0 not in ranges.lambdas:
         notes = ["The λ = 0 baseline was added, one run for each seed and setting."]
     else:
         notes = []
-    notes += _given_twice(asked)
+    notes += _given_twice(ranges)
     if repeated:
         notes.append(
             f"{count(repeated)} would repeat another, because nothing in {'it' if repeated == 1 else 'them'} reads "
             f"what they differ in, and {'is' if repeated == 1 else 'are'} left out."
         )
-    return [*notes, *_notes_of_evidence(asked, factors)]
+    return [*notes, *_notes_of_evidence(ranges, factors)]
 
 
-def _notes_of_evidence(asked: SweepRanges, factors: Product) -> list[str]:
+def _notes_of_evidence(ranges: SweepRanges, factors: Product) -> list[str]:
     """Return what the sweep cannot show, however its runs turn out."""
     if not factors.methods or not factors.lambdas:
         return []
-    notes, lambdas, seeds = [], len({0.0, *asked.lambdas}), len(set(asked.seeds))
+    notes, lambdas, seeds = [], len({0.0, *ranges.lambdas}), len(set(ranges.seeds))
     if lambdas < (enough := lambdas_needed()):
         notes.append(
             f"{lambdas} values of λ cannot show whether performance goes with isotropy. Use {enough} or more, "
@@ -161,12 +165,14 @@ def _notes_of_evidence(asked: SweepRanges, factors: Product) -> list[str]:
 def notes_of_rows(dataset: Dataset, runs: Sequence[RunConfig]) -> list[str]:
     """Return which rows were asked for and are not there, and whether all validation rows are of one class."""
     notes = []
-    for which, there, wanted in (
+    for split, available, requested in (
         ("train", dataset.n_train, max((run.train_rows or 0 for run in runs), default=0)),
         ("validation", dataset.n_validation, max((run.validation_rows or 0 for run in runs), default=0)),
     ):
-        if there is not None and wanted > there:
-            notes.append(f"{count(wanted)} {which} rows are asked for but there are only {count(there)}: all are used.")
+        if available is not None and requested > available:
+            notes.append(
+                f"{count(requested)} {split} rows are asked for but there are only {count(available)}: all are used."
+            )
     labels = {run.label_column for run in runs if run.task is TaskKind.CLASSIFICATION}
     notes += [
         f"Every validation row is of the class {shown(only)}, so a model that always predicts it scores best. Use a "
@@ -177,19 +183,19 @@ def notes_of_rows(dataset: Dataset, runs: Sequence[RunConfig]) -> list[str]:
     return notes
 
 
-def _given_twice(asked: SweepRanges) -> list[str]:
-    named: list[tuple[str, Sequence[Any]]] = [
-        ("λ", asked.lambdas),
-        ("ζ", asked.zetas),
-        ("Seed", asked.seeds),
-        *((OPTIONS[name].label, values) for name, values in asked.grid.items()),
+def _given_twice(ranges: SweepRanges) -> list[str]:
+    labelled: list[tuple[str, Sequence[Any]]] = [
+        ("λ", ranges.lambdas),
+        ("ζ", ranges.zetas),
+        ("Seed", ranges.seeds),
+        *((OPTIONS[name].label, values) for name, values in ranges.grid.items()),
     ]
     return [
-        f"{name} {_shown(again)} is given more than once and counts once."
-        for name, values in named
-        if (again := next((one for place, one in enumerate(values) if one in values[:place]), None)) is not None
+        f"{name} {_text_of(again)} is given more than once and counts once."
+        for name, values in labelled
+        if (again := next((value for index, value in enumerate(values) if value in values[:index]), None)) is not None
     ]
 
 
-def _shown(value: Any) -> str:
+def _text_of(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -21,14 +21,14 @@ from isoscope.core.task import METRIC_TITLES, METRICS, TaskKind
 from isotropy.catalog import REGULARIZERS, Regularizer
 
 Values = dict[str, Any]
-"""Texts by field; lists of them for ``MANY``, and for ``grid`` pairs of a field and the text of its values."""
+"""Texts by field; lists of them for ``LIST_FIELDS``, and for ``grid`` pairs of a field and the text of its values."""
 
 FIELDS = SweepRequest.model_fields
-MANY = ("text_columns", "regularizers")
+LIST_FIELDS = ("text_columns", "regularizers")
 FLAGS = tuple(name for name, control in controls_of(SweepRequest, {}).items() if control.flag)
 EXTRA = {f"fixed_{regularizer}": regularizer for regularizer in REGULARIZERS}
 """Fields for the λ of each regularizer that is added to every run."""
-TEXTS = tuple(name for name in FIELDS if name not in {*MANY, *FLAGS, "fixed_regularizers", "grid"})
+TEXTS = tuple(name for name in FIELDS if name not in {*LIST_FIELDS, *FLAGS, "fixed_regularizers", "grid"})
 LABELS = {name: option.label for name, option in options_of(SweepRequest).items()} | {
     field: f"λ of {REGULARIZERS[regularizer].name}" for field, regularizer in EXTRA.items()
 }
@@ -76,7 +76,7 @@ def texts_of_settings(settings: Mapping[str, Any]) -> Values:
     """Return settings of a sweep, as JSON holds them, as texts; a grid that the form has no row for is left out."""
     values: Values = {name: text_of(value) for name, value in settings.items() if name in TEXTS}
     values |= {name: "true" if settings[name] is True else "" for name in FLAGS if name in settings}
-    values |= {name: settings[name] for name in MANY if name in settings}
+    values |= {name: settings[name] for name in LIST_FIELDS if name in settings}
     values |= {f"fixed_{name}": text_of(value) for name, value in settings.get("fixed_regularizers", {}).items()}
     if "regularizers" in settings:
         values["regularizers"] = settings["regularizers"] or [Regularizer.NONE.value]
@@ -86,9 +86,9 @@ def texts_of_settings(settings: Mapping[str, Any]) -> Values:
 
 def read_values(data: ImmutableMultiDict[str, Any]) -> Values:
     """Return the fields of a submitted form or of a query string."""
-    known = {*TEXTS, *FLAGS, *EXTRA, "preset"}
-    values: Values = {name: str(value).strip() for name, value in data.items() if name in known}
-    values |= {name: [str(one) for one in data.getlist(name) if one] for name in MANY if name in data}
+    text_fields = {*TEXTS, *FLAGS, *EXTRA, "preset"}
+    values: Values = {name: str(value).strip() for name, value in data.items() if name in text_fields}
+    values |= {name: [str(item) for item in data.getlist(name) if item] for name in LIST_FIELDS if name in data}
     if "grid_field" in data:
         values["grid"] = list(_rows(data))
     return values
@@ -96,9 +96,9 @@ def read_values(data: ImmutableMultiDict[str, Any]) -> Values:
 
 def pairs_of(values: Values) -> list[tuple[str, str]]:
     """Return the fields of a form that ``read_values`` reads as these values."""
-    pairs = [(name, one) for name in MANY for one in values.get(name, [])]
+    pairs = [(name, item) for name in LIST_FIELDS for item in values.get(name, [])]
     pairs += [pair for row in values.get("grid", []) for pair in zip(("grid_field", "grid_values"), row, strict=True)]
-    return pairs + [(name, text) for name, text in values.items() if name not in (*MANY, "grid")]
+    return pairs + [(name, text) for name, text in values.items() if name not in (*LIST_FIELDS, "grid")]
 
 
 def fitting(values: Values) -> Values:
@@ -112,7 +112,7 @@ def fitting(values: Values) -> Values:
 def active_methods(values: Mapping[str, Any]) -> list[Regularizer]:
     """Return the regularizers whose options count: those swept, and those added to every run."""
     fixed = {regularizer for name, regularizer in EXTRA.items() if values[name]}
-    return [one for one in REGULARIZERS if one in values["regularizers"] or one in fixed]
+    return [item for item in REGULARIZERS if item in values["regularizers"] or item in fixed]
 
 
 def sweep_controls(values: Values, *, gpu: bool) -> tuple[dict[str, Control], dict[str, Control]]:
@@ -120,32 +120,32 @@ def sweep_controls(values: Values, *, gpu: bool) -> tuple[dict[str, Control], di
     controls = controls_of(SweepRequest, values)
     task, active = values["task"], active_methods(values)
     metrics = METRICS[TaskKind(task)] if task in set(TaskKind) else tuple(METRIC_TITLES)
-    controls["metric"] = replace(controls["metric"], offered={one: METRIC_TITLES[one] for one in metrics})
+    controls["metric"] = replace(controls["metric"], offered={item: METRIC_TITLES[item] for item in metrics})
     if not gpu:
         controls["precision"] = replace(controls["precision"], note=" No worker has a GPU.")
-    shown = {
+    visible = {
         name: control
         for name, control in controls.items()
         if (control.option.applies_to is None or control.option.applies_to.intersection(active))
         and (task not in set(TaskKind) or task in control.option.tasks)
     }
-    return controls, shown
+    return controls, visible
 
 
 def parse(values: Values) -> SweepRequest:
     """Return the request that the texts mean. Raises InvalidError with every field that means nothing."""
-    given: dict[str, Any] = {name: meaning(FIELDS[name], values[name]) for name in TEXTS if name in values}
-    given |= {name: values[name] for name in MANY if name in values}
-    given |= {name: bool(values.get(name)) for name in FLAGS}
-    given["fixed_regularizers"] = {one: plain(values[name]) for name, one in EXTRA.items() if values.get(name)}
-    if given.get("max_steps"):
-        given["epochs"] = None
-    if given.get("task") in WITHOUT_CLASSES:
-        given["entropy_by_label"] = False
+    settings: dict[str, Any] = {name: meaning(FIELDS[name], values[name]) for name in TEXTS if name in values}
+    settings |= {name: values[name] for name in LIST_FIELDS if name in values}
+    settings |= {name: bool(values.get(name)) for name in FLAGS}
+    settings["fixed_regularizers"] = {item: plain(values[name]) for name, item in EXTRA.items() if values.get(name)}
+    if settings.get("max_steps"):
+        settings["epochs"] = None
+    if settings.get("task") in WITHOUT_CLASSES:
+        settings["entropy_by_label"] = False
     rows = values.get("grid", [])
-    given["grid"], wrong = _grid(rows)
+    settings["grid"], wrong = _grid(rows)
     try:
-        request = SweepRequest.model_validate(given)
+        request = SweepRequest.model_validate(settings)
     except ValidationError as error:
         wrong += errors_in(error, rows)
     if wrong:
@@ -156,17 +156,17 @@ def parse(values: Values) -> SweepRequest:
 def errors_in(error: ValidationError, rows: Sequence[tuple[str, str]]) -> list[FieldError]:
     """Return what is wrong with a request, at the fields of the form, in whose words it is said."""
     numbers = {name: _row(number) for number, (name, _) in reversed([*enumerate(rows, start=1)])}
-    told = []
-    for sentence, place in messages_of(error.errors(), form=True):
-        match [str(part) for part in place]:
+    errors = []
+    for sentence, location in messages_of(error.errors(), form=True):
+        match [str(part) for part in location]:
             case ["grid", name, *_] if name in numbers:
                 field = numbers[name]
             case ["fixed_regularizers", name, *_]:
                 field = f"fixed_{name}"
             case [field, *_]:
                 pass
-        told.append(FieldError(field, sentence))
-    return told
+        errors.append(FieldError(field, sentence))
+    return errors
 
 
 def _grid(rows: Sequence[tuple[str, str]]) -> tuple[dict[str, list[Any]], list[FieldError]]:

@@ -124,12 +124,14 @@ class RunCost:
         self.length = _padded_length(inputs, run.batch_size)
         self.step_tokens = rows_per_step * self.length
         look = PROBE_TOKENS_PER_DIMENSION * model.width + max(inputs.tokens)
-        apart = run.probe_every or max(1.0, self.steps / LOOKS_PER_RUN, 2 * look / (rows_per_step * inputs.mean))
+        look_interval = run.probe_every or max(
+            1.0, self.steps / LOOKS_PER_RUN, 2 * look / (rows_per_step * inputs.mean)
+        )
         tokens = rows * per_row * inputs.mean
         shrinkage = min(run.shrinkage_points / model.layers, tokens)
         evaluated = _row_count(run.validation_rows, dataset.n_validation) + (dataset.n_test or 0)
         self.forward_tokens = (
-            (1 + math.ceil(self.steps / apart)) * look
+            (1 + math.ceil(self.steps / look_interval)) * look
             + _shrinkage_passes(run, self.steps, epoch_steps) * shrinkage
             + (shrinkage if run.evaluation_zeta > 0 else 0)
             + evaluated * per_row * inputs.mean

@@ -172,16 +172,16 @@ def plan_sweep(context: Context, request: SweepRequest, *, ask_hub: bool = True)
         lambda: sweep_checks.check_precision(runs, list_workers(context), grid),
     )
     different = _different(runs)
-    asked = sweep_checks.SweepRanges(request.lambdas, request.zetas, request.seeds, request.grid)
+    ranges = sweep_checks.SweepRanges(request.lambdas, request.zetas, request.seeds, request.grid)
     notes = [
-        *sweep_checks.notes_of(asked, factors, factors.total - len(different)),
+        *sweep_checks.notes_of(ranges, factors, factors.total - len(different)),
         *sweep_checks.notes_of_rows(dataset, runs),
     ]
     return SweepPlan(dataset, config, grid, factors, different, notes)
 
 
 def _product(request: SweepRequest, grid: Mapping[str, list[Any]], fixed: frozenset[Regularizer]) -> Product:
-    swept = [one for one in request.regularizers if one is not Regularizer.NONE]
+    swept = [regularizer for regularizer in request.regularizers if regularizer is not Regularizer.NONE]
     ranges = {**grid, ZETA: _each_once(request.zetas)}
     return product_of(ranges, swept, fixed, request.lambdas, request.seeds)
 

@@ -21,7 +21,7 @@ from app.db.models import (
 )
 from app.db.work import FileLocks, next_in_turn, wanted
 from app.queue import working
-from app.training.queue_verbs import FIRST_PRIORITY, Place, Turn, move_experiment, move_run, put
+from app.training.queue_verbs import FIRST_PRIORITY, QueueMove, Turn, move_experiment, move_run, renumber
 from isotropy.catalog import Regularizer
 from tests.factories import PLAIN, SHARED
 from tests.taking import taking
@@ -99,7 +99,7 @@ def test_a_whole_experiment_is_moved_before_another_and_behind_it(client, contex
     assert in_turn(context) == second + first
     client.post(f"/api/experiments/{second_id}/move", json={"to": "last"})
     assert in_turn(context) == first + second
-    move_experiment(context, second_id, Place.FIRST)
+    move_experiment(context, second_id, QueueMove.FIRST)
     assert taken(context, 4) == second + first
 
 
@@ -220,7 +220,7 @@ def test_runs_and_encodings_of_equal_priority_go_oldest_first(context, add):
 )
 def test_as_few_numbers_change_as_keep_the_order(others, index, changed):
     turns = [Turn(str(i), priority) for i, priority in enumerate(others)]
-    assert put(["x"], turns, index) == changed
+    assert renumber(["x"], turns, index) == changed
 
 
 def test_a_moved_run_keeps_the_order_of_all_others(context, client, add):
@@ -238,8 +238,8 @@ def test_a_moved_run_keeps_the_order_of_all_others(context, client, add):
 def test_two_web_processes_that_move_at_the_same_moment_lose_no_move(context, add):
     _, ids = add(8)
     other = create_context(context.settings)
-    moves = [(context, ids[5], Place.FIRST), (other, ids[2], Place.FIRST), (context, ids[7], Place.UP)]
-    moves += [(other, ids[0], Place.LAST), (context, ids[1], Place.LAST), (other, ids[3], Place.DOWN)]
+    moves = [(context, ids[5], QueueMove.FIRST), (other, ids[2], QueueMove.FIRST), (context, ids[7], QueueMove.UP)]
+    moves += [(other, ids[0], QueueMove.LAST), (context, ids[1], QueueMove.LAST), (other, ids[3], QueueMove.DOWN)]
     with ThreadPoolExecutor(len(moves)) as threads:
         done = [threads.submit(move_run, *move) for move in moves]
     assert [one.exception() for one in done] == [None] * len(moves)

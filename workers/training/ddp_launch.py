@@ -101,8 +101,8 @@ def devices_of(config: RunConfig, device: str) -> list[str]:
     n_devices = torch.cuda.device_count() if device.startswith("cuda") else 1
     if config.processes > n_devices:
         raise InvalidError(
-            f"Expected at most {n_devices} processes, as each needs a device of its own and this machine has {n_devices}; got "
-            f"{config.processes}. Choose fewer, or start a worker on a machine with more.",
+            f"Expected at most {n_devices} processes, as each needs a device of its own and this machine has "
+            f"{n_devices}; got {config.processes}. Choose fewer, or start a worker on a machine with more.",
             "processes",
         )
     first = torch.device(device).index or 0

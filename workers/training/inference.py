@@ -55,7 +55,7 @@ class Rows:
     def draw(
         self, tokens: int, seed: Sequence[int], min_rows: int = 1, max_rows: int | None = None
     ) -> NDArray[np.int64]:
-        """Return rows drawn without replacement: as many as hold at most ``tokens`` tokens, but at least ``min_rows``."""
+        """Return rows drawn without replacement that hold at most ``tokens`` tokens, but at least ``min_rows``."""
         return draw(self.tokens, tokens, seed, min_rows, max_rows)
 
 

@@ -182,9 +182,9 @@ def prune(progress: Progress, history: History, selection: Selected) -> None:
     step, last_value = [(step, value) for step, value in history if value is not None][-1]
     other_values = [value for other_history in other_histories if (value := dict(other_history).get(step)) is not None]
     note = (
-        f"Given up at step {step:,}: {selection.metric} on the selection rows was {last_value:.4g}, and what it had come to "
-        f"at best was below {median(other_values):.4g}, the median of {len(other_values)} finished runs of this search at "
-        "that step."
+        f"Given up at step {step:,}: {selection.metric} on the selection rows was {last_value:.4g}, and what it had "
+        f"come to at best was below {median(other_values):.4g}, the median of {len(other_values)} finished runs of "
+        "this search at that step."
     )
     with progress.sessions.begin() as session:
         run = session.get_one(Run, progress.run_id)

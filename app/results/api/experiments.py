@@ -26,7 +26,7 @@ from app.training import experiments, queue_verbs
 from app.training.api.queue import MoveToEnd, PriorityIn
 from app.training.experiments import StudyRequest
 from app.training.presets import PRESETS, Stage
-from app.training.queue_verbs import Place
+from app.training.queue_verbs import QueueMove
 from app.training.relaunch import request_of
 from app.training.sweep_preview import SweepPreview, preview_sweep
 from app.training.sweeps import SweepRequest, plan_sweep
@@ -197,7 +197,7 @@ for _verb, (_command, _description) in EXPERIMENT_COMMANDS.items():
 @router.post("/{experiment_id}/move", response_model=ExperimentOut)
 def move_experiment(context: ContextDep, experiment_id: str, move: MoveToEnd) -> Experiment:
     """Move its queued runs before or behind all others that wait."""
-    return queue_verbs.move_experiment(context, experiment_id, Place(move.to))
+    return queue_verbs.move_experiment(context, experiment_id, QueueMove(move.to))
 
 
 @router.put("/{experiment_id}/priority", response_model=ExperimentOut)

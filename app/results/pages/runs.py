@@ -204,7 +204,7 @@ for _verb, (_change_experiment, _) in EXPERIMENT_COMMANDS.items():
 
 
 @buttons_router.post("/runs/{run_id}/move/{place}")
-def change_turn_of_run(context: ContextDep, run_id: str, place: queue_verbs.Place, origin: OriginDep) -> Response:
+def change_turn_of_run(context: ContextDep, run_id: str, place: queue_verbs.QueueMove, origin: OriginDep) -> Response:
     return see(origin.address(queue_verbs.move_run(context, run_id, place)))
 
 
@@ -213,7 +213,7 @@ def change_turn_of_experiment(
     context: ContextDep, experiment_id: str, place: Literal["first", "last"], back: Back = ""
 ) -> Response:
     """Move what waits of an experiment before or behind all others."""
-    queue_verbs.move_experiment(context, experiment_id, queue_verbs.Place(place))
+    queue_verbs.move_experiment(context, experiment_id, queue_verbs.QueueMove(place))
     return _to_page_of_experiment(experiment_id, back)
 
 

@@ -135,9 +135,9 @@ def show_dataset(context: ContextDep, dataset_id: str) -> Dataset:
 
 @router.put("/{dataset_id}/quoting", response_model=DatasetOut)
 @parsing
-def read_dataset(request: Request, context: ContextDep, dataset_id: str, given: QuotingRequest) -> Dataset:
+def read_dataset(request: Request, context: ContextDep, dataset_id: str, body: QuotingRequest) -> Dataset:
     """Read the quotes of a data set's .tsv files in another way, as long as no experiment uses it."""
-    return datasets.read_dataset(context, dataset_id, given.quoting)
+    return datasets.read_dataset(context, dataset_id, body.quoting)
 
 
 @router.delete("/{dataset_id}", status_code=204)

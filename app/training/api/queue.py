@@ -9,7 +9,7 @@ from pydantic import AliasPath, BaseModel, Field
 from app.db.models import EmbeddingStatus, EncodingStatus, ImportStatus, Phase, RunStatus
 from app.training import queue_status, queue_verbs
 from app.training.queue_status import list_workers
-from app.training.queue_verbs import FIRST_PRIORITY, LAST_PRIORITY, Place
+from app.training.queue_verbs import FIRST_PRIORITY, LAST_PRIORITY, QueueMove
 from app.web.dependencies import ContextDep, Limit, Offset, Row
 from isotropy.catalog import Regularizer
 
@@ -17,7 +17,7 @@ from isotropy.catalog import Regularizer
 class Move(BaseModel):
     """Where a queued run goes among those that wait."""
 
-    to: Place
+    to: QueueMove
 
 
 class MoveToEnd(BaseModel):
@@ -146,16 +146,16 @@ router = APIRouter(prefix="/queue", tags=["queue"])
 @router.get("")
 def show_queue(context: ContextDep, limit: Limit = 50, offset: Offset = 0) -> QueueOut:
     """What works where, and what waits in the order in which it will be taken."""
-    found = queue_status.list_waiting(context, limit, offset)
+    waiting = queue_status.list_waiting(context, limit, offset)
     return QueueOut(
-        workers=[WorkerOut.model_validate(one) for one in list_workers(context)],
-        running=[QueuedRun.model_validate(one) for one in queue_status.list_running(context)],
-        waiting=[QueuedRun.model_validate(one) for one in found.runs],
-        waiting_total=found.total,
-        experiments=[ExperimentQueued.model_validate(one) for one in queue_status.list_experiments_at_work(context)],
-        imports=[ImportQueued.model_validate(one) for one in queue_status.list_imports_at_work(context)],
-        encodings=[EncodingQueued.model_validate(one) for one in queue_status.list_encodings_at_work(context)],
-        embeddings=[EmbeddingQueued.model_validate(one) for one in queue_status.list_embeddings_at_work(context)],
+        workers=[WorkerOut.model_validate(row) for row in list_workers(context)],
+        running=[QueuedRun.model_validate(row) for row in queue_status.list_running(context)],
+        waiting=[QueuedRun.model_validate(row) for row in waiting.runs],
+        waiting_total=waiting.total,
+        experiments=[ExperimentQueued.model_validate(row) for row in queue_status.list_experiments_at_work(context)],
+        imports=[ImportQueued.model_validate(row) for row in queue_status.list_imports_at_work(context)],
+        encodings=[EncodingQueued.model_validate(row) for row in queue_status.list_encodings_at_work(context)],
+        embeddings=[EmbeddingQueued.model_validate(row) for row in queue_status.list_embeddings_at_work(context)],
     )
 
 

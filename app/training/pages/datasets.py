@@ -67,7 +67,7 @@ def upload_dataset(
     train: FileOrNothing = None,
     validation: FileOrNothing = None,
     test: FileOrNothing = None,
-    given: Annotated[DivisionForm, Depends()] = NOTHING_DIVIDED,
+    division_form: Annotated[DivisionForm, Depends()] = NOTHING_DIVIDED,
     name: Annotated[str, Form()] = "",
     quoting: Annotated[Quoting | Literal[""], Form()] = "",
 ) -> Response:
@@ -81,11 +81,11 @@ def upload_dataset(
             chosen(validation),
             name or None,
             test=chosen(test),
-            division=given.division(),
+            division=division_form.division(),
             quoting=quoting or None,
         )
     except IsoscopeError as error:
-        return _list_page(request, context, error, name, given, quoting)
+        return _list_page(request, context, error, name, division_form, quoting)
     return see(f"/datasets/{dataset.id}")
 
 
@@ -141,7 +141,7 @@ def delete(context: ContextDep, dataset_id: str) -> Response:
 def _page(request: Request, context: Context, dataset_id: str, problem: IsoscopeError | None = None) -> Response:
     dataset = datasets.get_dataset(context, dataset_id)
     proposal = propose_for(dataset.hub_name, dataset.columns)
-    shown = {
+    template_values = {
         "dataset": dataset,
         "proposal": proposal,
         "figures": dataset_figures(dataset),
@@ -153,7 +153,7 @@ def _page(request: Request, context: Context, dataset_id: str, problem: Isoscope
             if split in (dataset.quoting or {})
         ],
     }
-    return render(request, "training/dataset.html", shown, problem)
+    return render(request, "training/dataset.html", template_values, problem)
 
 
 def _list_page(
@@ -161,16 +161,18 @@ def _list_page(
     context: Context,
     problem: IsoscopeError | None = None,
     name: str = "",
-    given: DivisionForm = NOTHING_DIVIDED,
+    division_form: DivisionForm = NOTHING_DIVIDED,
     quoting: str = "",
 ) -> Response:
-    shown = {
-        "datasets": [(each, propose_for(each.hub_name, each.columns)) for each in datasets.list_datasets(context)],
+    template_values = {
+        "datasets": [
+            (dataset, propose_for(dataset.hub_name, dataset.columns)) for dataset in datasets.list_datasets(context)
+        ],
         "hub_tasks": TASKS,
         "suffixes": [*suffixes(Role.ROWS), GZIP_SUFFIX],
         "max_bytes": context.settings.max_dataset_bytes,
         "name": name,
-        "given": given,
+        "given": division_form,
         "quoting": quoting,
     }
-    return render(request, "training/datasets.html", shown, problem)
+    return render(request, "training/datasets.html", template_values, problem)

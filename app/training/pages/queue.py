@@ -18,7 +18,7 @@ def show_queue(request: Request, context: ContextDep, page: Annotated[int, Query
     workers, running = queue_status.list_workers(context), queue_status.list_running(context)
     waiting = queue_status.list_waiting(context, PAGE_ROWS, offset_of(page))
     # The runs that a worker is at, as their rows say, which know it sooner than its next beat.
-    shown = {
+    template_values = {
         "workers": workers,
         "doing": {worker.slot: [run for run in running if run.worker == worker.slot] for worker in workers},
         "running": running,
@@ -32,4 +32,4 @@ def show_queue(request: Request, context: ContextDep, page: Annotated[int, Query
         "imports": queue_status.list_imports_at_work(context),
         "embeddings": queue_status.list_embeddings_at_work(context),
     }
-    return render(request, "training/queue.html", shown)
+    return render(request, "training/queue.html", template_values)
