@@ -8,7 +8,7 @@ from fastapi import Depends, Query, Request
 from app.context import Context
 from app.db.models import BLAMED, Embedding, PostProcessing
 from app.db.point_map import MAP
-from app.embeddings.figures.dimensions import ACTIVATION, marking
+from app.embeddings.figures.dimensions import ACTIVATION, mark_dimensions
 from app.embeddings.figures.overlay import Subject
 from app.embeddings.figures.report import DRAWN, FIGURES, HEAVY, NEEDS, figures_of, tabs_of_figures
 from app.embeddings.figures.sample_size import SAMPLE_SIZE
@@ -116,7 +116,7 @@ def _selected(marked: Marked | None, query: ReportQuery) -> str:
 def _marking(figure: Figure, marked: Marked | None) -> Figure:
     if marked is None or not marked.dimensions or figure.slug != ACTIVATION or figure.empty:
         return figure
-    return marking(figure, marked.dimensions, marked.title)
+    return mark_dimensions(figure, marked.dimensions, marked.title)
 
 
 def report_figures(

@@ -12,7 +12,7 @@ from app.context import OFFERED, Context
 from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import Embedding, EmbeddingStatus, ResultStatus, ZetaCurve
-from app.embeddings.figures.sample_size import ZetaLine, choose, read_lines, zeta_curve
+from app.embeddings.figures.sample_size import ZetaLine, choose_line, read_lines, zeta_curve
 from app.embeddings.service import find_embedding, repeat_failed, require_measured
 from app.figures.figure import Figure
 from isoscope.core.errors import InvalidError, NotFoundError
@@ -136,7 +136,7 @@ def read_shrinkage(context: Context, embedding: Embedding, query: ShrinkageQuery
     lines = read_lines(curve.lines or []) if curve else []
     if not lines:
         return Shrinkage(query, sources, curve, [], None, None)
-    chosen = choose(lines, query.rows)
+    chosen = choose_line(lines, query.rows)
     figure = zeta_curve(lines, chosen, query.zeta, sources[query.source])
     return Shrinkage(query, sources, curve, lines, chosen, figure)
 

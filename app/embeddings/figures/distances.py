@@ -2,7 +2,7 @@
 
 from functools import partial
 from math import exp
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import plotly.graph_objects as go
 
@@ -12,116 +12,105 @@ from app.figures.figure import Figure, log_axis, plot, thinned
 from isoscope.core.formatting import count, number, plural
 
 BARCODE = "barcode"
-MOST_BARS = 150
-"""Of more than so many bars only the outline is drawn, and their ranks are on a logarithmic axis."""
+# Of more bars only the outline is drawn, and their ranks are on a logarithmic axis.
+MAX_BARS = 150
+TWONN = "twonn"
+MAX_POINTS = 2000
+ROUNDING = 1e-9
 
 
 def barcode(overlay: Overlay) -> Figure:
-    """The bars from the longest to the shortest, the prominent ones colored."""
-    outline = "" if _few(overlay) else " Only their outline is drawn, with ranks on a logarithmic axis."
+    """Return the bars from the longest to the shortest, with the prominent ones colored."""
+    caption = (
+        "Each bar is a group of rows. Its length is the distance at which the group joins another: "
+        f"{overlay.each(_describe_bars)}."
+    )
+    if any(map(_prominent, overlay.series)):
+        caption += " Prominent bars are marked. Their number is not the number of groups."
+    if not _draws_bars(overlay):
+        caption += " Only their outline is drawn, with ranks on a logarithmic axis."
     return Figure(
         slug="barcode",
         title="Barcode in dimension 0",
-        caption="Each bar is a group of rows. Its length is the distance at which the group joins another: "
-        f"{overlay.each(_describe)}.{_marks(overlay)}{outline}",
-        table=overlay.table("rank", {"length": lengths}),
+        caption=caption,
+        table=overlay.table("rank", {"length": bar_lengths}),
         draw=partial(_draw_barcode, overlay),
     )
 
 
-def lengths(one: Series) -> list[float]:
-    """The bars, longest first."""
-    return sorted(one.of(BARCODE)["lengths"], reverse=True)
+def bar_lengths(series: Series) -> list[float]:
+    """Return the lengths of the bars, longest first."""
+    return sorted(series.of(BARCODE)["lengths"], reverse=True)
 
 
-def _prominent(one: Series) -> int:
-    return int(one.value("prominent_bars") or 0)
+def _prominent(series: Series) -> int:
+    return int(series.value("prominent_bars") or 0)
 
 
-def _describe(one: Series) -> str:
-    bars = f"{plural(len(one.of(BARCODE)['lengths']), 'bar')} of {count(one.n(BARCODE))} rows"
-    if not _prominent(one):
+def _describe_bars(series: Series) -> str:
+    bars = f"{plural(len(series.of(BARCODE)['lengths']), 'bar')} of {count(series.n(BARCODE))} rows"
+    if not _prominent(series):
         return bars
-    gaussian = (one.subject.found["prominent_bars"].detail or {}).get("parts", {}).get("gaussian_of_the_same_size")
-    beside = "" if gaussian is None else f" (a Gaussian of the same size has {count(int(gaussian))})"
-    return f"{bars}, {count(_prominent(one))} of them prominent{beside}"
+    gaussian = series.of("prominent_bars").get("parts", {}).get("gaussian_of_the_same_size")
+    reference = "" if gaussian is None else f" (a Gaussian of the same size has {count(int(gaussian))})"
+    return f"{bars}, {count(_prominent(series))} of them prominent{reference}"
 
 
-def _marks(overlay: Overlay) -> str:
-    return (
-        " Prominent bars are marked. Their number is not the number of groups."
-        if any(map(_prominent, overlay.series))
-        else ""
-    )
-
-
-def _few(overlay: Overlay) -> bool:
-    return not overlay.several and len(lengths(overlay.series[0])) <= MOST_BARS
+def _draws_bars(overlay: Overlay) -> bool:
+    return not overlay.several and len(bar_lengths(overlay.series[0])) <= MAX_BARS
 
 
 def _draw_barcode(overlay: Overlay) -> go.Figure:
-    if _few(overlay):
-        (one,) = overlay.series
-        return _plot(
-            overlay, [*_bars(overlay, one)], {"title": {"text": "Rank"}, "range": [len(lengths(one)) + 0.5, 0.5]}
-        )
-    most = max(len(lengths(one)) for one in overlay.series)
-    axis = log_axis("Rank", [1, most])
-    traces = [trace for one in overlay.series for trace in _outline(overlay, one)]
-    return _plot(overlay, traces, axis | {"range": axis["range"][::-1]})
-
-
-def _plot(overlay: Overlay, traces: list[go.Scatter], rank: dict[str, object]) -> go.Figure:
+    longest_list = max(len(bar_lengths(series)) for series in overlay.series)
+    if _draws_bars(overlay):
+        traces = _bars(overlay, overlay.series[0])
+        rank_axis = {"title": {"text": "Rank"}, "range": [longest_list + 0.5, 0.5]}
+    else:
+        traces = [trace for series in overlay.series for trace in _outline(overlay, series)]
+        axis = log_axis("Rank", [1, longest_list])
+        rank_axis = axis | {"range": axis["range"][::-1]}
     return plot(
         traces,
         showlegend=overlay.several,
         xaxis={"title": {"text": "Length"}, "rangemode": "tozero"},
-        yaxis=rank,
+        yaxis=rank_axis,
     )
 
 
-def _bars(overlay: Overlay, one: Series) -> list[go.Scatter]:
-    """A line from 0 for each bar: first those that are noise, then the prominent ones."""
-    bars, prominent = lengths(one), _prominent(one)
-    parts = ((range(prominent, len(bars)), palette.MAIN), (range(prominent), palette.MARKED))
+def _bars(overlay: Overlay, series: Series) -> list[go.Scatter]:
+    """Return a line from 0 for each bar: first those that are noise, then the prominent ones."""
+    lengths, prominent = bar_lengths(series), _prominent(series)
     return [
         go.Scatter(
-            x=[x for i in ranks for x in (0, bars[i], None)],
+            x=[x for i in ranks for x in (0, lengths[i], None)],
             y=[y for i in ranks for y in (i + 1, i + 1, None)],
             mode="lines",
-            line={"color": colour, "width": 3 if len(bars) <= MOST_BARS / 3 else 1.2},
-            hovertemplate=overlay.hover(one, "bar %{y:,}: length %{x:.3g}"),
+            line={"color": colour, "width": 3 if len(lengths) <= MAX_BARS / 3 else 1.2},
+            hovertemplate=overlay.hover(series, "bar %{y:,}: length %{x:.3g}"),
         )
-        for ranks, colour in parts
+        for ranks, colour in ((range(prominent, len(lengths)), palette.MAIN), (range(prominent), palette.MARKED))
         if ranks
     ]
 
 
-def _outline(overlay: Overlay, one: Series) -> list[go.Scatter]:
-    """The ends of the bars as steps, over which the prominent ones are drawn thicker."""
-    bars, prominent = lengths(one), _prominent(one)
-    alone = {} if overlay.several else {"fill": "tozerox", "fillcolor": palette.faded(one.colour, 0.22)}
-    ranks = list(range(1, len(bars) + 1))
-    shared = {
-        "line": {"color": one.colour, "width": 1.6, "shape": "hv"},
-        "legendgroup": one.name,
-        "hovertemplate": overlay.hover(one, "bar %{y:,}: length %{x:.3g}"),
-    }
-    marked = {"color": one.colour if overlay.several else palette.MARKED, "size": 5}
+def _outline(overlay: Overlay, series: Series) -> list[go.Scatter]:
+    """Return the ends of the bars as steps, over which the prominent ones are drawn thicker."""
+    lengths, prominent = bar_lengths(series), _prominent(series)
+    fill = {} if overlay.several else {"fill": "tozerox", "fillcolor": palette.faded(series.colour, 0.22)}
+    ranks = list(range(1, len(lengths) + 1))
+    hover = overlay.hover(series, "bar %{y:,}: length %{x:.3g}")
+    line = {"color": series.colour, "width": 1.6, "shape": "hv"}
+    marker = {"color": series.colour if overlay.several else palette.MARKED, "size": 5}
     return [
-        go.Scatter(x=bars, y=ranks, mode="lines", name=one.label, **alone, **shared),
-        go.Scatter(x=bars[:prominent], y=ranks[:prominent], mode="markers", marker=marked, showlegend=False,
-                   legendgroup=one.name, hovertemplate=shared["hovertemplate"]),
+        go.Scatter(x=lengths, y=ranks, mode="lines", name=series.label, **fill, line=line, legendgroup=series.name,
+                   hovertemplate=hover),
+        go.Scatter(x=lengths[:prominent], y=ranks[:prominent], mode="markers", marker=marker, showlegend=False,
+                   legendgroup=series.name, hovertemplate=hover),
     ]  # fmt: skip
 
 
-TWONN = "twonn"
-MOST_DRAWN = 2000
-ROUNDING = 1e-9
-
-
-class Point(NamedTuple):
-    """A row by the ratio of its two nearest distances; ``fitted`` where it was not among the greatest, left out."""
+class TwoNNPoint(NamedTuple):
+    """A row by the ratio μ of its two nearest distances; not fitted where μ is among the largest."""
 
     log_mu: float
     minus_log_survival: float
@@ -129,95 +118,89 @@ class Point(NamedTuple):
 
 
 def twonn(overlay: Overlay) -> Figure:
-    """The points of the fit and its line through the origin, whose slope is the intrinsic dimension."""
-    most = MOST_DRAWN // len(overlay.series)
+    """Return the points of the fit and its line through the origin, whose slope is the intrinsic dimension."""
+    max_points = MAX_POINTS // len(overlay.series)
     discard = overlay.series[0].of(TWONN)["discard"]
-    stored = [len(one.of(TWONN)["log_mu"]) for one in overlay.series]
-    drawn = f" {overlay.each(lambda one: _drawn(one, most))}." if max(stored) > most else ""
+    stored = [len(series.of(TWONN)["log_mu"]) for series in overlay.series]
+    drawn = f" {overlay.each(partial(_describe_points, max_points))}." if max(stored) > max_points else ""
     return Figure(
         slug="twonn",
         title="TwoNN fit",
         caption="Each point is a row: μ is the distance to its second neighbor over that to its first, F the share of "
-        f"rows with a smaller or equal μ. Slope: {overlay.each(_slope)}; {overlay.rows(lambda one: one.n(TWONN))}. The "
-        f"{discard:.0%} with the largest μ are not fitted.{drawn}",
+        f"rows with a smaller or equal μ. Slope: {overlay.each(_describe_slope)}; "
+        f"{overlay.rows(lambda series: series.n(TWONN))}. The {discard:.0%} with the largest μ are not fitted.{drawn}",
         table=overlay.stacked(
             {
-                "log_mu": lambda one: one.of(TWONN)["log_mu"],
-                "minus_log_survival": lambda one: one.of(TWONN)["minus_log_survival"],
-                "fitted": lambda one: ["yes" if fitted else "no" for fitted in _fitted(one)],
+                "log_mu": lambda series: series.of(TWONN)["log_mu"],
+                "minus_log_survival": lambda series: series.of(TWONN)["minus_log_survival"],
+                "fitted": lambda series: ["yes" if point.fitted else "no" for point in _points(series)],
             }
         ),
-        draw=partial(_draw_twonn, overlay, most),
+        draw=partial(_draw_twonn, overlay, max_points),
     )
 
 
-def _fitted(one: Series) -> list[bool]:
-    """Which points are fitted: not the share with the greatest ratios."""
-    found = one.of(TWONN)
-    least = found["discard"] * (1 - ROUNDING)
-    return [exp(-y) >= least for y in found["minus_log_survival"]]
+def _points(series: Series) -> list[TwoNNPoint]:
+    """Return the stored points, the smallest ratio first."""
+    fit = series.of(TWONN)
+    min_survival = fit["discard"] * (1 - ROUNDING)
+    return [
+        TwoNNPoint(log_mu, minus_log_survival, exp(-minus_log_survival) >= min_survival)
+        for log_mu, minus_log_survival in zip(fit["log_mu"], fit["minus_log_survival"], strict=True)
+    ]
 
 
-def _points(one: Series) -> list[Point]:
-    """The points that are stored, the least ratio first."""
-    found = one.of(TWONN)
-    return [Point(*point) for point in zip(found["log_mu"], found["minus_log_survival"], _fitted(one), strict=True)]
-
-
-def _slope(one: Series) -> str:
-    found = one.subject.found[TWONN]
-    error = f" ± {number(found.se, 2)}" if found.se is not None else ""
-    goodness = one.of(TWONN).get("parts", {})
+def _describe_slope(series: Series) -> str:
+    measurement = series.subject.found[TWONN]
+    error = f" ± {number(measurement.se, 2)}" if measurement.se is not None else ""
+    slope = f"d = {number(measurement.value)}{error}"
+    goodness = series.of(TWONN).get("parts", {})
     if goodness.get("fit_distance") is None:
-        return f"d = {number(found.value)}{error}"
+        return slope
     distance, by_chance = (number(goodness[name], 2) for name in ("fit_distance", "fit_distance_by_chance"))
-    return f"d = {number(found.value)}{error}, which misses F by up to {distance} (by chance {by_chance})"
+    return f"{slope}, which misses F by up to {distance} (by chance {by_chance})"
 
 
-def _drawn(one: Series, most: int) -> str:
-    stored = len(one.of(TWONN)["log_mu"])
-    return f"{count(min(most, stored))} of {count(stored)} points drawn"
+def _describe_points(max_points: int, series: Series) -> str:
+    stored = len(series.of(TWONN)["log_mu"])
+    return f"{count(min(max_points, stored))} of {count(stored)} points drawn"
 
 
-def _draw_twonn(overlay: Overlay, most: int) -> go.Figure:
+def _draw_twonn(overlay: Overlay, max_points: int) -> go.Figure:
     return plot(
-        [trace for one in overlay.series for trace in _traces(overlay, one, most)],
+        [trace for series in overlay.series for trace in _twonn_traces(overlay, series, max_points)],
         showlegend=overlay.several,
         xaxis={"title": {"text": "log μ"}, "rangemode": "tozero"},
         yaxis={"title": {"text": "−log(1 − F)"}, "rangemode": "tozero"},
     )
 
 
-def _traces(overlay: Overlay, one: Series, most: int) -> list[go.Scatter]:
-    """The points left out, those fitted, and the line, as far as the points reach."""
-    shown, slope = thinned(_points(one), most), one.value(TWONN) or 0.0
-    end = min(shown[-1].log_mu, shown[-1].minus_log_survival / slope) if slope else 0.0
-    line: dict[str, Any] = {"x": [0, end], "y": [0, slope * end]}
+def _twonn_traces(overlay: Overlay, series: Series, max_points: int) -> list[go.Scatter]:
+    """Return the points left out, those fitted, and the line, as far as the points reach."""
+    points, slope = thinned(_points(series), max_points), series.value(TWONN) or 0.0
+    end = min(points[-1].log_mu, points[-1].minus_log_survival / slope) if slope else 0.0
     return [
         *(
-            _markers(overlay, one, [point for point in shown if point.fitted is fitted], fitted)
+            go.Scatter(
+                x=[point.log_mu for point in points if point.fitted is fitted],
+                y=[point.minus_log_survival for point in points if point.fitted is fitted],
+                mode="markers",
+                marker={"color": series.colour if fitted else palette.QUIET, "size": 3},
+                legendgroup=series.name,
+                showlegend=False,
+                hovertemplate=overlay.hover(
+                    series, "log μ %{x:.3g}<br>−log(1 − F) %{y:.3g}" + ("" if fitted else "<br>not fitted")
+                ),
+            )
             for fitted in (False, True)
         ),
         go.Scatter(
-            **line,
+            x=[0, end],
+            y=[0, slope * end],
             mode="lines",
-            line={"color": one.colour if overlay.several else palette.MARKED, "width": 2},
-            name=one.label,
-            legendgroup=one.name,
+            line={"color": series.colour if overlay.several else palette.MARKED, "width": 2},
+            name=series.label,
+            legendgroup=series.name,
             hoverinfo="skip",
         ),
     ]
-
-
-def _markers(overlay: Overlay, one: Series, shown: list[Point], fitted: bool) -> go.Scatter:
-    return go.Scatter(
-        x=[point.log_mu for point in shown],
-        y=[point.minus_log_survival for point in shown],
-        mode="markers",
-        marker={"color": one.colour if fitted else palette.QUIET, "size": 3},
-        legendgroup=one.name,
-        showlegend=False,
-        hovertemplate=overlay.hover(
-            one, "log μ %{x:.3g}<br>−log(1 − F) %{y:.3g}" + ("" if fitted else "<br>not fitted")
-        ),
-    )

@@ -1,4 +1,4 @@
-"""The figures of a report, of a comparison and of what a method changed, from what is stored."""
+"""The figures of reports, comparisons and post-processing trials."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,29 +15,30 @@ from app.figures.figure import Figure, undefined
 
 
 class ReportFigure(NamedTuple):
-    """A figure of a report: what it is called, what it needs, and how it is drawn."""
+    """A kind of figure: its name, the data it needs, and how it is drawn."""
 
     needs: str
-    """A measure, or the data of that slug."""
+    """Slug of a measure or of a figure's data."""
     slug: str
     title: str
     draw: Callable[[Overlay], Figure]
     large: bool = False
     """Whether it takes the width of the page."""
     heavy: bool = False
-    """Whether its data are so large that a report leaves them to the figure's own page, which fills its place."""
+    """Whether its data are so large that a report loads it from the figure's own page."""
     tab: str = "directions"
-    """The part of a report that shows it."""
-    alone: bool = False
-    """Whether several subjects cannot be drawn in it."""
+    """Slug of the report's tab that shows it."""
+    single: bool = False
+    """Whether it cannot draw several subjects."""
 
 
+# In the order of the page. Reports, comparisons, trials and the API loop over them.
 FIGURES = (
     ReportFigure(
         PROJECTION, PROJECTION, "First two principal components", projection, large=True, heavy=True, tab="map"
     ),
     ReportFigure(
-        PROJECTION, SPACE, "First three principal components", space, large=True, heavy=True, tab="map", alone=True
+        PROJECTION, SPACE, "First three principal components", space, large=True, heavy=True, tab="map", single=True
     ),
     ReportFigure("activation_profile", "activation", "Activation by dimension", activation, large=True),
     ReportFigure("spectrum", "spectrum", "Eigenvalue spectrum", spectrum, tab="overview"),
@@ -49,36 +50,35 @@ FIGURES = (
     ReportFigure("barcode", "barcode", "Barcode in dimension 0", barcode, tab="neighbors"),
     ReportFigure(SAMPLE_SIZE, SAMPLE_SIZE, "How many rows it takes", sample_size, tab="map"),
 )
-"""In the order of the page. One more is a record more: reports, comparisons, trials and the API loop over them."""
 
-HEAVY = tuple(one for one in FIGURES if one.heavy)
-
-NEEDS = {one.slug: one.needs for one in FIGURES}
-"""The measure or the data that each figure shows."""
-
-DRAWN = {one.needs: one.slug for one in reversed(FIGURES)}
-"""The figure that shows the whole of a measure."""
+HEAVY = tuple(record for record in FIGURES if record.heavy)
+# The measure or the data that each figure shows.
+NEEDS = {record.slug: record.needs for record in FIGURES}
+# The figure that shows all of a measure.
+DRAWN = {record.needs: record.slug for record in reversed(FIGURES)}
 
 
 def tabs_of_figures() -> dict[str, str]:
-    """Return the part of a report that shows each figure, by slug."""
-    return {one.slug: one.tab for one in FIGURES}
+    """Return the tab of a report that shows each figure, by slug."""
+    return {record.slug: record.tab for record in FIGURES}
 
 
 def figures_of(subjects: Sequence[Subject], slug: str = "") -> list[Figure]:
-    """Build the figures that the subjects have measurements for, or that of ``slug``; each shows all subjects.
+    """Return the figures that the subjects have measurements for, or that of ``slug``; each shows all subjects.
 
-    One that is undefined for all says why. One that is for some draws the others, and names those in its caption.
-    Of a value alone there is nothing to draw and nothing to say.
+    A figure that is undefined for all subjects says why. One that is defined for some draws these and names the others
+    in its caption. A measure that only has a value has no figure.
     """
-    everyone = Overlay.from_subjects(subjects)
-    drawn = [one for one in FIGURES if slug in ("", one.slug) and not (one.alone and everyone.several)]
-    return [_figure(everyone, one) for one in drawn if any(series.tells(one.needs) for series in everyone.series)]
+    overlay = Overlay.from_subjects(subjects)
+    records = [record for record in FIGURES if slug in ("", record.slug) and not (record.single and overlay.several)]
+    return [
+        _figure(overlay, record) for record in records if any(series.tells(record.needs) for series in overlay.series)
+    ]
 
 
-def _figure(everyone: Overlay, record: ReportFigure) -> Figure:
-    drawable = everyone.having(record.needs)
+def _figure(overlay: Overlay, record: ReportFigure) -> Figure:
+    drawable = overlay.having(record.needs)
     if not drawable.series:
-        return undefined(record.slug, record.title, everyone.each(lambda one: one.reason(record.needs)))
+        return undefined(record.slug, record.title, overlay.each(lambda series: series.reason(record.needs)))
     figure = record.draw(drawable)
-    return replace(figure, caption=figure.caption + everyone.lacking(record.needs))
+    return replace(figure, caption=figure.caption + overlay.lacking(record.needs))

@@ -1,6 +1,5 @@
 """How variance is spread over directions: the eigenvalue spectrum and k-th anisotropy."""
 
-from collections.abc import Sequence
 from functools import partial
 from itertools import accumulate
 from typing import Any
@@ -12,9 +11,11 @@ from app.figures import palette
 from app.figures.figure import Figure, log_axis, plot
 from isoscope.core.formatting import count, plural
 
+RAW, CENTRED = "anisotropy_raw", "anisotropy_centred"
+
 
 def spectrum(overlay: Overlay) -> Figure:
-    """Eigenvalues of the covariance, both axes logarithmic."""
+    """Return the eigenvalues of the covariance on logarithmic axes."""
     return Figure(
         slug="spectrum",
         title="Eigenvalue spectrum",
@@ -26,56 +27,56 @@ def spectrum(overlay: Overlay) -> Figure:
 
 
 def cumulative(overlay: Overlay) -> Figure:
-    """Share of the variance in the leading components, beside that of an isotropic cloud."""
-    halves = overlay.each(lambda one: _half(_shares(one)))
+    """Return the share of the variance in the leading components, beside that of an isotropic cloud."""
     return Figure(
         slug="cumulative",
         title="Cumulative variance",
         caption=f"Share of the variance in the leading components, {overlay.rows(_n)}. Dotted: an isotropic cloud. "
-        f"Half of the variance lies in {halves}.",
+        f"Half of the variance lies in {overlay.each(_describe_half)}.",
         table=overlay.table("components", {"share_of_variance": _shares}),
         draw=partial(_draw_cumulative, overlay),
     )
 
 
-def _n(one: Series) -> int:
-    return one.n("spectrum")
+def _n(series: Series) -> int:
+    return series.n("spectrum")
 
 
-def _eigenvalues(one: Series) -> list[float]:
-    eigenvalues: list[float] = one.of("spectrum")["eigenvalues"]
+def _eigenvalues(series: Series) -> list[float]:
+    eigenvalues: list[float] = series.of("spectrum")["eigenvalues"]
     return eigenvalues
 
 
-def _shares(one: Series) -> list[float]:
-    eigenvalues = _eigenvalues(one)
+def _shares(series: Series) -> list[float]:
+    eigenvalues = _eigenvalues(series)
     total = sum(eigenvalues)
-    return [part / total for part in accumulate(eigenvalues)]
+    return [partial_sum / total for partial_sum in accumulate(eigenvalues)]
 
 
-def _half(shares: Sequence[float]) -> str:
+def _describe_half(series: Series) -> str:
+    shares = _shares(series)
     half = next(i for i, share in enumerate(shares, 1) if share >= 0.5)
     return f"{plural(half, 'component')} of {count(len(shares))}"
 
 
 def _draw_spectrum(overlay: Overlay) -> go.Figure:
+    eigenvalues = [_eigenvalues(series) for series in overlay.series]
     lines = [
         go.Scatter(
-            x=list(range(1, len(_eigenvalues(one)) + 1)),
-            y=[value if value > 0 else None for value in _eigenvalues(one)],
-            mode="lines" if sum(value > 0 for value in _eigenvalues(one)) > 1 else "markers",
-            line={"color": one.colour, "width": 2},
-            name=one.label,
-            hovertemplate=overlay.hover(one, "component %{x:,}: %{y:.3g}"),
+            x=list(range(1, len(values) + 1)),
+            y=[value if value > 0 else None for value in values],
+            mode="lines" if sum(value > 0 for value in values) > 1 else "markers",
+            line={"color": series.colour, "width": 2},
+            name=series.label,
+            hovertemplate=overlay.hover(series, "component %{x:,}: %{y:.3g}"),
         )
-        for one in overlay.series
+        for series, values in zip(overlay.series, eigenvalues, strict=True)
     ]
-    longest = max(len(_eigenvalues(one)) for one in overlay.series)
     return plot(
         lines,
         showlegend=overlay.several,
-        xaxis=log_axis("Principal component", [1, longest]),
-        yaxis=log_axis("Eigenvalue", [value for one in overlay.series for value in _eigenvalues(one)]),
+        xaxis=log_axis("Principal component", [1, max(map(len, eigenvalues))]),
+        yaxis=log_axis("Eigenvalue", [value for values in eigenvalues for value in values]),
     )
 
 
@@ -89,18 +90,18 @@ def _draw_cumulative(overlay: Overlay) -> go.Figure:
             hoverinfo="skip",
             showlegend=False,
         )
-        for d in sorted({len(_eigenvalues(one)) for one in overlay.series})
+        for d in sorted({len(_eigenvalues(series)) for series in overlay.series})
     ]
     lines = [
         go.Scatter(
-            x=list(range(len(_eigenvalues(one)) + 1)),
-            y=[0, *_shares(one)],
+            x=list(range(len(_eigenvalues(series)) + 1)),
+            y=[0, *_shares(series)],
             mode="lines",
-            line={"color": one.colour, "width": 2},
-            name=one.label,
-            hovertemplate=overlay.hover(one, "first %{x:,} components: %{y:.1%}"),
+            line={"color": series.colour, "width": 2},
+            name=series.label,
+            hovertemplate=overlay.hover(series, "first %{x:,} components: %{y:.1%}"),
         )
-        for one in overlay.series
+        for series in overlay.series
     ]
     return plot(
         [*isotropic, *lines],
@@ -110,85 +111,54 @@ def _draw_cumulative(overlay: Overlay) -> go.Figure:
     )
 
 
-RAW, CENTRED = "anisotropy_raw", "anisotropy_centred"
-
-
 def anisotropy(overlay: Overlay) -> Figure:
-    """k-th anisotropy of the points as they are and centered, which may be undefined and then has no values."""
-    drawn = "" if not overlay.several else " Raw: lines with dots; centered: dashed."
+    """Return the k-th anisotropy of the points, raw and centered; the centered one may be undefined."""
+    styles = " Raw: lines with dots; centered: dashed." if overlay.several else ""
     undefined = " ".join(
-        f"{f'Of {one.name} centered' if overlay.several else 'Centered'} it is undefined: {one.reason(CENTRED)}"
-        for one in overlay.series
-        if not one.has(CENTRED)
+        f"{f'Of {series.name} centered' if overlay.several else 'Centered'} it is undefined: {series.reason(CENTRED)}"
+        for series in overlay.series
+        if not series.has(CENTRED)
     )
     return Figure(
         slug="anisotropy",
         title="k-th anisotropy",
         caption="Share of the k-th strongest direction, with the mean (raw) and without it (centered), "
-        f"{overlay.rows(lambda one: one.n(RAW))}.{drawn} {undefined}".rstrip(),
-        table=overlay.table("k", {"raw": _raw, "centred": _centred}),
-        draw=partial(_draw_lines if overlay.several else _draw_bars, overlay),
+        f"{overlay.rows(lambda series: series.n(RAW))}.{styles} {undefined}".rstrip(),
+        table=overlay.table("k", {"raw": partial(_anisotropies, RAW), "centred": partial(_anisotropies, CENTRED)}),
+        draw=partial(_draw_anisotropy, overlay),
     )
 
 
-def _raw(one: Series) -> list[float | None]:
-    return list(one.of(RAW)["values"])
+def _anisotropies(slug: str, series: Series) -> list[float | None]:
+    return list(series.of(slug).get("values", []))
 
 
-def _centred(one: Series) -> list[float | None]:
-    return list(one.of(CENTRED).get("values", []))
-
-
-def _draw_bars(overlay: Overlay) -> go.Figure:
-    (one,) = overlay.series
-    return _plot(
-        [
-            go.Bar(
-                x=list(range(1, len(shares) + 1)),
-                y=shares,
-                name=name,
-                marker={"color": colour},
-                hovertemplate=overlay.hover(one, f"k = %{{x}}, {name}: %{{y:.3g}}"),
-            )
-            for name, shares, colour in (
-                ("raw", _raw(one), palette.OTHER),
-                ("centered", _centred(one), palette.MAIN),
-            )
-            if shares
-        ],
-        bargap=0.3,
-    )
-
-
-def _draw_lines(overlay: Overlay) -> go.Figure:
-    return _plot(
-        [
-            go.Scatter(
-                x=list(range(1, len(shares) + 1)),
-                y=shares,
-                mode=mode,
-                line={"color": one.colour, "width": 2, "dash": dash},
-                marker={"size": 7},
-                name=one.label,
-                legendgroup=one.name,
-                showlegend=name == "raw",
-                hovertemplate=overlay.hover(one, f"k = %{{x}}, {name}: %{{y:.3g}}"),
-            )
-            for one in overlay.series
-            for name, shares, mode, dash in (
-                ("raw", _raw(one), "lines+markers", "solid"),
-                ("centered", _centred(one), "lines", "dash"),
-            )
-            if shares
-        ],
-    )
-
-
-def _plot(traces: list[Any], **layout: Any) -> go.Figure:
+def _draw_anisotropy(overlay: Overlay) -> go.Figure:
+    """Draw bars for one subject, lines for several."""
+    traces: list[Any] = []
+    for series in overlay.series:
+        for slug, name, mode, dash, colour in (
+            (RAW, "raw", "lines+markers", "solid", palette.OTHER),
+            (CENTRED, "centered", "lines", "dash", palette.MAIN),
+        ):
+            shares = _anisotropies(slug, series)
+            points: dict[str, Any] = {
+                "x": list(range(1, len(shares) + 1)),
+                "y": shares,
+                "hovertemplate": overlay.hover(series, f"k = %{{x}}, {name}: %{{y:.3g}}"),
+            }
+            if shares and overlay.several:
+                line = {"color": series.colour, "width": 2, "dash": dash}
+                traces.append(
+                    go.Scatter(mode=mode, line=line, marker={"size": 7}, name=series.label, legendgroup=series.name,
+                               showlegend=slug == RAW, **points)
+                )  # fmt: skip
+            elif shares:
+                traces.append(go.Bar(name=name, marker={"color": colour}, **points))
     return plot(
         traces,
         showlegend=True,
         xaxis={"title": {"text": "k"}, "dtick": 1},
         yaxis={"title": {"text": "Share of energy"}, "rangemode": "tozero"},
-        **layout,
+        **({} if overlay.several else {"bargap": 0.3}),
     )

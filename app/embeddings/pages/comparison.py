@@ -85,7 +85,7 @@ def _side_by_side(context: Context, choice: Choice, embeddings: Sequence[Embeddi
         "alignment_measures": list(ALIGNMENTS.values()),
         "parts": _figures_by_part(compared_figures(context, embeddings, SAMPLE_SIZE)),
         # Megabytes of several embeddings: their own pages have them, and fill their places.
-        "later": [one for one in HEAVY if one.needs in stored and not one.alone],
+        "later": [one for one in HEAVY if one.needs in stored and not one.single],
     }
 
 
