@@ -15,7 +15,7 @@ from app.embeddings.api import measures as embeddings_api_measures
 from app.embeddings.choice import ChoiceDep, chosen_figures
 from app.embeddings.encoding_layers import LayersDep, read_layers
 from app.embeddings.encodings import get_encoding
-from app.embeddings.library import EMBEDDINGS, Search, find_embeddings
+from app.embeddings.library import EMBEDDINGS, EmbeddingSearch, find_embeddings
 from app.embeddings.pages import comparison as embeddings_pages_comparison
 from app.embeddings.pages import encodings as encodings_pages
 from app.embeddings.pages import library as embeddings_pages_library
@@ -86,7 +86,7 @@ def show_home(request: Request, context: ContextDep) -> Response:
     shown |= {
         "experiment": experiment,
         "begun": newest if newest is not experiment else None,
-        "listed": find_embeddings(context, Search(layers=True), limit=NEWEST).rows,
+        "listed": find_embeddings(context, EmbeddingSearch(layers=True), limit=NEWEST).rows,
         "encodings": list_encodings_at_work(context),
         "formats": titles(Role.VECTORS),
         "suffixes": suffixes(Role.VECTORS),

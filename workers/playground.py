@@ -1,4 +1,4 @@
-"""What the playground shows, measured ahead.
+"""Measure the clouds of the playground ahead.
 
 Run: python -m workers.playground > app/playground/grid.json
      python -m workers.playground gaussian > app/playground/gaussian_example.json
@@ -19,17 +19,21 @@ from isotropy.rows import Rows
 from isotropy.sample_size import sample_size
 
 DIGITS = 5
+# The variances of Figure 4 of the I-STAR poster are not known; its score is 0.86. These have 0.857.
+VARIANCES = np.repeat([1.0, 2.0, 3.0], 256)
+ROWS = 20_000
+SEED = 0
 
 
 def measured_at(position: Position) -> list[float | None]:
-    """The measures of the cloud at a position, to five digits."""
-    found = measure(read_cloud(Rows(cloud(*position))), MEASURES)
-    scores = (found[slug].score.value for slug in MEASURES)
+    """Return the measures of the cloud at a position, to five digits."""
+    results = measure(read_cloud(Rows(cloud(*position))), MEASURES)
+    scores = (results[slug].score.value for slug in MEASURES)
     return [None if score is None else float(f"{score:.{DIGITS}g}") for score in scores]
 
 
 def grid() -> dict[str, Any]:
-    """Every position as ``app.playground.clouds`` reads it."""
+    """Return the measures of all positions as ``app.playground.clouds`` reads them."""
     return {
         shape: [
             [[measured_at(Position(shape, spread, shift, n)) for n in SIZES] for shift in SHIFTS] for spread in SPREADS
@@ -40,18 +44,12 @@ def grid() -> dict[str, Any]:
 
 def grid_json() -> str:
     """Return the positions as JSON, a line for each shape."""
-    lines = (f"{json.dumps(shape)}: {json.dumps(found, separators=(',', ':'))}" for shape, found in grid().items())
+    lines = (f"{json.dumps(shape)}: {json.dumps(values, separators=(',', ':'))}" for shape, values in grid().items())
     return "{\n" + ",\n".join(lines) + "\n}"
 
 
-VARIANCES = np.repeat([1.0, 2.0, 3.0], 256)
-"""The variances behind Figure 4 of the poster of I-STAR are not known, its score is 0.86. Of these it is 0.857."""
-ROWS = 20_000
-SEED = 0
-
-
 def gaussian_example() -> dict[str, Any]:
-    """Return ``sample_size`` of a Gaussian drawn by seed, to five digits, with the "truth" that it was drawn from."""
+    """Return ``sample_size`` of a Gaussian drawn by seed, to five digits, with the score of its distribution."""
     noise = np.random.default_rng(SEED).standard_normal((ROWS, len(VARIANCES)))
     truth = isoscore_from_covariance(torch.from_numpy(np.diag(VARIANCES))).value
     example: dict[str, Any] = _rounded({**sample_size(read_cloud(Rows(noise * np.sqrt(VARIANCES)))), "truth": truth})
@@ -60,12 +58,12 @@ def gaussian_example() -> dict[str, Any]:
 
 def _rounded(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _rounded(one) for key, one in value.items()}
+        return {key: _rounded(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_rounded(one) for one in value]
+        return [_rounded(item) for item in value]
     return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
 if __name__ == "__main__":
-    made = json.dumps(gaussian_example(), separators=(",", ":")) if sys.argv[1:] == ["gaussian"] else grid_json()
-    sys.stdout.write(f"{made}\n")
+    output = json.dumps(gaussian_example(), separators=(",", ":")) if sys.argv[1:] == ["gaussian"] else grid_json()
+    sys.stdout.write(f"{output}\n")

@@ -1,4 +1,4 @@
-"""Files of an embedding to take away: as they lie, as safetensors, the map of a trial."""
+"""Downloads: files of an embedding as stored, its vectors as .npy or safetensors, the map of a trial."""
 
 import json
 from collections.abc import Iterator
@@ -15,13 +15,13 @@ from isoscope.files.safetensors import TYPES
 
 TENSOR = "embeddings"
 NPY = "npy"
+# Bytes that the length of a safetensors header is a multiple of, so that the values are aligned.
 ALIGNMENT = 8
-"""Of a safetensors header, so that the values behind it lie where processors like them."""
 
 
 @dataclass(frozen=True)
 class SafetensorsFile:
-    """A header and the values of an .npy file behind it, which are not copied."""
+    """A header, followed by the values of an .npy file, which are not copied."""
 
     header: bytes
     array: StoredArray
@@ -29,11 +29,9 @@ class SafetensorsFile:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes in all."""
         return len(self.header) + self.array.size_bytes
 
     def blocks(self) -> Iterator[bytes]:
-        """Yield the file."""
         yield self.header
         with self.array.open() as stream:
             stream.seek(self.array.offset)
@@ -42,9 +40,9 @@ class SafetensorsFile:
 
 
 def get_file(context: Context, embedding_id: str, position: int) -> Download:
-    """A file of an embedding as it was uploaded or made."""
+    """Return a file of an embedding as it was uploaded or made."""
     embedding = get_embedding(context, embedding_id)
-    file = next((one for one in embedding.files if one.position == position), None)
+    file = next((file for file in embedding.files if file.position == position), None)
     if file is None:
         raise NotFoundError(
             f"There is no file {position} of {embedding.name}, which has {len(embedding.files)}: they count from 0."
@@ -53,12 +51,12 @@ def get_file(context: Context, embedding_id: str, position: int) -> Download:
 
 
 def get_npy(context: Context, embedding_id: str) -> Download:
-    """The vectors of an embedding that lie in one .npy file."""
+    """Return the vectors of an embedding that is one .npy file."""
     return _download(context, _vectors(get_embedding(context, embedding_id)))
 
 
 def get_safetensors(context: Context, embedding_id: str) -> SafetensorsFile:
-    """The same vectors with the header of safetensors."""
+    """Return the same vectors with a safetensors header."""
     file = _download(context, _vectors(get_embedding(context, embedding_id)))
     (array,) = read_npy(file.path)
     types = {name: code for code, name in TYPES.items()}
@@ -67,36 +65,36 @@ def get_safetensors(context: Context, embedding_id: str) -> SafetensorsFile:
             "Expected numbers that lie row after row with their lowest byte first, as safetensors has them, got "
             f"{array.dtype.str}{' column after column' if array.fortran else ''}. Download the .npy instead."
         )
-    described = {"dtype": types[array.type_name], "shape": array.shape, "data_offsets": [0, array.size_bytes]}
-    text = json.dumps({TENSOR: described}).encode()
+    tensor = {"dtype": types[array.type_name], "shape": array.shape, "data_offsets": [0, array.size_bytes]}
+    text = json.dumps({TENSOR: tensor}).encode()
     text += b" " * (-len(text) % ALIGNMENT)
     name = file.filename.removesuffix(".npy")
     return SafetensorsFile(len(text).to_bytes(8, "little") + text, array, f"{name}.safetensors")
 
 
 def get_map(context: Context, postprocessing: PostProcessing) -> Download:
-    """The fitted map of a trial."""
+    """Return the fitted map of a trial."""
     if postprocessing.state_sha256 is None:
         raise ConflictError(f"This trial is {postprocessing.status}; there is a map when it is ready.")
     return Download(context.storage.local(postprocessing.state_sha256), f"{postprocessing.method}.safetensors")
 
 
 def is_npy(embedding: Embedding) -> bool:
-    """Whether the vectors lie in one .npy file, row by row as they are measured."""
-    whole = not _transposed(embedding) and not _leaves_out(embedding)
-    return embedding.format == NPY and len(embedding.shards) == 1 and whole
+    """Return whether the vectors are one .npy file, row by row as they are measured."""
+    selected = _is_transposed(embedding) or _is_partial(embedding)
+    return embedding.format == NPY and len(embedding.shards) == 1 and not selected
 
 
 def _vectors(embedding: Embedding) -> EmbeddingFile:
     shards = embedding.shards
     if not shards:
         raise ConflictError(f"{embedding.name} is {embedding.status}; its files are not there yet.")
-    if _transposed(embedding):
+    if _is_transposed(embedding):
         raise ConflictError(
             f"The rows of {embedding.name} are the columns of its file. Download that as it is, and transpose it: "
             f"/embeddings/{embedding.id}/files/0."
         )
-    if _leaves_out(embedding):
+    if _is_partial(embedding):
         raise ConflictError(
             f"{embedding.name} is a part of its file. Download the file, /embeddings/{embedding.id}/files/0, and drop "
             "`without_rows` and `without_dimensions` of its selection."
@@ -109,13 +107,13 @@ def _vectors(embedding: Embedding) -> EmbeddingFile:
     return shards[0]
 
 
-def _transposed(embedding: Embedding) -> bool:
+def _is_transposed(embedding: Embedding) -> bool:
     return bool((embedding.selection or {}).get("transpose"))
 
 
-def _leaves_out(embedding: Embedding) -> bool:
-    chosen = embedding.selection or {}
-    return bool(chosen.get("without_rows") or chosen.get("without_dimensions"))
+def _is_partial(embedding: Embedding) -> bool:
+    selection = embedding.selection or {}
+    return bool(selection.get("without_rows") or selection.get("without_dimensions"))
 
 
 def _download(context: Context, file: EmbeddingFile) -> Download:

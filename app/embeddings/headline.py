@@ -1,4 +1,4 @@
-"""What a report says in plain words: a headline and a few sentences, each number of them a stored measurement."""
+"""The headline of a report: a title and a few sentences, each number of which is a stored measurement."""
 
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
@@ -8,240 +8,247 @@ from app.db.models import Embedding, Measurement
 from isoscope.core.formatting import count, number, percent, two_decimals, with_error
 from isotropy.catalog import MEASURES
 
-Found = Mapping[str, Measurement]
+Measurements = Mapping[str, Measurement]
 
-MANY_TIMES_ITS_SHARE = 5
-"""A dimension of at least so many times the average variance stands out (Rudman et al. 2023)."""
-LEAST_CARRIED = 0.1
-"""Share of the variance below which dimensions that stand out are not news."""
-MANY_DIMENSIONS = 9.95
-"""Effective dimensions from which they are told as a whole number."""
-LEAST_COSINE = 0.05
-LEAST_BIAS = 0.05
-LISTED_ROWS = 5
-"""Outlier rows that the headline names."""
-LEAST_DIMENSIONS = 0.5
-"""Standard error of the participation ratio below which a score of about 0 is still determined."""
-FEWEST_FOR_CORRECTION = 8
-"""Rows below which the bias-corrected IsoScore may be anything."""
-LEAST_SEEN = 0.75
-"""Part of the dimensions that are used which rows show at least, if their directions are to tell of the cloud's."""
-MISFIT = 0.05
-"""Distance between the rows and TwoNN's fit, in shares of the rows, that is told if it is not by chance."""
-READS_LOW_ABOVE = 20
-"""Intrinsic dimensions above which estimates from neighbors fall visibly short (Facco et al. 2017)."""
+# Multiple of the average variance from which a dimension stands out (Rudman et al. 2023).
+OUTSTANDING_VARIANCE = 5
+# Share of the variance below which outstanding dimensions are not news.
+MIN_CARRIED_SHARE = 0.1
+# Effective dimensions from which they are rounded to a whole number.
+ROUNDED_DIMENSIONS = 9.95
+MIN_COSINE = 0.05
+MIN_BIAS = 0.05
+# Outlier rows that the headline names.
+MAX_LISTED_ROWS = 5
+# Standard error of the participation ratio below which a score of about 0 is still determined.
+MIN_DIMENSIONS_ERROR = 0.5
+# Rows below which the bias-corrected IsoScore may be anything.
+MIN_CORRECTED_ROWS = 8
+# Fraction of the used dimensions that the rows must fill for their directions to describe the cloud's.
+MIN_FILLED_DIMENSIONS = 0.75
+# Distance between the rows and TwoNN's fit, as a fraction of the rows, from which it is reported if not by chance.
+MAX_FIT_DISTANCE = 0.05
+# Intrinsic dimension above which estimates from neighbors are visibly low (Facco et al. 2017).
+UNDERESTIMATED_DIMENSION = 20
 
 
-class Part(NamedTuple):
-    """Some words of a sentence, and the slug of the measure that they are read off, if of any."""
+class SentencePart(NamedTuple):
+    """Some words of a sentence, and the slug of the measure they report, if any."""
 
     text: str
     measure: str = ""
 
 
-Sentence = list[Part]
+Sentence = list[SentencePart]
 
 
 class Headline(NamedTuple):
-    """One line, and the sentences below it."""
+    """A title, and the sentences below it."""
 
     title: Sentence
     sentences: list[Sentence]
 
 
 def headline_of(embedding: Embedding) -> Headline:
-    """Say what was measured; of what is undefined nothing is said, but of the spread why."""
-    found = {one.measure: one for one in embedding.measurements}
+    """Return what was measured in words; undefined measures are left out, except the spread, which says why."""
+    measurements = {measurement.measure: measurement for measurement in embedding.measurements}
     n, d = embedding.n_measured, embedding.d or 0
-    independent = min((embedding.independent or {}).get("groups", n), n)  # of all rows, those left out too
+    independent = min((embedding.independent or {}).get("groups", n), n)  # counts rows that are left out too
     outliers = [
-        _outliers(one) for one in embedding.findings if one["slug"] == "outlier_rows" and one["severity"] != "note"
+        _outliers(finding)
+        for finding in embedding.findings
+        if finding["slug"] == "outlier_rows" and finding["severity"] != "note"
     ]
     sentences = (
-        _title(found, n, d, bool(outliers)),
-        _few_rows(found, n, independent, d),
-        _mean(found),
-        _locally(found),
+        _title(measurements, n, d, bool(outliers)),
+        _few_rows(measurements, n, independent, d),
+        _mean(measurements),
+        _intrinsic_dimension(measurements),
     )
-    # What outliers make of the numbers comes before the numbers.
-    title, *rest = [*outliers, *(one for one in sentences if one)]
-    return Headline(title, rest)
+    # Outliers distort the numbers, so they come first.
+    ordered = [*outliers, *filter(None, sentences)]
+    return Headline(ordered[0], ordered[1:])
 
 
-def _title(found: Found, n: int, d: int, outliers: bool) -> Sentence:
-    """Return how many dimensions the variance fills. Outlier rows make the number meaningless: it is left out."""
-    plain = used = _value(found, "participation_ratio")
-    corrected = _value(found, "participation_ratio_unbiased")
+def _title(measurements: Measurements, n: int, d: int, outliers: bool) -> Sentence:
+    """Return how many dimensions the variance fills; with outlier rows that number is meaningless and left out."""
     slug = "participation_ratio"
-    if used is not None and corrected is not None and n >= FEWEST_FOR_CORRECTION:
+    plain = used = _value(measurements, slug)
+    corrected = _value(measurements, "participation_ratio_unbiased")
+    if used is not None and corrected is not None and n >= MIN_CORRECTED_ROWS:
         used, slug = min(max(corrected, 1.0), d), "participation_ratio_unbiased"
     if plain is None or used is None or d < 2:
-        reason = found["participation_ratio"].reason if "participation_ratio" in found else None
-        otherwise = "Isotropy compares dimensions, and there is only one." if d < 2 else "It was not measured."
-        why = reason or otherwise
-        return [Part("Isotropy", "participation_ratio"), Part(f" cannot be measured. {why}")]
-    if (undetermined := _undetermined(found, n, d)) is not None:
+        reason = measurements["participation_ratio"].reason if "participation_ratio" in measurements else None
+        default = "Isotropy compares dimensions, and there is only one." if d < 2 else "It was not measured."
+        return [
+            SentencePart("Isotropy", "participation_ratio"),
+            SentencePart(f" cannot be measured. {reason or default}"),
+        ]
+    if (undetermined := _undetermined(measurements, n, d)) is not None:
         return undetermined
-    carried = _carried_by_dimensions(found)
-    if not carried and (outliers or plain >= LEAST_SEEN * used):
-        carried = _carried_by_directions(found, d)
+    carriers = _carrying_dimensions(measurements)
+    if not carriers and (outliers or plain >= MIN_FILLED_DIMENSIONS * used):
+        carriers = _carrying_directions(measurements, d)
     if outliers:
-        return [Part("With them, "), *carried, Part(".")] if carried else []
-    effective = number(used, 2) if used < MANY_DIMENSIONS else count(round(used))
-    share = Part(f"The variance fills about {effective} of {count(d)} dimensions", slug)
-    return [share, Part("; "), *carried, Part(".")] if carried else [share, Part(".")]
+        return [SentencePart("With them, "), *carriers, SentencePart(".")] if carriers else []
+    effective = number(used, 2) if used < ROUNDED_DIMENSIONS else count(round(used))
+    filled = SentencePart(f"The variance fills about {effective} of {count(d)} dimensions", slug)
+    return [filled, SentencePart("; "), *carriers, SentencePart(".")] if carriers else [filled, SentencePart(".")]
 
 
-def _carried_by_dimensions(found: Found) -> Sentence:
-    """The dimensions of the model's basis that have many times their share, if together they carry much."""
-    std = _list(found, "activation_profile", "std")
-    greatest = max(std, default=0.0)
-    if greatest == 0:
+def _carrying_dimensions(measurements: Measurements) -> Sentence:
+    """Return the dimensions with outstanding variance, if they carry much of it together."""
+    std = _list(measurements, "activation_profile", "std")
+    largest = max(std, default=0.0)
+    if largest == 0:
         return []
-    variances = [(one / greatest) ** 2 for one in std]
+    variances = [(deviation / largest) ** 2 for deviation in std]
     total = sum(variances)
-    most = [one for one in variances if one >= MANY_TIMES_ITS_SHARE * total / len(variances)]
-    share = sum(most) / total
-    if share < LEAST_CARRIED:
+    outstanding = [variance for variance in variances if variance >= OUTSTANDING_VARIANCE * total / len(variances)]
+    share = sum(outstanding) / total
+    if share < MIN_CARRIED_SHARE:
         return []
-    verb = "carries" if len(most) == 1 else "carry"
-    who = f"{count(len(most))} of {count(len(std))} dimensions"
-    return [Part(f"{who} {verb} {percent(share)} of the variance", "activation_profile")]
+    verb = "carries" if len(outstanding) == 1 else "carry"
+    dimensions = f"{count(len(outstanding))} of {count(len(std))} dimensions"
+    return [SentencePart(f"{dimensions} {verb} {percent(share)} of the variance", "activation_profile")]
 
 
-def _carried_by_directions(found: Found, d: int) -> Sentence:
-    """The fewest principal components that hold half of the variance; where it is one, what it holds."""
-    eigenvalues = _list(found, "spectrum", "eigenvalues")
+def _carrying_directions(measurements: Measurements, d: int) -> Sentence:
+    """Return the number of principal components that hold half of the variance; if it is one, its share."""
+    eigenvalues = _list(measurements, "spectrum", "eigenvalues")
     total = sum(eigenvalues)
-    half = next((i for i, part in enumerate(accumulate(eigenvalues), 1) if part >= total / 2 > 0), None)
+    half = next((i for i, cumulated in enumerate(accumulate(eigenvalues), 1) if cumulated >= total / 2 > 0), None)
     if half is None:
         return []
     if half == 1:
-        return [Part(f"one direction carries {percent(eigenvalues[0] / total)} of the variance", "spectrum")]
-    return [Part(f"half of the variance lies in {count(half)} of {count(d)} directions", "spectrum")]
+        return [SentencePart(f"one direction carries {percent(eigenvalues[0] / total)} of the variance", "spectrum")]
+    return [SentencePart(f"half of the variance lies in {count(half)} of {count(d)} directions", "spectrum")]
 
 
-def _undetermined(found: Found, n: int, d: int) -> Sentence | None:
-    """The title where the error of the corrected score is greater than the score; None where it is not."""
-    score = found.get("isoscore_unbiased")
-    if score is None or score.value is None or score.se is None or n < FEWEST_FOR_CORRECTION:
+def _undetermined(measurements: Measurements, n: int, d: int) -> Sentence | None:
+    """Return the title if the error of the corrected score is larger than the score, else None."""
+    score = measurements.get("isoscore_unbiased")
+    if score is None or score.value is None or score.se is None or n < MIN_CORRECTED_ROWS:
         return None
-    if score.se <= max(abs(score.value), LEAST_DIMENSIONS / (d - 1)):
+    if score.se <= max(abs(score.value), MIN_DIMENSIONS_ERROR / (d - 1)):
         return None
-    told = f"its error, {number(score.se, 2)}, exceeds its value, {number(score.value, 2)}"
-    return [Part("IsoScore is not determined: "), Part(told, "isoscore_unbiased"), Part(".")]
+    comparison = f"its error, {number(score.se, 2)}, exceeds its value, {number(score.value, 2)}"
+    return [
+        SentencePart("IsoScore is not determined: "),
+        SentencePart(comparison, "isoscore_unbiased"),
+        SentencePart("."),
+    ]
 
 
 def _outliers(finding: Mapping[str, Any]) -> Sentence:
-    """Which rows hold the variance, and what the score is without them."""
+    """Return which rows hold the variance, and the score without them."""
     names = finding["names"] or [""] * len(finding["rows"])
-    each = [f"{row} ({name})" if name else f"{row}" for row, name in zip(finding["rows"], names, strict=True)]
-    more = finding["row_count"] - min(len(each), LISTED_ROWS)
-    listed = ", ".join(each[:LISTED_ROWS]) + (f" and {count(more)} more" if more else "")
-    one = finding["row_count"] == 1
+    rows = [f"{row} ({name})" if name else f"{row}" for row, name in zip(finding["rows"], names, strict=True)]
+    unlisted = finding["row_count"] - min(len(rows), MAX_LISTED_ROWS)
+    listed = ", ".join(rows[:MAX_LISTED_ROWS]) + (f" and {count(unlisted)} more" if unlisted else "")
+    noun, pronoun = ("row", "it") if finding["row_count"] == 1 else ("rows", "them")
     effect = finding["effect"]
-    kind = "Plain" if effect["measure"] == "isoscore" else "Bias-corrected"
+    kind = "plain" if effect["measure"] == "isoscore" else "bias-corrected"
     after = with_error(effect["after"], effect["after_se"])
     before = "undefined" if effect["before"] is None else number(effect["before"])
     return [
-        Part(f"{finding['title']}: {'row' if one else 'rows'} {listed}. Without {'it' if one else 'them'} "),
-        Part(f"{kind.lower()} IsoScore is {after} instead of {before}", effect["measure"]),
-        Part("."),
+        SentencePart(f"{finding['title']}: {noun} {listed}. Without {pronoun} "),
+        SentencePart(f"{kind} IsoScore is {after} instead of {before}", effect["measure"]),
+        SentencePart("."),
     ]
 
 
-def _few_rows(found: Found, n: int, independent: int, d: int) -> Sentence:
-    plain, corrected = (_value(found, slug) for slug in ("isoscore", "isoscore_unbiased"))
+def _few_rows(measurements: Measurements, n: int, independent: int, d: int) -> Sentence:
+    """Return that the plain score is biased low, if there are few rows for the dimensions."""
+    plain, corrected = (_value(measurements, slug) for slug in ("isoscore", "isoscore_unbiased"))
     if plain is None:
         return []
-    known = corrected is not None and n >= FEWEST_FOR_CORRECTION
-    if n >= d and not (known and corrected is not None and _bias(corrected, plain, independent, d) > LEAST_BIAS):
+    correctable = corrected is not None and n >= MIN_CORRECTED_ROWS
+    bias = _bias(corrected, plain, independent, d) if correctable and corrected is not None else 0.0
+    if n >= d and bias <= MIN_BIAS:
         return []
     rows = f"{count(n)} rows" if independent == n else f"{count(independent)} independent rows"
     few = "There are fewer rows than dimensions" if n < d else f"{rows} are few for {count(d)} dimensions"
-    beginning = [
-        Part(f"{few}: "),
-        Part(f"plain IsoScore, {number(plain)},", "isoscore"),
-    ]
-    if not known:
-        return [*beginning, Part(" and the dimensions used are biased low.")]
-    score = found["isoscore_unbiased"]
+    beginning = [SentencePart(f"{few}: "), SentencePart(f"plain IsoScore, {number(plain)},", "isoscore")]
+    if not correctable:
+        return [*beginning, SentencePart(" and the dimensions used are biased low.")]
+    score = measurements["isoscore_unbiased"]
     error = "" if score.se is None else f" ± {number(score.se, 2)}"
     return [
         *beginning,
-        Part(" is biased low; "),
-        Part(f"the bias-corrected score is {number(corrected)}{error}", "isoscore_unbiased"),
-        Part("."),
+        SentencePart(" is biased low; "),
+        SentencePart(f"the bias-corrected score is {number(corrected)}{error}", "isoscore_unbiased"),
+        SentencePart("."),
     ]
 
 
 def _bias(corrected: float, plain: float, independent: int, d: int) -> float:
-    """By how much so few rows alone lower the plain score of a Gaussian cloud, at most what was corrected.
+    """Return by how much few rows lower the plain score of a Gaussian cloud, at most what was corrected.
 
-    Of n rows, 1 over the participation ratio is greater by about 1/n.
+    With n rows, 1 over the participation ratio is larger by about 1/n.
     """
     ratio = 1 + (d - 1) * min(max(corrected, 0.0), 1.0)
     return min(corrected - plain, ratio * ratio / (independent + ratio) / (d - 1)) if d > 1 else 0.0
 
 
-def _mean(found: Found) -> Sentence:
-    """The mean's part in the cosine of two rows: about equal to its part of the energy, if rows are about as long."""
-    share, cosine = (_value(found, slug) for slug in ("mean_share", "mean_cosine"))
+def _mean(measurements: Measurements) -> Sentence:
+    """Return the mean's share of the energy, which is about the mean cosine if rows have similar lengths."""
+    share, cosine = (_value(measurements, slug) for slug in ("mean_share", "mean_cosine"))
     if share is None or cosine is None:
         return []
-    explained = cosine >= LEAST_COSINE and abs(cosine - share) <= 0.02 + 0.1 * cosine
-    return [
-        Part(f"The mean carries {percent(share)} of the energy", "mean_share"),
-        Part(", which is why " if explained else "; "),
-        Part(f"two random rows have a cosine of {two_decimals(cosine)}", "mean_cosine"),
-        Part(" on average"),
-        *_rogue(found, cosine),
-        Part("."),
+    explained = cosine >= MIN_COSINE and abs(cosine - share) <= 0.02 + 0.1 * cosine
+    sentence = [
+        SentencePart(f"The mean carries {percent(share)} of the energy", "mean_share"),
+        SentencePart(", which is why " if explained else "; "),
+        SentencePart(f"two random rows have a cosine of {two_decimals(cosine)}", "mean_cosine"),
+        SentencePart(" on average"),
     ]
+    contribution = _value(measurements, "rogue_dimensions")
+    dimensions = _list(measurements, "rogue_dimensions", "dimensions")
+    if contribution is not None and dimensions and cosine >= MIN_COSINE and contribution >= cosine / 2:
+        rogue = f"dimension {dimensions[0]['dimension']} alone adds {two_decimals(contribution)} of it"
+        sentence += [SentencePart("; "), SentencePart(rogue, "rogue_dimensions")]
+    return [*sentence, SentencePart(".")]
 
 
-def _rogue(found: Found, cosine: float) -> Sentence:
-    """The dimension that adds at least half of the cosine."""
-    added = _value(found, "rogue_dimensions")
-    dimensions = _list(found, "rogue_dimensions", "dimensions")
-    if added is None or not dimensions or cosine < LEAST_COSINE or added < cosine / 2:
+def _intrinsic_dimension(measurements: Measurements) -> Sentence:
+    """Return the smallest and the largest estimate of the intrinsic dimension, or the one where they agree."""
+    slugs = [slug for slug, measure in MEASURES.items() if "twonn" in (slug, measure.listed_with)]
+    estimates = [(value, slug) for slug in slugs if (value := _value(measurements, slug)) is not None]
+    if not estimates:
         return []
-    which = f"dimension {dimensions[0]['dimension']} alone adds {two_decimals(added)} of it"
-    return [Part("; "), Part(which, "rogue_dimensions")]
+    (low, low_slug), (high, high_slug) = min(estimates), max(estimates)
+    low_text, high_text = (
+        count(round(dimension)) if dimension >= 0.9 else number(dimension, 2) for dimension in (low, high)
+    )
+    about = [SentencePart(f"about {low_text}-dimensional", estimates[0][1])]
+    if low_text != high_text:
+        about = [
+            SentencePart(f"about {low_text}-", low_slug),
+            SentencePart(" to "),
+            SentencePart(f"{high_text}-dimensional", high_slug),
+            SentencePart(", depending on the estimator"),
+        ]
+    underestimated = ". The true value is probably higher: such estimates tend to be low."
+    doubt = SentencePart(underestimated if high > UNDERESTIMATED_DIMENSION else ".")
+    return [SentencePart("Locally the cloud looks "), *about, doubt, *_misfit(measurements)]
 
 
-def _locally(found: Found) -> Sentence:
-    """The least and the greatest estimate of the intrinsic dimension, or the one where they agree."""
-    estimates = [slug for slug, one in MEASURES.items() if "twonn" in (slug, one.listed_with)]
-    known = [(value, slug) for slug in estimates if (value := _value(found, slug)) is not None]
-    if not known:
-        return []
-    (low, lower), (high, upper) = min(known), max(known)
-    about = [Part(f"about {_whole(low)}-dimensional", known[0][1])]
-    if _whole(low) != _whole(high):
-        about = [Part(f"about {_whole(low)}-", lower), Part(" to "), Part(f"{_whole(high)}-dimensional", upper)]
-        about += [Part(", depending on the estimator")]
-    doubt = ". The true value is probably higher: such estimates tend to be low." if high > READS_LOW_ABOVE else "."
-    return [Part("Locally the cloud looks "), *about, Part(doubt), *_misfit(found)]
-
-
-def _misfit(found: Found) -> Sentence:
-    """How far TwoNN's model is from the rows, if so far that its error says little."""
-    goodness = (found["twonn"].detail or {}).get("parts", {}) if "twonn" in found else {}
+def _misfit(measurements: Measurements) -> Sentence:
+    """Return how far TwoNN's model is from the rows, if so far that its error says little."""
+    goodness = (measurements["twonn"].detail or {}).get("parts", {}) if "twonn" in measurements else {}
     distance, by_chance = goodness.get("fit_distance"), goodness.get("fit_distance_by_chance")
-    if distance is None or by_chance is None or distance <= max(by_chance, MISFIT):
+    if distance is None or by_chance is None or distance <= max(by_chance, MAX_FIT_DISTANCE):
         return []
-    told = f"TwoNN does not fit these rows: it is off by {percent(distance)}, where chance allows {percent(by_chance)}"
-    return [Part(" Do not rely on this. "), Part(told, "twonn"), Part(".")]
+    misfit = (
+        f"TwoNN does not fit these rows: it is off by {percent(distance)}, where chance allows {percent(by_chance)}"
+    )
+    return [SentencePart(" Do not rely on this. "), SentencePart(misfit, "twonn"), SentencePart(".")]
 
 
-def _whole(dimension: float) -> str:
-    return count(round(dimension)) if dimension >= 0.9 else number(dimension, 2)
+def _value(measurements: Measurements, slug: str) -> float | None:
+    return measurements[slug].value if slug in measurements else None
 
 
-def _value(found: Found, slug: str) -> float | None:
-    return found[slug].value if slug in found else None
-
-
-def _list(found: Found, slug: str, name: str) -> Sequence[Any]:
-    return (found[slug].detail or {}).get(name, []) if slug in found else []
+def _list(measurements: Measurements, slug: str, name: str) -> Sequence[Any]:
+    return (measurements[slug].detail or {}).get(name, []) if slug in measurements else []

@@ -1,16 +1,23 @@
-"""The library of embeddings: searched and sorted by the database; what users say of them."""
+"""The library of embeddings: search, sort, describe; layers beside an embedding."""
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from sqlalchemy import ColumnElement, Select, and_, func, or_, select
+from pydantic import Field
+from sqlalchemy import ColumnElement, and_, func, or_, select
 from sqlalchemy.orm import aliased, defer, lazyload
 
 from app.context import PAGE_ROWS, Context
 from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus, EmbeddingTag, Encoding, Measurement
 from app.descriptions.row_list import RowAction, RowList
 from app.descriptions.service import DescriptionChange, describe, has_tag
-from app.embeddings.service import commit_embedding, find_embedding, get_embedding, require_in_use
+from app.embeddings.service import (
+    EmbeddingSummary,
+    commit_embedding,
+    find_embedding,
+    get_embedding,
+    require_in_use,
+)
 from app.embeddings.trash import trash_embedding
 
 MAX_QUERY_CHARACTERS = 200
@@ -19,10 +26,10 @@ Sort = Literal[
     "name", "-name", "created", "-created", "n", "-n", "d", "-d",
     "isoscore_unbiased", "-isoscore_unbiased", "isoscore", "-isoscore", "mean_cosine", "-mean_cosine",
 ]  # fmt: skip
-"""By what to sort; with a minus from the greatest, last or newest. What has no such value comes last."""
+"""A minus sorts descending. Embeddings without a value come last."""
 
 CORRECTED, ISOSCORE, MEAN_COSINE = aliased(Measurement), aliased(Measurement), aliased(Measurement)
-KEYS: dict[str, ColumnElement[Any]] = {
+SORT_KEYS: dict[str, ColumnElement[Any]] = {
     "name": func.lower(Embedding.name),
     "created": Embedding.created_at.expression,
     "n": Embedding.n.expression,
@@ -31,79 +38,78 @@ KEYS: dict[str, ColumnElement[Any]] = {
     "isoscore": ISOSCORE.value.expression,
     "mean_cosine": MEAN_COSINE.value.expression,
 }
-
-
+# Lists do not read what may be large: a selection may name 100,000 rows.
 WITHOUT_FILES = lazyload(Embedding.files), defer(Embedding.inspection), defer(Embedding.selection)
-"""What lists leave unread: a selection may name 100,000 rows."""
 
 
 @dataclass(frozen=True)
-class Search:
-    """Which embeddings, and in which order."""
+class EmbeddingSearch:
+    """Conditions and order of a search of the library."""
 
     q: str = ""
-    """Words, each of which must be part of the name, the file name, the notes or a tag; case does not matter."""
+    """Words that must all occur in the name, file name, notes or tags, in any case."""
     tag: str = ""
     origin: EmbeddingOrigin | None = None
     status: EmbeddingStatus | None = None
     layers: bool = False
-    """Whether layers of encodings are listed too; they are where encodings are asked for by their origin."""
+    """List layers of encodings too; always so if ``origin`` is encoded."""
     trashed: bool = False
     """List the trash instead of the library."""
     sort: Sort = "-created"
 
 
-class Listed(NamedTuple):
-    """An embedding in a list, with the numbers that it can be sorted by."""
+class EmbeddingListed(EmbeddingSummary):
+    """An embedding in the library, with the numbers that it can be sorted by."""
 
-    embedding: Embedding
-    isoscore_unbiased: float | None
-    isoscore: float | None
+    isoscore_unbiased: Annotated[float | None, Field(description="Bias-corrected: of the population.")]
+    isoscore: Annotated[float | None, Field(description="IsoScore of these rows: biased low unless n is many times d.")]
     mean_cosine: float | None
 
 
-class Found(NamedTuple):
-    """Some of the rows that were found, how many there are, and how many layers were left out of them."""
+class EmbeddingList(NamedTuple):
+    """A page of a search, the number of all results, and the number of layers left out of them."""
 
-    rows: list[Listed]
+    rows: list[EmbeddingListed]
     total: int
     layers_left_out: int
 
 
-def find_embeddings(context: Context, search: Search, limit: int = PAGE_ROWS, offset: int = 0) -> Found:
-    """Rows ``offset`` to ``offset + limit`` of what was searched for, without their files and inspections."""
-    wanted = _conditions(search)
-    layers = search.layers or search.origin is EmbeddingOrigin.ENCODED
-    listed = wanted if layers else [*wanted, Embedding.encoding_id.is_(None)]
-    counts = select(func.count(), func.count(Embedding.encoding_id)).select_from(Embedding).where(*wanted)
-    rows = _rows().where(*listed).order_by(*_order(search.sort)).limit(limit).offset(offset)
+def find_embeddings(
+    context: Context, search: EmbeddingSearch, limit: int = PAGE_ROWS, offset: int = 0
+) -> EmbeddingList:
+    """Return rows ``offset`` to ``offset + limit`` of a search."""
+    conditions = _conditions(search)
+    with_layers = search.layers or search.origin is EmbeddingOrigin.ENCODED
+    listed = conditions if with_layers else [*conditions, Embedding.encoding_id.is_(None)]
+    counts = select(func.count(), func.count(Embedding.encoding_id)).select_from(Embedding).where(*conditions)
+    rows = select(Embedding, CORRECTED.value, ISOSCORE.value, MEAN_COSINE.value)
+    scores = ((CORRECTED, "isoscore_unbiased"), (ISOSCORE, "isoscore"), (MEAN_COSINE, "mean_cosine"))
+    for alias, measure in scores:
+        rows = rows.outerjoin(alias, and_(alias.embedding_id == Embedding.id, alias.measure == measure))
+    page = rows.where(*listed).order_by(*_order(search.sort)).limit(limit).offset(offset).options(*WITHOUT_FILES)
     with context.sessions() as session:
-        total, of_layers = session.execute(counts).one()
-        left_out = 0 if layers else of_layers
-        return Found([Listed(*row) for row in session.execute(rows)], total - left_out, left_out)
+        total, layers = session.execute(counts).one()
+        layers_left_out = 0 if with_layers else layers
+        results = [
+            EmbeddingListed(
+                **EmbeddingSummary.model_validate(embedding).model_dump(),
+                isoscore_unbiased=corrected,
+                isoscore=isoscore,
+                mean_cosine=mean_cosine,
+            )
+            for embedding, corrected, isoscore, mean_cosine in session.execute(page)
+        ]
+    return EmbeddingList(results, total - layers_left_out, layers_left_out)
 
 
 def newest_measured(context: Context, limit: int) -> list[Embedding]:
-    """The newest embeddings that can be compared, layers of encodings after all others; without files, inspections."""
+    """Return the newest embeddings that can be compared, with layers of encodings last."""
     ready = (Embedding.trashed_at.is_(None), Embedding.status == EmbeddingStatus.READY)
     newest = select(Embedding).where(*ready).order_by(Embedding.encoding_id.is_not(None), *_order("-created"))
     return context.scalars(newest.limit(limit).options(*WITHOUT_FILES))
 
 
-def _rows() -> Select[Embedding, float | None, float | None, float | None]:
-    def of(alias: type[Measurement], measure: str) -> ColumnElement[bool]:
-        return and_(alias.embedding_id == Embedding.id, alias.measure == measure)
-
-    return (
-        select(Embedding, CORRECTED.value, ISOSCORE.value, MEAN_COSINE.value)
-        .outerjoin(CORRECTED, of(CORRECTED, "isoscore_unbiased"))
-        .outerjoin(ISOSCORE, of(ISOSCORE, "isoscore"))
-        .outerjoin(MEAN_COSINE, of(MEAN_COSINE, "mean_cosine"))
-        .options(*WITHOUT_FILES)
-    )
-
-
-def _conditions(search: Search) -> list[ColumnElement[bool]]:
+def _conditions(search: EmbeddingSearch) -> list[ColumnElement[bool]]:
     conditions: list[ColumnElement[bool]] = [
         Embedding.trashed_at.is_not(None) if search.trashed else Embedding.trashed_at.is_(None)
     ]
@@ -126,7 +132,7 @@ def _mentions(word: str) -> ColumnElement[bool]:
 
 
 def _order(sort: Sort) -> tuple[ColumnElement[Any], ...]:
-    key = KEYS[sort.removeprefix("-")]
+    key = SORT_KEYS[sort.removeprefix("-")]
     ordered = key.desc() if sort.startswith("-") else key.asc()
     return ordered.nulls_last(), Embedding.created_at.desc(), Embedding.id.expression
 
@@ -140,31 +146,28 @@ def describe_embedding(context: Context, embedding_id: str, change: DescriptionC
     return get_embedding(context, embedding_id)
 
 
-class LayerPlace(NamedTuple):
-    """Where an encoded embedding stands among the layers of its encoding."""
+class AdjacentLayers(NamedTuple):
+    """The encoding of an embedding, and the layers before and after it under the same pooling."""
 
     encoding: Encoding
-    previous: str | None
-    following: str | None
-    """Ids of the layers before and after it, under the same pooling."""
+    previous_id: str | None
+    next_id: str | None
 
 
-def get_place(context: Context, embedding: Embedding) -> LayerPlace | None:
-    """Return an embedding's place among the layers of its encoding; None if it is of none, or deleted meanwhile."""
+def find_adjacent_layers(context: Context, embedding: Embedding) -> AdjacentLayers | None:
+    """Return the layers beside an embedding; None if it is not a layer, or was deleted at this moment."""
     if embedding.encoding_id is None:
         return None
-    beside = select(Embedding.id).where(
+    layers = select(Embedding.id).where(
         Embedding.encoding_id == embedding.encoding_id,
         Embedding.pooling == embedding.pooling,
         Embedding.trashed_at.is_(None) | (Embedding.id == embedding.id),
     )
-    with context.sessions() as session:
-        encoding = session.get(Encoding, embedding.encoding_id)
-        ids = list(session.scalars(beside.order_by(Embedding.layer)))
+    encoding, ids = context.get(Encoding, embedding.encoding_id), context.scalars(layers.order_by(Embedding.layer))
     if encoding is None or embedding.id not in ids:
         return None
-    own = ids.index(embedding.id)
-    return LayerPlace(encoding, ids[own - 1] if own else None, ids[own + 1] if own + 1 < len(ids) else None)
+    index = ids.index(embedding.id)
+    return AdjacentLayers(encoding, ids[index - 1] if index else None, ids[index + 1] if index + 1 < len(ids) else None)
 
 
 EMBEDDINGS = RowList(

@@ -1,4 +1,4 @@
-"""The numbers of a report: the few that head it, all of them by group, the same as one table; the greatest hubs."""
+"""The numbers of a report: headline numbers, all numbers by group, the same as a table, reference values and hubs."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
@@ -9,16 +9,18 @@ from app.figures.figure import Cell, Table
 from isoscope.core.formatting import capitalized, tick
 from isotropy.catalog import GROUPS, MEASURES, SIMILARITIES, Measure, Similarity, measures_in, references
 
+# The lists that a measurement's detail may hold, and what each of their values belongs to.
+DETAIL_LISTS = {"by_label": "label", "dimensions": "dimension", "parts": "part", "values": "k"}
+SIMILARITY_CHOICES = {"": "Default"} | {slug.value: capitalized(title) for slug, title in SIMILARITIES.items()}
+"""Options of the form of a draft, by the value that it sends."""
+
 Grouped = TypeVar("Grouped")
 
-# The lists that a measurement's detail may hold, and what each of their values is of.
-LISTS = {"by_label": "label", "dimensions": "dimension", "parts": "part", "values": "k"}
 
-
-class Item(NamedTuple):
+class ReadingItem(NamedTuple):
     """One of the many values of a measure: the k-th, or that of a label, a dimension or a part."""
 
-    of: int | str
+    key: int | str
     value: Cell
     n: int
     reason: str = ""
@@ -27,151 +29,157 @@ class Item(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """A number with the measure it is of, the ends of its range, and the cloud it could have been of."""
+    """A measurement with its measure and the ends of its range."""
 
     measure: Measure
-    found: Measurement
+    measurement: Measurement
     ends: tuple[float, float] | None
     rows: int
     d: int
     estimates: tuple[tuple[str, float], ...] = ()
-    """By estimator, where several of one thing are told together."""
+    """By estimator, where several measure the same."""
 
     @property
-    def across(self) -> tuple[float, float] | None:
-        """The least and the greatest estimate, where there are several."""
+    def estimate_range(self) -> tuple[float, float] | None:
+        """The smallest and the largest estimate, if there are several."""
         values = [value for _, value in self.estimates]
         return (min(values), max(values)) if len(values) > 1 else None
 
     @property
     def value(self) -> float | None:
-        """The number, a whole one where it counts something."""
-        value = self.found.value
+        """The number, as an integer if it is a count."""
+        value = self.measurement.value
         return int(value) if self.measure.is_count and value is not None else value
 
     @property
     def range(self) -> str:
-        """The range in words, for a number that has no ends to stand between."""
-        if self.found.n and self.measure.bounds is not None:
-            low, high = self.measure.bounds(self.found.n, self.d)
+        """The range in words."""
+        if self.measurement.n and self.measure.bounds is not None:
+            low, high = self.measure.bounds(self.measurement.n, self.d)
             if low == high:
                 return f"only {tick(low)} is possible"
         return self.measure.range_text
 
     @property
     def similarity(self) -> str:
-        """By which neighbors were near, of a measure that says so; else empty."""
-        return SIMILARITIES[similarity_of(self.found)] if "similarity" in (self.found.detail or {}) else ""
+        """The similarity by which neighbors were searched; empty for other measures."""
+        has_similarity = "similarity" in (self.measurement.detail or {})
+        return SIMILARITIES[similarity_of(self.measurement)] if has_similarity else ""
 
     @property
-    def items(self) -> list[Item]:
+    def items(self) -> list[ReadingItem]:
         """The values of a measure that has many."""
-        n = self.found.n
-        match self.found.detail:
+        n = self.measurement.n
+        match self.measurement.detail:
             case {"by_label": labels}:
                 return [
-                    Item(one["label"], one["value"], one["n"], one["reason"] or "", one.get("unbiased"))
-                    for one in labels
+                    ReadingItem(
+                        label["label"], label["value"], label["n"], label["reason"] or "", label.get("unbiased")
+                    )
+                    for label in labels
                 ]
             case {"dimensions": dimensions}:
-                return [Item(one["dimension"], one["value"], n) for one in dimensions]
+                return [ReadingItem(dimension["dimension"], dimension["value"], n) for dimension in dimensions]
             case {"parts": parts}:
                 return [
-                    Item(name, int(value) if name in self.measure.counts and value is not None else value, n)
+                    ReadingItem(name, int(value) if name in self.measure.counts and value is not None else value, n)
                     for name, value in parts.items()
                 ]
             case {"values": values}:
-                errors = (self.found.detail or {}).get("se") or [None] * len(values)
-                return [Item(k, value, n, se=se) for k, (value, se) in enumerate(zip(values, errors, strict=True), 1)]
+                errors = (self.measurement.detail or {}).get("se") or [None] * len(values)
+                return [
+                    ReadingItem(k, value, n, se=se) for k, (value, se) in enumerate(zip(values, errors, strict=True), 1)
+                ]
         return []
 
     @property
     def table(self) -> Table:
-        """The items: what each is of, its value and, of labels, all that is known beside it."""
-        of = next(word for name, word in LISTS.items() if name in (self.found.detail or {}))
-        columns: dict[str, list[Cell]] = {
-            of: [str(one.of).replace("_", " ") if of == "part" else one.of for one in self.items],
-            "value": [one.value for one in self.items],
-            "se": [one.se for one in self.items],
-            "unbiased": [one.unbiased for one in self.items],
-            "n": [one.n for one in self.items],
-            "reason": [one.reason for one in self.items],
-        }
-        if of != "label":
-            del columns["n"]
-        for name in ("se", "unbiased", "reason"):
-            if not any(cell not in (None, "") for cell in columns[name]):
-                del columns[name]
+        """The items with the columns that have a value; n only by label."""
+        detail, items = self.measurement.detail or {}, self.items
+        heading = next(heading for name, heading in DETAIL_LISTS.items() if name in detail)
+        keys: list[Cell] = [str(item.key).replace("_", " ") if heading == "part" else item.key for item in items]
+        columns: dict[str, list[Cell]] = {heading: keys, "value": [item.value for item in items]}
+        for name in ("se", "unbiased", "n", "reason"):
+            cells = [getattr(item, name) for item in items]
+            if heading == "label" if name == "n" else any(cell not in (None, "") for cell in cells):
+                columns[name] = cells
         return Table(list(columns), [list(row) for row in zip(*columns.values(), strict=True)])
 
 
-def headlines_of(embedding: Embedding) -> list[Reading]:
-    """The numbers that head the report."""
-    readings = {reading.measure.slug: reading for reading in readings_of(embedding)}
+def readings_of(embedding: Embedding) -> list[Reading]:
+    """Return the measurements whose measure is in the catalog, in the catalog's order."""
+    measurements = {measurement.measure: measurement for measurement in embedding.measurements}
+    d, rows = embedding.d or 1, embedding.n_measured
     return [
-        readings[one.slug]._replace(estimates=_estimates(one, readings))
-        for one in measures_in("report")
-        if one.slug in readings
+        Reading(measure, measurements[slug], measure.ends(measurements[slug].n, d), rows, d)
+        for slug, measure in MEASURES.items()
+        if slug in measurements
     ]
 
 
-def _estimates(head: Measure, readings: Mapping[str, Reading]) -> tuple[tuple[str, float], ...]:
-    """Return what every measure of the same says, by what sets its name apart; none where there is only this one."""
-    same = [one for one in MEASURES.values() if one is head or one.listed_with == head.slug]
-    found = [(one.name.rpartition(", ")[2], readings[one.slug].value) for one in same if one.slug in readings]
-    return tuple((name, value) for name, value in found if value is not None) if len(same) > 1 else ()
+def headlines_of(embedding: Embedding) -> list[Reading]:
+    """Return the numbers at the top of the report."""
+    readings = {reading.measure.slug: reading for reading in readings_of(embedding)}
+    return [
+        readings[measure.slug]._replace(estimates=_estimates(measure, readings))
+        for measure in measures_in("report")
+        if measure.slug in readings
+    ]
 
 
-class Idea(NamedTuple):
-    """A reading with its variants, which tell the same in other ways."""
+def _estimates(measure: Measure, readings: Mapping[str, Reading]) -> tuple[tuple[str, float], ...]:
+    """Return the values of all estimators of a measure by the end of their names; empty if there is only one."""
+    estimators = [estimator for estimator in MEASURES.values() if measure.slug in (estimator.slug, estimator.listed_with)]
+    if len(estimators) == 1:
+        return ()
+    values = [(estimator.name.rpartition(", ")[2], readings.get(estimator.slug)) for estimator in estimators]
+    return tuple((name, reading.value) for name, reading in values if reading and reading.value is not None)
+
+
+class ReadingFamily(NamedTuple):
+    """A reading and its variants."""
 
     reading: Reading
     variants: list[Reading]
 
 
-def groups_of(embedding: Embedding) -> dict[str, list[Idea]]:
-    """All numbers by the heading of their group; a group of which nothing was measured is left out."""
-    found = {one.measure.slug: one for one in readings_of(embedding)}
-    ideas = {slug: Idea(one, []) for slug, one in found.items() if one.measure.variant_of not in found}
-    for one in found.values():
-        if one.measure.variant_of in ideas:
-            ideas[one.measure.variant_of].variants.append(one)
-    return grouped(ideas.values(), lambda idea: idea.reading.measure)
+def groups_of(embedding: Embedding) -> dict[str, list[ReadingFamily]]:
+    """Return all numbers by the heading of their group, without empty groups."""
+    readings = {reading.measure.slug: reading for reading in readings_of(embedding)}
+    families = {
+        slug: ReadingFamily(reading, [])
+        for slug, reading in readings.items()
+        if reading.measure.variant_of not in readings
+    }
+    for reading in readings.values():
+        if reading.measure.variant_of in families:
+            families[reading.measure.variant_of].variants.append(reading)
+    return grouped(families.values(), lambda family: family.reading.measure)
 
 
 def grouped(items: Iterable[Grouped], measure: Callable[[Grouped], Measure]) -> dict[str, list[Grouped]]:
-    """What is of some measure, in the order given by the heading of its group; a group without any is left out."""
+    """Return items by the heading of their measure's group, in their order, without empty groups."""
     groups: dict[str, list[Grouped]] = {group: [] for group in GROUPS}
-    for one in items:
-        groups[measure(one).group].append(one)
+    for item in items:
+        groups[measure(item).group].append(item)
     return {heading: groups[group] for group, heading in GROUPS.items() if groups[group]}
 
 
 def table_of(embedding: Embedding) -> Table:
-    """Every measurement in a row of its own, its items in the rows below it."""
+    """Return a row for each measurement, followed by the rows of its items."""
     rows: list[list[Cell]] = []
     for reading in readings_of(embedding):
-        slug, found = reading.measure.slug, reading.found
-        rows.append([slug, None, reading.value, None, found.se, found.low, found.high, found.n, found.reason])
+        slug, stored = reading.measure.slug, reading.measurement
+        rows.append([slug, None, reading.value, None, stored.se, stored.low, stored.high, stored.n, stored.reason])
         rows += [
-            [slug, one.of, one.value, one.unbiased, one.se, None, None, one.n, one.reason] for one in reading.items
+            [slug, item.key, item.value, item.unbiased, item.se, None, None, item.n, item.reason]
+            for item in reading.items
         ]
     return Table(["measure", "item", "value", "unbiased", "se", "low", "high", "n", "reason"], rows)
 
 
-def readings_of(embedding: Embedding) -> list[Reading]:
-    """What was measured and is in the catalog, in the catalog's order."""
-    found = {measurement.measure: measurement for measurement in embedding.measurements}
-    d, rows = embedding.d or 1, embedding.n_measured
-    return [
-        Reading(measure, found[slug], measure.ends(found[slug].n, d), rows, d)
-        for slug, measure in MEASURES.items()
-        if slug in found
-    ]
-
-
-class Known(NamedTuple):
-    """What a known cloud scores on one measure."""
+class ReferenceValue(NamedTuple):
+    """The score of a known cloud on one measure."""
 
     name: str
     about: str
@@ -183,35 +191,31 @@ class Known(NamedTuple):
 
 
 @cache
-def reference_values() -> dict[str, list[Known]]:
-    """Return what known clouds score, by slug of the measure. Measures without any are left out."""
-    values: dict[str, list[Known]] = {}
+def reference_values() -> dict[str, list[ReferenceValue]]:
+    """Return the scores of known clouds by measure."""
+    values: dict[str, list[ReferenceValue]] = {}
     for cloud in references():
         for slug, (value, se, n) in cloud.values.items():
-            values.setdefault(slug, []).append(Known(cloud.name, cloud.about, value, se, n, cloud.d))
+            values.setdefault(slug, []).append(ReferenceValue(cloud.name, cloud.about, value, se, n, cloud.d))
     return values
 
 
-CHOICES = {"": "Default"} | {one.value: capitalized(title) for one, title in SIMILARITIES.items()}
-"""What the form of a draft offers, by the value that it sends."""
-
-
-def similarity_of(found: Measurement) -> Similarity:
-    """Return by which neighbors were near; earlier versions measured by Euclidean distance alone."""
-    return Similarity((found.detail or {}).get("similarity", Similarity.EUCLIDEAN))
+def similarity_of(measurement: Measurement) -> Similarity:
+    """Return the similarity by which neighbors were searched; earlier versions used Euclidean distance alone."""
+    return Similarity((measurement.detail or {}).get("similarity", Similarity.EUCLIDEAN))
 
 
 class Hub(NamedTuple):
-    """A row, and of how many others it is among the k nearest."""
+    """A row, and the number of rows that have it among their k nearest."""
 
     row: int
-    """Place in the file, from 0."""
+    """Position in the file, from 0."""
     name: str | None
     occurrences: int
 
 
 class Hubs(NamedTuple):
-    """The greatest hubs of an embedding, the greatest first."""
+    """The largest hubs of an embedding, the largest first."""
 
     hubs: list[Hub]
     k: int
@@ -221,8 +225,9 @@ class Hubs(NamedTuple):
 
 
 def hubs_of(embedding: Embedding) -> Hubs | None:
-    """Return the hubs of a report; None where an earlier version measured it, or hubness is undefined."""
-    found = next((one for one in embedding.measurements if one.measure == "hubness"), None)
-    if found is None or not found.detail or not found.detail.get("hubs"):
-        return None
-    return Hubs([Hub(**one) for one in found.detail["hubs"]], found.detail["k"], found.n, similarity_of(found))
+    """Return the hubs of a report; None if hubness is undefined or an earlier version measured it."""
+    for measurement in embedding.measurements:
+        if measurement.measure == "hubness" and measurement.detail and measurement.detail.get("hubs"):
+            hubs = [Hub(**hub) for hub in measurement.detail["hubs"]]
+            return Hubs(hubs, measurement.detail["k"], measurement.n, similarity_of(measurement))
+    return None

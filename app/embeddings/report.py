@@ -1,9 +1,11 @@
-"""Reports of embeddings: what the page shows, and each figure."""
+"""Reports of embeddings: what the page shows of each tab, findings with what to do about them, and each figure."""
 
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Collection, Mapping
+from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import urlencode
 
 from fastapi import Depends, Query, Request
+from pydantic import BaseModel, Field
 
 from app.context import Context
 from app.db.models import BLAMED, Embedding, PostProcessing
@@ -12,7 +14,6 @@ from app.embeddings.figures.dimensions import ACTIVATION, mark_dimensions
 from app.embeddings.figures.overlay import Subject
 from app.embeddings.figures.report import DRAWN, FIGURES, HEAVY, NEEDS, figures_of, tabs_of_figures
 from app.embeddings.figures.sample_size import SAMPLE_SIZE
-from app.embeddings.findings import Marked, find_marked, shown_findings
 from app.embeddings.headline import headline_of
 from app.embeddings.lookups import find_text_search, read_neighbors
 from app.embeddings.point_map import find_map
@@ -22,13 +23,14 @@ from app.embeddings.service import get_figure_data, get_figures_stored
 from app.embeddings.zeta_curves import ShrinkageDep, ShrinkageQuery, read_shrinkage
 from app.figures.figure import Figure
 from app.web.responses import Tab, chosen_tab
-from isotropy.catalog import METHODS
+from isoscope.core.effects import effect_words
+from isotropy.catalog import FINDINGS, METHODS, MethodEntry
 
-LARGE = frozenset(one.slug for one in FIGURES if one.large)
+LARGE = frozenset(record.slug for record in FIGURES if record.large)
+# The tabs that show measures with reference values.
 MEASURED = ("overview", "measures")
-"""The tabs that show measures with reference values."""
-READ_AT_ONCE = {"overview": (MAP,), "map": (MAP, SAMPLE_SIZE), "neighbors": ("neighbours", MAP)}
-"""What a tab reads of ``FigureData``. The projection is a megabyte: its own page has it, and fills its place."""
+# The figure data that a tab reads. The projection is a megabyte: it is loaded from its own page.
+TAB_DATA = {"overview": (MAP,), "map": (MAP, SAMPLE_SIZE), "neighbors": ("neighbours", MAP)}
 TABS = (
     Tab("overview", "Overview"),
     Tab("map", "Map and rows"),
@@ -39,11 +41,12 @@ TABS = (
     Tab("measures", "All measures"),
     Tab("source", "Source"),
 )
-"""The parts of a report."""
+# Rows of a finding that the map marks.
+MAX_MARKED = 5000
 
 
 class ReportQuery(NamedTuple):
-    """What the URL says of a report: how the shrinkage is read, whose neighbors are shown, which part, which row."""
+    """Query of a report: how the shrinkage is read, whose neighbors are shown, which tab, which row."""
 
     shrinkage: ShrinkageQuery
     name: str | None
@@ -51,7 +54,7 @@ class ReportQuery(NamedTuple):
     finding: str = ""
     """Slug of the finding whose rows or dimensions are marked."""
     row: str = ""
-    """Number or name of a row to be shown on the map."""
+    """Number or name of a row to show on the map."""
     text: str = ""
     """A text whose nearest rows are shown."""
     select: str = ""
@@ -60,78 +63,71 @@ class ReportQuery(NamedTuple):
     """What the rows on the map are colored by."""
 
 
-def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, whole: bool = False) -> dict[str, Any]:
-    """What the template of the report shows; the projection only with ``whole``, else whether there is one."""
-    read = {*NEEDS.values()} | {"neighbours"} if whole else set(READ_AT_ONCE.get(query.tab, ()))
-    stored = get_figures_stored(context, embedding.id, read | ({BLAMED} if query.finding else set()))
-    data = {slug: one for slug, one in stored.items() if one is not None}
+def report_of(
+    context: Context, embedding: Embedding, query: ReportQuery, *, standalone: bool = False
+) -> dict[str, Any]:
+    """Return what the report's template shows; all tabs and their figures' data only if ``standalone``."""
+    slugs = {*NEEDS.values(), "neighbours"} if standalone else set(TAB_DATA.get(query.tab, ()))
+    stored = get_figures_stored(context, embedding.id, slugs | ({BLAMED} if query.finding else set()))
+    data = {slug: figure_data for slug, figure_data in stored.items() if figure_data is not None}
     marked = find_marked(embedding, data.pop(BLAMED, {}), query.finding)
-    found_map = find_map(context, embedding, data.pop(MAP, None))
+    point_map = find_map(context, embedding, data.pop(MAP, None))
     neighbors = read_neighbors(data.get("neighbours"), query.name)
     figures = figures_of([Subject.from_embedding(embedding, data)])
-    later = [] if whole else [one for one in HEAVY if one.needs in stored]
     tab_of = tabs_of_figures()
-    shown = [one for one in figures if whole or tab_of[one.slug] == query.tab]
-    anchors = {f"figure-{one.slug}" for one in figures if not one.empty}
+    visible = [figure for figure in figures if standalone or tab_of[figure.slug] == query.tab]
+    anchors = {f"figure-{figure.slug}" for figure in figures if not figure.empty}
     anchors |= {anchor for anchor, slug in (("map", MAP), ("sample-size", SAMPLE_SIZE)) if slug in stored}
+    marked_rows = ""
+    if query.tab == "map" and marked:
+        marked_rows = write_rows(marked.rows)
+    elif query.tab == "map" and query.select.strip():
+        marked_rows = write_rows(read_rows(query.select))
     return {
         "headline": headline_of(embedding),
-        "findings": shown_findings(embedding, selections_of(context, embedding), anchors),
+        "findings": report_findings(embedding, selections_of(context, embedding), anchors),
         "marked": marked,
-        "marked_rows": _selected(marked, query) if query.tab == "map" else "",
+        "marked_rows": marked_rows,
         "headlines": headlines_of(embedding),
         "groups": groups_of(embedding),
-        "references": reference_values() if whole or query.tab in MEASURED else {},
+        "references": reference_values() if standalone or query.tab in MEASURED else {},
         "drawn": DRAWN,
         "tab_of": tab_of,
         "tabs": TABS,
         "tab": query.tab,
-        "later": later,
-        "map": found_map,
-        "search": found_map.search(query.row) if found_map and query.row.strip() else None,
+        "later": [] if standalone else [record for record in HEAVY if record.needs in stored],
+        "map": point_map,
+        "search": point_map.search(query.row) if point_map and query.row.strip() else None,
         "color": query.color,
         "older_map": MAP not in stored,
-        "sample_size": next((figure for figure in shown if figure.slug == SAMPLE_SIZE), None),
-        "shape": [_marking(figure, marked) for figure in shown if figure.slug != SAMPLE_SIZE],
+        "sample_size": next((figure for figure in visible if figure.slug == SAMPLE_SIZE), None),
+        "shape": [_marked_figure(figure, marked) for figure in visible if figure.slug != SAMPLE_SIZE],
         "large": LARGE,
         "shrinkage": read_shrinkage(context, embedding, query.shrinkage),
         "neighbours": neighbors,
-        "named_row": found_map.search(neighbors.unknown) if found_map and neighbors and neighbors.unknown else None,
+        "named_row": point_map.search(neighbors.unknown) if point_map and neighbors and neighbors.unknown else None,
         "near_text": find_text_search(context, embedding, query.text),
         "hubs": hubs_of(embedding),
         "hubs_on_map": MAP in stored,
-        "fitted": fitted_note(embedding, made_by(context, embedding)),
-        "standalone": False,
+        "fitted": fitted_note(embedding, find_trial(context, embedding)),
+        "standalone": standalone,
         "files": None,
     }
-
-
-def _selected(marked: Marked | None, query: ReportQuery) -> str:
-    """Return the runs of rows that the map selects: those of a finding, or those that the address names."""
-    if marked:
-        return write_rows(marked.rows)
-    return write_rows(read_rows(query.select)) if query.select.strip() else ""
-
-
-def _marking(figure: Figure, marked: Marked | None) -> Figure:
-    if marked is None or not marked.dimensions or figure.slug != ACTIVATION or figure.empty:
-        return figure
-    return mark_dimensions(figure, marked.dimensions, marked.title)
 
 
 def report_figures(
     context: Context, embedding: Embedding, slug: str, query: ShrinkageQuery, finding: str = ""
 ) -> list[Figure]:
-    """Build the figure that is asked for, none if there is no such figure; only its data are read."""
+    """Return the figure of a slug, or an empty list if there is none; only its data are read."""
     if slug == "zeta":
         curve = read_shrinkage(context, embedding, query).figure
         return [curve] if curve else []
     data = get_figure_data(context, embedding.id, NEEDS.get(slug, slug), *([BLAMED] if finding else []))
     marked = find_marked(embedding, data.pop(BLAMED, {}), finding)
-    return [_marking(figure, marked) for figure in figures_of([Subject.from_embedding(embedding, data)], slug)]
+    return [_marked_figure(figure, marked) for figure in figures_of([Subject.from_embedding(embedding, data)], slug)]
 
 
-def _report(
+def _read_query(
     request: Request,
     shrinkage: ShrinkageDep,
     name: Annotated[str | None, Query()] = None,
@@ -142,52 +138,173 @@ def _report(
     select: str = "",
     color: str = "",
 ) -> ReportQuery:
-    """A form of a part asks without the part's name: what it asks for tells the part."""
-    asked = request.query_params.keys()
-    usual = "neighbors" if name is not None else "directions" if asked & {"zeta", "rows", "source"} else ""
-    usual = "map" if asked & {"row", "select", "color"} else usual
-    return ReportQuery(shrinkage, name, chosen_tab(TABS, tab, usual), finding, row, text, select, color)
+    """Read the query; infer the tab from the query parameters of its form if it is not named."""
+    parameters = request.query_params.keys()
+    form_tab = "neighbors" if name is not None else "directions" if parameters & {"zeta", "rows", "source"} else ""
+    form_tab = "map" if parameters & {"row", "select", "color"} else form_tab
+    return ReportQuery(shrinkage, name, chosen_tab(TABS, tab, form_tab), finding, row, text, select, color)
 
 
-ReportDep = Annotated[ReportQuery, Depends(_report)]
+ReportDep = Annotated[ReportQuery, Depends(_read_query)]
 
 
-def made_by(context: Context, embedding: Embedding) -> PostProcessing | None:
-    """The trial that an embedding was made by, while its result is kept."""
-    if embedding.made_by_id is None:
-        return None
-    found = context.get(PostProcessing, embedding.made_by_id)
-    return found if found is not None and found.results is not None else None
+class FindingEffect(BaseModel):
+    """What a measure is, and what it would be if the finding were mended; null where undefined or unknown."""
+
+    measure: str
+    before: float | None
+    before_se: float | None
+    after: float | None
+    after_se: float | None
+
+
+class EmbeddingFinding(BaseModel):
+    """Something wrong with an embedding."""
+
+    slug: str
+    severity: Annotated[
+        Literal["note", "warning", "error"], Field(description="A warning changes the scores; a note does not.")
+    ]
+    title: str
+    evidence: str
+    rows: Annotated[list[int], Field(description="Rows of the file, from 0; the first 100.")]
+    row_count: Annotated[int, Field(description="Total number of rows.")]
+    names: Annotated[list[str] | None, Field(description="The names of `rows`; null where rows have none.")]
+    dimensions: Annotated[list[int], Field(description="Dimensions, from 0; the first 100.")] = []
+    dimension_count: Annotated[int, Field(description="Total number of dimensions.")] = 0
+    dimension_names: Annotated[
+        list[str] | None, Field(description="The names of `dimensions`; null where dimensions have none.")
+    ] = None
+    effect: FindingEffect
+    advice: str
+
+
+class FindingLink(NamedTuple):
+    """A figure that shows a finding: its tab, its anchor there, and the text of the link."""
+
+    tab: str
+    anchor: str
+    text: str
+
+
+DIMENSIONS_LINK = FindingLink("directions", "figure-activation", "See them by dimension")
+MAP_LINK = FindingLink("map", "map", "See them on the map")
+# Of findings that name neither rows nor dimensions.
+FINDING_LINKS = {
+    "collapsed": FindingLink("overview", "figure-spectrum", "See the spectrum"),
+    "common_mean": FindingLink("overview", "figure-cosines", "See the cosines"),
+    "too_few_rows": FindingLink("map", "sample-size", "See how many rows it takes"),
+}
+# Its rows are measured nowhere, so no map has them.
+UNMAPPED = "not_finite"
+
+
+class ReportFinding(NamedTuple):
+    """A finding with what can be done about it."""
+
+    finding: EmbeddingFinding
+    effect: str
+    """What mending it changes, as a sentence."""
+    is_removable: bool
+    """Whether the cloud can be measured without its rows or dimensions."""
+    measured_without: str | None
+    """Id of the selection that was measured without them."""
+    method: MethodEntry | None
+    """A post-processing method that mends it."""
+    link: FindingLink | None
+
+
+def report_findings(
+    embedding: Embedding, selections: Mapping[str, str], anchors: Collection[str]
+) -> list[ReportFinding]:
+    """Return the findings in their stored order, the most severe first.
+
+    Args:
+        embedding: measured.
+        selections: ids of selections without the rows or dimensions of a finding, by its slug.
+        anchors: of the figures that the report has.
+
+    """
+    findings = []
+    for finding in map(EmbeddingFinding.model_validate, embedding.findings):
+        link = FINDING_LINKS.get(finding.slug)
+        if finding.dimension_count:
+            link = DIMENSIONS_LINK
+        elif finding.row_count and finding.slug != UNMAPPED:
+            link = MAP_LINK
+        entry, effect = FINDINGS.get(finding.slug), finding.effect
+        findings.append(
+            ReportFinding(
+                finding,
+                effect_words(finding.slug, effect.measure, effect.before, effect.after, effect.after_se),
+                is_removable=entry is not None and entry.removed is not None,
+                measured_without=selections.get(finding.slug),
+                method=METHODS.get(entry.method) if entry is not None else None,
+                link=link if link and link.anchor in anchors else None,
+            )
+        )
+    return findings
+
+
+class MarkedFinding(NamedTuple):
+    """A finding whose rows or dimensions a figure marks."""
+
+    slug: str
+    title: str
+    rows: list[int]
+    row_count: int
+    dimensions: list[int]
+
+
+def find_marked(embedding: Embedding, all_rows: Mapping[str, Any], slug: str) -> MarkedFinding | None:
+    """Return the finding of a slug with its rows or dimensions, or None.
+
+    ``all_rows`` holds all rows and dimensions by slug, for findings that themselves list only the first.
+    """
+    for finding in embedding.findings:
+        if finding["slug"] == slug:
+            full = all_rows.get(slug, finding)
+            rows, dimensions = full["rows"][:MAX_MARKED], full.get("dimensions", [])
+            return MarkedFinding(slug, finding["title"], rows, finding["row_count"], dimensions)
+    return None
+
+
+def _marked_figure(figure: Figure, marked: MarkedFinding | None) -> Figure:
+    if marked is None or not marked.dimensions or figure.slug != ACTIVATION or figure.empty:
+        return figure
+    return mark_dimensions(figure, marked.dimensions, marked.title)
 
 
 class FittedNote(NamedTuple):
-    """How many of its rows a method was fitted on, and what the others say."""
+    """How many of its rows a method was fitted on, and the score of the others."""
 
     fit_rows: int
     rows: int
     isoscore: float | None
-    """Of rows held out, bias-corrected; None where that is not kept or is undefined."""
+    """Bias-corrected, on held-out rows; None if it is not stored or undefined."""
     url: str
-    """Of the trial or the task; empty where its embedding is gone."""
+    """Of the trial or the task; empty if its embedding is gone."""
     by_task: bool
 
 
+def find_trial(context: Context, embedding: Embedding) -> PostProcessing | None:
+    """Return the trial that made an embedding, if its result is still there."""
+    trial = context.get(PostProcessing, embedding.made_by_id) if embedding.made_by_id is not None else None
+    return trial if trial is not None and trial.results is not None else None
+
+
 def fitted_note(embedding: Embedding, trial: PostProcessing | None) -> FittedNote | None:
-    """The note of an embedding that was made here by ``trial``, if that is kept; None where it was not made."""
-    made = embedding.provenance
-    if not made or "fit_rows" not in made:
+    """Return the note of an embedding that a trial or a task made, else None."""
+    provenance = embedding.provenance or {}
+    if "fit_rows" not in provenance:
         return None
+    by_task = "which" in provenance
+    url = ""
+    if embedding.source_id is not None and by_task:
+        url = f"/tasks/{embedding.made_by_id}"
+    elif embedding.source_id is not None and provenance["method"] in METHODS:
+        trial_query = urlencode({"method": provenance["method"], **provenance["parameters"]})
+        url = f"/embeddings/{embedding.source_id}/lab?{trial_query}"
     after = ((trial.results if trial else None) or {}).get("after", {})
     isoscore = after.get("isoscore_unbiased", {}).get("value")
-    return FittedNote(made["fit_rows"], embedding.n_measured, isoscore, _origin_of(embedding), "which" in made)
-
-
-def _origin_of(embedding: Embedding) -> str:
-    made = embedding.provenance or {}
-    if embedding.source_id is None:
-        return ""
-    if "which" in made:
-        return f"/tasks/{embedding.made_by_id}"
-    if made["method"] not in METHODS:
-        return ""
-    return f"/embeddings/{embedding.source_id}/lab?{urlencode({'method': made['method'], **made['parameters']})}"
+    return FittedNote(provenance["fit_rows"], embedding.n_measured, isoscore, url, by_task)

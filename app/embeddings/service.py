@@ -1,8 +1,10 @@
-"""Embeddings: upload, choose what is the matrix, measure; drop or repeat their results."""
+"""Embeddings: upload, select the vectors, measure; drop or repeat their results; stored data of figures."""
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from datetime import datetime
+from typing import Annotated, Any
 
+from pydantic import BeforeValidator, Field
 from sqlalchemy import ColumnElement, case, delete, func, null, or_, select, update
 from sqlalchemy.orm import Session, selectinload
 
@@ -17,6 +19,7 @@ from app.db.models import (
     EmbeddingFile,
     EmbeddingOrigin,
     EmbeddingStatus,
+    EmbeddingTag,
     FigureData,
     FigureFile,
     FileRole,
@@ -28,6 +31,7 @@ from app.db.models import (
     ZetaCurve,
 )
 from app.storage import Incoming, Stored
+from app.web.dependencies import Row
 from isoscope.core.errors import ConflictError, NotFoundError, TooLargeError
 from isoscope.core.formatting import plural
 from isoscope.files.matrix import Inspection
@@ -35,15 +39,44 @@ from isoscope.files.selection import Selection
 from isoscope.files.upload import NamedFile, check_annotations, common_format
 from isotropy.catalog import Similarity
 
-# The job that works on an embedding in such a state.
-WORKING = {status: kind for kind in job_kinds.KINDS.values() if kind.table is Embedding for status in kind.waiting}
-
+# The kind of job that works on an embedding in each state.
+JOB_KINDS = {status: kind for kind in job_kinds.KINDS.values() if kind.table is Embedding for status in kind.waiting}
+SELECTABLE = (EmbeddingStatus.DRAFT, EmbeddingStatus.READY, EmbeddingStatus.FAILED)
 
 Result = Alignment | Lookup | PostProcessing | ZetaCurve
 
 
+def _words(tags: list[EmbeddingTag | str]) -> list[str]:
+    return [tag if isinstance(tag, str) else tag.tag for tag in tags]
+
+
+class EmbeddingSummary(Row):
+    """An embedding in a list."""
+
+    id: str
+    name: str
+    tags: Annotated[list[str], BeforeValidator(_words, json_schema_input_type=list[str])]
+    filename: str
+    format: str
+    origin: EmbeddingOrigin
+    status: EmbeddingStatus
+    error: str | None
+    n: int | None
+    d: int | None
+    n_left_out: int | None
+    encoding_id: Annotated[str | None, Field(description="The encoding whose layer it is.")]
+    created_at: datetime
+    measured_at: datetime | None
+    trashed_at: Annotated[datetime | None, Field(description="When it was put into the trash; null where it was not.")]
+
+    @property
+    def words(self) -> list[str]:
+        """The tags, as templates read them from rows of any kind."""
+        return self.tags
+
+
 def repeat_failed(context: Context, table: type[Result], job: Job) -> None:
-    """Have a failed result made again by its job, unless somebody asked for that at this moment."""
+    """Queue the job of a failed result again, unless another request does so at this moment."""
     failed = update(table).where(table.id == job.row_id, table.status == ResultStatus.FAILED)
     queued = failed.values(status=ResultStatus.QUEUED, error=None, attempts=0)
     with context.sessions.begin() as session:
@@ -53,61 +86,54 @@ def repeat_failed(context: Context, table: type[Result], job: Job) -> None:
 
 
 def drop_embeddings(session: Session, ids: Collection[str]) -> tuple[list[Job], list[str | None]]:
-    """Delete embeddings in any state; return the jobs that may be at them, and hashes of files they leave.
+    """Delete embeddings in any state; return jobs to cancel, and hashes of files to release.
 
-    As many statements for several as for one.
+    The number of statements does not depend on the number of embeddings.
     """
     jobs, hashes = drop_results(session, ids)
     hashes += session.scalars(select(EmbeddingFile.file_sha256).where(EmbeddingFile.embedding_id.in_(ids)))
-    gone = delete(Embedding).where(Embedding.id.in_(ids)).returning(Embedding.id, Embedding.status)
-    for row_id, status in session.execute(gone):
-        jobs += [Job(WORKING[status], row_id)] if status in WORKING else []
+    deleted = delete(Embedding).where(Embedding.id.in_(ids)).returning(Embedding.id, Embedding.status)
+    jobs += [Job(JOB_KINDS[status], row_id) for row_id, status in session.execute(deleted) if status in JOB_KINDS]
     return jobs, hashes
 
 
 def drop_results(session: Session, ids: Collection[str]) -> tuple[list[Job], list[str | None]]:
-    """Delete all that was made of embeddings; return the jobs that may be at it, and hashes of files it leaves."""
-    takes_part = or_(ZetaCurve.embedding_id.in_(ids), ZetaCurve.source_id.in_(ids))
-    curves = delete(ZetaCurve).where(takes_part).returning(ZetaCurve.id, ZetaCurve.status)
-    processed = delete(PostProcessing).where(PostProcessing.embedding_id.in_(ids))
-    states = processed.returning(PostProcessing.id, PostProcessing.status, PostProcessing.state_sha256)
+    """Delete all results of embeddings; return jobs to cancel, and hashes of files to release."""
     jobs: list[Job] = []
     hashes: list[str | None] = []
-    for row_id, status in session.execute(curves):
-        jobs += [Job(job_kinds.CURVE, row_id)] if status is ResultStatus.QUEUED else []
-    for row_id, status, sha256 in session.execute(states):
-        jobs += [Job(job_kinds.POSTPROCESS, row_id)] if status is ResultStatus.QUEUED else []
-        hashes.append(sha256)
-    looked_up = delete(Lookup).where(Lookup.embedding_id.in_(ids)).returning(Lookup.id, Lookup.status)
-    for row_id, status in session.execute(looked_up):
-        jobs += [Job(job_kinds.LOOKUP, row_id)] if status is ResultStatus.QUEUED else []
-    judged = delete(TaskRun).where(or_(TaskRun.embedding_id.in_(ids), TaskRun.queries_id.in_(ids)))
-    files = TaskRun.truth_sha256, TaskRun.chosen_sha256, TaskRun.smallest_sha256
-    for row_id, way, *kept in session.execute(judged.returning(TaskRun.id, TaskRun.status, *files)):
-        jobs += [Job(job_kinds.JUDGE, row_id)] if way in job_kinds.JUDGE.waiting else []
-        hashes += kept
-    aligned = delete(Alignment).where(or_(Alignment.embedding_id.in_(ids), Alignment.other_id.in_(ids)))
-    for row_id, status in session.execute(aligned.returning(Alignment.id, Alignment.status)):
-        jobs += [Job(job_kinds.ALIGN, row_id)] if status is ResultStatus.QUEUED else []
-    shown = delete(FigureFile).where(FigureFile.embedding_id.in_(ids))
-    hashes += session.scalars(shown.returning(FigureFile.file_sha256))
+    tasks = (TaskRun.embedding_id.in_(ids), TaskRun.queries_id.in_(ids))
+    task_files = (TaskRun.truth_sha256, TaskRun.chosen_sha256, TaskRun.smallest_sha256)
+    for kind, table, conditions, files in (
+        (job_kinds.CURVE, ZetaCurve, (ZetaCurve.embedding_id.in_(ids), ZetaCurve.source_id.in_(ids)), ()),
+        (
+            job_kinds.POSTPROCESS,
+            PostProcessing,
+            (PostProcessing.embedding_id.in_(ids),),
+            (PostProcessing.state_sha256,),
+        ),
+        (job_kinds.LOOKUP, Lookup, (Lookup.embedding_id.in_(ids),), ()),
+        (job_kinds.JUDGE, TaskRun, tasks, task_files),
+        (job_kinds.ALIGN, Alignment, (Alignment.embedding_id.in_(ids), Alignment.other_id.in_(ids)), ()),
+    ):
+        deleted = delete(table).where(or_(*conditions)).returning(table.id, table.status, *files)
+        for row_id, status, *sha256 in session.execute(deleted):
+            jobs += [Job(kind, row_id)] if status in kind.waiting else []
+            hashes += sha256
+    figure_files = delete(FigureFile).where(FigureFile.embedding_id.in_(ids))
+    hashes += session.scalars(figure_files.returning(FigureFile.file_sha256))
     for results in (Measurement, FigureData):
         session.execute(delete(results).where(results.embedding_id.in_(ids)))
     return jobs, hashes
 
 
 def tasks_lost(context: Context, *conditions: ColumnElement[bool]) -> str:
-    """Say how many tasks go with the results of embeddings that meet the conditions; nothing where none does."""
+    """Return a sentence about the tasks that are deleted with the results of these embeddings; empty without any."""
     ids = select(Embedding.id).where(*conditions)
     using = select(func.count()).where(or_(TaskRun.embedding_id.in_(ids), TaskRun.queries_id.in_(ids)))
     with context.sessions() as session:
         count = session.scalars(using).one()
     uses = "that uses these vectors goes" if count == 1 else "that use these vectors go"
     return f"{plural(count, 'task')} {uses} too, with ground truth, scores and maps." if count else ""
-
-
-FINISHED = (EmbeddingStatus.READY, EmbeddingStatus.FAILED)
-CHOOSABLE = (EmbeddingStatus.DRAFT, *FINISHED)
 
 
 def create_embedding(
@@ -118,40 +144,43 @@ def create_embedding(
     *,
     commit: bool = False,
 ) -> Embedding:
-    """Keep uploaded files and have a worker look into them.
+    """Store uploaded files and queue their inspection.
 
-    Several files of vectors are one embedding, their rows in the natural order of the names. With ``commit`` it is
-    measured as soon as it is found readable, by the default choice of array or columns; otherwise it waits as a draft
-    for the user to look at it.
+    Several files of vectors are one embedding, with their rows in the natural order of the names. With ``commit`` the
+    default array or columns are measured as soon as they are readable; otherwise the embedding waits as a draft.
     """
-    shards = sorted(
-        (Incoming(one.stream, base_name(one.filename)) for one in vectors), key=lambda one: natural_order(one.filename)
-    )
-    given = [(FileRole.VECTORS, one) for one in shards]
+    shards = sorted(map(_with_base_name, vectors), key=lambda file: natural_order(file.filename))
+    files = [(FileRole.VECTORS, shard) for shard in shards]
     if annotations is not None:
-        given.append((FileRole.ANNOTATIONS, Incoming(annotations.stream, base_name(annotations.filename))))
+        files.append((FileRole.ANNOTATIONS, _with_base_name(annotations)))
+    limit = context.settings.max_upload_bytes
     with context.ledger.arriving() as store:
-        stored: list[Stored] = []
-        for _, one in given:
-            stored.append(store(one.stream, context.settings.max_upload_bytes))
-            _require_room(context, stored)
-        named = [
-            NamedFile(context.storage.local(kept.sha256), one.filename)
-            for kept, (_, one) in zip(stored, given, strict=True)
+        uploads: list[Stored] = []
+        for _, file in files:
+            uploads.append(store(file.stream, limit))
+            if sum(upload.size_bytes for upload in uploads) > limit:
+                raise TooLargeError(
+                    f"The files have more than {limit:,} bytes together, the limit here: upload fewer rows, "
+                    "or have the limit raised by whoever runs this server.",
+                    "file",
+                )
+        named_files = [
+            NamedFile(context.storage.local(upload.sha256), file.filename)
+            for upload, (_, file) in zip(uploads, files, strict=True)
         ]
-        kind = common_format(named[: len(shards)])
-        for file in named[len(shards) :]:
-            check_annotations(file)
-        filename = together([one.filename for one in shards])
-        with context.ledger.recording(*stored) as session:
+        file_format = common_format(named_files[: len(shards)])
+        for annotation_file in named_files[len(shards) :]:
+            check_annotations(annotation_file)
+        filename = together([shard.filename for shard in shards])
+        with context.ledger.recording(*uploads) as session:
             embedding = Embedding(
                 name=clean_name(name, filename),
                 filename=filename,
-                format=kind.name,
+                format=file_format.name,
                 commit_when_inspected=commit,
                 files=[
-                    EmbeddingFile(position=position, role=role, filename=one.filename, file_sha256=kept.sha256)
-                    for position, (kept, (role, one)) in enumerate(zip(stored, given, strict=True))
+                    EmbeddingFile(position=position, role=role, filename=file.filename, file_sha256=upload.sha256)
+                    for position, (upload, (role, file)) in enumerate(zip(uploads, files, strict=True))
                 ],
             )
             session.add(embedding)
@@ -159,19 +188,11 @@ def create_embedding(
     return get_embedding(context, embedding.id)
 
 
-def _require_room(context: Context, stored: Sequence[Stored]) -> None:
-    """Refuse files that are together larger than one may be."""
-    limit = context.settings.max_upload_bytes
-    if sum(one.size_bytes for one in stored) > limit:
-        raise TooLargeError(
-            f"The files have more than {limit:,} bytes together, the limit here: upload fewer rows, "
-            "or have the limit raised by whoever runs this server.",
-            "file",
-        )
+def _with_base_name(file: Incoming) -> Incoming:
+    return Incoming(file.stream, base_name(file.filename))
 
 
 def get_embedding(context: Context, embedding_id: str) -> Embedding:
-    """One embedding with its files, measurements and curves."""
     with context.sessions() as session:
         return find_embedding(session, embedding_id)
 
@@ -179,9 +200,9 @@ def get_embedding(context: Context, embedding_id: str) -> Embedding:
 def add_mapped(
     context: Context, source: Embedding, made_by_id: str, title: str, d: int, provenance: dict[str, Any]
 ) -> Embedding:
-    """Have the vectors of an embedding mapped to d dimensions, by a trial or a task, as an embedding of its own."""
+    """Queue the mapping of an embedding's vectors to d dimensions, by a trial or a task, as a new embedding."""
     context.require_room((source.n or 0) * d * FLOAT_BYTES)
-    made = Embedding(
+    embedding = Embedding(
         name=title,
         filename=f"{file_stem(title)}.npy",
         format="npy",
@@ -192,20 +213,20 @@ def add_mapped(
         provenance={"source": source.name, **provenance},
     )
     with context.sessions.begin() as session:
-        session.add(made)
-    context.queue.enqueue(Job(job_kinds.MAKE, made.id))
-    return get_embedding(context, made.id)
+        session.add(embedding)
+    context.queue.enqueue(Job(job_kinds.MAKE, embedding.id))
+    return get_embedding(context, embedding.id)
 
 
 def select_embedding(context: Context, embedding_id: str, selection: Selection, *, commit: bool = False) -> Embedding:
-    """Choose other vectors, names or labels, and have the worker look again; ``commit`` measures then.
+    """Select other vectors, names or labels, and queue their inspection; ``commit`` measures them then.
 
-    Delete what rests on the former choice: measurements, curves, post-processings, and the tasks of these vectors.
+    Deletes what rests on the former selection: measurements, curves, post-processings, and tasks with these vectors.
     """
     with context.sessions.begin() as session:
         embedding = find_embedding(session, embedding_id)
         require_in_use(embedding)
-        if embedding.status not in CHOOSABLE:
+        if embedding.status not in SELECTABLE:
             raise ConflictError(f"{embedding.name} is {embedding.status}: choose from it when a worker has finished.")
         if embedding.inspection is None:
             raise ConflictError(
@@ -228,7 +249,7 @@ def select_embedding(context: Context, embedding_id: str, selection: Selection, 
 
 
 def commit_embedding(context: Context, embedding_id: str, similarity: Similarity | None = None) -> Embedding:
-    """Measure a draft as it is shown, by another similarity where one is given."""
+    """Queue the measuring of a draft, optionally by another similarity."""
     with context.sessions.begin() as session:
         embedding = find_embedding(session, embedding_id)
         require_in_use(embedding)
@@ -243,44 +264,42 @@ def commit_embedding(context: Context, embedding_id: str, similarity: Similarity
 
 
 def find_embedding(session: Session, embedding_id: str) -> Embedding:
-    """One embedding in a transaction, with its files, tags, measurements, curves and findings."""
-    wanted = select(Embedding).where(Embedding.id == embedding_id)
-    read = Embedding.measurements, Embedding.curves, Embedding.found
-    loaded = wanted.options(*(selectinload(one) for one in read))
-    if (embedding := session.scalar(loaded)) is None:
+    """Return an embedding with its files, tags, measurements, curves and findings. Raises NotFoundError."""
+    loaded = map(selectinload, (Embedding.measurements, Embedding.curves, Embedding.found))
+    embedding = session.scalar(select(Embedding).where(Embedding.id == embedding_id).options(*loaded))
+    if embedding is None:
         raise missing("embedding", embedding_id)
     return embedding
 
 
 def require_in_use(embedding: Embedding) -> None:
-    """Refuse what cannot be done with an embedding while it is in the trash."""
+    """Raise ConflictError if an embedding is in the trash."""
     if embedding.trashed_at is not None:
         raise ConflictError(f"{embedding.name} is in the trash. Restore it first.")
 
 
-def require_measured(embedding: Embedding, for_what: str) -> None:
-    """Refuse what is done only with measured embeddings that are in use."""
+def require_measured(embedding: Embedding, purpose: str) -> None:
+    """Raise ConflictError unless an embedding is measured and outside the trash."""
     require_in_use(embedding)
-    require_ready(embedding, for_what)
+    require_ready(embedding, purpose)
 
 
-def require_ready(embedding: Embedding, for_what: str) -> None:
-    """Refuse what needs measurements, which an embedding keeps in the trash."""
+def require_ready(embedding: Embedding, purpose: str) -> None:
+    """Raise ConflictError unless an embedding is measured; it stays so in the trash."""
     if embedding.status is not EmbeddingStatus.READY:
-        raise ConflictError(f"{embedding.name} is {embedding.status}; {for_what} needs a measured embedding.")
+        raise ConflictError(f"{embedding.name} is {embedding.status}; {purpose} needs a measured embedding.")
 
 
 def get_figure_data(context: Context, embedding_id: str, *slugs: str) -> dict[str, dict[str, Any]]:
-    """What the figures of an embedding's report show beside its measurements, by slug; all, or of ``slugs``."""
-    wanted = select(FigureData).where(FigureData.embedding_id == embedding_id)
+    """Return the figure data of an embedding by slug: all, or those of ``slugs``."""
+    rows = select(FigureData).where(FigureData.embedding_id == embedding_id)
     if slugs:
-        wanted = wanted.where(FigureData.slug.in_(slugs))
-    with context.sessions() as session:
-        return {one.slug: one.data for one in session.scalars(wanted)}
+        rows = rows.where(FigureData.slug.in_(slugs))
+    return {row.slug: row.data for row in context.scalars(rows)}
 
 
 def get_stored_figure(context: Context, embedding_id: str, slug: str) -> dict[str, Any]:
-    """What one figure of an embedding shows beside its measurements."""
+    """Return the data of one figure. Raises NotFoundError with the reason if there are none."""
     data = get_figure_data(context, embedding_id, slug)
     if slug not in data:
         embedding = get_embedding(context, embedding_id)
@@ -288,24 +307,22 @@ def get_stored_figure(context: Context, embedding_id: str, slug: str) -> dict[st
             raise NotFoundError(
                 f"There is no {slug!r} of {embedding.name}, which is {embedding.status}: it comes with the measures."
             )
-        needs = "its rows have no names, or " if slug == "neighbours" else ""
+        unnamed = "its rows have no names, or " if slug == "neighbours" else ""
         raise NotFoundError(
-            f"There is no {slug!r} of {embedding.name}: {needs}another version of Isoscope measured it. Choose again "
+            f"There is no {slug!r} of {embedding.name}: {unnamed}another version of Isoscope measured it. Choose again "
             f"to measure it with this version."
         )
     return data[slug]
 
 
-def get_figures_stored(context: Context, embedding_id: str, read: Collection[str]) -> dict[str, dict[str, Any] | None]:
-    """Every figure of which an embedding has data, in one query: the data of those to be ``read``, None of others."""
-    data = case((FigureData.slug.in_(read), FigureData.data), else_=null())
-    wanted = select(FigureData.slug, data).where(FigureData.embedding_id == embedding_id)
+def get_figures_stored(context: Context, embedding_id: str, slugs: Collection[str]) -> dict[str, dict[str, Any] | None]:
+    """Return all figures with data in one query: the data of ``slugs``, None for the others."""
+    data = case((FigureData.slug.in_(slugs), FigureData.data), else_=null())
+    rows = select(FigureData.slug, data).where(FigureData.embedding_id == embedding_id)
     with context.sessions() as session:
-        rows = session.execute(wanted).all()
-    return {row[0]: row[1] for row in rows}
+        return dict(session.execute(rows).tuples().all())
 
 
 def get_figure_slugs(context: Context, embedding_id: str) -> set[str]:
-    """Of which figures an embedding has data, without reading these."""
-    with context.sessions() as session:
-        return set(session.scalars(select(FigureData.slug).where(FigureData.embedding_id == embedding_id)))
+    """Return the figures with data, without reading the data."""
+    return set(context.scalars(select(FigureData.slug).where(FigureData.embedding_id == embedding_id)))

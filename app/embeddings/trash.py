@@ -1,8 +1,9 @@
-"""The trash: what was put there, what deleting it for good would free, restoring and purging."""
+"""The trash: its embeddings, the bytes that deleting them frees, restoring and purging."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any
 
+from pydantic import Field
 from sqlalchemy import ColumnElement, Select, and_, func, select
 from sqlalchemy.orm import Session, defer, lazyload
 
@@ -10,32 +11,35 @@ from app.context import PAGE_ROWS, Context, freeing
 from app.db.models import Embedding, StoredFile
 from app.db.session import hold
 from app.db.types import utcnow
-from app.embeddings.service import drop_embeddings, find_embedding, get_embedding
+from app.embeddings.service import EmbeddingSummary, drop_embeddings, find_embedding, get_embedding
 from app.storage.ledger import references
+from app.web.dependencies import Row
 from isoscope.core.errors import NotFoundError
 
 TRASHED = Embedding.trashed_at.is_not(None)
+# Embeddings that are purged in one transaction, so that others can write in between.
 BATCH = 100
-"""Embeddings that are purged in one transaction, so that others may write in between."""
 
 
-class Trashed(NamedTuple):
-    """An embedding in the trash, and the bytes that nobody but it needs."""
+class TrashedEmbedding(Row):
+    """An embedding in the trash."""
 
-    embedding: Embedding
-    frees_bytes: int
-
-
-class Trash(NamedTuple):
-    """A page of the trash, how much is on all pages, and the bytes that nobody needs but all of that together."""
-
-    rows: list[Trashed]
-    total: int
-    frees_bytes: int
+    embedding: EmbeddingSummary
+    frees_bytes: Annotated[int, Field(description="Bytes that deleting it alone would free.")]
 
 
-class Purged(NamedTuple):
-    """How many embeddings were deleted for good, and the bytes that this has freed."""
+class Trash(Row):
+    """A page of the trash."""
+
+    rows: list[TrashedEmbedding]
+    total: Annotated[int, Field(description="Rows on all pages.")]
+    frees_bytes: Annotated[
+        int, Field(description="Bytes that deleting all would free. More than the sum if two share a file.")
+    ]
+
+
+class Purged(Row):
+    """What was deleted for good."""
 
     embeddings: int
     freed_bytes: int
@@ -43,7 +47,7 @@ class Purged(NamedTuple):
 
 @freeing
 def trash_embedding(context: Context, embedding_id: str) -> Embedding:
-    """Put an embedding in any state into the trash, where it stays until it is restored or purged."""
+    """Put an embedding in any state into the trash."""
     with context.sessions.begin() as session:
         _hold(session)
         embedding = find_embedding(session, embedding_id)
@@ -52,7 +56,7 @@ def trash_embedding(context: Context, embedding_id: str) -> Embedding:
 
 
 def restore_embedding(context: Context, embedding_id: str) -> Embedding:
-    """Take an embedding out of the trash; one that is not there stays as it is."""
+    """Take an embedding out of the trash, if it is there."""
     with context.sessions.begin() as session:
         _hold(session)
         find_embedding(session, embedding_id).trashed_at = None
@@ -60,78 +64,82 @@ def restore_embedding(context: Context, embedding_id: str) -> Embedding:
 
 
 def list_trash(context: Context, limit: int = PAGE_ROWS, offset: int = 0) -> Trash:
-    """Rows ``offset`` to ``offset + limit`` of the trash, the last put there first, without files and inspections."""
-    newest = _rows().order_by(Embedding.trashed_at.desc(), Embedding.id).limit(limit).offset(offset)
+    """Return rows ``offset`` to ``offset + limit`` of the trash, the last put there first."""
+    newest = _trashed().order_by(Embedding.trashed_at.desc(), Embedding.id).limit(limit).offset(offset)
     files = _freed_files().subquery()
     with context.sessions() as session:
         total = session.scalars(select(func.count()).select_from(Embedding).where(TRASHED)).one()
-        frees = session.scalars(select(func.coalesce(func.sum(files.c.size_bytes), 0))).one()
-        return Trash(_weighed(session, session.scalars(newest).all()), total, int(frees))
+        frees_bytes = session.scalars(select(func.coalesce(func.sum(files.c.size_bytes), 0))).one()
+        rows = _with_freed_bytes(session, session.scalars(newest).all())
+        return Trash(rows=rows, total=total, frees_bytes=int(frees_bytes))
 
 
-def get_trashed(context: Context, embedding_id: str) -> Trashed:
-    """One embedding that is in the trash, and what purging it alone would free."""
+def get_trashed(context: Context, embedding_id: str) -> TrashedEmbedding:
+    """Return an embedding in the trash with the bytes that purging it alone would free."""
     with context.sessions() as session:
-        rows = _weighed(session, session.scalars(_rows().where(Embedding.id == embedding_id)).all())
+        rows = _with_freed_bytes(session, session.scalars(_trashed().where(Embedding.id == embedding_id)).all())
     if not rows:
-        raise _not_there(embedding_id)
+        raise _not_in_trash(embedding_id)
     return rows[0]
 
 
 @freeing
 def purge_embedding(context: Context, embedding_id: str) -> Purged:
-    """Delete an embedding that is in the trash for good: its rows, its jobs, and the files that nobody else needs."""
+    """Delete an embedding in the trash for good: its rows, its jobs, and the files that nobody else needs."""
     purged = _purge(context, Embedding.id == embedding_id)
     if not purged.embeddings:
-        raise _not_there(embedding_id)
+        raise _not_in_trash(embedding_id)
     return purged
 
 
 @freeing
 def empty_trash(context: Context) -> Purged:
-    """Delete everything in the trash for good, so many at a time."""
+    """Delete everything in the trash for good, in batches."""
     embeddings = freed_bytes = 0
     while (purged := _purge(context)).embeddings:
         embeddings += purged.embeddings
         freed_bytes += purged.freed_bytes
-    return Purged(embeddings, freed_bytes)
+    return Purged(embeddings=embeddings, freed_bytes=freed_bytes)
 
 
 def _purge(context: Context, *conditions: ColumnElement[bool]) -> Purged:
-    """Delete at most a batch of what is in the trash."""
+    """Delete at most a batch of the trash."""
     with context.sessions.begin() as session:
         _hold(session)
         ids = session.scalars(select(Embedding.id).where(TRASHED, *conditions).limit(BATCH)).all()
         jobs, hashes = drop_embeddings(session, ids)
     for job in jobs:
         context.queue.cancel(job)
-    return Purged(len(ids), context.ledger.release(*hashes))
+    return Purged(embeddings=len(ids), freed_bytes=context.ledger.release(*hashes))
 
 
-def _rows() -> Select[Embedding]:
+def _trashed() -> Select[Embedding]:
     return select(Embedding).where(TRASHED).options(lazyload(Embedding.files), defer(Embedding.inspection))
 
 
-def _weighed(session: Session, embeddings: Sequence[Embedding]) -> list[Trashed]:
-    """Each with the bytes of the files that it alone needs."""
+def _with_freed_bytes(session: Session, embeddings: Sequence[Embedding]) -> list[TrashedEmbedding]:
+    """Return embeddings with the bytes of the files that only they need."""
     files = _freed_files().subquery()
-    alone = (
-        select(files.c.one_holder, func.sum(files.c.size_bytes))
-        .where(files.c.holders == 1, files.c.one_holder.in_([one.id for one in embeddings]))
-        .group_by(files.c.one_holder)
+    unshared = (
+        select(files.c.holder, func.sum(files.c.size_bytes))
+        .where(files.c.holders == 1, files.c.holder.in_([embedding.id for embedding in embeddings]))
+        .group_by(files.c.holder)
     )
-    frees = {embedding_id: int(size_bytes) for embedding_id, size_bytes in session.execute(alone)}
-    return [Trashed(one, frees.get(one.id, 0)) for one in embeddings]
+    freed = {embedding_id: int(size_bytes) for embedding_id, size_bytes in session.execute(unshared)}
+    return [
+        TrashedEmbedding(embedding=EmbeddingSummary.model_validate(row), frees_bytes=freed.get(row.id, 0))
+        for row in embeddings
+    ]
 
 
 def _freed_files() -> Select[int, int, Any]:
-    """Files that nothing outside the trash needs: bytes, how many embeddings need one, and one of these."""
+    """Select files that only the trash needs: bytes, number of embeddings that need one, and one of these."""
     held = references().subquery()
     return (
         select(
             StoredFile.size_bytes,
             func.count(held.c.embedding_id.distinct()).label("holders"),
-            func.min(held.c.embedding_id).label("one_holder"),
+            func.min(held.c.embedding_id).label("holder"),
         )
         .join(held, held.c.sha256 == StoredFile.sha256)
         .outerjoin(Embedding, and_(Embedding.id == held.c.embedding_id, TRASHED))
@@ -140,12 +148,12 @@ def _freed_files() -> Select[int, int, Any]:
     )
 
 
-def _not_there(embedding_id: str) -> NotFoundError:
+def _not_in_trash(embedding_id: str) -> NotFoundError:
     return NotFoundError(
         f"There is no embedding {embedding_id!r} in the trash. Only embeddings in the trash can be purged."
     )
 
 
 def _hold(session: Session) -> None:
-    """Let what is restored at this moment not be purged."""
+    """Lock the trash, so that an embedding restored at this moment is not purged."""
     hold(session.connection(), "trash")

@@ -1,4 +1,4 @@
-"""Shrinkage-zeta curves: those of the report, those asked for toward another covariance, read off at a zeta."""
+"""Shrinkage-zeta curves: those of the report, and those requested toward another covariance."""
 
 from typing import Annotated, NamedTuple
 from urllib.parse import urlencode
@@ -17,9 +17,14 @@ from app.embeddings.service import find_embedding, repeat_failed, require_measur
 from app.figures.figure import Figure
 from isoscope.core.errors import InvalidError, NotFoundError
 
+DEFAULT_SOURCES = {
+    "identity": "the identity, scaled to the data",
+    "sample": "all rows of this file",
+}
+
 
 class CurveSource(NamedTuple):
-    """An embedding whose covariance that of another may be shrunk toward."""
+    """An embedding toward whose covariance that of another may be shrunk."""
 
     id: str
     name: str
@@ -27,8 +32,8 @@ class CurveSource(NamedTuple):
 
 
 def list_curve_sources(context: Context, embedding: Embedding) -> list[CurveSource]:
-    """Other measured embeddings of as many dimensions: layers of the same encoding, then the newest, none a layer."""
-    others = select(Embedding.id, Embedding.name, Embedding.n).where(
+    """Return other measured embeddings with as many dimensions: layers of the same encoding, then the newest."""
+    candidates = select(Embedding.id, Embedding.name, Embedding.n).where(
         Embedding.id != embedding.id,
         Embedding.d == embedding.d,
         Embedding.status == EmbeddingStatus.READY,
@@ -37,11 +42,11 @@ def list_curve_sources(context: Context, embedding: Embedding) -> list[CurveSour
     )
     order = (Embedding.encoding_id.is_(None), Embedding.created_at.desc(), Embedding.id)
     with context.sessions() as session:
-        return [CurveSource(*row) for row in session.execute(others.order_by(*order).limit(OFFERED))]
+        return [CurveSource(*row) for row in session.execute(candidates.order_by(*order).limit(OFFERED))]
 
 
 def get_zeta_curve(context: Context, embedding_id: str, source: str, source_id: str | None = None) -> ZetaCurve:
-    """The stored shrinkage-zeta curve of a source: ``identity``, ``sample`` or ``embedding`` with its id."""
+    """Return the stored curve of a source: ``identity``, ``sample`` or ``embedding`` with its id."""
     if (source == "embedding") != (source_id is not None):
         raise InvalidError("Give `source=embedding` and `source_id` together, or neither.", "source")
     with context.sessions() as session:
@@ -53,11 +58,11 @@ def get_zeta_curve(context: Context, embedding_id: str, source: str, source_id: 
 
 
 def request_zeta_curve(context: Context, embedding_id: str, source_id: str) -> ZetaCurve:
-    """Have the curve with another embedding's covariance computed, unless it is there already; a failed one again."""
+    """Queue the curve with another embedding's covariance, unless it is there; repeat a failed one."""
     with context.sessions() as session:
         embedding, source = find_embedding(session, embedding_id), find_embedding(session, source_id)
-        for one in (embedding, source):
-            require_measured(one, "a shrinkage-zeta curve")
+        require_measured(embedding, "a shrinkage-zeta curve")
+        require_measured(source, "a shrinkage-zeta curve")
         if embedding.d != source.d:
             raise InvalidError(
                 f"Expected an embedding of {embedding.d} dimensions as {embedding.name} has, "
@@ -78,7 +83,7 @@ def _add_curve(context: Context, embedding_id: str, source_id: str) -> None:
         with context.sessions.begin() as session:
             session.add(curve)
     except IntegrityError:
-        return  # the same curve was asked for, or an embedding deleted, at this moment: a look will tell
+        return  # the same curve was requested, or an embedding deleted, at this moment
     context.queue.enqueue(Job(job_kinds.CURVE, curve.id))
 
 
@@ -92,27 +97,21 @@ def _find_curve(session: Session, embedding_id: str, source: str, source_id: str
     )
 
 
-OWN_SOURCES = {
-    "identity": "the identity, scaled to the data",
-    "sample": "all rows of this file",
-}
-
-
 class ShrinkageQuery(NamedTuple):
-    """What the URL says: a ζ, a number of rows, and ``identity``, ``sample`` or the id of an embedding."""
+    """Query of the curve: a ζ, a number of rows, and ``identity``, ``sample`` or the id of an embedding."""
 
     zeta: float
     rows: int | None
     source: str
 
     def encoded(self) -> str:
-        """The query string again."""
-        given = {"zeta": f"{self.zeta:g}", "rows": self.rows, "source": self.source}
-        return urlencode({name: value for name, value in given.items() if value is not None})
+        """Return the query string."""
+        parameters = {"zeta": f"{self.zeta:g}", "rows": self.rows, "source": self.source}
+        return urlencode({name: value for name, value in parameters.items() if value is not None})
 
 
 class Shrinkage(NamedTuple):
-    """What the page shows of it. ``curve`` is None until it has been asked for."""
+    """A shrinkage-zeta curve in a report. ``curve`` is None until it has been requested."""
 
     query: ShrinkageQuery
     sources: dict[str, str]
@@ -128,28 +127,26 @@ class Shrinkage(NamedTuple):
 
 
 def read_shrinkage(context: Context, embedding: Embedding, query: ShrinkageQuery) -> Shrinkage:
-    """The curve that the query names, and the line and figure it chooses of it."""
-    sources = OWN_SOURCES | _others(context, embedding)
-    curve = next((one for one in embedding.curves if query.source == (one.source_id or one.source)), None)
+    """Return the curve, line and figure of a query."""
+    embeddings = {
+        source.id: f"{source.name} ({source.n or 0:,} rows)" for source in list_curve_sources(context, embedding)
+    }
+    sources = DEFAULT_SOURCES | embeddings
+    curve = next((curve for curve in embedding.curves if query.source == (curve.source_id or curve.source)), None)
     if curve is not None:
         sources.setdefault(query.source, "another embedding")
     lines = read_lines(curve.lines or []) if curve else []
     if not lines:
         return Shrinkage(query, sources, curve, [], None, None)
-    chosen = choose_line(lines, query.rows)
-    figure = zeta_curve(lines, chosen, query.zeta, sources[query.source])
-    return Shrinkage(query, sources, curve, lines, chosen, figure)
+    line = choose_line(lines, query.rows)
+    figure = zeta_curve(lines, line, query.zeta, sources[query.source])
+    return Shrinkage(query, sources, curve, lines, line, figure)
 
 
-def _others(context: Context, embedding: Embedding) -> dict[str, str]:
-    """Other measured embeddings of as many dimensions."""
-    return {one.id: f"{one.name} ({one.n or 0:,} rows)" for one in list_curve_sources(context, embedding)}
-
-
-def _shrinkage(
+def _read_query(
     zeta: Annotated[float, Query(ge=0, le=1)] = 0.2, rows: int | None = None, source: str = "identity"
 ) -> ShrinkageQuery:
     return ShrinkageQuery(zeta, rows, source)
 
 
-ShrinkageDep = Annotated[ShrinkageQuery, Depends(_shrinkage)]
+ShrinkageDep = Annotated[ShrinkageQuery, Depends(_read_query)]

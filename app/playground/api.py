@@ -46,13 +46,13 @@ def show_position(
     shift: Annotated[float, Query(allow_inf_nan=False, description="Of the grid’s shifts.")],
     n: Annotated[int, Query(description="Of the grid’s sizes.")],
 ) -> PlaygroundOut:
-    """What was measured of one cloud, to five digits."""
-    position = clouds.require(clouds.Position(shape, spread, shift, n))
+    """Return the measures of one cloud, to five digits."""
+    position = clouds.require_measured_at(clouds.Position(shape, spread, shift, n))
     return PlaygroundOut(**position._asdict(), measures=clouds.numbers_at(position))
 
 
 @playground_router.get("/grid", response_model=PlaygroundGrid)
 def show_grid() -> PlaygroundGrid:
-    """The positions at which clouds were measured: every combination of these."""
-    shapes = [PlaygroundShape(slug=slug, name=one.name, spread=one.spread) for slug, one in SHAPES.items()]
+    """Return the positions at which clouds were measured: every combination of these."""
+    shapes = [PlaygroundShape(slug=slug, name=shape.name, spread=shape.spread) for slug, shape in SHAPES.items()]
     return PlaygroundGrid(shapes=shapes, spread=list(clouds.SPREADS), shift=list(clouds.SHIFTS), n=list(clouds.SIZES))

@@ -1,4 +1,4 @@
-"""The figures of the playground: cloud, shift, and the example that needs no upload."""
+"""The figures of the playground: the cloud, the shift, and the sample-size example."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -20,11 +20,37 @@ from app.playground.clouds import MEASURES, SHAPES, SHIFTS, Position, cloud, nea
 from isoscope.core.formatting import count, number, plural
 
 FILE = Path(__file__).with_name("gaussian_example.json")
+# Names and colors: those of the mean and of the points in space.
+SHIFT_LINES = {"mean_cosine": ("Mean cosine", palette.MARKED), "isoscore": ("IsoScore", palette.MAIN)}
+NAME_MARGIN = 100
+AXES = ("x", "y", "z")
+# Of the axes, the same for every cloud, so that shifts can be seen.
+RANGES = ((-4.0, 10.6), (-3.3, 3.3), (-3.3, 3.3))
+DECIMALS = 4
+Points = Sequence[Sequence[float]]
+Span = tuple[float, float]
+# Horizontal and vertical domain of the panel of each pair of axes.
+PANELS: dict[tuple[int, int], tuple[Span, Span]] = {
+    (0, 2): ((0.0, 0.64), (0.56, 1.0)),
+    (1, 2): ((0.72, 1.0), (0.56, 1.0)),
+    (0, 1): ((0.0, 0.64), (0.0, 0.44)),
+}
+# Of the first axis, in units of the camera.
+LENGTH = 1.8
+CAMERA = {"eye": {"x": 0.75, "y": -1.75, "z": 0.6}, "center": {"x": 0, "y": 0, "z": -0.12}}
+# While this stays the same, plotly leaves the camera where the reader turned it.
+UI_REVISION = "by the reader"
+ZERO_LINE = palette.faded(palette.QUIET, 0.6)
+
+PlaygroundView = Literal["space", "flat"]
+
+# Where the page begins: an example of the I-STAR poster, as is the first preset.
+SHIFTED = Position("gaussian", 1.0, 7.0, 512)
 
 
 @cache
 def gaussian_example() -> Figure:
-    """The sample-size figure of the Gaussian, with the score of the distribution that its rows were drawn from."""
+    """Return the sample-size figure of a Gaussian, with the score of the distribution itself."""
     data = json.loads(FILE.read_text(encoding="utf-8"))
     (figure,) = figures_of([Subject("Gaussian, d = 768", {}, {SAMPLE_SIZE: data})])
     truth, ends = data["truth"], [data["rows"][0], data["n"]]
@@ -33,7 +59,6 @@ def gaussian_example() -> Figure:
 
 
 def _draw_example(figure: Figure, truth: float, ends: list[int]) -> go.Figure:
-    """The same with a line across the axis."""
     line = go.Scatter(
         x=ends,
         y=[truth, truth],
@@ -45,16 +70,10 @@ def _draw_example(figure: Figure, truth: float, ends: list[int]) -> go.Figure:
     return figure.draw().add_trace(line)
 
 
-COMPARED = {"mean_cosine": ("Mean cosine", palette.MARKED), "isoscore": ("IsoScore", palette.MAIN)}
-"""Names and colors: those of the mean and of the points in space."""
-
-ROOM_FOR_NAMES = 100
-
-
 def shift_figure(position: Position) -> Figure:
-    """Both measures at every shift of a shape, a spread and a size, the present one marked; the table has all five."""
-    found = {shift: numbers_at(position._replace(shift=shift)) for shift in SHIFTS}
-    rows: list[list[Cell]] = [[shift, *numbers.values()] for shift, numbers in found.items()]
+    """Return mean cosine and IsoScore by shift with the current one marked; the table has all measures."""
+    values = {shift: numbers_at(position._replace(shift=shift)) for shift in SHIFTS}
+    rows: list[list[Cell]] = [[shift, *numbers.values()] for shift, numbers in values.items()]
     return Figure(
         slug="shift",
         title="What the shift does",
@@ -63,19 +82,19 @@ def shift_figure(position: Position) -> Figure:
             "IsoScore does not see it. Marked: the position of the slider."
         ),
         table=Table(["shift", *MEASURES], rows),
-        draw=partial(_draw_shift, found, position.shift),
+        draw=partial(_draw_shift, values, position.shift),
     )
 
 
-def _draw_shift(found: Mapping[float, Mapping[str, float]], shift: float) -> go.Figure:
-    here = found[shift]
-    upper = max(COMPARED, key=lambda slug: here[slug])
-    end = max(COMPARED, key=lambda slug: found[SHIFTS[-1]][slug])
+def _draw_shift(values: Mapping[float, Mapping[str, float]], shift: float) -> go.Figure:
+    current = values[shift]
+    upper = max(SHIFT_LINES, key=lambda slug: current[slug])
+    end = max(SHIFT_LINES, key=lambda slug: values[SHIFTS[-1]][slug])
     traces = []
-    for slug, (name, colour) in COMPARED.items():
-        values = [numbers[slug] for numbers in found.values()]
-        traces += [_line(values, name, colour, "top" if slug == end else "bottom")]
-        traces += [_mark(shift, here[slug], colour, "top" if slug == upper else "bottom")]
+    for slug, (name, colour) in SHIFT_LINES.items():
+        line_values = [numbers[slug] for numbers in values.values()]
+        traces += [_line(line_values, name, colour, "top" if slug == end else "bottom")]
+        traces += [_mark(shift, current[slug], colour, "top" if slug == upper else "bottom")]
     line = {"width": 1, "dash": "dot", "color": palette.QUIET}
     return plot(
         traces,
@@ -83,7 +102,7 @@ def _draw_shift(found: Mapping[float, Mapping[str, float]], shift: float) -> go.
         xaxis={"title": {"text": "Shift: distance of the mean from the origin"}, "range": [-0.7, 7.2],
                "tickvals": SHIFTS},
         yaxis={"range": [-0.3, 1.2], "tickvals": [0, 0.2, 0.4, 0.6, 0.8, 1]},
-        margin={"r": ROOM_FOR_NAMES},
+        margin={"r": NAME_MARGIN},
     )  # fmt: skip
 
 
@@ -113,38 +132,17 @@ def _mark(shift: float, value: float, colour: str, side: str) -> go.Scatter:
     )
 
 
-AXES = ("x", "y", "z")
-RANGES = ((-4.0, 10.6), (-3.3, 3.3), (-3.3, 3.3))
-"""Of the axes, the same for every cloud, so that a shift is seen as one."""
-DECIMALS = 4
-Points = Sequence[Sequence[float]]
-Span = tuple[float, float]
-
-PANELS: dict[tuple[int, int], tuple[Span, Span]] = {
-    (0, 2): ((0.0, 0.64), (0.56, 1.0)),
-    (1, 2): ((0.72, 1.0), (0.56, 1.0)),
-    (0, 1): ((0.0, 0.64), (0.0, 0.44)),
-}
-"""Where each pair of axes is drawn, as parts of the figure's width and height."""
-LENGTH = 1.8
-"""Of the first axis, in units of the camera."""
-CAMERA = {"eye": {"x": 0.75, "y": -1.75, "z": 0.6}, "center": {"x": 0, "y": 0, "z": -0.12}}
-TURNED = "by the reader"
-"""While this stays the same, plotly leaves the camera where the reader turned it."""
-ZERO = palette.faded(palette.QUIET, 0.6)
-
-
 def cloud_figure(position: Position, *, flat: bool = False) -> Figure:
-    """The points of a position, drawn in space unless ``flat``."""
+    """Return the points of a position, drawn in space unless ``flat``."""
     points = cloud(*position).round(DECIMALS).tolist()
     centred = cloud(*position._replace(shift=0.0)).round(DECIMALS).tolist() if position.shift else []
-    beside = " Gray: the same cloud, centered." if centred else ""
+    gray = " Gray: the same cloud, centered." if centred else ""
     turn = "" if flat else " Drag to turn it."
     return Figure(
         slug="cloud",
         title=f"{SHAPES[position.shape].name}, {plural(position.n, 'point')}",
         caption=(
-            f"The colored line connects the origin to the mean of the points.{beside} The unit is the root "
+            f"The colored line connects the origin to the mean of the points.{gray} The unit is the root "
             f"mean square distance of the points from their mean.{turn}"
         ),
         table=Table(list(AXES), points),
@@ -172,14 +170,14 @@ def _solid(points: Points, centred: Points, shift: float) -> go.Figure:
         hoverinfo="skip",
     )  # fmt: skip
     traces = [_through_origin(), _in_space(centred, palette.QUIET), _in_space(points, palette.MAIN), to_mean]
-    return plot(traces, scene=scene, uirevision=TURNED, margin={"l": 0, "r": 0, "t": 0, "b": 0})
+    return plot(traces, scene=scene, uirevision=UI_REVISION, margin={"l": 0, "r": 0, "t": 0, "b": 0})
 
 
 def _through_origin() -> go.Scatter3d:
-    """Three lines as long as the axes, since points may hide the origin itself."""
+    """Return three lines along the axes, since points may hide the origin."""
     ends: list[list[float | None]] = []
     for axis, span in enumerate(RANGES):
-        ends += [[end if axis == other else 0 for other in range(len(RANGES))] for end in span]
+        ends += [[end if axis == coordinate else 0 for coordinate in range(len(RANGES))] for end in span]
         ends.append([None] * len(RANGES))
     x, y, z = zip(*ends, strict=True)
     top = z.index(RANGES[2][1])
@@ -187,7 +185,7 @@ def _through_origin() -> go.Scatter3d:
         x=x, y=y, z=z,
         mode="lines+text",
         line={"color": palette.QUIET, "width": 2},
-        text=["origin" if place == top else "" for place in range(len(ends))],
+        text=["origin" if i == top else "" for i in range(len(ends))],
         textposition="top center",
         hoverinfo="skip",
     )  # fmt: skip
@@ -205,7 +203,7 @@ def _in_space(points: Points, colour: str) -> go.Scatter3d:
 
 
 def _flat(points: Points, centred: Points, shift: float) -> go.Figure:
-    """A panel for each plane, as on an engineer's drawing, all in one unit."""
+    """Draw a panel for each plane in the same unit."""
     traces: list[go.Scatter] = []
     layout: dict[str, Any] = {}
     for panel, (plane, domains) in enumerate(PANELS.items(), 1):
@@ -217,14 +215,14 @@ def _flat(points: Points, centred: Points, shift: float) -> go.Figure:
             marker={"color": palette.MARKED, "size": [10, 7], "opacity": 1, "symbol": ["cross", "circle"]},
             hoverinfo="skip",
         )
-        own = (_in_plane(centred, plane, palette.QUIET), _in_plane(points, plane, palette.MAIN), to_mean)
-        traces += [trace.update(xaxis=f"x{panel}", yaxis=f"y{panel}") for trace in own]
+        panel_traces = (_in_plane(centred, plane, palette.QUIET), _in_plane(points, plane, palette.MAIN), to_mean)
+        traces += [trace.update(xaxis=f"x{panel}", yaxis=f"y{panel}") for trace in panel_traces]
     return plot(traces, **layout)
 
 
 def _axes(panel: int, plane: tuple[int, int], domains: tuple[Span, Span]) -> dict[str, Any]:
     x, y = plane
-    shared = {"dtick": 2, "zeroline": True, "zerolinecolor": ZERO, "constrain": "domain"}
+    shared = {"dtick": 2, "zeroline": True, "zerolinecolor": ZERO_LINE, "constrain": "domain"}
     across = {"title": {"text": AXES[x]}, "range": RANGES[x], "domain": domains[0], "anchor": f"y{panel}"}
     up = {"title": {"text": AXES[y]}, "range": RANGES[y], "domain": domains[1], "anchor": f"x{panel}"}
     return {f"xaxis{panel}": shared | across, f"yaxis{panel}": shared | up | {"scaleanchor": f"x{panel}"}}
@@ -245,44 +243,37 @@ def _projected(points: Points, plane: tuple[int, int]) -> dict[str, list[float]]
 
 
 def _size(points: int) -> float:
-    """Of a marker: fewer points are drawn larger."""
+    """Return the size of a marker; fewer points are drawn larger."""
     return 2.5 if points > 1000 else 3.5 if points > 100 else 6
 
 
-PlaygroundView = Literal["space", "flat"]
-
-SHIFTED = Position("gaussian", 1.0, 7.0, 512)
-"""Where the page begins: an example of the I-STAR poster, as is the first preset."""
-
-
 class PlaygroundQuery(NamedTuple):
-    """What the URL says: a position of the sliders, and whether the cloud is drawn in space."""
+    """Query of the page: a position of the sliders, and whether the cloud is drawn in space."""
 
     position: Position
     view: PlaygroundView
 
     def encoded(self) -> str:
-        """The query string again."""
+        """Return the query string."""
         shape, spread, shift, n = self.position
-        given = {"shape": shape, "spread": f"{spread:g}", "shift": f"{shift:g}", "n": n}
-        return urlencode(given if self.view == "space" else given | {"view": self.view})
+        parameters = {"shape": shape, "spread": f"{spread:g}", "shift": f"{shift:g}", "n": n}
+        return urlencode(parameters if self.view == "space" else parameters | {"view": self.view})
 
     def at(self, position: Position) -> str:
-        """The query string of another position."""
+        """Return the query string of another position."""
         return self._replace(position=position).encoded()
 
-    def seen(self, view: PlaygroundView) -> str:
-        """The query string of the same position in another view."""
+    def with_view(self, view: PlaygroundView) -> str:
+        """Return the query string of the same position in another view."""
         return self._replace(view=view).encoded()
 
 
 def playground_figures(query: PlaygroundQuery) -> list[Figure]:
-    """The figures of the page at the position of its URL."""
     cloud = cloud_figure(query.position, flat=query.view == "flat")
     return [cloud, shift_figure(query.position), gaussian_example()]
 
 
-def _playground(
+def _read_query(
     shape: str = SHIFTED.shape,
     spread: Annotated[float, Query(allow_inf_nan=False)] = SHIFTED.spread,
     shift: Annotated[float, Query(allow_inf_nan=False)] = SHIFTED.shift,
@@ -292,4 +283,4 @@ def _playground(
     return PlaygroundQuery(nearest(Position(shape, spread, shift, n)), view)
 
 
-PlaygroundDep = Annotated[PlaygroundQuery, Depends(_playground)]
+PlaygroundDep = Annotated[PlaygroundQuery, Depends(_read_query)]

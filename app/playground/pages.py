@@ -19,9 +19,8 @@ PRESETS = {
 
 @router.get("")
 def show_playground(request: Request, query: PlaygroundDep) -> Response:
-    """The cloud that the URL names, its numbers, and what they show."""
     cloud, shift, example = playground_figures(query)
-    shown = {
+    page = {
         "query": query,
         "position": query.position,
         "shapes": SHAPES,
@@ -35,7 +34,7 @@ def show_playground(request: Request, query: PlaygroundDep) -> Response:
         "shift": shift,
         "example": example,
     }
-    return render(request, "playground/playground.html", shown)
+    return render(request, "playground/playground.html", page)
 
 
 @router.get("/figures/{slug}.{kind}")

@@ -26,7 +26,7 @@ from app.db.types import utcnow
 from app.embeddings import trash
 from app.embeddings.encoding_layers import list_measured
 from app.embeddings.encodings import delete_encoding
-from app.embeddings.library import get_place
+from app.embeddings.library import find_adjacent_layers
 from app.embeddings.service import get_embedding
 from app.embeddings.trash import empty_trash
 from tests.factories import add_embedding, add_encoding, store
@@ -255,10 +255,10 @@ def test_measures_of_layers_in_the_trash_are_not_offered(context):
 def test_what_is_deleted_between_two_looks_has_no_place(context):
     encoding = add_encoding(context)
     layer = get_embedding(context, add_embedding(context, encoding_id=encoding, layer=0, pooling=Pooling.MEAN))
-    assert get_place(context, layer) is not None
+    assert find_adjacent_layers(context, layer) is not None
     trash.trash_embedding(context, layer.id)
-    assert get_place(context, layer) is not None
+    assert find_adjacent_layers(context, layer) is not None
     trash.purge_embedding(context, layer.id)
-    assert get_place(context, layer) is None
+    assert find_adjacent_layers(context, layer) is None
     delete_encoding(context, encoding)
-    assert get_place(context, layer) is None
+    assert find_adjacent_layers(context, layer) is None

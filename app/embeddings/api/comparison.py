@@ -9,9 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.db.models import ResultStatus, RowsBy
 from app.db.types import RowId
 from app.embeddings.alignments import Aligned, MovedBy, alignments_of, moved_rows_of, pairs_of, request_alignments
-from app.embeddings.api.embeddings import EmbeddingSummary
 from app.embeddings.api.measures import MeasurementValue, Slug
 from app.embeddings.comparison import LEAST, MOST_STEPS, Against, cautions, compare, get_compared
+from app.embeddings.service import EmbeddingSummary
 from app.web.dependencies import ContextDep, Limit, Offset, Row
 from isotropy.catalog import ALIGNMENTS
 

@@ -1,27 +1,21 @@
-"""Embeddings over the API: uploaded, measured, described, measured again in part, put into the trash; and all tags."""
+"""Embeddings over the API: upload, measure, describe, select a part, trash; and all tags."""
 
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, File, Form, Query, Response, UploadFile
 from fastapi.responses import FileResponse, StreamingResponse
-from pydantic import BeforeValidator, Field, StrictInt
+from pydantic import Field, StrictInt
 
 from app.context import PAGE_ROWS
-from app.db.models import (
-    Embedding,
-    EmbeddingOrigin,
-    EmbeddingStatus,
-    EmbeddingTag,
-    FileRole,
-    Pooling,
-)
+from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus, FileRole, Pooling
 from app.descriptions.service import DescriptionChange, known_tags
 from app.embeddings import library, service, trash
-from app.embeddings.api.measures import FindingOut, MeasurementOut
+from app.embeddings.api.measures import MeasurementOut
 from app.embeddings.files import get_file, get_npy, get_safetensors
-from app.embeddings.library import MAX_QUERY_CHARACTERS, Search, Sort, find_embeddings
+from app.embeddings.library import MAX_QUERY_CHARACTERS, EmbeddingListed, EmbeddingSearch, Sort, find_embeddings
+from app.embeddings.report import EmbeddingFinding
 from app.embeddings.selections import LeftOut, create_selection, left_out_by
+from app.embeddings.service import EmbeddingSummary
 from app.embeddings.trash import Purged, Trash
 from app.web.dependencies import TOTAL, ContextDep, Limit, Offset, Row
 from app.web.responses import DOCUMENTED, file_of, sent
@@ -33,42 +27,8 @@ from isoscope.files.upload_formats import Role, listed
 from isotropy.catalog import Similarity
 
 
-def _words(tags: list[EmbeddingTag | str]) -> list[str]:
-    return [tag if isinstance(tag, str) else tag.tag for tag in tags]
-
-
-Tags = Annotated[list[str], BeforeValidator(_words, json_schema_input_type=list[str])]
-
-
-class EmbeddingSummary(Row):
-    """An embedding in a list."""
-
-    id: str
-    name: str
-    tags: Tags
-    filename: str
-    format: str
-    origin: EmbeddingOrigin
-    status: EmbeddingStatus
-    error: str | None
-    n: int | None
-    d: int | None
-    n_left_out: int | None
-    created_at: datetime
-    measured_at: datetime | None
-    trashed_at: Annotated[datetime | None, Field(description="When it was put into the trash; null where it was not.")]
-
-
-class EmbeddingListed(EmbeddingSummary):
-    """An embedding in the library, with the numbers that it can be sorted by."""
-
-    isoscore_unbiased: Annotated[float | None, Field(description="Bias-corrected: of the population.")]
-    isoscore: Annotated[float | None, Field(description="IsoScore of these rows: biased low unless n is many times d.")]
-    mean_cosine: float | None
-
-
-class FileOut(Row):
-    """A file of an embedding; the rows of the vectors follow one another in this order."""
+class EmbeddingFileOut(Row):
+    """A file of an embedding, in the order of the rows."""
 
     role: FileRole
     filename: str
@@ -77,7 +37,7 @@ class FileOut(Row):
 
 
 class EmbeddingOut(EmbeddingSummary):
-    """An embedding with what was found in its files and what was measured."""
+    """An embedding with its inspection and its measurements."""
 
     notes: str
     provenance: Annotated[
@@ -85,10 +45,9 @@ class EmbeddingOut(EmbeddingSummary):
         Field(description="How it was made here, with everything needed to repeat it; null for an upload."),
     ]
     source_id: Annotated[str | None, Field(description="The embedding it was made from, if it still exists.")]
-    encoding_id: Annotated[str | None, Field(description="The encoding whose layer it is.")]
     layer: Annotated[int | None, Field(description="0 is the embedding layer.")]
     pooling: Pooling | None
-    files: list[FileOut]
+    files: list[EmbeddingFileOut]
     inspection: dict[str, Any] | None
     selection: Annotated[
         dict[str, Any] | None,
@@ -99,7 +58,8 @@ class EmbeddingOut(EmbeddingSummary):
     ]
     measurements: list[MeasurementOut]
     findings: Annotated[
-        list[FindingOut], Field(description="Findings of the cloud; empty before it is measured, or if it is healthy.")
+        list[EmbeddingFinding],
+        Field(description="Findings of the cloud; empty before it is measured, or if it is healthy."),
     ]
 
 
@@ -118,7 +78,7 @@ class SelectionRequest(Strict):
 router = APIRouter(prefix="/embeddings", tags=["embeddings"])
 
 
-def _search(
+def _read_search(
     q: Annotated[
         str,
         Query(
@@ -132,11 +92,11 @@ def _search(
     layers: Annotated[bool, Query(description="Layers of encodings too.")] = False,
     trashed: Annotated[bool, Query(description="List the trash instead of the library.")] = False,
     sort: Annotated[Sort, Query(description="A minus sorts descending.")] = "-created",
-) -> Search:
-    return Search(q, tag, origin, status, layers, trashed, sort)
+) -> EmbeddingSearch:
+    return EmbeddingSearch(q, tag, origin, status, layers, trashed, sort)
 
 
-SearchDep = Annotated[Search, Depends(_search)]
+SearchDep = Annotated[EmbeddingSearch, Depends(_read_search)]
 
 
 @router.get("", responses=TOTAL)
@@ -148,17 +108,9 @@ def list_embeddings(
     offset: Offset = 0,
 ) -> list[EmbeddingListed]:
     """Embeddings, newest first unless sorted otherwise; how many there are is in the header `X-Total-Count`."""
-    found = find_embeddings(context, search, limit, offset)
-    response.headers["X-Total-Count"] = str(found.total)
-    return [
-        EmbeddingListed(
-            **EmbeddingSummary.model_validate(row.embedding).model_dump(),
-            isoscore_unbiased=row.isoscore_unbiased,
-            isoscore=row.isoscore,
-            mean_cosine=row.mean_cosine,
-        )
-        for row in found.rows
-    ]
+    embeddings = find_embeddings(context, search, limit, offset)
+    response.headers["X-Total-Count"] = str(embeddings.total)
+    return embeddings.rows
 
 
 @router.post("", status_code=201, response_model=EmbeddingOut)
@@ -175,8 +127,9 @@ def create_embedding(
     commit: Literal["auto"] | None = None,
 ) -> Embedding:
     """Upload a file, or several shards. With `?commit=auto` it is measured as soon as it is found readable."""
-    second = None if annotations is None else received(annotations)
-    return service.create_embedding(context, [*map(received, file)], second, name, commit=commit == "auto")
+    annotation_file = None if annotations is None else received(annotations)
+    vectors = [*map(received, file)]
+    return service.create_embedding(context, vectors, annotation_file, name, commit=commit == "auto")
 
 
 @router.get("/{embedding_id}", response_model=EmbeddingOut)
@@ -263,46 +216,22 @@ def list_tags(context: ContextDep) -> list[str]:
     return known_tags(context)
 
 
-class TrashedOut(Row):
-    """An embedding in the trash."""
-
-    embedding: EmbeddingSummary
-    frees_bytes: Annotated[int, Field(description="Bytes that deleting it alone would free.")]
-
-
-class TrashOut(Row):
-    """A page of what is in the trash."""
-
-    rows: list[TrashedOut]
-    total: Annotated[int, Field(description="Rows on all pages.")]
-    frees_bytes: Annotated[
-        int, Field(description="Bytes that deleting all would free. More than the sum if two share a file.")
-    ]
-
-
-class PurgedOut(Row):
-    """What is gone."""
-
-    embeddings: int
-    freed_bytes: int
-
-
 trash_router = APIRouter(prefix="/trash", tags=["trash"])
 
 
-@trash_router.get("", response_model=TrashOut)
+@trash_router.get("")
 def list_trash(context: ContextDep, limit: Limit = PAGE_ROWS, offset: Offset = 0) -> Trash:
     """What is in the trash, the last put there first."""
     return trash.list_trash(context, limit, offset)
 
 
-@trash_router.delete("", response_model=PurgedOut)
+@trash_router.delete("")
 def empty_trash(context: ContextDep) -> Purged:
     """Delete everything in the trash for good, with the tasks that use it."""
     return trash.empty_trash(context)
 
 
-@trash_router.delete("/{embedding_id}", response_model=PurgedOut)
+@trash_router.delete("/{embedding_id}")
 def purge_embedding(context: ContextDep, embedding_id: str) -> Purged:
     """Delete an embedding in the trash for good, the tasks that use it, and the files that nobody else needs."""
     return trash.purge_embedding(context, embedding_id)

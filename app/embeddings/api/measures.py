@@ -1,4 +1,4 @@
-"""The catalog of measures, and what was measured of an embedding: findings, data of figures, curves, neighbors."""
+"""The catalog of measures, and results of an embedding: findings, data of figures, curves, neighbors."""
 
 from typing import Annotated, Any, Literal
 
@@ -8,41 +8,12 @@ from pydantic import BaseModel, Field, WithJsonSchema
 from app.db.models import Lookup, MeasurementStatus, ResultStatus, ZetaCurve
 from app.db.types import RowId
 from app.embeddings import lookups, service, zeta_curves
+from app.embeddings.figures.sample_size import ZETAS, ZetaLine
+from app.embeddings.report import EmbeddingFinding
 from app.web.dependencies import ContextDep, Row
 from isoscope.core.errors import InvalidError
 from isoscope.files.strict import Strict
 from isotropy.catalog import MEASURES, Comparability, ErrorKind, Measure, MeasureGroup, MeasurePage
-
-
-class EffectOut(BaseModel):
-    """What a measure is, and what it would be if the finding were mended; null where undefined or unknown."""
-
-    measure: str
-    before: float | None
-    before_se: float | None
-    after: float | None
-    after_se: float | None
-
-
-class FindingOut(BaseModel):
-    """Something wrong with an embedding."""
-
-    slug: str
-    severity: Annotated[
-        Literal["note", "warning", "error"], Field(description="A warning changes the scores; a note does not.")
-    ]
-    title: str
-    evidence: str
-    rows: Annotated[list[int], Field(description="Rows of the file, from 0; the first 100.")]
-    row_count: Annotated[int, Field(description="Total number of rows.")]
-    names: Annotated[list[str] | None, Field(description="The names of `rows`; null where rows have none.")]
-    dimensions: Annotated[list[int], Field(description="Dimensions, from 0; the first 100.")] = []
-    dimension_count: Annotated[int, Field(description="Total number of dimensions.")] = 0
-    dimension_names: Annotated[
-        list[str] | None, Field(description="The names of `dimensions`; null where dimensions have none.")
-    ] = None
-    effect: EffectOut
-    advice: str
 
 
 class MeasureOut(Row):
@@ -128,14 +99,6 @@ def list_measures() -> list[Measure]:
 FigureDataSlug = Literal["sample_size", "projection", "map", "neighbours"]
 
 
-class ZetaLine(BaseModel):
-    """IsoScore* of ``rows`` rows at each zeta of the curve; null where undefined."""
-
-    rows: int
-    values: list[float | None] | None
-    reason: str | None = None
-
-
 class ZetaCurveOut(BaseModel):
     """A shrinkage-zeta curve."""
 
@@ -178,7 +141,7 @@ def show_figure_data(context: ContextDep, embedding_id: str, slug: FigureDataSlu
     return service.get_stored_figure(context, embedding_id, slug)
 
 
-@readings_router.get("/findings", response_model=list[FindingOut])
+@readings_router.get("/findings", response_model=list[EmbeddingFinding])
 def show_findings(context: ContextDep, embedding_id: str) -> list[dict[str, Any]]:
     """What is wrong with an embedding: errors, warnings by their effect, notes; empty before it is measured."""
     return service.get_embedding(context, embedding_id).findings
@@ -245,6 +208,6 @@ def _curve_out(curve: ZetaCurve, rows: int | None) -> ZetaCurveOut:
         status=curve.status,
         error=curve.error,
         seed=curve.seed,
-        zetas=[step / 100 for step in range(101)],
+        zetas=ZETAS,
         lines=[line for line in lines if rows in (None, line.rows)],
     )

@@ -103,8 +103,8 @@ def _draw_sample_sizes(overlay: Overlay) -> go.Figure:
 def _band(overlay: Overlay, series: Series, line: SampleSizeLine) -> list[go.Scatter]:
     """Return the edges of the band, where draws have a spread, and the line, at numbers of rows that have a score."""
     data = series.of(SAMPLE_SIZE)
-    columns = data["rows"], data["drawn"], line.scores["mean"], line.scores["sd"]
-    points = [point for point in zip(*columns, strict=True) if point[2] is not None]
+    columns = zip(data["rows"], data["drawn"], line.scores["mean"], line.scores["sd"], strict=True)
+    points = [(rows, draws, mean, sd) for rows, draws, mean, sd in columns if mean is not None]
     spread = [(rows, mean - sd, mean + sd) for rows, _, mean, sd in points if sd is not None]
     group = {"legendgroup": series.name if overlay.several else line.slug}
     edge = {"x": [rows for rows, _, _ in spread], "mode": "lines", "line": {"width": 0}, "hoverinfo": "skip",

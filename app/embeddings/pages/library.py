@@ -1,4 +1,4 @@
-"""The library and the trash: search, upload, throw away, restore, delete for good."""
+"""Pages of the library and the trash: search, upload, trash, restore, delete for good."""
 
 from dataclasses import asdict, replace
 from typing import Annotated, Any, Literal, NamedTuple
@@ -9,7 +9,14 @@ from fastapi import APIRouter, Depends, File, Form, Query, Request, Response, Up
 from app.context import Context, aria_sort, next_sort, offset_of, pages_of
 from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus
 from app.descriptions.service import known_tags
-from app.embeddings import library
+from app.embeddings.library import (
+    EMBEDDINGS,
+    MAX_QUERY_CHARACTERS,
+    EmbeddingList,
+    EmbeddingSearch,
+    Sort,
+    find_embeddings,
+)
 from app.embeddings.service import create_embedding, get_embedding, tasks_lost
 from app.embeddings.trash import (
     TRASHED,
@@ -25,8 +32,8 @@ from app.web.dependencies import ContextDep
 from app.web.responses import render, see
 from app.web.templating import confirm_deletion
 from app.web.uploads import chosen
-from isoscope.core import formatting
 from isoscope.core.errors import InvalidError, IsoscopeError, NotFoundError
+from isoscope.core.formatting import plural, size
 from isoscope.files.upload_formats import Role, suffixes, titles
 
 router = APIRouter(prefix="/embeddings")
@@ -37,22 +44,17 @@ ORIGINS = {
     EmbeddingOrigin.SELECTED: "selected here",
     EmbeddingOrigin.ENCODED: "encoded here",
 }
-# The columns of the table that it can be sorted by, and whether the first click asks for the greatest first.
+# The sortable columns, and whether the first click sorts descending.
 COLUMNS = {"name": False, "isoscore_unbiased": True, "mean_cosine": True, "n": True, "d": True, "created": True}
 
 
-class Listing(NamedTuple):
-    """What the URL says, and what was found by it."""
+class LibraryPage(NamedTuple):
+    """A page of a search of the library."""
 
-    search: library.Search
-    found: library.Found
+    search: EmbeddingSearch
+    embeddings: EmbeddingList
     page: int
     pages: int
-
-    @property
-    def rows(self) -> list[library.Listed]:
-        """The rows of this page."""
-        return self.found.rows
 
     @property
     def first(self) -> int:
@@ -61,41 +63,40 @@ class Listing(NamedTuple):
 
     @property
     def narrowed(self) -> bool:
-        """Whether some are left out because they were not searched for."""
-        search = self.search
-        return bool(search.q or search.tag or search.origin or search.status)
+        """Whether the search has a condition."""
+        return bool(self.search.q or self.search.tag or self.search.origin or self.search.status)
 
     def url(self, page: int = 1, **changed: Any) -> str:
-        """The same list with something else in its URL, which holds only what is not so by itself."""
-        wanted, plain = asdict(replace(self.search, **changed)), asdict(library.Search())
-        given = {name: value for name, value in wanted.items() if value != plain[name]}
-        given |= {"page": page} if page > 1 else {}
-        given |= {"layers": "true"} if "layers" in given else {}
-        return f"/embeddings?{urlencode(given)}" if given else "/embeddings"
+        """Return the URL of a changed search; only what differs from the default search is in it."""
+        search, default = asdict(replace(self.search, **changed)), asdict(EmbeddingSearch())
+        parameters = {name: value for name, value in search.items() if value != default[name]}
+        parameters |= {"page": page} if page > 1 else {}
+        parameters |= {"layers": "true"} if "layers" in parameters else {}
+        return f"/embeddings?{urlencode(parameters)}" if parameters else "/embeddings"
 
     @property
     def query(self) -> str:
-        """The query string of this page of the list."""
+        """The query string of this page."""
         return self.url(self.page).partition("?")[2]
 
     def sorted_by(self, column: str) -> str:
-        """The column's ``aria-sort``."""
+        """Return the column's ``aria-sort``."""
         return aria_sort(self.search.sort, column)
 
     def sort_url(self, column: str) -> str:
-        """The list sorted by the column, the other way round where it is already."""
+        """Return the URL of the list sorted by the column, in the other direction if it is sorted by it already."""
         return self.url(sort=next_sort(column, self.sorted_by(column), falling=COLUMNS[column]))
 
 
-def _search(
-    q: Annotated[str, Query(max_length=library.MAX_QUERY_CHARACTERS)] = "",
-    tag: Annotated[str, Query(max_length=library.MAX_QUERY_CHARACTERS)] = "",
+def _read_search(
+    q: Annotated[str, Query(max_length=MAX_QUERY_CHARACTERS)] = "",
+    tag: Annotated[str, Query(max_length=MAX_QUERY_CHARACTERS)] = "",
     origin: EmbeddingOrigin | Literal[""] = "",
     status: EmbeddingStatus | Literal[""] = "",
     layers: bool = False,
-    sort: library.Sort = "-created",
-) -> library.Search:
-    return library.Search(
+    sort: Sort = "-created",
+) -> EmbeddingSearch:
+    return EmbeddingSearch(
         q=q.strip(),
         tag=tag.strip(),
         origin=origin or None,
@@ -105,7 +106,7 @@ def _search(
     )
 
 
-SearchDep = Annotated[library.Search, Depends(_search)]
+SearchDep = Annotated[EmbeddingSearch, Depends(_read_search)]
 
 
 @router.get("")
@@ -116,8 +117,8 @@ def list_all(
     page: Annotated[int, Query(ge=1)] = 1,
     moved: str = "",
 ) -> Response:
-    """What the URL searches for, and the form to upload another; ``moved`` is what has just gone into the trash."""
-    return _list_page(request, context, _find(context, search, page), moved=moved)
+    """Show the search and the upload form; ``moved`` is the id of what has just gone into the trash."""
+    return _list_page(request, context, _read_page(context, search, page), moved=moved)
 
 
 @router.post("")
@@ -128,7 +129,6 @@ def upload_embedding(
     annotations: Annotated[UploadFile | str | None, File()] = None,
     name: Annotated[str, Form()] = "",
 ) -> Response:
-    """Keep the files and go to their page, where they are looked into."""
     try:
         vectors = [*filter(None, map(chosen, file or []))]
         if not vectors:
@@ -136,30 +136,30 @@ def upload_embedding(
         embedding = create_embedding(context, vectors, chosen(annotations), name or None)
     except IsoscopeError as error:
         error.field = error.field or "file"
-        return _list_page(request, context, _find(context, library.Search(), 1), error, name=name)
+        return _list_page(request, context, _read_page(context, EmbeddingSearch(), 1), error, name=name)
     return see(f"/embeddings/{embedding.id}")
 
 
-def _find(context: Context, search: library.Search, page: int) -> Listing:
-    """A page of the list, the last one where the list is shorter."""
-    found = library.find_embeddings(context, search, offset=offset_of(page))
-    pages = pages_of(found.total)
-    return Listing(search, found, page, pages) if page <= pages else _find(context, search, pages)
+def _read_page(context: Context, search: EmbeddingSearch, page: int) -> LibraryPage:
+    """Return a page of the list, or the last one."""
+    embeddings = find_embeddings(context, search, offset=offset_of(page))
+    pages = pages_of(embeddings.total)
+    return LibraryPage(search, embeddings, page, pages) if page <= pages else _read_page(context, search, pages)
 
 
 def _list_page(
     request: Request,
     context: Context,
-    listing: Listing,
+    listing: LibraryPage,
     problem: IsoscopeError | None = None,
     name: str = "",
     moved: str = "",
 ) -> Response:
-    shown = {
+    page = {
         "listing": listing,
         "origins": ORIGINS,
         "statuses": list(EmbeddingStatus),
-        "row_list": library.EMBEDDINGS,
+        "row_list": EMBEDDINGS,
         "known_tags": known_tags(context, Embedding),
         "moved": _moved(context, moved),
         "max_bytes": context.settings.max_upload_bytes,
@@ -168,11 +168,11 @@ def _list_page(
         "name": name,
         "ways": ways_of_upload(Server.from_request(request, context.settings)),
     }
-    return render(request, "embeddings/embeddings.html", shown, problem)
+    return render(request, "embeddings/embeddings.html", page, problem)
 
 
-def _moved(context: Context, embedding_id: str) -> object:
-    """What was moved to the trash, while it is still there."""
+def _moved(context: Context, embedding_id: str) -> Embedding | None:
+    """Return what was moved to the trash, if it is still there."""
     try:
         embedding = get_embedding(context, embedding_id) if embedding_id else None
     except NotFoundError:
@@ -196,7 +196,6 @@ def restore(context: ContextDep, embedding_id: str, back: Annotated[str, Form()]
 
 @trash_router.get("/trash")
 def show_trash(request: Request, context: ContextDep, page: Annotated[int, Query(ge=1)] = 1) -> Response:
-    """What is in the trash, the last page where there is none of that number."""
     trash = list_trash(context, offset=offset_of(page))
     pages = pages_of(trash.total)
     if page > pages:
@@ -209,7 +208,7 @@ def confirm_emptying(request: Request, context: ContextDep) -> Response:
     trash = list_trash(context, limit=0)
     if not trash.total:
         raise NotFoundError("The trash is empty. There is nothing to delete.")
-    name = formatting.plural(trash.total, "embedding")
+    name = plural(trash.total, "embedding")
     return _confirm(request, name, trash.frees_bytes, tasks_lost(context, TRASHED))
 
 
@@ -232,7 +231,8 @@ def purge(context: ContextDep, embedding_id: str) -> Response:
 
 
 def _confirm(request: Request, name: str, frees_bytes: int, tasks: str) -> Response:
-    frees = f"{formatting.size(frees_bytes)} of the storage are freed"
-    shared = "no bytes of the storage are freed, because others need the same files"
-    loss = f"Measurements, curves, figures, tags and notes are deleted, and {frees if frees_bytes else shared}."
+    freed = "no bytes of the storage are freed, because others need the same files"
+    if frees_bytes:
+        freed = f"{size(frees_bytes)} of the storage are freed"
+    loss = f"Measurements, curves, figures, tags and notes are deleted, and {freed}."
     return confirm_deletion(request, "data", name, loss, "/trash", lost_too=tasks)

@@ -1,4 +1,4 @@
-"""One embedding: look at the draft, choose, measure, describe, read the report, keep it as files."""
+"""Pages of one embedding: draft, selection, measuring, description, report, downloads."""
 
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
@@ -12,9 +12,9 @@ from app.db.types import RowId
 from app.descriptions import pages as descriptions
 from app.embeddings.comparison import rows_left_out
 from app.embeddings.files import get_file, get_npy, get_safetensors, is_npy
-from app.embeddings.library import EMBEDDINGS, describe_embedding, get_place
+from app.embeddings.library import EMBEDDINGS, describe_embedding, find_adjacent_layers
 from app.embeddings.lookups import request_lookup
-from app.embeddings.readings import CHOICES, table_of
+from app.embeddings.readings import SIMILARITY_CHOICES, table_of
 from app.embeddings.report import ReportDep, ReportQuery, report_figures, report_of
 from app.embeddings.selections import create_selection, left_out_by
 from app.embeddings.service import commit_embedding, get_embedding, select_embedding, tasks_lost
@@ -35,7 +35,6 @@ router = APIRouter(prefix="/embeddings")
 
 @router.get("/{embedding_id}")
 def show_embedding(request: Request, context: ContextDep, embedding_id: str, query: ReportDep) -> Response:
-    """The page of one embedding, whatever its state; it updates itself while a worker is busy with it."""
     return _embedding_page(request, context, embedding_id, query)
 
 
@@ -51,12 +50,13 @@ def read_selection(
     similarity: Annotated[Similarity | Literal[""], Form()] = "",
     every_column: Annotated[bool, Form()] = False,
 ) -> Selection:
-    """What the form says is to be read; ``every_column`` takes all columns of numbers for the vectors."""
+    """Return the selection of a form; ``every_column`` takes all numeric columns as vectors."""
     embedding = get_embedding(context, embedding_id)
     inspection = embedding.inspection or {}
-    chosen = inspection.get("numeric_columns", []) if every_column else vectors or []
+    numeric_columns = inspection.get("numeric_columns", [])
+    columns = numeric_columns if every_column else vectors or []
     selection = Selection(
-        vectors=chosen if inspection.get("numeric_columns") else "".join(chosen[:1]),
+        vectors=columns if numeric_columns else "".join(columns[:1]),
         names=names or None,
         labels=labels or None,
         groups=groups or None,
@@ -74,7 +74,7 @@ SelectionDep = Annotated[Selection, Depends(read_selection)]
 def choose_selection(
     request: Request, context: ContextDep, embedding_id: str, query: ReportDep, selection: SelectionDep
 ) -> Response:
-    """Choose another array or other columns, and look at them as a draft."""
+    """Select another array or other columns, and show them as a draft."""
     try:
         select_embedding(context, embedding_id, selection)
     except InvalidError as error:
@@ -91,24 +91,17 @@ def commit(
     selection: SelectionDep,
     chosen: Annotated[bool, Form()] = False,
 ) -> Response:
-    """Measure by what the form says, where that was ``chosen``; a draft that shows it needs no further look."""
+    """Measure the selection of the form if it was ``chosen``; a draft that shows it is not inspected again."""
     embedding = get_embedding(context, embedding_id)
-    shown = embedding.status is EmbeddingStatus.DRAFT and selection == Selection.model_validate(embedding.selection)
+    is_draft = embedding.status is EmbeddingStatus.DRAFT and selection == Selection.model_validate(embedding.selection)
     try:
-        if chosen and not shown:
+        if chosen and not is_draft:
             select_embedding(context, embedding_id, selection, commit=True)
         else:
             commit_embedding(context, embedding_id)
     except InvalidError as error:
         return _embedding_page(request, context, embedding_id, query, error, selection)
     return see(f"/embeddings/{embedding_id}")
-
-
-def _choice(refused: Selection | None, embedding: Embedding) -> dict[str, Any] | None:
-    """What the form of the choice says, with every field also where an earlier version chose."""
-    if refused is None and embedding.selection is not None:
-        refused = Selection.model_validate(embedding.selection)
-    return refused.model_dump() if refused else None
 
 
 def _embedding_page(
@@ -119,22 +112,25 @@ def _embedding_page(
     problem: InvalidError | None = None,
     refused: Selection | None = None,
 ) -> Response:
-    """The page; with the problem of a choice that was refused, which its form then still says."""
+    """Show the page; with the problem of a refused selection, which its form keeps."""
     embedding = get_embedding(context, embedding_id)
-    shown: dict[str, Any] = {
+    selection = refused
+    if selection is None and embedding.selection is not None:
+        selection = Selection.model_validate(embedding.selection)  # with fields that an earlier version lacked
+    page: dict[str, Any] = {
         "embedding": embedding,
-        "choice": _choice(refused, embedding),
-        "similarity_choices": CHOICES,
-        "layer": get_place(context, embedding),
+        "choice": selection.model_dump() if selection else None,
+        "similarity_choices": SIMILARITY_CHOICES,
+        "layer": find_adjacent_layers(context, embedding),
         "is_npy": is_npy(embedding),
         "rows_left_out": rows_left_out(embedding),
     }
     if embedding.status is EmbeddingStatus.READY:
         query = query._replace(tab="source") if problem else query
-        shown |= report_of(context, embedding, query)
+        page |= report_of(context, embedding, query)
     if embedding.status is EmbeddingStatus.FAILED or query.tab == "source":
-        shown["tasks_lost"] = tasks_lost(context, Embedding.id == embedding_id)
-    return render(request, "embeddings/embedding.html", shown, problem)
+        page["tasks_lost"] = tasks_lost(context, Embedding.id == embedding_id)
+    return render(request, "embeddings/embedding.html", page, problem)
 
 
 @router.get("/{embedding_id}/files/{position}")
@@ -144,7 +140,7 @@ def show_file(context: ContextDep, embedding_id: str, position: int) -> Response
 
 @router.get("/{embedding_id}/vectors.npy")
 def show_npy(context: ContextDep, embedding_id: str) -> Response:
-    """The vectors, where they lie in one .npy file."""
+    """Send the vectors, if they are one .npy file."""
     return file_of(get_npy(context, embedding_id))
 
 
@@ -158,16 +154,13 @@ report_router = APIRouter(prefix="/embeddings/{embedding_id}")
 
 @report_router.get("/report.html")
 def show_report_file(request: Request, context: ContextDep, embedding_id: str, query: ReportDep) -> Response:
-    """The report as one file to keep: it asks for nothing, from anywhere."""
+    """Send the report as one file that loads nothing."""
     embedding = _measured(context, embedding_id)
-    shown = report_of(context, embedding, query, whole=True)
-    curve = shown["shrinkage"].figure
-    figures: list[Figure] = [*([curve] if curve else []), *shown["shape"]]
-    figures += [shown["sample_size"]] if shown["sample_size"] else []
-    shown |= {
+    report = report_of(context, embedding, query, standalone=True)
+    figures: list[Figure] = [*filter(None, (report["shrinkage"].figure, *report["shape"], report["sample_size"]))]
+    report |= {
         "embedding": embedding,
         "here": "",
-        "standalone": True,
         "inlined": inlined,
         "measurements_csv": data_url("text/csv", table_of(embedding).csv()),
         "files": {
@@ -179,23 +172,21 @@ def show_report_file(request: Request, context: ContextDep, embedding_id: str, q
             if not figure.empty
         },
     }
-    page = render(request, "embeddings/report_file.html", shown)
+    page = render(request, "embeddings/report_file.html", report)
     page.headers.update(attachment(f"isoscope-{file_name(embedding.name) or 'report'}.html"))
     return page
 
 
 @report_router.get("/figures/{slug}.html")
 def show_figure_page(request: Request, context: ContextDep, embedding_id: str, slug: str, query: ReportDep) -> Response:
-    """A figure of the report with its numbers, on a page of its own, of which the report takes them when asked."""
+    """Show a figure with its numbers; the report loads heavy ones from here."""
     embedding = get_embedding(context, embedding_id)
     figure = find_figure(report_figures(context, embedding, slug, query.shrinkage, query.finding), slug)
-    shown = {"embedding": embedding, "figure": figure, "query": _figure_query(query)}
-    return render(request, "embeddings/embedding_figure.html", shown)
-
-
-def _figure_query(query: ReportQuery) -> str:
-    finding = urlencode({"finding": query.finding}) if query.finding else ""
-    return "&".join(part for part in (query.shrinkage.encoded(), finding) if part)
+    figure_query = query.shrinkage.encoded()
+    if query.finding:
+        figure_query += f"&{urlencode({'finding': query.finding})}"
+    page = {"embedding": embedding, "figure": figure, "query": figure_query}
+    return render(request, "embeddings/embedding_figure.html", page)
 
 
 @report_router.get("/figures/{slug}.{kind}")
@@ -219,16 +210,15 @@ def _measured(context: Context, embedding_id: str) -> Embedding:
 
 @report_router.post("/curves")
 def request_curve(context: ContextDep, embedding_id: str, source_id: Annotated[RowId, Form()]) -> Response:
-    """Have the curve against another embedding computed."""
     request_zeta_curve(context, embedding_id, source_id)
     return see(f"/embeddings/{embedding_id}?{urlencode({'source': source_id})}#shrinkage")
 
 
 @report_router.post("/selections")
 def select_without(context: ContextDep, embedding_id: str, finding: Annotated[str, Form()]) -> Response:
-    """Have the same files measured without what a finding names, and go to where its report appears."""
-    made = create_selection(context, embedding_id, left_out_by(context, embedding_id, finding))
-    return see(f"/embeddings/{made.id}")
+    """Measure the same files without the rows or dimensions of a finding."""
+    selected = create_selection(context, embedding_id, left_out_by(context, embedding_id, finding))
+    return see(f"/embeddings/{selected.id}")
 
 
 @report_router.post("/neighbors")
@@ -238,6 +228,6 @@ def look_up(
     text: Annotated[str, Form()] = "",
     tab: Annotated[Literal["map", "neighbors"], Form()] = "neighbors",
 ) -> Response:
-    """Have the rows nearest to a text looked up, and go to where they appear."""
+    """Queue the search for the rows nearest to a text, and show where they will appear."""
     request_lookup(context, embedding_id, text)
     return see(f"/embeddings/{embedding_id}?{urlencode({'tab': tab, 'text': text})}#near-text")

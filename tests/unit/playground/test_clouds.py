@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from app.playground.clouds import MOST, SHAPES, SHIFTS, SIZES, SPREADS, cloud
+from app.playground.clouds import MAX_POINTS, SHAPES, SHIFTS, SIZES, SPREADS, cloud
 
 
 def variances(points):
@@ -21,30 +21,30 @@ def test_the_mean_is_at_the_shift_and_the_size_is_one(shape, n):
 
 
 def test_without_spread_a_line_is_a_line_and_a_circle_lies_in_a_plane():
-    assert variances(cloud("line", 0, 0, MOST))[1:] == pytest.approx([0, 0], abs=1e-15)
-    circle = cloud("circle", 0, 0, MOST)
+    assert variances(cloud("line", 0, 0, MAX_POINTS))[1:] == pytest.approx([0, 0], abs=1e-15)
+    circle = cloud("circle", 0, 0, MAX_POINTS)
     assert circle[:, 2] == pytest.approx(0, abs=1e-15)
-    centre = np.linalg.lstsq(np.c_[2 * circle[:, :2], np.ones(MOST)], np.square(circle).sum(1))[0][:2]
+    centre = np.linalg.lstsq(np.c_[2 * circle[:, :2], np.ones(MAX_POINTS)], np.square(circle).sum(1))[0][:2]
     radii = np.linalg.norm(circle[:, :2] - centre, axis=1)
     assert radii == pytest.approx(radii[0])
 
 
 def test_a_sphere_s_points_are_all_as_far_from_its_centre_and_without_spread_it_is_a_disc():
-    sphere = cloud("sphere", 1, 0, MOST)
-    centre = np.linalg.lstsq(np.c_[2 * sphere, np.ones(MOST)], np.square(sphere).sum(1))[0][:3]
+    sphere = cloud("sphere", 1, 0, MAX_POINTS)
+    centre = np.linalg.lstsq(np.c_[2 * sphere, np.ones(MAX_POINTS)], np.square(sphere).sum(1))[0][:3]
     radii = np.linalg.norm(sphere - centre, axis=1)
     assert radii == pytest.approx(radii[0])
-    assert cloud("sphere", 0, 0, MOST)[:, 2] == pytest.approx(0, abs=1e-15)
+    assert cloud("sphere", 0, 0, MAX_POINTS)[:, 2] == pytest.approx(0, abs=1e-15)
 
 
 def test_a_gaussian_has_the_axes_that_its_spread_says():
-    deviations = cloud("gaussian", 0.4, 0, MOST).std(0)
+    deviations = cloud("gaussian", 0.4, 0, MAX_POINTS).std(0)
     assert deviations / deviations[0] == pytest.approx([1, 0.7, 0.4], rel=0.05)
 
 
 def test_a_cone_widens_from_its_tip_by_its_opening():
     for spread in (0.4, 1):
-        cone = cloud("cone", spread, 0, MOST)
+        cone = cloud("cone", spread, 0, MAX_POINTS)
         along, radii = cone[:, 0] - cone[:, 0].min(), np.linalg.norm(cone[:, 1:], axis=1)
         assert radii.max() / along.max() == pytest.approx(spread / 2, rel=0.12)
         assert radii[along < along.max() / 4].max() < radii.max() / 2
@@ -54,18 +54,18 @@ def test_a_skewed_cloud_is_skewed_in_every_coordinate_and_a_gaussian_in_none():
     def skewness(points):
         return (points**3).mean(0) / points.std(0) ** 3
 
-    assert skewness(cloud("skewed", 1, 0, MOST)).min() > 1
-    assert skewness(cloud("gaussian", 1, 0, MOST)) == pytest.approx(0, abs=0.15)
+    assert skewness(cloud("skewed", 1, 0, MAX_POINTS)).min() > 1
+    assert skewness(cloud("gaussian", 1, 0, MAX_POINTS)) == pytest.approx(0, abs=0.15)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_at_full_spread_no_direction_is_preferred(shape):
-    least, greatest = variances(cloud(shape, 1, 0, MOST))[[2, 0]]
+    least, greatest = variances(cloud(shape, 1, 0, MAX_POINTS))[[2, 0]]
     assert least / greatest > 0.85
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_small_cloud_is_the_beginning_of_a_great_one_but_for_its_own_mean_and_size(shape):
-    few, many = cloud(shape, 1, 0, 32), cloud(shape, 1, 0, MOST)[:32]
+    few, many = cloud(shape, 1, 0, 32), cloud(shape, 1, 0, MAX_POINTS)[:32]
     many = many - many.mean(0)
     assert few == pytest.approx(many / np.sqrt(np.square(many).sum(1).mean()))
