@@ -129,7 +129,9 @@ def headlines_of(embedding: Embedding) -> list[Reading]:
 
 def _estimates(measure: Measure, readings: Mapping[str, Reading]) -> tuple[tuple[str, float], ...]:
     """Return the values of all estimators of a measure by the end of their names; empty if there is only one."""
-    estimators = [estimator for estimator in MEASURES.values() if measure.slug in (estimator.slug, estimator.listed_with)]
+    estimators = [
+        estimator for estimator in MEASURES.values() if measure.slug in (estimator.slug, estimator.listed_with)
+    ]
     if len(estimators) == 1:
         return ()
     values = [(estimator.name.rpartition(", ")[2], readings.get(estimator.slug)) for estimator in estimators]

@@ -320,7 +320,7 @@ def get_figures_stored(context: Context, embedding_id: str, slugs: Collection[st
     data = case((FigureData.slug.in_(slugs), FigureData.data), else_=null())
     rows = select(FigureData.slug, data).where(FigureData.embedding_id == embedding_id)
     with context.sessions() as session:
-        return {slug: figure_data for slug, figure_data in session.execute(rows)}
+        return dict(session.execute(rows).all())
 
 
 def get_figure_slugs(context: Context, embedding_id: str) -> set[str]:

@@ -14,13 +14,13 @@ from app.playground.clouds import (
     explain,
     nearest,
     numbers_at,
-    require,
+    require_measured_at,
 )
 from isoscope.core.errors import InvalidError
 from isotropy.catalog import MEASURES as CATALOG
 from workers.playground import measured_at
 
-ALL = [Position(*one) for one in product(SHAPES, SPREADS, SHIFTS, SIZES)]
+ALL = [Position(*values) for values in product(SHAPES, SPREADS, SHIFTS, SIZES)]
 
 
 def test_every_position_has_a_finite_number_for_each_measure():
@@ -60,7 +60,7 @@ def test_no_shape_stands_in_for_one_that_there_is_not():
 
 
 def test_what_was_measured_is_let_through():
-    assert require(Position("line", 1.0, 7.0, 2000)) == Position("line", 1.0, 7.0, 2000)
+    assert require_measured_at(Position("line", 1.0, 7.0, 2000)) == Position("line", 1.0, 7.0, 2000)
 
 
 @pytest.mark.parametrize(
@@ -79,14 +79,14 @@ def test_what_was_measured_is_let_through():
 )
 def test_a_position_off_the_grid_is_refused_with_the_nearest_that_are_on_it(position, field, sentence):
     with pytest.raises(InvalidError) as refused:
-        require(position)
+        require_measured_at(position)
     assert (refused.value.field, refused.value.message) == (field, sentence)
 
 
 def test_the_mean_cosine_follows_the_shift_and_isoscore_does_not():
-    found = [numbers_at(Position("gaussian", 1.0, shift, 512)) for shift in (0.0, 7.0)]
-    assert [round(one["mean_cosine"], 2) for one in found] == [0, 0.99]
-    assert found[0]["isoscore"] == found[1]["isoscore"] > 0.98
+    centred, shifted = (numbers_at(Position("gaussian", 1.0, shift, 512)) for shift in (0.0, 7.0))
+    assert (round(centred["mean_cosine"], 2), round(shifted["mean_cosine"], 2)) == (0, 0.99)
+    assert centred["isoscore"] == shifted["isoscore"] > 0.98
 
 
 def test_few_points_make_isoscore_low_and_its_correction_is_near_the_truth():
