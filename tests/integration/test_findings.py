@@ -62,11 +62,11 @@ def test_a_finding_of_rows_leads_to_the_map_with_these_rows_marked(client, work)
     page = client.get(here).text
     assert figure_of(page, "outlier_rows") == [("map", "outlier_rows", "map", "See them on the map")]
     marked = client.get(f"{here}?tab=map&finding=outlier_rows").text
-    assert 'data-map-rows="3 17-18"' in marked
+    assert 'name="rows" value="3 17-18"' in marked
     assert "Marked: 3 rows of the finding" in marked.replace("\u00a0", " ")
     assert f'href="{here}#finding-outlier_rows"' in marked
     for plain in (f"{here}?tab=map", f"{here}?tab=map&finding=hubs"):
-        assert "data-map-rows" not in client.get(plain).text
+        assert 'name="rows" value="3' not in client.get(plain).text
 
 
 def test_a_finding_of_dimensions_leads_to_a_figure_with_these_dimensions_marked(client, work):
