@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
 # Tests start hundreds of processes, each of which would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help run test check processors lowest pythons images services faults lint format bench docs screenshots clean
+.PHONY: help run test check processors lowest pythons images services faults lint format bench screenshots clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -85,16 +85,12 @@ bench: $(VENV)/.test ## Run every benchmark
 	  $(BIN)/python -m "benchmarks.$$name" || exit 1; \
 	done
 
-docs: $(VENV)/.test ## Build the documentation's site, which the dashboard then serves under /docs
-	@$(BIN)/sphinx-build -q -W --keep-going -b html -d build/doctrees docs frontend/docs
-	@echo "== Built frontend/docs. Read it at http://127.0.0.1:8000/docs/ while make run serves."
-
 screenshots: $(VENV)/.test ## Take the pictures of the documents, of sweeps that it trains in build/screenshots
 	@$(BIN)/python -m docs.screenshots build/screenshots
 
 clean: ## Remove the virtual environment and caches; your data stays
 	@echo "== Removing $(VENV) and caches"
-	@rm -rf $(VENV) .venv-lowest build frontend/docs *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf $(VENV) .venv-lowest build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	@find alembic app benchmarks frontend isoscope isotropy samples tests workers -name __pycache__ -prune -exec rm -rf {} +
 
 $(BIN)/python:

@@ -11,13 +11,14 @@ from starlette.types import ASGIApp
 from app import VERSION, routes
 from app.context import create_context
 from app.core.settings import Settings
+from app.documentation.library import IMAGES
 from app.operations.health import Vitals
 from app.storage.storage import sweep_folders
 from app.web import error_responses
 from app.web.headers import HeadAsGet, SafeHeaders
 from app.web.responses import BINARY
 from app.web.security import BodyLimit, Gate, SignedSessions
-from app.web.templating import Documentation, static_files
+from app.web.templating import HeldFiles, static_files
 from app.web.uploads import Parsers, parser_slots
 
 DESCRIPTION = (
@@ -60,7 +61,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     )  # fmt: skip
     error_responses.install(app, settings)
     app.mount("/static", static_files(), name="static")
-    app.mount("/docs", Documentation(), name="docs")
+    app.mount("/docs/images", HeldFiles(directory=IMAGES), name="docs-images")
     # The last one added is the first to see a request.
     app.add_middleware(BaseHTTPMiddleware, dispatch=gate)
     if settings.access_token is not None:

@@ -8,6 +8,7 @@ from app.context import Context
 from app.db.models import Experiment
 from app.descriptions import api as descriptions_api
 from app.descriptions import pages as descriptions_pages
+from app.documentation import pages as documentation_pages
 from app.embeddings.api import comparison as embeddings_api_comparison
 from app.embeddings.api import embeddings as embeddings_api_embeddings
 from app.embeddings.api import encodings as encodings_api
@@ -250,6 +251,7 @@ for _router in API_ROUTERS:
 
 PAGE_ROUTERS = (
     home_router,
+    documentation_pages.router,
     operations_pages.router,
     embeddings_pages_library.router,
     embeddings_pages_library.trash_router,

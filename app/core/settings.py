@@ -118,7 +118,7 @@ def spell_url(url: str) -> str:
 
 
 class Settings(BaseSettings):
-    """Everything that can be configured. Each description is a row of docs/settings.md."""
+    """Everything that can be configured. Each description is a row of /docs/settings."""
 
     model_config = SettingsConfigDict(env_prefix="ISOSCOPE_", frozen=True, hide_input_in_errors=True)
 

@@ -73,7 +73,7 @@ def run_checks(checks: dict[str, Check]) -> Iterator[tuple[str, str, str] | tupl
         settings = Settings()
     except (ValidationError, SettingsError) as error:
         for sentence in setting_errors(error):
-            yield "settings", PROBLEM, sentence, "See docs/settings.md for what each setting takes."
+            yield "settings", PROBLEM, sentence, "See /docs/settings for what each setting takes."
         return
     for name, check in checks.items():
         try:
@@ -90,7 +90,7 @@ def check_settings(_: Settings) -> Results:
     variables = sorted(name for name in os.environ if name.upper().startswith(SETTINGS_PREFIX))
     for name in variables:
         if name.upper() not in names:
-            yield WARNING, f"{name} is set, and is no setting.", "See docs/settings.md for their names."
+            yield WARNING, f"{name} is set, and is no setting.", "See /docs/settings for their names."
     used = ", ".join(name.upper() for name in variables if name.upper() in names)
     yield OK, f"Valid; from the environment: {used or 'none, so all are at their defaults'}."
 

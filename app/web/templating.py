@@ -77,28 +77,6 @@ def _held(path: str, _: int, packed: bool) -> bytes:
     return gzip.compress(content, 6, mtime=0) if packed else content
 
 
-DOCUMENTATION = FRONTEND / "docs"
-NOT_BUILT = "The documentation is not built here. In a checkout, run `make docs`, or read the files in its docs folder."
-
-
-def has_documentation() -> bool:
-    """Whether the site is built, so that pages may link to it."""
-    return DOCUMENTATION.is_dir()
-
-
-class Documentation(StaticFiles):
-    """Files of a folder that may be built after the start."""
-
-    def __init__(self, folder: Path = DOCUMENTATION) -> None:
-        super().__init__(directory=folder, html=True, check_dir=False)
-        self._folder = folder
-
-    async def check_config(self) -> None:
-        """Refuse with a sentence where nothing was built."""
-        if not self._folder.is_dir():
-            raise HTTPException(404, NOT_BUILT)
-
-
 TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 # How a style sheet and a module name another file beside them.
 REFERENCES = {
@@ -237,7 +215,6 @@ def create_environment() -> Environment:
         "diverged": diverged,
         "learned_nothing": learned_nothing,
         "upload_help": UPLOADS,
-        "has_documentation": has_documentation,
     }
     return environment
 

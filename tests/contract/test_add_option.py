@@ -2,8 +2,7 @@
 
 import pytest
 
-from docs.options import document
-from tests.adding import ROOT, copy_package, look
+from tests.adding import copy_package, look
 
 RECORD = """
     momentum: Annotated[
@@ -17,7 +16,7 @@ from pydantic import ValidationError
 from starlette.datastructures import ImmutableMultiDict
 
 from app.db.config import RunConfig
-from docs.options import document
+from app.documentation.reference import describe_options
 from isoscope.core.errors import InvalidError
 from app.figures.labels import head
 from isoscope.files.yaml_document import read_yaml, write_yaml
@@ -59,7 +58,7 @@ assert "2 momenta" in product_of(asked.grid, [], frozenset(), [0], [0]).describe
 
 assert head("momentum") == "Momentum"
 assert find_field("momentum") is not None
-assert "| `momentum` | Momentum | `0.9` |" in document()
+assert "| `momentum` | Momentum | `0.9` |" in describe_options()
 
 training = {"model": "m", "text_columns": ["a"], "label_column": "b", "label_names": ["x", "y"]}
 run = RunConfig(**training, regularizer="none", lam=0, seed=0, momentum=0.5)
@@ -74,8 +73,3 @@ def test_an_option_is_added_through_its_record(tmp_path):
     before, mark, after = file.read_text().partition("\n    train_rows: Annotated[")
     file.write_text(f"{before}{RECORD}{mark}{after}")
     look(tmp_path, LOOK)
-
-
-def test_the_document_is_what_the_records_say():
-    written = (ROOT / "docs/options.md").read_text()
-    assert written == document(), "run: python -m docs.options > docs/options.md"

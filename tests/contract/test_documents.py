@@ -39,9 +39,9 @@ def links(path: Path) -> list[str]:
     return [link for link in found if not re.match(r"\w+:", link)]
 
 
-def test_links_and_pictures_lead_to_files_and_headings_that_exist():
+def test_links_of_the_readme_lead_to_files_and_headings():
     dead = []
-    for document in DOCUMENTS:
+    for document in (ROOT / "README.md", ROOT / "CONTRIBUTING.md"):
         for link in links(document):
             name, _, anchor = link.partition("#")
             target = (document.parent / name).resolve() if name else document

@@ -3,7 +3,6 @@
 import ast
 from pathlib import Path
 
-from docs.catalog import document, findings_document
 from isotropy.catalog import MEASURES
 from isotropy.catalog.findings import FINDINGS
 from isotropy.findings import CHECKS
@@ -29,16 +28,6 @@ def test_every_measure_is_checked_against_an_oracle_or_a_law():
 
 def test_every_mark_names_a_measure_of_the_catalogue():
     assert set(MEASURES) >= CHECKED
-
-
-def test_the_document_is_what_the_catalogue_says():
-    written = (TESTS.parent / "docs/measures.md").read_text(encoding="utf-8")
-    assert written == document(), "run: python -m docs.catalog > docs/measures.md"
-
-
-def test_the_document_of_findings_is_what_the_catalogue_says():
-    written = (TESTS.parent / "docs/findings.md").read_text(encoding="utf-8")
-    assert written == findings_document(), "run: python -m docs.catalog findings > docs/findings.md"
 
 
 def test_the_catalogue_has_every_finding():

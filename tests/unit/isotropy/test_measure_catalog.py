@@ -6,15 +6,12 @@ import sys
 
 import pytest
 
-from docs.catalog import document
 from isotropy.catalog import (
     GROUPS,
     MEASURES,
-    METHODS,
     Measure,
     directions,
     labels,
-    measures_of,
     neighbours,
     spread,
     topology,
@@ -110,47 +107,6 @@ def test_a_range_of_no_length_has_no_ends(n):
         "persistent_entropy",
         "prominent_bars",
     }
-
-
-def test_the_document_has_every_measure_and_method_under_its_heading_with_all_it_says():
-    described = {GROUPS[group]: measures_of(group) for group in GROUPS} | {"Post-processing": [*METHODS.values()]}
-    parts = document().split("\n## ")[1:]
-    assert [part.partition("\n")[0] for part in parts] == list(described)
-    for part, (heading, entries) in zip(parts, described.items(), strict=True):
-        assert re.findall(r'<a id="(.+?)">', part) == [entry.slug for entry in entries], heading
-        for entry in entries:
-            said = part.partition(f'<a id="{entry.slug}"></a>')[2].partition("\n###")[0]
-            assert said.startswith(entry.name.replace("*", "★"))
-            for text in texts_of(entry):
-                assert text in said.replace("\\", "")
-
-
-def texts_of(entry):
-    """All that the catalog says of a measure or a method but its slug, its name and words for choices."""
-    if isinstance(entry, Measure):
-        return [entry.symbol, entry.formula, entry.value, entry.range, entry.meaning, entry.pitfall, entry.citation]
-    parameters = [text for one in entry.parameters for text in (f"`{one.name}`: {one.meaning}", one.range)]
-    return [entry.formula, entry.meaning, entry.pitfall, entry.citation, *parameters]
-
-
-def test_the_document_begins_with_a_link_to_everything_in_it():
-    contents, _, rest = document().partition("\n## ")
-    linked = re.findall(r"\[(.+?)\]\(#(\w+)\)", contents.partition("\n- ")[2])
-    headed = re.findall(r'^### <a id="(\w+)"></a>(.+)$', rest, re.MULTILINE)
-    idea_of = {slug: measure.variant_of or slug for slug, measure in MEASURES.items()}
-    ideas = dict.fromkeys(slug for slug, _ in headed if idea_of.get(slug, slug) == slug)
-    names = {idea: [(name, slug) for slug, name in headed if idea_of.get(slug, slug) == idea] for idea in ideas}
-    assert linked == [one for idea, all_of in names.items() for one in sorted(all_of, key=lambda one: one[1] != idea)]
-    assert re.findall(r"^- (.+?): ", contents, re.MULTILINE) == [*GROUPS.values(), "Post-processing"]
-
-
-def test_the_document_lists_a_variant_within_brackets_after_that_of_which_it_is_one():
-    contents = document().partition("\n## ")[0]
-    for measure in MEASURES.values():
-        if measure.variant_of:
-            found = re.search(rf"\(#{measure.variant_of}\) \((.*?)\)\)", contents)
-            assert found
-            assert f"(#{measure.slug})" in found[1] + ")"
 
 
 @pytest.mark.slow

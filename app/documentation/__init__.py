@@ -1,0 +1,1 @@
+"""The documentation, rendered from Markdown."""

@@ -1,0 +1,135 @@
+"""Pages of the documentation that code describes: findings, post-processing, options, settings, commands, the API."""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from itertools import groupby
+from typing import Any
+
+from pydantic_core import PydanticUndefined
+
+from app.core.settings import Settings
+from app.db.config import TRAINING_OPTIONS, TrainingOptions
+from isoscope.cli import COMMANDS, parser_of
+from isotropy import catalog
+
+
+def describe_findings() -> str:
+    """Return every finding in the order in which they are looked for."""
+    parts = [
+        "# Findings\n\nWhat can be wrong with a cloud of vectors. `isoscope check FILE` prints the findings of a file, "
+        "a report shows them below its headline, and `GET /api/embeddings/{id}/findings` returns them.\n\n"
+        "A finding is a **warning** where its statistic is beyond what healthy clouds reach and mending it changes a "
+        "score, or the 10 nearest neighbors, by more than 0.05 and its error. Otherwise it is a **note**. An **error** "
+        "means that nothing can be measured before it is mended. Each effect is measured: the same number without the "
+        "rows, the dimensions or the mean. `python -m benchmarks.finding_limits` makes the limits.\n"
+    ]
+    for finding in catalog.FINDINGS.values():
+        facts = {
+            "Name": f"`{finding.slug}`",
+            "Statistic": _escape(finding.statistic),
+            "Limit": _escape(finding.limit),
+            "Effect": _escape(finding.effect),
+            "What to do": _escape(finding.advice),
+            "Where parts match labels": _escape(finding.advice_by_label),
+            "Caveat": _escape(finding.pitfall),
+            "Source": _escape(finding.citation),
+        }
+        parts.append(f'## <a id="{finding.slug}"></a>{finding.name}\n\n{_escape(finding.meaning)}\n\n{_list(facts)}')
+    return "\n".join(parts)
+
+
+def describe_postprocessing() -> str:
+    """Return every method of post-processing."""
+    parts = [
+        "# Post-processing\n\nMaps that make points more isotropic, fitted on some rows and applied to any. x is a "
+        "point; μ and U Λ Uᵀ are mean and covariance of the fitted points. `isotropy.postprocess.held_out` evaluates "
+        "each on rows it was not fitted on.\n"
+    ]
+    for method in catalog.METHODS.values():
+        facts = {
+            "Name": f"`{method.slug}`",
+            "Formula": f"`{method.formula}`",
+            **{
+                f"Parameter `{parameter.name}`": _escape(
+                    f"{parameter.meaning} {parameter.range}"
+                    f"{'' if parameter.default is None else f', by default {parameter.default}'}."
+                )
+                for parameter in method.parameters
+            },
+            "Caveats": _escape(method.pitfall),
+            "Source": _escape(method.citation),
+        }
+        parts.append(f'## <a id="{method.slug}"></a>{method.name}\n\n{_escape(method.meaning)}\n\n{_list(facts)}')
+    return "\n".join(parts)
+
+
+def describe_options() -> str:
+    """Return a table of training options for each heading of the launch form."""
+    properties = TrainingOptions.model_json_schema()["properties"]
+    parts = ["# Training options\n\nThe name in a request, a YAML file and a search stands first, then the label.\n"]
+    for section, options in groupby(TRAINING_OPTIONS.items(), key=lambda item: item[1].group.section):
+        parts.append(f"## {section}\n\n| Name | Label | Default | What it does |\n|---|---|---|---|")
+        for name, option in options:
+            default = properties[name].get("default", "")
+            shown_default = "" if default == "" else f"`{json.dumps(default)}`".replace('"', "")
+            parts.append(f"| `{name}` | {option.label} | {shown_default} | {option.text} |")
+        parts.append("")
+    return "\n".join(parts)
+
+
+def describe_settings() -> str:
+    """Return a table of the environment variables."""
+    parts = [
+        "# Settings\n\nIsoscope reads its settings from environment variables with the prefix `ISOSCOPE_`. An invalid "
+        "value stops the start with a sentence that names the variable. `isoscope doctor` checks all of them.\n",
+        "| Setting | Default | Meaning |\n|---|---|---|",
+    ]
+    for name, field in Settings.model_fields.items():
+        default = "" if field.default in (None, "", PydanticUndefined, []) else f"`{field.default}`"
+        parts.append(f"| `ISOSCOPE_{name.upper()}` | {default} | {field.description} |")
+    return "\n".join(parts)
+
+
+def describe_commands() -> str:
+    """Return the help of every command."""
+    parts = ["# Command line\n\n`isoscope COMMAND --help` prints the same.\n"]
+    subparsers = next(
+        action for action in parser_of(list(COMMANDS))._actions if action.dest == "==SUPPRESS==" or action.choices
+    )
+    for name, parser in dict(subparsers.choices or {}).items():
+        parts.append(f"## isoscope {name}\n\n```\n{parser.format_help().strip()}\n```\n")
+    return "\n".join(parts)
+
+
+def describe_api(openapi: Mapping[str, Any]) -> str:
+    """Return method, path, parameters and purpose of each route, by the noun that its path starts with."""
+    routes_of_nouns = defaultdict(list)
+    for path, methods in openapi["paths"].items():
+        for method, route in methods.items():
+            purpose = (route.get("description") or route["summary"]).splitlines()[0]
+            queries = [
+                f"`{parameter['name']}`" for parameter in route.get("parameters", []) if parameter["in"] == "query"
+            ]
+            lines = [f"**{method.upper()}** `{path}`\\", purpose]
+            if queries:
+                lines.append(f"Query: {', '.join(queries)}.")
+            if "requestBody" in route:
+                lines.append(f"Body: {', '.join(route['requestBody']['content'])}.")
+            routes_of_nouns[path.split("/")[2]].append("\n".join(lines))
+    parts = [
+        "# HTTP API\n\nEvery route of the API. [Clients](clients.md) shows how to use it, and `/api/openapi.json` "
+        "describes each body and answer in full.\n"
+    ]
+    for noun, routes in sorted(routes_of_nouns.items()):
+        parts.append(f"## {noun}\n\n" + "\n\n".join(routes) + "\n")
+    return "\n".join(parts)
+
+
+def _list(facts: Mapping[str, str]) -> str:
+    return "".join(f"- {name}: {text}\n" for name, text in facts.items() if text)
+
+
+def _escape(text: str) -> str:
+    return re.sub(r"([\\`*_<\[\]])", r"\\\1", text)

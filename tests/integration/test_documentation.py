@@ -1,0 +1,102 @@
+"""The documentation under /docs: complete, searchable, without dead links or inline styles."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app.core.settings import Settings
+from app.db.config import TRAINING_OPTIONS
+from app.documentation.library import GROUPS
+from app.main import create_app
+from app.operations.migrate import migrate
+from isoscope.cli import COMMANDS
+from isotropy.catalog import FINDINGS, METHODS
+
+
+class DocumentParser(HTMLParser):
+    """Collects links, anchors, and what the dashboard's policy forbids."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.links, self.anchors, self.inline = [], set(), []
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        attributes = dict(attrs)
+        self.links += [attributes[name] for name in ("href", "src") if attributes.get(name)]
+        self.anchors.add(attributes.get("id"))
+        if "style" in attributes or tag == "style" or (tag == "script" and "src" not in attributes):
+            self.inline.append(self.get_starttag_text())
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory):
+    settings = Settings(data_dir=tmp_path_factory.mktemp("docs"), sample=False)
+    migrate(settings)
+    with TestClient(create_app(settings), base_url="http://localhost") as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def documents(client):
+    """Every page of the documentation, by address."""
+    addresses = ["/docs", *(f"/docs/{name}" for names in GROUPS.values() for name in names), "/docs/compared"]
+    responses = {address: client.get(address) for address in addresses}
+    assert {address: response.status_code for address, response in responses.items()} == dict.fromkeys(addresses, 200)
+    return {address: response.text for address, response in responses.items()}
+
+
+def test_documents_link_to_pages_and_headings_that_exist(client, documents):
+    parsed = {address: DocumentParser(html) for address, html in documents.items()}
+    dead = []
+    for address, parser in parsed.items():
+        for link in parser.links:
+            target, _, anchor = link.partition("#")
+            if re.match(r"\w+:", link) or target.startswith("/static/"):
+                continue
+            target = target or address
+            if target not in parsed:
+                response = client.get(target)
+                is_html = response.headers.get("content-type", "").startswith("text/html")
+                parsed_target = DocumentParser(response.text if is_html else "")
+                if response.status_code != 200 or (anchor and anchor not in parsed_target.anchors):
+                    dead.append(f"{address}: {link}")
+            elif anchor and anchor not in parsed[target].anchors:
+                dead.append(f"{address}: {link}")
+    assert dead == []
+
+
+def test_documents_have_no_inline_style_or_script(documents):
+    assert {
+        address: parser.inline for address, html in documents.items() if (parser := DocumentParser(html)).inline
+    } == {}
+
+
+def test_reference_names_every_command_route_option_setting_finding_and_method(client, documents):
+    for command in COMMANDS:
+        assert f"isoscope {command}" in documents["/docs/commands"]
+    for path in client.get("/api/openapi.json").json()["paths"]:
+        assert path in documents["/docs/api"]
+    for option in TRAINING_OPTIONS:
+        assert f"<code>{option}</code>" in documents["/docs/options"]
+    for setting in Settings.model_fields:
+        assert f"ISOSCOPE_{setting.upper()}" in documents["/docs/settings"]
+    for slug in FINDINGS:
+        assert f'id="{slug}"' in documents["/docs/findings"]
+    for slug in METHODS:
+        assert f'id="{slug}"' in documents["/docs/postprocessing"]
+
+
+def test_search_ranks_headings_first_and_links_to_sections(client):
+    html = client.get("/docs/search", params={"q": "whitening"}).text
+    links = [link for link in DocumentParser(html.partition("<article>")[2]).links if link.startswith("/docs/")]
+    assert links
+    assert "whitening" in links[0]
+    assert "No section has all of these words" in client.get("/docs/search", params={"q": "zzyzx"}).text
+
+
+def test_unknown_document_is_not_found(client):
+    for address in ("/docs/none", "/docs/..%2f..%2fapp", "/docs/contributing/none", "/docs/images/none.png"):
+        assert client.get(address).status_code == 404
