@@ -13,43 +13,43 @@ from tests.factories import add_embedding, add_experiment, run_row
 
 
 @pytest.mark.parametrize("section", SECTIONS)
-def test_a_figure_is_added_by_its_record(client, context, monkeypatch, section):
-    def draw(asked):
-        return undefined("luck", "Luck by setting", f"There is no luck in {len(asked.runs.runs)} runs.")
+def test_figure_is_added_by_its_record(client, context, monkeypatch, section):
+    def draw(request):
+        return undefined("luck", "Luck by setting", f"There is no luck in {len(request.runs.runs)} runs.")
 
     monkeypatch.setitem(FIGURES, "luck", SweepFigure("luck", "Luck by {measure}", section, draw, reads=("measure",)))
     experiment = add_experiment(context, run_row(0.0), run_row(1.0))
-    here = f"/experiments/{experiment}"
-    assert "luck" in client.get(f"/api{here}/figures").json()
-    assert "There is no luck in 2 runs." in client.get(f"/api{here}/figures/luck").json()["empty"]
-    page = client.get(f"{here}?tab={TAB_OF_SECTION[section]}&measure=mean_cosine").text
-    assert f"{here}/figures/luck.html?measure=mean_cosine" in page
+    path = f"/experiments/{experiment}"
+    assert "luck" in client.get(f"/api{path}/figures").json()
+    assert "There is no luck in 2 runs." in client.get(f"/api{path}/figures/luck").json()["empty"]
+    page = client.get(f"{path}?tab={TAB_OF_SECTION[section]}&measure=mean_cosine").text
+    assert f"{path}/figures/luck.html?measure=mean_cosine" in page
     assert "Luck by Mean cosine" in page
-    assert "no luck" in client.get(f"{here}/figures/luck.html").text
+    assert "no luck" in client.get(f"{path}/figures/luck.html").text
     assert "/compare/runs/figures/luck.html" in client.get("/compare/runs").text
 
 
-def test_every_figure_has_a_place_on_the_page():
+def test_every_figure_has_a_section():
     assert by_section(FIGURES).keys() == {*SECTIONS, "scatters", "conclusion", "search", "runs"}
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_a_figure_of_a_run_is_added_by_its_record(client, context, monkeypatch, late):
+def test_figure_of_a_run_is_added_by_its_record(client, context, monkeypatch, late):
     def draw(context, run, measure):
         return undefined("luck", "Luck of a run", f"There is no luck at λ = {run.lam:g}, by {measure}.")
 
     monkeypatch.setitem(RUN_FIGURES, "luck", RunFigure("luck", "Luck of a run", "training", draw, True, late))
     add_experiment(context, run := run_row(2.0))
-    here = f"/runs/{run.id}"
-    page = client.get(f"{here}?measure=mean_cosine").text
+    path = f"/runs/{run.id}"
+    page = client.get(f"{path}?measure=mean_cosine").text
     assert ("no luck at λ = 2, by mean_cosine" in page) != late
-    assert (f'hx-get="{here}/figures/luck.html?measure=mean_cosine"' in page) == late
-    assert "no luck" in client.get(f"{here}/figures/luck.html?measure=mean_cosine").text
-    assert "no luck" in client.get(f"/api{here}/figures/luck").json()["empty"]
-    assert client.get(f"/api{here}/figures/misfortune").status_code == 404
+    assert (f'hx-get="{path}/figures/luck.html?measure=mean_cosine"' in page) == late
+    assert "no luck" in client.get(f"{path}/figures/luck.html?measure=mean_cosine").text
+    assert "no luck" in client.get(f"/api{path}/figures/luck").json()["empty"]
+    assert client.get(f"/api{path}/figures/misfortune").status_code == 404
 
 
-def test_a_figure_of_a_report_is_added_by_its_record(client, context, monkeypatch):
+def test_figure_of_a_report_is_added_by_its_record(client, context, monkeypatch):
     def draw(overlay):
         return undefined("luck", "Luck", f"There is no luck in {len(overlay.series)}.")
 

@@ -8,16 +8,16 @@ from tests.factories import dataset_row, experiment_row
 
 @pytest.fixture
 def launch(context):
-    """Write an experiment of runs on a data set, and say its id."""
+    """Write an experiment of runs on a data set; return its id."""
     datasets = {}
 
     def write(name, *runs, on="CoLA", **options):
         with context.sessions.begin() as session:
             dataset = datasets.setdefault(on, dataset_row(on, n_train=9, n_validation=9))
-            one = experiment_row(*runs, name=name, dataset=dataset, config=options)
-            session.add(one)
+            experiment = experiment_row(*runs, name=name, dataset=dataset, config=options)
+            session.add(experiment)
             session.flush()
-            return one.id
+            return experiment.id
 
     return write
 

@@ -37,7 +37,7 @@ def form_of(page):
     return page.partition('id="scatters-form"')[2].partition("</form>")[0]
 
 
-def test_the_usual_page_has_both_scatters_and_offers_all_that_is_measured(client, sweep):
+def test_default_page_has_both_scatters_and_all_quantities(client, sweep):
     page = words(client.get(f"/experiments/{sweep}"))
     assert re.findall(r'data-figure="[^"]*/figures/(\w+)\.json', page) == ["isotropy", "lambda"]
     form = form_of(page)
@@ -49,12 +49,12 @@ def test_the_usual_page_has_both_scatters_and_offers_all_that_is_measured(client
     assert '<details class="further" id="scatters-further">' in form
 
 
-def test_a_form_that_is_sent_is_an_address_with_its_figure_its_numbers_and_its_choices(client, sweep):
-    here = f"/experiments/{sweep}"
-    asked = "x=batch_size&y=mean_cosine&facet=lam&x_scale=log&y_scale=&colour=f1&error=ci95"
-    page = words(client.get(f"{here}?{asked}"))
+def test_submitted_form_is_an_address_with_its_figure(client, sweep):
+    path = f"/experiments/{sweep}"
+    query = "x=batch_size&y=mean_cosine&facet=lam&x_scale=log&y_scale=&colour=f1&error=ci95"
+    page = words(client.get(f"{path}?{query}"))
     figure = html.unescape(re.findall(r'data-figure="([^"]*)"', page)[0])
-    assert figure.startswith(f"{here}/figures/scatter.json?x=batch_size&y=mean_cosine&facet=lam&x_scale=log&colour=f1")
+    assert figure.startswith(f"{path}/figures/scatter.json?x=batch_size&y=mean_cosine&facet=lam&x_scale=log&colour=f1")
     assert "Mean cosine similarity by batch size" in page
     form = form_of(page)
     for chosen in ("batch_size", "mean_cosine", "lam", "log", "f1"):
@@ -63,8 +63,8 @@ def test_a_form_that_is_sent_is_an_address_with_its_figure_its_numbers_and_its_c
     drawn = client.get(figure).json()
     assert drawn["layout"]["xaxis"]["type"] == "log"
     panels, bar = ["λ = 0", "λ = 1"], "F1"
-    told = [note["text"] for note in drawn["layout"]["annotations"]]
-    assert (told[:2], told[-1]) == (panels, bar)
+    annotations = [note["text"] for note in drawn["layout"]["annotations"]]
+    assert (annotations[:2], annotations[-1]) == (panels, bar)
     (row, *_), rows = rows_of(client, figure.replace(".json", ".csv")), 4
     assert len(rows_of(client, figure.replace(".json", ".csv"))) == rows
     assert (row["mean_cosine_mean"], row["f1_mean"], row["batch_size"], row["mean_cosine_seeds"]) == (
@@ -75,25 +75,25 @@ def test_a_form_that_is_sent_is_an_address_with_its_figure_its_numbers_and_its_c
 
 
 @pytest.mark.parametrize(("asked", "slug"), [("x=iso", "isotropy"), ("x=λ", "lambda")])
-def test_addresses_that_were_saved_and_other_names_still_lead_to_their_scatter(client, sweep, asked, slug):
-    page = words(client.get(f"/experiments/{sweep}?{asked}"))
+def test_aliases_select_the_scatter(client, sweep, query, slug):
+    page = words(client.get(f"/experiments/{sweep}?{query}"))
     assert re.findall(r'data-figure="[^"]*/figures/(\w+)\.json', page) == [slug]
 
 
 @pytest.mark.parametrize("field", ["x", "y", "colour", "facet"])
 @pytest.mark.parametrize("base", ["experiments", "compare"])
-def test_a_name_that_is_none_is_refused_on_pages_and_over_the_api(client, sweep, field, base):
-    here = f"/experiments/{sweep}" if base == "experiments" else "/compare/runs"
-    what = "setting" if field == "facet" else "quantity"
-    page = client.get(f"{here}?{field}=luck")
+def test_unknown_quantity_is_refused_by_page_and_api(client, sweep, field, base):
+    path = f"/experiments/{sweep}" if base == "experiments" else "/compare/runs"
+    noun = "setting" if field == "facet" else "quantity"
+    page = client.get(f"{path}?{field}=luck")
     assert page.status_code == 422
-    assert f"No {what} named `luck`. Choose one of: " in html.unescape(page.text)
-    answer = client.get(f"/api{here}/figures/scatter?{field}=luck")
+    assert f"No {noun} named `luck`. Choose one of: " in html.unescape(page.text)
+    answer = client.get(f"/api{path}/figures/scatter?{field}=luck")
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["field"] == field
 
 
-def test_across_data_sets_each_has_a_panel(client, two, launch):
+def test_each_data_set_has_a_panel(client, two, launch):
     launch("third", *(made(lam, 0, 0.5 + lam / 4) for lam in (0.0, 1.0)), on="RTE")
     page = words(client.get("/compare/runs?facet=task"))
     assert '<option value="task" selected>data set</option>' in page
@@ -103,7 +103,7 @@ def test_across_data_sets_each_has_a_panel(client, two, launch):
     assert {*drawn["layout"]["xaxis"]["range"]} == {*drawn["layout"]["xaxis2"]["range"]}
 
 
-def test_across_experiments_an_axis_tells_apart_what_no_group_was_made_of(client, two):
+def test_axis_separates_runs_of_one_group(client, two):
     drawn = rows_of(client, "/compare/runs/figures/scatter.csv?group=lam&x=model")
     assert {row["model"] for row in drawn} == {"bert_base", "roberta"}
     assert "model" not in rows_of(client, "/compare/runs/figures/lambda.csv?group=lam")[0]

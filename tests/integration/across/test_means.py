@@ -11,10 +11,8 @@ from app.db.models import RunStatus
 from tests.across import made, words
 from tests.queries import queries_of
 
-pytestmark = pytest.mark.both_databases
 
-
-def test_the_table_in_latex_and_markdown(client, two):
+def test_table_as_latex_and_markdown(client, two):
     caption = "Mean {} standard deviation of Accuracy on CoLA over seeds (n = 3). Bold: the largest mean of a column."
     tex = client.get("/api/compare/runs/table?format=latex&group=model&group=lam")
     assert tex.headers["content-type"].startswith("application/x-tex")
@@ -34,7 +32,7 @@ def test_the_table_in_latex_and_markdown(client, two):
     assert "<strong>" not in page.partition('<section id="means">')[2]
 
 
-def test_the_table_as_numbers(client, two):
+def test_table_as_numbers(client, two):
     answer = client.get("/api/compare/runs/table?columns=both&group=model").json()
     assert answer["groups"] == ["model"]
     assert answer["columns"] == [
@@ -53,7 +51,7 @@ def test_the_table_as_numbers(client, two):
     ]
     file = client.get("/compare/runs/table.json?columns=metrics&group=model")
     assert file.headers["content-disposition"] == 'attachment; filename="isoscope-means.json"'
-    assert [(one["Model"], one["measure"], one["n"]) for one in json.loads(file.text)] == [
+    assert [(cell["Model"], cell["measure"], cell["n"]) for cell in json.loads(file.text)] == [
         ("bert_base", "Accuracy", 3), ("bert_base", "F1", 3), ("roberta", "Accuracy", 3), ("roberta", "F1", 3),
     ]  # fmt: skip
     lines = list(csv.DictReader(io.StringIO(client.get("/compare/runs/table.csv?group=model").text)))
@@ -64,7 +62,7 @@ def test_the_table_as_numbers(client, two):
     )
 
 
-def test_an_experiment_takes_its_table_from_a_page_of_its_own(client, two):
+def test_table_page_of_an_experiment(client, two):
     page = words(client.get(f"/compare/runs/table.html?q=experiment%3D{two[0]}"))
     assert '<section id="means">' in page
     assert 'hx-get="/compare/runs/table.html"' in page
@@ -73,52 +71,58 @@ def test_an_experiment_takes_its_table_from_a_page_of_its_own(client, two):
     assert "roberta" not in page
 
 
-def test_settings_that_differ_stand_side_by_side_and_the_others_are_folded(client, two):
+def test_differing_settings_are_side_by_side(client, two):
     answer = client.get("/api/compare/runs/settings").json()
     assert [(side["name"], side["runs"]) for side in answer["sides"]] == [("second", 6), ("<first>", 6)]
-    assert {one["field"]: one["values"] for one in answer["differing"]} == {
+    assert {setting["field"]: setting["values"] for setting in answer["differing"]} == {
         "model": [["roberta"], ["bert_base"]],
         "regularizer": [["none", "I-STAR"]] * 2,
         "lam": [["0", "1"]] * 2,
         "seed": [["0", "1", "2"]] * 2,
     }
-    equal = {one["field"]: one["value"] for one in answer["equal"]}
+    equal = {setting["field"]: setting["value"] for setting in answer["equal"]}
     assert (equal["task"], equal["batch_size"], equal["learning_rate"], equal["zeta"]) == ("CoLA", "16", "3e−5", "0.2")
     page = words(client.get("/compare/runs"))
     assert '<tr><th scope="row">Seed</th><td>0; 1; 2</td><td>0; 1; 2</td></tr>' in page
     assert f"<summary>{len(equal)} settings that are the same</summary>" in page
-    few = client.get("/api/compare/runs/settings?q=seed:0").json()
-    assert [side["name"] for side in few["sides"]] == [
+    by_run = client.get("/api/compare/runs/settings?q=seed:0").json()
+    assert [side["name"] for side in by_run["sides"]] == [
         "second: baseline, λ = 0, seed 0", "second: I-STAR, λ = 1, seed 0",
         "<first>: baseline, λ = 0, seed 0", "<first>: I-STAR, λ = 1, seed 0",
     ]  # fmt: skip
-    assert {one["field"]: one["values"] for one in few["differing"]}["lam"] == [["0"], ["1"], ["0"], ["1"]]
+    assert {setting["field"]: setting["values"] for setting in by_run["differing"]}["lam"] == [
+        ["0"],
+        ["1"],
+        ["0"],
+        ["1"],
+    ]
 
 
-def test_one_run_differs_from_nothing(client, launch):
+def test_single_run_has_no_differing_settings(client, launch):
     launch("one", made(0.0, 0, 0.5))
     assert "All settings of these runs are the same." in words(client.get("/compare/runs"))
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize(
     "path",
     ["/compare/runs", "/compare/runs/figures/lambda.csv", "/compare/runs/figures/silhouette.html",
      "/compare/runs/figures/twonn.json", "/compare/runs/table.tex?columns=metrics", "/api/compare/runs/settings"],
 )  # fmt: skip
-def test_there_are_as_many_queries_for_many_runs_as_for_few(client, context, launch, path):
+def test_number_of_queries_is_constant(client, context, launch, path):
     def queries():
-        said = queries_of(context, lambda: client.get(path).raise_for_status())
-        return Counter(statement.split()[0] for statement, _ in said)
+        statements = queries_of(context, lambda: client.get(path).raise_for_status())
+        return Counter(statement.split()[0] for statement, _ in statements)
 
     launch("few", made(0.0, 0, 0.5))
-    few = queries()
+    expected = queries()
     for name in ("a", "b", "c"):
         launch(name, *(made(lam, seed, 0.5) for lam in (0.0, 1.0) for seed in range(10)), on=name)
-    assert queries() == few
-    assert few["SELECT"] <= 5
+    assert queries() == expected
+    assert expected["SELECT"] <= 5
 
 
-def test_a_run_without_performance_is_told_beside_the_table(client, launch):
+def test_notes_name_runs_without_performance(client, launch):
     launch("one", made(0.0, 0, 0.5), made(0.0, 1, None), made(0.0, 2, None, status=RunStatus.FAILED))
     page = words(client.get("/compare/runs"))
     assert "Left out, because it has not finished: 1 run." in page
@@ -130,16 +134,25 @@ def script(client):
     """A finished run of a user's own script."""
 
     def log(performance=0.5, isoscore_star=0.25, experiment="mine", lam=0.0, seed=0, **settings):
-        told = {"experiment": experiment, "dataset": "d", "model": "m", "task": "classification", "metric": "accuracy",
-                "regularizer": "cosreg" if lam else "none", "lam": lam, "seed": seed, "settings": settings}  # fmt: skip
-        run = client.post("/api/runs", json=told).json()
+        values = {
+            "experiment": experiment,
+            "dataset": "d",
+            "model": "m",
+            "task": "classification",
+            "metric": "accuracy",
+            "regularizer": "cosreg" if lam else "none",
+            "lam": lam,
+            "seed": seed,
+            "settings": settings,
+        }
+        run = client.post("/api/runs", json=values).json()
         ending = {"metrics": {"accuracy": performance}, "isoscore_star": isoscore_star}
         assert client.post(f"/api/runs/{run['id']}/finish", json=ending).status_code == 200
 
     return log
 
 
-def test_runs_that_differ_in_a_setting_of_a_script_s_own_are_never_averaged_without_a_word(client, script):
+def test_custom_setting_of_a_script_makes_groups(client, script):
     script(0.5, experiment="narrow", hidden=128)
     script(0.75, experiment="wide", hidden=256)
     table = client.get("/api/compare/runs/table").json()
