@@ -19,7 +19,7 @@ from app.results.run_table import (
     TASK,
     TASK_FIELDS,
     WITHOUT_EFFECT,
-    Evaluation,
+    DatasetMetric,
     RunTable,
 )
 from app.results.search.conditions import ALIASES
@@ -149,7 +149,7 @@ def evaluation_words(table: RunTable) -> dict[str, str]:
     }
 
 
-def find_evaluation(table: RunTable, on: str) -> Evaluation:
+def find_evaluation(table: RunTable, on: str) -> DatasetMetric:
     """Return the data set and metric of a key, or if no run has them those on which the most have finished."""
     matches = (evaluation for evaluation in table.evaluations if evaluation.key == on)
     return next(matches, next(iter(table.evaluations)))

@@ -1,6 +1,6 @@
 """Sentences that captions of figures of runs share, and cells of their tables."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from app.db.run_rows import AnyRun
 from app.results.run_table import RunTable
@@ -52,8 +52,10 @@ def explain_empty(table: RunTable) -> str:
     return "The first point appears here when the first run has finished."
 
 
-def explain_absence(runs: Sequence[AnyRun], coming: str, never: str) -> str:
-    """Return ``coming`` in place of a figure while some run has not ended, then ``never``."""
+def explain_absence(content: Collection[object], runs: Sequence[AnyRun], coming: str, never: str) -> str | None:
+    """Return ``coming`` for a figure without content while some run has not ended, then ``never``."""
+    if content:
+        return None
     return never if all(run.status.final for run in runs) else coming
 
 

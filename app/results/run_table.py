@@ -39,7 +39,7 @@ MAX_COMPARED_COLUMNS = 8
 MAX_LISTED_VALUES = 8
 
 
-class Evaluation(NamedTuple):
+class DatasetMetric(NamedTuple):
     """Data set and metric of a performance; across these performance cannot be compared."""
 
     dataset_id: str
@@ -51,7 +51,7 @@ class Evaluation(NamedTuple):
         return f"{self.dataset_id}.{self.metric}"
 
 
-class Reading(NamedTuple):
+class MeasuredValue(NamedTuple):
     """A measured value of a run, or the reason why it has none."""
 
     value: float | None
@@ -77,7 +77,7 @@ class RunTable:
         """
         self.runs, self.grid, self.parent = runs, grid, parent
         self._columns: dict[str, list[Cell]] = {}
-        self._readings: dict[str, dict[AnyRun, Reading]] = {}
+        self._readings: dict[str, dict[AnyRun, MeasuredValue]] = {}
         self._groupings: dict[tuple[str, ...], RunTable] = {}
 
     @classmethod
@@ -135,15 +135,15 @@ class RunTable:
         """Return the different values of a field, without those that have no effect."""
         return {*self.column(name)} - {None}
 
-    def readings(self, name: str) -> Mapping[AnyRun, Reading]:
+    def readings(self, name: str) -> Mapping[AnyRun, MeasuredValue]:
         """Return a measured quantity of every finished run; its values are from the rows or from ``add_readings``."""
         if name not in self._readings:
             self._readings[name] = {run: _row_reading(run, name) for run in self.finished}
         return self._readings[name]
 
-    def add_readings(self, name: str, by_run: Mapping[str, Reading]) -> None:
+    def add_readings(self, name: str, by_run: Mapping[str, MeasuredValue]) -> None:
         """Add a measured quantity that the rows of runs lack, by the id of the run."""
-        self._readings[name] = {run: by_run.get(run.id, Reading(None)) for run in self.finished}
+        self._readings[name] = {run: by_run.get(run.id, MeasuredValue(None)) for run in self.finished}
 
     @cached_property
     def _parent_indices(self) -> Sequence[int]:
@@ -179,20 +179,20 @@ class RunTable:
         return {run.experiment_id: run.experiment for run in self.runs}
 
     @cached_property
-    def evaluations(self) -> dict[Evaluation, int]:
+    def evaluations(self) -> dict[DatasetMetric, int]:
         """Data sets and metrics with the number of finished runs, the largest first."""
         counts = Counter(dict.fromkeys(self._run_evaluations, 0))
         rows = zip(self.runs, self._run_evaluations, strict=True)
         counts.update(evaluation for run, evaluation in rows if run.status is RunStatus.FINISHED)
         return dict(counts.most_common())
 
-    def evaluated_on(self, evaluation: Evaluation) -> "RunTable":
+    def evaluated_on(self, evaluation: DatasetMetric) -> "RunTable":
         rows = zip(self.runs, self._run_evaluations, strict=True)
         return self.subset([run for run, run_evaluation in rows if run_evaluation == evaluation])
 
     @cached_property
-    def _run_evaluations(self) -> list[Evaluation]:
-        return [Evaluation(run.experiment.dataset_id, run.config.metric) for run in self.runs]
+    def _run_evaluations(self) -> list[DatasetMetric]:
+        return [DatasetMetric(run.experiment.dataset_id, run.config.metric) for run in self.runs]
 
     # What runs can be grouped by.
 
@@ -382,12 +382,12 @@ def sort_key(name: str, cell: Cell) -> tuple[int, float, str]:
     return (1, float(METHOD_NAMES.index(cell)), "") if name == REGULARIZER else (2, 0.0, cell.casefold())
 
 
-def _row_reading(run: AnyRun, name: str) -> Reading:
+def _row_reading(run: AnyRun, name: str) -> MeasuredValue:
     if name == PERFORMANCE:
-        return Reading(run.performance, run.performance_reason)
+        return MeasuredValue(run.performance, run.performance_reason)
     if name == ISOTROPY:
-        return Reading(run.isoscore_star, run.isoscore_star_reason)
-    return Reading(run.seconds if name == SECONDS else None)
+        return MeasuredValue(run.isoscore_star, run.isoscore_star_reason)
+    return MeasuredValue(run.seconds if name == SECONDS else None)
 
 
 def _differ_within(groups: Sequence[tuple[Cell, ...]], values: Sequence[Cell]) -> bool:

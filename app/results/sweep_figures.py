@@ -32,7 +32,7 @@ from app.results.run_data import (
     list_metric,
     list_run_figures,
 )
-from app.results.run_table import LAM, PERFORMANCE, Reading, RunTable
+from app.results.run_table import LAM, PERFORMANCE, MeasuredValue, RunTable
 from app.results.search.conditions import ALIASES
 from app.results.statistics.estimate import Error
 from isoscope.core.errors import NotFoundError
@@ -110,12 +110,12 @@ class FigureRequest(NamedTuple):
                 self.runs.add_readings(quantity.key, self._read_column(quantity.key))
         return scatter(self.runs, self.experiment.config.metric, plan.style, slug=slug)
 
-    def _read_column(self, name: str) -> dict[str, Reading]:
+    def _read_column(self, name: str) -> dict[str, MeasuredValue]:
         if name in METRIC_TITLES:
             rows = list_metric(self.context, self.source, name)
-            return {run_id: Reading(value, reason) for run_id, (value, reason) in rows.items()}
+            return {run_id: MeasuredValue(value, reason) for run_id, (value, reason) in rows.items()}
         layers = list_by_layer(self.context, self.source, name)
-        return {run_id: Reading(row["values"][-1], row["reasons"][-1]) for run_id, row in layers.items()}
+        return {run_id: MeasuredValue(row["values"][-1], row["reasons"][-1]) for run_id, row in layers.items()}
 
     def curves(self, quantity: LoggedQuantity) -> Figure:
         values = list_logged(self.context, self.source, quantity.column)

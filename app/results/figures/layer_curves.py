@@ -46,9 +46,8 @@ def while_training(table: RunTable, looks: Mapping[str, Looks], measure: str, sa
         else "",
         table=sweep_curves.mean_table(table, measure, means),
         draw=partial(_draw_curves, table, means, title_of(measure)),
-        empty=None
-        if means
-        else explain_absence(
+        empty=explain_absence(
+            means,
             table.runs,
             "The lines begin at the first measurement of a run's layers.",
             "No run measured this during training.",
@@ -89,10 +88,7 @@ def late_anisotropy(table: RunTable, looks: Mapping[str, Looks], sample: str = "
             ],
         ),
         draw=partial(_draw_shares, table, means),
-        empty=None
-        if means
-        else explain_absence(
-            table.runs,
+        empty=explain_absence(means, table.runs,
             "Averages appear when the first run has ended.",
             "No run measured anisotropy during training.",
         ),
@@ -204,9 +200,8 @@ def _heat_map(
             [[step, *values, *[None] * (depth - len(values))] for step, values in looks],
         ),
         draw=partial(_draw_heat_map, looks, depth),
-        empty=None
-        if looks
-        else explain_absence(
+        empty=explain_absence(
+            looks,
             runs,
             "A column appears after each measurement. The first is taken before training.",
             "This measure was not taken during training.",

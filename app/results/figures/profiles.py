@@ -66,6 +66,7 @@ def activation_profiles(table: RunTable, activations: RunData) -> Figure:
             "model to draw them."
         )
     absent = explain_absence(
+        profiles,
         table.runs,
         "The first diagram appears here when the first run has finished.",
         "No run stored the activation of its dimensions.",
@@ -76,7 +77,7 @@ def activation_profiles(table: RunTable, activations: RunData) -> Figure:
         caption=_profile_caption(table, profiles) + left_out if profiles else "",
         table=_profile_table(table, profiles),
         draw=partial(_draw_profiles, table, profiles),
-        empty=None if profiles else left_out.strip() or absent,
+        empty=absent and (left_out.strip() or absent),
     )
 
 
@@ -151,6 +152,10 @@ def measure_by_layer(table: RunTable, results: RunData, measure: str) -> Figure:
         layers = by_place((run.seed, results[run.id]["values"]) for run in runs if run.id in results)
         if any(layers):
             means[setting] = [estimate(seeds) if seeds else None for seeds in layers]
+    reasons = [reason for result in results.values() for reason in result.get("reasons", []) if reason]
+    absent = explain_absence(
+        means, table.runs, "The first line appears here when the first run has finished.", "It was not measured."
+    )
     return Figure(
         slug=measure,
         title=f"{title_of(measure)} by layer",
@@ -164,7 +169,7 @@ def measure_by_layer(table: RunTable, results: RunData, measure: str) -> Figure:
             ],
         ),
         draw=partial(_draw_layers, table, means, title_of(measure)),
-        empty=None if means else _explain_no_layers(table, results),
+        empty=f"It is undefined in every layer: {reasons[0]}" if absent and reasons else absent,
     )
 
 
@@ -179,16 +184,6 @@ def _layer_caption(
     if len(table.runs) == 1:
         return caption
     return f"{caption} {describe_means([mean.n for layers in means.values() for mean in layers if mean])}"
-
-
-def _explain_no_layers(table: RunTable, results: RunData) -> str:
-    """Return the reason that some layer has, or what is still to come."""
-    reasons = [reason for result in results.values() for reason in result.get("reasons", []) if reason]
-    if reasons:
-        return f"It is undefined in every layer: {reasons[0]}"
-    return explain_absence(
-        table.runs, "The first line appears here when the first run has finished.", "It was not measured."
-    )
 
 
 def _draw_layers(table: RunTable, means: Mapping[Setting, Sequence[Estimate | None]], title: str) -> go.Figure:

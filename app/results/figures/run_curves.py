@@ -32,16 +32,18 @@ def penalty_curve(run: Run) -> Figure:
 
 def _curve(run: Run, points: list[tuple[int, float | None]], slug: str, title: str, caption: str) -> Figure:
     logged = [(step, value) for step, value in points if value is not None]
-    absent = explain_absence(
-        [run], "The curve begins here when the run has trained a few steps.", "The run ended before it logged a step."
-    )
     return Figure(
         slug=slug,
         title=title,
         caption=caption,
         table=Table(["step", slug], [[step, value] for step, value in logged]),
         draw=partial(_draw, logged, title, palette.of_lambda(run.lam)),
-        empty=None if logged else absent,
+        empty=explain_absence(
+            logged,
+            [run],
+            "The curve begins here when the run has trained a few steps.",
+            "The run ended before it logged a step.",
+        ),
     )
 
 

@@ -71,9 +71,8 @@ def logged_curves(
         caption=_caption(table.runs, quantity, means, style, log, sample) if means else "",
         table=_run_values(table, quantity, curves) if style.seeds else mean_table(table, quantity.column, means),
         draw=partial(_draw, table, quantity, means, curves if style.seeds else {}, log),
-        empty=None
-        if means
-        else explain_absence(
+        empty=explain_absence(
+            means,
             table.runs,
             "The curves begin when the first run has trained a few steps.",
             f"No run logged a {quantity.axis.lower()}.",

@@ -1,7 +1,7 @@
 """Rows as the services return them, never stored."""
 
 from app.db.models import Experiment, RunStatus, Step
-from app.results.run_table import Reading, RunTable
+from app.results.run_table import MeasuredValue, RunTable
 from isotropy.catalog import Regularizer
 from tests.factories import SHARED, run_row
 
@@ -48,7 +48,7 @@ def measured(table, name, read):
     """Return the same table with a measured quantity, read of each run; None leaves the run out."""
     copy = RunTable(table.runs, table.grid)
     values = {row.id: read(row) for row in table.runs}
-    copy.add_readings(name, {row_id: Reading(value) for row_id, value in values.items() if value is not None})
+    copy.add_readings(name, {row_id: MeasuredValue(value) for row_id, value in values.items() if value is not None})
     return copy
 
 

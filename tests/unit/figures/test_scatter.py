@@ -9,7 +9,7 @@ from app.figures.palette import METHODS, QUIET, SERIES, in_order, of_lambda
 from app.results.figures.scatter import RING, RUN, scatter
 from app.results.figures.scatter_points import MAX_PANELS, ScatterStyle
 from app.results.quantities import measured_quantities
-from app.results.run_table import Reading
+from app.results.run_table import MeasuredValue
 from app.results.statistics.estimate import Error
 from isoscope.core.errors import InvalidError
 from isotropy.catalog import Regularizer
@@ -138,7 +138,7 @@ def test_empty_figure_explains():
     assert "first run has finished" in figure_of(sweep(WAITING)).empty
     assert "nothing to plot" in figure_of(sweep(run(performance=None, status=RunStatus.FAILED))).empty
     undefined = sweep(run(1.0))
-    undefined.add_readings("silhouette", {undefined.runs[0].id: Reading(None, "All rows have one label.")})
+    undefined.add_readings("silhouette", {undefined.runs[0].id: MeasuredValue(None, "All rows have one label.")})
     empty = figure_of(undefined, y="silhouette").empty
     assert empty == "Not drawn, because Silhouette is undefined: λ = 1 seed 0. All rows have one label."
     assert figure_of(sweep(run(1.0)), y="silhouette").empty.endswith("It was not measured.")
