@@ -51,7 +51,7 @@ POOL_SIZE = 5
 # How often a worker asks for each queue while something waits in any of them.
 POLLING_SECONDS = 0.25
 # How often it asks whether anything waits, and how often the engine asks although nothing seems to.
-WATCHING_SECONDS = 0.25
+WATCHING_SECONDS = 0.3
 IDLE_SECONDS = 15.0
 
 

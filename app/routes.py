@@ -1,5 +1,6 @@
 """The routes of all features, and of what belongs to none: home, the catalog, figures over the API."""
 
+from pkgutil import resolve_name
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
@@ -8,62 +9,31 @@ from app.context import Context
 from app.db.models import Experiment
 from app.descriptions import api as descriptions_api
 from app.descriptions import pages as descriptions_pages
-from app.documentation import pages as documentation_pages
-from app.embeddings.api import comparison as embeddings_api_comparison
-from app.embeddings.api import embeddings as embeddings_api_embeddings
-from app.embeddings.api import encodings as encodings_api
-from app.embeddings.api import measures as embeddings_api_measures
 from app.embeddings.choice import ChoiceDep, chosen_figures
 from app.embeddings.encoding_layers import LayersDep, read_layers
 from app.embeddings.encodings import get_encoding
-from app.embeddings.library import EMBEDDINGS, EmbeddingSearch, find_embeddings
-from app.embeddings.pages import comparison as embeddings_pages_comparison
-from app.embeddings.pages import encodings as encodings_pages
-from app.embeddings.pages import library as embeddings_pages_library
-from app.embeddings.pages import point_map as embeddings_pages_point_map
-from app.embeddings.pages import report as embeddings_pages_report
+from app.embeddings.library import EmbeddingSearch, find_embeddings
 from app.embeddings.report import report_figures
 from app.embeddings.service import get_embedding
 from app.embeddings.zeta_curves import ShrinkageDep
-from app.operations import api as operations_api
-from app.operations import pages as operations_pages
+from app.feature import Feature
 from app.operations.health import measure_space
-from app.playground import api as playground_api
-from app.playground import pages as playground_pages
 from app.playground.figures import PlaygroundDep, playground_figures
-from app.postprocess import api as postprocess_api
-from app.postprocess import pages as postprocess_pages
 from app.postprocess.service import get_postprocessing
 from app.postprocess.trial import trial_figures
-from app.results.api import across as results_api_across
-from app.results.api import experiments as results_api_experiments
-from app.results.api import openings as results_api_openings
-from app.results.api import runs as results_api_runs
 from app.results.conclusion.conclusion import read_conclusion
 from app.results.conclusion.summary import Summary
 from app.results.figures.legend import Colouring
 from app.results.figures.scatter import scatter
 from app.results.figures.scatter_points import USUAL
 from app.results.labels import SCALES
-from app.results.pages import across as results_pages_across
-from app.results.pages import experiments as results_pages_experiments
-from app.results.pages import runs as results_pages_runs
 from app.results.run_page import RUN_FIGURES, MeasureQuery, read_run_figure
 from app.results.run_table import RunTable
 from app.results.sweep_figures import SweepDep, list_figure_slugs, read_figure
-from app.tasks import api as tasks_api
-from app.tasks import pages as tasks_pages
 from app.tasks.family_figures import figures_of
-from app.training.api import datasets as training_api_datasets
-from app.training.api import queue as training_api_queue
 from app.training.experiments import get_experiment, get_run, newest_experiment
-from app.training.pages import datasets as training_pages_datasets
-from app.training.pages import queue as training_pages_queue
-from app.training.pages import study as training_pages_study
-from app.training.pages import sweep as training_pages_sweep
-from app.training.pages import sweep_file as training_pages_sweep_file
 from app.training.queue_status import list_encodings_at_work, list_workers
-from app.training.run_actions import EXPERIMENTS, RUNS
+from app.training.run_actions import RUNS
 from app.web import security
 from app.web.dependencies import ContextDep
 from app.web.error_responses import Problem
@@ -216,71 +186,24 @@ def show_figure_of_playground(slug: str, query: PlaygroundDep) -> FigureOut:
     return FigureOut.from_figure(find_figure(playground_figures(query), slug))
 
 
-API_ROUTERS = (
-    embeddings_api_embeddings.router,
-    encodings_api.router,
-    embeddings_api_embeddings.tags_router,
-    embeddings_api_measures.readings_router,
-    embeddings_api_comparison.router,
-    results_api_across.runs_router,
-    embeddings_api_embeddings.trash_router,
-    postprocess_api.router,
-    tasks_api.embedding_router,
-    tasks_api.router,
-    training_api_datasets.router,
-    results_api_experiments.archives_router,
-    results_api_experiments.router,
-    results_api_openings.router,
-    results_api_experiments.presets_router,
-    results_api_experiments.studies_router,
-    results_api_runs.router,
-    descriptions_api.actions_router(RUNS, "runs"),
-    descriptions_api.actions_router(EXPERIMENTS, "experiments"),
-    descriptions_api.actions_router(EMBEDDINGS, "embeddings"),
-    training_api_queue.router,
-    figures_router,
-    embeddings_api_measures.router,
-    playground_api.playground_router,
-    operations_api.router,
-    operations_api.samples_router,
-    operations_api.health_router,
-)
+FEATURES: list[Feature] = [
+    resolve_name(f"app.{name}.feature:FEATURE")
+    for name in (
+        "embeddings", "postprocess", "tasks", "training", "results", "playground", "documentation", "operations",
+    )
+]  # fmt: skip
 api_router = APIRouter(prefix="/api", responses=RESPONSES)
-for _router in API_ROUTERS:
-    api_router.include_router(_router)
-
-PAGE_ROUTERS = (
-    home_router,
-    documentation_pages.router,
-    operations_pages.router,
-    embeddings_pages_library.router,
-    embeddings_pages_library.trash_router,
-    embeddings_pages_report.description_router,
-    embeddings_pages_report.router,
-    embeddings_pages_report.report_router,
-    embeddings_pages_point_map.router,
-    postprocess_pages.router,
-    tasks_pages.embedding_router,
-    tasks_pages.router,
-    embeddings_pages_comparison.router,
-    results_pages_across.router,
-    encodings_pages.router,
-    training_pages_datasets.router,
-    training_pages_sweep.router,
-    training_pages_study.router,
-    training_pages_sweep_file.router,
-    results_pages_experiments.archives_router,
-    results_pages_experiments.description_router,
-    results_pages_experiments.router,
-    results_pages_runs.router,
-    descriptions_pages.actions_router(RUNS),
-    results_pages_runs.buttons_router,
-    playground_pages.router,
-    training_pages_queue.router,
-)
 pages_router = APIRouter(include_in_schema=False)
-for _router in PAGE_ROUTERS:
-    pages_router.include_router(_router)
+pages_router.include_router(home_router)
+for _feature in FEATURES:
+    for _name in _feature.api:
+        api_router.include_router(resolve_name(_name))
+    for _row_list in map(resolve_name, _feature.row_lists):
+        api_router.include_router(descriptions_api.actions_router(_row_list, _row_list.path.strip("/")))
+    for _name in _feature.pages:
+        pages_router.include_router(resolve_name(_name))
+api_router.include_router(figures_router)
+pages_router.include_router(descriptions_pages.actions_router(RUNS))
 
 router = APIRouter()
 """All routes of every application: FastAPI resolves a router that it includes once for each application otherwise."""

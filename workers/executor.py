@@ -32,7 +32,7 @@ from workers.training.log import Log
 
 logger = logging.getLogger(__name__)
 
-TURN_SECONDS = 0.3
+TURN_SECONDS = 0.4
 SECONDS_AFTER_AN_ERROR = 5.0
 
 

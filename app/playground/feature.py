@@ -1,0 +1,8 @@
+"""What the dashboard serves of this feature."""
+
+from app.feature import Feature
+
+FEATURE = Feature(
+    api=("app.playground.api:playground_router",),
+    pages=("app.playground.pages:router",),
+)
