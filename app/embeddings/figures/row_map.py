@@ -12,7 +12,7 @@ from app.embeddings.figures.projection import LEGEND, LONGEST_LABEL, LONGEST_NAM
 from app.embeddings.point_map import MAX_DRAWN, StoredMap
 from app.figures import palette
 from app.figures.figure import plain, plot
-from isoscope.core.formatting import count
+from isoscope.core.formatting import count, number
 
 SEED = 0
 RAMP = (palette.MAIN, "#2f6fb3", palette.OTHER, palette.MARKED)
@@ -35,9 +35,9 @@ def draw_map(stored_map: StoredMap, color: str) -> go.Figure:
         labels = stored_map.header.labels
         values = stored_map.read(MAP, stored_map.header.sections["label"])[points]
     elif color.startswith("column-"):
-        number = int(color.removeprefix("column-"))
-        labels = stored_map.header.columns[number].labels
-        values = stored_map.read_column(number)[points]
+        column = int(color.removeprefix("column-"))
+        labels = stored_map.header.columns[column].labels
+        values = stored_map.read_column(column)[points]
     if values is None:
         traces = [_trace(stored_map, points, "", {"color": palette.MAIN})]
     elif labels is None:
@@ -45,15 +45,15 @@ def draw_map(stored_map: StoredMap, color: str) -> go.Figure:
     else:
         traces = _labeled_traces(stored_map, points, values, labels)
     first, second = (
-        {"title": {"text": f"Component {number} ({share:.1%} of variance)"}, "constrain": "domain"}
-        for number, share in enumerate(stored_map.header.shares, 1)
+        {"title": {"text": f"Component {component} ({share:.1%} of variance)"}}
+        for component, share in enumerate(stored_map.header.shares, 1)
     )
     return plot(
         traces,
         dragmode="pan",
         uirevision="map",
-        showlegend=labels is not None,
-        legend=LEGEND,
+        showlegend=values is not None,
+        legend=LEGEND | ({} if labels else {"title": {"text": plain(title, LONGEST_LABEL), "side": "top"}}),
         xaxis=first,
         yaxis=second | {"scaleanchor": "x"},
     )
@@ -93,18 +93,32 @@ def _numbered_traces(
     traces = []
     name = plain(title, LONGEST_NAME)
     if not known.all():
-        traces.append(_trace(stored_map, points[~known], NO_VALUE, {"color": palette.QUIET}, f"{name}: {NO_VALUE}"))
+        traces.append(
+            _trace(
+                stored_map,
+                points[~known],
+                f"{NO_VALUE} ({count(int((~known).sum()))})",
+                {"color": palette.QUIET},
+                f"{name}: {NO_VALUE}",
+            )
+        )
     if known.any():
         numbers = values[known].astype(np.float32)
         low, high = (float(end) for end in np.quantile(numbers, (TAIL, 1 - TAIL)))
+        stops = np.linspace(low, high if high > low else low + 1, len(RAMP)).tolist()
         marker = {
             "color": numbers,
             "colorscale": [[step / (len(RAMP) - 1), color] for step, color in enumerate(RAMP)],
-            "cmin": low,
-            "cmax": high if high > low else low + 1,
-            "colorbar": {"title": {"text": name}, "thickness": 12, "outlinewidth": 0},
+            "cmin": stops[0],
+            "cmax": stops[-1],
         }
-        traces.append(_trace(stored_map, points[known], name, marker, f"{name} %{{marker.color:.4~g}}"))
+        trace = _trace(stored_map, points[known], name, marker, f"{name} %{{marker.color:.4~g}}")
+        traces.append(trace.update(showlegend=False))
+        # Entries of the legend: plotly's bar of colors sets empty styles, which the policy of pages forbids.
+        for stop, color in zip(stops, RAMP, strict=True):
+            end = " or less" if stop == low > numbers.min() else " or more" if stop == high < numbers.max() else ""
+            entry = {"x": [None], "y": [None], "mode": "markers", "hoverinfo": "skip", "marker": {"color": color}}
+            traces.append(go.Scattergl(name=f"{number(stop)}{end}", **entry))
     return traces
 
 

@@ -59,7 +59,7 @@ async function ring() {
   const former = plot.data.findIndex(({ name }) => name === RINGS);
   if (former >= 0) await plotly.deleteTraces(plot, former);
   if (!x.length) return;
-  const marker = { symbol: "circle-open", size: 13, color: getComputedStyle(plot).caretColor, line: { width: 2 } };
+  const marker = { symbol: "circle-open", size: 12, color: getComputedStyle(plot).caretColor, line: { width: 1.5 } };
   const { type, mode } = plot.data[0];
   const quiet = { hoverinfo: "skip", showlegend: false, unselected: { marker: { opacity: 1 } } };
   await plotly.addTraces(plot, { type, mode, x, y, marker, name: RINGS, ...quiet });
