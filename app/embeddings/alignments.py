@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from math import hypot
 from statistics import median
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple
 
 from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
@@ -22,7 +22,7 @@ from isoscope.core.errors import ConflictError, InvalidError
 from isotropy.catalog import ALIGNMENTS, AlignmentEntry
 
 SAME_ORDER = (Pairing.PAIRED, Pairing.OTHER_BLOCKS, Pairing.UNKNOWN_BLOCKS)
-WORDS = {
+WAYS = {
     RowsBy.NAME: "paired by name",
     RowsBy.PLACE: "paired by their place in the file",
     RowsBy.ORDER: "paired in order",
@@ -53,31 +53,31 @@ class Aligned(NamedTuple):
     rows: int | None
     values: list[AlignmentValue]
 
-    def value(self, measure: str) -> AlignmentValue | None:
-        """What was found of a measure, by its slug."""
-        return next((one for one in self.values if one.measure.slug == measure), None)
+    def get_value(self, slug: str) -> AlignmentValue | None:
+        return next((value for value in self.values if value.measure.slug == slug), None)
 
     @property
-    def words(self) -> str:
-        """How the rows were found."""
-        return WORDS[self.rows_by]
+    def way(self) -> str:
+        """Say how the rows were paired."""
+        return WAYS[self.rows_by]
 
 
-def rows_by(one: Embedding, other: Embedding) -> RowsBy | None:
+def rows_by(embedding: Embedding, other: Embedding) -> RowsBy | None:
     """Return how the same rows of two embeddings are found; None where they cannot be known.
 
     Arrays of one file, and files, are of the same rows where all rows of both, left out or not, are as many.
     """
-    if pairing(one, other, [one, other]) in SAME_ORDER:
+    if pairing(embedding, other, [embedding, other]) in SAME_ORDER:
         return RowsBy.ORDER
-    as_many = _rows_of_file(one) == _rows_of_file(other)
-    if as_many and one.files and _file_of(one) == _file_of(other):
+    # Of the file, before some rows were left out.
+    sizes = {(each.n or 0) + len(rows_left_out(each)) for each in (embedding, other)}
+    if len(sizes) == 1 and embedding.files and _file_key(embedding) == _file_key(other):
         return RowsBy.PLACE
-    if all((each.selection or {}).get("names") for each in (one, other)):
+    if all((each.selection or {}).get("names") for each in (embedding, other)):
         return RowsBy.NAME
-    if not as_many:
+    if len(sizes) > 1:
         return None
-    return RowsBy.ORDER if rows_left_out(one) == rows_left_out(other) else RowsBy.PLACE
+    return RowsBy.ORDER if rows_left_out(embedding) == rows_left_out(other) else RowsBy.PLACE
 
 
 Pair = tuple[Embedding, Embedding]
@@ -89,101 +89,125 @@ def pairs_of(embeddings: Sequence[Embedding], against: Against) -> list[Pair]:
     return list(zip(bases_of(embeddings, against), embeddings[1:], strict=True))
 
 
-def alignments_of(context: Context, pairs: Sequence[Pair]) -> list[Aligned]:
+def step_pairs(embeddings: Sequence[Embedding]) -> list[Pair]:
+    """Return each embedding behind the one before, and each but the second behind the first."""
+    return [*pairs_of(embeddings, Against.PREVIOUS), *pairs_of(embeddings, Against.FIRST)[1:]]
+
+
+class AlignedSteps(NamedTuple):
+    """How alike the rows of each step are to those of two others; None where the two share no rows."""
+
+    to_previous: list[Aligned | None]
+    to_first: list[Aligned | None]
+
+    @property
+    def pairs(self) -> list[Aligned]:
+        """Return each pair once."""
+        return [pair for pair in (*self.to_previous, *self.to_first[1:]) if pair is not None]
+
+
+def find_steps(context: Context, embeddings: Sequence[Embedding]) -> AlignedSteps:
+    """Return how alike steps are, as far as it was asked for."""
+    aligned = {(each.base.id, each.embedding.id): each for each in find_aligned(context, step_pairs(embeddings))}
+    to_previous, to_first = (
+        [aligned.get((base.id, embedding.id)) for base, embedding in pairs_of(embeddings, against)]
+        for against in (Against.PREVIOUS, Against.FIRST)
+    )
+    return AlignedSteps(to_previous, to_first)
+
+
+def find_aligned(context: Context, pairs: Sequence[Pair]) -> list[Aligned]:
     """Return what is known of each pair of embeddings; those without rows in common are left out."""
-    return _all_aligned(pairs, _find_alignments(context, pairs))
+    return _read_aligned(pairs, _find_alignments(context, pairs))
 
 
-def _all_aligned(pairs: Sequence[Pair], found: Mapping[tuple[str, str], Alignment]) -> list[Aligned]:
-    """Return what the alignments found say of each pair; those without rows in common are left out."""
-    told = ((base, one, rows_by(base, one), found.get(_ids_of(base, one))) for base, one in pairs)
-    return [_aligned(base, one, by, row) for base, one, by, row in told if by is not None]
+def _read_aligned(pairs: Sequence[Pair], alignments: Mapping[tuple[str, str], Alignment]) -> list[Aligned]:
+    """Return what alignments say of each pair; those without rows in common are left out."""
+    aligned = []
+    for base, embedding in pairs:
+        if (way := rows_by(base, embedding)) is None:
+            continue
+        if (row := alignments.get(_ids_of(base, embedding))) is None:
+            aligned.append(Aligned(base, embedding, way, None, None, None, None, []))
+            continue
+        results = row.results or {}
+        scores = results.get("scores", {})
+        values = [
+            _read_value(measure, scores[slug]["value"], scores[slug]["parts"], scores[slug]["reason"])
+            for slug, measure in ALIGNMENTS.items()
+            if slug in scores
+        ]
+        sizes = results.get("shared"), results.get("rows")
+        aligned.append(Aligned(base, embedding, row.rows_by, row.status, row.error, *sizes, values))
+    return aligned
 
 
 def request_alignments(context: Context, pairs: Sequence[Pair]) -> list[Aligned]:
     """Have each pair of embeddings compared row by row, unless it was already; a failed one again."""
-    found = _find_alignments(context, pairs)
-    known = _all_aligned(pairs, found)
-    if not known:
+    alignments = _find_alignments(context, pairs)
+    aligned = _read_aligned(pairs, alignments)
+    if not aligned:
         raise InvalidError(
             "These embeddings have no rows in common. "
             "Choose some with named rows, or whose files have equal numbers of rows.",
             "id",
         )
-    for one in known:
-        row = found.get(_ids_of(one.base, one.embedding))
+    for pair in aligned:
+        row = alignments.get(_ids_of(pair.base, pair.embedding))
         if row is None:
-            _add(context, one)
+            _add_alignment(context, pair)
         elif row.status is ResultStatus.FAILED:
             repeat_failed(context, Alignment, Job(job_kinds.ALIGN, row.id))
-    asked = alignments_of(context, pairs)
-    if any(one.status is None for one in asked):
+    requested = find_aligned(context, pairs)
+    if any(pair.status is None for pair in requested):
         raise ConflictError("One of these embeddings was just deleted or changed. Try again.")
-    return asked
+    return requested
 
 
-def _add(context: Context, one: Aligned) -> None:
-    embedding_id, other_id = _ids_of(one.base, one.embedding)
-    asked = Alignment(embedding_id=embedding_id, other_id=other_id, rows_by=one.rows_by)
+def _add_alignment(context: Context, pair: Aligned) -> None:
+    embedding_id, other_id = _ids_of(pair.base, pair.embedding)
+    alignment = Alignment(embedding_id=embedding_id, other_id=other_id, rows_by=pair.rows_by)
     try:
         with context.sessions.begin() as session:
-            session.add(asked)
+            session.add(alignment)
     except IntegrityError:
-        return  # the same was asked for, or an embedding deleted, at this moment: a look will tell
-    context.queue.enqueue(Job(job_kinds.ALIGN, asked.id))
+        return  # the same was asked for, or an embedding deleted, at this moment: the caller looks again
+    context.queue.enqueue(Job(job_kinds.ALIGN, alignment.id))
 
 
 def _find_alignments(
     context: Context, pairs: Sequence[Pair], *, with_rows: bool = False
 ) -> dict[tuple[str, str], Alignment]:
     """Return the alignments of pairs by ``_ids_of``; how far each row moves only with ``with_rows``."""
-    ids = {one.id for pair in pairs for one in pair}
+    ids = {each.id for pair in pairs for each in pair}
     both = select(Alignment).where(Alignment.embedding_id.in_(ids), Alignment.other_id.in_(ids))
     options = [undefer(Alignment.moved)] if with_rows else []
     with context.sessions() as session:
-        return {(one.embedding_id, one.other_id): one for one in session.scalars(both.options(*options))}
+        return {(each.embedding_id, each.other_id): each for each in session.scalars(both.options(*options))}
 
 
-def _ids_of(one: Embedding, other: Embedding) -> tuple[str, str]:
+def _ids_of(embedding: Embedding, other: Embedding) -> tuple[str, str]:
     """Return the ids of two embeddings in the order in which an alignment has them."""
-    first, second = sorted((one.id, other.id))
+    first, second = sorted((embedding.id, other.id))
     return first, second
 
 
-def _file_of(one: Embedding) -> tuple[object, ...]:
-    """What is equal for embeddings whose rows have places in the same files."""
-    selection = one.selection or {}
+def _file_key(embedding: Embedding) -> tuple[object, ...]:
+    """Return what is equal for embeddings whose rows have positions in the same files."""
+    selection = embedding.selection or {}
     vectors = selection.get("vectors")
     # Where columns are the rows, those that were chosen say which.
     columns = tuple(vectors) if selection.get("transpose") and isinstance(vectors, list) else ()
-    return bool(selection.get("transpose")), columns, *(shard.file_sha256 for shard in one.shards)
+    return bool(selection.get("transpose")), columns, *(shard.file_sha256 for shard in embedding.shards)
 
 
-def _rows_of_file(one: Embedding) -> int:
-    """Return how many rows there were before some were left out."""
-    return (one.n or 0) + len(rows_left_out(one))
-
-
-def _aligned(base: Embedding, embedding: Embedding, by: RowsBy, row: Alignment | None) -> Aligned:
-    if row is None:
-        return Aligned(base, embedding, by, None, None, None, None, [])
-    results = row.results or {}
-    values = [
-        _value(measure, scores[slug]["value"], scores[slug]["parts"], scores[slug]["reason"])
-        for slug, measure in ALIGNMENTS.items()
-        if slug in (scores := results.get("scores", {}))
-    ]
-    told = results.get("shared"), results.get("rows"), values
-    return Aligned(base, embedding, row.rows_by, row.status, row.error, *told)
-
-
-def _value(measure: AlignmentEntry, value: float | None, parts: list[float], reason: str | None) -> AlignmentValue:
+def _read_value(measure: AlignmentEntry, value: float | None, parts: list[float], reason: str | None) -> AlignmentValue:
     if value is None or len(parts) < 2:
         return AlignmentValue(measure, value, None, None, None, reason)
     se = hypot(*parts)
     half = quantile(0.05, block_degrees(len(parts))) * se
-    least, greatest = measure.bounds
-    return AlignmentValue(measure, value, se, max(value - half, least), min(value + half, greatest), reason)
+    minimum, maximum = measure.bounds
+    return AlignmentValue(measure, value, se, max(value - half, minimum), min(value + half, maximum), reason)
 
 
 class MovedBy(StrEnum):
@@ -197,7 +221,7 @@ class MovedRow(NamedTuple):
     """A row that both embeddings have."""
 
     row: int
-    """Its place in the file of the first."""
+    """Its position in the file of the first."""
     other_row: int
     """In that of the other."""
     name: str
@@ -205,12 +229,7 @@ class MovedRow(NamedTuple):
     neighbors_kept: float
     """Share of its 10 nearest neighbors that are the same in both."""
     residual: float | None
-    """Its distance to its place in the other after the best rotation, in typical row lengths."""
-
-    @property
-    def rank(self) -> tuple[float, float]:
-        """By which it is ordered where neighbors count: few kept neighbors first, equal ones by the distance."""
-        return self.neighbors_kept, -(self.residual or 0.0)
+    """Distance to its position in the other after the best rotation, in typical row lengths."""
 
 
 class MovedRows(NamedTuple):
@@ -224,44 +243,33 @@ class MovedRows(NamedTuple):
     reason: str
     """Why there are no residuals, or nothing at all; else empty."""
 
-    @classmethod
-    def from_moved(cls, pair: Aligned, moved: dict[str, Any], *, swapped: bool) -> Self:
-        """Read what a worker found; ``swapped`` where the pair is named the other way round."""
-        kept, residual, names = moved["kept"] or [], moved["residual"], moved["names"]
-        here, there = moved["rows"], moved["other_rows"]
-        here, there = (there, here) if swapped else (here, there)
-        n = len(kept)
-        rows = map(MovedRow, here, there, names or [""] * n, kept, residual or [None] * n)
-        return cls(pair, list(rows), moved["references"], moved["reason"] or "")
-
     @property
     def has_residuals(self) -> bool:
         """Whether it is known how far rows moved, and not only how many neighbors they kept."""
         return bool(self.rows) and self.rows[0].residual is not None
 
     def most_moved(self, by: MovedBy) -> list[MovedRow]:
-        """All rows, the one that moved most first."""
+        """Return all rows, the one that moved most first; of equal neighbors kept, the one farthest away."""
         if by is MovedBy.RESIDUAL and self.has_residuals:
-            return sorted(self.rows, key=lambda one: one.residual or 0.0, reverse=True)
-        return sorted(self.rows, key=lambda one: one.rank)
+            return sorted(self.rows, key=lambda row: row.residual or 0.0, reverse=True)
+        return sorted(self.rows, key=lambda row: (row.neighbors_kept, -(row.residual or 0.0)))
 
     @property
     def kept_none(self) -> int:
-        """Rows that kept none of their neighbors."""
-        return sum(one.neighbors_kept == 0 for one in self.rows)
+        """Return how many rows kept none of their neighbors."""
+        return sum(row.neighbors_kept == 0 for row in self.rows)
 
     @property
     def kept_on_average(self) -> float:
-        """Share of neighbors that rows keep on average."""
-        return sum(one.neighbors_kept for one in self.rows) / max(len(self.rows), 1)
+        """Return the share of neighbors that rows keep on average."""
+        return sum(row.neighbors_kept for row in self.rows) / max(len(self.rows), 1)
 
     @property
-    def usual_residual(self) -> float | None:
-        """The median of the residuals; None without any."""
-        return median(one.residual or 0.0 for one in self.rows) if self.has_residuals else None
+    def median_residual(self) -> float | None:
+        return median(row.residual or 0.0 for row in self.rows) if self.has_residuals else None
 
 
-def moved_rows_of(context: Context, first: Embedding, other: Embedding) -> MovedRows:
+def find_moved_rows(context: Context, first: Embedding, other: Embedding) -> MovedRows:
     """Return how far rows move between two embeddings, as far as it is known.
 
     Raises:
@@ -269,18 +277,22 @@ def moved_rows_of(context: Context, first: Embedding, other: Embedding) -> Moved
 
     """
     pairs = [(first, other)]
-    found = _find_alignments(context, pairs, with_rows=True)
-    known = _all_aligned(pairs, found)
-    if not known:
+    alignments = _find_alignments(context, pairs, with_rows=True)
+    aligned = _read_aligned(pairs, alignments)
+    if not aligned:
         raise InvalidError(f"{first.name} and {other.name} have no rows in common.", "id")
-    row = found.get(_ids_of(first, other))
-    if row is None or row.moved is None:
-        return MovedRows(known[0], [], 0, "")
-    return MovedRows.from_moved(known[0], row.moved, swapped=row.embedding_id != first.id)
+    alignment = alignments.get(_ids_of(first, other))
+    if alignment is None or (moved := alignment.moved) is None:
+        return MovedRows(aligned[0], [], 0, "")
+    kept, residual, names = moved["kept"] or [], moved["residual"], moved["names"]
+    rows, other_rows = moved["rows"], moved["other_rows"]
+    if alignment.embedding_id != first.id:
+        rows, other_rows = other_rows, rows
+    columns = rows, other_rows, names or [""] * len(kept), kept, residual or [None] * len(kept)
+    return MovedRows(aligned[0], list(map(MovedRow, *columns)), moved["references"], moved["reason"] or "")
 
 
-def table_of(rows: Sequence[MovedRow]) -> Table:
-    """Return rows as a table."""
+def tabulate_moved_rows(rows: Sequence[MovedRow]) -> Table:
     columns = ["row", "other_row", "name", "neighbors_kept", "residual"]
     return (
         Table(columns, Columns(*(list(column) for column in zip(*rows, strict=True)))) if rows else Table(columns, [])

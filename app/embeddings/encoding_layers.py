@@ -11,7 +11,7 @@ from sqlalchemy.orm import defer, lazyload, selectinload
 
 from app.context import Context
 from app.db.models import Embedding, EmbeddingStatus, Encoding, Measurement, Pooling
-from app.embeddings.choice import Choice
+from app.embeddings.choice import ComparisonChoice
 from app.embeddings.figures.layers import HeatMapRow, LayerPoint, by_layer, heat_map
 from app.embeddings.readings import grouped
 from app.figures.figure import Figure
@@ -66,16 +66,9 @@ class LayersReport(NamedTuple):
 
     @property
     def comparison_url(self) -> str:
-        """The first, the middle and the last measured layer side by side; empty if there are fewer than two."""
+        """The comparison of all measured layers; empty if there are fewer than two."""
         ids = self._measured_ids
-        ids = list(dict.fromkeys([ids[0], ids[len(ids) // 2], ids[-1]])) if ids else []
-        return Choice(ids).url() if len(ids) > 1 else ""
-
-    @property
-    def series_url(self) -> str:
-        """All measured layers as a series; empty if there are fewer than two."""
-        ids = self._measured_ids
-        return Choice(ids, series=True).url() if len(ids) > 1 else ""
+        return ComparisonChoice(ids).url() if len(ids) > 1 else ""
 
     @property
     def _measured_ids(self) -> list[str]:

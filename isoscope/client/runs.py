@@ -202,7 +202,7 @@ class Figures(Connection):
         return self.get("encodings", encoding, "figures", slug, **query)
 
     def figure_of_comparison(self, slug: str, *embeddings: Known, **query: Any) -> Row:
-        """Return a figure with several embeddings in it, or with ``show="series"`` over the steps of a series."""
+        """Return a figure with several embeddings in it, or over the steps of layers and checkpoints."""
         return self.get("compare", "figures", slug, id=[id_of(one) for one in embeddings], **query)
 
     def figures_of_runs(self, q: str = "") -> list[str]:

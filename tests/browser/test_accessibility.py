@@ -20,7 +20,7 @@ MEASURED = (
     "/embeddings/{embedding}/tasks?kind=queries",
     "/tasks/{task}",
     "/compare?id={embedding}&id={layer}",
-    "/compare?id={first_layer}&id={layer}&show=series",
+    "/compare?id={first_layer}&id={layer}",
     "/compare/rows?id={first_layer}&id={layer}",
     "/encodings",
     "/encodings/{encoding}",

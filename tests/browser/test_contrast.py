@@ -29,7 +29,7 @@ MEASURED = (
     "/embeddings/{embedding}/lab?method=zca_whitening",
     "/tasks/{task}",
     "/compare?id={embedding}&id={layer}",
-    "/compare?id={first_layer}&id={layer}&show=series",
+    "/compare?id={first_layer}&id={layer}",
     "/encodings/{encoding}",
     "/playground",
 )

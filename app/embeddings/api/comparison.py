@@ -8,9 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.db.models import ResultStatus, RowsBy
 from app.db.types import RowId
-from app.embeddings.alignments import Aligned, MovedBy, alignments_of, moved_rows_of, pairs_of, request_alignments
+from app.embeddings.alignments import Aligned, MovedBy, find_aligned, find_moved_rows, pairs_of, request_alignments
 from app.embeddings.api.measures import MeasurementValue, Slug
-from app.embeddings.comparison import LEAST, MOST_STEPS, Against, cautions, compare, get_compared
+from app.embeddings.comparison import MAX_COMPARED, MIN_COMPARED, Against, Comparison, get_compared
 from app.embeddings.service import EmbeddingSummary
 from app.web.dependencies import ContextDep, Limit, Offset, Row
 from isotropy.catalog import ALIGNMENTS
@@ -61,22 +61,25 @@ To = Annotated[
 def show_comparison(
     context: ContextDep,
     id: Annotated[  # noqa: A002 - the name in the URL
-        list[str], Query(description=f"{LEAST} to {MOST_STEPS} measured embeddings, in order.")
+        list[str], Query(description=f"{MIN_COMPARED} to {MAX_COMPARED} measured embeddings, in order.")
     ],
     to: To = Against.FIRST,
 ) -> ComparisonOut:
     """Every measure of several embeddings, and differences to another, paired where both hold the same rows."""
-    embeddings = get_compared(context, id)
+    comparison = Comparison(get_compared(context, id))
     return ComparisonOut(
-        embeddings=[EmbeddingSummary.model_validate(one) for one in embeddings],
-        cautions=cautions(embeddings),
+        embeddings=[EmbeddingSummary.model_validate(embedding) for embedding in comparison.embeddings],
+        cautions=comparison.cautions,
         measures=[
             ComparedOut(
-                measure=row.measure.slug,
-                found=[one and MeasurementValue.model_validate(one) for one in row.found],
-                differences=[one and DifferenceOut.model_validate(one) for one in row.differences],
+                measure=compared.measure.slug,
+                found=[each and MeasurementValue.model_validate(each) for each in compared.measurements],
+                differences=[
+                    each and DifferenceOut.model_validate(each)
+                    for each in (compared.differences if to is Against.FIRST else compared.changes)
+                ],
             )
-            for row in compare(embeddings, to)
+            for compared in comparison.measures
         ],
     )
 
@@ -110,7 +113,7 @@ class AlignmentRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    id: Annotated[list[RowId], Field(description=f"{LEAST} to {MOST_STEPS} measured embeddings.")]
+    id: Annotated[list[RowId], Field(description=f"{MIN_COMPARED} to {MAX_COMPARED} measured embeddings.")]
     to: Annotated[Against, Field(description="`first` or `previous`.")] = Against.FIRST
 
 
@@ -121,13 +124,13 @@ def show_alignments(
     to: To = Against.FIRST,
 ) -> list[AlignmentOut]:
     """How alike embeddings of the same rows are, as far as it was asked for; without those that share no rows."""
-    return _told(alignments_of(context, pairs_of(get_compared(context, id), to)))
+    return _serialize(find_aligned(context, pairs_of(get_compared(context, id), to)))
 
 
 @router.post("/alignments", status_code=202)
 def post_alignments(context: ContextDep, request: AlignmentRequest) -> list[AlignmentOut]:
     """Have embeddings compared row by row: CKA, shared neighbors, Procrustes residual, and which rows moved."""
-    return _told(request_alignments(context, pairs_of(get_compared(context, request.id), request.to)))
+    return _serialize(request_alignments(context, pairs_of(get_compared(context, request.id), request.to)))
 
 
 class MovedRowOut(Row):
@@ -167,31 +170,31 @@ def show_moved_rows(
     offset: Offset = 0,
 ) -> MovedRowsOut:
     """Which rows moved most between two embeddings, once their alignment was asked for."""
-    first, other = get_compared(context, id, LEAST)
-    found = moved_rows_of(context, first, other)
+    first, other = get_compared(context, id, MIN_COMPARED)
+    moved = find_moved_rows(context, first, other)
     return MovedRowsOut(
-        status=found.pair.status,
-        error=found.pair.error,
-        rows_by=found.pair.rows_by,
-        shared=found.pair.shared,
-        compared=len(found.rows),
-        references=found.references,
-        reason=found.reason,
-        rows=[MovedRowOut.model_validate(one) for one in found.most_moved(by)[offset : offset + limit]],
+        status=moved.pair.status,
+        error=moved.pair.error,
+        rows_by=moved.pair.rows_by,
+        shared=moved.pair.shared,
+        compared=len(moved.rows),
+        references=moved.references,
+        reason=moved.reason,
+        rows=[MovedRowOut.model_validate(row) for row in moved.most_moved(by)[offset : offset + limit]],
     )
 
 
-def _told(found: Sequence[Aligned]) -> list[AlignmentOut]:
+def _serialize(pairs: Sequence[Aligned]) -> list[AlignmentOut]:
     return [
         AlignmentOut(
-            base_id=one.base.id,
-            embedding_id=one.embedding.id,
-            rows_by=one.rows_by,
-            status=one.status,
-            error=one.error,
-            shared=one.shared,
-            rows=one.rows,
-            values=[AlignmentValueOut(**value._asdict() | {"measure": value.measure.slug}) for value in one.values],
+            base_id=pair.base.id,
+            embedding_id=pair.embedding.id,
+            rows_by=pair.rows_by,
+            status=pair.status,
+            error=pair.error,
+            shared=pair.shared,
+            rows=pair.rows,
+            values=[AlignmentValueOut(**value._asdict() | {"measure": value.measure.slug}) for value in pair.values],
         )
-        for one in found
+        for pair in pairs
     ]

@@ -1,6 +1,6 @@
-"""Embeddings side by side or as a series: what was measured of each, how far they are apart, which rows moved."""
+"""Embeddings compared: what was measured of each, how far they are apart, which rows moved."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
@@ -8,41 +8,48 @@ from fastapi import APIRouter, Query, Request, Response
 from app.context import OFFERED, Context
 from app.core.names import natural_order
 from app.db.models import Embedding, ResultStatus
-from app.embeddings.alignments import MovedBy, MovedRows, alignments_of, moved_rows_of, pairs_of, request_alignments
-from app.embeddings.alignments import table_of as table_of_rows
-from app.embeddings.choice import Choice, ChoiceDep, chosen_figures, compared_figures, table_of
+from app.embeddings.alignments import (
+    MovedBy,
+    MovedRows,
+    find_aligned,
+    find_moved_rows,
+    find_steps,
+    pairs_of,
+    request_alignments,
+    rows_by,
+    step_pairs,
+    tabulate_moved_rows,
+)
+from app.embeddings.choice import ChoiceDep, ComparisonChoice, chosen_figures, overlaid_figures
 from app.embeddings.comparison import (
-    LEAST,
-    MOST,
-    MOST_STEPS,
+    MAX_COMPARED,
+    MIN_COMPARED,
     Against,
-    cautions,
-    compare,
+    Comparison,
     distinct_names,
     get_chosen,
     get_compared,
-    in_order_of_making,
+    suggest_order,
 )
 from app.embeddings.encodings import name_encodings
-from app.embeddings.figures.comparison import moved_figures, series_figures, similarity_figures
+from app.embeddings.figures.comparison import moved_figures, similarity_figures, step_figures
 from app.embeddings.figures.report import HEAVY, tabs_of_figures
 from app.embeddings.figures.sample_size import SAMPLE_SIZE
 from app.embeddings.library import newest_measured
 from app.embeddings.readings import grouped
 from app.embeddings.report import TABS
 from app.embeddings.selections import write_rows
-from app.embeddings.series import series_of, series_pairs, similar_steps
-from app.embeddings.series import table_of as table_of_series
 from app.embeddings.service import get_figure_slugs
-from app.figures.figure import Figure
 from app.figures.palette import SERIES
 from app.web.dependencies import ContextDep
 from app.web.responses import FileKind, csv_file, figure_file, find_figure, render, see
 from isotropy.catalog import ALIGNMENTS
 
 router = APIRouter(prefix="/compare")
-SHOWN_ROWS = 100
+MAX_MOVED_ROWS = 100
 """Rows that moved most, on their page; the file has all."""
+FEW_MOVED_ROWS = 10
+"""Rows that moved most, on the page of the comparison."""
 
 
 @router.get("")
@@ -55,86 +62,97 @@ def show_comparison(
     """The comparison, or what to do for one; what was chosen in the library has no order of its own and gets one."""
     embeddings = get_chosen(context, choice.ids)
     if chosen_in:
-        return see(choice.url(ids=[one.id for one in in_order_of_making(embeddings)]))
-    if len(embeddings) > MOST and not choice.series:
-        return see(choice.url(series=True))
-    shown = {
+        return see(choice.url(ids=[each.id for each in suggest_order(embeddings)]))
+    comparison = Comparison(embeddings)
+    shown: dict[str, Any] = {
         "choice": choice,
+        "comparison": comparison,
         "embeddings": embeddings,
-        "names": distinct_names(embeddings),
+        "names": comparison.names,
         "colours": SERIES,
-        "offered": _offered(context, choice),
-        "beside": MOST,
-        "most": MOST_STEPS if choice.series else MOST,
-        "orders": _orders(choice, embeddings) if choice.series else {},
+        "offered": _offer_embeddings(context, choice),
+        "most": MAX_COMPARED,
+        "orders": _orders(choice, embeddings),
     }
-    if len(embeddings) >= LEAST:
-        shown |= _series(context, choice, embeddings) if choice.series else _side_by_side(context, choice, embeddings)
+    if len(embeddings) >= MIN_COMPARED:
+        listed = [each for each in comparison.measures if each.differs or not choice.differing]
+        shown |= {
+            "groups": grouped(listed, lambda compared: compared.measure),
+            "all_groups": grouped(comparison.measures, lambda compared: compared.measure),
+            "cautions": comparison.cautions,
+            "alignment_measures": list(ALIGNMENTS.values()),
+            **_row_by_row(context, comparison),
+            **(_over_steps(context, comparison, choice) if comparison.is_ordered else {}),
+            **(_overlays(context, comparison) if comparison.fits_side_by_side else {}),
+        }
     return render(request, "embeddings/compare.html", shown)
 
 
-def _side_by_side(context: Context, choice: Choice, embeddings: Sequence[Embedding]) -> dict[str, Any]:
-    rows = compare(embeddings)
-    listed = [row for row in rows if row.differs] if choice.differing else rows
-    stored = {slug for one in embeddings for slug in get_figure_slugs(context, one.id)}
-    return {
-        "groups": grouped(listed, lambda row: row.measure),
-        "rows": rows,
-        "cautions": cautions(embeddings),
-        "alignments": alignments_of(context, pairs_of(embeddings, Against.FIRST)),
-        "alignment_measures": list(ALIGNMENTS.values()),
-        "parts": _figures_by_part(compared_figures(context, embeddings, SAMPLE_SIZE)),
-        # Megabytes of several embeddings: their own pages have them, and fill their places.
-        "later": [one for one in HEAVY if one.needs in stored and not one.single],
-    }
-
-
-def _figures_by_part(figures: Sequence[Figure]) -> dict[str, list[Figure]]:
-    """The figures by the title of the part of a report that shows each."""
-    tab_of = tabs_of_figures()
-    parts = {tab.title: [one for one in figures if tab_of[one.slug] == tab.slug] for tab in TABS}
-    return {title: shown for title, shown in parts.items() if shown}
-
-
-def _series(context: Context, choice: Choice, embeddings: Sequence[Embedding]) -> dict[str, Any]:
-    series = series_of(embeddings)
-    similar = similar_steps(context, embeddings)
-    drawn = series.of(choice.measure)
-    states = [one.status for one in similar.pairs]
+def _row_by_row(context: Context, comparison: Comparison) -> dict[str, Any]:
+    """Return how alike pairs are as far as it was asked for, and the rows that moved most from first to last."""
+    embeddings = comparison.embeddings
+    pairs = step_pairs(embeddings) if comparison.is_ordered else pairs_of(embeddings, Against.FIRST)
+    alignments = find_aligned(context, pairs)
+    states = [pair.status for pair in alignments]
     waiting = states.count(ResultStatus.QUEUED)
+    ends = embeddings[0], embeddings[-1]
+    moved = find_moved_rows(context, *ends) if rows_by(*ends) is not None else None
     return {
-        "series": series,
-        "drawn": drawn,
-        "groups": grouped(series.measures, lambda row: row.measure),
-        "cautions": cautions(embeddings),
-        "figures": series_figures(series, drawn) if drawn else [],
-        "similar": similar,
+        "alignments": alignments,
         "waiting": waiting,
-        "asked": len(states) - states.count(None),
+        "requested": len(states) - states.count(None),
         "missing": states.count(None) + states.count(ResultStatus.FAILED),
-        "similar_figures": similarity_figures(series, similar) if ResultStatus.READY in states and not waiting else [],
-        "alignment_measures": list(ALIGNMENTS.values()),
+        "moved": moved,
+        "moved_rows": moved.most_moved(MovedBy.NEIGHBORS)[:FEW_MOVED_ROWS] if moved else [],
+        "moved_url": ComparisonChoice([each.id for each in ends]).url("/compare/rows"),
     }
 
 
-def _orders(choice: Choice, embeddings: Sequence[Embedding]) -> dict[str, str]:
-    """The ways to the same embeddings in other orders, by the order's name; that of now is left out."""
+def _over_steps(context: Context, comparison: Comparison, choice: ComparisonChoice) -> dict[str, Any]:
+    drawn = comparison.get_measure(choice.measure)
+    steps = find_steps(context, comparison.embeddings)
+    ready = any(pair.status is ResultStatus.READY for pair in steps.pairs)
+    return {
+        "drawn": drawn,
+        "step_figures": step_figures(comparison, drawn) if drawn else [],
+        "similarity_figures": similarity_figures(comparison, steps) if ready else [],
+    }
+
+
+def _overlays(context: Context, comparison: Comparison) -> dict[str, Any]:
+    """Return figures with all embeddings in them by the title of the tab of a report that shows each."""
+    figures = overlaid_figures(context, comparison.embeddings, SAMPLE_SIZE)
+    tab_of = tabs_of_figures()
+    stored = {slug for each in comparison.embeddings for slug in get_figure_slugs(context, each.id)}
+    by_tab = {tab.title: [figure for figure in figures if tab_of[figure.slug] == tab.slug] for tab in TABS}
+    return {
+        "parts": {title: figures for title, figures in by_tab.items() if figures},
+        # Megabytes of several embeddings: their own pages have them, and fill their places.
+        "later": [figure for figure in HEAVY if figure.needs in stored and not figure.single],
+    }
+
+
+def _orders(choice: ComparisonChoice, embeddings: list[Embedding]) -> dict[str, str]:
+    """Return addresses of the same embeddings in other orders, by the order's name; the present one is left out."""
     keys: dict[str, Callable[[Embedding], Any]] = {
-        "layer": lambda one: (one.encoding_id or "", one.layer or 0),
-        "name": lambda one: natural_order(one.name),
-        "age": lambda one: (one.created_at, one.layer or 0, one.id),
+        "layer": lambda embedding: (embedding.encoding_id or "", embedding.layer or 0),
+        "name": lambda embedding: natural_order(embedding.name),
+        "age": lambda embedding: (embedding.created_at, embedding.layer or 0, embedding.id),
     }
-    ordered = {name: [one.id for one in sorted(embeddings, key=key)] for name, key in keys.items()}
-    if any(one.layer is None for one in embeddings):
-        del ordered["layer"]
+    if any(embedding.layer is None for embedding in embeddings):
+        del keys["layer"]
+    ordered = {name: [embedding.id for embedding in sorted(embeddings, key=key)] for name, key in keys.items()}
     return {name: choice.url(ids=ids) for name, ids in ordered.items() if ids != choice.ids}
 
 
 @router.post("/alignments")
 def align(context: ContextDep, choice: ChoiceDep) -> Response:
     """Have these embeddings compared row by row, and go to where the numbers appear."""
-    embeddings = get_compared(context, choice.ids)
-    request_alignments(context, series_pairs(embeddings) if choice.series else pairs_of(embeddings, Against.FIRST))
+    comparison = Comparison(get_compared(context, choice.ids))
+    embeddings = comparison.embeddings
+    request_alignments(
+        context, step_pairs(embeddings) if comparison.is_ordered else pairs_of(embeddings, Against.FIRST)
+    )
     return see(f"{choice.url()}#alignments")
 
 
@@ -143,42 +161,42 @@ def show_moved_rows(
     request: Request, context: ContextDep, choice: ChoiceDep, by: MovedBy = MovedBy.NEIGHBORS
 ) -> Response:
     """The rows that moved most between two embeddings."""
-    moved, names = _moved(context, choice)
-    rows = moved.most_moved(by)[:SHOWN_ROWS]
+    moved, names = _find_moved(context, choice)
+    rows = moved.most_moved(by)[:MAX_MOVED_ROWS]
     shown = {
         "choice": choice,
         "names": names,
         "moved": moved,
         "by": by if moved.has_residuals else MovedBy.NEIGHBORS,
         "rows": rows,
-        "marks": [write_rows(sorted(each)) for each in ([one.row for one in rows], [one.other_row for one in rows])],
+        "marks": [write_rows([row.row for row in rows]), write_rows([row.other_row for row in rows])],
         "figures": moved_figures(moved),
     }
     return render(request, "embeddings/moved_rows.html", shown)
 
 
 @router.post("/rows")
-def find_moved_rows(context: ContextDep, choice: ChoiceDep) -> Response:
+def request_moved_rows(context: ContextDep, choice: ChoiceDep) -> Response:
     """Have two embeddings compared row by row, and go to where the rows appear."""
-    request_alignments(context, pairs_of(get_compared(context, choice.ids, LEAST), Against.FIRST))
+    request_alignments(context, pairs_of(get_compared(context, choice.ids, MIN_COMPARED), Against.FIRST))
     return see(choice.url("/compare/rows"))
 
 
 @router.get("/rows/figures/{slug}.{kind}")
 def show_rows_figure(context: ContextDep, slug: str, kind: FileKind, choice: ChoiceDep) -> Response:
     """A figure of the rows that moved."""
-    return figure_file(moved_figures(_moved(context, choice)[0]), slug, kind)
+    return figure_file(moved_figures(_find_moved(context, choice)[0]), slug, kind)
 
 
 @router.get("/rows.csv")
 def show_rows_table(context: ContextDep, choice: ChoiceDep, by: MovedBy = MovedBy.NEIGHBORS) -> Response:
     """All rows that two embeddings share, the one that moved most first."""
-    return csv_file(table_of_rows(_moved(context, choice)[0].most_moved(by)), "moved-rows")
+    return csv_file(tabulate_moved_rows(_find_moved(context, choice)[0].most_moved(by)), "moved-rows")
 
 
-def _moved(context: Context, choice: Choice) -> tuple[MovedRows, list[str]]:
-    first, other = get_compared(context, choice.ids, LEAST)
-    return moved_rows_of(context, first, other), distinct_names([first, other])
+def _find_moved(context: Context, choice: ComparisonChoice) -> tuple[MovedRows, list[str]]:
+    first, other = get_compared(context, choice.ids, MIN_COMPARED)
+    return find_moved_rows(context, first, other), distinct_names([first, other])
 
 
 @router.get("/figures/{slug}.html")
@@ -196,20 +214,16 @@ def show_figure(context: ContextDep, slug: str, kind: FileKind, choice: ChoiceDe
 
 @router.get("/measurements.csv")
 def show_measurements(context: ContextDep, choice: ChoiceDep) -> Response:
-    """All values and differences, a row for each measure of each embedding."""
-    embeddings = get_compared(context, choice.ids)
-    if choice.series:
-        return csv_file(table_of_series(series_of(embeddings)), "series")
-    return csv_file(table_of(compare(embeddings), embeddings), "comparison")
+    """All values, their differences from the first and their changes, a row for each measure of each embedding."""
+    return csv_file(Comparison(get_compared(context, choice.ids)).table, "comparison")
 
 
-def _offered(context: Context, choice: Choice) -> dict[str, list[Embedding]]:
-    """What can be added, under headings: uploads and what was made of them first, then layers by their encoding."""
+def _offer_embeddings(context: Context, choice: ComparisonChoice) -> dict[str, list[Embedding]]:
+    """Return what can be added, under headings: uploads and what was made of them first, then layers by encoding."""
     names = name_encodings(context)
     offered: dict[str, list[Embedding]] = {}
-    for one in newest_measured(context, OFFERED):
-        if one.id not in choice.ids:
-            name = names.get(one.encoding_id or "")
-            heading = f"Layers of {name}" if name else "Uploaded and made"
-            offered.setdefault(heading, []).append(one)
+    for embedding in newest_measured(context, OFFERED):
+        if embedding.id not in choice.ids:
+            name = names.get(embedding.encoding_id or "")
+            offered.setdefault(f"Layers of {name}" if name else "Uploaded and made", []).append(embedding)
     return offered

@@ -1,7 +1,8 @@
-"""Embeddings of the same rows as a series: changes from step to step, how alike steps are, which rows moved."""
+"""Embeddings of the same rows in order: changes from step to step, how alike steps are, which rows moved."""
 
 import csv
 import io
+import re
 from itertools import pairwise
 from urllib.parse import urlencode
 
@@ -44,7 +45,7 @@ def query(ids, **more):
 
 
 @pytest.mark.both_databases
-def test_changes_are_from_the_step_before_and_from_the_first(client, series):
+def test_changes_are_from_the_previous_and_the_first(client, series):
     def changes(to, ids=series):
         found = client.get(f"/api/compare?{query(ids, to=to)}").json()["measures"]
         return {one["measure"]: one["differences"] for one in found}
@@ -61,44 +62,49 @@ def test_changes_are_from_the_step_before_and_from_the_first(client, series):
     assert client.get(f"/api/compare?{query(series, to='last')}").status_code == 422
 
 
-def test_the_table_has_every_step_with_both_changes(client, series):
-    table = client.get(f"/compare/measurements.csv?{query(series, show='series')}").text
+def test_table_has_differences_and_changes_of_every_step(client, series):
+    table = client.get(f"/compare/measurements.csv?{query(series)}").text
     rows = [row for row in csv.DictReader(io.StringIO(table)) if row["measure"] == "isoscore_unbiased"]
-    assert [(row["step"], row["embedding"]) for row in rows] == [(str(i + 1), f"step-{i}.csv") for i in range(4)]
-    assert rows[0]["change_from_first"] == rows[0]["change_from_previous"] == ""
-    assert rows[1]["change_from_first"] == rows[1]["change_from_previous"] != ""
-    assert rows[3]["change_from_first"] != rows[3]["change_from_previous"]
-    assert float(rows[3]["low_from_first"]) < float(rows[3]["change_from_first"]) < float(rows[3]["high_from_first"])
+    assert [row["embedding"] for row in rows] == [f"step-{i}.csv" for i in range(4)]
+    assert rows[0]["difference"] == rows[0]["difference_from_previous"] == ""
+    assert rows[1]["difference"] == rows[1]["difference_from_previous"] != ""
+    assert rows[3]["difference"] != rows[3]["difference_from_previous"]
+    assert float(rows[3]["low"]) < float(rows[3]["difference"]) < float(rows[3]["high"])
 
 
-def test_the_page_compares_every_step_with_the_one_before_and_with_the_first(client, work, series):
-    address = f"/compare?{query(series, show='series')}"
-    page = client.get(address).text
-    assert "4 steps" in page
+def test_page_compares_every_step_and_lists_rows_that_changed_most(client, work, series):
+    address = f"/compare?{query(series)}"
+    page = client.get(address).text.replace("\u00a0", " ")
+    assert "4 embeddings" in page
     assert "IsoScore, bias-corrected over the steps" in page
-    assert "5 pairs of embeddings" in page.replace("\u00a0", " ")
-    answer = client.post(f"/compare/alignments?{query(series, show='series')}")
+    assert "5 pairs of embeddings" in page
+    answer = client.post(f"/compare/alignments?{query(series)}")
     assert answer.headers["location"] == f"{address}#alignments"
     assert "0 of 5 pairs compared" in client.get(address).text.replace("\u00a0", " ")
+    client.post(f"/compare/rows?{query([series[0], series[-1]])}")
     work()
-    figure = client.get(f"/api/compare/figures/cka?{query(series, show='series')}").json()
+    page = client.get(address).text
+    changed = page.partition("Rows that changed most</h3>")[2].partition("</table>")[0]
+    assert {f"word {row}" for row in MOVED} <= set(re.findall(r">(word \d+)<", changed))
+    figure = client.get(f"/api/compare/figures/cka?{query(series)}").json()
     assert figure["columns"][:3] == ["step", "embedding", "to the step before"]
     assert [row[2] is None for row in figure["rows"]] == [True, False, False, False]
     assert figure["rows"][1][2] == figure["rows"][1][6]
     alignments = client.get(f"/api/compare/alignments?{query(series, to='previous')}").json()
-    assert [(one["base_id"], one["embedding_id"]) for one in alignments] == list(pairwise(series))
-    assert [one["values"][0]["value"] for one in alignments] == [row[2] for row in figure["rows"][1:]]
+    assert [(pair["base_id"], pair["embedding_id"]) for pair in alignments] == list(pairwise(series))
+    assert [pair["values"][0]["value"] for pair in alignments] == [row[2] for row in figure["rows"][1:]]
 
 
-def test_a_measure_is_chosen_and_an_unknown_one_is_the_usual(client, series):
-    chosen = client.get(f"/compare?{query(series, show='series', measure='mean_cosine')}").text
-    assert "Mean cosine similarity over the steps" in chosen
-    assert "IsoScore, bias-corrected over" in client.get(f"/compare?{query(series, show='series', measure='x')}").text
-    changes = client.get(f"/api/compare/figures/changes?{query(series, show='series', measure='mean_cosine')}").json()
+def test_unknown_measure_is_the_usual_one(client, series):
+    assert (
+        "Mean cosine similarity over the steps" in client.get(f"/compare?{query(series, measure='mean_cosine')}").text
+    )
+    assert "IsoScore, bias-corrected over" in client.get(f"/compare?{query(series, measure='x')}").text
+    changes = client.get(f"/api/compare/figures/changes?{query(series, measure='mean_cosine')}").json()
     assert changes["title"] == "Changes of Mean cosine similarity"
 
 
-def test_rows_that_moved_are_listed_by_name(client, work, series):
+def test_moved_rows_are_listed_by_name(client, work, series):
     ends = [series[0], series[-1]]
     before = client.get(f"/api/compare/rows?{query(ends)}").json()
     assert (before["status"], before["rows"]) == (None, [])
@@ -120,7 +126,7 @@ def test_rows_that_moved_are_listed_by_name(client, work, series):
     assert sum(int(float(row["rows"])) for row in csv.DictReader(io.StringIO(figure))) == N
 
 
-def test_rows_have_their_places_in_either_file(client, work, series):
+def test_moved_rows_have_positions_in_both_files(client, work, series):
     (made,) = [client.post(f"/api/embeddings/{series[0]}/selections", json={"rows": [0, 31]}).json()["id"]]
     work()
     pair = [made, series[-1]]
@@ -133,44 +139,35 @@ def test_rows_have_their_places_in_either_file(client, work, series):
     assert [one["name"] for one in back] == [one["name"] for one in there]
 
 
-def test_more_than_eight_are_a_series(client, context):
-    ids = [add_embedding(context, f"step {i}", {"isoscore_unbiased": (i / 10, 0.01)}) for i in range(9)]
-    assert client.get(f"/compare?{query(ids)}").headers["location"] == f"/compare?{query(ids, show='series')}"
-    page = client.get(f"/compare?{query(ids, show='series')}").text
-    assert "9 steps" in page
-    assert "Side by side" not in page
+def test_more_than_eight_show_the_first_and_the_last(client, context):
+    ids = [add_embedding(context, f"{i} any", {"isoscore_unbiased": (i / 10, 0.01)}) for i in range(9)]
+    page = client.get(f"/compare?{query(ids)}").text
+    assert "9 embeddings" in page.replace("\u00a0", " ")
+    assert '<th scope="col" role="columnheader" class="n">Last</th>' in page
+    assert "figure-spectrum" not in page
 
 
-def test_steps_are_put_in_another_order(client, context):
+def test_embeddings_are_put_in_another_order_and_removed(client, context):
     ids = [add_embedding(context, f"step {i}", {"isoscore_unbiased": (0.5, 0.01)}) for i in (10, 9, 100)]
-    page = client.get(f"/compare?{query(ids, show='series')}").text.replace("&amp;", "&")
+    page = client.get(f"/compare?{query(ids)}").text.replace("&amp;", "&")
     ordered = [ids[1], ids[0], ids[2]]
-    assert f'href="/compare?{query(ordered, show="series")}">name</a>' in page
-    assert f'href="/compare?{query(ordered, show="series")}">earlier' in page
-
-
-def test_of_a_series_all_but_one_step_can_be_removed(client, series):
-    page = client.get(f"/compare?{query(series[:2], show='series')}").text
-    assert f'href="/compare?{query(series[:1], show="series").replace("&", "&amp;")}">remove' in page
-    left = client.get(f"/compare?{query(series[:1], show='series')}")
+    assert f'href="/compare?{query(ordered)}">name</a>' in page
+    assert f'href="/compare?{query(ordered)}">earlier' in page
+    assert f'href="/compare?{query(ids[:2])}">remove' in page
+    answer = client.get(f"/compare?{query(ids[::-1])}&from=library")
+    assert answer.headers["location"] == f"/compare?{query(ordered)}"
+    left = client.get(f"/compare?{query(ids[:1])}")
     assert (left.status_code, "One is chosen. Add another above" in left.text) == (200, True)
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_rows_move_between_two(client, context, count):
+def test_moved_rows_need_two_embeddings(client, context, count):
     ids = [add_embedding(context, found={"isoscore": 1.0}) for _ in range(count)]
     answer = client.get(f"/api/compare/rows?{query(ids)}")
     assert (answer.status_code, answer.json()["detail"]) == (422, f"Expected 2 embeddings to compare, got {count}.")
 
 
-def test_embeddings_without_rows_in_common_have_none_that_moved(client, context):
+def test_moved_rows_need_rows_in_common(client, context):
     ids = [add_embedding(context, "one", {"isoscore": 1.0}), add_embedding(context, "two", {"isoscore": 1.0}, n=500)]
     answer = client.get(f"/api/compare/rows?{query(ids)}")
     assert (answer.status_code, answer.json()["detail"]) == (422, "one and two have no rows in common.")
-
-
-def test_rows_of_an_address_are_selected_on_the_map(client, series):
-    page = client.get(f"/embeddings/{series[0]}?select=3-5+9").text
-    assert 'data-map-rows="3-5 9"' in page
-    answer = client.get(f"/embeddings/{series[0]}?select=some")
-    assert answer.status_code == 422
