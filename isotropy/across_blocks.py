@@ -67,7 +67,6 @@ class BlockProducts:
         self._distances = torch.outer(traces, n) + torch.outer(n, traces) - 2 * self._products
 
     def __len__(self) -> int:
-        """Return the number of blocks."""
         return len(self._n)
 
     def scores_without(self, block: int) -> dict[str, Score]:

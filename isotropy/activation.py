@@ -53,6 +53,6 @@ def _why_undefined(moments: Moments) -> str | None:
 
 
 def _robust_limit(values: Tensor) -> Tensor:
-    """Distance from the median, 0-d, at which the robust z-score, 0.6745 distance / MAD, is 3.5."""
+    """Return the distance from the median, 0-d, at which the robust z-score, 0.6745 distance / MAD, is 3.5."""
     mad = (values - values.quantile(0.5)).abs().quantile(0.5)
     return 3.5 / 0.6745 * mad

@@ -103,7 +103,7 @@ def _cka(K: Tensor, L: Tensor) -> Score:
 
 
 def _hsic(K: Tensor, L: Tensor) -> float:
-    """Return the unbiased estimate of kernels [n, n] whose diagonals are 0, up to a factor of n alone."""
+    """Return the unbiased HSIC of kernels [n, n] with zero diagonals, up to a factor that depends on n alone."""
     n = len(K)
     k, m = K.sum(1), L.sum(1)
     of_sums = float(k.sum()) * float(m.sum()) / ((n - 1) * (n - 2))
@@ -118,7 +118,7 @@ def _cka_with_error(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> Score:
 
 
 def _residual_with_error(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> Score:
-    """The residual less its bias, which falls as 1 / n: that much the jackknife tells. Without error of few rows."""
+    """Return the residual, corrected by the jackknife for its bias of order 1 / n; without error for few rows."""
     score = procrustes_residual(x, y)
     if score.value is None:
         return score
@@ -132,7 +132,7 @@ def _residual_with_error(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> Sco
 
 
 def _overlap(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> Score:
-    """The share of the 10 nearest by cosine that are the same; rows are left out as queries, never as neighbors."""
+    """Return the share of the 10 nearest by cosine in common. The jackknife leaves rows out as queries only."""
     shares = shares_kept(x, y, torch.arange(len(x)))
     score = Score(float(shares.mean()))
     left_out = [Score(float(shares[remaining].mean())) for remaining in _left_out(blocks)]
@@ -140,14 +140,14 @@ def _overlap(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> Score:
 
 
 def _without_rounding(score: Score) -> Score:
-    """Return exactly 0 or 1, without error, where a score is that but for rounding."""
+    """Replace a score within rounding of 0 or 1 by exactly 0 or 1."""
     if score.value is None or (score.se or 0) > ROUNDING or abs(score.value - round(score.value)) > ROUNDING:
         return score
     return Score(float(round(score.value))).with_error([0.0] * len(score.parts))
 
 
 def _left_out(blocks: NDArray[np.int64]) -> list[Tensor]:
-    """Return the places of the rows that are left without each block; nothing where all are of one."""
+    """Return the indices of the rows outside each block; an empty list if there is only one block."""
     present = np.unique(blocks)
     return [torch.from_numpy(np.flatnonzero(blocks != block)) for block in present] if len(present) > 1 else []
 
@@ -162,7 +162,7 @@ AT_ONCE = 2048
 
 
 class RowDrift(NamedTuple):
-    """What moved, row by row; the same whichever embedding is named first."""
+    """How far each row moved between two embeddings; symmetric in the two."""
 
     neighbors_kept: Tensor
     """[n] float64: which share of the 10 nearest references by cosine are the same in both."""
@@ -212,7 +212,7 @@ def _residuals(x: Tensor, y: Tensor) -> tuple[Tensor | None, str | None]:
 
 
 def _scaled(x: Tensor) -> Tensor | None:
-    """Return points centered and scaled; None where all are equal."""
+    """Center points and scale them to root-mean-square length 1; return None if all are equal."""
     points = x.double() / (float(x.abs().amax()) or 1.0)
     points -= points.mean(0)
     size = torch.linalg.matrix_norm(points) / len(points) ** 0.5

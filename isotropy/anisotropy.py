@@ -51,7 +51,7 @@ def second_moment(moments: Moments) -> Tensor:
 
 
 def why_undefined(S: Tensor) -> str | None:
-    """Return the sentence that says why nothing can be said of moments or their eigenvalues; None if it can."""
+    """Return why moments or eigenvalues are undefined, in a sentence, or None if they are defined."""
     if not S.isfinite().all():
         return "The moments are not finite: some points are NaN, infinite or too large."
     if not S.any():

@@ -50,7 +50,7 @@ WITHOUT_ERROR = ("isoscore", "isoscore_star", "participation_ratio")
 
 @dataclass(frozen=True, eq=False)
 class RowLabels:
-    """The classes of rows."""
+    """Class labels of rows."""
 
     codes: Tensor
     """int64 [rows], each a place in ``names``."""
@@ -58,7 +58,7 @@ class RowLabels:
     """Of the classes; an empty one is that of rows without a label."""
 
     def drop_unlabeled(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Return those of the first rows [m, d] that have a label, and their codes."""
+        """Return the labeled ones among the first rows [m, d], and their class codes."""
         codes = self.codes[: len(rows)]
         if "" not in self.names:
             return rows, codes
@@ -91,12 +91,10 @@ class Cloud:
 
     @property
     def n(self) -> int:
-        """Number of points."""
         return self.moments.n
 
     @property
     def d(self) -> int:
-        """Number of dimensions."""
         return self.moments.d
 
     @cached_property
@@ -106,7 +104,7 @@ class Cloud:
 
     @cached_property
     def moment_scores(self) -> dict[str, Score]:
-        """What the moments alone give, by slug, with standard errors but for ``OF_THESE_ROWS``."""
+        """Scores from the moments, by slug, with standard errors except for ``WITHOUT_ERROR``."""
         scores = _scores_without_error(self.moments)
         share = {"mean_share": mean_share(self.moments)}
         if self.n == 0:
@@ -137,7 +135,7 @@ class Cloud:
         return replace(self, blocks=blocks, sample=self.sample[remaining], rows=self.rows[remaining])
 
     def without_dimensions(self, dimensions: Iterable[int]) -> Cloud:
-        """Return the cloud without some dimensions; cosines stay those of all. No product of rows is summed again."""
+        """Return the cloud without some dimensions, from the same products of rows; cosines stay those of all."""
         dropped = torch.zeros(self.d, dtype=torch.bool)
         dropped[list(dimensions)] = True
         points = SelectedDimensions(self.points, (~dropped).nonzero().squeeze(1).numpy())
@@ -150,7 +148,7 @@ class Cloud:
 
     @cached_property
     def spectrum_scores(self) -> dict[str, Score]:
-        """What the eigenvalues give, by slug, with standard errors; of lists the k-th by "slug k"."""
+        """Scores from the eigenvalues, by slug, with standard errors. The k-th entry of a list is named "slug k"."""
         scores = spectrum_scores(self.eigenvalues, self.energies, self.n)
         left_out = scores_without_blocks(self._centred, self._second, self.blocks.parts, self.moments)
         with_errors = self.blocks.with_errors(scores, left_out, self.dealing.groups)
@@ -163,12 +161,12 @@ class Cloud:
 
     @property
     def eigenvalues(self) -> Tensor:
-        """Variances along the principal components, float64 [d], greatest first."""
+        """Variances along the principal components, float64 [d], descending."""
         return self._centred.values
 
     @property
     def energies(self) -> Tensor:
-        """Eigenvalues of E[x x^T], float64 [d], greatest first: the mean counts."""
+        """Eigenvalues of E[x x^T], float64 [d], descending; includes the mean."""
         return self._second.values
 
     @cached_property
@@ -181,7 +179,7 @@ class Cloud:
 
     @cached_property
     def partition(self) -> PartitionFunction:
-        """Of all points, from a second pass: its directions are known only after the first."""
+        """Partition function of all points, from a second pass, once its directions are known."""
         partition = PartitionFunction(self._second.vectors)
         for chunk in self.chunks():
             # Not in units: exp(c.x) depends on the scale of the points.
@@ -190,29 +188,29 @@ class Cloud:
 
     @property
     def pairs(self) -> Tensor:
-        """The rows whose pairs are looked at, [at most ``PAIR_ROWS``, d]."""
+        """Rows for pairwise measures, [at most ``PAIR_ROWS``, d]."""
         # The sample is in random order, so that its head is a sample too.
         return self.sample[:PAIR_ROWS]
 
     @cached_property
     def pair_measures(self) -> PairMeasures:
-        """What these pairs say, looked at once; of neighbors one more than measures take, to know where it is tied."""
+        """Pairwise results, with one neighbor more than measures use, to detect ties."""
         return pairs_by(self.pairs, NEIGHBOURS + 1, self.similarity)
 
     @property
     def neighbours(self) -> NearestNeighbours:
-        """The nearest among the distinct of ``pairs``."""
+        """Nearest neighbors among the distinct rows of ``pairs``."""
         return self.pair_measures.neighbours
 
     def row_of(self, point: int) -> int:
-        """Return the place among all rows of one of the distinct of ``pairs``: that of the first of its equals."""
+        """Return the row in the file of a distinct row of ``pairs``: the first of its equals."""
         row = self.pairs[self.pair_measures.distinct[point]]
         alike = (self.pairs[:, 0] == row[0]).nonzero().squeeze(1)  # few, among which equals are looked for
         return int(self.rows[alike][(self.pairs[alike] == row).all(1)].min())
 
     @cached_property
     def neighbourhoods(self) -> BlockNeighbours:
-        """The same of fewer of these rows, and of each block of them."""
+        """Nearest neighbors within the first rows and within each block, for standard errors."""
         pairs = self.pair_measures
         positions = self.rows[: len(self.pairs)][pairs.distinct].numpy()
         blocks = self.dealing.blocks_of(positions, BLOCKS)
@@ -221,19 +219,19 @@ class Cloud:
 
     @cached_property
     def bars(self) -> Tensor:
-        """Bars in dimension 0 of at most ``BARCODE_ROWS`` rows, shortest first."""
+        """Bars in dimension 0 of at most ``BARCODE_ROWS`` rows, ascending."""
         return barcode(self.sample[:BARCODE_ROWS])
 
     @cached_property
     def labels(self) -> RowLabels | None:
-        """Classes of the rows of ``sample``; None where nothing is labeled."""
+        """Labels of the rows of ``sample``; None if nothing is labeled."""
         if (labels := self.all_labels) is None:
             return None
         return RowLabels(labels.codes[self.rows], labels.names)
 
     @cached_property
     def all_labels(self) -> RowLabels | None:
-        """Classes of all rows, in their order, those that are left out too; None where nothing is labeled."""
+        """Labels of all rows in file order, including rows left out; None if nothing is labeled."""
         if (values := self.points.labels()) is None:
             return None
         codes_by_name: dict[str, int] = {}
@@ -243,7 +241,7 @@ class Cloud:
         return RowLabels(torch.from_numpy(codes), list(codes_by_name))
 
     def chunks(self) -> Iterator[Tensor]:
-        """Yield the finite rows once more, in order."""
+        """Yield the finite rows in order."""
         for chunk, _, _ in finite_chunks(self.points):
             yield chunk
 
@@ -309,7 +307,7 @@ def _fourth_moments(points: Points) -> Jackknife[FourthMoments]:
 
 
 class _Sums(NamedTuple):
-    """What is summed over the rows of each block."""
+    """Sums over the rows of each block."""
 
     blocks: Jackknife[FourthMoments]
     cosine_blocks: Jackknife[CosineMoments]
@@ -326,6 +324,6 @@ class _Sums(NamedTuple):
             jackknife.update(rows, dealing.blocks_of(positions, jackknife.blocks))
 
     def rescale(self, factor: float) -> None:
-        """Multiply the rows so far by a factor, which cosines do not depend on."""
+        """Multiply the rows seen so far by a factor. Cosines do not depend on it."""
         for part in self.blocks.parts:
             part.rescale(factor)

@@ -73,7 +73,7 @@ def simplified_silhouette(x: Tensor, labels: Tensor) -> Score:
 
 @dataclass(frozen=True)
 class _Classes:
-    """Labeled points in the order of their classes."""
+    """Labeled points sorted by class."""
 
     points: Tensor
     """float64 [n, d], scaled by a power of two."""
@@ -92,7 +92,7 @@ class _Classes:
 
 
 def _classes(name: str, x: Tensor, labels: Tensor) -> _Classes | str:
-    """Return points [n, d] in the order of their classes, or the sentence that says why they have no silhouette."""
+    """Return points [n, d] sorted by class, or why they have no silhouette, in a sentence."""
     _, codes, sizes = classes_of(x, labels)
     if len(sizes) < 2:
         return f"The {name} needs at least 2 classes; {there_are(len(sizes))}."
@@ -106,14 +106,14 @@ def _classes(name: str, x: Tensor, labels: Tensor) -> _Classes | str:
 
 
 def _silhouettes(a: Tensor, b: Tensor, rounding: Tensor | float = 0) -> Tensor:
-    """Return (b - a) / max(a, b) of distances [n], 0 where both are at most ``least``."""
+    """Return (b - a) / max(a, b) of distances [n], 0 where both are at most ``rounding``."""
     greater = torch.maximum(a, b)
     return torch.where(greater > rounding, (b - a) / greater, 0)
 
 
 @dataclass(frozen=True)
 class _Group:
-    """Small classes side by side, about a tile of them, or one larger class."""
+    """Adjacent small classes that fill about one tile, or one larger class."""
 
     rows: range
     members: Tensor

@@ -19,7 +19,7 @@ PAIR_ROWS = 256
 
 @dataclass(frozen=True)
 class RogueDimensions:
-    """What each dimension adds to the mean cosine similarity (Timkey & van Schijndel 2021)."""
+    """Contribution of each dimension to the mean cosine similarity (Timkey & van Schijndel 2021)."""
 
     score: Score
     """The greatest contribution of one dimension, a cosine in [-1 / (d (n - 1)), 1].
@@ -117,7 +117,7 @@ class CosineMoments:
 
 @dataclass(frozen=True)
 class CosineHistogram:
-    """How many pairs of rows have which cosine."""
+    """Histogram of the cosines of all pairs of rows."""
 
     edges: Tensor
     """[bins + 1] float64, from -1 to 1; a bin holds its left edge, the last one 1 too."""

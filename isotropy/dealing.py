@@ -39,7 +39,7 @@ class Slices:
         self._turns = np.empty(0, np.int64)
 
     def blocks_of(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the block of each item, given by its place in the order, [m]."""
+        """Return the block [m] of each item, given by its position."""
         turns = items // self._length
         if len(items) and (last := int(turns.max())) >= len(self._turns):
             rounds = max(last // self.blocks + 1, 2 * len(self._turns) // self.blocks)
@@ -53,7 +53,7 @@ class Slices:
 
 @dataclass(frozen=True, eq=False)
 class Dealing:
-    """The groups of rows that are taken as independent of each other, and the blocks they are dealt to."""
+    """Groups of rows that are independent of each other, and their assignment to jackknife blocks."""
 
     by: Grouped
     """Every row alone, exact duplicates together, or the groups that were given."""
@@ -63,11 +63,11 @@ class Dealing:
     """[rows] the number of each row's group, in the order in which groups first appear; None where every row is one."""
 
     def blocks_of(self, positions: NDArray[np.int64], blocks: int) -> NDArray[np.int64]:
-        """Return the block, of so many, of each row given by its place in the file."""
+        """Return the block [m] of each row, given by its position in the file."""
         return Slices(self.groups, blocks).blocks_of(positions if self.ranks is None else self.ranks[positions])
 
     def key(self) -> str:
-        """Return what is equal for two dealings if and only if they deal the same rows alike."""
+        """Return a digest that is equal exactly if two dealings assign the same rows alike."""
         digest = sha256(f"{self.groups}".encode())
         if self.ranks is not None:
             digest.update(self.ranks.tobytes())
@@ -75,7 +75,7 @@ class Dealing:
 
 
 def by_rows(n: int) -> Dealing:
-    """Return the dealing of n rows, each of which stands alone."""
+    """Treat each of n rows as independent."""
     return Dealing("rows", n)
 
 
@@ -93,7 +93,7 @@ def by_groups(groups: Iterable[str], n: int) -> Dealing:
 
 
 def group_numbers(groups: Iterable[str]) -> NDArray[np.int64]:
-    """Return the number of each row's group, [n], as groups appear; a row with an empty name is one of its own."""
+    """Return the group number of each row, [n], in order of appearance; a row with an empty name is its own group."""
     numbers: dict[str | int, int] = {}
     return np.fromiter(
         (numbers.setdefault(name or row, len(numbers)) for row, name in enumerate(groups)), dtype=np.int64
@@ -115,13 +115,13 @@ class Duplicates:
         self._finite = np.zeros(n, bool)
 
     def update(self, rows: NDArray[Any], positions: NDArray[np.int64]) -> None:
-        """Note rows [m, d] by their places in the file."""
+        """Add rows [m, d] at their positions in the file."""
         rows = np.ascontiguousarray(rows + 0.0)  # so that -0 equals 0
         self._hashes[positions] = np.fromiter(map(_hash, rows), np.uint64, len(rows))
         self._finite[positions] = True
 
     def dealing(self) -> Dealing:
-        """Return the dealing that takes equal rows as one group; every row alone where no two are equal."""
+        """Group equal rows; treat rows as independent if no two are equal."""
         _, first, inverse = np.unique(self._hashes[self._finite], return_index=True, return_inverse=True)
         if len(first) == len(inverse):
             return by_rows(len(self._finite))

@@ -19,7 +19,7 @@ CENTRE_ROWS = 256
 
 @dataclass(frozen=True)
 class Located:
-    """Points, and where they lie about a center that they share with others."""
+    """Points, with their offsets from a center shared with other points."""
 
     points: Tensor
     """float64 [n, d]."""
@@ -30,17 +30,16 @@ class Located:
 
     @classmethod
     def about(cls, centre: Tensor, points: Tensor) -> Self:
-        """Return points [n, d] about a center [d]."""
+        """Locate points [n, d] relative to a center [d]."""
         centred = points - centre
         return cls(points, centred, centred.square().sum(1))
 
     def __getitem__(self, rows: slice) -> Self:
-        """Return some of the points."""
         return type(self)(self.points[rows], self.centred[rows], self.norms[rows])
 
 
 def centre_of(points: Tensor) -> Tensor:
-    """Return the median [d] of some of points [n, d], n at least 1: among most of them, however far single ones are."""
+    """Return the median [d] of up to ``CENTRE_ROWS`` of points [n, d], n at least 1; robust to outliers."""
     return points[:: -(-len(points) // CENTRE_ROWS)].median(dim=0).values
 
 

@@ -20,12 +20,12 @@ from torch import Tensor, distributed
 
 
 def is_shared() -> bool:
-    """Return whether this process is one of a group."""
+    """Return whether this process belongs to a group."""
     return distributed.is_available() and distributed.is_initialized()
 
 
 def summed(x: Tensor) -> Tensor:
-    """Return the sum of ``x`` over the processes, of its shape, which is the same in all; differentiable."""
+    """Sum ``x`` over the processes, differentiably. Its shape must be the same in all."""
     if not is_shared():
         return x
     total: Tensor = _Summed.apply(x)  # type: ignore[no-untyped-call]
@@ -45,7 +45,7 @@ def gathered(x: Tensor) -> Tensor:
 
 
 def greatest(x: Tensor) -> Tensor:
-    """Return the greatest of ``x`` over the processes, elementwise, of its shape; without a gradient."""
+    """Return the elementwise maximum of ``x`` over the processes, without a gradient."""
     x = x.detach()
     if not is_shared():
         return x
@@ -55,7 +55,7 @@ def greatest(x: Tensor) -> Tensor:
 
 
 class _Summed(torch.autograd.Function):
-    """Sum over the processes; the sum depends on the ``x`` of each, so its gradients are added too."""
+    """Sum over the processes. Every process uses the sum, so the gradients are added up too."""
 
     @staticmethod
     def forward(_: Any, x: Tensor) -> Tensor:
@@ -68,7 +68,7 @@ class _Summed(torch.autograd.Function):
 
 
 class _Gathered(torch.autograd.Function):
-    """Rows of all processes; of the added gradients each takes those of its own rows."""
+    """Gather rows of all processes; the backward sums gradients and returns those of this process's rows."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ LISTED = 10
 
 
 class HubPoint(NamedTuple):
-    """A point that is among the nearest neighbors of others."""
+    """A point and how often it is a nearest neighbor."""
 
     point: int
     """Row of the cloud that was searched."""
@@ -28,7 +28,7 @@ class HubPoint(NamedTuple):
 
 @dataclass(frozen=True)
 class Hubness:
-    """How the k n places among nearest neighbors are shared by n points; without hubs each has k of them."""
+    """Distribution of the k n neighbor slots over n points; without hubs each point has k."""
 
     skewness: Score
     """Third standardized moment of the counts, in (-inf, inf), 0 if they are symmetric (Radovanović et al. 2010)."""
@@ -77,7 +77,7 @@ def hubness(neighbours: NearestNeighbours, k: int = 10) -> Hubness:
 
 
 def greatest_hubs(occurrences: Tensor, max_hubs: int = LISTED) -> tuple[HubPoint, ...]:
-    """Return the points that are most often neighbors, of counts int64 [n]; those that never are, are none."""
+    """Return the points with the largest counts, int64 [n], excluding zeros."""
     counts, points = occurrences.sort(descending=True, stable=True)
     pairs = zip(points[:max_hubs].tolist(), counts[:max_hubs].tolist(), strict=True)
     return tuple(HubPoint(point, count) for point, count in pairs if count)
@@ -89,7 +89,7 @@ def _undefined(reason: str) -> Hubness:
 
 
 def _share_of_ties(neighbours: NearestNeighbours) -> float:
-    """Return the share of points whose last two neighbors are equally far, within rounding."""
+    """Return the share of points whose last two neighbors are equally far within rounding."""
     *_, last, beyond = neighbours.distances.unbind(1)
     # Half precision is taken as exact: its rounding swaps some neighbours of most clouds, but makes no hubs.
     error = neighbours.error(min(neighbours.roundoff, unit_roundoff(torch.float32)))[:, -2]

@@ -137,7 +137,7 @@ def levina_bickel(neighbours: NearestNeighbours, k: int = 10) -> Score:
 
 
 def _log_mu(neighbours: NearestNeighbours) -> tuple[Tensor, Tensor]:
-    """Return ln(mu) [N] of the points that have no duplicate, and its error; zeros for one or two points."""
+    """Return ln(mu) [N] of points without a duplicate, and its rounding error; zeros for one or two points."""
     if len(neighbours.distances) < 3:
         zeros = neighbours.distances.new_zeros(len(neighbours.distances))
         return zeros, zeros
@@ -147,12 +147,12 @@ def _log_mu(neighbours: NearestNeighbours) -> tuple[Tensor, Tensor]:
 
 
 def _error(neighbours: NearestNeighbours) -> Tensor:
-    """Return what rounding may make of the logarithm of a ratio to the first neighbor's distance, [n]."""
+    """Return the rounding error [n] of the log ratio to the first neighbor's distance."""
     return neighbours.error(neighbours.roundoff)[:, 0] / neighbours.distances[:, 0]
 
 
 def _is_rounding(logarithms: Tensor, error: Tensor) -> bool:
-    """Return whether most of some logarithms of ratios [N] are 0, within their error [N]."""
+    """Return whether most log ratios [N] are 0 within their error [N]."""
     return float((logarithms <= error).double().mean()) > 0.5
 
 

@@ -56,7 +56,7 @@ def isoscore_from_covariance(S: Tensor) -> Score:
 
 
 def isoscore_of_ratio(ratio: Score, d: int) -> Score:
-    """Return IsoScore by the participation ratio of points of d dimensions, undefined where that is, and for one."""
+    """Return IsoScore from the participation ratio in d dimensions; undefined where that is, and for d = 1."""
     if d < 2:
         return Score.undefined(f"IsoScore needs at least 2 dimensions; there is {d}.")
     return ratio if ratio.value is None else Score.within((ratio.value - 1) / (d - 1), 0, 1)

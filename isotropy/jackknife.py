@@ -22,7 +22,7 @@ MAX_BYTES = 512 * 2**20
 
 
 class MergeableMoments(Protocol):
-    """Moments of some of the points, such as ``Moments``, ``FourthMoments`` and ``CosineMoments``."""
+    """Mergeable moments, such as ``Moments``, ``FourthMoments`` and ``CosineMoments``."""
 
     n: int
 
@@ -76,21 +76,20 @@ class Jackknife(Generic[P]):
 
     @property
     def blocks(self) -> int:
-        """Number of blocks."""
         return len(self._parts)
 
     @property
     def parts(self) -> list[P]:
-        """Those that have points, to be read."""
+        """Moments of the nonempty blocks, read-only."""
         return [part for part in self._parts if part.n > 0]
 
     @property
     def all_parts(self) -> list[P]:
-        """One for each block, by its number."""
+        """Moments of every block, by its number."""
         return self._parts
 
     def map(self, make: Callable[[P], P]) -> Jackknife[P]:
-        """Return a jackknife of the same blocks, each part made of the one that is there."""
+        """Return a jackknife with a function applied to the moments of each block."""
         mapped = copy(self)
         mapped._parts = [make(part) for part in self._parts]
         empty = make(self._empty())
@@ -116,11 +115,11 @@ class Jackknife(Generic[P]):
             self._parts[block].update(x if in_block.all() else x[torch.from_numpy(in_block)])
 
     def total(self) -> P:
-        """Return the part of all points, to be read: where there is one block, it is that block's."""
+        """Return the moments of all points, read-only."""
         return self._parts[0] if len(self._parts) == 1 else self._merged(self._parts)
 
     def standard_error(self, statistic: Callable[[P], Score]) -> float | None:
-        """Return the standard error of a statistic, in its units; None where ``scores`` has none."""
+        """Return the standard error of one statistic, or None where ``scores`` has none."""
         return self.scores(lambda part: {"statistic": statistic(part)})["statistic"].se
 
     def scores(

@@ -19,7 +19,7 @@ LEAST_ROWS = 4
 
 @dataclass(frozen=True)
 class ClassScore:
-    """The score of the points of one class."""
+    """Score of one class."""
 
     label: int
     n: int
@@ -29,7 +29,7 @@ class ClassScore:
 
 @dataclass(frozen=True)
 class ScoreByLabel:
-    """The scores of the classes, in ascending order of their labels, and their mean."""
+    """Scores of all classes, ascending by label, and their mean."""
 
     score: Score
     """The mean over the classes that have a score, each with the same weight, in the range of the measure."""
@@ -37,7 +37,6 @@ class ScoreByLabel:
 
     @property
     def used(self) -> tuple[ClassScore, ...]:
-        """The classes that have a score."""
         return tuple(entry for entry in self.classes if entry.score.value is not None)
 
 

@@ -51,7 +51,7 @@ SPARED_DIMENSIONS = 256
 
 @dataclass(frozen=True)
 class NearestNeighbours:
-    """The k nearest other points of each of n points, by Euclidean distance; among equally near ones the first rows."""
+    """The k nearest neighbors of n points by Euclidean distance; ties go to the first row."""
 
     distances: Tensor
     """[n, k] float64, nearest first."""
@@ -148,11 +148,11 @@ class NeighbourSearch:
 
     @cached_property
     def lengths(self) -> Tensor:
-        """Of the points, float64 [n]."""
+        """Norms of the points, float64 [n]."""
         return lengths(self.points)
 
     def settle(self, tile: Callable[[slice, slice], Tensor], dtype: torch.dtype, limit: Limit = same_reach) -> None:
-        """Search all rows at once: see ``isotropy.tiles.least_of_each`` and ``isotropy.products.measured``."""
+        """Search all rows by tiles: see ``smallest_of_each`` and ``measure_candidates``."""
         n = len(self.points)
         count = min(self.k + SPARE + self.points.shape[1] // SPARED_DIMENSIONS, n - 1)
         bounds, candidates = smallest_of_each(n, count, dtype, self.points.device, tile)
@@ -164,7 +164,7 @@ class NeighbourSearch:
         self._unsettled = torch.cat(unsettled)
 
     def finish(self, precisions: Sequence[torch.dtype]) -> NearestNeighbours:
-        """Search the rows that are left, in one precision after the other, of which the last must be float64."""
+        """Search unsettled rows in one precision after the other; the last must be float64."""
         n, d = self.points.shape
         for precision in precisions:
             if len(self._unsettled) == 0:
@@ -210,7 +210,7 @@ def equal_rows(x: Tensor) -> Tensor:
 
 
 def fast_precisions(device: torch.device) -> list[torch.dtype]:
-    """Return the precisions to multiply in, float64 last; bfloat16 where a CPU multiplies it 4 to 5 times as fast."""
+    """Return precisions for products, float64 last; bfloat16 first where the CPU multiplies it 4 to 5 times as fast."""
     precisions = [torch.float64]
     probe = torch.full((64, 64), 1 + 2**-12, device=device)
     # Settings of torch make float32 products less precise than float32, and the bounds would not know.
@@ -258,15 +258,14 @@ class BlockNeighbours:
 
     @cached_property
     def all_neighbours(self) -> NearestNeighbours:
-        """Among all."""
         return self._all_neighbours or self._search(self._points, self._k)
 
     def score(self, measure: Callable[[NearestNeighbours], Score]) -> Score:
-        """Return a measure of all points with its standard error."""
+        """Return a measure with its standard error."""
         return self._with_error(measure, len(self._points), measure(self.all_neighbours))
 
     def at_sizes(self, measure: Callable[[NearestNeighbours], Score]) -> dict[int, Score]:
-        """Return a measure of the first 1,000, 2,000, ... points, each with its standard error."""
+        """Return a measure of the first 1,000, 2,000, ... points with standard errors."""
         sizes = [size for size in SIZES if size <= len(self._points)]
         return {size: self._with_error(measure, size, measure(self._among(size)[0])) for size in sizes}
 
@@ -279,7 +278,7 @@ class BlockNeighbours:
         return score.with_error([score.value * (logarithm - centre) / (B * (B - 1)) ** 0.5 for logarithm in logarithms])
 
     def _among(self, size: int) -> list[NearestNeighbours]:
-        """Return the neighbors among the first points, then among those of each block of them."""
+        """Return the neighbors within the first ``size`` points, then within each block of them."""
         if size not in self._by_size:
             points, blocks = self._points[:size], self._blocks[:size]
             all_neighbours = self.all_neighbours if size == len(self._points) else self._search(points, self._k)

@@ -37,7 +37,7 @@ from isotropy.uniformity import Directions, uniformity
 
 @dataclass(frozen=True, eq=False)
 class PairMeasures:
-    """What the pairs of some rows say."""
+    """Nearest neighbors and uniformity of some rows."""
 
     distinct: Tensor
     """Rows that are the first of their equals, int64 in ascending order."""
@@ -73,7 +73,7 @@ def pairs_of(x: Tensor, k: int) -> PairMeasures:
 
 
 def _serves_both(search: NeighbourSearch, precisions: list[torch.dtype]) -> bool:
-    """Return whether products in the precision of the points are best for neighbors too."""
+    """Return whether products in the dtype of the points are also the fastest for neighbors."""
     dtype = search.points.dtype
     if dtype not in precisions:
         return False

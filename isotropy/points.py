@@ -29,12 +29,12 @@ def require_points(x: Tensor, d: int | None = None) -> None:
 
 
 def at_least_float32(x: Tensor) -> Tensor:
-    """Return ``x`` in float32 if it is float16 or bfloat16, in which squares overflow, else as it is."""
+    """Return ``x`` in float32 if it has half precision, in which squares overflow, else unchanged."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def in_float64(x: Tensor) -> Tensor:
-    """Return ``x`` in float64 on its device, or on the CPU where the accelerator has no float64, as that of a Mac."""
+    """Return ``x`` in float64, on the CPU if the accelerator (MPS) has no float64."""
     return (x.cpu() if x.device.type == "mps" else x).double()
 
 
@@ -65,7 +65,7 @@ def scaled(x: Tensor, ordinary: float = 1.0) -> tuple[Tensor, float]:
 
 
 def lengths(x: Tensor) -> Tensor:
-    """Return the lengths of points [n, d], float64 [n]."""
+    """Return the norms of points [n, d], float64 [n]."""
     # By few rows that stay in the cache: a norm told to sum in float64 takes eight times as long on a CPU.
     norms = [torch.linalg.vector_norm(rows.double(), dim=1) for rows in torch.split(x, LENGTH_ROWS)]
     return torch.cat(norms)

@@ -29,17 +29,17 @@ Limit = Callable[[Tensor, Tensor], Tensor]
 
 
 def same_reach(_: Tensor, reach: Tensor) -> Tensor:
-    """Return the most that lower bounds say of what lies within a reach: no more than that."""
+    """Return the reach itself: exact bounds need no margin."""
     return reach
 
 
 def unit_roundoff(dtype: torch.dtype) -> float:
-    """Return the greatest relative error of one rounding."""
+    """Return the unit roundoff of a dtype."""
     return torch.finfo(dtype).eps / 2
 
 
 def block_rows(n: int) -> int:
-    """Return how many rows' bounds to n points are held at once."""
+    """Return how many rows' bounds to n points fit in ``BLOCK``."""
     return max(min(BLOCK // max(n, 1), n), 1)
 
 
@@ -97,11 +97,11 @@ class Products:
 
     @property
     def has_tiles(self) -> bool:
-        """Whether ``tile`` makes bounds: where none is exact, and sums are as precise as products."""
+        """Whether ``tile`` gives bounds: if products are not exact, and sums are as precise as products."""
         return not self._is_exact and self._bases_in_sums.dtype == self._rounded.dtype
 
     def tile(self, rows: slice, columns: slice) -> Tensor:
-        """Return lower bounds of the squared distances [rows, columns], to be overwritten by the next tile."""
+        """Return lower bounds of squared distances [rows, columns], in a buffer that the next tile overwrites."""
         shape = (rows.stop - rows.start, columns.stop - columns.start)
         bounds = self._tile.view(-1)[: shape[0] * shape[1]].view(shape)
         torch.addmm(self._bases_in_sums[columns], self._rounded[rows], self._rounded[columns].T, alpha=-2, out=bounds)
@@ -122,7 +122,7 @@ class Products:
         return self._bases_in_sums.new_full((block_rows(n), -(-n // GROUP) * GROUP), math.inf)
 
     def nearest(self, rows: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Return distances and indices [rows, k], nearest first, and for which rows they are settled."""
+        """Return distances and indices [rows, k], ascending, and a mask of settled rows."""
         bounds = self._bounds_of(rows)
         if self._is_exact:
             squares, columns = first_smallest(bounds, k)
@@ -139,7 +139,7 @@ class Products:
         return nearest.distances, nearest.columns, nearest.settled
 
     def _bounds_of(self, rows: Tensor) -> Tensor:
-        """Return lower bounds of squared distances less the part of the row itself, [rows, n or a few more], inf."""
+        """Return lower bounds of squared distances without the row's own term, padded with infinity."""
         n = len(self._points)
         products = torch.mm(self._rounded[rows] * -2, self._rounded.T, out=self._products[: len(rows)])
         bounds = self._bounds[: len(rows)]
@@ -149,7 +149,7 @@ class Products:
         return bounds
 
     def _nearest_among(self, within: Tensor, rows: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        """Return distances and indices [rows, k] of the nearest among the columns of a mask [rows, columns]."""
+        """Return distances and indices [rows, k] of the nearest columns within a mask."""
         squares = torch.full_like(within, math.inf, dtype=torch.float64)
         columns = torch.arange(within.shape[1], device=within.device).expand_as(within)
         _measure(self._points, squares, within, rows, columns)
@@ -158,7 +158,7 @@ class Products:
 
 
 class MeasuredCandidates(NamedTuple):
-    """The nearest among the candidates of some rows."""
+    """Nearest candidates of some rows."""
 
     distances: Tensor
     """[rows, k] float64, nearest first; of equally near ones the first rows come first."""
@@ -206,7 +206,7 @@ def measure_candidates(
 
 
 def _measure(points: Tensor, squares: Tensor, mask: Tensor, rows: Tensor, columns: Tensor) -> None:
-    """Fill in the squared distances [rows, columns] that are wanted, a mask of the same shape."""
+    """Fill in the squared distances [rows, columns] selected by a mask."""
     row, _ = mask.nonzero(as_tuple=True)
     take = partial(points.index_select, 0)
     pairs = max(PAIR_NUMBERS // max(points.shape[1], 1), 1)
@@ -218,7 +218,7 @@ def _measure(points: Tensor, squares: Tensor, mask: Tensor, rows: Tensor, column
 
 
 def _squares(x: Tensor) -> Tensor:
-    """Return the squared norms of the rows of a matrix [n, d], in float64."""
+    """Return the squared norms of the rows of [n, d], float64."""
     x = x.double()
     squares: Tensor = torch.linalg.vecdot(x, x)
     return squares
@@ -241,7 +241,7 @@ def multiplies_exactly(points: Tensor, largest: float, precision: torch.dtype) -
 
 
 def first_smallest(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return the least values of every row of [rows, columns], ascending, and their columns; of equals the first."""
+    """Return the smallest values of each row, ascending, and their columns; ties go to the first column."""
     smallest, columns = smallest_in_rows(x, count)
     greatest = smallest[:, -1:]
     positions = torch.arange(x.shape[1], dtype=x.dtype, device=x.device)

@@ -20,7 +20,7 @@ SAFE = (1e-30, 1e30)
 
 
 class MappedRows(NamedTuple):
-    """Rows of a map in the order of the file."""
+    """Coordinates of mapped rows in file order."""
 
     xy: NDArray[np.float32]
     """[m, 2], in units of ``unit``."""
@@ -45,11 +45,11 @@ class PointMapCollector:
         self._sample = Sample(size, 3, np.dtype(np.float64), seed)
 
     def update(self, at: NDArray[np.float64], norms: NDArray[Any], rows: NDArray[np.int64]) -> None:
-        """Add rows by their coordinates [m, 2], norms [m] and places among all rows [m]."""
+        """Add rows by coordinates [m, 2], norms [m] and positions in the file [m]."""
         self._sample.update(np.column_stack([at, norms]), rows)
 
     def mapped_rows(self, unit: float = 1.0) -> MappedRows:
-        """Return the rows, of which one unit of what was added is ``unit`` units of the file."""
+        """Return the collected rows, converted by the unit of the added points."""
         points, rows = (tensor.numpy() for tensor in self._sample.drawn())
         order = rows.argsort()
         at = points[order]
@@ -61,7 +61,7 @@ class PointMapCollector:
 
 
 def _unit_of(at: NDArray[np.float64], unit: float) -> float:
-    """Return 1, or the power of two in which coordinates times ``unit`` are at most 1."""
+    """Return 1, or the power of two that scales coordinates times ``unit`` to at most 1."""
     greatest = float(np.abs(at).max(initial=0.0))
     if greatest == 0 or SAFE[0] <= greatest * unit <= SAFE[1]:
         return 1.0
@@ -152,7 +152,7 @@ def _empty_projection(cloud: Cloud, reason: str) -> dict[str, Any]:
 
 
 class _Axes:
-    """Compute the first principal directions of a cloud that varies along at least one."""
+    """Leading principal directions of a cloud that varies along at least one."""
 
     def __init__(self, cloud: Cloud) -> None:
         d = cloud.d
@@ -176,7 +176,7 @@ class _Axes:
 
 
 class _Density:
-    """How many points lie where; the range is that of a sample of them [n, 2] but for its tails."""
+    """Counts of points on a grid that covers a sample [n, 2] except its tails."""
 
     def __init__(self, sample: NDArray[np.float64]) -> None:
         self._edges = [_edges(sample[:, 1]), _edges(sample[:, 0])]
@@ -190,14 +190,14 @@ class _Density:
         self._n += len(at)
 
     def document(self, unit: float) -> dict[str, Any]:
-        """Return edges times a unit, counts, and how many points lie outside."""
+        """Return edges in the file's units, counts, and the number of points outside."""
         y_edges, x_edges = ((edges * unit).tolist() for edges in self._edges)
         outside = self._n - int(self._counts.sum())
         return {"x_edges": x_edges, "y_edges": y_edges, "counts": self._counts.tolist(), "outside": outside}
 
 
 def _edges(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the edges [BINS + 1] of bins over all values but the tails, and a tenth more on either side."""
+    """Return the edges [BINS + 1] of bins over all values except the tails, extended by a tenth."""
     low, high = np.quantile(values, (TAIL, 1 - TAIL))
     margin = (high - low) / 10 or 4 * values.std() or 1.0
     return np.linspace(low - margin, high + margin, BINS + 1)

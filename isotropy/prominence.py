@@ -65,12 +65,12 @@ def prominent_bars(lengths: Tensor) -> Score:
 
 
 def gaussian_prominent_bars(n: int, d: int) -> Score:
-    """Return the number of prominent bars of one Gaussian cloud of n points in d dimensions, drawn by a fixed seed."""
+    """Return the number of prominent bars of a Gaussian cloud of n points in d dimensions, with a fixed seed."""
     return prominent_bars(barcode(torch.from_numpy(np.random.default_rng(SEED).standard_normal((n, d)))))
 
 
 def _count(lengths: NDArray[np.float64]) -> int:
-    """Number of prominent bars of [m], longest first."""
+    """Return the number of prominent bars of lengths [m], descending."""
     if not lengths.any():
         return 0
     shares = lengths / lengths[0]
@@ -83,7 +83,7 @@ def _count(lengths: NDArray[np.float64]) -> int:
 
 
 def _first_noise(bars: NDArray[np.float64]) -> int:
-    """Number i of the first of ``bars`` [n], T = 1 and then longest first, that is noise: T is number 0."""
+    """Return the index of the first of ``bars`` [n], descending from T = 1, that is noise; T has index 0."""
     i = np.arange(len(bars) - 1)
     # Of R_i, T and bars[i + 1:], the sum P_i and the mean of log l weighted by l, the log of P_i / exp H(R_i).
     sums = 1 + bars[:0:-1].cumsum()[::-1]

@@ -38,7 +38,7 @@ def effective_rank(values: Tensor, weights: Literal["sigma", "lambda"]) -> Score
 
 
 def used(values: Tensor, weights: Literal["sigma", "lambda"]) -> Tensor:
-    """Return the effective rank of eigenvalues [d] that have spread, 0-d; differentiable where none of them is 0."""
+    """Return the effective rank of nonzero eigenvalues [d], 0-d, differentiable unless one is 0."""
     sizes = values / values[0]
     return _exp_entropy(_shares(sizes.sqrt() if weights == "sigma" else sizes))
 
@@ -61,7 +61,7 @@ def rankme(values: Tensor, n: int) -> Score:
 
 
 def used_by_rankme(values: Tensor) -> Tensor:
-    """Return RankMe by the min(n, d) eigenvalues of points that are not all zero, 0-d, differentiable as ``used``."""
+    """Return RankMe of min(n, d) eigenvalues that are not all zero, 0-d; differentiable as ``used``."""
     return _exp_entropy(_shares((values / values[0]).sqrt()) + RANKME_EPSILON)
 
 

@@ -14,7 +14,7 @@ from isotropy.spectrum import CHUNK_ROWS
 
 
 class Points(Protocol):
-    """Rows that can be read again and again."""
+    """Rows that can be read repeatedly."""
 
     @property
     def n(self) -> int:
@@ -49,7 +49,7 @@ class Points(Protocol):
 
 @dataclass(frozen=True)
 class Rows:
-    """Points that lie in memory."""
+    """Points in memory."""
 
     x: NDArray[Any]
     """[n, d] of real numbers; of other types than float32 and float64 a chunk is converted at a time."""
@@ -85,23 +85,20 @@ class Rows:
         return np.promote_types(self.x.dtype, np.float32)
 
     def chunks(self) -> Iterator[NDArray[Any]]:
-        """Yield the rows in order."""
         return (
             self.x[start : start + CHUNK_ROWS].astype(self.dtype, copy=False) for start in range(0, self.n, CHUNK_ROWS)
         )
 
     def labels(self) -> Sequence[str] | None:
-        """The labels that were given."""
         return self.row_labels
 
     def groups(self) -> Sequence[str] | None:
-        """The groups that were given."""
         return self.row_groups
 
 
 @dataclass(frozen=True)
 class DerivedPoints:
-    """Points that are others with something done to each chunk."""
+    """Points with a transformation applied to each chunk."""
 
     points: Points
 
@@ -117,27 +114,23 @@ class DerivedPoints:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """That of the points."""
         return self.points.dtype
 
     def labels(self) -> Iterable[str] | None:
-        """Those of the points."""
         return self.points.labels()
 
     def groups(self) -> Iterable[str] | None:
-        """Those of the points."""
         return self.points.groups()
 
 
 @dataclass(frozen=True)
 class SelectedDimensions(DerivedPoints):
-    """Points with some of their dimensions."""
+    """Points restricted to some dimensions."""
 
     dimensions: NDArray[np.int64]
 
     @property
     def d(self) -> int:
-        """Number of dimensions that are left."""
         return len(self.dimensions)
 
     def chunks(self) -> Iterator[NDArray[Any]]:
@@ -149,7 +142,7 @@ class SelectedDimensions(DerivedPoints):
 
 
 class FiniteChunk(NamedTuple):
-    """The rows of a chunk that have neither NaN nor infinity."""
+    """The finite rows of a chunk."""
 
     points: Tensor
     """[m, d]."""
@@ -160,7 +153,7 @@ class FiniteChunk(NamedTuple):
 
 
 def finite_chunks(points: Points) -> Iterator[FiniteChunk]:
-    """Yield the finite rows in order, chunk by chunk, and where they stand."""
+    """Yield the finite rows in order by chunks, with their positions."""
     read = 0
     for chunk, finite in finite_rows(points):
         rows = chunk if finite.all() else chunk[finite]
@@ -169,7 +162,7 @@ def finite_chunks(points: Points) -> Iterator[FiniteChunk]:
 
 
 def finite_rows(points: Points) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield all rows in order with a flag for each that has neither NaN nor infinity."""
+    """Yield all rows in order with a mask of rows without NaN or infinity."""
     for chunk in points.chunks():
         # A copy where torch can take no view: of rows in reverse, say, or of what is for reading only.
         rows = torch.from_numpy(np.require(chunk, requirements=["C", "W"]))
@@ -194,17 +187,16 @@ def unit_for(x: Tensor, unit: float) -> float:
 
 @dataclass(frozen=True)
 class ScaledPoints(DerivedPoints):
-    """Points, each over one power of two: to divide by it rounds nothing, and no fourth power leaves float64."""
+    """Points divided by a power of two, which is exact and keeps fourth powers within float64."""
 
     unit: float
 
     def chunks(self) -> Iterator[NDArray[Any]]:
-        """Yield the rows in order."""
         return (chunk / self.unit for chunk in self.points.chunks())
 
 
 def draw(points: Points, size: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return at most ``size`` of the finite rows, in random order, and their places among all, int64."""
+    """Draw at most ``size`` finite rows; return them in random order with their positions in the file, int64."""
     sample = Sample(min(points.n, size), points.d, points.dtype, seed)
     for chunk, positions, _ in finite_chunks(points):
         sample.update(chunk.numpy(), positions)
@@ -233,7 +225,7 @@ class Sample:
         self._rows_offered = 0
 
     def update(self, points: NDArray[Any], rows: NDArray[np.int64]) -> None:
-        """Offer points [n, d], and the number by which each is to be found again, [n]."""
+        """Offer points [n, d] with the number [n] that identifies each."""
         size = len(self._rows)
         before = np.arange(self._rows_offered, self._rows_offered + len(points))
         slots = (self._generator.random(len(points)) * (before + 1)).astype(np.int64)
@@ -248,11 +240,10 @@ class Sample:
         self._rows_offered += len(points)
 
     def rescale(self, factor: float) -> None:
-        """Multiply the points so far by a factor."""
         self._points[self._rows >= 0] *= factor
 
     def drawn(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the points [m, d] and their numbers, int64 [m]; all, where there were not more than places."""
+        """Return the drawn points [m, d] and their numbers, int64 [m]."""
         filled = self._rows >= 0
         points, rows = (self._points, self._rows) if filled.all() else (self._points[filled], self._rows[filled])
         return torch.from_numpy(points), torch.from_numpy(rows)

@@ -74,7 +74,7 @@ def sample_size(cloud: Cloud) -> dict[str, Any]:
 
 
 def _curve(draws: Sequence[Sequence[float | None]]) -> dict[str, list[float | None]]:
-    """Return mean and standard deviation of the values of each size."""
+    """Return mean and standard deviation over the draws of each size."""
     # A mean of those draws alone that have a value would be biased.
     defined = [[value for value in values if value is not None] if None not in values else [] for values in draws]
     return {
@@ -100,7 +100,6 @@ class _Draws:
         self._target_squares = float(self._target.square().sum())
 
     def scores(self) -> dict[int, list[Values]]:
-        """Return the scores of each draw, by size."""
         scores = {
             m: [self._of_rows(self._draw(m, k)) for k in range(min(DRAWS, self._n_by_rows // m))]
             for m in self._sizes_by_products
@@ -115,7 +114,7 @@ class _Draws:
         return self._rows[k * m : (k + 1) * m]
 
     def _moments(self, sizes: Sequence[int], k: int, scores: dict[int, list[Values]]) -> FourthMoments:
-        """Return the moments of draw ``k`` of the last of the sizes, and note its scores and those of its halves."""
+        """Return the moments of draw ``k`` of the largest size, and record its scores and those of its halves."""
         moments = FourthMoments(self._rows.shape[1])
         if len(sizes) == 1 or 2 * k >= DRAWS:
             moments.update(self._draw(sizes[-1], k))
@@ -138,7 +137,7 @@ class _Draws:
         return isoscore_from_covariance(S).value, isoscore_unbiased_from_moments(moments).value, *star
 
     def _star(self, trace: Tensor, squares: Tensor, product: Tensor) -> Values:
-        """IsoScore* of a draw whose covariance, in units of the target's trace, has these inner products."""
+        """Return IsoScore* of a draw from inner products of its covariance, in units of the target's trace."""
         curve = ShrinkageCurve(len(self._target), float(trace), 1, float(squares), float(product), self._target_squares)
         values = curve.isoscore_star(torch.tensor(ZETAS, dtype=torch.float64))
         return tuple(value if isfinite(value) else None for value in values.tolist())

@@ -14,7 +14,7 @@ OUT_OF_RANGE = "In the units of the points the value is beyond the range of floa
 
 @dataclass(frozen=True)
 class Score:
-    """A finite value, or None and one sentence that says why the measure is undefined."""
+    """A finite value, or None with the reason why the measure is undefined, in one sentence."""
 
     value: float | None
     reason: str | None = None
@@ -37,11 +37,11 @@ class Score:
         return cls(float(min(max(value, low), high)))
 
     def with_error(self, parts: Sequence[float]) -> Score:
-        """Return the same value with the error that the blocks' parts make; without parts it has none."""
+        """Return the value with the standard error that the blocks' parts imply, or with none if there are no parts."""
         return replace(self, se=math.hypot(*parts) if parts else None, parts=tuple(parts))
 
     def times(self, *factors: float) -> Score:
-        """Return the score in other units; undefined where the value or its error then leaves float64."""
+        """Convert the score to other units; undefined if the value or its error leaves float64."""
         if self.value is None or all(factor == 1 for factor in factors):
             return self
         value, se = (math.prod((number or 0.0, *factors)) for number in (self.value, self.se))
@@ -52,10 +52,9 @@ class Score:
 
     @classmethod
     def undefined(cls, reason: str) -> Score:
-        """Return a score without a value."""
         return cls(None, reason)
 
 
 def there_are(n: int) -> str:
-    """Return the words that end the reason why so few will not do: "there is 1", "there are 3"."""
+    """Return "there is 1", "there are 3" and so on, to end a reason."""
     return f"there {'is' if n == 1 else 'are'} {n}"

@@ -45,12 +45,11 @@ class Moments:
 
     @property
     def d(self) -> int:
-        """Number of dimensions."""
         return len(self.mean)
 
     @property
     def scatter(self) -> Tensor:
-        """Sum of (x - mean)(x - mean)^T over the points, float64 [d, d], to be read."""
+        """Sum of (x - mean)(x - mean)^T over the points, float64 [d, d], read-only."""
         return self._scatter
 
     def update(self, x: Tensor) -> None:
@@ -93,7 +92,7 @@ class Moments:
 
     @classmethod
     def from_state(cls, state: dict[str, Tensor], device: torch.device | str = "cpu") -> Self:
-        """Return the moments whose ``state()`` this is."""
+        """Restore moments from ``state()``."""
         moments = cls(len(state["mean"]), device)
         moments._add(int(state["n"]), moments._stored(state["mean"]), state["scatter"])
         return moments
@@ -183,7 +182,7 @@ class _Scatter(torch.autograd.Function):
 
 
 class _Products(torch.autograd.Function):
-    """x^T x, [n, d] to [d, d], its gradient in one matrix product where autograd's own graph needs two."""
+    """x^T x of [n, d], with a gradient in one matrix product, where autograd's own graph takes two."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -276,7 +275,7 @@ def eigenvalues(S: Tensor, rank: int | None = None) -> Tensor:
 
 
 def without_rounding(values: Tensor, rank: int | None = None) -> Tensor:
-    """Return eigenvalues, float64 [d], ascending as solvers give them, as ``eigenvalues`` does: see there."""
+    """Clean ascending eigenvalues, float64 [d], as ``eigenvalues`` does, and return them descending."""
     values = values.flip(0)
     # Sums of points in a subspace leave up to 20 eps where they should leave 0, and the solver up to d eps.
     rounding = (len(values) + 32) * torch.finfo(values.dtype).eps * values[:1]

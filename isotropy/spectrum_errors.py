@@ -37,7 +37,7 @@ class Decomposition(NamedTuple):
 
     @classmethod
     def from_matrix(cls, S: Tensor, rank: int) -> Decomposition:
-        """Decompose a matrix [d, d] of which ``rank`` eigenvalues can differ from 0."""
+        """Decompose a matrix [d, d] with at most ``rank`` nonzero eigenvalues."""
         if not S.isfinite().all():
             return cls(torch.full_like(S[0], torch.nan), torch.full_like(S, torch.nan))
         values, vectors = torch.linalg.eigh(S)
@@ -75,7 +75,7 @@ class SpectraWithoutBlocks:
         self._sums += self._n[:, None] * self._of_points(self._means)
 
     def without(self, block: int) -> tuple[Tensor, Tensor]:
-        """Return the eigenvalues [d] without a block, and how much the tail's shape moves each of the measures."""
+        """Return the eigenvalues [d] without a block, and the change of each measure due to the tail's shape."""
         remaining = torch.arange(len(self._n)) != block
         n, sums = self._n[remaining].sum(), self._sums[remaining].sum(0)
         mean = self._n[remaining] @ self._means[remaining] / n
@@ -89,12 +89,12 @@ class SpectraWithoutBlocks:
         return torch.cat([leading, tail]), moved - self._slopes[:, k:] @ tail
 
     def _of_points(self, x: Tensor) -> Tensor:
-        """Return of each x x^T [m, 1 or more]: the leading forms, the trace, the tail's forms times the slopes."""
+        """Return leading forms, trace and slope-weighted tail of x x^T for each x [m, d]."""
         along = (x @ self._vectors).flip(1).square()
         return torch.cat([along[:, : self._leading.shape[1]], along.sum(1, keepdim=True), along @ self._slopes.T], 1)
 
     def _of_scatters(self, scatters: Sequence[Tensor]) -> Tensor:
-        """Return the same of matrices [d, d]: the sum of v^T S v times slopes is that of S times V diag(slopes) V^T."""
+        """Return the same of matrices [d, d]. The slope-weighted tail of S is the sum of S times V diag(slopes) V^T."""
         d, V, slopes = len(self._vectors), self._vectors, self._slopes.flip(1)
         leading = torch.stack([((S @ self._leading) * self._leading).sum(0) for S in scatters])
         trace = torch.stack([S.trace() for S in scatters])[:, None]
@@ -114,7 +114,7 @@ class SpectraWithoutBlocks:
 
 
 def _slopes_of_tail(measure: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
-    """Return the derivative [d] of a measure by each eigenvalue [d]; 0 for the leading ones and where it is 0."""
+    """Return the derivative of a measure by each eigenvalue [d]; 0 for leading eigenvalues and zeros."""
     slopes = torch.zeros_like(values)
     positive = values > 0
     if len(values) > LEADING and positive.any():

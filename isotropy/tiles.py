@@ -21,14 +21,14 @@ PENDING = 100_000
 
 
 def spans(n: int) -> Iterator[slice]:
-    """Yield the slices of n points between which tiles lie."""
+    """Yield slices of n points that bound the tiles."""
     rows = min(TILE_ROWS, max(FEW_ROWS, n // 8))
     for start in range(0, n, rows):
         yield slice(start, min(start + rows, n))
 
 
 def tiles(n: int) -> Iterator[tuple[slice, slice]]:
-    """Yield rows and columns of the tiles that hold each pair of n points once, those of one span first."""
+    """Yield row and column slices of tiles that cover each pair of n points once, diagonal tiles first."""
     for rows in spans(n):
         yield rows, rows
     for rows in spans(n):
@@ -84,7 +84,7 @@ def smallest_in_rows(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 class _SmallestBounds:
-    """The least bounds so far, and the greatest of each point's: its reach, beneath which alone a bound counts."""
+    """The smallest bounds of each point so far; only bounds below the largest of them, its reach, still count."""
 
     def __init__(self, n: int, count: int, dtype: torch.dtype, device: torch.device) -> None:
         self.bounds = torch.full((n, count), math.inf, dtype=dtype, device=device)
@@ -94,7 +94,7 @@ class _SmallestBounds:
         self._pending = 0
 
     def begin(self, rows: slice, tile: Tensor) -> None:
-        """Take the pairs within one span."""
+        """Add the pairs within one span."""
         tile.fill_diagonal_(math.inf)
         tile = pad(tile, (0, -tile.shape[1] % GROUP), value=math.inf)
         count = min(self.bounds.shape[1], tile.shape[1])
@@ -104,7 +104,7 @@ class _SmallestBounds:
         self._reach[rows] = self.bounds[rows].amax(1)
 
     def add(self, rows: slice, columns: slice, tile: Tensor) -> None:
-        """Take the pairs between two spans, for the points of both."""
+        """Add the pairs between two spans, for the points of both."""
         n_rows, n_columns = tile.shape
         if n_rows % GROUP or n_columns % GROUP:
             tile = pad(tile, (0, -n_columns % GROUP, 0, -n_rows % GROUP), value=math.inf)
@@ -128,7 +128,7 @@ class _SmallestBounds:
         self._pending += len(points)
 
     def merge(self) -> None:
-        """Merge what was found with the least so far."""
+        """Merge pending bounds."""
         if not self._pending:
             return
         points, neighbours, bounds = map(torch.cat, zip(*self._pending_bounds, strict=True))

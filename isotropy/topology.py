@@ -128,7 +128,7 @@ def require_bars(lengths: Tensor) -> None:
 
 
 def why_undefined(lengths: Tensor) -> str | None:
-    """Return the sentence that says why bars [m] cannot be compared; None if they can."""
+    """Return why bars [m] cannot be compared, in a sentence, or None if they can."""
     if len(lengths) and not lengths.any():
         return "All bars have length 0: all points are equal."
     return _why_no_length(lengths)
@@ -143,14 +143,14 @@ def _why_no_length(lengths: Tensor) -> str | None:
 
 
 def _tree(x: Tensor) -> Tensor:
-    """Edges [n - 1, 2] of a minimum spanning tree of points float64 [n, d], on their device."""
+    """Return the edges [n - 1, 2] of a minimum spanning tree of float64 points [n, d]."""
     if len(x) < 2:
         return torch.empty(0, 2, dtype=torch.int64, device=x.device)
     return torch.from_numpy(_prim(_squared_distances(x.detach()).cpu().numpy())).to(x.device)
 
 
 def _squared_distances(x: Tensor) -> Tensor:
-    """Squared distances [n, n] of points float64 [n, d], n at least 1; infinity from each to itself."""
+    """Return squared distances [n, n] of float64 points [n, d], n at least 1, with infinity on the diagonal."""
     squares = gram((x - x.mean(0)).T)
     norms = squares.diagonal().clone()
     squares.fill_diagonal_(-math.inf)
@@ -162,7 +162,7 @@ def _squared_distances(x: Tensor) -> Tensor:
 
 
 def _prim(distances: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Edges [n - 1, 2] of a minimum spanning tree of a complete graph, from its distances [n, n], n at least 1."""
+    """Return the edges [n - 1, 2] of a minimum spanning tree from distances [n, n], n at least 1."""
     n = len(distances)
     nearest = np.full(n, np.inf)  # distance of each point to the tree; infinity for those inside
     parent = np.zeros(n, dtype=np.int64)

@@ -58,7 +58,7 @@ class FourthMoments(Moments):
 
     @property
     def third(self) -> Tensor:
-        """Sum of ||x - mean||^2 (x - mean) over the points, float64 [d], to be read."""
+        """Sum of ||x - mean||^2 (x - mean) over the points, float64 [d], read-only."""
         return self._third
 
     def update(self, x: Tensor) -> None:
@@ -113,7 +113,7 @@ class FourthMoments(Moments):
         return moments
 
     def add_distances(self, x: Tensor) -> None:
-        """Add the distances to the mean of points [n, d] that are counted already."""
+        """Add the distances to the mean of points [n, d] that were counted already."""
         for start in range(0, len(x), CHUNK_ROWS):
             y = self._stored(x[start : start + CHUNK_ROWS].detach()) - self.mean
             squares = y.square().sum(1)
@@ -121,7 +121,7 @@ class FourthMoments(Moments):
             self._fourth += squares.square().sum()
 
     def rescale(self, factor: float) -> None:
-        """Turn the moments into those of the points times a factor."""
+        """Rescale the moments to those of the points times a factor."""
         sums = ((self.mean, 1), (self._scatter, 2), (self._third, 3), (self._fourth, 4))
         for tensor, power in sums:
             for _ in range(power):  # powers of the factor may leave float64 where the sums do not
@@ -133,7 +133,7 @@ class FourthMoments(Moments):
 
     @classmethod
     def from_state(cls, state: dict[str, Tensor], device: torch.device | str = "cpu") -> Self:
-        """Return the moments whose ``state()`` this is."""
+        """Restore moments from ``state()``."""
         moments = super().from_state(state, device)
         moments._third += moments._stored(state["third"])
         moments._fourth += moments._stored(state["fourth"])
@@ -204,7 +204,7 @@ def isoscore_unbiased_from_moments(moments: FourthMoments) -> Score:
 
 
 def corrected_from_moments(moments: FourthMoments) -> dict[str, Score]:
-    """Return the bias-corrected IsoScore and participation ratio of the points that the moments have seen, by slug."""
+    """Return the bias-corrected IsoScore and participation ratio from moments, by slug."""
     n, d = moments.n, moments.d
     if (reason := _why_too_few(n, d) or why_without_spread(moments.scatter)) is not None:
         return corrected_scores(reason, d)
@@ -329,7 +329,7 @@ def _by_pairs(y: Tensor, codes: Tensor, sizes: Tensor) -> tuple[float, float]:
 
 
 def _sums_beside_diagonal(M: Tensor, start: int) -> Tensor:
-    """Return [3] of the rows from ``start`` on of a square matrix: sum, sum of squared row sums, sum of squares."""
+    """Return [sum, sum of squared row sums, sum of squares] of the rows from ``start`` on, with a zero diagonal."""
     M.diagonal(start).zero_()
     rows = M.sum(1)
     return torch.stack([rows.sum(), rows.square().sum(), M.square().sum()])
@@ -343,7 +343,7 @@ def _disjoint(sums: Tensor) -> Tensor:
 
 
 def _score(trace_squared: float, squares: float, d: int) -> Score:
-    """Return the score of the two estimates, given in units of the square of the sample's trace."""
+    """Return the score from two estimates in units of the sample's squared trace."""
     if min(trace_squared, squares) < ROUNDING:
         return Score.undefined(
             "The estimate of tr(S)^2 or tr(S S) is not above zero: there are too few points, "
@@ -361,7 +361,7 @@ def _why_too_few(n: int, d: int, kind: str = "points") -> str | None:
 
 
 def why_without_spread(values: Tensor) -> str | None:
-    """Return why nothing can be said of a covariance or of centered points."""
+    """Return why a covariance or centered points have no spread, or None."""
     if 0 < float(torch.linalg.vector_norm(values)) < inf:  # in one look at them, unless their squares are too large
         return None
     if not values.isfinite().all():

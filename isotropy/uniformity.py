@@ -73,7 +73,7 @@ class Directions:
         self._tile, self._work = self._a.new_empty(2, rows * rows).unbind()
 
     def exponents(self, rows: slice, columns: slice) -> Tensor:
-        """Return -2 ||u - v||^2 [rows, columns] of a tile, and add its pairs; the next tile overwrites it."""
+        """Return -2 ||u - v||^2 [rows, columns] of a tile and add its pairs. The next tile overwrites the result."""
         exponents = self.within(self._tile, rows, columns)
         torch.addmm(self.halves[columns], self._a[rows], self._a[columns].T, out=exponents)
         exponents.add_(self.halves[rows, None])
@@ -86,11 +86,11 @@ class Directions:
         return exponents
 
     def work(self, rows: slice, columns: slice) -> Tensor:
-        """Return numbers as many as a tile has, [rows, columns], to be written until the next tile."""
+        """Return a scratch buffer [rows, columns], valid until the next tile."""
         return self.within(self._work, rows, columns)
 
     def uniformity(self) -> Score:
-        """Return that of all points, once all pairs were added."""
+        """Return the uniformity once all pairs have been added."""
         if self._n < 2:
             return _too_few(self._n)
         mean = float(self._total) / (self._n * (self._n - 1) / 2)
@@ -98,7 +98,7 @@ class Directions:
 
     @staticmethod
     def within(numbers: Tensor, rows: slice, columns: slice) -> Tensor:
-        """Return the first of some numbers as a tile [rows, columns]."""
+        """View the start of a buffer as a tile [rows, columns]."""
         shape = (rows.stop - rows.start, columns.stop - columns.start)
         return numbers[: shape[0] * shape[1]].view(shape)
 

@@ -76,10 +76,10 @@ MEASURES = {
 
 
 def measures_of(group: MeasureGroup) -> list[Measure]:
-    """Return the measures of a group, in the order in which to show them."""
+    """Return the measures of a group in display order."""
     return [measure for measure in MEASURES.values() if measure.group == group]
 
 
 def measures_in(page: MeasurePage) -> list[Measure]:
-    """Return the measures that a page shows, in the order in which to show them."""
+    """Return the measures that a page shows, in display order."""
     return [measure for measure in MEASURES.values() if page in measure.shown_in]

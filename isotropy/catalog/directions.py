@@ -18,7 +18,7 @@ dimensions no z-score exceeds sqrt(d - 1), so that 3 is out of reach below d = 1
 
 
 def cosines(n: int, d: int) -> tuple[float, float]:
-    """Return the least and the greatest mean cosine that n points can have."""
+    """Return the bounds of the mean cosine of n points."""
     return -1 / max(n - 1, 1), 1
 
 

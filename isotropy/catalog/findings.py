@@ -207,5 +207,5 @@ FINDINGS = {entry.slug: entry for entry in _ENTRIES}
 
 
 def effect_name(measure: str) -> str | None:
-    """Return the name of what an effect is told in; None where it is a measure of the catalog."""
+    """Return the display name of an effect, or None if it is a measure of the catalog."""
     return EFFECTS.get(measure)

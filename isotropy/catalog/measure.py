@@ -79,22 +79,21 @@ class Measure:
 
     @property
     def error_sentence(self) -> str:
-        """What ± is, in a sentence."""
         return ERRORS[self.error] if not self.corrected else ROWS_ONLY
 
     @property
     def range_text(self) -> str:
-        """The range, in words where an end is infinite."""
+        """Return the range, in words where an end is infinite."""
         infinite = next((prefix for prefix in INFINITE if self.range.startswith(prefix)), "")
         return INFINITE.get(infinite, "") + self.range.removeprefix(infinite)
 
     @property
     def value_names(self) -> tuple[str, ...]:
-        """The names under which layers of runs have it: its slug, or one for each of its leading values."""
+        """Return the names of its values in layers of runs: its slug, or one name for each leading value."""
         return tuple(f"{self.slug}_{k}" for k in range(1, self.leading + 1)) or (self.slug,)
 
     def ends(self, n: int, d: int) -> tuple[float, float] | None:
-        """Return the ends of ``range`` for n points in d dimensions; None where one is infinite, or both are one."""
+        """Return the ends of ``range`` for n points in d dimensions; None if one is infinite or they coincide."""
         if self.bounds is None:
             return None
         low, high = self.bounds(n, d)
@@ -110,12 +109,12 @@ ROWS_ONLY = "The value describes these rows only. It has no ±: read the bias-co
 
 
 def between(low: float, high: float) -> Callable[[int, int], tuple[float, float]]:
-    """Return the bounds of a measure whose range is the same for all clouds."""
+    """Return bounds that are the same for all clouds."""
     return lambda n, d: (low, high)
 
 
 def up_to_rank(n: int, d: int) -> tuple[float, float]:
-    """Return 1 and the number of directions that n centered points can have."""
+    """Return 1 and the maximum rank of n centered points."""
     return 1, min(n - 1, d)
 
 
@@ -133,7 +132,7 @@ class ReferenceValue(NamedTuple):
 
 
 class ReferenceCloud(NamedTuple):
-    """A known cloud: values depend on its rows and dimensions, so they stand beside them."""
+    """A known cloud, with its number of rows and dimensions, on which its values depend."""
 
     name: str
     about: str
@@ -145,7 +144,7 @@ class ReferenceCloud(NamedTuple):
 
 @cache
 def references() -> tuple[ReferenceCloud, ...]:
-    """Return the clouds in the order in which to show them: generated ones, then the bundled encoder by layer."""
+    """Return the known clouds in display order: generated ones, then the bundled encoder by layer."""
     table = json.loads(files("isotropy.catalog").joinpath(TABLE).read_text(encoding="utf-8"))
     return tuple(
         ReferenceCloud(

@@ -10,7 +10,7 @@ from isotropy.catalog import sources
 
 @dataclass(frozen=True, kw_only=True)
 class MethodParameter:
-    """An argument of a method, a number."""
+    """A numeric argument of a method."""
 
     name: str
     default: int | float | None
@@ -29,24 +29,23 @@ class MethodParameter:
 
     @property
     def is_integer(self) -> bool:
-        """Whether only whole numbers make sense."""
         return isinstance(self.low, int)
 
     def takes(self, value: Any) -> bool:
-        """Whether a value is such a number within the bounds, or None where None is the default."""
+        """Return whether a value is a valid number within the bounds, or None where None is the default."""
         if value is None:
             return self.default is None
         numeric = isinstance(value, Integral if self.is_integer else Real) and not isinstance(value, bool)
         return numeric and self.low <= value < math.inf and (self.high is None or value <= self.high)
 
     def default_for(self, d: int) -> int | float:
-        """Return the value that points of d dimensions get where none is given."""
+        """Return the default for points of d dimensions."""
         if self.default is not None:
             return self.default
         return max(1, d // (self.dimensions_each or 1))
 
     def high_for(self, n: int, d: int) -> int | float | None:
-        """Return the greatest value for n points of d dimensions; None where there is no bound."""
+        """Return the maximum for n points of d dimensions, or None if there is no bound."""
         return self.high if self.up_to is None else {"n": n, "d": d}[self.up_to]
 
 

@@ -9,7 +9,7 @@ from isotropy.catalog.sources import ATIENZA_2019, GAO_2019, KUDRIASHOV_2025, RU
 
 
 class Regularizer(StrEnum):
-    """What is added to the task's loss."""
+    """A training penalty, or none."""
 
     NONE = "none"
     ISTAR = "istar"
@@ -32,7 +32,7 @@ class TokenPooling(StrEnum):
 
 
 class Layers(StrEnum):
-    """Layers named without knowing how many a model has."""
+    """Layers that can be named without knowing how many a model has."""
 
     ALL = "all"
     LAST = "last"

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class TruthKind(StrEnum):
-    """What the ground truth is; of compression there is none."""
+    """Kinds of ground truth; compression needs none."""
 
     QUERIES = "queries"
     PAIRS = "pairs"
@@ -14,7 +14,7 @@ class TruthKind(StrEnum):
 
 
 class Similarity(StrEnum):
-    """How two vectors are compared."""
+    """The similarity by which two vectors are compared."""
 
     COSINE = "cosine"
     DOT = "dot"
@@ -34,7 +34,7 @@ NEAR_COLUMNS = {Similarity.EUCLIDEAN: "Distance", Similarity.COSINE: "Cosine", S
 
 @dataclass(frozen=True)
 class TaskEntry:
-    """A kind of task: what a user has of it, what its units are called, and the metrics, the usual one first."""
+    """A kind of task: title, name of its units, and metrics with the default first."""
 
     title: str
     units: str

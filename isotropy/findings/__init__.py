@@ -75,13 +75,13 @@ def findings_of(
 
 
 def _scope(looked_at: Cloud, cloud: Cloud) -> str:
-    """Return which part of a cloud a finding describes, such as "31 of 32 dimensions"; empty if all of it."""
+    """Return the part of a cloud that a finding describes, such as "31 of 32 dimensions", or "" for all of it."""
     parts = [(looked_at.n, cloud.n, "rows"), (looked_at.d, cloud.d, "dimensions")]
     return " and ".join(f"{remaining:,} of {all_:,} {noun}" for remaining, all_, noun in parts if remaining < all_)
 
 
 def sort_findings(findings: Sequence[Finding]) -> list[Finding]:
-    """Return findings in the order in which they are told; notes of rows or dimensions before those of all rows."""
+    """Sort findings by severity, then effect; notes about specific rows or dimensions come before general ones."""
 
     def rank(finding: Finding) -> tuple[int, bool, float]:
         of_all = finding.severity is Severity.NOTE and not finding.rows and not finding.dimensions
@@ -91,7 +91,7 @@ def sort_findings(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def to_finding(defect: Defect, names_of: NamesOf, dimension_names: Sequence[str] | None) -> Finding:
-    """Return a defect with the names of its rows and dimensions, and what to do about it."""
+    """Add names of rows and dimensions, and advice, to a defect."""
     rows, dimensions = defect.rows[:MAX_LISTED], defect.dimensions[:MAX_LISTED].tolist()
     return Finding(
         slug=defect.slug,

@@ -20,12 +20,12 @@ SMALLEST_RATIO = 2.0
 
 
 def max_rogue_dimensions(d: int) -> int:
-    """Return how many of d dimensions may stand out: more are a part of the cloud."""
+    """Return how many of d dimensions may stand out; more count as part of the cloud."""
     return max(3, d // 10)
 
 
 def constant_dimensions(examined: Examined) -> Defect | None:
-    """Return the dimensions that are the same in every row."""
+    """Find dimensions that are constant over all rows."""
     cloud = examined.cloud
     if not examined.is_spread or cloud.d < 2:
         return None
@@ -50,7 +50,7 @@ def constant_dimensions(examined: Examined) -> Defect | None:
 
 
 def rogue_dimensions(examined: Examined) -> Defect | None:
-    """Return the dimensions that hold far more variance, or energy with their mean, than the decay of others allows."""
+    """Find dimensions with far more variance or energy than the decay of the others allows."""
     cloud = examined.cloud
     if not examined.is_spread or cloud.d < 4:
         return None
@@ -82,7 +82,7 @@ def rogue_dimensions(examined: Examined) -> Defect | None:
 
 
 def examine_without(examined: Examined, removed: Tensor) -> tuple[Examined, Effect, Severity] | None:
-    """Return what is left without some dimensions, and what that changes; None where nothing is left to measure."""
+    """Return the rest without some dimensions, the effect and its severity; None if nothing is left to measure."""
     remaining = examined.without_dimensions(numbers_of(removed))
     if not remaining.is_spread:
         return None
@@ -99,11 +99,9 @@ def _standing_out(values: Tensor, statistic: str, examined: Examined) -> Tensor:
 
 
 def numbers_of(flags: Tensor) -> list[int]:
-    """Return where flags [d] are set."""
     numbers: list[int] = flags.nonzero().squeeze(1).tolist()
     return numbers
 
 
 def count_dimensions(count: int) -> str:
-    """Return so many dimensions in words."""
     return "1 dimension" if count == 1 else f"{count:,} dimensions"

@@ -43,7 +43,7 @@ MOVED = ("isoscore_unbiased", "mean_share")
 
 
 class SharedRows(NamedTuple):
-    """The same items in two clouds, in one order."""
+    """The same items in two clouds, in the same order."""
 
     now: Tensor
     """[m, d]."""
@@ -52,7 +52,7 @@ class SharedRows(NamedTuple):
 
 
 class EnergyDistance(NamedTuple):
-    """The energy distance over twice the mean distance between the clouds, and how often chance reaches it."""
+    """Normalized energy distance, and its permutation p-value."""
 
     distance: float
     p: float
@@ -134,14 +134,14 @@ def _neighbors_kept(now: Tensor, before: Tensor) -> Effect | None:
 
 
 def _has_direction(x: Tensor) -> Tensor:
-    """Return which rows are longer than what rounding makes of a row of zeros."""
+    """Return a mask of rows whose length exceeds the rounding of a zero row."""
     lengths = torch.linalg.vector_norm(x, dim=1)
     longer: Tensor = lengths > SHORT * lengths.median()
     return longer
 
 
 def _near(units: Tensor) -> Tensor:
-    """Return which rows are as near to each query as its tenth nearest, or nearer, [queries, n]."""
+    """Return a mask [queries, n] of rows at most as far as the tenth nearest."""
     centered = units - units.mean(0)
     far = torch.cdist(centered[:QUERIES], centered).fill_diagonal_(torch.inf)
     tenth = far.topk(min(NEAREST, len(units) - 1), largest=False).values[:, -1:]
@@ -150,14 +150,14 @@ def _near(units: Tensor) -> Tensor:
 
 
 def _groups(cloud: Cloud, offset: int) -> NDArray[np.int64]:
-    """Return the group of each row of the sample, apart from those of the other cloud."""
+    """Return the group of each sampled row, offset so that the clouds share none."""
     positions = cloud.rows[:ROWS].numpy()
     ranks = cloud.dealing.ranks
     return (positions if ranks is None else ranks[positions]) + offset
 
 
 def _permuted(groups: NDArray[np.int64], n: int, seed: int) -> Tensor:
-    """Return which rows are taken for the first cloud, [rows, permutations]: about n of them, by whole groups."""
+    """Return a mask [rows, permutations] of rows assigned to the first cloud, about n each, by whole groups."""
     _, first, numbers = np.unique(groups, return_index=True, return_inverse=True)
     of_first = int((first < n).sum())
     random = np.random.default_rng(seed)

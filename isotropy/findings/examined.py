@@ -48,16 +48,16 @@ class Examined:
 
     @classmethod
     def from_cloud(cls, cloud: Cloud) -> Examined:
-        """Return a cloud that nothing was found of yet."""
+        """Start from a cloud that no check has blamed yet."""
         return cls(cloud, np.arange(cloud.d))
 
     def without_rows(self, rows: NDArray[np.int64], remaining: Cloud | None = None) -> Examined:
-        """Return what is left without some rows; ``rest`` is the cloud without them, if it is there already."""
+        """Leave out rows; ``remaining`` is the cloud without them, if already computed."""
         gone = np.union1d(self.gone, rows)
         return replace(self, cloud=self.cloud.without_rows(gone) if remaining is None else remaining, gone=gone)
 
     def without_dimensions(self, dimensions: Iterable[int]) -> Examined:
-        """Return what is left without some dimensions, by their numbers in this cloud."""
+        """Leave out dimensions, given by their numbers in this cloud."""
         dropped = sorted(dimensions)
         cloud = self.cloud.without_dimensions(dropped)
         if len(self.gone):
@@ -71,12 +71,12 @@ class Examined:
 
     @cached_property
     def is_fine(self) -> Tensor:
-        """Whether the values of a dimension, [d], have digits that float32 does not: its rounding then says nothing."""
+        """Mask [d] of dimensions whose values need more digits than float32 has."""
         return (self.sample.float().double() != self.sample).any(0)
 
     @property
     def sample_rows(self) -> Tensor:
-        """Where the rows of ``sample`` stand in the file."""
+        """Positions of the rows of ``sample`` in the file."""
         return self.cloud.rows[:SAMPLE_ROWS]
 
     @cached_property
@@ -89,7 +89,7 @@ class Examined:
 
     @cached_property
     def ratio_of_directions(self) -> float:
-        """Effective dimensions of the rows at length 1: lengths that differ let one direction hold the variance."""
+        """Effective dimensions of the unit rows; unequal norms would inflate a single direction."""
         y = unit_rows(self.sample)
         y = y - y.mean(0)
         products = y @ y.T if len(y) < y.shape[1] else y.T @ y
@@ -97,17 +97,17 @@ class Examined:
 
     @property
     def units(self) -> int:
-        """Rows that are independent of each other, and left."""
+        """Number of independent rows left."""
         return max(min(self.cloud.dealing.groups, self.cloud.n), 0)
 
     @property
     def is_spread(self) -> bool:
-        """Whether there is enough for statistics: some rows that differ, with finite moments."""
+        """Whether statistics make sense: at least 20 rows, not all equal, with finite moments."""
         scatter = self.cloud.moments.scatter
         return self.cloud.n >= 20 and bool(scatter.isfinite().all()) and float(scatter.trace()) > 0
 
     def references(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield the rows that neighbors are sought among, and their places."""
+        """Yield the rows among which neighbors are searched, and their positions."""
         if self.cloud.points.n > REFERENCE_ROWS:
             yield self.cloud.sample, self.cloud.rows
             return
@@ -116,7 +116,7 @@ class Examined:
             yield chunk[torch.from_numpy(remaining)], torch.from_numpy(positions[remaining])
 
     def nearest(self, similarity: Similarity) -> NearestRows:
-        """Return the 10 nearest of at most ``QUERIES`` rows among all, less the mean."""
+        """Return the 10 nearest neighbors of at most ``QUERIES`` centered rows among all rows."""
         mean = self.cloud.moments.mean
         chunks = ((rows.double() - mean, positions) for rows, positions in self.references())
         queries = self.cloud.sample[:QUERIES].double() - mean
@@ -134,7 +134,7 @@ class Examined:
 
 
 class Defect(NamedTuple):
-    """What a check found."""
+    """A defect found by a check."""
 
     slug: str
     severity: Severity

@@ -29,7 +29,7 @@ SCORES = ("isoscore_unbiased", "isoscore")
 
 
 class Severity(StrEnum):
-    """How much a finding matters: worth knowing, changes the scores, or nothing can be said before it is mended."""
+    """How much a finding matters: worth knowing, changes the scores, or blocks any conclusion."""
 
     NOTE = "note"
     WARNING = "warning"
@@ -42,7 +42,7 @@ class Severity(StrEnum):
 
 
 class Effect(NamedTuple):
-    """What a measure is, and what it would be if the finding were mended."""
+    """A measure before and after the finding is mended."""
 
     measure: str
     before: Score
@@ -50,20 +50,19 @@ class Effect(NamedTuple):
 
     @property
     def change(self) -> float:
-        """By how much it changes; 1 where it is defined only once it is mended."""
+        """Absolute change; 1 if the measure is defined only after mending."""
         if self.after.value is None:
             return 0.0
         return 1.0 if self.before.value is None else abs(self.after.value - self.before.value)
 
     def is_material(self, d: int) -> bool:
-        """Whether a measure of d dimensions changes by more than ``MATERIAL`` and its error, or becomes determined."""
+        """Return whether the change exceeds ``MATERIAL`` and its error, or makes the measure determined."""
         if self.after.value is None:
             return False
         changed = self.change > max(MATERIAL, self.after.se or 0.0)
         return changed or (_is_undetermined(self.before, d) and not _is_undetermined(self.after, d))
 
     def document(self) -> dict[str, Any]:
-        """Return the effect as JSON takes it."""
         return {
             "measure": self.measure,
             "before": self.before.value,
@@ -74,7 +73,7 @@ class Effect(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """Something wrong with a cloud, the evidence for it, and what to do."""
+    """A problem of a cloud, with evidence and advice."""
 
     slug: str
     severity: Severity
@@ -97,12 +96,12 @@ class Finding(NamedTuple):
     every_dimension: NDArray[np.int64] = NO_INDICES
 
     def document(self) -> dict[str, Any]:
-        """Return the finding as JSON takes it, with the rows and dimensions that are listed."""
+        """Return a JSON-safe dictionary with the listed rows and dimensions."""
         document = {**self._asdict(), "severity": self.severity.value, "effect": self.effect.document()}
         return {key: value for key, value in document.items() if not key.startswith("every_")}
 
     def in_file(self, rows: NDArray[np.int64] | None, dimensions: NDArray[np.int64] | None) -> Finding:
-        """Return the finding of a part of a file by the places that its rows and dimensions have in the whole."""
+        """Translate rows and dimensions of a part of a file to those of the whole file."""
         finding = self
         if rows is not None:
             finding = finding._replace(rows=rows[self.rows].tolist(), every_row=rows[self.every_row])
@@ -113,23 +112,23 @@ class Finding(NamedTuple):
 
 
 def score_effects(before: Cloud, after: Cloud) -> list[Effect]:
-    """Return what the scores are of a cloud, and of what is left of it."""
+    """Return the effect on each of ``SCORES`` between two clouds."""
     return [Effect(slug, before.moment_scores[slug], after.moment_scores[slug]) for slug in SCORES]
 
 
 def judge(effects: Sequence[Effect], d: int) -> tuple[Effect, Severity]:
-    """Return the first material effect and a warning; where none is, the first and a note."""
+    """Return the first material effect and a warning; if none is material, the first effect and a note."""
     material = next((effect for effect in effects if effect.is_material(d)), None)
     return (effects[0], Severity.NOTE) if material is None else (material, Severity.WARNING)
 
 
 def neighbors_kept_effect(share: float, se: float = 0.0) -> Effect:
-    """Return the effect of a change that keeps so much of the 10 nearest neighbors."""
+    """Return the effect of a change that keeps a share of the 10 nearest neighbors."""
     return Effect(NEIGHBORS_KEPT, Score(1.0), Score(share, se=se))
 
 
 def percent(share: float) -> str:
-    """Return a share in words: never 0% or 100% of what is less."""
+    """Format a share; values below 1 never read as 100%, nor values above 0 as 0%."""
     if 0.995 < share < 1:
         return "nearly all"
     if 0 < share < 0.1:
@@ -138,6 +137,6 @@ def percent(share: float) -> str:
 
 
 def _is_undetermined(score: Score, d: int) -> bool:
-    """Whether the error is greater than the value, and more than rounding."""
+    """Return whether the error exceeds both the value and rounding."""
     value, se = score.value or 0.0, score.se or 0.0
     return se > max(abs(value), LEAST_DIMENSIONS / max(d - 1, 1))

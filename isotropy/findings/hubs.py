@@ -33,7 +33,7 @@ MAX_SHARE = 0.05
 
 
 def hubs(examined: Examined) -> Defect | None:
-    """Return the rows that are among the nearest of more rows than any row of a healthy cloud."""
+    """Find rows that are neighbors of more rows than in any healthy cloud."""
     if not examined.is_spread or examined.ratio < FEWEST_DIMENSIONS:
         return None
     worst = max(_by_angle(examined), _by_distance(examined), key=lambda candidate: candidate.held)
@@ -56,7 +56,7 @@ def hubs(examined: Examined) -> Defect | None:
 
 
 class _Hubs(NamedTuple):
-    """Rows that are hubs by one similarity."""
+    """Hubs by one similarity."""
 
     rows: NDArray[np.int64]
     held: float
@@ -90,7 +90,7 @@ def _describe_hubs(neighbors: NearestRows, rows: Tensor, similarity: str) -> _Hu
 
 
 def _inward(examined: Examined) -> Tensor:
-    """Return the places of rows that are far nearer to the mean than most."""
+    """Return the positions of rows far nearer to the mean than most."""
     mean = examined.cloud.moments.mean
     logs = torch.linalg.vector_norm(examined.sample - mean, dim=1).clamp(min=1e-300).log()
     low, middle = logs.quantile(torch.tensor([0.1, 0.5], dtype=torch.float64)).tolist()

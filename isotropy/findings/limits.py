@@ -38,7 +38,7 @@ def limit(statistic: str, n: int, d: float) -> float:
 
 
 def _grid_position(grid: list[float], value: float) -> tuple[int, float]:
-    """Return the place of the grid's last point that is not beyond a value, and how far the value is to the next."""
+    """Return the index of the last grid point not above a value, and the fraction of the way to the next."""
     if value <= grid[0]:
         return 0, 0.0
     if value >= grid[-1]:
@@ -52,7 +52,7 @@ SMALLEST = 1e-12
 
 
 class Gap(NamedTuple):
-    """The gap that exceeds what follows it by most."""
+    """The gap that stands out most from the decay after it."""
 
     excess: float
     """In natural logarithms; minus infinity where there are too few values."""

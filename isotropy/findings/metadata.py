@@ -93,7 +93,7 @@ def _eps(x: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _rounded(examined: Examined) -> Tensor:
-    """Return which dimensions have fewer decimals in all rows than three quarters of all have."""
+    """Return a mask of dimensions with fewer decimals in all rows than three quarters of all dimensions."""
     cloud = examined.cloud
     looked_at = examined.sample[:LOOKED_AT]
     eps = _eps(looked_at, examined.cloud.sample.dtype)
@@ -133,7 +133,7 @@ def _decimals(x: Tensor, eps: Tensor, digits: float = BY_CHANCE) -> Tensor:
 
 
 def _of_few_values(examined: Examined) -> Tensor:
-    """Return which dimensions have nearly every value again and again, where others seldom have one twice."""
+    """Return a mask of dimensions whose values mostly repeat where those of others seldom do."""
     x = examined.sample[:LOOKED_AT]
     ordered = x.sort(dim=0).values
     same = ordered[1:] == ordered[:-1]
@@ -151,7 +151,7 @@ def _of_few_values(examined: Examined) -> Tensor:
 
 
 def _counts_rows(examined: Examined) -> Tensor:
-    """Return which dimensions never fall, or never rise, and are a straight line over the rows."""
+    """Return a mask of monotonic dimensions that are a straight line over the rows."""
     cloud = examined.cloud
     positions = cloud.rows.double()
     at = positions - positions.mean()

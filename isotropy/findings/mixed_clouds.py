@@ -33,7 +33,7 @@ ROWS_A_LABEL = 5
 
 
 class _CloudPart(NamedTuple):
-    """Some rows of the sample, and the cuts that lead there."""
+    """Rows of the sample, with the cuts that separate them from the others."""
 
     rows: Tensor
     """A flag for each row of the sample."""
@@ -41,7 +41,7 @@ class _CloudPart(NamedTuple):
     """Each with the side that the part is on."""
 
     def holds(self, y: Tensor) -> Tensor:
-        """Return which of points [m, r] are in the part."""
+        """Return a mask of points [m, r] in the part."""
         inside = torch.ones(len(y), dtype=torch.bool)
         for split, side in self.cuts:
             inside &= split.upper(y) == side
@@ -49,7 +49,7 @@ class _CloudPart(NamedTuple):
 
 
 def mixed_clouds(examined: Examined) -> Defect | None:
-    """Return the rows of all parts but the largest, where a cloud falls into two to four parts."""
+    """Find the rows outside the largest part, if a cloud falls into two to four parts."""
     if not examined.is_spread or examined.cloud.d < 2:
         return None
     # Of very unequal norms angles tell: else the longer rows would be a part, whatever they hold.
@@ -111,7 +111,7 @@ def _share_in_part_of_label(examined: Examined, parts: list[_CloudPart]) -> floa
 
 
 def _parts(y: Tensor, d: int) -> tuple[list[_CloudPart], float]:
-    """Return the parts of points [n, r], and the widest separation; more than ``MOST_PARTS`` are not sought."""
+    """Split points [n, r] into parts; return them and the widest separation. Stops above ``MAX_PARTS``."""
     parts: list[_CloudPart] = []
     waiting, widest = [_CloudPart(torch.ones(len(y), dtype=torch.bool), ())], 0.0
     while waiting and len(waiting) + len(parts) <= MAX_PARTS:
@@ -159,12 +159,12 @@ class CloudSplit(NamedTuple):
     threshold: float
 
     def upper(self, y: Tensor) -> Tensor:
-        """Return which of points [m, r] are in the upper part."""
+        """Return a mask of points [m, r] in the upper part."""
         return y @ self.direction > self.threshold
 
 
 def components_for(n: int, d: int) -> int:
-    """Return in how many leading directions a split of n points of d dimensions is sought."""
+    """Return the number of leading directions in which n points of d dimensions are split."""
     return max(1, min(MAX_COMPONENTS, d, n // ROWS_PER_COMPONENT))
 
 
@@ -203,7 +203,7 @@ def _best_split_from(y: Tensor, start: int) -> CloudSplit | None:
 
 
 def _cut(p: Tensor, direction: Tensor) -> CloudSplit | None:
-    """Return the cut of projections [n] with the greatest variance between its parts."""
+    """Cut projections [n] where the variance between the parts is largest."""
     n = len(p)
     min_rows = max(FEWEST_IN_A_PART, int(MIN_SHARE * n))
     ordered = (p - p.mean()).sort().values

@@ -33,13 +33,13 @@ Similarity = Literal["cosine", "euclidean", "dot"]
 
 
 class NearestRows(NamedTuple):
-    """The nearest rows to each of some rows, among all that were given."""
+    """The nearest rows of each query."""
 
     neighbors: Tensor
     """[queries, at most ``NEAREST``] int64."""
 
     def shares(self) -> tuple[Tensor, Tensor]:
-        """Return the rows that are among the nearest of any, by place, and of which share of the queries."""
+        """Return the rows that occur as neighbors, and the share of queries for which each does."""
         rows, counts = torch.unique(self.neighbors, return_counts=True)
         return rows, counts / max(len(self.neighbors), 1)
 
@@ -76,7 +76,7 @@ def find_nearest(
 
 
 class _Prepared(NamedTuple):
-    """Queries in float32, and what turns other rows into the same units."""
+    """Queries in float32, with the center and scale that bring other rows into the same units."""
 
     queries: Tensor
     """[q, d]: less the center and over the scale, of dot products over the scale alone."""
@@ -97,7 +97,7 @@ class _Prepared(NamedTuple):
         return cls((moved / scale).clamp(-LARGEST, LARGEST).float(), center / scale, scale, similarity)
 
     def similarities(self, rows: Tensor) -> Tensor:
-        """Return for each query [q, m] what orders the rows as their similarity does."""
+        """Return keys [q, m] that order rows as the similarity to each query does."""
         x = unit_rows(rows.double()) if self.similarity == "cosine" else rows.double()
         moved = (x / self.scale - self.center).clamp(-LARGEST, LARGEST)
         near = self.queries @ moved.float().T
@@ -155,7 +155,7 @@ def shares_kept(
 
 
 def _copies(x: Tensor, old: Tensor, new: Tensor) -> Tensor:
-    """Mark copies among pairs of neighbors: [q, k, k], True where rows old[i, a] and new[i, b] have one direction."""
+    """Return a mask [q, k, k] of neighbor pairs (old[i, a], new[i, b]) with the same direction."""
     units = unit_rows(x.double())
     units -= units.mean(0)
     size = float(units.square().sum(1).mean().sqrt())

@@ -62,7 +62,7 @@ ROUNDS = 4
 
 
 class _Distances(NamedTuple):
-    """The squared distance of each finite row from the center."""
+    """Squared distance of each finite row from the center."""
 
     squares: NDArray[np.float64]
     positions: NDArray[np.int64]
@@ -71,7 +71,7 @@ class _Distances(NamedTuple):
 
 
 class _Scan(NamedTuple):
-    """The rows found, how far out the nearest of them is in medians, and how many so far a t cloud would have."""
+    """Outlier rows, the distance of the nearest of them in medians, and the number expected in a t cloud."""
 
     rows: NDArray[np.int64]
     nearest: float
@@ -124,7 +124,7 @@ def centre_and_bulk(x: Tensor) -> tuple[Tensor, float]:
 
 
 def _scan(cloud: Cloud, distances: _Distances, spread: float) -> _Scan | None:
-    """Return the farthest rows, if they are too far out for a t cloud of that participation ratio."""
+    """Return the farthest rows if they are too far out for a t cloud with that participation ratio."""
     units = _by_group(cloud, distances)
     scale = float(np.median(units))
     count = len(units) // SCANNED
@@ -150,7 +150,7 @@ def _scan(cloud: Cloud, distances: _Distances, spread: float) -> _Scan | None:
 
 
 def tail_of(ratios: NDArray[np.float64], spread: float) -> int:
-    """Return the degrees of freedom, ``TAIL`` to ``LIGHTEST``, that distances over their median [n] allow."""
+    """Return the degrees of freedom, ``TAIL`` to ``LIGHTEST``, that fit distances over their median [n]."""
     n = len(ratios)
     rank = int(np.ceil(INNER * n + SURE * (INNER * (1 - INNER) * n) ** 0.5))
     if rank >= n:
@@ -162,19 +162,19 @@ def tail_of(ratios: NDArray[np.float64], spread: float) -> int:
 
 
 def surprise(expected: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return how surprising the k farthest rows are, for each k, where so many are expected as far out as the k-th."""
+    """Return for each k how surprising the k farthest rows are, given the number expected at least as far out."""
     k = np.arange(1, len(expected) + 1)
     return np.where(k >= CROWDED * expected, k * np.log(k / expected) - (k - expected), 0)
 
 
 def expected_beyond(chances: int, spread: float, ratios: NDArray[np.float64], tail: int) -> NDArray[np.float64]:
-    """How many rows of a t cloud are so many times as far out as its median row, above 0."""
+    """Return how many rows of a t cloud are expected beyond multiples of its median distance; above 0."""
     expected: NDArray[np.float64] = chances * fdtrc(spread, tail, ratios * fdtri(spread, tail, 0.5))
     return np.maximum(expected, 1e-300)
 
 
 def _by_group(cloud: Cloud, distances: _Distances) -> NDArray[np.float64]:
-    """The distance of the farthest row of each group: copies of a row are no more surprising than the row."""
+    """Return the largest distance in each group, because copies of a row carry no extra evidence."""
     if cloud.dealing.ranks is None:
         return distances.squares
     _, ranks = np.unique(cloud.dealing.ranks[distances.positions], return_inverse=True)
@@ -203,7 +203,7 @@ def _defect(cloud: Cloud, remaining: Examined, scan: _Scan) -> Defect:
 
 
 def _share(cloud: Cloud, remaining: Cloud) -> float:
-    """The part of the squared distances from the mean of all that is not that of the rest."""
+    """Return the share of the squared distances from the mean that the left-out rows hold."""
     moved: Tensor = (remaining.moments.mean - cloud.moments.mean).square().sum()
     scatter_left = remaining.moments.scatter.trace() + remaining.n * moved
     return float(1 - scatter_left / cloud.moments.scatter.trace())

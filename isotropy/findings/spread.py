@@ -40,12 +40,12 @@ FEWEST_ROWS = 4
 
 
 def max_collapsed_directions(n: int, d: int) -> int:
-    """Return to how many directions a cloud may collapse: few enough for its rows to tell, and half of all."""
+    """Return the maximum number of directions that count as a collapse."""
     return max(1, min(n // 4, d // 2))
 
 
 def collapsed(examined: Examined) -> Defect | None:
-    """Return that all rows are equal (an error), nearly so, or in a few directions only."""
+    """Detect rows that are all equal (an error), nearly equal, or confined to a few directions."""
     cloud = examined.cloud
     moments = cloud.moments
     if cloud.n < 2 or cloud.d < 2 or not moments.scatter.isfinite().all():
@@ -181,7 +181,7 @@ DECILES = torch.tensor([0.1, 0.9], dtype=torch.float64)
 
 
 def unequal_norms(examined: Examined) -> Defect | None:
-    """Return the rows whose norm is far from the median, where norms differ more than in a heavy-tailed cloud."""
+    """Find rows with unusual norms, if norms vary more than in a heavy-tailed cloud."""
     if not examined.is_spread or not has_unequal_norms(examined):
         return None
     spread, healthy = norm_spread(examined.sample), _norm_limit(examined)
@@ -205,13 +205,13 @@ def unequal_norms(examined: Examined) -> Defect | None:
 
 
 def has_unequal_norms(examined: Examined) -> bool:
-    """Return whether norms differ more than in a heavy-tailed cloud."""
+    """Return whether norms vary more than in a heavy-tailed cloud."""
     ratio = max(examined.ratio, examined.ratio_of_directions)
     return ratio >= FEWEST_DIMENSIONS and norm_spread(examined.sample) > _norm_limit(examined)
 
 
 def norm_spread(x: Tensor) -> float:
-    """Return the logarithm of the 90% over the 10% point of the norms of points [n, d]; rows of zeros are left out."""
+    """Return the log ratio of the 90th to the 10th percentile of the norms of points [n, d], ignoring zero rows."""
     norms = _norms(x)
     if len(norms) < 2:
         return 0.0

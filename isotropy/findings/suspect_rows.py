@@ -75,7 +75,7 @@ def near_copies(examined: Examined, distinct: NDArray[np.int64]) -> NDArray[np.i
 
 
 def _projected(examined: Examined, distinct: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Project centered rows on random directions: [m, ``DIRECTIONS``], and the norms of the rows as stored, [m]."""
+    """Project centered rows onto random directions, [m, ``DIRECTIONS``]; return also the norms [m] of the rows."""
     cloud = examined.cloud
     random = torch.Generator().manual_seed(SEED)
     directions = torch.randn(cloud.d, DIRECTIONS, dtype=torch.float64, generator=random) / DIRECTIONS**0.5
@@ -95,7 +95,7 @@ MAX_NAMED_DIMENSIONS = 0.1
 
 
 def not_finite(examined: Examined) -> Defect | None:
-    """Return the rows with NaN or infinity; an error where no other row is left."""
+    """Find rows with NaN or infinity; an error if no other row is left."""
     cloud = examined.cloud
     if cloud.n_left_out == 0:
         return None
@@ -164,7 +164,7 @@ def duplicate_rows(examined: Examined) -> Defect | None:
 
 
 def _groups(examined: Examined) -> tuple[NDArray[np.int64], int]:
-    """Return the group of copies of each row, below 0 for rows that are left out; and how many copies are exact."""
+    """Return the copy group of each row, negative for rows left out, and the number of exact copies."""
     cloud = examined.cloud
     groups = _equal_row_numbers(cloud)
     if groups is None:
@@ -190,7 +190,7 @@ def _kinds(repeats: int, exact: int) -> str:
 
 
 def _equal_row_numbers(cloud: Cloud) -> NDArray[np.int64] | None:
-    """Return a number for each row, equal for equal rows, below 0 for rows that are left out; None without copies."""
+    """Number rows so that equal rows share a number, negative for rows left out; None without copies."""
     if cloud.dealing.by != "groups":
         return cloud.dealing.ranks
     duplicates = Duplicates(cloud.points.n)

@@ -24,7 +24,7 @@ class Components:
 
     @property
     def rank(self) -> int:
-        """How many directions carry variance: at most n - 1 and d."""
+        """Number of directions with variance, at most n - 1 and d."""
         return len(self.variances)
 
 
@@ -60,7 +60,7 @@ def principal_components(points: Tensor) -> Components:
 
 
 def moments_of(points: Tensor) -> Moments:
-    """Return the moments of points [n, d], each block of them in float64."""
+    """Return the moments of points [n, d], accumulated in float64."""
     moments = Moments(points.shape[1], points.device)
     for start in range(0, len(points), CHUNK_ROWS):
         moments.update(points[start : start + CHUNK_ROWS].double())

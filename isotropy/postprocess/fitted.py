@@ -14,7 +14,7 @@ from isotropy.spectrum import CHUNK_ROWS
 
 @dataclass(frozen=True, eq=False)
 class Fitted(ABC):
-    """A frozen map of points, where its tensors are. Subclasses are records of tensors alone: see ``state``."""
+    """A fitted map of points, on the device of its tensors. Subclasses hold only tensors: see ``state``."""
 
     SHAPES: ClassVar[dict[str, str]]
     """The sizes of each tensor, as ``"mean": "d"``; one letter is one size throughout, and "mean" comes first."""
@@ -77,7 +77,7 @@ class Fitted(ABC):
 
     @classmethod
     def _sizes(cls, d: int) -> dict[str, int]:
-        """Return the sizes that follow from d, by their letters."""
+        """Return the sizes implied by d, by their letters in ``SHAPES``."""
         return {"d": d}
 
 

@@ -120,7 +120,7 @@ class Flow(Fitted):
         return z
 
     def _coupling(self, step: int, half: Tensor) -> tuple[Tensor, Tensor]:
-        """Log-scales, between -1 and 1, and shifts [m, d - c] that half [m, c] of the dimensions gives the other."""
+        """Return log-scales in [-1, 1] and shifts [m, d - c] computed from half [m, c] of the dimensions."""
         hidden = torch.relu(half @ self.inner[step].T + self.inner_bias[step])
         log_scale, shift = (hidden @ self.outer[step].T + self.outer_bias[step]).chunk(2, dim=1)
         return log_scale.tanh(), shift
@@ -184,7 +184,7 @@ def fit_flow(
 
 
 def _initial(points: Tensor, layers: int, hidden: int, generator: torch.Generator) -> Flow:
-    """PCA whitening of the points, and steps that change nothing yet; what is trained in float32."""
+    """Return a flow that starts as PCA whitening, with identity steps in float32."""
     components = principal_components(points)
     if components.rank == 0:
         raise ValueError("Expected points that differ to fit a flow on, got all equal: they have no density.")
@@ -217,7 +217,7 @@ def _trained(
     generator: torch.Generator,
     progress: Callable[[int, int], None] | None,
 ) -> Flow:
-    """The flow after training on whitened points, float32 as those watched, at the step that was best on these."""
+    """Train on whitened float32 points and return the flow at its best step on the watched points."""
     parameters = {name: getattr(flow, name).requires_grad_() for name in TRAINED}
     optimizer = torch.optim.Adam(parameters.values(), lr=rate)
     best, best_loss, checks = _copied(parameters), _watched_loss(flow, watched), 0
@@ -239,7 +239,7 @@ def _trained(
 
 
 def _loss(flow: Flow, whitened: Tensor) -> Tensor:
-    """Return the negative log-likelihood by point and dimension without the term of the whitening, 0-d."""
+    """Return the negative log-likelihood per point and dimension, 0-d, without the constant of the whitening."""
     z, log_det = flow.bend(whitened)
     return -(gaussian_log_density(z) + log_det).mean() / z.shape[1]
 

@@ -16,7 +16,7 @@ from isotropy.postprocess.fitted import Fitted
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """The same rows before and after: two clouds [m, d] for any measure."""
+    """The same rows [m, d] before and after post-processing."""
 
     before: Tensor
     after: Tensor
@@ -24,7 +24,7 @@ class Pair:
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """What a method fitted on one part of the rows does to the others, and to its own part for comparison."""
+    """A method fitted on one part of the rows, and its effect on both parts."""
 
     fitted: Fitted
     fit_rows: Tensor
@@ -80,7 +80,7 @@ def held_out(
 
 
 def _chosen(n: int, fit_rows: Tensor) -> Tensor:
-    """The mask [n] of rows given as indices or as a mask."""
+    """Return the mask [n] of rows given as indices or as a mask."""
     if fit_rows.dtype == torch.bool:
         if fit_rows.shape != (n,):
             raise ValueError(f"Expected a mask [{n}] of rows to fit on, got {list(fit_rows.shape)}.")
@@ -103,7 +103,7 @@ def _chosen(n: int, fit_rows: Tensor) -> Tensor:
 
 
 def _drawn(n: int, fraction: float, seed: int, groups: Tensor | None) -> Tensor:
-    """The mask [n] of rows drawn by group, or each on its own."""
+    """Return a random mask [n] of rows, by group if given."""
     if not 0 < fraction < 1:
         raise ValueError(
             f"Expected a fraction of rows between 0 and 1 to fit on, got {fraction}: both parts need some."

@@ -94,7 +94,7 @@ CLUSTERED_ROWS = 20_000
 
 @dataclass(frozen=True, eq=False)
 class ClusterRemoval(Fitted):
-    """Less the mean and the top components of the cluster of the nearest centroid; the first of equally near ones."""
+    """Subtract the mean and top components of the nearest centroid's cluster; ties go to the first."""
 
     SHAPES: ClassVar = {"mean": "clusters d", "centroids": "clusters d", "directions": "clusters D d"}
 
@@ -166,5 +166,5 @@ def _centroids(x: Tensor, clusters: int, seed: int) -> Tensor:
 
 
 def _nearest(x: Tensor, centroids: Tensor) -> Tensor:
-    """Index [m] of the centroid nearest to each point, by differences: products would round otherwise for one row."""
+    """Return the index [m] of the nearest centroid, by differences, whose rounding does not depend on other rows."""
     return torch.cdist(x, centroids, compute_mode="donot_use_mm_for_euclid_dist").argmin(1)

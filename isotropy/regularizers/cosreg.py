@@ -61,5 +61,4 @@ class CosReg(torch.nn.Module):
         return penalty
 
     def extra_repr(self) -> str:
-        """Return the settings, for ``print(module)``."""
         return f"lam={self.lam}, across_processes={self.across_processes}"

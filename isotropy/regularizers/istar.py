@@ -85,7 +85,6 @@ class IStar(torch.nn.Module):
         return self.lam * (1 - isoscore_star_of(S_X, self.zeta, S))
 
     def extra_repr(self) -> str:
-        """Return the settings, for ``print(module)``."""
         return f"lam={self.lam}, zeta={self.zeta}, across_processes={self.across_processes}"
 
 
@@ -105,7 +104,7 @@ def _covariance_of_all(points: Tensor) -> Tensor:
 
 
 def _count_and_shift(x: Tensor) -> tuple[int, Tensor]:
-    """Return the number of points of all processes, and their mean [d] to rounding, kept as in ``centre``."""
+    """Return the number of points of all processes and their mean [d], clamped as in ``centre``."""
     n = int(summed(torch.tensor(len(x), device=x.device)))
     if n == 0:
         raise ValueError("Expected at least 1 point in all processes, got 0: skip batches without any token.")
@@ -115,7 +114,7 @@ def _count_and_shift(x: Tensor) -> tuple[int, Tensor]:
 
 
 def _make_room(module: IStar, state_dict: dict[str, Any], prefix: str, *_: object) -> None:
-    """Give the buffer the shape of the saved one: a fresh module does not know d, and loading compares."""
+    """Resize the buffer before loading, because a new module does not know d."""
     saved = state_dict.get(f"{prefix}shrinkage_covariance")
     if saved is not None:
         module.shrinkage_covariance = module.shrinkage_covariance.new_empty(saved.shape)

@@ -99,7 +99,6 @@ class PersistentEntropy(torch.nn.Module):
         return penalty
 
     def extra_repr(self) -> str:
-        """Return the settings, for ``print(module)``."""
         return (
             f"lam={self.lam}, bars={self.bars!r}, cluster_weight={self.cluster_weight}, "
             f"across_processes={self.across_processes}"

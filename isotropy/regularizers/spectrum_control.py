@@ -55,5 +55,4 @@ class SpectrumControl(torch.nn.Module):
         return self.lam * (1 - evenness(products(at_least_float32(matrix))))
 
     def extra_repr(self) -> str:
-        """Return the settings, for ``print(module)``."""
         return f"lam={self.lam}"

@@ -68,7 +68,6 @@ class UnbiasedIStar(torch.nn.Module):
         return self.lam * (1 - scores.mean())
 
     def extra_repr(self) -> str:
-        """Return the settings, for ``print(module)``."""
         return f"lam={self.lam}, across_processes={self.across_processes}"
 
     def _score(self, points: Tensor) -> Tensor:
@@ -83,7 +82,7 @@ class UnbiasedIStar(torch.nn.Module):
 
 
 def _bounded_score(x: Tensor) -> Tensor:
-    """Return the bias-corrected IsoScore of points float64 [n, d], 0-d, along its tangent where it is above 1."""
+    """Return the bias-corrected IsoScore of float64 points [n, d], 0-d, continued by its tangent above 1."""
     n, d = x.shape
     x, _ = scaled(x)
     undefined = x[:0].sum()  # 0, whose gradient is 0 for every point

@@ -22,7 +22,7 @@ Statistic = Callable[[Numbers, Numbers], Numbers]
 
 
 class Interval(NamedTuple):
-    """A score on the rows that report, with 95% intervals of it and of its difference to the baseline's."""
+    """A score on the report part and its difference to the baseline, with 95% intervals."""
 
     value: float
     low: float
@@ -39,7 +39,7 @@ def mean(values: Numbers, weights: Numbers) -> Numbers:
 
 
 def spearman_with(scores: Numbers) -> Statistic:
-    """Return the statistic that correlates values [V, m] with scores [m] by rank; 0 where either is constant."""
+    """Return the rank correlation of values [V, m] with scores [m] as a statistic; 0 where either is constant."""
     truth = _Ranks(scores)
 
     def correlations(values: Numbers, weights: Numbers) -> Numbers:
@@ -127,7 +127,7 @@ def _widened(ends: Numbers, values: Numbers, count: int, lowest: float) -> Numbe
 
 
 class _Ranks:
-    """The order of some numbers, of which weighted ranks are taken again and again."""
+    """Precomputed order of numbers, for repeated weighted ranking."""
 
     def __init__(self, numbers: Numbers) -> None:
         self._order = np.argsort(numbers, kind="stable")
@@ -137,7 +137,7 @@ class _Ranks:
         self._inverse[self._order] = first.cumsum() - 1
 
     def weighted(self, weights: Numbers) -> Numbers:
-        """Return the ranks [r, m] where each number stands ``weights`` [r, m] times; equal ones share the middle."""
+        """Return mid-ranks [r, m] under weights [r, m]."""
         of_ties = np.add.reduceat(weights[:, self._order], self._starts, axis=1)
         ranks: Numbers = (of_ties.cumsum(1) - of_ties / 2)[:, self._inverse]
         return ranks

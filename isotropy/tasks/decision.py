@@ -17,7 +17,7 @@ BASELINE = 0
 
 @dataclass(frozen=True)
 class JudgedVariant:
-    """A variant and what it scores."""
+    """A variant and its scores."""
 
     variant: Variant
     bytes: int
@@ -33,7 +33,6 @@ class JudgedVariant:
     """How often the queries that choose and report find each row; None without queries."""
 
     def document(self) -> dict[str, Any]:
-        """Return what JSON holds of it."""
         return {
             "name": self.variant.name,
             "method": self.variant.method,
@@ -50,7 +49,7 @@ class JudgedVariant:
 
 @dataclass(frozen=True)
 class Decision:
-    """All variants of a task, and which to take."""
+    """All variants of a task and the choice among them."""
 
     task: TruthKind
     metric: str
@@ -72,7 +71,7 @@ class Decision:
 
     @property
     def conclusion(self) -> str:
-        """What to do, in sentences, with what the part that reports says of it."""
+        """The recommendation in sentences, with its scores on the report part."""
         title = METRICS[self.metric]
         chosen, smallest = self.variants[self.chosen], self.variants[self.smallest]
         if chosen.choose <= max(self.trivial, 0):
@@ -93,7 +92,7 @@ class Decision:
 
     @property
     def hubness(self) -> dict[str, RetrievalCounts]:
-        """How often rows of the corpus are found, by the "baseline" and by the "chosen"; empty without queries."""
+        """Retrieval counts of the "baseline" and the "chosen" variant; empty without queries."""
         sides = {"baseline": self.variants[BASELINE].retrieved, "chosen": self.variants[self.chosen].retrieved}
         return {side: retrieval for side, retrieval in sides.items() if retrieval is not None}
 
@@ -136,7 +135,7 @@ def choose_variant(
     tolerance: float,
     trivial: float = 0.0,
 ) -> Decision:
-    """Choose among variants by what they score on the part that chooses, and by nothing else."""
+    """Choose a variant by its score on the choose part alone."""
     indices = range(len(variants))
     chosen = min(indices, key=lambda i: (-variants[i].choose, variants[i].bytes, i))
     enough = variants[chosen].choose - tolerance

@@ -28,7 +28,7 @@ TOLERANCE = 0.01
 
 
 class ScoredVariant(NamedTuple):
-    """A variant as soon as it has been measured; its score on the part that reports is known only with all others."""
+    """A measured variant, before its score on the report part is known."""
 
     variant: Variant
     bytes: int
@@ -73,22 +73,18 @@ class JudgingTask:
 
     @cached_property
     def groups(self) -> Codes:
-        """The group of each unit of the truth."""
         return self.truth.group_codes(self.corpus)
 
     @cached_property
     def parts(self) -> Codes:
-        """The part of each unit of the truth."""
         return split(self.groups, self.seed)
 
     @property
     def judged_by(self) -> str:
-        """The metric."""
         return self.metric or self.truth.metrics[0]
 
     @property
     def setting(self) -> VariantSetting:
-        """What the list of variants depends on."""
         n, d = self.corpus.shape
         variance = float(self.corpus.var(0, dtype=np.float64).mean())
         return VariantSetting(n, d, variance, changes=self.truth.kind != "compression", searches=self._rescores)
@@ -171,7 +167,7 @@ class _VariantMeasurement:
 
 
 def _sort_by_method(variants: Sequence[Variant]) -> list[Variant]:
-    """Return the variants in the order of their methods, then of their dimensions: each is then made once."""
+    """Sort variants by method, then dimensions, so that each transformation is computed once."""
     methods = list(dict.fromkeys((variant.method, variant.parameters) for variant in variants))
     dimensions = list(dict.fromkeys(variant.dimensions for variant in variants))
     return sorted(
@@ -181,7 +177,7 @@ def _sort_by_method(variants: Sequence[Variant]) -> list[Variant]:
 
 
 def _measure_variants(task: JudgingTask, variants: Sequence[Variant]) -> Iterator[_VariantMeasurement]:
-    """Yield what each variant scores; what follows another of the same method or dimensions is not made again."""
+    """Yield the measurements of variants, reusing the transformation of the previous one where possible."""
     points = _points_to_fit(task)
     components = cache(lambda: principal_components(torch.from_numpy(points)))
     method: tuple[object, ...] | None = None
@@ -205,7 +201,7 @@ def _measure_variants(task: JudgingTask, variants: Sequence[Variant]) -> Iterato
 
 
 def _points_to_fit(task: JudgingTask) -> NDArray[Any]:
-    """Return the corpus and, below it, the queries of the part that fits."""
+    """Return the corpus followed by the queries of the fit part."""
     if task.truth.query_vectors is None:
         return task.corpus
     return np.concatenate([task.corpus, task.truth.query_vectors[task.parts == TaskPart.FIT].astype(task.corpus.dtype)])
@@ -213,7 +209,7 @@ def _points_to_fit(task: JudgingTask) -> NDArray[Any]:
 
 @dataclass(frozen=True, eq=False)
 class _TransformedCloud:
-    """Corpus and queries after a post-processing and in fewer dimensions, before they are stored."""
+    """Corpus and queries after post-processing and reduction, before storage."""
 
     variant: Variant
     rows: Floats
@@ -239,14 +235,14 @@ def _transform(task: JudgingTask, variant: Variant, fitted: Fitted | None, image
 
 
 def _isoscore(rows: NDArray[Any], seed: int) -> float | None:
-    """Return the bias-corrected IsoScore of rows, or of as many as are enough."""
+    """Return the bias-corrected IsoScore of at most ``SCORED_ROWS`` rows."""
     if len(rows) > SCORED_ROWS:
         rows = rows[np.sort(np.random.default_rng(seed).permutation(len(rows))[:SCORED_ROWS])]
     return isoscore_unbiased(torch.from_numpy(np.ascontiguousarray(rows))).value
 
 
 def recall(neighbors: Indices | None, exact: Indices | None) -> float | None:
-    """Return the share of rows that exact search finds which were found; None where nothing is searched."""
+    """Return the share of exact neighbors that were retrieved, or None if nothing is searched."""
     if neighbors is None or exact is None:
         return None
     return float((exact[:, :, None] == neighbors[:, None, :]).any(2).mean())

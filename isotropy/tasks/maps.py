@@ -59,7 +59,7 @@ RETURNED = """\
 
 @dataclass(frozen=True, eq=False)
 class Map:
-    """What turns encoded vectors into those that a variant stores."""
+    """The transformation from encoded vectors to those that a variant stores."""
 
     variant: Variant
     similarity: Similarity
@@ -73,7 +73,7 @@ class Map:
         return prepare(reduce_dimensions(apply_fitted(self.fitted, x), self.matrix), self.similarity)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return what ``numpy_code`` reads, as ``safetensors.torch.save_file`` takes it."""
+        """Return the tensors that ``numpy_code`` reads, for ``safetensors.torch.save_file``."""
         if isinstance(self.fitted, ClusterRemoval | Flow):
             return self.fitted.state() | {"matrix": self.matrix.contiguous()}
         d = len(self.matrix)
@@ -99,7 +99,7 @@ class Map:
         return cls(variant, similarity, fitted, tensors["matrix"])
 
     def metadata(self) -> dict[str, str]:
-        """Return what the file says of itself."""
+        """Return the metadata stored in the file."""
         chosen = self.variant
         return {
             "method": chosen.method,
@@ -110,7 +110,7 @@ class Map:
         }
 
     def numpy_code(self, file: str) -> str:
-        """Return the lines of Python that apply the map in a file with NumPy alone."""
+        """Return Python code that applies the map in a file with NumPy alone."""
         nonlinear = BENT if isinstance(self.fitted, Flow) else IN_CLUSTERS
         steps = nonlinear if isinstance(self.fitted, ClusterRemoval | Flow) else LINEAR
         return (
@@ -136,7 +136,6 @@ def fitted_on(
 
 
 def apply_fitted(fitted: Fitted | None, x: NDArray[Any]) -> NDArray[Any]:
-    """Return the images [n, d] of vectors."""
     images: NDArray[Any] = x if fitted is None else fitted.apply(torch.from_numpy(x)).numpy()
     return images
 
@@ -160,7 +159,7 @@ def dimension_matrix(images: NDArray[Any], dimensions: Dimensions) -> Tensor:
 
 
 def reduce_dimensions(images: NDArray[Any], matrix: Tensor) -> NDArray[Any]:
-    """Return the dimensions [n, k] of images [n, d] that a matrix of ``kept`` keeps."""
+    """Project images [n, d] with a matrix of ``dimension_matrix``, [n, k]."""
     d, k = matrix.shape
     if torch.equal(matrix, torch.eye(d, dtype=matrix.dtype)[:, :k]):
         return images[:, :k]
@@ -169,7 +168,7 @@ def reduce_dimensions(images: NDArray[Any], matrix: Tensor) -> NDArray[Any]:
 
 
 def _linear(fitted: Fitted | None, identity: Tensor) -> Tensor:
-    """Return the matrix [d, d] by which a fitted map multiplies what is less its mean."""
+    """Return the matrix [d, d] that a fitted linear map applies to centered vectors."""
     match fitted:
         case Scaling():
             return fitted.scale.diag()

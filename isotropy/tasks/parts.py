@@ -13,7 +13,7 @@ FEWEST_GROUPS = 25
 
 
 class TaskPart(IntEnum):
-    """What a query, a pair or a labeled row is for."""
+    """The part of the ground truth that a unit belongs to."""
 
     FIT = 0
     CHOOSE = 1

@@ -31,7 +31,7 @@ _Search = Callable[[NDArray[Any], int], tuple[NDArray[Any], Indices]]
 
 
 def prepare(x: NDArray[Any], similarity: Similarity) -> Floats:
-    """Return vectors [n, d] as they are searched, in float32: of length 1 for the cosine; zero stays zero."""
+    """Return vectors [n, d] in float32, normalized for the cosine; zero vectors stay zero."""
     x = np.ascontiguousarray(x, np.float32)
     if similarity is not Similarity.COSINE:
         return x
@@ -45,7 +45,7 @@ def prepare(x: NDArray[Any], similarity: Similarity) -> Floats:
 
 
 def precedence_of(ids: Sequence[str]) -> Indices:
-    """Return the place of each row among equally near ones: trec_eval puts the last id in byte order first."""
+    """Return the tie-breaking rank of each row: as in trec_eval, the last id in byte order comes first."""
     order = sorted(range(len(ids)), key=lambda row: ids[row], reverse=True)
     precedence = np.empty(len(ids), np.int64)
     precedence[order] = np.arange(len(ids))
@@ -102,7 +102,7 @@ def best_of(
 
 
 def nearest_codes(queries: NDArray[np.uint8], codes: NDArray[np.uint8], k: int, precedence: Indices) -> Indices:
-    """Return the codes nearest to each query by Hamming distance, best first, int64 [m, min(k, n)]; ties as above."""
+    """Return the nearest codes of each query by Hamming distance, int64 [m, min(k, n)]; ties go by ``precedence``."""
     import faiss  # noqa: PLC0415
 
     index = faiss.IndexBinaryFlat(8 * codes.shape[1])
@@ -146,7 +146,7 @@ def _search_settled(search: _Search, m: int, n: int, k: int, slack: NDArray[Any]
 
 
 def _compared(queries: Floats, candidates: Floats, squared: bool) -> Floats:
-    """Return how far candidates [m, w, d] are from queries [m, d]: exactly, then rounded to float32."""
+    """Return distances of candidates [m, w, d] from queries [m, d], computed in float64 and rounded to float32."""
     q, x = queries.astype(np.float64), candidates.astype(np.float64)
     far = np.square(x - q[:, None]).sum(2) if squared else -np.einsum("md,mwd->mw", q, x)
     rounded: Floats = far.astype(np.float32)
@@ -159,7 +159,7 @@ def _rank_candidates(far: NDArray[Any], candidates: Indices, precedence: Indices
 
 
 class RetrievedRow(NamedTuple):
-    """A row of the corpus that many queries find."""
+    """A row of the corpus and the number of queries that retrieve it."""
 
     id: str
     queries: int
@@ -167,7 +167,7 @@ class RetrievedRow(NamedTuple):
 
 
 class RetrievalCounts(NamedTuple):
-    """How the places among what queries find are shared by the rows of a corpus."""
+    """Distribution of retrieved slots over the rows of a corpus."""
 
     k: int
     """Rows that each query finds."""
@@ -180,12 +180,11 @@ class RetrievalCounts(NamedTuple):
     """The rows that are found most often, the first first."""
 
     def document(self) -> dict[str, Any]:
-        """Return what JSON holds of it."""
         return {**self._asdict(), "hubs": [hub._asdict() for hub in self.hubs]}
 
 
 def count_retrievals(neighbors: Indices, ids: Sequence[str]) -> RetrievalCounts:
-    """Return the hubness of a corpus whose rows are called ``ids``, [n], from what queries find, int64 [m, k]."""
+    """Count how often queries retrieve each row of a corpus, from neighbors int64 [m, k] and ids [n]."""
     counts = np.bincount(neighbors.ravel(), minlength=len(ids))
     excess = counts - counts.mean()
     variance = float(np.square(excess).mean())

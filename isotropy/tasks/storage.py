@@ -21,7 +21,7 @@ PQ_DIMENSIONS = range(4, 9)
 
 
 class VectorStorage(StrEnum):
-    """How a vector is stored."""
+    """Storage format of vectors."""
 
     FLOAT32 = "float32"
     FLOAT16 = "float16"
@@ -32,17 +32,15 @@ class VectorStorage(StrEnum):
 
     @property
     def label(self) -> str:
-        """What sentences call it."""
         return {VectorStorage.PQ: "PQ", VectorStorage.RESCORED: f"binary, {RESCORED} rescored"}.get(self, self.value)
 
     @property
     def is_binary(self) -> bool:
-        """Whether the search reads one bit a dimension."""
         return self in (VectorStorage.BINARY, VectorStorage.RESCORED)
 
 
 def pq_bytes(d: int) -> int | None:
-    """Return the bytes of a product quantizer of d dimensions; None where 4 to 8 dimensions a byte do not divide d."""
+    """Return the bytes of a product quantizer, or None if no 4 to 8 dimensions a byte divide d."""
     return next((d // dimensions for dimensions in PQ_DIMENSIONS if d % dimensions == 0), None)
 
 
@@ -59,7 +57,7 @@ def bytes_of(storage: VectorStorage, d: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class StoredSpace:
-    """Rows of one variant as they are stored, searched by queries in float32."""
+    """Stored rows of one variant, searched by float32 queries."""
 
     rows: Floats
     """[n, d], as ``prepared``, before they are stored."""
@@ -69,7 +67,7 @@ class StoredSpace:
 
     @cached_property
     def stored(self) -> Floats:
-        """The rows [n, d] as they are read back; the bits as 1 and -1."""
+        """The decoded rows [n, d]; bits become 1 and -1."""
         if self.storage is VectorStorage.FLOAT32:
             return self.rows
         if self.storage is VectorStorage.FLOAT16:
@@ -98,7 +96,7 @@ class StoredSpace:
         return best_of(neighbors, queries, self.rows, k, self.similarity, precedence)
 
     def similarities(self, pairs: Indices) -> NDArray[np.float64]:
-        """Return how similar the stored rows of each pair [m, 2] are, float64 [m]."""
+        """Return the similarity of each pair [m, 2] of stored rows, float64 [m]."""
         first, second = (self.stored[pairs[:, side]].astype(np.float64) for side in (0, 1))
         if self.similarity is Similarity.EUCLIDEAN or self.storage.is_binary:
             return np.asarray(-np.square(first - second).sum(1))
@@ -110,12 +108,12 @@ class StoredSpace:
 
 
 def _bits(x: Floats) -> NDArray[np.uint8]:
-    """Return one bit a dimension [n, d / 8 rounded up]: whether it is above zero."""
+    """Pack the signs of vectors into bits, [n, d / 8 rounded up]."""
     return np.packbits(x > 0, axis=1)
 
 
 def _read_back(rows: Floats, storage: VectorStorage, seed: int) -> Floats:
-    """Return rows as faiss stores them and reads them back."""
+    """Encode and decode rows with faiss."""
     import faiss  # noqa: PLC0415 - of the extra "decide"
 
     d = rows.shape[1]

@@ -24,23 +24,21 @@ TREC_NAMES = {"ndcg@10": "ndcg_cut_10", "recall@10": "recall_10", "mrr@10": "rec
 
 @dataclass(frozen=True, eq=False)
 class Truth(ABC):
-    """Ground truth of some units: queries, pairs or labeled rows."""
+    """Ground truth for queries, pairs or labeled rows, its units."""
 
     KIND: ClassVar[TruthKind]
 
     @property
     def kind(self) -> TruthKind:
-        """What the task is called in a document."""
         return self.KIND
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """What they can be judged by, the usual one first."""
+        """Metrics, the default first."""
         return TASKS[self.kind].metrics
 
     @property
     def units(self) -> str:
-        """What the units are called in sentences."""
         return TASKS[self.kind].units
 
     @abstractmethod
@@ -49,38 +47,38 @@ class Truth(ABC):
 
     @property
     def query_vectors(self) -> NDArray[Any] | None:
-        """Vectors [m, d] of queries beside the corpus, if there are any."""
+        """Query vectors [m, d], if there are any."""
         return None
 
     @property
     def searches(self) -> bool:
-        """Whether anything is searched, so that a search may rescore what it finds."""
+        """Whether the task searches, so that results can be rescored."""
         return True
 
     def neighbors(self, space: StoredSpace, queries: Floats | None, parts: Codes) -> Indices | None:
-        """Return what units of the parts that choose and report find, int64 [j, k]; None where nothing is searched."""
+        """Return the neighbors of choose and report units, int64 [j, k], or None if nothing is searched."""
         return None
 
     def retrieved(self, neighbors: Indices | None) -> RetrievalCounts | None:
-        """Return how often queries find each row of the corpus; None where no queries are asked."""
+        """Return how often queries retrieve each row of the corpus, or None without queries."""
         return None
 
     @abstractmethod
     def values(self, space: StoredSpace, neighbors: Indices | None, metric: str, parts: Codes) -> Numbers:
-        """Return a number for each unit that chooses or reports, float64 [j]: its score, or what is correlated."""
+        """Return the score, or the number to correlate, of each choose and report unit, float64 [j]."""
 
     def statistic(self, judged: NDArray[np.bool_]) -> Statistic:
-        """Return what makes a score of the values of some units."""
+        """Return the statistic that turns values of units into a score."""
         return mean
 
     def trivial(self, parts: Codes) -> float:
-        """Return what one answer to all units of the part that chooses scores, which takes no vectors."""
+        """Return the score of a constant answer on the choose part."""
         return 0.0
 
 
 @dataclass(frozen=True, eq=False)
 class QueryTruth(Truth):
-    """QueryTruth, and the rows of the corpus that are relevant to each."""
+    """Queries and the rows of the corpus relevant to each."""
 
     vectors: NDArray[Any]
     """[m, d]."""
@@ -95,7 +93,6 @@ class QueryTruth(Truth):
 
     @property
     def kind(self) -> TruthKind:
-        """What the task is called in a document."""
         return TruthKind.COMPRESSION if self.compression else TruthKind.QUERIES
 
     def group_codes(self, corpus: NDArray[Any]) -> Codes:
@@ -113,24 +110,21 @@ class QueryTruth(Truth):
 
     @property
     def query_vectors(self) -> NDArray[Any]:
-        """The queries' vectors."""
         return self.vectors
 
     @cached_property
     def precedence(self) -> Indices:
-        """The place of each row of the corpus among equally near ones."""
         return precedence_of(self.ids)
 
     def neighbors(self, space: StoredSpace, queries: Floats | None, parts: Codes) -> Indices | None:
-        """Return the first ten documents of the queries that choose and report."""
+        """Return the top ten documents of choose and report queries."""
         return None if queries is None else space.nearest(queries[parts != TaskPart.FIT], DEPTH, self.precedence)
 
     def retrieved(self, neighbors: Indices | None) -> RetrievalCounts | None:
-        """Return how often these queries find each row of the corpus; None where its own rows are the queries."""
+        """Return how often queries retrieve each row, or None for compression, where rows are their own queries."""
         return None if neighbors is None or self.compression else count_retrievals(neighbors, self.ids)
 
     def values(self, space: StoredSpace, neighbors: Indices | None, metric: str, parts: Codes) -> Numbers:
-        """Return trec_eval's metric of each query that chooses or reports."""
         judged = (parts != TaskPart.FIT).nonzero()[0]
         return ranking_metric([self.relevant[query] for query in judged], neighbors, metric)
 
@@ -173,7 +167,7 @@ def exact_neighbors(
 
 @dataclass(frozen=True, eq=False)
 class PairTruth(Truth):
-    """PairTruth of rows of the corpus, each with a score of how alike they are."""
+    """Pairs of rows of the corpus with similarity scores."""
 
     rows: Indices
     """[m, 2]."""
@@ -193,21 +187,18 @@ class PairTruth(Truth):
 
     @property
     def searches(self) -> bool:
-        """Nothing is searched: pairs are given."""
         return False
 
     def values(self, space: StoredSpace, neighbors: Indices | None, metric: str, parts: Codes) -> Numbers:
-        """Return the similarity of each pair that chooses or reports."""
         return space.similarities(self.rows[parts != TaskPart.FIT])
 
     def statistic(self, judged: NDArray[np.bool_]) -> Statistic:
-        """Return the rank correlation with the scores of these pairs."""
         return spearman_with(self.scores[judged])
 
 
 @dataclass(frozen=True, eq=False)
 class LabelTruth(Truth):
-    """Classes of rows of the corpus; those of the part that fits train, the others are told from them."""
+    """Class labels of rows of the corpus. The fit part trains a classifier of the others."""
 
     rows: Indices
     """[m], the labeled rows."""
@@ -226,16 +217,15 @@ class LabelTruth(Truth):
 
     @cached_property
     def precedence(self) -> Indices:
-        """The place of each row of the corpus among equally near ones."""
         return precedence_of(self.ids)
 
     def neighbors(self, space: StoredSpace, queries: Floats | None, parts: Codes) -> Indices | None:
-        """Return the ten nearest rows of the part that fits, of each other row."""
+        """Return the ten nearest fit rows of each other row."""
         judged_rows = space.rows[self.rows[parts != TaskPart.FIT]]
         return space.nearest(judged_rows, DEPTH, self.precedence, self.rows[parts == TaskPart.FIT])
 
     def values(self, space: StoredSpace, neighbors: Indices | None, metric: str, parts: Codes) -> Numbers:
-        """Return 1 for each row whose class is told right, else 0."""
+        """Return 1 for each correctly classified row, else 0."""
         fit = parts == TaskPart.FIT
         if metric == "probe_accuracy":
             predicted = _probed(space.stored[self.rows[fit]], self.codes[fit], space.stored[self.rows[~fit]])
@@ -245,12 +235,12 @@ class LabelTruth(Truth):
         return right
 
     def trivial(self, parts: Codes) -> float:
-        """Return the share of the class that is most frequent in the part that fits."""
+        """Return the accuracy of the majority class of the fit part."""
         usual = np.bincount(self.codes[parts == TaskPart.FIT]).argmax()
         return float((self.codes[parts == TaskPart.CHOOSE] == usual).mean())
 
     def _voted(self, neighbors: Indices | None) -> Codes:
-        """Return the class of most neighbors; of several that of the nearest."""
+        """Return the majority class of the neighbors; ties go to the nearest."""
         if neighbors is None:
             raise ValueError("Expected the neighbors that vote, got none.")
         class_of = np.full(len(self.ids), -1)
@@ -272,13 +262,13 @@ def equal_vectors(x: NDArray[Any]) -> Codes:
 
 
 def _firsts(corpus: NDArray[Any], rows: Iterable[int]) -> dict[int, int]:
-    """Return for some rows of the corpus a number that equal ones share."""
+    """Number rows of the corpus so that equal rows share a number."""
     different = sorted(set(rows))
     return dict(zip(different, equal_vectors(corpus[different]).tolist(), strict=True))
 
 
 def _probed(x: Floats, codes: Codes, query_rows: Floats) -> Codes:
-    """Return the classes that ridge regression, its penalty chosen by leaving one out, tells of other rows."""
+    """Predict classes by ridge regression with a leave-one-out choice of its penalty."""
     from sklearn.linear_model import RidgeClassifierCV  # noqa: PLC0415 - of the extra "decide"
 
     centre = x.mean(0, dtype=np.float64)

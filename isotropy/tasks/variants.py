@@ -19,7 +19,7 @@ Parameters = tuple[tuple[str, int | float], ...]
 
 
 class Dimensions(NamedTuple):
-    """Which dimensions are kept after the post-processing."""
+    """Dimensions kept after the post-processing."""
 
     kind: str = "all"
     """``all``, ``pca`` for the first principal components, or ``first``."""
@@ -35,7 +35,7 @@ ALL = Dimensions()
 
 @dataclass(frozen=True)
 class Variant:
-    """What is done to vectors before they are searched."""
+    """A post-processing, a reduction and a storage format."""
 
     method: str = AS_IT_IS
     """A slug of ``isotropy.catalog.METHODS``, or ``none``."""
@@ -45,11 +45,11 @@ class Variant:
 
     @property
     def name(self) -> str:
-        """What sentences call it: "PCA-192 int8"."""
+        """Display name, such as "PCA-192 int8"."""
         return " ".join(filter(None, [self._of_method, self._of_dimensions, self._of_storage])) or "as it is"
 
     def bytes_of(self, d: int) -> int:
-        """Return the bytes that a search keeps of each vector, of d dimensions as it is."""
+        """Return the bytes per vector that a search keeps, for d dimensions before reduction."""
         return bytes_of(self.storage, self.dimensions.size or d)
 
     @property
@@ -70,7 +70,7 @@ class Variant:
 
 
 class VariantSetting(NamedTuple):
-    """What the list of variants depends on."""
+    """Properties of vectors and task that determine the list of variants."""
 
     n: int
     d: int
@@ -82,7 +82,7 @@ class VariantSetting(NamedTuple):
 
 
 def default_variants(setting: VariantSetting) -> list[Variant]:
-    """Return the default list, at most ``MOST_LISTED`` variants, the vectors as they are first."""
+    """Return at most ``MAX_VARIANTS`` variants, the unchanged vectors first."""
     half, quarter = _reduced(setting.d)
     variants = list(_stored(Variant(), VectorStorage))
     variants += _stored(Variant(dimensions=Dimensions("pca", half)), _storages_except(VectorStorage.FLOAT16))
@@ -107,7 +107,7 @@ def default_variants(setting: VariantSetting) -> list[Variant]:
 
 
 def all_variants(setting: VariantSetting) -> list[Variant]:
-    """Return every setting of every method with all dimensions and storages, the vectors as they are first."""
+    """Return all combinations of methods, dimensions and storage, the unchanged vectors first."""
     reduced = [Dimensions(kind, count) for kind in ("pca", "first") for count in _reduced(setting.d)]
     return _possible(
         [
@@ -122,7 +122,7 @@ def all_variants(setting: VariantSetting) -> list[Variant]:
 
 
 def methods(setting: VariantSetting) -> list[tuple[str, Parameters]]:
-    """Return the settings of all post-processings that are tried."""
+    """Return the post-processings to try, with parameters."""
     removed = sorted({count for count in (1, setting.d // 100, setting.d // 32) if 1 <= count < setting.d})
     clusters = min(CLUSTERS, setting.n // ROWS_EACH_CLUSTER)
     return [
@@ -139,12 +139,12 @@ def methods(setting: VariantSetting) -> list[tuple[str, Parameters]]:
 
 
 def _eps(setting: VariantSetting, factor: float) -> float:
-    """Return an eps in units of the mean variance, to two digits so that it can be typed."""
+    """Return eps as a multiple of the mean variance, rounded to two digits."""
     return float(f"{factor * setting.variance:.1e}")
 
 
 def _reduced(d: int) -> tuple[int, int]:
-    """Return half and a quarter of the dimensions, in whole bytes of bits where there are enough."""
+    """Return half and a quarter of d, rounded to whole bytes of bits if d is at least 64."""
     unit = 8 if d >= 64 else 1
     half, quarter = (max(round(d / part / unit) * unit, FEWEST_DIMENSIONS) for part in (2, 4))
     return half, quarter
@@ -159,7 +159,7 @@ def _stored(variant: Variant, storages: Iterable[VectorStorage]) -> Iterator[Var
 
 
 def _possible(variants: Iterable[Variant], setting: VariantSetting) -> list[Variant]:
-    """Return each variant once, without those that these vectors or this task cannot have."""
+    """Drop repeated variants and those impossible for these vectors or this task."""
     return [
         variant
         for variant in dict.fromkeys(variants)
