@@ -5,8 +5,8 @@ import pytest
 from tests.adding import copy_package, look
 
 FUNCTION = """
-def _radius(cloud: Cloud) -> Finding:
-    return Finding(Score(float(cloud.sample.norm(dim=1).mean()) * cloud.unit), cloud.n, {"parts": {"rows": 2.0}})
+def _radius(cloud: Cloud) -> MeasureResult:
+    return MeasureResult(Score(float(cloud.sample.norm(dim=1).mean()) * cloud.unit), cloud.n, {"parts": {"rows": 2.0}})
 
 
 """
@@ -88,7 +88,7 @@ def put_before(file, mark, text):
 @pytest.mark.slow
 def test_a_measure_is_added_through_its_record(tmp_path):
     copy_package(tmp_path, "isotropy")
-    put_before(tmp_path / "isotropy/report/spread.py", "MEASURES: dict", FUNCTION)
-    put_before(tmp_path / "isotropy/report/spread.py", "}\n", BINDING)
+    put_before(tmp_path / "isotropy/report.py", "MEASURES: dict", FUNCTION)
+    put_before(tmp_path / "isotropy/report.py", "}\n", BINDING)
     put_before(tmp_path / "isotropy/catalog/spread.py", ")\n", RECORD)
     look(tmp_path, LOOK)

@@ -22,7 +22,7 @@ class Norm(torch.nn.Module):
         return self.lam * (points.square().mean() + self.bend)
 """
 MEMBER = '    NORM = "norm"\n'
-RECORD = """        Penalty(
+RECORD = """        RegularizerEntry(
             slug=Regularizer.NORM,
             name="norm penalty",
             term="λ · mean square",
@@ -32,7 +32,7 @@ RECORD = """        Penalty(
             source="Nobody (2026).",
             measures=("mean_cosine",),
             colour="#123456",
-            sees=(Layers.LAST, Points.MEAN),
+            sees=(Layers.LAST, TokenPooling.MEAN),
             make="isotropy.regularizers.norm:Norm",
             options={"zeta": "bend"},
         ),

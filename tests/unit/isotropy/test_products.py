@@ -21,7 +21,7 @@ def bounds_of(x, precision):
     """Lower bounds of these, float64 [n, n]."""
     rows = torch.arange(len(x))
     search = Products(x, precision, len(x) - 1)
-    return search._bounds_of(rows)[:, : len(x)].double() + search._least[:, None]
+    return search._bounds_of(rows)[:, : len(x)].double() + search._bases[:, None]
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)

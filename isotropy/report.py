@@ -1,0 +1,281 @@
+"""Every measure of the catalog, of one cloud."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from isotropy import rank
+from isotropy.activation import activation_profile
+from isotropy.catalog import MEASURES as CATALOG
+from isotropy.catalog import Similarity
+from isotropy.cloud import BARCODE_ROWS, NEIGHBOURS, ZETA, Cloud
+from isotropy.clusters import silhouette, simplified_silhouette
+from isotropy.cosine import CosineMoments, cosine_histogram
+from isotropy.hubness import hubness
+from isotropy.intrinsic import levina_bickel, twonn, twonn_mle
+from isotropy.isoscore import isoscore
+from isotropy.labels import score_by_label
+from isotropy.neighbours import NearestNeighbours
+from isotropy.prominence import gaussian_prominent_bars, prominent_bars
+from isotropy.score import OUT_OF_RANGE, Score
+from isotropy.topology import longest_bar, persistent_entropy
+from isotropy.unbiased import isoscore_unbiased
+from isotropy.uniformity import T
+
+DIRECTIONS = 10
+HISTOGRAM_ROWS = 2000
+DISCARD = 0.1
+NO_DIMENSION = (
+    "Local dimension is undefined by dot product, which is no distance between rows. Choose cosine or Euclidean "
+    "distance."
+)
+NO_LABELS = Score.undefined("The rows have no labels: choose a column or an array that labels them.")
+
+
+class MeasureResult(NamedTuple):
+    """A score, the number of rows behind it, and details that one number cannot hold."""
+
+    score: Score
+    n: int
+    """Rows behind the score; fewer than the cloud's if it comes from a sample."""
+    detail: dict[str, Any] | None = None
+    """Lists and settings; None if the score is undefined. A measure that is a list has it in "values"."""
+    at_sizes: Mapping[int, Score] = MappingProxyType({})
+    """Scores of the first 1,000, 2,000, ... rows, for measures that depend on the number of rows."""
+
+    @property
+    def value(self) -> float | list[float | None] | None:
+        """The list of a measure that is a list, else its value; None if undefined."""
+        values: list[float | None] | float | None = (self.detail or {}).get("values", self.score.value)
+        return values
+
+
+MeasureFunction = Callable[[Cloud], MeasureResult]
+
+
+def measure(cloud: Cloud, slugs: Iterable[str] | None = None) -> dict[str, MeasureResult]:
+    """Measure a cloud; return the results by slug, in the order of the catalog.
+
+    Args:
+        cloud: the points.
+        slugs: of the measures to take, in any order; None takes all.
+
+    Raises:
+        ValueError: the catalog has no measure of a slug.
+
+    """
+    chosen = set(CATALOG if slugs is None else [slugs] if isinstance(slugs, str) else slugs)
+    if unknown := chosen - CATALOG.keys():
+        raise ValueError(f"There is no measure {min(unknown)!r}: choose among {', '.join(CATALOG)}.")
+    results = {}
+    for slug in CATALOG:
+        if slug in chosen:
+            result = MEASURES[slug](cloud)
+            results[slug] = result if result.score.value is not None else result._replace(detail=None)
+    return results
+
+
+def _from_moments(slug: str) -> MeasureFunction:
+    return lambda cloud: MeasureResult(cloud.moment_scores[slug], cloud.n)
+
+
+def _from_spectrum(slug: str, **detail: object) -> MeasureFunction:
+    return lambda cloud: MeasureResult(cloud.spectrum_scores[slug], cloud.n, detail or None)
+
+
+def _list_from_spectrum(slug: str) -> MeasureFunction:
+    """Return the measure whose k-th value is the spectrum score "slug k", headed by the first."""
+
+    def measure_list(cloud: Cloud) -> MeasureResult:
+        scores = [score for name, score in cloud.spectrum_scores.items() if name.startswith(f"{slug} ")]
+        detail: dict[str, Any] = {"values": [score.value for score in scores]}
+        if any(score.se is not None for score in scores):
+            detail["se"] = [score.se for score in scores]
+        return MeasureResult(scores[0], cloud.n, detail)
+
+    return measure_list
+
+
+def _spectrum(cloud: Cloud) -> MeasureResult:
+    if (reason := cloud.moment_scores["participation_ratio"].reason) is not None:
+        return MeasureResult(Score.undefined(reason), cloud.n)
+    values = (cloud.eigenvalues * cloud.unit * cloud.unit).tolist()
+    return MeasureResult(cloud.spectrum_scores["spectrum"], cloud.n, {"eigenvalues": values})
+
+
+def _mean_cosine(cloud: Cloud) -> MeasureResult:
+    scores = cloud.cosine_blocks.scores(lambda part: {"mean": part.mean_cosine()}, cloud.dealing.groups)
+    return MeasureResult(scores["mean"], cloud.cosines.n, {"zero_rows": cloud.cosines.zero_rows})
+
+
+def _rogue_dimensions(cloud: Cloud) -> MeasureResult:
+    """Report the contribution of every dimension, and the dimensions with the largest ones."""
+    rogue = cloud.cosines.rogue_dimensions()
+    contributions = rogue.contributions.tolist()
+    largest = rogue.contributions.argsort(descending=True)[:DIRECTIONS].tolist()
+    dimensions = [{"dimension": i, "value": contributions[i]} for i in largest]
+    return MeasureResult(rogue.score, cloud.cosines.n, {"contributions": contributions, "dimensions": dimensions})
+
+
+def _activation_profile(cloud: Cloud) -> MeasureResult:
+    """Count the dimensions that any rule calls an outlier."""
+    profile = activation_profile(cloud.moments)
+    rules = [[rule for rule, flags in profile.outliers.items() if flags[i]] for i in range(len(profile.mean))]
+    outliers = [{"dimension": i, "rules": broken} for i, broken in enumerate(rules) if broken]
+    mean, std = profile.mean * cloud.unit, profile.std * cloud.unit
+    if not (mean.isfinite().all() and std.isfinite().all()):
+        return MeasureResult(Score.undefined(OUT_OF_RANGE), cloud.n)
+    return MeasureResult(profile.score, cloud.n, {"mean": mean.tolist(), "std": std.tolist(), "outliers": outliers})
+
+
+def _cosine_histogram(cloud: Cloud) -> MeasureResult:
+    """Report the mean cosine of the counted pairs, and the histogram before and after subtracting the cloud's mean."""
+    rows = cloud.pairs[cloud.pairs.any(dim=1)][:HISTOGRAM_ROWS]
+    score = _mean_over_pairs(rows)
+    if score.value is None:
+        return MeasureResult(score, len(rows))
+    histogram = cosine_histogram(rows)
+    detail = {"edges": histogram.edges.tolist(), "counts": histogram.counts.tolist(), "rows": len(rows)}
+    offsets = rows - cloud.moments.mean
+    offsets = offsets[offsets.any(dim=1)]
+    mean = _mean_over_pairs(offsets).value
+    centred = None
+    if mean is not None:  # some pair of rows differs from the mean
+        centred = {"counts": cosine_histogram(offsets).counts.tolist(), "mean": mean, "rows": len(offsets)}
+    return MeasureResult(score, len(rows), detail | {"centred": centred})
+
+
+def _mean_over_pairs(rows: Tensor) -> Score:
+    cosines = CosineMoments(rows.shape[1])
+    cosines.update(rows)
+    return cosines.mean_cosine()
+
+
+def _twonn(cloud: Cloud) -> MeasureResult:
+    fit = twonn(cloud.neighbours, DISCARD)
+    points = {"log_mu": fit.log_mu.tolist(), "minus_log_survival": fit.minus_log_survival.tolist()}
+    goodness = {"fit_distance": fit.distance, "fit_distance_by_chance": fit.by_chance}
+    detail = {"discard": DISCARD, **points, "parts": goodness}
+    return _dimension(cloud, lambda neighbours: twonn(neighbours, DISCARD).dimension, detail)
+
+
+def _dimension(
+    cloud: Cloud, estimate: Callable[[NearestNeighbours], Score], detail: Mapping[str, Any] = MappingProxyType({})
+) -> MeasureResult:
+    near = cloud.neighbourhoods
+    n = len(near.all_neighbours.indices)
+    if cloud.similarity is Similarity.DOT:
+        return MeasureResult(Score.undefined(NO_DIMENSION), n)
+    settings = {**detail, "similarity": cloud.similarity.value}
+    return MeasureResult(near.score(estimate), n, settings, near.at_sizes(estimate))
+
+
+def _hubness(cloud: Cloud) -> MeasureResult:
+    scores = hubness(cloud.neighbours, NEIGHBOURS)
+    parts = {
+        "robin_hood": scores.robin_hood.value,
+        "antihubs": scores.antihubs.value,
+        "greatest": scores.greatest.value,
+    }
+    hubs = [{"row": cloud.row_of(hub.point), "occurrences": hub.occurrences} for hub in scores.hubs]
+    detail = {"k": NEIGHBOURS, "similarity": cloud.similarity.value, "parts": parts, "hubs": hubs}
+    return MeasureResult(scores.skewness, len(cloud.neighbours.indices), detail)
+
+
+def _from_bars(score: Callable[[Tensor], Score]) -> MeasureFunction:
+    return lambda cloud: MeasureResult(score(cloud.bars), len(cloud.sample[:BARCODE_ROWS]))
+
+
+def _barcode(cloud: Cloud) -> MeasureResult:
+    lengths = (cloud.bars * cloud.unit).tolist()
+    longest = longest_bar(cloud.bars).times(cloud.unit)
+    return MeasureResult(longest, len(cloud.sample[:BARCODE_ROWS]), {"lengths": lengths})
+
+
+def _prominent_bars(cloud: Cloud) -> MeasureResult:
+    """Report the number of prominent bars beside that of a Gaussian cloud of the same size."""
+    n = len(cloud.sample[:BARCODE_ROWS])
+    score = prominent_bars(cloud.bars)
+    if score.value is None:
+        return MeasureResult(score, n)
+    return MeasureResult(score, n, {"parts": {"gaussian_of_the_same_size": gaussian_prominent_bars(n, cloud.d).value}})
+
+
+def _from_labels(score: Callable[[Tensor, Tensor], Score]) -> MeasureFunction:
+    def measure_pairs(cloud: Cloud) -> MeasureResult:
+        if cloud.labels is None:
+            return MeasureResult(NO_LABELS, 0)
+        x, codes = cloud.labels.drop_unlabeled(cloud.pairs)
+        return MeasureResult(score(x, codes), len(x))
+
+    return measure_pairs
+
+
+def _isoscore_by_label(cloud: Cloud) -> MeasureResult:
+    """Report IsoScore within classes, with bias-corrected values, so that classes of unlike sizes can be compared."""
+    if cloud.labels is None:
+        return MeasureResult(NO_LABELS, 0)
+    x, codes = cloud.labels.drop_unlabeled(cloud.sample)
+    plain = score_by_label(x.double(), codes, isoscore)
+    unbiased = score_by_label(x, codes, isoscore_unbiased)
+    classes = [
+        {
+            "label": cloud.labels.names[entry.label],
+            "n": entry.n,
+            "value": entry.score.value,
+            "unbiased": corrected.score.value,
+            "reason": entry.score.reason,
+        }
+        for entry, corrected in zip(plain.classes, unbiased.classes, strict=True)
+    ]
+    named_classes = sum(bool(name) for name in cloud.labels.names)
+    detail = {"classes_used": len(plain.used), "classes": named_classes, "by_label": classes}
+    return MeasureResult(plain.score, sum(entry.n for entry in plain.used), detail)
+
+
+MEASURES: dict[str, MeasureFunction] = {
+    "isoscore_unbiased": _from_moments("isoscore_unbiased"),
+    "isoscore": _from_moments("isoscore"),
+    "isoscore_star": lambda cloud: MeasureResult(
+        cloud.moment_scores["isoscore_star"], cloud.n, {"zeta": ZETA, "source": "identity"}
+    ),
+    "participation_ratio_unbiased": _from_moments("participation_ratio_unbiased"),
+    "participation_ratio": _from_moments("participation_ratio"),
+    "effective_rank": _from_spectrum("effective_rank"),
+    "effective_rank_lambda": _from_spectrum("effective_rank_lambda"),
+    "rankme": _from_spectrum("rankme"),
+    "stable_rank": _from_spectrum("stable_rank"),
+    "alpha_req": _from_spectrum("alpha_req", window=rank.ALPHA_WINDOW),
+    "explained_variance": _list_from_spectrum("explained_variance"),
+    "spectrum": _spectrum,
+    "mean_cosine": _mean_cosine,
+    "rogue_dimensions": _rogue_dimensions,
+    "mean_share": _from_moments("mean_share"),
+    "anisotropy_raw": _list_from_spectrum("anisotropy_raw"),
+    "anisotropy_centred": _list_from_spectrum("anisotropy_centred"),
+    "partition": lambda cloud: MeasureResult(cloud.partition.isotropy(), cloud.n),
+    "partition_log": lambda cloud: MeasureResult(cloud.partition.log_isotropy(), cloud.n),
+    "uniformity": lambda cloud: MeasureResult(
+        cloud.pair_measures.uniformity, int(cloud.pairs.any(dim=1).sum()), {"t": T}
+    ),
+    "activation_profile": _activation_profile,
+    "cosine_histogram": _cosine_histogram,
+    "twonn": _twonn,
+    "twonn_mle": lambda cloud: _dimension(cloud, twonn_mle),
+    "levina_bickel": lambda cloud: _dimension(
+        cloud, lambda neighbours: levina_bickel(neighbours, NEIGHBOURS), {"k": NEIGHBOURS}
+    ),
+    "hubness": _hubness,
+    "barcode": _barcode,
+    "persistent_entropy": _from_bars(persistent_entropy),
+    "persistent_entropy_normalised": _from_bars(partial(persistent_entropy, normalised=True)),
+    "prominent_bars": _prominent_bars,
+    "silhouette": _from_labels(silhouette),
+    "simplified_silhouette": _from_labels(simplified_silhouette),
+    "isoscore_by_label": _isoscore_by_label,
+}
