@@ -9,7 +9,7 @@ import httpx2
 
 from isoscope.core.errors import InvalidError
 
-HERE = "http://127.0.0.1:8000"
+DEFAULT_URL = "http://127.0.0.1:8000"
 URL, TOKEN = "ISOSCOPE_URL", "ISOSCOPE_ACCESS_TOKEN"
 LATER = {
     HTTPStatus.REQUEST_TIMEOUT,
@@ -37,14 +37,16 @@ def read_address(url: str | None = None, token: str | None = None) -> Address:
 
     Raises InvalidError for an address or a token with which no request can be made.
     """
-    given = (url or os.environ.get(URL) or HERE).strip().rstrip("/")
+    requested = (url or os.environ.get(URL) or DEFAULT_URL).strip().rstrip("/")
     token = token or os.environ.get(TOKEN) or None
     try:
-        parsed = httpx2.URL(given)
+        parsed = httpx2.URL(requested)
     except (httpx2.InvalidURL, UnicodeError):
         parsed = httpx2.URL()
     if parsed.scheme not in ("http", "https") or not parsed.host:
-        raise InvalidError(f"Expected the address of a dashboard such as {HERE}, got {_harmless(given)!r}.", "url")
+        raise InvalidError(
+            f"Expected the address of a dashboard such as {DEFAULT_URL}, got {_harmless(requested)!r}.", "url"
+        )
     if token is not None and not (token.isascii() and token.isprintable()):
         raise InvalidError(f"The token of the dashboard cannot be used: {TOKEN} takes plain ASCII characters.", "token")
     login = (parsed.username, parsed.password) if parsed.userinfo else None
@@ -91,8 +93,8 @@ def is_away(answer: httpx2.Response) -> bool:
 
 def _harmless(url: str) -> str:
     """The text of an address without what stands before its @."""
-    scheme, slashes, rest = url.rpartition("://")
-    return f"{scheme}{slashes}{rest.rpartition('@')[2]}"
+    scheme, slashes, location = url.rpartition("://")
+    return f"{scheme}{slashes}{location.rpartition('@')[2]}"
 
 
 def _is_here(host: str) -> bool:

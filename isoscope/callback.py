@@ -77,7 +77,7 @@ class IsoscopeCallback(TrainerCallback):
         url: str | None = None,
         token: str | None = None,
     ) -> None:
-        self._told: dict[str, Any] = {
+        self._announcement: dict[str, Any] = {
             "experiment": experiment,
             "dataset": dataset,
             "metric": metric,
@@ -89,31 +89,31 @@ class IsoscopeCallback(TrainerCallback):
             "token": token,
         }
         self._probe = probe
-        self._every = every
+        self._interval = every
         self._name = model
         self._settings = dict(settings or {})
         self._stop_when_cancelled = stop_when_cancelled
         self._batches: list[dict[str, Tensor]] = []
-        self._apart = 1
+        self._steps_between = 1
         self._last_look: LayerMeasures | None = None
         self._looked_at: int | None = None
         self._evaluations: dict[int, dict[str, float]] = {}
         self._trained_to: int | None = None
 
     def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: Any
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **objects: Any
     ) -> None:
         """Begin the run, and look at the model before its first step."""
         if not state.is_world_process_zero:
             return
         self._forget()
-        model = _bare(given["model"])
-        self._batches = list(_batches(self._probe, given.get("processing_class"), args.per_device_eval_batch_size))
-        self._apart = self._every or max(1, state.max_steps // LOOKS)
+        model = _bare(objects["model"])
+        self._batches = list(_batches(self._probe, objects.get("processing_class"), args.per_device_eval_batch_size))
+        self._steps_between = self._interval or max(1, state.max_steps // LOOKS)
         tokens = sum(int(batch["attention_mask"].sum()) for batch in self._batches)
         texts = sum(len(batch["attention_mask"]) for batch in self._batches)
         self.run = log_run(
-            **self._told,
+            **self._announcement,
             model=self._name or str(model.config.name_or_path or model.config.model_type),
             seed=args.seed,
             settings=_settings_of(args) | ({"evaluation_zeta": ZETA} if self._batches else {}) | self._settings,
@@ -136,12 +136,14 @@ class IsoscopeCallback(TrainerCallback):
         if self.run is not None and logs and "loss" in logs:
             self.run.step(state.global_step, task_loss=logs["loss"], penalty=logs.get("penalty"))
 
-    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: Any) -> None:
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **objects: Any
+    ) -> None:
         """Look at the layers if it is time."""
         if self.run is None:
             return
-        if state.global_step % self._apart == 0 or state.global_step == state.max_steps:
-            self._look(_bare(given["model"]), state.global_step)
+        if state.global_step % self._steps_between == 0 or state.global_step == state.max_steps:
+            self._look(_bare(objects["model"]), state.global_step)
         if self._stop_when_cancelled and self.run.cancelled:
             control.should_training_stop = True
 
@@ -159,13 +161,15 @@ class IsoscopeCallback(TrainerCallback):
         if self._trained_to is not None:
             self.finish()
 
-    def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: Any) -> None:
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **objects: Any
+    ) -> None:
         """Look at the trained model, and end the run if it was evaluated; else its evaluation, or the script, does."""
         if self.run is None:
             return
         self._trained_to = _step_of_the_model(args, state)
         if self._looked_at != self._trained_to:
-            self._look(_bare(given["model"]), self._trained_to)
+            self._look(_bare(objects["model"]), self._trained_to)
         if self._trained_to in self._evaluations:
             self.finish()
         else:
@@ -178,21 +182,25 @@ class IsoscopeCallback(TrainerCallback):
         newest = next(reversed(self._evaluations), None)
         step = self._trained_to if self._trained_to in self._evaluations else newest
         evaluated = {} if step is None else self._evaluations[step]
-        known = {name: value for name, value in evaluated.items() if name in set(Metric)}
-        rest = {name: value for name, value in evaluated.items() if name not in known and name != "epoch"}
+        metrics = {name: value for name, value in evaluated.items() if name in set(Metric)}
+        extra_results = {name: value for name, value in evaluated.items() if name not in metrics and name != "epoch"}
         notes = []
         if step is not None and self._trained_to not in (None, step):
             notes = [f"Its metrics are of step {count(step)}, its trained model is of step {count(self._trained_to)}."]
         scores = {} if self._last_look is None else self._last_look.scores()
-        whole = None if self._last_look is None else _of_all_layers(self._last_look)
+        union_score = None if self._last_look is None else _of_all_layers(self._last_look)
         self.run.finish(
-            known,
-            isoscore_star=None if whole is None else whole.value,
-            isoscore_star_reason=None if whole is None else whole.reason,
-            by_layer={measure: [score.value for score in found.scores] for measure, found in scores.items()},
-            by_layer_n={measure: found.n for measure, found in scores.items()},
-            by_layer_reasons={measure: [score.reason for score in found.scores] for measure, found in scores.items()},
-            results=rest,
+            metrics,
+            isoscore_star=None if union_score is None else union_score.value,
+            isoscore_star_reason=None if union_score is None else union_score.reason,
+            by_layer={
+                measure: [score.value for score in layer_scores.scores] for measure, layer_scores in scores.items()
+            },
+            by_layer_n={measure: layer_scores.n for measure, layer_scores in scores.items()},
+            by_layer_reasons={
+                measure: [score.reason for score in layer_scores.scores] for measure, layer_scores in scores.items()
+            },
+            results=extra_results,
             notes=notes,
             timeout=timeout,
         )
@@ -212,8 +220,8 @@ class IsoscopeCallback(TrainerCallback):
         layers = LayerMeasures(model)
         with looking_at(model):
             for batch in self._batches:
-                there = {name: tensor.to(model.device) for name, tensor in batch.items()}
-                layers.update(hidden_states_of(model(**there, output_hidden_states=True)), there["attention_mask"])
+                inputs = {name: tensor.to(model.device) for name, tensor in batch.items()}
+                layers.update(hidden_states_of(model(**inputs, output_hidden_states=True)), inputs["attention_mask"])
         self._last_look, self._looked_at = layers, step
         self.run.step(step, layers=layers.values())
 

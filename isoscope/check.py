@@ -25,17 +25,20 @@ LISTED = 10
 """Rows and dimensions of a finding that are printed."""
 
 
-def open_files(paths: list[Path], given: Namespace, annotations: Path | None = None) -> Matrix:
+def open_files(paths: list[Path], arguments: Namespace, annotations: Path | None = None) -> Matrix:
     """Open the files as the page would propose to, but for what was named; labels and groups only if asked for."""
     for path in (*paths, *([annotations] if annotations else [])):
         if not path.is_file():
-            what = f"{path} is a folder" if path.is_dir() else f"There is no file {path}"
-            raise InvalidError(f"{what}: name a file that holds vectors.")
+            problem = f"{path} is a folder" if path.is_dir() else f"There is no file {path}"
+            raise InvalidError(f"{problem}: name a file that holds vectors.")
         require_readable(path)
-    beside = NamedFile(annotations, annotations.name) if annotations else None
-    _, contents = open_upload(Upload(tuple(NamedFile(path, path.name) for path in paths), beside))
+    annotation_file = NamedFile(annotations, annotations.name) if annotations else None
+    _, contents = open_upload(Upload(tuple(NamedFile(path, path.name) for path in paths), annotation_file))
     selection = Selection(
-        vectors=_vectors(given, contents), labels=given.labels, groups=given.groups, transpose=given.transpose
+        vectors=_vectors(arguments, contents),
+        labels=arguments.labels,
+        groups=arguments.groups,
+        transpose=arguments.transpose,
     )
     matrix = select(contents, selection)
     require_measurable(matrix)
@@ -47,34 +50,34 @@ def names_in(matrix: Matrix) -> str | None:
     return matrix.selection.names or propose(matrix.contents).names
 
 
-def _vectors(given: Namespace, contents: Contents) -> str | list[str]:
+def _vectors(arguments: Namespace, contents: Contents) -> str | list[str]:
     """Return what was named, or else the likeliest."""
-    named: list[str] | None = given.vectors
-    if named is None:
+    columns: list[str] | None = arguments.vectors
+    if columns is None:
         return propose(contents).vectors
-    return ",".join(named) if contents.parts else named
+    return ",".join(columns) if contents.parts else columns
 
 
-def print_check(given: Namespace) -> int:
+def print_check(arguments: Namespace) -> int:
     """Print the findings of a file; 1 where one is as severe as ``--fail-on``, else 0."""
-    matrix = open_files(given.files, given, given.annotations)
-    cloud = _read(matrix, given.seed, "reading")
+    matrix = open_files(arguments.files, arguments, arguments.annotations)
+    cloud = _read(matrix, arguments.seed, "reading")
     names_of = partial(values_of, matrix, names_in(matrix))
-    found = findings_of(cloud, names_of, matrix.dimension_names)
-    if given.baseline is not None:
-        earlier = open_files([given.baseline], given)
-        baseline = _read(earlier, given.seed, "reading the baseline")
-        shared = _shared(matrix, earlier, given.seed, same_rows=given.same_rows)
+    findings = findings_of(cloud, names_of, matrix.dimension_names)
+    if arguments.baseline is not None:
+        earlier = open_files([arguments.baseline], arguments)
+        baseline = _read(earlier, arguments.seed, "reading the baseline")
+        shared = _shared(matrix, earlier, arguments.seed, same_rows=arguments.same_rows)
         if shared is None and cloud.d != baseline.d:
             raise InvalidError(
                 f"The baseline has {baseline.d:,} dimensions and the file {cloud.d:,}, and no rows are known to be in "
                 "both: name the rows in both files, or add --same-rows if they are in one order."
             )
-        if (moved := drift(cloud, baseline, shared)) is not None:
-            found = sort_findings([*found, to_finding(moved, names_of, matrix.dimension_names)])
-    failed = write(_json(found) if given.json else _table(matrix, cloud, found))
-    limit = Severity(given.fail_on).rank
-    return failed or int(any(one.severity.rank <= limit for one in found))
+        if (drifted := drift(cloud, baseline, shared)) is not None:
+            findings = sort_findings([*findings, to_finding(drifted, names_of, matrix.dimension_names)])
+    failed = write(_json(findings) if arguments.json else _table(matrix, cloud, findings))
+    limit = Severity(arguments.fail_on).rank
+    return failed or int(any(finding.severity.rank <= limit for finding in findings))
 
 
 def _read(matrix: Matrix, seed: int, doing: str) -> Cloud:
@@ -96,31 +99,31 @@ def _shared(matrix: Matrix, earlier: Matrix, seed: int, *, same_rows: bool) -> S
     return shared_rows(matrix, earlier, pairs, SHARED_ROWS, seed)
 
 
-def _json(found: Sequence[Finding]) -> Iterator[str]:
-    documents: list[dict[str, Any]] = [one.document() for one in found]
+def _json(findings: Sequence[Finding]) -> Iterator[str]:
+    documents: list[dict[str, Any]] = [finding.document() for finding in findings]
     yield json.dumps({"findings": documents}, allow_nan=False)
 
 
-def _table(matrix: Matrix, cloud: Cloud, found: Sequence[Finding]) -> Iterator[str]:
+def _table(matrix: Matrix, cloud: Cloud, findings: Sequence[Finding]) -> Iterator[str]:
     yield f"points n = {cloud.n:,}, dimensions d = {matrix.d:,}"
-    if not found:
+    if not findings:
         yield "Nothing found."
-    for finding in found:
+    for finding in findings:
         yield from lines_of(finding)
 
 
 def lines_of(finding: Finding) -> Iterator[str]:
     """Yield what was found and where, what a measure would be if it were mended, the evidence and the advice."""
-    where = [one for one in (_listed(finding, "row"), _listed(finding, "dimension")) if one]
+    where = [part for part in (_listed(finding, "row"), _listed(finding, "dimension")) if part]
     yield f"{finding.severity.value}: {finding.title}" + (f": {'; '.join(where)}." if where else ".")
     effect = finding.effect
     yield f"  {effect_words(finding.slug, effect.measure, effect.before.value, effect.after.value, effect.after.se)}"
     yield f"  {finding.evidence} {finding.advice}"
 
 
-def _listed(finding: Finding, what: str) -> str:
+def _listed(finding: Finding, noun: str) -> str:
     """Return the rows or dimensions with their names; nothing where there are none."""
-    rows = what == "row"
+    rows = noun == "row"
     numbers, names, count = (
         (finding.rows, finding.names, finding.row_count)
         if rows
@@ -128,7 +131,7 @@ def _listed(finding: Finding, what: str) -> str:
     )
     if not numbers:
         return ""
-    named = zip(numbers, names or [""] * len(numbers), strict=True)
-    each = [f"{number} ({name})" if name else f"{number}" for number, name in named][:LISTED]
-    more = count - len(each)
-    return f"{what}{'' if count == 1 else 's'} {', '.join(each)}" + (f" and {more:,} more" if more else "")
+    named_numbers = zip(numbers, names or [""] * len(numbers), strict=True)
+    entries = [f"{number} ({name})" if name else f"{number}" for number, name in named_numbers][:LISTED]
+    n_more = count - len(entries)
+    return f"{noun}{'' if count == 1 else 's'} {', '.join(entries)}" + (f" and {n_more:,} more" if n_more else "")

@@ -136,13 +136,15 @@ class LayerMeasures:
         layers = zip(self.tokens.layers, self._cosines, targets, strict=True)
         of_tokens = [moment_scores(moments, cosines, zeta, target) for moments, cosines, target in layers]
         n = self.tokens.layers[0].n
-        found = {measure: ByLayer([layer[measure] for layer in of_tokens], n) for measure in of_tokens[0]}
+        scores = {measure: ByLayer([layer[measure] for layer in of_tokens], n) for measure in of_tokens[0]}
         unbiased = [isoscore_unbiased_from_moments(texts) for texts in self._texts]
-        return found | {"isoscore_unbiased": ByLayer(unbiased, self._texts[0].n)}
+        return scores | {"isoscore_unbiased": ByLayer(unbiased, self._texts[0].n)}
 
     def values(self) -> dict[str, list[float | None]]:
         """Return the values of the scores by layer, None where one is undefined."""
-        return {measure: [score.value for score in found.scores] for measure, found in self.scores().items()}
+        return {
+            measure: [score.value for score in layer_scores.scores] for measure, layer_scores in self.scores().items()
+        }
 
 
 def moment_scores(

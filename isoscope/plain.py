@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from isoscope.core.formatting import one_line
 
 GREATEST = 1e100
-LEAST = 1e-100
+SMALLEST = 1e-100
 GREATEST_WHOLE = 2**53
 LONGEST_NUMBER = 40
 
@@ -19,8 +19,8 @@ def bounded(value: V) -> V:
     """The value as it is; raises ValueError at a number whose square, or whose last digit in a browser, is lost."""
     if isinstance(value, int) and abs(value) > GREATEST_WHOLE:
         raise ValueError(f"expected a whole number up to 2 to the power of 53, got {str(value)[:LONGEST_NUMBER]}")
-    if isinstance(value, float) and value and not LEAST <= abs(value) <= GREATEST:
-        raise ValueError(f"expected a number of a size from {LEAST:g} to {GREATEST:g}, or 0, got {value:g}")
+    if isinstance(value, float) and value and not SMALLEST <= abs(value) <= GREATEST:
+        raise ValueError(f"expected a number of a size from {SMALLEST:g} to {GREATEST:g}, or 0, got {value:g}")
     return value
 
 
@@ -34,16 +34,16 @@ def plain(value: Any) -> Any:
     Halves of surrogate pairs and NUL are written as they are escaped, since no database keeps them.
     """
     if isinstance(value, Mapping):
-        return {_text(name): plain(one) for name, one in value.items()}
+        return {_text(name): plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
+        return [plain(item) for item in value]
     value = _item(value)
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
         return int(value) if abs(value) <= GREATEST_WHOLE else str(int(value))
     if isinstance(value, float):
-        return float(value) if not value or LEAST <= abs(value) <= GREATEST else str(float(value))
+        return float(value) if not value or SMALLEST <= abs(value) <= GREATEST else str(float(value))
     return _text(value)
 
 
@@ -63,9 +63,9 @@ def number_of(value: Any, name: str, reasons: list[str]) -> float | None:
     except (TypeError, ValueError, OverflowError, RuntimeError):
         number = math.nan
     if abs(number) <= GREATEST:
-        return number if abs(number) >= LEAST else 0.0
-    what = "not a number" if math.isnan(number) else "infinite" if math.isinf(number) else f"beyond {GREATEST:g}"
-    reasons.append(f"{name} is {what}")
+        return number if abs(number) >= SMALLEST else 0.0
+    problem = "not a number" if math.isnan(number) else "infinite" if math.isinf(number) else f"beyond {GREATEST:g}"
+    reasons.append(f"{name} is {problem}")
     return None
 
 
@@ -85,8 +85,8 @@ def word_of(name: object) -> str:
     >>> word_of("rougeL")
     'rouge_l'
     """
-    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", str(name))
-    word = re.sub(r"[^a-z0-9]+", "_", apart.lower()).strip("_")
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", str(name))
+    word = re.sub(r"[^a-z0-9]+", "_", words.lower()).strip("_")
     return (word if word[:1].isalpha() else f"n_{word}")[:LONGEST_WORD]
 
 

@@ -22,7 +22,7 @@ DRAWN = 9_999
 Values = npt.NDArray[np.float64]
 
 
-class Placed(NamedTuple):
+class ScoredEmbedding(NamedTuple):
     """An embedding as it is: what it is called, its IsoScore if that is defined, and what it scores."""
 
     name: str
@@ -63,55 +63,55 @@ def rank_relation(points: tuple[tuple[float, float], ...]) -> RankRelation:
     return RankRelation(n, rho, (reached + 1) / (DRAWN + 1))
 
 
-def relation_of(embeddings: Sequence[Placed]) -> RankRelation | None:
+def relation_of(embeddings: Sequence[ScoredEmbedding]) -> RankRelation | None:
     """Return the relation over embeddings judged by one task; None of fewer than five."""
-    drawn = [(one, one.isoscore) for one in embeddings if one.isoscore is not None]
+    drawn = [(embedding, embedding.isoscore) for embedding in embeddings if embedding.isoscore is not None]
     if len(drawn) < FEWEST:
         return None
-    found = rank_relation(tuple((isoscore, one.score) for one, isoscore in drawn))
-    layers = Counter(one.series for one, _ in drawn if one.series is not None)
-    return found._replace(p=None) if max(layers.values(), default=0) > 1 else found
+    relation = rank_relation(tuple((isoscore, embedding.score) for embedding, isoscore in drawn))
+    layers = Counter(embedding.series for embedding, _ in drawn if embedding.series is not None)
+    return relation._replace(p=None) if max(layers.values(), default=0) > 1 else relation
 
 
-def statement(embeddings: Sequence[Placed], metric: str) -> str:
+def statement(embeddings: Sequence[ScoredEmbedding], metric: str) -> str:
     """Return what embeddings show: the relation, or the two ends where there are too few for one."""
     title = METRICS[metric]
-    found = relation_of(embeddings)
-    if found is None:
+    relation = relation_of(embeddings)
+    if relation is None:
         return f"{_ends(embeddings, title)} A rank correlation needs at least {FEWEST} embeddings."
-    which = f"these {found.embeddings} embeddings as they are"
-    if found.rho is None:
-        return f"IsoScore or {title} is the same for {which}, so there is no rank correlation."
-    if found.p is None:
+    noun = f"these {relation.embeddings} embeddings as they are"
+    if relation.rho is None:
+        return f"IsoScore or {title} is the same for {noun}, so there is no rank correlation."
+    if relation.p is None:
         return (
-            f"Over {which}, IsoScore and {title} have Spearman rho = {number(found.rho, 2)}. "
+            f"Over {noun}, IsoScore and {title} have Spearman rho = {number(relation.rho, 2)}. "
             "Layers of one model depend on each other, so there is no p."
         )
-    told = f"Spearman rho = {number(found.rho, 2)}, permutation p = {number(found.p, 2)}"
+    statistics = f"Spearman rho = {number(relation.rho, 2)}, permutation p = {number(relation.p, 2)}"
     scope = "p holds for models made apart, not for checkpoints or layers of one."
-    if found.p > LEVEL:
-        return f"No clear relation between isotropy and {title} over {which}: {told}. {scope}"
-    more = "higher" if found.rho > 0 else "lower"
-    return f"Of {which}, the more isotropic score {more} on {title}: {told}. {scope}"
+    if relation.p > LEVEL:
+        return f"No clear relation between isotropy and {title} over {noun}: {statistics}. {scope}"
+    direction = "higher" if relation.rho > 0 else "lower"
+    return f"Of {noun}, the more isotropic score {direction} on {title}: {statistics}. {scope}"
 
 
-def _ends(embeddings: Sequence[Placed], title: str) -> str:
+def _ends(embeddings: Sequence[ScoredEmbedding], title: str) -> str:
     """Return which embedding is the most isotropic, and which scores best; these may be one."""
-    known = [one for one in embeddings if one.isoscore is not None]
-    if len(known) < 2:
-        undefined = "" if len(known) == len(embeddings) else f", {len(known)} with an IsoScore"
+    scored = [embedding for embedding in embeddings if embedding.isoscore is not None]
+    if len(scored) < 2:
+        undefined = "" if len(scored) == len(embeddings) else f", {len(scored)} with an IsoScore"
         return f"{plural(len(embeddings), 'embedding')} judged{undefined}."
-    most = max(known, key=lambda one: one.isoscore or 0.0)
-    best = max(embeddings, key=lambda one: one.score)
-    told = f"{most.name} is the most isotropic as it is and scores {most.score:.3f} {title}"
-    if best.score <= most.score:
-        return f"{told}, the highest here."
-    return f"{told}. {best.name} scores highest: {best.score:.3f}."
+    most_isotropic = max(scored, key=lambda embedding: embedding.isoscore or 0.0)
+    best = max(embeddings, key=lambda embedding: embedding.score)
+    sentence = f"{most_isotropic.name} is the most isotropic as it is and scores {most_isotropic.score:.3f} {title}"
+    if best.score <= most_isotropic.score:
+        return f"{sentence}, the highest here."
+    return f"{sentence}. {best.name} scores highest: {best.score:.3f}."
 
 
 def _ranks(values: Values) -> Values:
     """Return ranks less their mean; equal values share theirs."""
-    _, place, often = np.unique(values, return_inverse=True, return_counts=True)
-    ranks: Values = (np.cumsum(often) - (often - 1) / 2)[place]
+    _, positions, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks: Values = (np.cumsum(counts) - (counts - 1) / 2)[positions]
     centered: Values = ranks - ranks.mean()
     return centered

@@ -45,87 +45,87 @@ def values_of(matrix: Matrix, annotation: str | None, rows: Tensor) -> list[str]
     """Return the names or labels of some rows, given by their places in the file; None where none were chosen."""
     if annotation is None:
         return None
-    places = {row: place for place, row in enumerate(rows.tolist())}
-    found = [""] * len(places)
+    indices = {row: index for index, row in enumerate(rows.tolist())}
+    values = [""] * len(indices)
     for row, value in enumerate(matrix.contents.values(annotation)):
-        if (place := places.get(row)) is not None:
-            found[place] = value
-    return found
+        if (index := indices.get(row)) is not None:
+            values[index] = value
+    return values
 
 
-def pairs_by_name(matrix: Matrix, names: str | None, other: Matrix, other_names: str | None) -> dict[int, int]:
+def pairs_by_name(matrix: Matrix, names: str | None, baseline: Matrix, baseline_names: str | None) -> dict[int, int]:
     """Return for each row whose name one row alone has in both the place of that row in the other.
 
     Nothing where rows of one have no names.
     """
-    now, before = _places(matrix, names), _places(other, other_names)
+    now, before = _unique_names(matrix, names), _unique_names(baseline, baseline_names)
     return {now[name]: before[name] for name in now.keys() & before.keys()}
 
 
-def pairs_by_place(matrix: Matrix, other: Matrix) -> dict[int, int]:
+def pairs_by_place(matrix: Matrix, baseline: Matrix) -> dict[int, int]:
     """Return the same of two matrices that are parts of one file."""
-    there = {place: row for row, place in enumerate(_in_file(other))}
-    return {row: there[place] for row, place in enumerate(_in_file(matrix)) if place in there}
+    baseline_rows = {position: row for row, position in enumerate(_in_file(baseline))}
+    return {row: baseline_rows[position] for row, position in enumerate(_in_file(matrix)) if position in baseline_rows}
 
 
-def sampled(pairs: Mapping[int, int], most: int, seed: int) -> list[int]:
+def sampled(pairs: Mapping[int, int], limit: int, seed: int) -> list[int]:
     """Return at most so many of the rows that are paired, in random order."""
-    order = torch.randperm(len(pairs), generator=torch.Generator().manual_seed(seed))[:most].tolist()
+    order = torch.randperm(len(pairs), generator=torch.Generator().manual_seed(seed))[:limit].tolist()
     in_order = sorted(pairs)
-    return [in_order[one] for one in order]
+    return [in_order[index] for index in order]
 
 
-def shared_rows(matrix: Matrix, other: Matrix, pairs: Mapping[int, int], most: int, seed: int) -> SharedRows | None:
+def shared_rows(matrix: Matrix, baseline: Matrix, pairs: Mapping[int, int], limit: int, seed: int) -> SharedRows | None:
     """Return a sample of the rows that are paired and finite in both; None where there is none."""
-    rows = sampled(pairs, most, seed)
-    ours, theirs = rows_at(matrix, rows), rows_at(other, [pairs[one] for one in rows])
-    both = ours.isfinite().all(1) & theirs.isfinite().all(1)
-    return SharedRows(ours[both], theirs[both]) if both.any() else None
+    rows = sampled(pairs, limit, seed)
+    ours, theirs = rows_at(matrix, rows), rows_at(baseline, [pairs[row] for row in rows])
+    finite = ours.isfinite().all(1) & theirs.isfinite().all(1)
+    return SharedRows(ours[finite], theirs[finite]) if finite.any() else None
 
 
-def rows_at(matrix: Matrix, places: Sequence[int]) -> Tensor:
+def rows_at(matrix: Matrix, positions: Sequence[int]) -> Tensor:
     """Return some rows, float64 [as many, d], NaN where they are not finite."""
-    wanted = {place: number for number, place in enumerate(places)}
-    found = torch.full((len(places), matrix.d), torch.nan, dtype=torch.float64)
-    for rows, own, _ in finite_chunks(matrix):
-        for number, place in enumerate(own.tolist()):
-            if place in wanted:
-                found[wanted[place]] = rows[number].double()
-    return found
+    indices = {position: number for number, position in enumerate(positions)}
+    selected = torch.full((len(positions), matrix.d), torch.nan, dtype=torch.float64)
+    for rows, file_rows, _ in finite_chunks(matrix):
+        for number, position in enumerate(file_rows.tolist()):
+            if position in indices:
+                selected[indices[position]] = rows[number].double()
+    return selected
 
 
-def _places(matrix: Matrix, names: str | None) -> dict[str, int]:
+def _unique_names(matrix: Matrix, names: str | None) -> dict[str, int]:
     """Return where each name stands that one row alone has."""
-    places: dict[str, int] = {}
-    twice = set()
+    rows_by_name: dict[str, int] = {}
+    repeated = set()
     for row, name in enumerate(() if names is None else matrix.contents.values(names)):
-        if name in places:
-            twice.add(name)
-        places[name] = row
-    return {name: row for name, row in places.items() if name and name not in twice}
+        if name in rows_by_name:
+            repeated.add(name)
+        rows_by_name[name] = row
+    return {name: row for name, row in rows_by_name.items() if name and name not in repeated}
 
 
 def _in_file(matrix: Matrix) -> Sequence[int]:
     return range(matrix.n) if matrix.row_places is None else matrix.row_places.tolist()
 
 
-def with_names(found: MeasureResult, matrix: Matrix, annotation: str | None) -> MeasureResult:
-    """Return what was found of hubness with the hubs' names, and their rows as places in the file.
+def with_names(finding: MeasureResult, matrix: Matrix, annotation: str | None) -> MeasureResult:
+    """Add the names of hubs to a finding of hubness, and count their rows as in the file.
 
     Args:
-        found: of ``isotropy.report.measure``; without hubs it is returned as it is.
+        finding: of ``isotropy.report.measure``; returned as it is without hubs.
         matrix: the rows that were measured.
         annotation: what names them; None where they have no names.
 
     """
-    hubs = (found.detail or {}).get("hubs")
+    hubs = (finding.detail or {}).get("hubs")
     if not hubs:
-        return found
-    rows = [one["row"] for one in hubs]
+        return finding
+    rows = [hub["row"] for hub in hubs]
     names: Sequence[str | None] = values_of(matrix, annotation, torch.tensor(rows)) or [None] * len(rows)
-    places = matrix.in_file(np.array(rows)).tolist()
-    told = [
-        {"row": place, "name": name, "occurrences": one["occurrences"]}
-        for place, name, one in zip(places, names, hubs, strict=True)
+    positions = matrix.in_file(np.array(rows)).tolist()
+    named_hubs = [
+        {"row": position, "name": name, "occurrences": hub["occurrences"]}
+        for position, name, hub in zip(positions, names, hubs, strict=True)
     ]
-    return found._replace(detail={**(found.detail or {}), "hubs": told})
+    return finding._replace(detail={**(finding.detail or {}), "hubs": named_hubs})

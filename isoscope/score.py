@@ -22,32 +22,34 @@ from isotropy.cloud import Cloud, read_cloud
 from isotropy.report import MeasureResult, measure
 
 
-def print_score(given: Namespace) -> int:
+def print_score(arguments: Namespace) -> int:
     """Print the measures of the files that were named, as a table or as JSON."""
-    matrix = open_files(given.files, given, given.annotations)
+    matrix = open_files(arguments.files, arguments, arguments.annotations)
     with tqdm(total=matrix.n, desc="reading", unit=" rows", unit_scale=True, disable=None, leave=False) as rows:
-        cloud = read_cloud(matrix, given.seed, progress=rows.update, similarity=Similarity(given.similarity))
+        cloud = read_cloud(matrix, arguments.seed, progress=rows.update, similarity=Similarity(arguments.similarity))
     if cloud.n == 0:
         raise InvalidError(f"None of the {matrix.n:,} rows is finite, so nothing can be measured.")
-    found: dict[str, MeasureResult] = {}
-    with tqdm(given.measures or list(MEASURES), unit=" measures", disable=None, leave=False) as slugs:
+    measures: dict[str, MeasureResult] = {}
+    with tqdm(arguments.measures or list(MEASURES), unit=" measures", disable=None, leave=False) as slugs:
         for slug in slugs:
             slugs.set_description(f"{NAMES[slug]:{WIDTH}}")
-            found |= {slug: with_names(measure(cloud, [slug])[slug], matrix, names_in(matrix))}
+            measures |= {slug: with_names(measure(cloud, [slug])[slug], matrix, names_in(matrix))}
     names = partial(values_of, matrix, names_in(matrix))
     wrong = findings.findings_of(cloud, names, matrix.dimension_names)
-    return write((_json if given.json else _table)(matrix, cloud, found, wrong))
+    return write((_json if arguments.json else _table)(matrix, cloud, measures, wrong))
 
 
-def _json(_: Matrix, cloud: Cloud, found: dict[str, MeasureResult], wrong: Sequence[findings.Finding]) -> Iterator[str]:
+def _json(
+    _: Matrix, cloud: Cloud, measures: dict[str, MeasureResult], wrong: Sequence[findings.Finding]
+) -> Iterator[str]:
     """Yield one document: the measures by their slugs, the numbers of rows and dimensions, and the findings."""
     counts = {"n": cloud.n, "d": cloud.d, "n_left_out": cloud.n_left_out}
     document: dict[str, Any] = {name: _entry(count) for name, count in counts.items()}
     document["independent"] = {**_entry(cloud.dealing.groups), "detail": {"by": cloud.dealing.by}}
-    for slug, finding in found.items():
+    for slug, finding in measures.items():
         entry = _entry(finding.value, finding.score.se, finding.score.reason)
         document[slug] = {**entry, "n": finding.n, "detail": finding.detail}
-    document["findings"] = [one.document() for one in wrong]
+    document["findings"] = [defect.document() for defect in wrong]
     yield json.dumps(document, allow_nan=False)
 
 
@@ -56,7 +58,7 @@ def _entry(value: object, se: float | None = None, reason: str | None = None) ->
 
 
 def _table(
-    matrix: Matrix, cloud: Cloud, found: dict[str, MeasureResult], wrong: Sequence[findings.Finding]
+    matrix: Matrix, cloud: Cloud, measures: dict[str, MeasureResult], wrong: Sequence[findings.Finding]
 ) -> Iterator[str]:
     """Yield the lines of a table by group."""
     yield f"points n = {cloud.n:,}, dimensions d = {cloud.d:,}"
@@ -64,8 +66,8 @@ def _table(
         yield f"rows left out for NaN or infinity: {cloud.n_left_out:,}"
     if left_out := excluded(matrix.contents, matrix.selection):
         yield f"columns that are no part of the vector: {listed(left_out)}; --vectors names others"
-    for one in doubtful(matrix.contents, matrix.selection):
-        yield f"{one.name} is taken as a coordinate; if it is a label: --labels {one.name}"
+    for annotation in doubtful(matrix.contents, matrix.selection):
+        yield f"{annotation.name} is taken as a coordinate; if it is a label: --labels {annotation.name}"
     if (independent := independent_rows(cloud.dealing.by, cloud.dealing.groups)) is not None:
         yield independent
     for finding in wrong:
@@ -76,12 +78,14 @@ def _table(
     yield EXPLAINED
     yield from by_group(
         {
-            slug: cell(one.value, one.score.se, one.score.reason, one.n, cloud.n, one.detail)
-            for slug, one in found.items()
+            slug: cell(
+                annotation.value, annotation.score.se, annotation.score.reason, annotation.n, cloud.n, annotation.detail
+            )
+            for slug, annotation in measures.items()
         }
     )
 
 
 def _offered(matrix: Matrix) -> str:
-    names = [each.name for each in matrix.contents.annotations if each.n_distinct <= MAX_DISTINCT]
+    names = [annotation.name for annotation in matrix.contents.annotations if annotation.n_distinct <= MAX_DISTINCT]
     return f"none; for silhouettes choose a column by --labels: {listed(names)}" if names else "none"

@@ -57,11 +57,11 @@ class Sender:
     Args:
         url: of the dashboard; else that of the environment.
         token: its access token; else that of the environment.
-        told: the announcement in plain values, with the id of the run.
+        announcement: what begins the run, in plain values, with the id of the run.
 
     """
 
-    def __init__(self, url: str | None, token: str | None, told: Json) -> None:
+    def __init__(self, url: str | None, token: str | None, announcement: Json) -> None:
         self.url = ""
         """Of the dashboard, if there is one to be asked."""
         self.refusal: RefusedError | None = None
@@ -73,7 +73,7 @@ class Sender:
         self._full = False
         """Whether the run takes no further step: none is sent any more, only that the script lives."""
         self._newest = -1
-        self._told = told
+        self._announcement = announcement
         self._begun = False
         self._heard = False
         self._arrived = False
@@ -83,7 +83,7 @@ class Sender:
         self._refused_predictions = 0
         self._ending: Json | None = None
         self._changed = Condition()
-        self._said: set[str] = set()
+        self._warnings: set[str] = set()
         try:
             address = read_address(url, token)
             client = open_client(address, ANSWER_SECONDS)
@@ -106,7 +106,7 @@ class Sender:
             if self._full:
                 self.dropped += not again
                 return
-            self._steps[step] = _joined(self._steps.get(step, {"step": step}), values)
+            self._steps[step] = _merge_step(self._steps.get(step, {"step": step}), values)
             if len(self._steps) > MAX_KEPT:
                 self._steps.pop(next(iter(self._steps)))
                 self.dropped += 1
@@ -116,7 +116,9 @@ class Sender:
         """Have predictions sent, some thousand rows at a time; columns are as long as one another."""
         lengths = {len(column) for column in columns.values()}
         if len(lengths) > 1:
-            self.say(f"predictions were not logged: their columns have {sorted(lengths)} values, not equally many")
+            self.warn_once(
+                f"predictions were not logged: their columns have {sorted(lengths)} values, not equally many"
+            )
             return
         parts = [
             {name: column[start : start + PREDICTIONS_AT_ONCE] for name, column in columns.items()}
@@ -146,19 +148,19 @@ class Sender:
                 self._patience -= briefly
             if waited and not over:
                 lost = f"{len(self._steps)} steps and the end are lost if the script ends before it does"
-                self.say(f"the dashboard has not answered for {waited:g} s; {lost}")
+                self.warn_once(f"the dashboard has not answered for {waited:g} s; {lost}")
             return self._arrived
 
-    def say(self, sentence: str) -> None:
+    def warn_once(self, sentence: str) -> None:
         """Tell the user, once."""
-        if sentence not in self._said:
-            self._said.add(sentence)
+        if sentence not in self._warnings:
+            self._warnings.add(sentence)
             sys.stderr.write(f"isoscope: {sentence}\n")
 
     def _takes(self) -> bool:
         """Whether something more is to be sent; tell the user where it is too late."""
         if self.refusal is None and self.is_ended():
-            self.say("what is logged after the end of a run is let go")
+            self.warn_once("what is logged after the end of a run is let go")
         return self.refusal is None and not self.is_ended()
 
     def _is_over(self) -> bool:
@@ -166,7 +168,7 @@ class Sender:
         return self._arrived or self.refusal is not None or self.refused_end is not None
 
     def _give_up(self, error: RefusedError) -> None:
-        self.say(f"this run is not logged any more: {error}")
+        self.warn_once(f"this run is not logged any more: {error}")
         with self._changed:
             self.refusal = error
             self._steps.clear()
@@ -189,16 +191,16 @@ class Sender:
     def _send_until_ended(self) -> None:
         wait = 0.0
         while True:
-            self._rest(wait)
+            self._wait(wait)
             try:
                 if self._send():
                     return
                 wait = 0.0
             except httpx2.TransportError as error:
-                self.say(f"the dashboard at {self.url} does not answer ({error}); steps wait for it")
+                self.warn_once(f"the dashboard at {self.url} does not answer ({error}); steps wait for it")
                 wait = min(max(1.0, 2 * wait), LONGEST_WAIT_SECONDS)
 
-    def _rest(self, wait: float) -> None:
+    def _wait(self, wait: float) -> None:
         """Wait until there is something to send, and after a failure so long; an end is sent sooner."""
         with self._changed:
             waiting = self._steps or self._predictions
@@ -212,7 +214,7 @@ class Sender:
     def _send(self) -> bool:
         """Send what waits; whether that was the end."""
         if not self._begun:
-            self._post("/api/runs", self._told)
+            self._post("/api/runs", self._announcement)
             self._begun = True
         beat = True
         while batch := self._batch():
@@ -245,7 +247,7 @@ class Sender:
         if batch and self._full:  # since the half before this one
             return
         try:
-            self._post(f"/api/runs/{self._told['id']}/steps", {"steps": batch})
+            self._post(f"/api/runs/{self._announcement['id']}/steps", {"steps": batch})
         except RefusedError as error:
             if error.status not in WRONG:
                 raise
@@ -253,7 +255,7 @@ class Sender:
                 self._send_steps(batch[: len(batch) // 2])
                 self._send_steps(batch[len(batch) // 2 :])
                 return
-            self.say(f"steps were refused: {error}")
+            self.warn_once(f"steps were refused: {error}")
             with self._changed:
                 if error.is_full:
                     self._full = True
@@ -269,31 +271,31 @@ class Sender:
     def _send_predictions(self, part: Json) -> None:
         """Send some predictions; those that are refused for what they say are let go, and the run's end tells so."""
         try:
-            self._post(f"/api/runs/{self._told['id']}/predictions", part)
+            self._post(f"/api/runs/{self._announcement['id']}/predictions", part)
         except RefusedError as error:
             if error.status not in WRONG:
                 raise
-            self.say(f"predictions were refused: {error}")
+            self.warn_once(f"predictions were refused: {error}")
             self._refused_predictions += len(part["rows"])
         with self._changed:
-            self._predictions = [one for one in self._predictions if one is not part]
+            self._predictions = [waiting for waiting in self._predictions if waiting is not part]
 
     def _send_end(self, ending: Json) -> bool:
         """Send the end; whether it was taken. Of one that is refused for what it says another may come."""
-        told = ending
+        body = ending
         lost = [
-            f"{n} {what} were not logged."
-            for n, what in ((self.dropped, "steps"), (self._refused_predictions, "predictions"))
+            f"{n} {noun} were not logged."
+            for n, noun in ((self.dropped, "steps"), (self._refused_predictions, "predictions"))
             if n
         ]
         if lost:
-            told = {**ending, "notes": [*lost, *ending.get("notes", [])][:MAX_NOTES]}
+            body = {**ending, "notes": [*lost, *ending.get("notes", [])][:MAX_NOTES]}
         try:
-            self._post(f"/api/runs/{self._told['id']}/finish", told)
+            self._post(f"/api/runs/{self._announcement['id']}/finish", body)
         except RefusedError as error:
             if error.status not in WRONG or "error" in ending:
                 raise
-            self.say(f"what came out of this run was refused: {error}")
+            self.warn_once(f"what came out of this run was refused: {error}")
             with self._changed:
                 self._ending, self.refused_end = None, str(error)
                 self._changed.notify_all()
@@ -310,11 +312,11 @@ class Sender:
             raise RefusedError(error_sentence(answer), answer.status_code, field)
 
 
-def _joined(waiting: Json, more: Mapping[str, Any]) -> Json:
+def _merge_step(waiting: Json, update: Mapping[str, Any]) -> Json:
     """A step with more of it: measures by layer beside those that it has, reasons one behind the other."""
-    joined = {**waiting, **more}
+    joined = {**waiting, **update}
     if "layers" in joined:
-        joined["layers"] = {**waiting.get("layers", {}), **more.get("layers", {})}
-    if reasons := [one["reason"] for one in (waiting, more) if "reason" in one]:
+        joined["layers"] = {**waiting.get("layers", {}), **update.get("layers", {})}
+    if reasons := [values["reason"] for values in (waiting, update) if "reason" in values]:
         joined["reason"] = "; ".join(reasons)[:LONGEST_LINE]
     return joined

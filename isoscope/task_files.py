@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from isoscope.core.beir_layout import ZIP_SUFFIX
 from isoscope.core.errors import InvalidError
-from isoscope.core.formatting import plural, shown
+from isoscope.core.formatting import plural, quote
 from isoscope.files.beir import ID, choose_split, open_beir, read_beir_ids
 from isoscope.files.ground_truth import (
     Judgment,
@@ -58,21 +58,21 @@ class TaskFiles:
             InvalidError: with the option at fault.
 
         """
-        given = [name for name in ("qrels", "pairs", "labels") if getattr(self, name) is not None]
-        if len(given) > 1:
+        named_truths = [name for name in ("qrels", "pairs", "labels") if getattr(self, name) is not None]
+        if len(named_truths) > 1:
             raise InvalidError(
-                f"Choose one of {' and '.join(f'--{name}' for name in given)}: a task has one.", given[1]
+                f"Choose one of {' and '.join(f'--{name}' for name in named_truths)}: a task has one.", named_truths[1]
             )
         if self.qrels is not None and self.queries is None:
             raise InvalidError("--qrels needs the vectors of the queries: name their file by --queries.", "queries")
-        if self.queries is not None and given and self.qrels is None:
-            raise InvalidError(f"--queries goes with --qrels or alone, not with --{given[0]}.", "queries")
+        if self.queries is not None and named_truths and self.qrels is None:
+            raise InvalidError(f"--queries goes with --qrels or alone, not with --{named_truths[0]}.", "queries")
         if self.split is not None and not self.of_beir:
             raise InvalidError("--split goes with --qrels of a BEIR folder or zip file.", "split")
         for path in (*self.corpus, self.queries, self.qrels, self.pairs, self.annotations):
             if path is not None and not path.is_file() and not (path is self.qrels and path.is_dir()):
-                what = f"{path} is a folder" if path.is_dir() else f"There is no file {path}"
-                raise InvalidError(f"{what}: name a file.", "corpus")
+                problem = f"{path} is a folder" if path.is_dir() else f"There is no file {path}"
+                raise InvalidError(f"{problem}: name a file.", "corpus")
             if path is not None and path.is_file():
                 require_readable(path)
 
@@ -127,19 +127,19 @@ def load_task(files: TaskFiles, similarity: Similarity, seed: int = 0) -> Loaded
 
 def _with_beir(corpus: NamedVectors, queries: NamedVectors, data_set: Path, split: str | None) -> LoadedTask:
     """Return the task of a BEIR data set, whose files give ids to vectors without any."""
-    with open_beir(data_set) as found:
-        chosen = choose_split(found.qrels, split)
-        table = found.qrels[chosen]
-        corpus, queries = _named_by(corpus, found.corpus), _named_by(queries, found.queries)
+    with open_beir(data_set) as beir:
+        chosen = choose_split(beir.qrels, split)
+        table = beir.qrels[chosen]
+        corpus, queries = _named_by(corpus, beir.corpus), _named_by(queries, beir.queries)
         loaded = with_qrels(corpus, queries, read_qrels(table.path, table.filename), table.filename)
-    others = [name for name in found.qrels if name != chosen]
-    more = f" Others: {', '.join(others)}; choose one by --split." if others else ""
-    return replace(loaded, notes=[f"Judged by the split {chosen} of {data_set.name}.{more}", *loaded.notes])
+    other_splits = [name for name in beir.qrels if name != chosen]
+    note = f" Others: {', '.join(other_splits)}; choose one by --split." if other_splits else ""
+    return replace(loaded, notes=[f"Judged by the split {chosen} of {data_set.name}.{note}", *loaded.notes])
 
 
 def _named_by(vectors: NamedVectors, texts: NamedFile) -> NamedVectors:
     """Return vectors with the ids of the texts that they were made of, in their order, unless they have ids."""
-    if vectors.named.column is not None:
+    if vectors.row_ids.column is not None:
         return vectors
     ids = read_beir_ids(texts)
     if len(ids) != len(vectors.x):
@@ -148,9 +148,9 @@ def _named_by(vectors: NamedVectors, texts: NamedFile) -> NamedVectors:
             "vector for each line in order, or a column of ids by --ids.",
             "qrels",
         )
-    named = RowIds(vectors.filename, ids, ID)
-    named.require_unique("qrels", "choose the column of ids by --ids")
-    return replace(vectors, named=named)
+    row_ids = RowIds(vectors.filename, ids, ID)
+    row_ids.require_unique("qrels", "choose the column of ids by --ids")
+    return replace(vectors, row_ids=row_ids)
 
 
 def require_alike(corpus: NamedVectors, queries: NamedVectors) -> None:
@@ -172,26 +172,26 @@ def with_qrels(
         InvalidError: the ids are of other vectors, nothing is relevant, or a document is judged twice.
 
     """
-    asked, found = corpus_and_query_rows(corpus.named, queries.named, judgments, name, advice)
+    query_rows, document_rows = corpus_and_query_rows(corpus.row_ids, queries.row_ids, judgments, name, advice)
     relevant: list[dict[int, int]] = [{} for _ in queries.ids]
-    for query, row, judgment in zip(asked, found, judgments, strict=True):
+    for query, row, judgment in zip(query_rows, document_rows, judgments, strict=True):
         if query >= 0 and row >= 0 and judgment.grade > 0:
             if row in relevant[query]:
                 raise InvalidError(
-                    f"{name} judges a document of {shown(queries.ids[query])} twice: once is enough.", "qrels"
+                    f"{name} judges a document of {quote(queries.ids[query])} twice: once is enough.", "qrels"
                 )
             relevant[query][row] = judgment.grade
-    kept = np.array([bool(rows) for rows in relevant])
-    if not kept.any():
+    answerable = np.array([bool(rows) for rows in relevant])
+    if not answerable.any():
         raise InvalidError(f"{name} names no relevant document: a score above 0 says that one is.", "qrels")
-    notes = _unknown(sum(min(pair) < 0 for pair in zip(asked, found, strict=True)), name)
+    notes = _unknown(sum(min(pair) < 0 for pair in zip(query_rows, document_rows, strict=True)), name)
     notes += _left_out(
-        int((~kept).sum()),
+        int((~answerable).sum()),
         "query has no relevant document and is left out",
         "queries have no relevant document and are left out",
     )
-    of_groups = None if queries.groups is None else _codes(compress(queries.groups, kept))
-    truth = QueryTruth(queries.x[kept], [rows for rows in relevant if rows], corpus.ids, of_groups)
+    of_groups = None if queries.groups is None else _codes(compress(queries.groups, answerable))
+    truth = QueryTruth(queries.x[answerable], [rows for rows in relevant if rows], corpus.ids, of_groups)
     return LoadedTask(corpus.x, truth, notes)
 
 
@@ -202,16 +202,16 @@ def with_pairs(corpus: NamedVectors, pairs: Sequence[ScoredPair], name: str, adv
         InvalidError: the ids are of other vectors, or all scores are equal.
 
     """
-    rows = np.array(pair_rows(corpus.named, pairs, name, advice), np.int64)
-    known = np.asarray((rows >= 0).all(axis=1))
-    scores = np.array([pair.score for pair in pairs])[known]
+    rows = np.array(pair_rows(corpus.row_ids, pairs, name, advice), np.int64)
+    matched = np.asarray((rows >= 0).all(axis=1))
+    scores = np.array([pair.score for pair in pairs])[matched]
     if (scores == scores[0]).all():
         raise InvalidError(
             f"All pairs of {name} have the score {scores[0]:g}: a rank correlation needs several.", "pairs"
         )
-    groups = [pair.group for pair in compress(pairs, known.tolist())]
+    groups = [pair.group for pair in compress(pairs, matched.tolist())]
     codes = _codes(groups) if any(groups) else None
-    return LoadedTask(corpus.x, PairTruth(rows[known], scores, codes), _unknown(int((~known).sum()), name))
+    return LoadedTask(corpus.x, PairTruth(rows[matched], scores, codes), _unknown(int((~matched).sum()), name))
 
 
 def with_labels(corpus: NamedVectors) -> LoadedTask:
@@ -225,7 +225,7 @@ def with_labels(corpus: NamedVectors) -> LoadedTask:
     rows = np.array([row for row, label in enumerate(labels) if label], np.int64)
     classes, codes = _numbered(labels[row] for row in rows)
     if len(classes) < 2:
-        only = f"only {shown(classes[0])}" if classes else "none"
+        only = f"only {quote(classes[0])}" if classes else "none"
         raise InvalidError(f"Expected labels of at least two classes, got {only}: choose another column.", "labels")
     if len(classes) == len(rows):
         raise InvalidError(
@@ -255,13 +255,13 @@ def without_truth(corpus: NamedVectors, similarity: Similarity, seed: int) -> Lo
     n = len(corpus.x)
     if n < FEWEST_ROWS:
         raise InvalidError(f"Expected at least {FEWEST_ROWS} rows where none are queries, got {n}.", "corpus")
-    asked = np.zeros(n, bool)
-    asked[np.random.default_rng(seed).permutation(n)[: max(min(HELD_OUT, n // 5), DEPTH)]] = True
-    ids = [name for name, is_query in zip(corpus.ids, asked, strict=True) if not is_query]
-    rest, queries = corpus.x[~asked], corpus.x[asked]
+    query_mask = np.zeros(n, bool)
+    query_mask[np.random.default_rng(seed).permutation(n)[: max(min(HELD_OUT, n // 5), DEPTH)]] = True
+    ids = [name for name, is_query in zip(corpus.ids, query_mask, strict=True) if not is_query]
+    searched, queries = corpus.x[~query_mask], corpus.x[query_mask]
     notes = [f"There is no ground truth: {plural(len(queries), 'row')} of the corpus are left out of it, as queries."]
-    groups = None if corpus.groups is None else _codes(compress(corpus.groups, asked))
-    return LoadedTask(rest, exact_neighbors(rest, queries, ids, similarity, groups), notes)
+    groups = None if corpus.groups is None else _codes(compress(corpus.groups, query_mask))
+    return LoadedTask(searched, exact_neighbors(searched, queries, ids, similarity, groups), notes)
 
 
 def _unknown(count: int, name: str) -> list[str]:
@@ -272,9 +272,9 @@ def _unknown(count: int, name: str) -> list[str]:
     )
 
 
-def _left_out(count: int, one: str, several: str) -> list[str]:
+def _left_out(count: int, singular: str, plural_words: str) -> list[str]:
     """Return the sentence of what is not used; none where all is."""
-    return [f"{count:,} {one if count == 1 else several}."] if count else []
+    return [f"{count:,} {singular if count == 1 else plural_words}."] if count else []
 
 
 def _codes(values: Iterable[str]) -> NDArray[np.int64]:
@@ -287,7 +287,7 @@ def _numbered(values: Iterable[str]) -> tuple[list[str], NDArray[np.int64]]:
 
     Not of an array of strings, in which each value takes the room of the longest.
     """
-    given = list(values)
-    different = sorted(set(given))
-    places = {value: place for place, value in enumerate(different)}
-    return different, np.array([places[value] for value in given], np.int64)
+    all_values = list(values)
+    different = sorted(set(all_values))
+    codes = {value: code for code, value in enumerate(different)}
+    return different, np.array([codes[value] for value in all_values], np.int64)

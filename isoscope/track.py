@@ -67,7 +67,7 @@ def log_run(
         token: its access token; else ``ISOSCOPE_ACCESS_TOKEN``, else none.
 
     """
-    told = {
+    announcement = {
         "id": uuid4().hex,
         "experiment": experiment,
         "dataset": dataset,
@@ -83,15 +83,15 @@ def log_run(
         "total_steps": total_steps,
         "probe": None if probe is None else dict(probe),
     }
-    told = plain(told)
-    return LoggedRun(told, Sender(url, token, told))
+    announcement = plain(announcement)
+    return LoggedRun(announcement, Sender(url, token, announcement))
 
 
 class LoggedRun:
     """A run that this process logs. As a context it is finished by ``finish``, or failed by what is raised in it."""
 
-    def __init__(self, told: Mapping[str, Any], sender: Sender) -> None:
-        self.id = str(told["id"])
+    def __init__(self, announcement: Mapping[str, Any], sender: Sender) -> None:
+        self.id = str(announcement["id"])
         self.url = f"{sender.url}/runs/{self.id}"
         """Of its page."""
         self._sender = sender
@@ -123,7 +123,9 @@ class LoggedRun:
             if value is not None:
                 values[name] = number_of(value, name, reasons)
         if layers is not None:
-            values["layers"] = {measure: by_layer_of(measure, of, reasons) for measure, of in layers.items()}
+            values["layers"] = {
+                measure: by_layer_of(measure, by_layer, reasons) for measure, by_layer in layers.items()
+            }
         if reasons:
             values["reason"] = "; ".join(reasons)[:500]
         self._sender.put(int(step), plain(values))
@@ -151,9 +153,9 @@ class LoggedRun:
 
         """
         columns = {"reference": reference, "predicted": predicted, "exact_match": exact_match, "f1": f1}
-        told = {name: plain_list(column) for name, column in columns.items() if column is not None}
-        numbers = list(range(len(told["predicted"]))) if rows is None else plain_list(rows)
-        self._sender.put_predictions({"rows": numbers, **told})
+        plain_columns = {name: plain_list(column) for name, column in columns.items() if column is not None}
+        numbers = list(range(len(plain_columns["predicted"]))) if rows is None else plain_list(rows)
+        self._sender.put_predictions({"rows": numbers, **plain_columns})
 
     def finish(
         self,
@@ -199,11 +201,11 @@ class LoggedRun:
             "n_validation": n_validation,
             "by_layer": {
                 measure: {
-                    "values": by_layer_of(measure, of, reasons),
+                    "values": by_layer_of(measure, layer_values, reasons),
                     "n": (by_layer_n or {}).get(measure),
                     "reasons": [why and line_of(why) for why in (by_layer_reasons or {}).get(measure, ())] or None,
                 }
-                for measure, of in (by_layer or {}).items()
+                for measure, layer_values in (by_layer or {}).items()
             },
             "results": {word_of(name): value for name, value in (results or {}).items()},
             "notes": [line_of(note) for note in (*notes, *reasons)][:MAX_NOTES],

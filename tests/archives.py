@@ -8,7 +8,7 @@ import zipfile
 from app.db.job_kinds import Queue
 from app.db.models import Attempt, RunStatus, Step
 from app.db.types import utcnow
-from app.db.work import wanted
+from app.db.work import waiting_jobs
 from app.results.exchange import export_experiment
 from app.results.labels import OF_SENTENCES, WATCHED
 from tests.factories import add_with_activations, dataset_row, experiment_row, run_row
@@ -137,7 +137,7 @@ def sent(client, content, path="/api/experiments/import"):
 
 def finish_imports(context):
     """Do the jobs that imports wait for, in this process."""
-    while jobs := [job for job in wanted(context.sessions) if job.kind.queue is Queue.IMPORTS]:
+    while jobs := [job for job in waiting_jobs(context.sessions) if job.kind.queue is Queue.IMPORTS]:
         for job in jobs:
             do(job.kind.work, job.row_id, context.settings, "cpu")
 

@@ -6,7 +6,7 @@ from threading import Event, Thread
 
 from app.context import Context
 from app.db.job_kinds import Job
-from app.db.work import FileLocks, wanted
+from app.db.work import FileLocks, waiting_jobs
 from app.queue import Execute, working
 from workers.executor import Turns
 from workers.jobs import do
@@ -30,7 +30,7 @@ def doing(context: Context, chosen: Callable[[Job], bool]) -> Iterator[None]:
 
     def work() -> None:
         while not stop.wait(0.2):
-            for job in filter(chosen, wanted(context.sessions)):
+            for job in filter(chosen, waiting_jobs(context.sessions)):
                 do(job.kind.work, job.row_id, context.settings, "cpu")
 
     thread = Thread(target=work)

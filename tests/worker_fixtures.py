@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from app.context import Context
-from app.db.work import wanted
+from app.db.work import waiting_jobs
 from tests.lab import Machine
 from tests.outages import ENVIRONMENT, Sweep
 from tests.serving import Serving
@@ -32,7 +32,7 @@ def work(context: Context) -> Callable[[], int]:
 
     def do_all() -> int:
         done = 0
-        while jobs := wanted(context.sessions):
+        while jobs := waiting_jobs(context.sessions):
             for job in jobs:
                 do(job.kind.work, job.row_id, context.settings, "cpu")
                 done += 1

@@ -83,9 +83,9 @@ def _cause(error: Exception) -> FailureCause:
     if isinstance(error, NotFiniteError):
         return FailureCause.NOT_A_NUMBER
     if not isinstance(error, IsoscopeError):
-        return FailureCause.MEMORY if out_of_memory(error) else FailureCause.OTHER
+        return FailureCause.MEMORY if out_of_memory(error) else FailureCause.UNSPECIFIED
     if error.field is None:
-        return FailureCause.OTHER
+        return FailureCause.UNSPECIFIED
     if error.field in COLUMNS:
         return FailureCause.COLUMN
     return FailureCause.MODEL if error.field == "model" else FailureCause.SETTING

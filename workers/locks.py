@@ -22,7 +22,7 @@ from app.db.models import Attempt, Worker
 from app.db.models.runs import JobAtWork
 from app.db.session import Sessions, one_line
 from app.db.types import utcnow
-from app.db.work import FileLocks, end_lost, taken
+from app.db.work import FileLocks, end_lost, slot_taken
 from isoscope.core.errors import ConflictError
 
 logger = logging.getLogger(__name__)
@@ -112,7 +112,7 @@ class AdvisoryLocks:
             except psycopg.OperationalError as error:
                 raise ConflictError(f"The session for the lock of {name} is lost; it is being opened anew.") from error
             if not free:
-                raise taken(name)
+                raise slot_taken(name)
             self._names.add(name)
         try:
             yield

@@ -21,7 +21,7 @@ from app.db.job_kinds import Job
 from app.db.models import Embedding, EmbeddingStatus, PostProcessing, ResultStatus, StoredFile, TaskRun
 from app.db.models.embeddings import MAKING, SAMPLE_SEED
 from app.db.session import Sessions
-from app.db.task import Which
+from app.db.task import MapVariant
 from app.storage import open_storage
 from app.storage.ledger import Ledger
 from isoscope.core.errors import ConflictError, InvalidError, NotFoundError
@@ -225,7 +225,7 @@ def make_embedding(embedding_id: str, settings: Settings, device: str) -> Sequen
         if source is None:
             raise NotFoundError("What this was to be made of was deleted; try a method on another embedding.")
         matrix = open_embedding(source, settings)
-        which: Which | None = (embedding.provenance or {}).get("which")
+        which: MapVariant | None = (embedding.provenance or {}).get("which")
         made = _by_trial(matrix, source, judged, settings) if which is None else _by_task(source, task, which, settings)
         return _store_embedding(embedding, matrix, made, Ledger(sessions, open_storage(settings)))
     except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
@@ -258,7 +258,7 @@ def images(matrix: Matrix, made: Images) -> Iterator[NDArray[Any]]:
         yield image.numpy()
 
 
-def _by_task(source: Embedding, task: TaskRun | None, which: Which, settings: Settings) -> Images:
+def _by_task(source: Embedding, task: TaskRun | None, which: MapVariant, settings: Settings) -> Images:
     """Return the images of the map that a task keeps, as its lines of NumPy compute them."""
     if task is None or task.results is None or source.id not in (task.embedding_id, task.queries_id):
         raise ConflictError(

@@ -19,7 +19,7 @@ from app.db.job_kinds import Job
 from app.db.models import Experiment
 from app.db.removal import remove_left
 from app.db.session import Sessions, one_line
-from app.db.work import wanted
+from app.db.work import waiting_jobs
 from app.queue import JobQueue
 from app.storage.ledger import Ledger
 from isoscope.core.errors import ConflictError, UnavailableError
@@ -114,10 +114,10 @@ def reconcile(sessions: Sessions, queue: JobQueue, unwanted_before: set[str]) ->
     A job whose row has just become final is given until the next look to end by itself: the workflow ids that no
     row waited for this time are returned, to be handed in then.
     """
-    before = wanted(sessions)
+    before = waiting_jobs(sessions)
     active = queue.active()
     # A job may have ended between the two looks; only what is still wanted afterwards was forgotten.
-    after = set(wanted(sessions))
+    after = set(waiting_jobs(sessions))
     for job in before:
         if job in after and job.workflow_id not in active and not job.kind.in_turn:
             queue.ensure(job)

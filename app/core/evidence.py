@@ -35,10 +35,10 @@ def two_sided_p(t: float, degrees: float) -> float:
         return 0.0
     below = square < 1
     # Of x and 1 - x the one that is not rounded: near 1 the other has lost its digits.
-    x, rest = degrees / (degrees + square), square / (degrees + square)
+    x, complement = degrees / (degrees + square), square / (degrees + square)
     if below:
-        return 1 - _beta(rest, x, 0.5, degrees / 2)
-    return _beta(x, rest, degrees / 2, 0.5)
+        return 1 - incomplete_beta(complement, x, 0.5, degrees / 2)
+    return incomplete_beta(x, complement, degrees / 2, 0.5)
 
 
 @lru_cache(maxsize=4096)
@@ -47,16 +47,16 @@ def quantile(p: float, degrees: float) -> float:
     low, high = 0.0, 1.0
     while two_sided_p(high, degrees) > p:
         low, high = high, 2 * high
-    found = (low + high) / 2
+    t = (low + high) / 2
     for _ in range(200):
-        excess = two_sided_p(found, degrees) - p
-        low, high = (found, high) if excess > 0 else (low, found)
-        step = found + excess / (2 * _density(found, degrees))
+        excess = two_sided_p(t, degrees) - p
+        low, high = (t, high) if excess > 0 else (low, t)
+        step = t + excess / (2 * _density(t, degrees))
         following = step if low < step < high else (low + high) / 2
-        if abs(following - found) <= 1e-13 * found:
+        if abs(following - t) <= 1e-13 * t:
             return following
-        found = following
-    return found
+        t = following
+    return t
 
 
 def _density(t: float, degrees: float) -> float:
@@ -66,34 +66,34 @@ def _density(t: float, degrees: float) -> float:
     return exp(scale - (degrees + 1) / 2 * log1p(t * t / degrees))
 
 
-def _beta(x: float, rest: float, a: float, b: float) -> float:
+def incomplete_beta(x: float, complement: float, a: float, b: float) -> float:
     """Return the regularized incomplete beta function; ``rest`` is 1 - x (Numerical Recipes 6.4, Lentz's method)."""
     if x <= 0:
         return 0.0
-    if rest <= 0:
+    if complement <= 0:
         return 1.0
-    front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log(rest))
+    front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log(complement))
     if x < (a + 1) / (a + b + 2):
-        return front * _fraction(x, a, b) / a
-    return 1 - front * _fraction(rest, b, a) / b
+        return front * _beta_fraction(x, a, b) / a
+    return 1 - front * _beta_fraction(complement, b, a) / b
 
 
-def _fraction(x: float, a: float, b: float) -> float:
-    c, d = 1.0, 1 / _off_zero(1 - (a + b) * x / (a + 1))
+def _beta_fraction(x: float, a: float, b: float) -> float:
+    c, d = 1.0, 1 / _away_from_zero(1 - (a + b) * x / (a + 1))
     value = d
     for m in range(1, STEPS):
         even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
         odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
         for term in (even, odd):
-            d = 1 / _off_zero(1 + term * d)
-            c = _off_zero(1 + term / c)
+            d = 1 / _away_from_zero(1 + term * d)
+            c = _away_from_zero(1 + term / c)
             value *= c * d
         if abs(c * d - 1) < CONVERGED:
             break
     return value
 
 
-def _off_zero(value: float) -> float:
+def _away_from_zero(value: float) -> float:
     return value if abs(value) > TINY else TINY
 
 

@@ -20,10 +20,10 @@ def natural_order(filename: str) -> list[str | int]:
     return [int(part) if i % 2 else part for i, part in enumerate(parts)]
 
 
-def together(filenames: Sequence[str]) -> str:
+def describe_files(filenames: Sequence[str]) -> str:
     """What several files are called: shard-1.npy and 3 more."""
-    first, *others = filenames
-    return f"{first[-200:]} and {len(others)} more" if others else first
+    first, *later_names = filenames
+    return f"{first[-200:]} and {len(later_names)} more" if later_names else first
 
 
 def base_name(filename: str) -> str:
@@ -55,13 +55,13 @@ def file_stem(name: str) -> str:
     return re.sub(r"[^\w.]+", "-", bare).strip("-.").lower() or "embedding"
 
 
-def described(method: str, parameters: Mapping[str, Any]) -> str:
+def describe_method(method: str, parameters: Mapping[str, Any]) -> str:
     """A method in words: Soft ZCA whitening, eps 0.1; one of another version by its slug."""
-    known = METHODS.get(method)
-    usual = {one.name: one.default for one in known.parameters[1:]} if known else {}
-    told = [
+    record = METHODS.get(method)
+    defaults = {parameter.name: parameter.default for parameter in record.parameters[1:]} if record else {}
+    settings = [
         f"{name} {short(value)}"
         for name, value in parameters.items()
-        if value is not None and (name not in usual or value != usual[name])
+        if value is not None and (name not in defaults or value != defaults[name])
     ]
-    return ", ".join([known.name if known else method, *told])
+    return ", ".join([record.name if record else method, *settings])

@@ -103,18 +103,18 @@ def spell_url(url: str) -> str:
         _ = parts.port
     except ValueError:
         raise ValueError(unreadable) from None
-    rest = url[len(parts.scheme) :]
+    location = url[len(parts.scheme) :]
     if parts.scheme == "sqlite":
         if parts.netloc or len(parts.path) < 2:
             raise ValueError(f"{expected}, got one of SQLite without three slashes and a file after them")
-        return parts.scheme + rest
+        return parts.scheme + location
     if parts.scheme not in POSTGRESQL_SCHEMES:
         raise ValueError(f"{expected}, got one that begins with {url.partition(':')[0][:20]!r}")
     if BARE_PERCENT.search(url) or "@" in parts.path:
         raise ValueError(unreadable)
     if not (parts.hostname or "host" in parse_qs(parts.query)) or len(parts.path) < 2:
         raise ValueError(f"{expected}, got one without a host or without the database's name")
-    return POSTGRESQL + rest
+    return POSTGRESQL + location
 
 
 class Settings(BaseSettings):

@@ -64,14 +64,14 @@ def data_folders(settings: Settings) -> list[Path]:
 
 def disks(settings: Settings) -> list[Disk]:
     """Return every disk that is written to, once, those with data first."""
-    found: dict[int, Disk] = {}
+    disks_by_device: dict[int, Disk] = {}
     for folder, holds_data in _folders(settings):
         with suppress(OSError):  # no folder there yet
             device = folder.stat().st_dev
-            if device not in found:
+            if device not in disks_by_device:
                 usage = shutil.disk_usage(folder)
-                found[device] = Disk(folder, usage.free, usage.total, holds_data)
-    return list(found.values())
+                disks_by_device[device] = Disk(folder, usage.free, usage.total, holds_data)
+    return list(disks_by_device.values())
 
 
 def fullest(settings: Settings) -> Path:
@@ -85,25 +85,25 @@ def require_room(settings: Settings, *, arriving: int = 0, staying: int = 0) -> 
     Bytes that are ``arriving`` are received as a temporary file first and then stored; those ``staying`` are only
     stored. Raises FullDiskError, which names the folder, the bytes free and the bytes needed.
     """
-    wanted: dict[int, int] = {}
+    needed_bytes: dict[int, int] = {}
     for folder, size_bytes in (
         (settings.files if settings.bucket is None else settings.cache, arriving + staying),
         (Path(tempfile.gettempdir()), arriving),
     ):
         with suppress(OSError):
             device = folder.stat().st_dev
-            wanted[device] = wanted.get(device, 0) + size_bytes
+            needed_bytes[device] = needed_bytes.get(device, 0) + size_bytes
     for disk in disks(settings):
         reserve = settings.reserve_bytes if disk.holds_data else 0
-        needed = wanted.get(disk.folder.stat().st_dev, 0) + reserve
+        needed = needed_bytes.get(disk.folder.stat().st_dev, 0) + reserve
         if disk.free_bytes < needed:
             raise FullDiskError(_too_little(disk, needed, reserve))
 
 
 def _too_little(disk: Disk, needed: int, reserve: int) -> str:
-    kept = f", {size(reserve)} of them as a reserve (ISOSCOPE_RESERVE_BYTES)" if reserve else ""
+    reserve_note = f", {size(reserve)} of them as a reserve (ISOSCOPE_RESERVE_BYTES)" if reserve else ""
     return (
-        f"The disk that holds {disk.folder} has {size(disk.free_bytes)} free; this needs {size(needed)}{kept}. "
+        f"The disk that holds {disk.folder} has {size(disk.free_bytes)} free; this needs {size(needed)}{reserve_note}. "
         "Delete something or make room there, then try again."
     )
 

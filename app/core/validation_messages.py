@@ -38,7 +38,7 @@ EXPECTED = {
     "enum": "as {expected}",
 }
 # The same as a form asks, where the field's label stands beside the sentence.
-ASKED = {
+FORM_EXPECTED = {
     "less_than": "a number below {lt}",
     "less_than_equal": "a number up to {le}",
     "greater_than": "a number above {gt}",
@@ -61,23 +61,25 @@ ITEMS = {"int": "a list of whole numbers", "float": "a list of numbers", "str": 
 OTHER_KIND = {"list_type", "dict_type", "enum", "string_type", "int_type", "float_type", "bool_type", "literal_error"}
 
 Error = Mapping[str, Any]
-Place = Sequence[str | int]
-Sentence = Callable[[Error, Place], str]
+ErrorPath = Sequence[str | int]
+Sentence = Callable[[Error, ErrorPath], str]
 
 
-class Message(NamedTuple):
+class FieldMessage(NamedTuple):
     """A sentence, and the place of the value it is about: names of fields and positions in lists."""
 
     sentence: str
-    place: list[str | int]
+    path: list[str | int]
 
 
-def dotted(place: Place) -> str:
+def dotted(path: ErrorPath) -> str:
     """What the API calls a value: seeds.0."""
-    return ".".join(map(str, place))
+    return ".".join(map(str, path))
 
 
-def messages_of(errors: Sequence[Error], known: Collection[str] = (), *, form: bool = False) -> list[Message]:
+def messages_of(
+    errors: Sequence[Error], known_names: Collection[str] = (), *, form: bool = False
+) -> list[FieldMessage]:
     """Return a sentence for each value that is wrong, even where it could have been of several kinds.
 
     In a ``form`` it says what to enter, as the label stands beside it; else it names the value.
@@ -85,79 +87,79 @@ def messages_of(errors: Sequence[Error], known: Collection[str] = (), *, form: b
     Names that there are not come first, each with the one of ``known`` that is most like it: where one is misspelled,
     the right one is missing too. Of a list the first wrong value is told.
     """
-    together: dict[tuple[str, ...], list[Error]] = {}
-    for error in sorted(errors, key=lambda one: one["type"] != UNKNOWN):
-        fields = tuple(part for part in _place(error) if isinstance(part, str))
-        together.setdefault(fields, []).append(error)
-    return [_message(some, known, asked_of if form else sentence_of) for some in together.values()]
+    by_field: dict[tuple[str, ...], list[Error]] = {}
+    for error in sorted(errors, key=lambda entry: entry["type"] != UNKNOWN):
+        fields = tuple(part for part in _path(error) if isinstance(part, str))
+        by_field.setdefault(fields, []).append(error)
+    return [_message(group, known_names, form_sentence if form else sentence_of) for group in by_field.values()]
 
 
 def wrong_fields(error: ValidationError) -> list[FieldError]:
     """Return what is wrong with the texts of a form, each sentence at its field."""
-    return [FieldError(str(place[0]), sentence) for sentence, place in messages_of(error.errors(), form=True)]
+    return [FieldError(str(path[0]), sentence) for sentence, path in messages_of(error.errors(), form=True)]
 
 
-def message_of(errors: Sequence[Error], known: Collection[str] = ()) -> Message:
+def message_of(errors: Sequence[Error], known_names: Collection[str] = ()) -> FieldMessage:
     """Return the first of them."""
-    return messages_of(errors, known)[0]
+    return messages_of(errors, known_names)[0]
 
 
 def with_labels(sentence: str, labels: Mapping[str, str]) -> str:
     """Return a sentence of the API with labels in place of the names of fields, which stand between backticks."""
-    return FIELD.sub(lambda found: labels.get(found[1], found[1]), sentence)
+    return FIELD.sub(lambda match: labels.get(match[1], match[1]), sentence)
 
 
-def _message(errors: Sequence[Error], known: Collection[str], sentence: Sentence) -> Message:
+def _message(errors: Sequence[Error], known_names: Collection[str], sentence: Sentence) -> FieldMessage:
     """Of the alternatives of a union, tell which the value was meant for, if it is of the kind of one."""
     first = errors[0]
-    place = _place(first)
+    path = _path(first)
     if first["type"] == UNKNOWN:
-        return Message(_unknown(dotted(place), known), place)
+        return FieldMessage(_unknown(dotted(path), known_names), path)
     depth = next((at for at, part in enumerate(first["loc"]) if at and _is_alternative(part)), None)
     if depth is None:
-        return Message(sentence(first, place), place)
+        return FieldMessage(sentence(first, path), path)
     tried = [error for error in errors if error["loc"][:depth] == first["loc"][:depth]]
-    meant = [error for error in tried if len(_place(error)) > depth or error["type"] not in OTHER_KIND]
+    meant = [error for error in tried if len(_path(error)) > depth or error["type"] not in OTHER_KIND]
     if meant or len(tried) == 1:
         chosen = (meant or tried)[0]
-        place = _place(chosen)
-        return Message(sentence(chosen, place), place)
+        path = _path(chosen)
+        return FieldMessage(sentence(chosen, path), path)
     kinds = ", ".join(_kind(error) for error in tried)
-    if sentence is asked_of:
-        return Message(f"Enter {kinds}{_instead(first)}.", place)
-    return Message(f"Expected {dotted(place)} as {kinds}{_got(first)}.", place)
+    if sentence is form_sentence:
+        return FieldMessage(f"Enter {kinds}{_instead(first)}.", path)
+    return FieldMessage(f"Expected {dotted(path)} as {kinds}{_got(first)}.", path)
 
 
-def asked_of(error: Error, place: Place) -> str:
+def form_sentence(error: Error, path: ErrorPath) -> str:
     """What to enter in a field, and what stands there instead."""
     if error["type"] == MISSING:
         return "This field is empty."
     if error["type"] not in EXPECTED:
         return sentence_of(error, ())
-    template = ASKED.get(error["type"], EXPECTED[error["type"]].removeprefix("as "))
+    template = FORM_EXPECTED.get(error["type"], EXPECTED[error["type"]].removeprefix("as "))
     verb = "Choose" if error["type"] in CHOSEN else "Enter"
     return f"{verb} {template.format_map(_context(error))}{_instead(error)}."
 
 
-def sentence_of(error: Error, at: Place) -> str:
+def sentence_of(error: Error, path: ErrorPath) -> str:
     """What was expected at that place and what came; of rarer errors pydantic's own words."""
-    place = dotted(at)
-    if place and error["type"] == MISSING:
-        return f"Expected {place}, got nothing."
-    if place and error["type"] in EXPECTED:
-        return f"Expected {place} {_expected(error)}{_got(error)}."
+    name = dotted(path)
+    if name and error["type"] == MISSING:
+        return f"Expected {name}, got nothing."
+    if name and error["type"] in EXPECTED:
+        return f"Expected {name} {_expected(error)}{_got(error)}."
     message = str(error["msg"]).removeprefix("Value error, ").rstrip(".")
     if error["type"] == VALUE_ERROR:
         return f"{capitalized(message)}."
-    return f"{place}: {message}{_got(error)}." if place else f"{message}{_got(error)}."
+    return f"{name}: {message}{_got(error)}." if name else f"{message}{_got(error)}."
 
 
-def _unknown(place: str, known: Collection[str]) -> str:
-    meant = get_close_matches(place.rpartition(".")[2], known, n=1)
-    return f"There is no field {place:.{LONGEST_SHOWN}}; {f'did you mean {meant[0]}?' if meant else 'leave it out.'}"
+def _unknown(name: str, known_names: Collection[str]) -> str:
+    meant = get_close_matches(name.rpartition(".")[2], known_names, n=1)
+    return f"There is no field {name:.{LONGEST_SHOWN}}; {f'did you mean {meant[0]}?' if meant else 'leave it out.'}"
 
 
-def _place(error: Error) -> list[str | int]:
+def _path(error: Error) -> list[str | int]:
     return [part for at, part in enumerate(error["loc"]) if not (at and _is_alternative(part))]
 
 
@@ -170,7 +172,7 @@ def _expected(error: Error) -> str:
 
 
 def _context(error: Error) -> dict[str, str]:
-    return {name: _told(value) for name, value in error.get("ctx", {}).items()}
+    return {name: _format(value) for name, value in error.get("ctx", {}).items()}
 
 
 def _kind(error: Error) -> str:
@@ -185,20 +187,20 @@ def _got(error: Error) -> str:
     came = error.get("input")
     if came == "":
         return ", got nothing"
-    return f", got {_shown(came)}" if isinstance(came, str | int | float | bool) else ""
+    return f", got {_quote(came)}" if isinstance(came, str | int | float | bool) else ""
 
 
 def _instead(error: Error) -> str:
     came = error.get("input")
     if came == "":
         return ". The field is empty"
-    return f", not {_shown(came)}" if isinstance(came, str | int | float | bool) else ""
+    return f", not {_quote(came)}" if isinstance(came, str | int | float | bool) else ""
 
 
-def _told(value: Any) -> str:
+def _format(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value).replace("'", "")
 
 
-def _shown(came: str | float | bool) -> str:
+def _quote(came: str | float | bool) -> str:
     """A number as it is, also where it came as text; any other text between quotes, cut short."""
     return came if isinstance(came, str) and NUMBER.fullmatch(came) else f"{came!r:.{LONGEST_SHOWN}}"

@@ -15,12 +15,12 @@ from isotropy.catalog import REGULARIZERS, Regularizer, TokenPooling
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 
 
-def words_for_booleans(given: Any, fields: Mapping[str, FieldInfo]) -> Any:
+def words_for_booleans(document: Any, fields: Mapping[str, FieldInfo]) -> Any:
     """Write true and false as words where numbers belong: pydantic would take them for 1 and 0."""
-    if not isinstance(given, Mapping):
-        return given
+    if not isinstance(document, Mapping):
+        return document
     numeric = {name for name, field in fields.items() if _is_numeric(field.annotation)}
-    return {name: _in_words(value) if name in numeric else value for name, value in given.items()}
+    return {name: _in_words(value) if name in numeric else value for name, value in document.items()}
 
 
 def _is_numeric(annotation: Any) -> bool:
@@ -31,8 +31,8 @@ def _in_words(value: Any) -> Any:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list):
-        return [_in_words(one) for one in value]
-    return {name: _in_words(one) for name, one in value.items()} if isinstance(value, dict) else value
+        return [_in_words(item) for item in value]
+    return {name: _in_words(item) for name, item in value.items()} if isinstance(value, dict) else value
 
 
 class TrainingOptions(MeasuringOptions):
@@ -62,11 +62,11 @@ class TrainingConfig(TrainingOptions):
         return self
 
     @property
-    def said(self) -> Mapping[str, Any]:
+    def stated(self) -> Mapping[str, Any]:
         """All options by their names."""
         return self.__dict__
 
-    def says(self, name: str) -> bool:
+    def states(self, name: str) -> bool:
         """Whether it has this option."""
         return name in self.__dict__
 
@@ -125,7 +125,10 @@ def applies(field: str, regularizers: Iterable[Regularizer], points: TokenPoolin
     readers = applies_to(field)
     if readers is None:
         return True
-    there = [REGULARIZERS[one] for one in regularizers if one in readers]
+    present = [REGULARIZERS[regularizer] for regularizer in regularizers if regularizer in readers]
     if OPTIONS[field].of_tokens:
-        return any(one.sees is not None and (points or one.sees[1]) is TokenPooling.TOKENS for one in there)
-    return bool(there)
+        return any(
+            regularizer.sees is not None and (points or regularizer.sees[1]) is TokenPooling.TOKENS
+            for regularizer in present
+        )
+    return bool(present)

@@ -21,7 +21,7 @@ StateNumber = Annotated[int, Field(ge=0, le=1000)]
 
 
 TEXTS = Group("Texts and model")
-OTHERS = Group("Texts and model", "All other settings")
+TEXT_SETTINGS = Group("Texts and model", "All other settings")
 
 
 class EncodingConfig(Options):
@@ -43,7 +43,7 @@ class EncodingConfig(Options):
             "Text columns",
             "The column of texts; of two, the model reads each row as a pair.",
             TEXTS,
-            more="Rows without text are skipped and counted.",
+            details="Rows without text are skipped and counted.",
         ),
     ]
     label_column: Annotated[
@@ -53,7 +53,7 @@ class EncodingConfig(Options):
             "Labels of the rows, for colors and for measures by class.",
             TEXTS,
             none_means="none",
-            more="As of a data set: classes, at most 200 for colors.",
+            details="As of a data set: classes, at most 200 for colors.",
             measures=("silhouette", "isoscore_by_label"),
         ),
     ] = None
@@ -70,8 +70,8 @@ class EncodingConfig(Options):
                 Pooling.LAST: "last token: sees all others in a causal model; [SEP] in BERT",
             },
             formula="first: h_1; mean: Σ h_i / n; last: h_n, h_i the vector of the i-th of n tokens",
-            more="The geometry differs with it: a first token’s vector is a summary only where the model was trained "
-            "to make it one.",
+            details="The geometry differs with it: a first token’s vector is a summary only where the model was "
+            "trained to make it one.",
         ),
     ] = Field([Pooling.MEAN])
     max_rows: Annotated[
@@ -83,7 +83,8 @@ class EncodingConfig(Options):
             TEXTS,
             unit="row",
             none_means="all rows",
-            more="Scores of n rows in d dimensions are biased while n is not many times d: the report shows how far.",
+            details="Scores of n rows in d dimensions are biased while n is not many times d: the report shows how "
+            "far.",
             measures=("isoscore", "isoscore_unbiased"),
         ),
     ] = 2000
@@ -93,9 +94,9 @@ class EncodingConfig(Options):
         Option(
             "Layers",
             "Layers to keep, 0 being the input embeddings. Empty: all.",
-            OTHERS,
+            TEXT_SETTINGS,
             none_means="all layers",
-            more="Written 0, 6, 12. Anisotropy grows with the layer in many models.",
+            details="Written 0, 6, 12. Anisotropy grows with the layer in many models.",
             source=ETHAYARAJH_2019,
             measures=("mean_cosine", "isoscore"),
         ),
@@ -106,17 +107,17 @@ class EncodingConfig(Options):
         Option(
             "Max length (tokens)",
             "Longer texts are cut.",
-            OTHERS,
+            TEXT_SETTINGS,
             unit="token",
-            more="At most what the model can read. The page shows how many texts were cut.",
+            details="At most what the model can read. The page shows how many texts were cut.",
         ),
     ] = 128
     batch_size: Annotated[
         int,
         Field(ge=1, le=4096),
-        Option("Batch size", "Texts at once; halved if memory runs out.", OTHERS, unit="text"),
+        Option("Batch size", "Texts at once; halved if memory runs out.", TEXT_SETTINGS, unit="text"),
     ] = 32
-    seed: Annotated[Seed, Option("Seed", "Of the rows that are drawn.", OTHERS)] = 0
+    seed: Annotated[Seed, Option("Seed", "Of the rows that are drawn.", TEXT_SETTINGS)] = 0
 
     @field_validator("poolings")
     @classmethod

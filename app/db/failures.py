@@ -13,7 +13,7 @@ from sqlalchemy.exc import DatabaseError, SQLAlchemyError
 from app.core.settings import Settings
 from app.core.space import full_disk
 from app.db.migration import schema_problem
-from app.db.session import cause, engine_on, shown
+from app.db.session import cause, engine_on, redacted
 from isoscope.core.errors import ConflictError, FullDiskError, IsoscopeError, UnavailableError
 
 POSTGRESQL_FULL = "53100"
@@ -21,11 +21,11 @@ POSTGRESQL_UNDEFINED = ("42703", "42P01")
 """Undefined column, undefined table."""
 SQLITE_UNDEFINED = ("no such column", "no such table", "has no column named")
 # On a full disk SQLite says of some of its files only that they cannot be written or made.
-SQLITE_VAGUE = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
+SQLITE_UNSPECIFIC = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
 NEXT_TO_NOTHING = 2**17
 
 
-def told_by(error: DatabaseError, settings: Settings) -> IsoscopeError | None:
+def explain_error(error: DatabaseError, settings: Settings) -> IsoscopeError | None:
     """Return what is wrong, in a sentence; None where the error does not say."""
     if (full := _full(error, settings)) is not None:
         return full
@@ -43,7 +43,7 @@ def _full(error: DatabaseError, settings: Settings) -> FullDiskError | None:
     if code is None:
         return None
     full = [file.parent for file in settings.sqlite_files if _free(file.parent) < NEXT_TO_NOTHING]
-    if code & 0xFF == sqlite3.SQLITE_FULL or (code & 0xFF in SQLITE_VAGUE and full):
+    if code & 0xFF == sqlite3.SQLITE_FULL or (code & 0xFF in SQLITE_UNSPECIFIC and full):
         return full_disk(next(iter(full), settings.root))
     return None
 
@@ -86,11 +86,9 @@ def require_intact(url: str) -> None:
         return
     try:
         with engine_on(url, poolclass=NullPool) as engine, engine.connect() as connection:
-            found = connection.exec_driver_sql("PRAGMA quick_check(3)").scalars().all()
+            problems = connection.exec_driver_sql("PRAGMA quick_check(3)").scalars().all()
     except DatabaseError as error:
-        found = [cause(error)]
-    if found != ["ok"]:
-        raise ConflictError(
-            f"The database {shown(parsed)} is damaged: {'; '.join(' '.join(one.split()) for one in found)}. "
-            "Restore it from a backup."
-        )
+        problems = [cause(error)]
+    if problems != ["ok"]:
+        causes = "; ".join(" ".join(problem.split()) for problem in problems)
+        raise ConflictError(f"The database {redacted(parsed)} is damaged: {causes}. Restore it from a backup.")

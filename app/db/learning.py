@@ -46,16 +46,16 @@ def find_divergence(losses: Sequence[float | None], untrained: float | None) -> 
 
 def diverged(run: AnyRun) -> str | None:
     """Return how a run's training diverged, as a sentence; None where it did not, or where nothing tells."""
-    told = run.learning.divergence if run.learning and run.status.final else None
-    return None if told is None else divergence_words(told)
+    divergence = run.learning.divergence if run.learning and run.status.final else None
+    return None if divergence is None else divergence_words(divergence)
 
 
-def divergence_words(found: Divergence) -> str:
+def divergence_words(divergence: Divergence) -> str:
     """Return what is to be said of it."""
-    start = f"{found.start:.3g}"
-    if found.loss is None:
+    start = f"{divergence.start:.3g}"
+    if divergence.loss is None:
         return f"Training diverged: its task loss started at {start} and was not a number at the end."
-    return f"Training diverged: its task loss ended at {found.loss:.3g}, after starting at {start}."
+    return f"Training diverged: its task loss ended at {divergence.loss:.3g}, after starting at {start}."
 
 
 def _start(first: Sequence[float], untrained: float | None) -> float | None:
@@ -118,8 +118,8 @@ def constant_words(predictions: Predictions, names: Sequence[str]) -> str | None
     if constant is None or len(predictions) == 1:
         return None
     if predictions.kind is TaskKind.CLASSIFICATION:
-        place = int(constant)
-        return _quoted(names[place] if 0 <= place < len(names) else str(place))
+        index = int(constant)
+        return _quoted(names[index] if 0 <= index < len(names) else str(index))
     return _quoted(constant) if isinstance(constant, str) else f"{constant:.4g}"
 
 
@@ -150,8 +150,8 @@ def learned_nothing(run: AnyRun) -> str | None:
     score = trivial_score(run)
     if score is None or run.performance is None or run.performance > score + ROUNDING:
         return None
-    own, trivial = number(run.performance), number(score)
-    return f"Performance {own} is not above the trivial predictor’s {trivial} ({trivial_predictor(run)})."
+    performance, trivial = number(run.performance), number(score)
+    return f"Performance {performance} is not above the trivial predictor’s {trivial} ({trivial_predictor(run)})."
 
 
 def _of_class(labels: Labels, chosen: int, n_classes: int) -> dict[Metric, float | None]:

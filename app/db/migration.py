@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Engine, insert
 from alembic import command
 from app.core.process import FILES
 from app.db.models import Dataset, DatasetOrigin
-from app.db.session import engine_on, hold, shown
+from app.db.session import engine_on, hold, redacted
 from isoscope.core.errors import ConflictError
 
 # It logs which database it looks at, on every start.
@@ -44,7 +44,7 @@ def try_insert(engine: Engine) -> None:
     """
     with engine.connect() as connection:
         hold(connection, "rehearsal")
-        connection.execute(insert(Dataset).values(name="rehearsal", origin=DatasetOrigin.NAMED, columns=[]))
+        connection.execute(insert(Dataset).values(name="rehearsal", origin=DatasetOrigin.BY_NAME, columns=[]))
         connection.rollback()
 
 
@@ -90,7 +90,7 @@ class SchemaProblem(NamedTuple):
 def schema_problem(engine: Engine) -> SchemaProblem | None:
     """Return why the tables do not fit this version; None where they do."""
     current, revisions = current_revision(engine), known_revisions()
-    database, needed = shown(engine.url), revisions[0]
+    database, needed = redacted(engine.url), revisions[0]
     if current is None:
         return SchemaProblem(f"{database} has no tables yet.", MIGRATE)
     if current < OLDEST_REVISION:

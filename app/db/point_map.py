@@ -81,7 +81,7 @@ class MapNeighbors(BaseModel):
         """Return what one unit of distances is in the numbers of the file, for the unit of the map."""
         return {Similarity.EUCLIDEAN: unit, Similarity.COSINE: 1.0, Similarity.DOT: unit * unit}[self.similarity]
 
-    def shown(self, distance: float) -> float:
+    def displayed(self, distance: float) -> float:
         """Return what a list shows of a distance: itself, the cosine or the product."""
         return {Similarity.COSINE: 1 - distance, Similarity.DOT: -distance}.get(self.similarity, distance)
 

@@ -69,9 +69,11 @@ class Predictions:
         if isinstance(self.predicted, tuple):
             scores = (self.exact_match, self.f1)
             _require(self.reference is None, "expected answers without a reference column")
-            known = [score for score in scores if score is not None and score.dtype == FLOAT]
-            _require(len(known) == len(scores), "expected exact_match and f1 beside answers, as float64")
-            _require(all(bool(((one >= 0) & (one <= 1)).all()) for one in known), "expected scores from 0 to 1")
+            float_scores = [score for score in scores if score is not None and score.dtype == FLOAT]
+            _require(len(float_scores) == len(scores), "expected exact_match and f1 beside answers, as float64")
+            _require(
+                all(bool(((score >= 0) & (score <= 1)).all()) for score in float_scores), "expected scores from 0 to 1"
+            )
         else:
             _require(self.reference is not None, "expected a reference for each prediction")
             same = self.reference is not None and self.reference.dtype == self.predicted.dtype
@@ -95,8 +97,8 @@ class Predictions:
             return self.predicted[0] if len(set(self.predicted)) == 1 else None
         low, high = self.predicted.min(), self.predicted.max()
         close = 0.0 if self.kind is TaskKind.CLASSIFICATION else SAME * max(abs(low), abs(high))
-        found: int | float | None = self.predicted[0].item() if high - low <= close else None
-        return found
+        value: int | float | None = self.predicted[0].item() if high - low <= close else None
+        return value
 
     def pack(self) -> bytes:
         """Return all of it as compact bytes, which ``unpack`` reads."""
@@ -108,8 +110,8 @@ class Predictions:
             columns, tail = [steps, self.exact_match, self.f1, lengths], b"".join(texts)
         else:
             columns, tail = [steps, self.reference, self.predicted], b""
-        kept = [column for column in columns if column is not None]
-        body = b"".join(column.astype(column.dtype.newbyteorder("<")).tobytes() for column in kept) + tail
+        present = [column for column in columns if column is not None]
+        body = b"".join(column.astype(column.dtype.newbyteorder("<")).tobytes() for column in present) + tail
         return HEADER.pack(MAGIC, KINDS.index(self.kind), len(self)) + zlib.compress(body, 9)
 
     @classmethod
@@ -130,8 +132,8 @@ class Predictions:
         body = _inflate(data[HEADER.size :], fixed + (MAX_TEXT_BYTES if kind is TaskKind.SPAN else 0))
         _require(len(body) >= fixed, "the packed predictions are cut off")
         steps, *values = (
-            np.frombuffer(body, dtype, n, place * n * WORD_BYTES).astype(dtype.newbyteorder("="))
-            for place, dtype in enumerate(types)
+            np.frombuffer(body, dtype, n, index * n * WORD_BYTES).astype(dtype.newbyteorder("="))
+            for index, dtype in enumerate(types)
         )
         _require(bool(((steps >= 0) & (steps <= 2**53 // n)).all()), "expected ascending row numbers from 0")
         rows = np.cumsum(steps)
@@ -157,12 +159,12 @@ def read_predictions(session: Session, run_ids: Sequence[str], split: Split) -> 
 
     One query for 500 runs. About 40 bytes a row are in memory for each run.
     """
-    found: dict[str, Predictions] = {}
+    predictions: dict[str, Predictions] = {}
     stored = select(RunPredictions.run_id, RunPredictions.data).where(RunPredictions.split == split)
     for start in range(0, len(run_ids), RUNS_AT_ONCE):
-        some = stored.where(RunPredictions.run_id.in_(run_ids[start : start + RUNS_AT_ONCE]))
-        found |= {run_id: Predictions.unpack(data) for run_id, data in session.execute(some)}
-    return found
+        batch = stored.where(RunPredictions.run_id.in_(run_ids[start : start + RUNS_AT_ONCE]))
+        predictions |= {run_id: Predictions.unpack(data) for run_id, data in session.execute(batch)}
+    return predictions
 
 
 def _value_types(kind: TaskKind) -> tuple[np.dtype[Any], ...]:
@@ -170,13 +172,13 @@ def _value_types(kind: TaskKind) -> tuple[np.dtype[Any], ...]:
     return dtype, dtype
 
 
-def _inflate(data: bytes, most: int) -> bytes:
+def _inflate(data: bytes, limit: int) -> bytes:
     stream = zlib.decompressobj()
     try:
-        body = stream.decompress(data, most + 1)
+        body = stream.decompress(data, limit + 1)
     except zlib.error:
         raise ValueError("the packed predictions are damaged") from None
-    _require(len(body) <= most, "the packed predictions unpack to more than they may")
+    _require(len(body) <= limit, "the packed predictions unpack to more than they may")
     _require(stream.eof and not stream.unused_data, "the packed predictions are cut off, or more is behind them")
     return body
 

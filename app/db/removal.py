@@ -53,8 +53,10 @@ def remove_left(sessions: Sessions) -> int:
         deleted = session.scalars(
             select(Experiment.id).where(Experiment.removed_at.is_not(None)), execution_options=SEEING
         ).all()
-        left = or_(Import.experiment_id.is_not(None), Import.dataset_id.is_not(None), Import.file_sha256.is_not(None))
-        imports = session.scalars(select(Import).where(Import.status.in_(ENDED_WITHOUT), left)).all()
+        holds_rows = or_(
+            Import.experiment_id.is_not(None), Import.dataset_id.is_not(None), Import.file_sha256.is_not(None)
+        )
+        imports = session.scalars(select(Import).where(Import.status.in_(ENDED_WITHOUT), holds_rows)).all()
     for experiment_id in deleted:
         remove_experiment(sessions, experiment_id)
     for row in imports:

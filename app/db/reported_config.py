@@ -28,24 +28,24 @@ Word = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 Scalar = Annotated[bool | int | FiniteFloat | Line, AfterValidator(bounded)]
 
 COORDINATES = ("model", "task", "metric", "regularizer", "lam", "zeta", "seed")
-OWN = frozenset({*COORDINATES, "experiment", "dataset", "logged"})
+RESERVED = frozenset({*COORDINATES, "experiment", "dataset", "logged"})
 # Any: the type of a field as pydantic has it.
-KNOWN: Mapping[str, TypeAdapter[Any]] = {
+OPTION_TYPES: Mapping[str, TypeAdapter[Any]] = {
     name: TypeAdapter(Annotated[field.annotation, name, *field.metadata])  # type: ignore[arg-type]
     for name, field in TrainingOptions.model_fields.items()
-    if name not in OWN
+    if name not in RESERVED
 }
 
 
 def _with_their_meanings(settings: dict[str, Any]) -> dict[str, Any]:
     for name, value in settings.items():
-        if name in OWN:
+        if name in RESERVED:
             raise ValueError(f"expected {name} beside the settings, not among them")
         if value == UNKNOWN:
             raise ValueError(f"expected a {name} other than {UNKNOWN!r}, as what is not said is shown: leave it out")
-        if name in KNOWN:
+        if name in OPTION_TYPES:
             try:
-                KNOWN[name].validate_python(value)
+                OPTION_TYPES[name].validate_python(value)
             except ValidationError as error:
                 fault = error.errors()[0]["msg"]
                 raise ValueError(
@@ -85,10 +85,10 @@ class ReportedConfig(Part):
 
     @model_validator(mode="before")
     @classmethod
-    def _with_settings(cls, given: Any) -> Any:
-        if isinstance(given, Mapping):
-            _SETTINGS.validate_python({name: value for name, value in given.items() if name not in OWN})
-        return given
+    def _with_settings(cls, document: Any) -> Any:
+        if isinstance(document, Mapping):
+            _SETTINGS.validate_python({name: value for name, value in document.items() if name not in RESERVED})
+        return document
 
     @property
     def fixed_regularizers(self) -> Mapping[Regularizer, float]:
@@ -107,11 +107,11 @@ class ReportedConfig(Part):
         return selects({"checkpoint": self.checkpoint, "patience": self.patience})
 
     @property
-    def said(self) -> Mapping[str, Any]:
+    def stated(self) -> Mapping[str, Any]:
         """All that the script said, by name."""
         return {name: self.value(name) for name in self.model_fields_set}
 
-    def says(self, name: str) -> bool:
+    def states(self, name: str) -> bool:
         """Whether the script said it."""
         return name in self.model_fields_set
 
@@ -145,8 +145,8 @@ AnyRunConfig = RunConfig | ReportedRunConfig
 @lru_cache(maxsize=MOST_KEPT)
 def _read_text(kind: type[TrainingConfig] | type[ReportedConfig], text: str) -> AnyConfig:
     """Return what a text says, the same record for the same text: it is frozen, and pages read it again and again."""
-    found: AnyConfig = as_stored(kind).validate_json(text)
-    return found
+    config: AnyConfig = as_stored(kind).validate_json(text)
+    return config
 
 
 class ConfigColumn(Typed[AnyConfig]):
@@ -165,8 +165,8 @@ class ConfigColumn(Typed[AnyConfig]):
 
     def read(self, value: Any) -> AnyConfig:
         """Read a configuration that was checked when it was stored."""
-        found: AnyConfig = as_stored(self._kind(value)).validate_python(value)
-        return found
+        config: AnyConfig = as_stored(self._kind(value)).validate_python(value)
+        return config
 
     def read_text(self, text: str) -> AnyConfig:
         """Read it without parsing it first. Inside a text the quotes of the key would have backslashes before them."""

@@ -163,9 +163,9 @@ class RunResults(Learning):
     @property
     def learning(self) -> Learning | None:
         """Return what rows repeat of it; None where it says nothing of that."""
-        told = {name: getattr(self, name) for name in Learning.model_fields}
-        known = {name: value for name, value in told.items() if value is not None}
-        return Learning(**known) if known else None
+        stored = {name: getattr(self, name) for name in Learning.model_fields}
+        present = {name: value for name, value in stored.items() if value is not None}
+        return Learning(**present) if present else None
 
     def with_divergence(self, divergence: Divergence | None) -> Self:
         """Return the same results of a training that did or did not diverge."""

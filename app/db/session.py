@@ -98,8 +98,8 @@ def engine_on(url: str, *, poolclass: type[Pool] | None = None) -> Iterator[Engi
         engine.dispose()
 
 
-def _pooled(poolclass: type[Pool] | None, most: int) -> dict[str, Any]:
-    return {"pool_size": 5, "max_overflow": most - 5, "pool_timeout": POOL_SECONDS} if poolclass is None else {}
+def _pooled(poolclass: type[Pool] | None, limit: int) -> dict[str, Any]:
+    return {"pool_size": 5, "max_overflow": limit - 5, "pool_timeout": POOL_SECONDS} if poolclass is None else {}
 
 
 def create_sessions(url: str, *, patience: float = 0, poolclass: type[Pool] | None = None) -> Sessions:
@@ -149,11 +149,12 @@ def require_database(url: str, setting: str) -> None:
             engine.connect().close()
         except SQLAlchemyError as error:
             raise ConflictError(
-                f"The database {shown(make_url(url))} cannot be opened: {cause(error)}. Start it, or correct {setting}."
+                f"The database {redacted(make_url(url))} cannot be opened: {cause(error)}. Start it, or correct "
+                f"{setting}."
             ) from error
 
 
-def shown(url: URL) -> str:
+def redacted(url: URL) -> str:
     """The URL without what may be secret: its password and its query."""
     return url.set(query={}).render_as_string(hide_password=True)
 

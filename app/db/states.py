@@ -35,7 +35,7 @@ class RowsBy(StrEnum):
     """How the same rows of two embeddings are found: by name, by their places in their files, in order."""
 
     NAME = "name"
-    PLACE = "place"
+    POSITION = "place"
     ORDER = "order"
 
 
@@ -150,7 +150,7 @@ class FailureCause(StrEnum):
     DATABASE = "database"
     DISK = "disk"
     SETTING = "setting"
-    OTHER = "other"
+    UNSPECIFIED = "other"
 
 
 class AttemptOutcome(StrEnum):
@@ -184,7 +184,7 @@ class DatasetOrigin(StrEnum):
     UPLOAD = "upload"
     SAMPLE = "sample"
     HUB = "hub"
-    NAMED = "named"
+    BY_NAME = "named"
     """A name alone: the rows are where its runs were trained, on another Isoscope or in a user's own script."""
 
 

@@ -26,7 +26,7 @@ class Objective(StrEnum):
     """What a search makes as great as it can."""
 
     PERFORMANCE = "performance"
-    BOTH = "performance_and_isotropy"
+    PERFORMANCE_AND_ISOTROPY = "performance_and_isotropy"
 
 
 SEARCHED = Group("Search space")
@@ -43,7 +43,7 @@ class Search(Options):
             "Regularizer to search λ for.",
             SEARCHED,
             words={slug: f"{penalty.name}: {penalty.term}" for slug, penalty in REGULARIZERS.items()},
-            more="It is added to the loss with the λ of each trial; the baseline has none.",
+            details="It is added to the loss with the λ of each trial; the baseline has none.",
         ),
     ] = Regularizer.ISTAR
     lam_low: Annotated[Weight, Option("Minimum λ", "λ < 0 lowers isotropy.", SEARCHED, **vars(ABOUT_LAMBDA))] = -1.0
@@ -57,7 +57,7 @@ class Search(Options):
             SEARCHED,
             none_means="λ itself is searched",
             formula="place = sign(λ) log(|λ| / minimum), |λ| ≥ minimum",
-            more="So 0.1 and 0.01 are as far apart as 10 and 1. λ itself is the better choice between −1 and 1.",
+            details="So 0.1 and 0.01 are as far apart as 10 and 1. λ itself is the better choice between −1 and 1.",
         ),
     ] = None
     zeta_low: Annotated[
@@ -75,9 +75,9 @@ class Search(Options):
             SEARCHED,
             words={
                 Objective.PERFORMANCE: "performance",
-                Objective.BOTH: "performance and IsoScore★: the front of both",
+                Objective.PERFORMANCE_AND_ISOTROPY: "performance and IsoScore★: the front of both",
             },
-            more="With both, there is no single best. A trial is on the front if none beats it in performance and "
+            details="With both, there is no single best. A trial is on the front if none beats it in performance and "
             "IsoScore★.",
             measures=("isoscore_star",),
         ),
@@ -89,7 +89,7 @@ class Search(Options):
             "Trials",
             "Pairs of λ and ζ to try, each with every seed.",
             HOW_LONG,
-            more="The first few are random. Later trials resemble the best so far.",
+            details="The first few are random. Later trials resemble the best so far.",
             source=f"{TPE} {OPTUNA}",
         ),
     ] = 20
@@ -100,7 +100,7 @@ class Search(Options):
             "Trials at once",
             "Trials to run at the same time. Use one per worker.",
             HOW_LONG,
-            more="With more at once, each learns less from the others.",
+            details="With more at once, each learns less from the others.",
         ),
     ] = 1
     seed: Annotated[
@@ -109,7 +109,7 @@ class Search(Options):
             "Search seed",
             "Seed of the search. One worker repeats the same trials.",
             HOW_LONG,
-            more="With several workers, trials end in another order, so later ones differ.",
+            details="With several workers, trials end in another order, so later ones differ.",
         ),
     ] = 0
     prune: Annotated[
@@ -118,7 +118,7 @@ class Search(Options):
             "Prune runs",
             "Stop a run whose metric on the selection rows is below the median of others at its step.",
             HOW_LONG,
-            more="Needs evaluations during training: set best checkpoint or patience in the sweep form.",
+            details="Needs evaluations during training: set best checkpoint or patience in the sweep form.",
             source=OPTUNA,
         ),
     ] = False
@@ -128,8 +128,8 @@ class Search(Options):
 
     @model_validator(mode="before")
     @classmethod
-    def _numbers_are_no_booleans(cls, given: Any) -> Any:
-        return words_for_booleans(given, cls.model_fields)
+    def _numbers_are_no_booleans(cls, document: Any) -> Any:
+        return words_for_booleans(document, cls.model_fields)
 
     @model_validator(mode="after")
     def _ranges(self) -> Self:
@@ -155,19 +155,19 @@ class Search(Options):
 
         The logarithm is that over ``least_size``: so it goes on at 0 from the negative lambdas to the positive.
         """
-        return self.place(self.lam_low), self.place(self.lam_high)
+        return self.axis_position(self.lam_low), self.axis_position(self.lam_high)
 
-    def place(self, lam: float) -> float:
+    def axis_position(self, lam: float) -> float:
         """Where a lambda lies on the axis."""
         if self.least_size is None:
             return lam
         return math.copysign(math.log(max(abs(lam) / self.least_size, 1.0)), lam)
 
-    def lam(self, place: float) -> float:
+    def lam(self, position: float) -> float:
         """The lambda of a place on the axis, to the digits that are shown."""
         if self.least_size is not None:
-            place = math.copysign(self.least_size * math.exp(abs(place)), place)
-        rounded = float(f"{place:.4g}")
+            position = math.copysign(self.least_size * math.exp(abs(position)), position)
+        rounded = float(f"{position:.4g}")
         return min(max(rounded, self.lam_low), self.lam_high)
 
     def zeta(self, drawn: float) -> float:
@@ -210,7 +210,7 @@ class Trial(NamedTuple):
 
 def trials_of(runs: Sequence["Run"]) -> list[Trial]:
     """The trials of a search from its runs in their order; each has as many runs as the first, the baseline."""
-    seeds = next((place for place, run in enumerate(runs) if run.regularizer is not Regularizer.NONE), len(runs))
+    seeds = next((index for index, run in enumerate(runs) if run.regularizer is not Regularizer.NONE), len(runs))
     return [
         Trial(number, runs[start : start + seeds]) for number, start in enumerate(range(0, len(runs), max(seeds, 1)))
     ]
@@ -218,19 +218,19 @@ def trials_of(runs: Sequence["Run"]) -> list[Trial]:
 
 def front_of(points: Sequence[tuple[float, float]]) -> list[int]:
     """The places of points that no other exceeds in one coordinate without falling behind it in the other."""
-    order = sorted(range(len(points)), key=lambda place: points[place], reverse=True)
+    order = sorted(range(len(points)), key=lambda index: points[index], reverse=True)
     front: list[int] = []
     best = -math.inf
-    for place in order:
-        second = points[place][1]
+    for index in order:
+        second = points[index][1]
         if second > best:
             best = second
-            front.append(place)
-        elif front and points[place] == points[front[-1]]:
-            front.append(place)
+            front.append(index)
+        elif front and points[index] == points[front[-1]]:
+            front.append(index)
     return sorted(front)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known and len(known) == len(values) else None
+    present = [value for value in values if value is not None]
+    return sum(present) / len(present) if present and len(present) == len(values) else None

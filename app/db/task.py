@@ -41,10 +41,10 @@ class TaskConfig(Frozen):
         """What sentences call the metric."""
         return METRICS[self.judged_by]
 
-    def judges_like(self, other: "TaskConfig") -> bool:
+    def judges_like(self, second: "TaskConfig") -> bool:
         """Whether scores compare with those of another task: only columns of ids and the metric's name may differ."""
         same = {"ids": None, "query_ids": None}
-        mine, theirs = (one.model_copy(update=same | {"metric": one.judged_by}) for one in (self, other))
+        mine, theirs = (config.model_copy(update=same | {"metric": config.judged_by}) for config in (self, second))
         return mine == theirs
 
     def check(self) -> None:
@@ -64,13 +64,13 @@ class Parts(Frozen):
     report: int
 
 
-class Chosen(Frozen):
+class ChoiceScore(Frozen):
     """The score on the part that chooses."""
 
     value: FiniteFloat
 
 
-class Reported(Frozen):
+class ReportScore(Frozen):
     """The score on the part that reports, and its difference to the vectors as they are, with 95% intervals."""
 
     value: FiniteFloat
@@ -108,8 +108,8 @@ class JudgedVariant(Frozen):
     storage: str
     bytes: int
     isoscore: float | None
-    choose: Chosen
-    report: Reported
+    choose: ChoiceScore
+    report: ReportScore
     recall_of_exact: float | None
 
 
@@ -140,7 +140,7 @@ class TaskResults(Frozen):
     """Of a task with queries; empty of others, and of those that an earlier version judged."""
 
 
-Which = Literal["chosen", "smallest"]
+MapVariant = Literal["chosen", "smallest"]
 Side = Literal["corpus", "queries"]
 """The vectors that a task maps."""
 

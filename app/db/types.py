@@ -84,8 +84,8 @@ class Typed(TypeDecorator[T], Generic[T]):
         """Paths into the column, without its type."""
 
         def _setup_getitem(self, index: Any) -> Any:
-            operator, place, _ = super()._setup_getitem(index)  # type: ignore[no-untyped-call]
-            return operator, place, JSON(none_as_null=True)
+            operator, path, _ = super()._setup_getitem(index)  # type: ignore[no-untyped-call]
+            return operator, path, JSON(none_as_null=True)
 
     comparator_factory = Comparator
 
@@ -137,12 +137,12 @@ class Typed(TypeDecorator[T], Generic[T]):
             unknown = {str(fault["loc"][0]) for fault in error.errors() if fault["loc"]}
             if not isinstance(held, dict) or not unknown or not unknown <= held.keys():
                 raise
-            rest = self.read({name: one for name, one in held.items() if name not in unknown})
-            if not isinstance(rest, BaseModel):
+            partial = self.read({name: part for name, part in held.items() if name not in unknown})
+            if not isinstance(partial, BaseModel):
                 raise
             logger.warning("a row is read with what this version does not know: %s", ", ".join(sorted(unknown)))
-            found: Any = rest.model_copy(update={name: held[name] for name in unknown})
-            return found  # type: ignore[no-any-return]
+            record: Any = partial.model_copy(update={name: held[name] for name in unknown})
+            return record  # type: ignore[no-any-return]
 
 
 class _AsStored:
@@ -152,7 +152,7 @@ class _AsStored:
     """
 
     def __get_pydantic_core_schema__(self, source: type[BaseModel], handler: GetCoreSchemaHandler) -> CoreSchema:
-        def of(field: FieldInfo) -> core_schema.ModelField:
+        def field_schema(field: FieldInfo) -> core_schema.ModelField:
             schema = handler.generate_schema(field.annotation)
             if field.is_required():
                 return core_schema.model_field(schema)
@@ -164,7 +164,7 @@ class _AsStored:
                 )
             )
 
-        fields = {name: of(field) for name, field in source.model_fields.items()}
+        fields = {name: field_schema(field) for name, field in source.model_fields.items()}
         extra: Literal["allow", "ignore"] = "allow" if source.model_config.get("extra") == "allow" else "ignore"
         return core_schema.model_schema(
             source,

@@ -59,11 +59,11 @@ class FileLocks:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise taken(name) from None
+                raise slot_taken(name) from None
             yield
 
 
-def taken(name: str) -> ConflictError:
+def slot_taken(name: str) -> ConflictError:
     """Return the error of a slot that another worker holds."""
     return ConflictError(
         f"Another worker already works as {name}. Stop it first, or give this one another --device "
@@ -80,7 +80,7 @@ def begin_attempt(session: Session, run_id: str, worker: str) -> None:
 
 def end_attempts(
     session: Session,
-    which: ColumnElement[bool],
+    condition: ColumnElement[bool],
     outcome: AttemptOutcome,
     detail: str | None = None,
     ended_at: datetime | None = None,
@@ -90,20 +90,20 @@ def end_attempts(
     ended: dict[str, Any] = {"outcome": outcome, "detail": detail, "ended_at": ended_at or utcnow()}
     # Steps that an earlier attempt logged are taken back when this one begins to train.
     ended["last_step"] = case((Attempt.first_step.is_not(None), logged))
-    still_open = update(Attempt).where(Attempt.ended_at.is_(None), which)
+    still_open = update(Attempt).where(Attempt.ended_at.is_(None), condition)
     session.execute(still_open.values(ended).execution_options(synchronize_session=False))
 
 
-def end_lost(session: Session, which: ColumnElement[bool]) -> None:
+def end_lost(session: Session, condition: ColumnElement[bool]) -> None:
     """End open attempts whose worker is gone, each at that worker's last heartbeat where that is known."""
     still_open = select(Attempt, Worker.heartbeat_at).outerjoin(Worker, Worker.slot == Attempt.worker)
-    for attempt, heard_at in session.execute(still_open.where(Attempt.ended_at.is_(None), which)).all():
+    for attempt, heard_at in session.execute(still_open.where(Attempt.ended_at.is_(None), condition)).all():
         ended_at = max(attempt.started_at, heard_at) if heard_at is not None else None
-        this = (Attempt.run_id == attempt.run_id) & (Attempt.number == attempt.number)
-        end_attempts(session, this, AttemptOutcome.WORKER_LOST, ended_at=ended_at)
+        same_attempt = (Attempt.run_id == attempt.run_id) & (Attempt.number == attempt.number)
+        end_attempts(session, same_attempt, AttemptOutcome.WORKER_LOST, ended_at=ended_at)
 
 
-def wanted(sessions: Sessions) -> list[Job]:
+def waiting_jobs(sessions: Sessions) -> list[Job]:
     """Return the jobs that rows wait for, each kind in its order."""
     with sessions() as session:
         return [job for kind in KINDS.values() for job, _ in _jobs(session, kind)]
@@ -126,17 +126,17 @@ def next_in_turn(sessions: Sessions, queue: Queue, but: Collection[str]) -> Job 
     """Return the job of a queue whose turn it is, by priority and age, leaving out those workflow ids."""
     kinds = [kind for kind in KINDS.values() if kind.queue is queue]
     with sessions() as session:
-        found = [one for kind in kinds for one in _jobs(session, kind, len(but) + 1)]
-    waiting = [one for one in found if one[0].workflow_id not in but]
-    return min(waiting, key=lambda one: (one[0].priority, one[1]))[0] if waiting else None
+        jobs = [job for kind in kinds for job in _jobs(session, kind, len(but) + 1)]
+    waiting = [job for job in jobs if job[0].workflow_id not in but]
+    return min(waiting, key=lambda job: (job[0].priority, job[1]))[0] if waiting else None
 
 
-def _jobs(session: Session, kind: JobKind, most: int | None = None) -> list[tuple[Job, datetime]]:
+def _jobs(session: Session, kind: JobKind, limit: int | None = None) -> list[tuple[Job, datetime]]:
     """Return the jobs of a kind that rows wait for, and since when."""
     table = kind.table
     order = kind.order or (literal(None), table.created_at if kind.queued_at is None else kind.queued_at, table.id)
     waits = select(table.id, *order[:2]).where(table.status.in_(kind.waiting))
-    rows = session.execute(waits.order_by(*(kind.order or order[1:])).limit(most))
+    rows = session.execute(waits.order_by(*(kind.order or order[1:])).limit(limit))
     return [(Job(kind, row_id, priority), since) for row_id, priority, since in rows]
 
 

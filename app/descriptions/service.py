@@ -11,7 +11,7 @@ from app.context import Context
 from app.core.names import MAX_NAME_CHARACTERS
 from app.db.models import MAX_TAG_CHARACTERS, MAX_TAGS, Described, Embedding, Experiment, Run, Tagged
 from isoscope.core.errors import InvalidError
-from isoscope.core.formatting import one_line, shown
+from isoscope.core.formatting import one_line, quote
 from isoscope.files.strict import Strict
 
 MAX_NOTES_CHARACTERS = 10_000
@@ -72,10 +72,10 @@ def clean_tags(tags: Sequence[str]) -> list[str]:
     distinct = {tag.lower(): tag for tag in reversed(cleaned) if tag}
     for tag in distinct.values():
         if "," in tag:
-            raise InvalidError(f"Expected tags without commas, which part tags on the page; got {shown(tag)}.", "tags")
+            raise InvalidError(f"Expected tags without commas, which part tags on the page; got {quote(tag)}.", "tags")
         if len(tag) > MAX_TAG_CHARACTERS:
             raise InvalidError(
-                f"Expected tags of at most {MAX_TAG_CHARACTERS} characters, got {shown(tag)} of {len(tag):,}. "
+                f"Expected tags of at most {MAX_TAG_CHARACTERS} characters, got {quote(tag)} of {len(tag):,}. "
                 "Shorten it, or write it into the notes.",
                 "tags",
             )

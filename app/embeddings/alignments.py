@@ -24,7 +24,7 @@ from isotropy.catalog import ALIGNMENTS, AlignmentEntry
 SAME_ORDER = (Pairing.PAIRED, Pairing.OTHER_BLOCKS, Pairing.UNKNOWN_BLOCKS)
 WAYS = {
     RowsBy.NAME: "paired by name",
-    RowsBy.PLACE: "paired by their place in the file",
+    RowsBy.POSITION: "paired by their place in the file",
     RowsBy.ORDER: "paired in order",
 }
 
@@ -72,12 +72,12 @@ def rows_by(embedding: Embedding, other: Embedding) -> RowsBy | None:
     # Of the file, before some rows were left out.
     sizes = {(each.n or 0) + len(rows_left_out(each)) for each in (embedding, other)}
     if len(sizes) == 1 and embedding.files and _file_key(embedding) == _file_key(other):
-        return RowsBy.PLACE
+        return RowsBy.POSITION
     if all((each.selection or {}).get("names") for each in (embedding, other)):
         return RowsBy.NAME
     if len(sizes) > 1:
         return None
-    return RowsBy.ORDER if rows_left_out(embedding) == rows_left_out(other) else RowsBy.PLACE
+    return RowsBy.ORDER if rows_left_out(embedding) == rows_left_out(other) else RowsBy.POSITION
 
 
 Pair = tuple[Embedding, Embedding]

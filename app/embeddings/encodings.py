@@ -25,7 +25,7 @@ from app.training.models import require_model
 from app.web.dependencies import Row
 from isoscope.core.beir_layout import CORPUS, QUERIES, ZIP_SUFFIX, is_beir
 from isoscope.core.errors import ConflictError, InvalidError, NotFoundError
-from isoscope.core.formatting import listed, shown
+from isoscope.core.formatting import listed, quote
 from isoscope.files.beir import TEXT, describe_beir
 from isoscope.files.columns import MAX_LABELS, Column, TextsDescription, describe_texts
 from isoscope.files.text import Quoting
@@ -208,12 +208,12 @@ def _check_columns(columns: Sequence[Column], config: EncodingConfig) -> None:
 
     def get_column(name: str, field: str) -> Column:
         if name not in by_name:
-            raise InvalidError(f"The file has no column {shown(name)}: choose one of {listed(by_name)}.", field)
+            raise InvalidError(f"The file has no column {quote(name)}: choose one of {listed(by_name)}.", field)
         return by_name[name]
 
     for name in config.text_columns:
         if get_column(name, "text_columns").n_distinct == 0:
-            raise InvalidError(f"The column {shown(name)} is empty in every row: choose another.", "text_columns")
+            raise InvalidError(f"The column {quote(name)} is empty in every row: choose another.", "text_columns")
     if len(set(config.text_columns)) < len(config.text_columns):
         raise InvalidError("The same text column was chosen twice: choose two different ones.", "text_columns")
     if config.label_column is None:
@@ -221,7 +221,7 @@ def _check_columns(columns: Sequence[Column], config: EncodingConfig) -> None:
     if (labels := get_column(config.label_column, "label_column")).values is None:
         n_labels = "more than 1,000" if labels.n_distinct > 1000 else f"{labels.n_distinct:,}"
         raise InvalidError(
-            f"The column {shown(labels.name)} has {n_labels} different values, labels at most {MAX_LABELS}: choose the "
+            f"The column {quote(labels.name)} has {n_labels} different values, labels at most {MAX_LABELS}: choose the "
             "column that holds the classes, or none.",
             "label_column",
         )

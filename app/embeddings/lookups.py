@@ -8,7 +8,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from app.context import Context
-from app.core.names import described
+from app.core.names import describe_method
 from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import Embedding, EmbeddingOrigin, Lookup, ResultStatus
@@ -76,7 +76,7 @@ def read_neighbors(data: dict[str, Any] | None, name: str | None) -> NamedNeighb
         chosen=chosen,
         unknown=name if name and name != chosen else "",
         rows=data["rows"],
-        method=described(data["method"], data["parameters"]),
+        method=describe_method(data["method"], data["parameters"]),
         before=before,
         after=after,
         similarity=similarity,

@@ -193,7 +193,7 @@ class StoredMap:
         near, searched, reason = [], kept.rows, ""
         if index < len(points) and points[index] == point:
             pairs = zip(neighbors[index].tolist(), distances[index].tolist(), strict=True)
-            near = [NearRow(self.get_row(each), kept.shown(far)) for each, far in pairs if each != NO_POINT]
+            near = [NearRow(self.get_row(each), kept.displayed(far)) for each, far in pairs if each != NO_POINT]
         elif MAP_VECTORS in self._files:
             searched = self.header.vectors
             near = self._search_vectors(point, kept.similarity)

@@ -176,7 +176,7 @@ def _without(source: Embedding, left_out: LeftOut) -> Selection:
         }
     )
     try:
-        selection.left(n, d)
+        selection.remaining(n, d)
     except InvalidError as error:
         raise InvalidError(str(error), (error.field or "").removeprefix("without_")) from error
     return selection

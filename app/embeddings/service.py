@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, case, delete, func, null, or_, select, upd
 from sqlalchemy.orm import Session, selectinload
 
 from app.context import Context, missing
-from app.core.names import base_name, clean_name, file_stem, natural_order, together
+from app.core.names import base_name, clean_name, describe_files, file_stem, natural_order
 from app.db import job_kinds
 from app.db.encoding import FLOAT_BYTES
 from app.db.job_kinds import Job
@@ -171,7 +171,7 @@ def create_embedding(
         file_format = common_format(named_files[: len(shards)])
         for annotation_file in named_files[len(shards) :]:
             check_annotations(annotation_file)
-        filename = together([shard.filename for shard in shards])
+        filename = describe_files([shard.filename for shard in shards])
         with context.ledger.recording(*uploads) as session:
             embedding = Embedding(
                 name=clean_name(name, filename),
@@ -265,7 +265,7 @@ def commit_embedding(context: Context, embedding_id: str, similarity: Similarity
 
 def find_embedding(session: Session, embedding_id: str) -> Embedding:
     """Return an embedding with its files, tags, measurements, curves and findings. Raises NotFoundError."""
-    loaded = map(selectinload, (Embedding.measurements, Embedding.curves, Embedding.found))
+    loaded = map(selectinload, (Embedding.measurements, Embedding.curves, Embedding.findings_data))
     embedding = session.scalar(select(Embedding).where(Embedding.id == embedding_id).options(*loaded))
     if embedding is None:
         raise missing("embedding", embedding_id)

@@ -24,9 +24,9 @@ from app.core.process import BUNDLED, PACKAGE, bundled_folder
 from app.core.settings import SETTINGS_PREFIX, Settings, driven, is_loopback, setting_errors
 from app.db.migration import MIGRATE, known_revisions, require_schema, try_insert
 from app.db.models import Worker
-from app.db.session import Sessions, cause, engine_on, require_database, shown
+from app.db.session import Sessions, cause, engine_on, redacted, require_database
 from app.db.types import utcnow
-from app.db.work import slot_name, wanted
+from app.db.work import slot_name, waiting_jobs
 from app.operations.health import try_listening
 from app.operations.migrate import require_writing
 from app.queue import JobQueue
@@ -121,7 +121,7 @@ def _require_answer(url: str, setting: str) -> None:
     """Raise ConflictError unless a database answers within seconds: the job engine itself would try again for ever."""
     parsed = make_url(url)
     if parsed.get_backend_name() == "sqlite" and not Path(str(parsed.database)).exists():  # connecting would create it
-        raise ConflictError(f"{shown(parsed)} does not exist. {MIGRATE}")
+        raise ConflictError(f"{redacted(parsed)} does not exist. {MIGRATE}")
     require_database(driven(url), setting)
 
 
@@ -130,13 +130,13 @@ def check_metrics_database(settings: Settings) -> Results:
     require_schema(settings.database)
     with engine_on(settings.database) as engine, require_writing(settings.database, "ISOSCOPE_DATABASE_URL"):
         try_insert(engine)
-    url = shown(make_url(settings.database))
+    url = redacted(make_url(settings.database))
     yield OK, f"{url} is at schema revision {known_revisions()[0]}, the newest."
 
 
 def check_queue_database(settings: Settings) -> Results:
     _require_answer(settings.queue, "ISOSCOPE_QUEUE_URL")
-    url = shown(make_url(settings.queue))
+    url = redacted(make_url(settings.queue))
     with closing(JobQueue(settings.queue)) as queue:
         try:
             jobs = len(queue.active())
@@ -173,7 +173,7 @@ def check_own_worker(settings: Settings, *, only_own: bool = True) -> Results:
     with engine_on(settings.database) as engine:
         with Sessions(engine)() as session:
             workers = session.scalars(select(Worker).order_by(Worker.slot)).all()
-        jobs = len(wanted(Sessions(engine)))
+        jobs = len(waiting_jobs(Sessions(engine)))
     if only_own:
         workers = [worker for worker in workers if worker.slot == slot_name(settings, worker.device)]
     living = [worker for worker in workers if utcnow() - worker.heartbeat_at < LOST_AFTER]

@@ -13,7 +13,7 @@ from app import queue
 from app.core.settings import Settings
 from app.core.space import explaining_full
 from app.db.migration import current_revision, known_revisions, try_insert, upgrade
-from app.db.session import cause, engine_on, require_database, shown
+from app.db.session import cause, engine_on, redacted, require_database
 from app.operations.backup import copy_sqlite
 from isoscope.core.errors import ConflictError
 
@@ -59,8 +59,8 @@ def require_writing(url: str, setting: str) -> Iterator[None]:
         yield
     except SQLAlchemyError as error:
         raise ConflictError(
-            f"The database {shown(make_url(url))} can be read but not written: {cause(error)}. Check that its user may "
-            f"write to it and that its disk has free space, or change {setting}."
+            f"The database {redacted(make_url(url))} can be read but not written: {cause(error)}. Check that its user "
+            f"may write to it and that its disk has free space, or change {setting}."
         ) from error
 
 

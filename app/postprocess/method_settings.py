@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from math import ceil, floor, inf, log10
 from typing import Any, NamedTuple
 
-from app.core.names import described
+from app.core.names import describe_method
 from app.db.models import Embedding
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import short
@@ -24,7 +24,7 @@ class MethodSettings(NamedTuple):
     @property
     def title(self) -> str:
         """The method's name with its first parameter, and those that are not what they usually are."""
-        return described(self.method, self.parameters)
+        return describe_method(self.method, self.parameters)
 
 
 def rows_of(embedding: Embedding) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, defer
 
 from app.context import Context, freeing
-from app.core.names import clean_name, described
+from app.core.names import clean_name, describe_method
 from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import Embedding, PostProcessing, ResultStatus
@@ -106,7 +106,7 @@ def create_postprocessed(
         raise ConflictError(f"This trial is {trial.status}; a new embedding needs one that is ready.")
     if not trial.is_of(source):
         raise ConflictError(f"The vectors of {source.name} have changed since. Try the method on the new ones first.")
-    title = clean_name(name, f"{source.name}, {described(trial.method, trial.parameters)}")
+    title = clean_name(name, f"{source.name}, {describe_method(trial.method, trial.parameters)}")
     provenance = {
         "method": trial.method,
         "parameters": trial.parameters,

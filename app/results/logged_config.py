@@ -18,7 +18,7 @@ from app.db.predictions import Predictions, read_predictions
 from app.db.reported_config import (
     COORDINATES,
     MAX_SETTINGS,
-    OWN,
+    RESERVED,
     UNKNOWN,
     AnyConfig,
     Line,
@@ -128,7 +128,7 @@ def extend_grid(first: AnyConfig, grid: Mapping[str, list[Any]], added: AnyConfi
     ``first`` is the configuration of its first run. Coordinates except the model are not part of the grid.
     """
     first_values, added_values = first.dump(), added.dump()
-    names = ({*first_values, *grid, *added_values} - OWN) | {"model"}
+    names = ({*first_values, *grid, *added_values} - RESERVED) | {"model"}
     new_grid = {name: list(values) for name, values in grid.items()}
     for name in sorted(names):
         value = added_values.get(name, UNKNOWN)

@@ -253,10 +253,10 @@ def _find_or_create_experiment(session: Session, request: ScriptRun) -> Experime
     newest = experiments.order_by(Experiment.created_at.desc(), Experiment.id).limit(1)
     experiment = session.scalar(newest.with_for_update())
     if experiment is None:
-        datasets = select(Dataset).where(Dataset.name == request.dataset, Dataset.origin == DatasetOrigin.NAMED)
+        datasets = select(Dataset).where(Dataset.name == request.dataset, Dataset.origin == DatasetOrigin.BY_NAME)
         dataset = session.scalar(datasets.order_by(Dataset.id).limit(1))
         if dataset is None:
-            dataset = Dataset(name=request.dataset, origin=DatasetOrigin.NAMED, columns=[])
+            dataset = Dataset(name=request.dataset, origin=DatasetOrigin.BY_NAME, columns=[])
             session.add(dataset)
             session.flush()
         experiment = Experiment(

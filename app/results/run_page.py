@@ -59,7 +59,7 @@ def _fact(name: str, config: AnyRunConfig, baseline: AnyRunConfig | None) -> Fac
 def _matters(name: str, config: AnyRunConfig) -> bool:
     """Whether anything in a run depends on an option; of a script's run whether it was said."""
     if config.logged or name not in OPTIONS:
-        return config.says(name)
+        return config.states(name)
     option = OPTIONS[name]
     if config.task not in option.tasks or (option.needs and not option.needs(config.dump())):
         return False

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, FiniteFloat
 
 from app.db.config import Seed
 from app.db.models import Embedding, Pooling, TaskRun, TaskStatus
-from app.db.task import Column, JudgedVariant, ScoreSoFar, Side, TaskConfig, TaskMaps, TaskResults, Which
+from app.db.task import Column, JudgedVariant, MapVariant, ScoreSoFar, Side, TaskConfig, TaskMaps, TaskResults
 from app.db.types import RowId
 from app.embeddings.api.embeddings import EmbeddingOut
 from app.tasks import others, service
@@ -110,7 +110,7 @@ class ChoiceIn(Strict):
 
 
 class OthersIn(Strict):
-    """Which embeddings to judge by the same task."""
+    """MapVariant embeddings to judge by the same task."""
 
     others: Annotated[
         list[ChoiceIn] | None,
@@ -121,7 +121,7 @@ class OthersIn(Strict):
 class MapRequest(Strict):
     """Variant, vectors and name of the new embedding. By default it is named after its source and the variant."""
 
-    which: Which = "chosen"
+    which: MapVariant = "chosen"
     of: Side = "corpus"
     name: Annotated[str | None, Field(max_length=200)] = None
 
@@ -236,7 +236,7 @@ def delete_task(context: ContextDep, task_id: str) -> None:
 
 @router.get("/map.safetensors", **DOCUMENTED)
 def show_map(
-    context: ContextDep, task_id: str, which: Annotated[Which, Query(description="Of which variant.")] = "chosen"
+    context: ContextDep, task_id: str, which: Annotated[MapVariant, Query(description="Of which variant.")] = "chosen"
 ) -> FileResponse:
     """The map of the chosen or the smallest variant; `maps` of the task has the lines that apply it."""
     return file_of(get_map(context, task_id, which))

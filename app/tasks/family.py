@@ -9,7 +9,7 @@ from sqlalchemy.orm import defer, lazyload
 from app.context import Context
 from app.db.models import Embedding, Pooling, TaskRun, TaskStatus
 from app.db.task import JudgedVariant, TaskResults
-from isoscope.rank_relation import Placed
+from isoscope.rank_relation import ScoredEmbedding
 
 
 class Member(NamedTuple):
@@ -59,10 +59,10 @@ def read_family(context: Context, task: TaskRun) -> list[Member]:
     return sorted(found.values(), key=lambda one: (one.series is None, series[one.series], one.layer or 0))
 
 
-def as_they_are(members: Iterable[Member]) -> list[Placed]:
+def as_they_are(members: Iterable[Member]) -> list[ScoredEmbedding]:
     """Return what the rank relation of a family is over: those that have been judged."""
     return [
-        Placed(one.name, one.as_it_is.isoscore, one.as_it_is.report.value, one.series)
+        ScoredEmbedding(one.name, one.as_it_is.isoscore, one.as_it_is.report.value, one.series)
         for one in members
         if one.as_it_is is not None
     ]

@@ -1,9 +1,9 @@
 """The maps of a task that has finished: to download, and applied to its vectors as a new embedding."""
 
 from app.context import Context
-from app.core.names import clean_name, described
+from app.core.names import clean_name, describe_method
 from app.db.models import Embedding
-from app.db.task import JudgedVariant, Side, TaskResults, Which
+from app.db.task import JudgedVariant, MapVariant, Side, TaskResults
 from app.embeddings.service import add_mapped, get_embedding, require_measured
 from app.storage.storage import Download
 from app.tasks.service import get_results, get_task
@@ -11,7 +11,7 @@ from isoscope.core.errors import ConflictError, InvalidError
 from isotropy.catalog import METHODS
 
 
-def get_map(context: Context, task_id: str, which: Which = "chosen") -> Download:
+def get_map(context: Context, task_id: str, which: MapVariant = "chosen") -> Download:
     """The map of the chosen or of the smallest variant."""
     task = get_task(context, task_id)
     sha256 = {"chosen": task.chosen_sha256, "smallest": task.smallest_sha256}[which]
@@ -26,7 +26,7 @@ def changes_vectors(variant: JudgedVariant) -> bool:
 
 
 def create_mapped(
-    context: Context, task_id: str, which: Which = "chosen", name: str | None = None, of: Side = "corpus"
+    context: Context, task_id: str, which: MapVariant = "chosen", name: str | None = None, of: Side = "corpus"
 ) -> Embedding:
     """Have the corpus or the queries of a task mapped by its chosen or smallest variant, as an embedding of its own.
 
@@ -63,13 +63,13 @@ def create_mapped(
     return add_mapped(context, source, task_id, clean_name(name, f"{source.name}, {told}"), d, provenance)
 
 
-def variant_of(results: TaskResults, which: Which) -> JudgedVariant:
+def variant_of(results: TaskResults, which: MapVariant) -> JudgedVariant:
     """Return the chosen or the smallest variant."""
     return results.variants[{"chosen": results.chosen, "smallest": results.smallest}[which]]
 
 
 def words_of(variant: JudgedVariant) -> str:
     """Return a variant in words without its storage: "Soft ZCA whitening, eps 0.1, PCA-192"."""
-    method = described(variant.method, variant.parameters) if variant.method in METHODS else ""
+    method = describe_method(variant.method, variant.parameters) if variant.method in METHODS else ""
     kept = variant.dimensions.replace("pca", "PCA").replace("first-", "first ")
     return ", ".join(one for one in (method, "" if kept == "all" else kept) if one)

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from app.context import PAGE_ROWS, Context, offset_of, pages_of
 from app.core.validation_messages import wrong_fields
 from app.db.models import UNFINISHED_TASK, TaskRun, TaskStatus
-from app.db.task import Side, TaskConfig, Which
+from app.db.task import MapVariant, Side, TaskConfig
 from app.embeddings.service import get_embedding, require_ready
 from app.tasks import service
 from app.tasks.family import as_they_are, read_family
@@ -160,7 +160,7 @@ def show_figure(context: ContextDep, task_id: str, slug: str, kind: FileKind) ->
 
 
 @router.get("/map.safetensors")
-def show_map(context: ContextDep, task_id: str, which: Which = "chosen") -> Response:
+def show_map(context: ContextDep, task_id: str, which: MapVariant = "chosen") -> Response:
     return file_of(get_map(context, task_id, which))
 
 
@@ -168,7 +168,7 @@ def show_map(context: ContextDep, task_id: str, which: Which = "chosen") -> Resp
 def make_embedding(
     context: ContextDep,
     task_id: str,
-    which: Annotated[Which, Form()] = "chosen",
+    which: Annotated[MapVariant, Form()] = "chosen",
     of: Annotated[Side, Form()] = "corpus",
 ) -> Response:
     return see(f"/embeddings/{create_mapped(context, task_id, which, of=of).id}")

@@ -23,7 +23,7 @@ from app.sandbox import read_in_sandbox
 from app.storage import Incoming, Stored
 from app.storage.storage import CHECKING
 from isoscope.core.errors import ConflictError, InvalidError, TooLargeError, check_all
-from isoscope.core.formatting import listed, plural, shown
+from isoscope.core.formatting import listed, plural, quote
 from isoscope.files.ground_truth import NamedRows, TruthPreview, check_pairs, check_qrels
 from isoscope.files.selection import Selection
 from isotropy.catalog import TruthKind
@@ -227,7 +227,7 @@ def _column_check(field: str, embedding: Embedding, column: str | None) -> Calla
         offered = [one["name"] for one in (embedding.inspection or {}).get("annotations", [])]
         if column not in offered:
             there = f"Columns are: {listed(offered)}." if offered else "It has no columns beside the vectors."
-            raise InvalidError(f"{embedding.name} has no column {shown(column or '')}. {there}", field)
+            raise InvalidError(f"{embedding.name} has no column {quote(column or '')}. {there}", field)
 
     return check
 

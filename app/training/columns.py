@@ -6,7 +6,7 @@ from pydantic import Field
 
 from app.db.hub_tasks import TASKS, HubName
 from isoscope.core.errors import InvalidError
-from isoscope.core.formatting import listed, shown
+from isoscope.core.formatting import listed, quote
 from isoscope.core.task import METRICS, Metric, TaskKind
 from isoscope.files.columns import MAX_LABELS, NUMBER, Column, ColumnKind
 from isoscope.files.span import EXAMPLE
@@ -25,7 +25,7 @@ def check_columns(
     _check_text_columns(columns, task, text_columns)
     if label_column in text_columns:
         raise InvalidError(
-            f"The label column {shown(label_column)} is also a text column: the model would read the answer. "
+            f"The label column {quote(label_column)} is also a text column: the model would read the answer. "
             "Choose another.",
             "label_column",
         )
@@ -47,7 +47,7 @@ def _check_text_columns(columns: Sequence[Column], task: TaskKind, names: Sequen
         _require_complete(column, "text_columns")
         if column.kind is ColumnKind.SPAN:
             raise InvalidError(
-                f"The column {shown(name)} holds answers and where they begin, not texts: choose it as the label of a "
+                f"The column {quote(name)} holds answers and where they begin, not texts: choose it as the label of a "
                 "span task.",
                 "text_columns",
             )
@@ -64,33 +64,33 @@ def _check_text_columns(columns: Sequence[Column], task: TaskKind, names: Sequen
 def _classes(column: Column) -> list[str]:
     if column.kind is ColumnKind.SPAN:
         raise InvalidError(
-            f"The column {shown(column.name)} holds answers and where they begin, not classes: choose the span task, "
+            f"The column {quote(column.name)} holds answers and where they begin, not classes: choose the span task, "
             "or a column of classes.",
             "label_column",
         )
     if column.values is None:
         counted = "more than 1,000" if column.n_distinct > 1000 else f"{column.n_distinct:,}"
         raise InvalidError(
-            f"The column {shown(column.name)} has {counted} different values, labels at most {MAX_LABELS}: "
+            f"The column {quote(column.name)} has {counted} different values, labels at most {MAX_LABELS}: "
             "choose the column that holds the classes.",
             "label_column",
         )
     if fraction := next((value for value in column.values if is_fraction(value)), None):
         raise InvalidError(
-            f"The column {shown(column.name)} holds fractions such as {fraction}, so it is a score and not a class: "
+            f"The column {quote(column.name)} holds fractions such as {fraction}, so it is a score and not a class: "
             "choose a column of classes, or regression.",
             "label_column",
         )
     _require_two(column)
     if column.unseen:
         raise InvalidError(
-            f"The column {shown(column.name)} of the validation file holds {listed(column.unseen)}, which the train "
+            f"The column {quote(column.name)} of the validation file holds {listed(column.unseen)}, which the train "
             "file never does, so no model can learn it: use the same labels in both files.",
             "label_column",
         )
     if column.n_test_unseen:
         raise InvalidError(
-            f"The column {shown(column.name)} of the test file holds labels that the train file never does, in "
+            f"The column {quote(column.name)} of the test file holds labels that the train file never does, in "
             f"{column.n_test_unseen:,} rows, so no model can predict them: use the same labels in all files.",
             "label_column",
         )
@@ -99,9 +99,9 @@ def _classes(column: Column) -> list[str]:
 
 def _check_numbers(column: Column) -> None:
     if column.not_number is not None or column.kind in {ColumnKind.TEXT, ColumnKind.SPAN}:
-        held = "text" if column.not_number is None else shown(column.not_number)
+        held = "text" if column.not_number is None else quote(column.not_number)
         raise InvalidError(
-            f"The column {shown(column.name)} holds {held}, expected a finite number in every row for regression: "
+            f"The column {quote(column.name)} holds {held}, expected a finite number in every row for regression: "
             "choose a column of numbers, or classification.",
             "label_column",
         )
@@ -110,9 +110,9 @@ def _check_numbers(column: Column) -> None:
 
 def _check_spans(column: Column) -> None:
     if column.kind is not ColumnKind.SPAN:
-        held = f" such as {shown(column.examples[0])}" if column.examples else ""
+        held = f" such as {quote(column.examples[0])}" if column.examples else ""
         raise InvalidError(
-            f"The column {shown(column.name)} holds {column.kind}s{held}, expected answers and where they begin in the "
+            f"The column {quote(column.name)} holds {column.kind}s{held}, expected answers and where they begin in the "
             f"context in every row of both files, as in {EXAMPLE}: choose such a column, or another task.",
             "label_column",
         )
@@ -121,7 +121,7 @@ def _check_spans(column: Column) -> None:
 def _require_two(column: Column) -> None:
     if column.n_distinct < 2:
         raise InvalidError(
-            f"The column {shown(column.name)} holds {listed(column.examples)} in every row of the train file: "
+            f"The column {quote(column.name)} holds {listed(column.examples)} in every row of the train file: "
             "choose a column with at least two different labels.",
             "label_column",
         )
@@ -131,7 +131,7 @@ def _find(columns: Sequence[Column], name: str, field: str) -> Column:
     if (column := next((column for column in columns if column.name == name), None)) is not None:
         return column
     raise InvalidError(
-        f"There is no column {shown(name)} in both files: choose one of {listed([column.name for column in columns])}.",
+        f"There is no column {quote(name)} in both files: choose one of {listed([column.name for column in columns])}.",
         field,
     )
 
@@ -146,7 +146,7 @@ def _require_complete(column: Column, field: str) -> None:
         if count:
             rows = "1 row" if count == 1 else f"{count:,} rows"
             raise InvalidError(
-                f"The column {shown(column.name)} is empty in {rows} of the {split} file: "
+                f"The column {quote(column.name)} is empty in {rows} of the {split} file: "
                 "fill the cells, or leave those rows out of the file.",
                 field,
             )

@@ -186,7 +186,7 @@ def list_datasets(context: Context) -> list[Dataset]:
 
 def list_trainable(context: Context) -> list[Dataset]:
     """Those whose rows can be had here, newest first."""
-    return [dataset for dataset in list_datasets(context) if dataset.origin is not DatasetOrigin.NAMED]
+    return [dataset for dataset in list_datasets(context) if dataset.origin is not DatasetOrigin.BY_NAME]
 
 
 def get_dataset(context: Context, dataset_id: str) -> Dataset:

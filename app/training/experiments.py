@@ -218,7 +218,7 @@ class StudyRequest(TrainingOptions):
     seeds: Annotated[
         list[Seed],
         Field(min_length=1, max_length=20),
-        Option("Seeds", "Of every trial, and of the baseline.", HOW_LONG, more=OF_A_SWEEP["seeds"].more),
+        Option("Seeds", "Of every trial, and of the baseline.", HOW_LONG, details=OF_A_SWEEP["seeds"].details),
     ] = Field([0])
     search: Annotated[Search, Option("Search", "Ranges in which the best λ and ζ are searched.", SEARCHED)] = Field(
         default_factory=Search

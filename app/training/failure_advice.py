@@ -59,7 +59,7 @@ ADVICE = {
         "The run itself is fine. Free some space on the worker’s machine, then try it again.",
     ),
     FailureCause.SETTING: Advice("A setting cannot be used", "Change the setting named above."),
-    FailureCause.OTHER: Advice(
+    FailureCause.UNSPECIFIED: Advice(
         "An unforeseen failure",
         "The last lines of its log, below, show where. Try again, or change the settings.",
     ),
@@ -72,7 +72,7 @@ def advice_of(run: Run) -> Advice:
     """What to do about a failed run, with the field of the form at which that begins."""
     if run.experiment.logged:
         return OF_A_SCRIPT
-    advice = ADVICE[run.cause or FailureCause.OTHER]
+    advice = ADVICE[run.cause or FailureCause.UNSPECIFIED]
     return advice._replace(field=_field(run, advice))
 
 
@@ -145,12 +145,12 @@ def again(context: Context, run_id: str | None, experiment_id: str | None) -> Ag
 
 def _values(request: LaunchRequest, dataset: Dataset) -> Values:
     """The form's texts, but for the name, which tells experiments apart, and for a data set that is not here."""
-    left_out = {"name", "search"} | ({"dataset_id"} if dataset.origin is DatasetOrigin.NAMED else set())
+    left_out = {"name", "search"} | ({"dataset_id"} if dataset.origin is DatasetOrigin.BY_NAME else set())
     return texts_of_settings(request.model_dump(mode="json", exclude=left_out)) | {"preset": ""}
 
 
 def _unsaid(dataset: Dataset, request: LaunchRequest | None = None) -> InvalidError | None:
-    if dataset.origin is DatasetOrigin.NAMED:
+    if dataset.origin is DatasetOrigin.BY_NAME:
         return InvalidError(
             f"The rows of {dataset.name} are where its runs were trained. Choose a data set that is here.", "dataset_id"
         )

@@ -124,8 +124,8 @@ def plain(text: str) -> str:
 
 def labelled(error: IsoscopeError, labels: Mapping[str, str]) -> IsoscopeError:
     """Return an error that calls options by their labels."""
-    further = tuple(FieldError(field, with_labels(detail, labels)) for field, detail in error.more)
-    return replace(error, message=with_labels(error.message, labels), more=further)
+    further = tuple(FieldError(field, with_labels(detail, labels)) for field, detail in error.further)
+    return replace(error, message=with_labels(error.message, labels), further=further)
 
 
 def address_that_shows(path: str, pairs: Sequence[tuple[str, str]]) -> str | None:

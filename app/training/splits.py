@@ -16,7 +16,7 @@ from app.storage.ledger import Store
 from app.storage.storage import DIVIDING
 from app.training.columns import propose
 from isoscope.core.errors import InvalidError
-from isoscope.core.formatting import shown
+from isoscope.core.formatting import quote
 from isoscope.files.columns import DatasetDescription
 from isoscope.files.division import SUFFIX, ColumnDivision, Division, FractionDivision, divide_file
 from isoscope.files.text import Quoting
@@ -122,7 +122,7 @@ def require_labels(description: DatasetDescription) -> None:
         return
     if label.test_unlabelled or label.n_test_unseen == description.n_test:
         raise InvalidError(
-            f"The test rows have no labels: none has a value in column {shown(label.name)} that train rows have, as in "
+            f"The test rows have no labels: none has a value in column {quote(label.name)} that train rows have, as in "
             "published test files whose labels are -1. Leave the test file out, or upload one with labels.",
             "test",
         )
@@ -137,5 +137,5 @@ def _checked(kind: type[ColumnDivision] | type[FractionDivision], values: Mappin
         return kind.model_validate(values)
     except ValidationError as error:
         message = message_of(error.errors())
-        field = next((str(part) for part in message.place), "column")
+        field = next((str(part) for part in message.path), "column")
         raise InvalidError(message.sentence, FIELDS.get(field, f"split_{field}")) from None

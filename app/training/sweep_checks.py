@@ -11,7 +11,7 @@ from app.training.grid_expansion import Product
 from app.training.models import ModelChoice
 from app.training.queue_status import WorkerState, has_gpu
 from isoscope.core.errors import InvalidError
-from isoscope.core.formatting import capitalized, count, plural, shown
+from isoscope.core.formatting import capitalized, count, plural, quote
 from isoscope.core.task import TaskKind
 from isotropy.catalog import REGULARIZERS, Regularizer, TokenPooling
 
@@ -175,7 +175,7 @@ def notes_of_rows(dataset: Dataset, runs: Sequence[RunConfig]) -> list[str]:
             )
     labels = {run.label_column for run in runs if run.task is TaskKind.CLASSIFICATION}
     notes += [
-        f"Every validation row is of the class {shown(only)}, so a model that always predicts it scores best. Use a "
+        f"Every validation row is of the class {quote(only)}, so a model that always predicts it scores best. Use a "
         "data set whose validation rows are of several classes."
         for column in dataset.columns or []
         if column.name in labels and (only := column.only_class) is not None

@@ -36,7 +36,7 @@ class SweepRequest(TrainingOptions):
             "Data set",
             "Models train on the train rows and are scored on the validation rows.",
             DATA,
-            more="Upload one on the page of data sets, or name a task of the Hub there.",
+            details="Upload one on the page of data sets, or name a task of the Hub there.",
         ),
     ]
     regularizers: Annotated[
@@ -48,8 +48,8 @@ class SweepRequest(TrainingOptions):
             SWEPT,
             words={slug: penalty.name for slug, penalty in REGULARIZERS.items()},
             formula="loss of the task + λ × penalty",
-            more="A run has one swept regularizer. Runs of the same seed start from the same weights and read rows in "
-            "the same order, so only the penalty differs.",
+            details="A run has one swept regularizer. Runs of the same seed start from the same weights and read rows "
+            "in the same order, so only the penalty differs.",
         ),
     ] = Field([Regularizer.ISTAR])
     lambdas: Annotated[
@@ -80,7 +80,7 @@ class SweepRequest(TrainingOptions):
             "Seeds",
             "Train every setting once per seed. A seed sets the initial weights, dropout, and the order of rows.",
             SWEPT,
-            more="With one seed, a difference may be chance. Error bars need two seeds, a verdict on a λ three. The "
+            details="With one seed, a difference may be chance. Error bars need two seeds, a verdict on a λ three. The "
             "exact sign-flip test beside the verdict needs six to reach p < 0.05, or seven for two or three λ. The "
             "papers use five seeds.",
         ),
@@ -92,8 +92,8 @@ class SweepRequest(TrainingOptions):
             "Values by the name of a training option: every combination is a setting, with a baseline of its own. A "
             "regularizer's own options are varied only in its runs. A grid over max_steps stands in for epochs.",
             GRID,
-            more="These values replace the option’s own field above. Options of a regularizer apply to its runs only, "
-            "all others to the baseline too.",
+            details="These values replace the option’s own field above. Options of a regularizer apply to its runs "
+            "only, all others to the baseline too.",
         ),
     ] = Field(default_factory=dict)
     name: Annotated[
@@ -104,7 +104,7 @@ class SweepRequest(TrainingOptions):
             "Name of the experiment. Empty: named after model and data set.",
             NAME,
             none_means="after model and data set",
-            more="You can search for it, and it names downloaded files.",
+            details="You can search for it, and it names downloaded files.",
         ),
     ] = None
 
@@ -144,7 +144,7 @@ def plan_sweep(context: Context, request: SweepRequest, *, ask_hub: bool = True)
     """
     with context.sessions() as session:
         dataset = find_dataset(session, request.dataset_id)
-    if dataset.origin is DatasetOrigin.NAMED:
+    if dataset.origin is DatasetOrigin.BY_NAME:
         raise InvalidError(
             f"{dataset.name} has a name but no rows here, so nothing can be trained on it. Upload "
             "its train and validation files as a data set.",

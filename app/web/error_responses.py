@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException
 from app.core.settings import Settings
 from app.core.space import full_disk, fullest, is_full
 from app.core.validation_messages import messages_of
-from app.db.failures import told_by
+from app.db.failures import explain_error
 from app.web.templating import templates
 from isoscope.core.errors import (
     AbandonedError,
@@ -107,7 +107,7 @@ def invalid_request(errors: Sequence[Any]) -> InvalidError:
     """All that pydantic finds wrong with a request, as sentences at the fields they belong to."""
     placed = [error | {"loc": [part for part in error["loc"] if part not in PARTS]} for error in errors]
     return invalid(
-        FieldError(next((part for part in one.place if isinstance(part, str)), None), one.sentence)
+        FieldError(next((part for part in one.path if isinstance(part, str)), None), one.sentence)
         for one in messages_of(placed)
     )
 
@@ -208,7 +208,7 @@ def _install_databases_and_disks(app: FastAPI, settings: Settings) -> None:
         if LOCKED in str(error.orig):
             return _later(request, BUSY)
         # In a thread, as it may ask the database for its schema.
-        if (told := await run_in_threadpool(told_by, error, settings)) is not None:
+        if (told := await run_in_threadpool(explain_error, error, settings)) is not None:
             logger.error("%s", told.message, exc_info=error)
             return _told(request, told)
         if not isinstance(error, OperationalError):

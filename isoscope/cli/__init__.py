@@ -54,9 +54,9 @@ COMMANDS = {
 
 def main(words: Sequence[str] | None = None) -> int:
     """Parse the command and run it; the exit code is the process's."""
-    given = sys.argv[1:] if words is None else list(words)
+    command_line = sys.argv[1:] if words is None else list(words)
     try:
-        arguments = parser_of(given[:1]).parse_args(given)
+        arguments = parser_of(command_line[:1]).parse_args(command_line)
         run: Callable[[Namespace], int] = arguments.run
         return run(arguments)
     except IsoscopeError as error:
@@ -97,18 +97,18 @@ def _complete(parser: ArgumentParser, name: str, command: Command) -> None:
 
 
 def _of_server(name: str) -> Callable[[ArgumentParser], Any]:
-    found = next(iter(entry_points(group=SERVER, name=name)), None)
-    if found is None:
+    entry_point = next(iter(entry_points(group=SERVER, name=name)), None)
+    if entry_point is None:
         raise UnavailableError(f"isoscope {name} needs the server, which is not installed: pip install isoscope-server")
-    adds: Callable[[ArgumentParser], Any] = found.load()
+    adds: Callable[[ArgumentParser], Any] = entry_point.load()
     return adds
 
 
 def _asking(run: "Callable[[Isoscope, Namespace], int]") -> Callable[[Namespace], int]:
-    def connected(given: Namespace) -> int:
+    def connected(arguments: Namespace) -> int:
         from isoscope.client import Isoscope  # noqa: PLC0415
 
-        with Isoscope(given.url) as isoscope:
-            return run(isoscope, given)
+        with Isoscope(arguments.url) as isoscope:
+            return run(isoscope, arguments)
 
     return connected

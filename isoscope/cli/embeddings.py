@@ -4,7 +4,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import Any
 
-from isoscope.cli.printing import EXPLAINED, by_group, cell, number, sending, table, tell, write, write_json
+from isoscope.cli.printing import EXPLAINED, by_group, cell, note, number, sending, table, write, write_json
 from isoscope.client import Isoscope
 from isoscope.client.connection import Row
 from isoscope.client.encodings import likely_settings
@@ -30,26 +30,37 @@ def upload_arguments(command: ArgumentParser) -> None:
     command.add_argument("--wait", action="store_true", help="wait until it is measured and print the measures")
 
 
-def upload(isoscope: Isoscope, given: Namespace) -> int:
+def upload(isoscope: Isoscope, arguments: Namespace) -> int:
     """Upload vectors to a dashboard and have them measured there; isoscope score measures without one."""
-    files = [*given.files, *([given.annotations] if given.annotations else [])]
+    files = [*arguments.files, *([arguments.annotations] if arguments.annotations else [])]
     with sending(files) as progress:
-        found = isoscope.upload(
-            *given.files, annotations=given.annotations, name=given.name, commit=not given.draft, progress=progress
+        embedding = isoscope.upload(
+            *arguments.files,
+            annotations=arguments.annotations,
+            name=arguments.name,
+            commit=not arguments.draft,
+            progress=progress,
         )
-    scores = isoscope.score(found) if given.wait and not given.draft else {}
-    if given.json:
-        return write_json(isoscope.embedding(found) if scores else found)
-    where = f"{found['name']}: {isoscope.url}/embeddings/{found['id']}"
-    return write([where, *(_measured(scores, isoscope.embedding(found)["n"]) if scores else [])])
+    scores = isoscope.score(embedding) if arguments.wait and not arguments.draft else {}
+    if arguments.json:
+        return write_json(isoscope.embedding(embedding) if scores else embedding)
+    where = f"{embedding['name']}: {isoscope.url}/embeddings/{embedding['id']}"
+    return write([where, *(_measured(scores, isoscope.embedding(embedding)["n"]) if scores else [])])
 
 
 def _measured(scores: dict[str, Row], rows: int | None) -> list[str]:
     """The measures as ``isoscope score`` prints them."""
     measured = {slug: scores[slug] for slug in MEASURES if slug in scores}
     cells = {
-        slug: cell(one["value"], one["se"], one["reason"], one["n"], rows, one.get("detail"))
-        for slug, one in measured.items()
+        slug: cell(
+            measurement["value"],
+            measurement["se"],
+            measurement["reason"],
+            measurement["n"],
+            rows,
+            measurement.get("detail"),
+        )
+        for slug, measurement in measured.items()
     }
     return [EXPLAINED, *by_group(cells)]
 
@@ -91,47 +102,47 @@ def encode_arguments(command: ArgumentParser) -> None:
     command.add_argument("--wait", action="store_true", help="wait until all is measured and print a line per layer")
 
 
-def encode(isoscope: Isoscope, given: Namespace) -> int:
+def encode(isoscope: Isoscope, arguments: Namespace) -> int:
     """Encode texts with a model on a dashboard: every layer becomes a measured embedding."""
-    texts = _texts(isoscope, given)
-    settings: dict[str, Any] = {**likely_settings(texts), "model": given.model}
-    settings |= {"text_columns": given.text_columns} if given.text_columns else {}
-    settings |= {name: _null(value) for name in SETTINGS if (value := getattr(given, name)) is not None}
-    if given.plan:
+    texts = _texts(isoscope, arguments)
+    settings: dict[str, Any] = {**likely_settings(texts), "model": arguments.model}
+    settings |= {"text_columns": arguments.text_columns} if arguments.text_columns else {}
+    settings |= {name: _null(value) for name in SETTINGS if (value := getattr(arguments, name)) is not None}
+    if arguments.plan:
         plan = isoscope.plan_encoding(texts, settings)
-        if given.json:
+        if arguments.json:
             return write_json(plan)
         return write([", ".join(f"{name.replace('_', ' ')}: {value}" for name, value in plan.items())])
     launched = isoscope.launch_encoding(texts, settings)
-    if not given.wait:
+    if not arguments.wait:
         where = f"{launched['name']}: {isoscope.url}/encodings/{launched['id']}"
-        return write_json(launched) if given.json else write([where, *_queries(isoscope, launched)])
+        return write_json(launched) if arguments.json else write([where, *_queries(isoscope, launched)])
     for line in (f"{isoscope.url}/encodings/{launched['id']}", *_queries(isoscope, launched)):
-        tell(line)
+        note(line)
     layers = isoscope.layers(isoscope.wait_for_encoding(launched))
-    return write_json(layers) if given.json else write(_layers(layers))
+    return write_json(layers) if arguments.json else write(_layers(layers))
 
 
-def _texts(isoscope: Isoscope, given: Namespace) -> Row:
-    if given.encoding:
-        return isoscope.encoding(given.encoding)
-    if given.dataset:
-        return isoscope.texts_of_dataset(isoscope.find_dataset(given.dataset), given.split, name=given.name)
-    with sending(folder_paths(given.file) if given.file.is_dir() else [given.file]) as progress:
-        return isoscope.upload_texts(given.file, name=given.name, progress=progress)
+def _texts(isoscope: Isoscope, arguments: Namespace) -> Row:
+    if arguments.encoding:
+        return isoscope.encoding(arguments.encoding)
+    if arguments.dataset:
+        return isoscope.texts_of_dataset(isoscope.find_dataset(arguments.dataset), arguments.split, name=arguments.name)
+    with sending(folder_paths(arguments.file) if arguments.file.is_dir() else [arguments.file]) as progress:
+        return isoscope.upload_texts(arguments.file, name=arguments.name, progress=progress)
 
 
 def _queries(isoscope: Isoscope, launched: Row) -> list[str]:
     """Where the queries of a BEIR data set are, and what judges them; nothing of other texts."""
     qrels = launched["qrels"]
-    splits = ", ".join(f"{one['split']} ({one['judgments']:,})" for one in qrels)
+    splits = ", ".join(f"{judged_split['split']} ({judged_split['judgments']:,})" for judged_split in qrels)
     return [f"queries: {isoscope.url}/encodings/{qrels[0]['queries_id']}; judgments: {splits}"] if qrels else []
 
 
 def _layers(layers: list[Row]) -> list[str]:
     rows = []
     for layer in layers:
-        scores = {one["measure"]: one["value"] for one in layer["measurements"]}
+        scores = {measurement["measure"]: measurement["value"] for measurement in layer["measurements"]}
         rows.append((str(layer["layer"]), layer["pooling"], *(number(scores.get(slug)) for slug in SCORES)))
     return table(("Layer", "Pooling", "IsoScore", "Mean cosine"), rows)
 

@@ -16,13 +16,13 @@ def score_arguments(command: ArgumentParser) -> None:
     command.add_argument("--measures", type=_measures, metavar="SLUGS", help="measure only these, separated by commas")
     command.add_argument(
         "--similarity",
-        choices=[one.value for one in Similarity],
+        choices=[similarity.value for similarity in Similarity],
         default=Similarity.EUCLIDEAN.value,
         help="how neighbors are compared, for hubness and intrinsic dimension",
     )
 
 
-def score(given: Namespace) -> int:
+def score(arguments: Namespace) -> int:
     """Print the measures of the files that were named."""
     wait_briefly()
     # Here, not above: it brings torch, which the other commands do without.
@@ -30,7 +30,7 @@ def score(given: Namespace) -> int:
         from isoscope.score import print_score  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise _missing(error) from error
-    return print_score(given)
+    return print_score(arguments)
 
 
 def check_arguments(command: ArgumentParser) -> None:
@@ -50,7 +50,7 @@ def check_arguments(command: ArgumentParser) -> None:
     )
 
 
-def check(given: Namespace) -> int:
+def check(arguments: Namespace) -> int:
     """Say what is wrong with the vectors of a file: exit 1 on a finding of --fail-on, 2 if they cannot be read."""
     wait_briefly()
     try:
@@ -58,7 +58,7 @@ def check(given: Namespace) -> int:
             from isoscope.check import print_check  # noqa: PLC0415
         except ModuleNotFoundError as error:
             raise _missing(error) from error
-        return print_check(given)
+        return print_check(arguments)
     except IsoscopeError as error:
         sys.stderr.write(f"{error}\n")
         return 2
@@ -140,7 +140,10 @@ def decide_arguments(command: ArgumentParser) -> None:
     command.add_argument("--ids", metavar="COL", help="column of ids (default: id or _id)")
     command.add_argument("--groups", metavar="COL", help="column that groups dependent queries, pairs or rows")
     command.add_argument(
-        "--similarity", choices=[one.value for one in Similarity], default="cosine", help="how vectors are compared"
+        "--similarity",
+        choices=[similarity.value for similarity in Similarity],
+        default="cosine",
+        help="how vectors are compared",
     )
     command.add_argument("--metric", choices=METRICS, help="metric to judge by (default: the usual one for the task)")
     command.add_argument("--seed", type=parse_seed, default=0, help="seed of the split and of random methods")
@@ -156,7 +159,7 @@ def decide_arguments(command: ArgumentParser) -> None:
     )
 
 
-def decide(given: Namespace) -> int:
+def decide(arguments: Namespace) -> int:
     """Judge variants of vectors by a task: which to choose, and the smallest that is about as good."""
     missing = [package for module, package in REQUIRED.items() if find_spec(module) is None]
     if missing:
@@ -165,13 +168,13 @@ def decide(given: Namespace) -> int:
             "pip install 'isoscope[files,torch,decide]'"
         )
     wait_briefly()
-    if given.vectors is not None and len(given.vectors) > 1:
+    if arguments.vectors is not None and len(arguments.vectors) > 1:
         from isoscope.decide import print_decisions  # noqa: PLC0415 - it brings torch
 
-        return print_decisions(given)
+        return print_decisions(arguments)
     from isoscope.decide import print_decision  # noqa: PLC0415 - it brings torch
 
-    return print_decision(given)
+    return print_decision(arguments)
 
 
 def _tolerance(text: str) -> float:

@@ -43,7 +43,7 @@ def write_json(document: Any) -> int:
     return write([json.dumps(document, ensure_ascii=False, allow_nan=False)])
 
 
-def tell(sentence: str) -> None:
+def note(sentence: str) -> None:
     """Say on the standard error how far something is, so that the output stays what was asked for."""
     sys.stderr.write(f"{sentence}\n")
     sys.stderr.flush()
@@ -90,14 +90,19 @@ def independent_rows(by: str, groups: int) -> str | None:
 
 
 def cell(
-    value: Value, se: float | None, reason: str | None, n: int, of: int | None, detail: Mapping[str, Any] | None = None
+    value: Value,
+    se: float | None,
+    reason: str | None,
+    n: int,
+    total: int | None,
+    detail: Mapping[str, Any] | None = None,
 ) -> str:
-    """A value with its error, the ``parts`` of its detail, and the ``n`` rows behind it if not all ``of`` them."""
+    """A value with its error, the ``parts`` of its detail, and the ``n`` rows behind it if not all ``total``."""
     if value is None:
         return f"undefined: {reason}"
     values = value if isinstance(value, list) else [value]
-    text = ", ".join("-" if one is None else f"{one:.6g}" for one in values)
+    text = ", ".join("-" if item is None else f"{item:.6g}" for item in values)
     error = "" if se is None else f" ± {se:.2g}"
-    parts = {name.replace("_", " "): one for name, one in (detail or {}).get("parts", {}).items() if one is not None}
-    beside = "".join(f", {name} {one:.4g}" for name, one in parts.items())
-    return f"{text}{error}{beside}" + ("" if n == of else f"  (n = {n:,})")
+    parts = {name.replace("_", " "): part for name, part in (detail or {}).get("parts", {}).items() if part is not None}
+    suffix = "".join(f", {name} {part:.4g}" for name, part in parts.items())
+    return f"{text}{error}{suffix}" + ("" if n == total else f"  (n = {n:,})")

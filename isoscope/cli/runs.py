@@ -3,7 +3,7 @@
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from isoscope.cli.printing import number, sending, table, tell, write, write_json
+from isoscope.cli.printing import note, number, sending, table, write, write_json
 from isoscope.client import Isoscope
 from isoscope.client.connection import Row
 from isotropy.catalog import REGULARIZERS
@@ -26,19 +26,19 @@ def runs_arguments(command: ArgumentParser) -> None:
     command.add_argument("--all", action="store_true", help="print all runs")
 
 
-def runs(isoscope: Isoscope, given: Namespace) -> int:
+def runs(isoscope: Isoscope, arguments: Namespace) -> int:
     """List runs of all experiments, searched as on the pages: isoscope runs 'task:cola lam<0' --sort performance."""
-    sort = f"-{given.sort}" if given.sort and given.descending else given.sort
-    if given.all:
-        found = list(isoscope.all_runs(given.query, sort=sort))
-        total = len(found)
+    sort = f"-{arguments.sort}" if arguments.sort and arguments.descending else arguments.sort
+    if arguments.all:
+        rows = list(isoscope.all_runs(arguments.query, sort=sort))
+        total = len(rows)
     else:
-        found, total = isoscope.page_of_runs(given.query, sort=sort, limit=given.limit)
-    if given.json:
-        return write_json(found)
-    if total > len(found):
-        tell(f"{len(found)} of {total} runs; --all lists them all")
-    return write(table(HEADS, [_cells(one) for one in found]) if found else ["There are no such runs."])
+        rows, total = isoscope.page_of_runs(arguments.query, sort=sort, limit=arguments.limit)
+    if arguments.json:
+        return write_json(rows)
+    if total > len(rows):
+        note(f"{len(rows)} of {total} runs; --all lists them all")
+    return write(table(HEADS, [_cells(run) for run in rows]) if rows else ["There are no such runs."])
 
 
 def _cells(run: Row) -> tuple[str, ...]:
@@ -66,12 +66,12 @@ def predictions_arguments(command: ArgumentParser) -> None:
     )
 
 
-def predictions(isoscope: Isoscope, given: Namespace) -> int:
+def predictions(isoscope: Isoscope, arguments: Namespace) -> int:
     """Write what a finished run predicted for each row as CSV."""
-    if given.json:
-        return write_json(list(isoscope.predictions(given.run_id, split=given.split)))
-    target = given.output or Path(f"predictions-{given.run_id}.csv")
-    return write([str(isoscope.download_predictions(given.run_id, target, split=given.split))])
+    if arguments.json:
+        return write_json(list(isoscope.predictions(arguments.run_id, split=arguments.split)))
+    target = arguments.output or Path(f"predictions-{arguments.run_id}.csv")
+    return write([str(isoscope.download_predictions(arguments.run_id, target, split=arguments.split))])
 
 
 def export_arguments(command: ArgumentParser) -> None:
@@ -80,11 +80,11 @@ def export_arguments(command: ArgumentParser) -> None:
     command.add_argument("-o", "--output", type=Path, metavar="FILE", help="file to write (default: ID.zip)")
 
 
-def export(isoscope: Isoscope, given: Namespace) -> int:
+def export(isoscope: Isoscope, arguments: Namespace) -> int:
     """Write an experiment with all its runs as a zip file, which isoscope import takes in elsewhere."""
-    found = isoscope.find_experiment(given.experiment)
-    written = isoscope.export_experiment(found, given.output or Path(f"{found['id']}.zip"))
-    return write_json({"file": str(written)}) if given.json else write([str(written)])
+    experiment = isoscope.find_experiment(arguments.experiment)
+    written = isoscope.export_experiment(experiment, arguments.output or Path(f"{experiment['id']}.zip"))
+    return write_json({"file": str(written)}) if arguments.json else write([str(written)])
 
 
 def import_experiment_arguments(command: ArgumentParser) -> None:
@@ -93,17 +93,19 @@ def import_experiment_arguments(command: ArgumentParser) -> None:
     command.add_argument("--no-wait", action="store_true", help="print the address of the import without waiting")
 
 
-def import_experiment(isoscope: Isoscope, given: Namespace) -> int:
+def import_experiment(isoscope: Isoscope, arguments: Namespace) -> int:
     """Import an experiment that isoscope export, or its page, wrote on another dashboard."""
-    with sending([given.file]) as progress:
-        found = isoscope.import_experiment(given.file, wait=False, progress=progress)
-    page = f"imports/{found['id']}"
-    if not given.no_wait:
+    with sending([arguments.file]) as progress:
+        row = isoscope.import_experiment(arguments.file, wait=False, progress=progress)
+    page = f"imports/{row['id']}"
+    if not arguments.no_wait:
         if not isoscope.health()["workers_alive"]:
-            tell("No worker is running. The import waits until one starts.")
-        found = _written(isoscope, found)
-        page = f"experiments/{found['id']}"
-    return write_json(found) if given.json else write([f"{found.get('name', given.file.name)}: {isoscope.url}/{page}"])
+            note("No worker is running. The import waits until one starts.")
+        row = _written(isoscope, row)
+        page = f"experiments/{row['id']}"
+    return (
+        write_json(row) if arguments.json else write([f"{row.get('name', arguments.file.name)}: {isoscope.url}/{page}"])
+    )
 
 
 def _written(isoscope: Isoscope, sent: Row) -> Row:

@@ -5,7 +5,7 @@ from argparse import ArgumentParser, Namespace
 from collections import Counter
 from pathlib import Path
 
-from isoscope.cli.printing import number, sending, table, tell, write, write_json
+from isoscope.cli.printing import note, number, sending, table, write, write_json
 from isoscope.client import Isoscope
 from isoscope.client.connection import Row
 from isoscope.client.training import MOVING
@@ -46,29 +46,29 @@ def upload_dataset_arguments(command: ArgumentParser) -> None:
     command.add_argument("--name", help="name on the dashboard (default: the train file's)")
 
 
-def upload_dataset(isoscope: Isoscope, given: Namespace) -> int:
+def upload_dataset(isoscope: Isoscope, arguments: Namespace) -> int:
     """Upload the rows of a data set to a dashboard: train and validation, and test rows whose scores are sealed."""
-    files = [file for file in (given.train, given.validation, given.test) if file is not None]
-    values = {split: text.split(",") for split in SPLITS if (text := getattr(given, f"{split}_values")) is not None}
+    files = [file for file in (arguments.train, arguments.validation, arguments.test) if file is not None]
+    values = {split: text.split(",") for split in SPLITS if (text := getattr(arguments, f"{split}_values")) is not None}
     with sending(files) as progress:
-        found = isoscope.upload_dataset(
-            given.train,
-            given.validation,
-            test=given.test,
-            validation_fraction=given.validation_fraction,
-            test_fraction=given.test_fraction,
-            split_seed=given.seed,
-            split_column=given.split_column,
+        dataset = isoscope.upload_dataset(
+            arguments.train,
+            arguments.validation,
+            test=arguments.test,
+            validation_fraction=arguments.validation_fraction,
+            test_fraction=arguments.test_fraction,
+            split_seed=arguments.seed,
+            split_column=arguments.split_column,
             split_values=values,
-            quoting=given.quoting,
-            name=given.name,
+            quoting=arguments.quoting,
+            name=arguments.name,
             progress=progress,
         )
-    if given.json:
-        return write_json(found)
-    counts = ", ".join(f"{found[f'n_{split}']} {split}" for split in SPLITS if found[f"n_{split}"] is not None)
-    quotes = [f"quotes of {split} rows {MEANINGS[reading]}" for split, reading in (found["quoting"] or {}).items()]
-    return write([f"{found['name']}: {isoscope.url}/datasets/{found['id']}", f"rows: {counts}", *quotes])
+    if arguments.json:
+        return write_json(dataset)
+    counts = ", ".join(f"{dataset[f'n_{split}']} {split}" for split in SPLITS if dataset[f"n_{split}"] is not None)
+    quotes = [f"quotes of {split} rows {MEANINGS[reading]}" for split, reading in (dataset["quoting"] or {}).items()]
+    return write([f"{dataset['name']}: {isoscope.url}/datasets/{dataset['id']}", f"rows: {counts}", *quotes])
 
 
 def sweep_arguments(command: ArgumentParser) -> None:
@@ -80,27 +80,29 @@ def sweep_arguments(command: ArgumentParser) -> None:
     command.add_argument("--wait", action="store_true", help="wait until all runs end; exit 1 if one did not finish")
 
 
-def sweep(isoscope: Isoscope, given: Namespace) -> int:
+def sweep(isoscope: Isoscope, arguments: Namespace) -> int:
     """Launch a sweep that a YAML file describes, as every launch page and experiment gives one."""
     from isoscope.files.yaml_document import MAX_CHARACTERS, read_yaml  # noqa: PLC0415
 
-    request = read_yaml(sys.stdin.read(MAX_CHARACTERS + 1)) if given.file == STANDARD_INPUT else Path(given.file)
-    settings = isoscope.settings_of(request, given.dataset) | ({"name": given.name} if given.name else {})
-    if given.plan:
+    request = (
+        read_yaml(sys.stdin.read(MAX_CHARACTERS + 1)) if arguments.file == STANDARD_INPUT else Path(arguments.file)
+    )
+    settings = isoscope.settings_of(request, arguments.dataset) | ({"name": arguments.name} if arguments.name else {})
+    if arguments.plan:
         preview = isoscope.plan_sweep(settings)
         lines = [preview["words"], *preview["notes"], *_cost(preview)]
-        return write_json(preview) if given.json else write(lines)
+        return write_json(preview) if arguments.json else write(lines)
     experiment = isoscope.sweep(settings)
     where = f"{experiment['name']}: {isoscope.url}/experiments/{experiment['id']}"
-    if not given.wait:
-        return write_json(experiment) if given.json else write([where])
-    tell(where)
+    if not arguments.wait:
+        return write_json(experiment) if arguments.json else write([where])
+    note(where)
     ended = isoscope.wait(experiment, _tell_progress)
     if ended["held"]:
-        tell(f"{ended['held']} To run them anyway: isoscope resume {experiment['id']}")
+        note(f"{ended['held']} To run them anyway: isoscope resume {experiment['id']}")
     counts = Counter(run["status"] for run in ended["runs"])
     line = ", ".join(f"{count} {status}" for status, count in counts.items())
-    return (write_json(ended) if given.json else write([line])) or int(
+    return (write_json(ended) if arguments.json else write([line])) or int(
         counts["finished"] + counts["pruned"] < counts.total()
     )
 
@@ -121,7 +123,7 @@ def _cost(preview: Row) -> list[str]:
 
 def _tell_progress(experiment: Row) -> None:
     ended = sum(run["status"] not in MOVING for run in experiment["runs"])
-    tell(f"{ended} of {len(experiment['runs'])} runs have ended")
+    note(f"{ended} of {len(experiment['runs'])} runs have ended")
 
 
 def resume_arguments(command: ArgumentParser) -> None:
@@ -129,11 +131,11 @@ def resume_arguments(command: ArgumentParser) -> None:
     command.add_argument("experiment", metavar="EXPERIMENT", help="name or id of the experiment")
 
 
-def resume(isoscope: Isoscope, given: Namespace) -> int:
+def resume(isoscope: Isoscope, arguments: Namespace) -> int:
     """Queue the paused runs of an experiment, those too that wait since its first run failed."""
-    found = isoscope.resume_experiment(isoscope.find_experiment(given.experiment))
+    found = isoscope.resume_experiment(isoscope.find_experiment(arguments.experiment))
     queued = sum(run["status"] == "queued" for run in found["runs"])
-    return write_json(found) if given.json else write([f"{found['name']}: {plural(queued, 'run')} queued"])
+    return write_json(found) if arguments.json else write([f"{found['name']}: {plural(queued, 'run')} queued"])
 
 
 def open_test_arguments(command: ArgumentParser) -> None:
@@ -144,49 +146,49 @@ def open_test_arguments(command: ArgumentParser) -> None:
     command.add_argument("--by", default="", metavar="NAME", help="who chooses (default: the local user)")
 
 
-def open_test(isoscope: Isoscope, given: Namespace) -> int:
+def open_test(isoscope: Isoscope, arguments: Namespace) -> int:
     """Freeze a choice of an experiment and open its sealed test scores; without --choose, list what can be chosen."""
-    experiment = isoscope.find_experiment(given.experiment)
-    if given.choose is None:
-        found = isoscope.test_scores(experiment)
-        if given.json:
-            return write_json(found)
-        return write(_scores(found) if found["scores"] else _sealed(found))
-    found = isoscope.open_test(experiment, given.choose, note=given.note, by=given.by)
-    return write_json(found) if given.json else write(_scores(found))
+    experiment = isoscope.find_experiment(arguments.experiment)
+    if arguments.choose is None:
+        opening = isoscope.test_scores(experiment)
+        if arguments.json:
+            return write_json(opening)
+        return write(_scores(opening) if opening["scores"] else _sealed(opening))
+    opening = isoscope.open_test(experiment, arguments.choose, note=arguments.note, by=arguments.by)
+    return write_json(opening) if arguments.json else write(_scores(opening))
 
 
-def _sealed(found: Row) -> list[str]:
-    if found["state"] == "none":
+def _sealed(opening: Row) -> list[str]:
+    if opening["state"] == "none":
         return ["There are no test scores: the data set has no test split."]
-    tell("The test scores are sealed. Freeze a choice with --choose. It is recorded permanently.")
-    return [one["label"] for one in found["settings"]]
+    note("The test scores are sealed. Freeze a choice with --choose. It is recorded permanently.")
+    return [setting["label"] for setting in opening["settings"]]
 
 
-def _scores(found: Row) -> list[str]:
-    first, *later = found["openings"]
-    chosen = found["chosen"]
+def _scores(opening: Row) -> list[str]:
+    first, *later = opening["openings"]
+    chosen = opening["chosen"]
     before = f"{first['opened_before']} opened on these rows before" if first["opened_before"] else "none opened before"
     lines = [
-        f"{first['label']}: {found['metric']} {_estimate(chosen['test'])} on {found['n']} test rows, chosen by "
+        f"{first['label']}: {opening['metric']} {_estimate(chosen['test'])} on {opening['n']} test rows, chosen by "
         f"{first['by']} at {first['at'][:16].replace('T', ' ')} UTC ({before})"
     ]
-    lines += [f"changed afterward: {one['label']}, by {one['by']}" for one in later]
-    return [*lines, *table(HEADS, [_cells(one) for one in found["scores"]])]
+    lines += [f"changed afterward: {row['label']}, by {row['by']}" for row in later]
+    return [*lines, *table(HEADS, [_cells(row) for row in opening["scores"]])]
 
 
-def _estimate(one: Row | None) -> str:
-    if one is None:
+def _estimate(score: Row | None) -> str:
+    if score is None:
         return "-"
-    half = one["ci95_half_width"]
-    return number(one["mean"]) if half is None else f"{number(one['mean'])} ± {number(half)}"
+    half = score["ci95_half_width"]
+    return number(score["mean"]) if half is None else f"{number(score['mean'])} ± {number(half)}"
 
 
-def _cells(one: Row) -> tuple[str, ...]:
-    mark = "not chosen" if one["chosen"] is None else "chosen" if one["chosen"] == 1 else "chosen afterward"
-    test, difference, validation = one["test"] or {}, one["difference"] or {}, one["validation"] or {}
+def _cells(score: Row) -> tuple[str, ...]:
+    mark = "not chosen" if score["chosen"] is None else "chosen" if score["chosen"] == 1 else "chosen afterward"
+    test, difference, validation = score["test"] or {}, score["difference"] or {}, score["validation"] or {}
     return (
-        one["label"],
+        score["label"],
         mark,
         str(test.get("n", "-")),
         number(test.get("mean")),

@@ -25,7 +25,7 @@ LONGEST_PAGE = 500
 
 Row = dict[str, Any]
 """What the API answers with: see ``/api/openapi.json`` of the server."""
-Known = str | Mapping[str, Any]
+Reference = str | Mapping[str, Any]
 """Something on the server: its id, or what the server answered about it."""
 Files = Iterable[tuple[str, str | Path]]
 """Fields of a form with the file of each."""
@@ -72,44 +72,44 @@ class Connection:
         """
         return self._read(self._send(method, path, **arguments))
 
-    def get(self, *path: Known | int, **query: Any) -> Row:
+    def get(self, *path: Reference | int, **query: Any) -> Row:
         """Return the document at a path, given in parts as ``path_of`` takes them."""
         document: Row = self.ask("GET", path_of(*path), params=query)
         return document
 
-    def get_list(self, *path: Known | int, **query: Any) -> list[Any]:
+    def get_list(self, *path: Reference | int, **query: Any) -> list[Any]:
         """Return the list at a path, all of it."""
         rows: list[Any] = self.ask("GET", path_of(*path), params=query)
         return rows
 
-    def post(self, *path: Known | int, **body: Any) -> Row:
+    def post(self, *path: Reference | int, **body: Any) -> Row:
         """Send a body, as ``json`` or as ``data`` of a form, and return the answer."""
         document: Row = self.ask("POST", path_of(*path), **body)
         return document
 
-    def put(self, *path: Known | int, **body: Any) -> Row:
+    def put(self, *path: Reference | int, **body: Any) -> Row:
         """Set what is at a path, and return it."""
         document: Row = self.ask("PUT", path_of(*path), **body)
         return document
 
-    def patch(self, *path: Known | int, **body: Any) -> Row:
+    def patch(self, *path: Reference | int, **body: Any) -> Row:
         """Change what is at a path, and return it."""
         document: Row = self.ask("PATCH", path_of(*path), **body)
         return document
 
-    def delete(self, *path: Known | int) -> Row:
+    def delete(self, *path: Reference | int) -> Row:
         """Delete what is at a path, and return what the server says of it: mostly nothing."""
-        said: Row = self.ask("DELETE", path_of(*path)) or {}
-        return said
+        answer: Row = self.ask("DELETE", path_of(*path)) or {}
+        return answer
 
     def send_files(
         self, path: str, files: Files, fields: Mapping[str, str | None], progress: Progress | None = None
     ) -> Row:
         """Return the answer to a form with files, which are read while they travel."""
-        given = {name: value for name, value in fields.items() if value is not None}
+        values = {name: value for name, value in fields.items() if value is not None}
         with ExitStack() as opened:
             parts = [(name, (Path(file).name, opened.enter_context(_open(file, progress)))) for name, file in files]
-            answer: Row = self.ask("POST", path, files=parts, data=given)
+            answer: Row = self.ask("POST", path, files=parts, data=values)
         return answer
 
     def download(self, path: str, target: str | Path, **arguments: Any) -> Path:
@@ -135,11 +135,11 @@ class Connection:
 
     def listed(self, path: str, **query: Any) -> tuple[list[Row], int]:
         """Return the rows of a page of a list, and how many there are on all."""
-        answer = self._send("GET", path, params={name: one for name, one in query.items() if one is not None})
+        answer = self._send("GET", path, params={name: value for name, value in query.items() if value is not None})
         rows: list[Row] = self._read(answer)
         return rows, int(answer.headers.get("X-Total-Count", len(rows)))
 
-    def every(self, path: str, **query: Any) -> Iterator[Row]:
+    def all_rows(self, path: str, **query: Any) -> Iterator[Row]:
         """Yield all rows of a list, asking for a page after the other."""
         offset, total = 0, 1
         while offset < total:
@@ -189,7 +189,7 @@ class Connection:
         )
 
 
-def path_of(*parts: Known | int) -> str:
+def path_of(*parts: Reference | int) -> str:
     """Return the path of something in the API: its name or id in each place.
 
     >>> path_of("runs", {"id": "1a"}, "model")
@@ -198,18 +198,18 @@ def path_of(*parts: Known | int) -> str:
     return "".join(f"/{quote(id_of(part), safe='')}" for part in ("api", *parts))
 
 
-def id_of(known: Known | int) -> str:
+def id_of(reference: Reference | int) -> str:
     """Return the id of something, given as such or as the server told of it."""
-    return str(known["id"]) if isinstance(known, Mapping) else str(known)
+    return str(reference["id"]) if isinstance(reference, Mapping) else str(reference)
 
 
 def _seconds_to_wait(answer: httpx2.Response) -> float | None:
     """How long a server that did not take a request asks to be left alone; None where it took it."""
     if answer.status_code != HTTPStatus.TOO_MANY_REQUESTS:
         return None
-    told = answer.headers.get("Retry-After", "")
+    seconds = answer.headers.get("Retry-After", "")
     # Not all at the same moment, or those who were sent away together come back together.
-    return random.uniform(1, 1.5) * (float(told) if told.isdecimal() else 5.0)  # noqa: S311 - no secret
+    return random.uniform(1, 1.5) * (float(seconds) if seconds.isdecimal() else 5.0)  # noqa: S311 - no secret
 
 
 def _open(file: str | Path, progress: Progress | None) -> IO[bytes]:
@@ -218,10 +218,10 @@ def _open(file: str | Path, progress: Progress | None) -> IO[bytes]:
         opened = path.open("rb")
     except OSError as error:
         raise InvalidError(f"{path} cannot be read: {error.strerror}.", "file") from error
-    return opened if progress is None else _Told(opened, progress)  # type: ignore[return-value]
+    return opened if progress is None else _ProgressFile(opened, progress)  # type: ignore[return-value]
 
 
-class _Told:
+class _ProgressFile:
     """A file that tells how much of it was read."""
 
     def __init__(self, file: IO[bytes], progress: Progress) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from isoscope.client.connection import Connection, Known, Progress, Row, id_of, path_of
+from isoscope.client.connection import Connection, Progress, Reference, Row, id_of, path_of
 from isoscope.core.errors import InvalidError
 
 BUSY = ("making", "inspecting", "measuring", "queued", "running")
@@ -47,7 +47,7 @@ class Datasets(Connection):
         files += [(split, file) for split, file in (("validation", validation), ("test", test)) if file is not None]
         fractions = {"validation_fraction": validation_fraction, "test_fraction": test_fraction}
         drawn = {field: str(fraction) for field, fraction in fractions.items() if fraction is not None}
-        given = {
+        form = {
             "name": name,
             "split_column": split_column,
             **{f"split_{split}": ",".join(values) for split, values in (split_values or {}).items()},
@@ -55,7 +55,7 @@ class Datasets(Connection):
             "split_seed": str(split_seed) if drawn else None,
             "quoting": quoting,
         }
-        return self.send_files("/api/datasets", files, given, progress)
+        return self.send_files("/api/datasets", files, form, progress)
 
     def hub_dataset(self, name: str, *, test: bool | None = None) -> Row:
         """Name a task of the Hub, such as ``mrpc``, where the server's workers reach it.
@@ -68,7 +68,7 @@ class Datasets(Connection):
         """Return all data sets, newest first."""
         return self.get_list("datasets")
 
-    def dataset(self, dataset: Known) -> Row:
+    def dataset(self, dataset: Reference) -> Row:
         """Return one data set with its columns."""
         return self.get("datasets", dataset)
 
@@ -77,21 +77,21 @@ class Datasets(Connection):
 
         >>> isoscope.find_dataset("CoLA")["id"]
         """
-        known = self.datasets()
-        found = next((one for one in known if name in (one["id"], one["name"])), None)
-        if found is None:
-            names = ", ".join(sorted({str(one["name"]) for one in known})) or "none yet"
+        datasets = self.datasets()
+        match = next((dataset for dataset in datasets if name in (dataset["id"], dataset["name"])), None)
+        if match is None:
+            names = ", ".join(sorted({str(dataset["name"]) for dataset in datasets})) or "none yet"
             raise InvalidError(f"There is no data set {name!r} on {self.url}; there are: {names}.", "dataset_id")
-        return found
+        return match
 
-    def read_dataset(self, dataset: Known, quoting: str) -> Row:
+    def read_dataset(self, dataset: Reference, quoting: str) -> Row:
         """Read the quotes of its .tsv files as ``"text"`` or as ``"quoted"`` cells; no experiment may use it yet.
 
         >>> isoscope.read_dataset(dataset, "text")["columns"][0]["examples"]
         """
         return self.put("datasets", dataset, "quoting", json={"quoting": quoting})
 
-    def delete_dataset(self, dataset: Known) -> None:
+    def delete_dataset(self, dataset: Reference) -> None:
         """Delete a data set that no experiment uses."""
         self.delete("datasets", dataset)
 
@@ -127,37 +127,35 @@ class Embeddings(Connection):
         """
         return self.listed("/api/embeddings", q=q, limit=limit, offset=offset, **search)[0]
 
-    def embedding(self, embedding: Known) -> Row:
+    def embedding(self, embedding: Reference) -> Row:
         """Return one embedding with its measurements, which are there when its ``status`` is ``ready``."""
         return self.get("embeddings", embedding)
 
-    def wait_for_embedding(self, embedding: Known) -> Row:
+    def wait_for_embedding(self, embedding: Reference) -> Row:
         """Return an embedding once a worker has done what it does with it: ``ready``, ``draft`` or ``failed``."""
-        while (found := self.embedding(embedding))["status"] in BUSY:
+        while (row := self.embedding(embedding))["status"] in BUSY:
             time.sleep(LOOK_EVERY_SECONDS)
-        return found
+        return row
 
-    def score(self, embedding: Known) -> dict[str, Row]:
+    def score(self, embedding: Reference) -> dict[str, Row]:
         """Return what was measured of an embedding by the measures' slugs, once it is measured.
 
         >>> isoscope.score(isoscope.upload("embeddings.npy"))["isoscore"]["value"]
         0.31
         """
-        found = self.wait_for_embedding(embedding)
-        if found["status"] != "ready":
-            raise InvalidError(
-                f"{found['name']} is not measured: {found['error'] or 'it is a draft, commit it first.'}"
-            )
-        return {one["measure"]: one for one in found["measurements"]}
+        row = self.wait_for_embedding(embedding)
+        if row["status"] != "ready":
+            raise InvalidError(f"{row['name']} is not measured: {row['error'] or 'it is a draft, commit it first.'}")
+        return {measurement["measure"]: measurement for measurement in row["measurements"]}
 
-    def describe_embedding(self, embedding: Known, **change: Any) -> Row:
+    def describe_embedding(self, embedding: Reference, **change: Any) -> Row:
         """Change an embedding's ``name``, ``notes`` or ``tags``. Fields that are not passed stay as they are.
 
         >>> isoscope.describe_embedding(embedding, tags=["reviews"])
         """
         return self.patch("embeddings", embedding, json=change_of(change))
 
-    def select(self, embedding: Known, selection: Mapping[str, Any], *, commit: bool = True) -> Row:
+    def select(self, embedding: Reference, selection: Mapping[str, Any], *, commit: bool = True) -> Row:
         """Choose vectors, names and labels of what an embedding's files hold; measured at once unless told not to.
 
         >>> isoscope.select(draft, {"vectors": "hidden", "labels": "class"})
@@ -165,7 +163,7 @@ class Embeddings(Connection):
         query = {"commit": "auto"} if commit else {}
         return self.put("embeddings", embedding, "selection", params=query, json=dict(selection))
 
-    def commit(self, embedding: Known, *, similarity: str | None = None) -> Row:
+    def commit(self, embedding: Reference, *, similarity: str | None = None) -> Row:
         """Have a draft measured; neighbors are near by ``similarity``: ``"cosine"``, ``"dot"`` or ``"euclidean"``.
 
         >>> isoscope.commit(draft, similarity="cosine")
@@ -173,13 +171,13 @@ class Embeddings(Connection):
         query = {"similarity": similarity} if similarity else {}
         return self.post("embeddings", embedding, "commit", params=query)
 
-    def findings(self, embedding: Known) -> list[Row]:
+    def findings(self, embedding: Reference) -> list[Row]:
         """Return what is wrong with an embedding, the most severe first; nothing of a healthy one."""
         return self.get_list("embeddings", embedding, "findings")
 
     def select_without(
         self,
-        embedding: Known,
+        embedding: Reference,
         finding: str | None = None,
         *,
         rows: Sequence[int] = (),
@@ -195,24 +193,24 @@ class Embeddings(Connection):
         body = {"finding": finding, "rows": list(rows), "dimensions": list(dimensions), "name": name}
         return self.post("embeddings", embedding, "selections", json=body)
 
-    def figure_data(self, embedding: Known, slug: str) -> Row:
+    def figure_data(self, embedding: Reference, slug: str) -> Row:
         """Return what a figure shows and no measure holds: ``sample_size``, ``projection`` or ``neighbours``."""
         return self.get("embeddings", embedding, "figure-data", slug)
 
-    def zeta_curve(self, embedding: Known, source: str = "identity", **query: Any) -> Row:
+    def zeta_curve(self, embedding: Reference, source: str = "identity", **query: Any) -> Row:
         """Return IsoScore* at 101 values of zeta, shrunk toward the identity, all rows or another embedding."""
         return self.get("embeddings", embedding, "curves", "zeta", source=source, **query)
 
-    def request_zeta_curve(self, embedding: Known, source: Known) -> Row:
+    def request_zeta_curve(self, embedding: Reference, source: Reference) -> Row:
         """Have the curve computed that shrinks toward another embedding's covariance."""
         return self.post("embeddings", embedding, "curves", "zeta", json={"source_id": id_of(source)})
 
-    def neighbors(self, embedding: Known, name: str | None = None, *, text: str | None = None) -> Row:
+    def neighbors(self, embedding: Reference, name: str | None = None, *, text: str | None = None) -> Row:
         """Return the rows nearest to the row of a name, or to a text once it was looked up."""
         query = {"name": name} if text is None else {"text": text}
         return self.get("embeddings", embedding, "neighbors", **query)
 
-    def request_neighbors(self, embedding: Known, text: str) -> Row:
+    def request_neighbors(self, embedding: Reference, text: str) -> Row:
         """Have the rows nearest to a text looked up; ask again until the ``status`` is ready or failed.
 
         The text is encoded as the rows were, of an embedding that was encoded on the dashboard.
@@ -222,11 +220,11 @@ class Embeddings(Connection):
         """
         return self.post("embeddings", embedding, "neighbors", json={"text": text})
 
-    def download_file(self, embedding: Known, position: int, target: str | Path) -> Path:
+    def download_file(self, embedding: Reference, position: int, target: str | Path) -> Path:
         """Write a file of an embedding as it was uploaded; they count from 0."""
         return self.download(path_of("embeddings", embedding, "files", position), target)
 
-    def download_vectors(self, embedding: Known, target: str | Path) -> Path:
+    def download_vectors(self, embedding: Reference, target: str | Path) -> Path:
         """Write the vectors as the suffix of the target says, .npy or .safetensors.
 
         >>> isoscope.download_vectors(embedding, "vectors.safetensors")
@@ -236,33 +234,33 @@ class Embeddings(Connection):
             raise InvalidError(f"Expected a target that ends in .npy or .safetensors, got {target}.")
         return self.download(path_of("embeddings", embedding, f"vectors{suffix}"), target)
 
-    def compare(self, *embeddings: Known, to: str = "first") -> Row:
+    def compare(self, *embeddings: Reference, to: str = "first") -> Row:
         """Return every measure of embeddings in order, and differences to the first with their intervals.
 
         With ``to="previous"`` each is compared with the one before, as steps of a series are.
         """
-        return self.get("compare", id=[id_of(one) for one in embeddings], to=to)
+        return self.get("compare", id=[id_of(embedding) for embedding in embeddings], to=to)
 
-    def align(self, *embeddings: Known, to: str = "first") -> list[Row]:
+    def align(self, *embeddings: Reference, to: str = "first") -> list[Row]:
         """Have embeddings of the same rows compared row by row with the first, or with the ``"previous"`` one.
 
         >>> isoscope.align(layer_1, layer_12)[0]["status"]
         'queued'
         """
-        body = {"id": [id_of(one) for one in embeddings], "to": to}
-        asked: list[Row] = self.ask("POST", path_of("compare", "alignments"), json=body)
-        return asked
+        body = {"id": [id_of(embedding) for embedding in embeddings], "to": to}
+        rows: list[Row] = self.ask("POST", path_of("compare", "alignments"), json=body)
+        return rows
 
-    def alignments(self, *embeddings: Known, to: str = "first") -> list[Row]:
+    def alignments(self, *embeddings: Reference, to: str = "first") -> list[Row]:
         """Return how alike embeddings are to the first: CKA, shared neighbors, Procrustes residual.
 
         >>> isoscope.alignments(layer_1, layer_12)[0]["values"][0]["value"]
         0.83
         """
-        return self.get_list("compare", "alignments", id=[id_of(one) for one in embeddings], to=to)
+        return self.get_list("compare", "alignments", id=[id_of(embedding) for embedding in embeddings], to=to)
 
     def moved_rows(
-        self, first: Known, other: Known, *, by: str = "neighbors", limit: int = 100, offset: int = 0
+        self, first: Reference, second: Reference, *, by: str = "neighbors", limit: int = 100, offset: int = 0
     ) -> Row:
         """Return the rows that moved most between two embeddings that were compared row by row, by name and place.
 
@@ -271,18 +269,18 @@ class Embeddings(Connection):
         >>> isoscope.moved_rows(layer_1, layer_12)["rows"][0]["name"]
         'king'
         """
-        ids = [id_of(first), id_of(other)]
+        ids = [id_of(first), id_of(second)]
         return self.get("compare", "rows", id=ids, by=by, limit=limit, offset=offset)
 
     def tags(self) -> list[str]:
         """Return the tags of all embeddings."""
         return self.get_list("tags")
 
-    def trash_embedding(self, embedding: Known) -> None:
+    def trash_embedding(self, embedding: Reference) -> None:
         """Put an embedding into the trash."""
         self.delete("embeddings", embedding)
 
-    def restore_embedding(self, embedding: Known) -> Row:
+    def restore_embedding(self, embedding: Reference) -> Row:
         """Take an embedding out of the trash."""
         return self.post("embeddings", embedding, "restore")
 
@@ -294,7 +292,7 @@ class Embeddings(Connection):
         """Delete everything in the trash for good."""
         return self.delete("trash")
 
-    def purge_embedding(self, embedding: Known) -> Row:
+    def purge_embedding(self, embedding: Reference) -> Row:
         """Delete an embedding in the trash for good."""
         return self.delete("trash", embedding)
 
@@ -302,7 +300,7 @@ class Embeddings(Connection):
 class Postprocessings(Connection):
     """Methods that were tried on an embedding."""
 
-    def postprocess(self, embedding: Known, method: str, **parameters: Any) -> Row:
+    def postprocess(self, embedding: Reference, method: str, **parameters: Any) -> Row:
         """Fit a method on one half of a sample of the rows, and have it judged by the other.
 
         >>> isoscope.postprocess(embedding, "soft_zca", eps=0.1)["status"]
@@ -311,24 +309,24 @@ class Postprocessings(Connection):
         body = {"method": method, "parameters": parameters}
         return self.post("embeddings", embedding, "postprocessings", json=body)
 
-    def postprocessings(self, embedding: Known) -> list[Row]:
+    def postprocessings(self, embedding: Reference) -> list[Row]:
         """Return what was tried on the vectors that are chosen now, newest first."""
         return self.get_list("embeddings", embedding, "postprocessings")
 
-    def postprocessing(self, embedding: Known, postprocessing: Known) -> Row:
+    def postprocessing(self, embedding: Reference, postprocessing: Reference) -> Row:
         """Return one trial, with results when its ``status`` is ``ready``."""
         return self.get("embeddings", embedding, "postprocessings", postprocessing)
 
-    def delete_postprocessing(self, embedding: Known, postprocessing: Known) -> None:
+    def delete_postprocessing(self, embedding: Reference, postprocessing: Reference) -> None:
         """Drop a trial in any state."""
         self.delete("embeddings", embedding, "postprocessings", postprocessing)
 
-    def download_map(self, embedding: Known, postprocessing: Known, target: str | Path) -> Path:
+    def download_map(self, embedding: Reference, postprocessing: Reference, target: str | Path) -> Path:
         """Write the fitted map as safetensors."""
         parts = ("embeddings", embedding, "postprocessings", postprocessing, "map.safetensors")
         return self.download(path_of(*parts), target)
 
-    def make_embedding(self, embedding: Known, postprocessing: Known, name: str | None = None) -> Row:
+    def make_embedding(self, embedding: Reference, postprocessing: Reference, name: str | None = None) -> Row:
         """Map all rows by a trial, as an embedding of its own."""
         trial = ("embeddings", embedding, "postprocessings", postprocessing)
         return self.post(*trial, "embedding", json={"name": name})

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from isoscope.client.connection import Connection, Known, Progress, Row, id_of
+from isoscope.client.connection import Connection, Progress, Reference, Row, id_of
 from isoscope.client.data import BUSY, LOOK_EVERY_SECONDS
 from isoscope.core.beir_layout import folder_paths
 from isoscope.core.errors import InvalidError
@@ -38,52 +38,54 @@ class Encodings(Connection):
         path = Path(file)
         files = folder_paths(path) if path.is_dir() else [path]
         called = path.resolve().name if path.is_dir() and name is None else name
-        return self.send_files("/api/encodings", [("file", one) for one in files], {"name": called}, progress)
+        return self.send_files(
+            "/api/encodings", [("file", text_file) for text_file in files], {"name": called}, progress
+        )
 
-    def texts_of_dataset(self, dataset: Known, split: str = "validation", *, name: str | None = None) -> Row:
+    def texts_of_dataset(self, dataset: Reference, split: str = "validation", *, name: str | None = None) -> Row:
         """Take the texts of a data set, its ``train`` or its ``validation`` rows: a draft."""
         fields = {"dataset_id": id_of(dataset), "split": split, "name": name}
-        given = {field: value for field, value in fields.items() if value is not None}
-        return self.post("encodings", data=given)
+        form = {field: value for field, value in fields.items() if value is not None}
+        return self.post("encodings", data=form)
 
     def encodings(self) -> list[Row]:
         """Return all encodings, newest first."""
         return self.get_list("encodings")
 
-    def encoding(self, encoding: Known) -> Row:
+    def encoding(self, encoding: Reference) -> Row:
         """Return one encoding and how far it is."""
         return self.get("encodings", encoding)
 
-    def plan_encoding(self, encoding: Known, config: Mapping[str, Any]) -> Row:
+    def plan_encoding(self, encoding: Reference, config: Mapping[str, Any]) -> Row:
         """Return what a configuration would make: embeddings, rows, bytes. Nothing is launched."""
         return self.post("encodings", encoding, "plan", json=dict(config))
 
-    def launch_encoding(self, encoding: Known, config: Mapping[str, Any]) -> Row:
+    def launch_encoding(self, encoding: Reference, config: Mapping[str, Any]) -> Row:
         """Put the texts of a draft through a model.
 
         >>> isoscope.launch_encoding(texts, {"model": "all-MiniLM-L6-v2", "text_columns": ["line"]})
         """
         return self.post("encodings", encoding, "launch", json=dict(config))
 
-    def wait_for_encoding(self, encoding: Known) -> Row:
+    def wait_for_encoding(self, encoding: Reference) -> Row:
         """Return an encoding once it has ended and its layers are measured; raise with its error where it failed."""
-        while (found := self.encoding(encoding))["status"] in BUSY:
+        while (row := self.encoding(encoding))["status"] in BUSY:
             time.sleep(LOOK_EVERY_SECONDS)
-        if found["status"] == "failed":
-            raise InvalidError(f"{found['name']} could not be encoded: {found['error']}")
+        if row["status"] == "failed":
+            raise InvalidError(f"{row['name']} could not be encoded: {row['error']}")
         while any(layer["status"] in BUSY for layer in self.layers(encoding)):
             time.sleep(LOOK_EVERY_SECONDS)
-        return found
+        return row
 
-    def cancel_encoding(self, encoding: Known) -> Row:
+    def cancel_encoding(self, encoding: Reference) -> Row:
         """Stop one that waits or runs."""
         return self.post("encodings", encoding, "cancel")
 
-    def layers(self, encoding: Known) -> list[Row]:
+    def layers(self, encoding: Reference) -> list[Row]:
         """Return the embedding of each layer and pooling with its measurements."""
         return self.get_list("encodings", encoding, "layers")
 
-    def delete_encoding(self, encoding: Known) -> None:
+    def delete_encoding(self, encoding: Reference) -> None:
         """Delete an encoding with the embeddings of its layers."""
         self.delete("encodings", encoding)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from isoscope.client.connection import Connection, Known, Row, id_of, path_of
+from isoscope.client.connection import Connection, Reference, Row, id_of, path_of
 from isoscope.core.errors import InvalidError
 
 TEXTS = {".md": "markdown", ".tex": "latex", ".csv": "csv"}
@@ -17,7 +17,7 @@ class Runs(Connection):
     """Fine-tunes of all experiments."""
 
     def runs(
-        self, q: str = "", *, sort: str = "", experiment: Known | None = None, limit: int = 50, offset: int = 0
+        self, q: str = "", *, sort: str = "", experiment: Reference | None = None, limit: int = 50, offset: int = 0
     ) -> list[Row]:
         """Return runs that are searched for, of one experiment or of all, the newest first unless sorted otherwise.
 
@@ -26,16 +26,16 @@ class Runs(Connection):
         return self.page_of_runs(q, sort=sort, experiment=experiment, limit=limit, offset=offset)[0]
 
     def page_of_runs(
-        self, q: str = "", *, sort: str = "", experiment: Known | None = None, limit: int = 50, offset: int = 0
+        self, q: str = "", *, sort: str = "", experiment: Reference | None = None, limit: int = 50, offset: int = 0
     ) -> tuple[list[Row], int]:
         """Return a page of the runs that are searched for, and how many there are on all pages."""
         return self.listed(_path(experiment), q=q, sort=sort, limit=limit, offset=offset)
 
-    def all_runs(self, q: str = "", *, sort: str = "", experiment: Known | None = None) -> Iterator[Row]:
+    def all_runs(self, q: str = "", *, sort: str = "", experiment: Reference | None = None) -> Iterator[Row]:
         """Yield all runs that are searched for, however many."""
-        return self.every(_path(experiment), q=q, sort=sort)
+        return self.all_rows(_path(experiment), q=q, sort=sort)
 
-    def run(self, run: Known) -> Row:
+    def run(self, run: Reference) -> Row:
         """Return one run with configuration, results, environment and all that it logged.
 
         >>> isoscope.run(experiment["runs"][0])["results"]["metrics"]
@@ -43,7 +43,7 @@ class Runs(Connection):
         """
         return self.get("runs", run)
 
-    def request_of_run(self, run: Known) -> Row:
+    def request_of_run(self, run: Reference) -> Row:
         """Return the settings that launch one run again, beside its baseline.
 
         >>> isoscope.sweep(isoscope.request_of_run(run) | {"batch_size": 8})
@@ -81,49 +81,49 @@ class Runs(Connection):
         """Return the settings in which runs that are searched for differ, and those that they share."""
         return self.get("compare", "runs", "settings", q=q)
 
-    def activation(self, run: Known) -> Row:
+    def activation(self, run: Reference) -> Row:
         """Return mean and standard deviation of each dimension of the trained model's sentence vectors."""
         return self.get("runs", run, "activation")
 
-    def predictions(self, run: Known, *, split: str = "validation") -> Iterator[Row]:
+    def predictions(self, run: Reference, *, split: str = "validation") -> Iterator[Row]:
         """Yield what a run predicted for each row: row, reference, predicted; scores of answers.
 
         Those of ``split="test"`` are sealed until ``open_test``.
 
         >>> wrong = [one for one in isoscope.predictions(run) if one["predicted"] != one["reference"]]
         """
-        return self.every(path_of("runs", run, "predictions"), split=split)
+        return self.all_rows(path_of("runs", run, "predictions"), split=split)
 
-    def download_predictions(self, run: Known, target: str | Path, *, split: str = "validation") -> Path:
+    def download_predictions(self, run: Reference, target: str | Path, *, split: str = "validation") -> Path:
         """Write the same as a CSV file.
 
         >>> isoscope.download_predictions(run, "predictions.csv")
         """
         return self.download(path_of("runs", run, "predictions"), target, params={"format": "csv", "split": split})
 
-    def download_model(self, run: Known, target: str | Path) -> Path:
+    def download_model(self, run: Reference, target: str | Path) -> Path:
         """Write the trained model of a run whose settings say ``export``, as a zip file.
 
         >>> isoscope.download_model(run, "model.zip")
         """
         return self.download(path_of("runs", run, "model"), target)
 
-    def cancel_run(self, run: Known) -> Row:
+    def cancel_run(self, run: Reference) -> Row:
         """Cancel a run that waits or runs."""
         return self.post("runs", run, "cancel")
 
-    def tag_run(self, run: Known, tags: Iterable[str]) -> Row:
+    def tag_run(self, run: Reference, tags: Iterable[str]) -> Row:
         """Replace the tags of a run.
 
         >>> isoscope.tag_run(run, ["rerun"])
         """
         return self.patch("runs", run, json={"tags": list(tags)})
 
-    def delete_run(self, run: Known) -> None:
+    def delete_run(self, run: Reference) -> None:
         """Delete a run that has ended."""
         self.delete("runs", run)
 
-    def act_on_runs(self, action: str, runs: Iterable[Known]) -> Row:
+    def act_on_runs(self, action: str, runs: Iterable[Reference]) -> Row:
         """Do one thing to several runs: ``cancel``, ``retry`` or ``delete``. Returns ``done`` and ``refused``.
 
         >>> isoscope.act_on_runs("retry", isoscope.all_runs("status:failed"))["refused"]
@@ -131,40 +131,40 @@ class Runs(Connection):
         """
         return self._act("runs", action, runs)
 
-    def act_on_experiments(self, action: str, experiments: Iterable[Known]) -> Row:
+    def act_on_experiments(self, action: str, experiments: Iterable[Reference]) -> Row:
         """Do one thing to several experiments: ``cancel``, ``retry`` or ``delete``."""
         return self._act("experiments", action, experiments)
 
-    def act_on_embeddings(self, action: str, embeddings: Iterable[Known]) -> Row:
+    def act_on_embeddings(self, action: str, embeddings: Iterable[Reference]) -> Row:
         """Do one thing to several embeddings: ``measure`` or ``trash``."""
         return self._act("embeddings", action, embeddings)
 
-    def _act(self, resource: str, action: str, rows: Iterable[Known]) -> Row:
+    def _act(self, resource: str, action: str, rows: Iterable[Reference]) -> Row:
         return self.post(resource, "actions", json={"action": action, "ids": [id_of(row) for row in rows]})
 
 
 class ScriptRuns(Connection):
     """Runs that no worker touches."""
 
-    def begin_run(self, told: Mapping[str, Any]) -> Row:
+    def begin_run(self, announcement: Mapping[str, Any]) -> Row:
         """Announce a run: experiment, dataset, model, task, metric, regularizer, lam, zeta, seed, settings."""
-        return self.post("runs", json=dict(told))
+        return self.post("runs", json=dict(announcement))
 
-    def log_steps(self, run: Known, steps: Iterable[Mapping[str, Any]]) -> Row:
+    def log_steps(self, run: Reference, steps: Iterable[Mapping[str, Any]]) -> Row:
         """Log steps of a run; none of them says that its script still trains.
 
         >>> isoscope.log_steps(run, [{"step": 1, "task_loss": 0.7, "penalty": -0.1}])
         """
-        return self.post("runs", run, "steps", json={"steps": [dict(one) for one in steps]})
+        return self.post("runs", run, "steps", json={"steps": [dict(step) for step in steps]})
 
-    def log_predictions(self, run: Known, predictions: Mapping[str, Any]) -> Row:
+    def log_predictions(self, run: Reference, predictions: Mapping[str, Any]) -> Row:
         """Log what a run predicted for up to 10,000 validation rows: columns of one length.
 
         >>> isoscope.log_predictions(run, {"rows": [0, 1], "reference": [1, 0], "predicted": [1, 1]})
         """
         return self.post("runs", run, "predictions", json=dict(predictions))
 
-    def finish_run(self, run: Known, ending: Mapping[str, Any]) -> Row:
+    def finish_run(self, run: Reference, ending: Mapping[str, Any]) -> Row:
         """End a run with its ``metrics``, or with the ``error`` that ended it."""
         return self.post("runs", run, "finish", json=dict(ending))
 
@@ -172,11 +172,11 @@ class ScriptRuns(Connection):
 class Figures(Connection):
     """Every figure of every page."""
 
-    def figures(self, experiment: Known) -> list[str]:
+    def figures(self, experiment: Reference) -> list[str]:
         """Return the slugs of all figures that an experiment can have."""
         return self.get_list("experiments", experiment, "figures")
 
-    def figure(self, experiment: Known, slug: str, **query: Any) -> Row:
+    def figure(self, experiment: Reference, slug: str, **query: Any) -> Row:
         """Return a figure of an experiment: ``isotropy``, ``lambda``, ``learning`` and the others.
 
         >>> figure = isoscope.figure(experiment, "lambda")
@@ -185,23 +185,23 @@ class Figures(Connection):
         """
         return self.get("experiments", experiment, "figures", slug, **query)
 
-    def figure_of_run(self, run: Known, slug: str, **query: Any) -> Row:
+    def figure_of_run(self, run: Reference, slug: str, **query: Any) -> Row:
         """Return ``loss``, ``penalty``, ``layers``, ``twonn`` or ``activation`` of a run."""
         return self.get("runs", run, "figures", slug, **query)
 
-    def figure_of_embedding(self, embedding: Known, slug: str, **query: Any) -> Row:
+    def figure_of_embedding(self, embedding: Reference, slug: str, **query: Any) -> Row:
         """Return a figure of an embedding's report."""
         return self.get("embeddings", embedding, "figures", slug, **query)
 
-    def figure_of_postprocessing(self, embedding: Known, postprocessing: Known, slug: str) -> Row:
+    def figure_of_postprocessing(self, embedding: Reference, postprocessing: Reference, slug: str) -> Row:
         """Return a figure of what a method changed, before and after."""
         return self.get("embeddings", embedding, "postprocessings", postprocessing, "figures", slug)
 
-    def figure_of_encoding(self, encoding: Known, slug: str, **query: Any) -> Row:
+    def figure_of_encoding(self, encoding: Reference, slug: str, **query: Any) -> Row:
         """Return a figure of an encoding's layers."""
         return self.get("encodings", encoding, "figures", slug, **query)
 
-    def figure_of_comparison(self, slug: str, *embeddings: Known, **query: Any) -> Row:
+    def figure_of_comparison(self, slug: str, *embeddings: Reference, **query: Any) -> Row:
         """Return a figure with several embeddings in it, or over the steps of layers and checkpoints."""
         return self.get("compare", "figures", slug, id=[id_of(one) for one in embeddings], **query)
 
@@ -218,5 +218,5 @@ class Figures(Connection):
         return self.get("playground", "figures", slug, **position)
 
 
-def _path(experiment: Known | None) -> str:
+def _path(experiment: Reference | None) -> str:
     return path_of("runs") if experiment is None else path_of("experiments", experiment, "runs")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from isoscope.address import LATER
-from isoscope.client.connection import Connection, Known, Progress, RefusedError, Row, path_of
+from isoscope.client.connection import Connection, Progress, Reference, RefusedError, Row, path_of
 from isoscope.client.data import Datasets, change_of
 from isoscope.core.errors import InvalidError, UnavailableError
 from isoscope.core.formatting import quoted
@@ -63,9 +63,9 @@ class Experiments(Datasets):
 
     def all_experiments(self, q: str = "") -> Iterator[Row]:
         """Yield all experiments that have a run which is searched for, however many."""
-        return self.every("/api/experiments", q=q)
+        return self.all_rows("/api/experiments", q=q)
 
-    def experiment(self, experiment: Known) -> Row:
+    def experiment(self, experiment: Reference) -> Row:
         """Return one experiment and how far its runs are."""
         return self.get("experiments", experiment)
 
@@ -74,22 +74,22 @@ class Experiments(Datasets):
 
         >>> isoscope.find_experiment("CosReg on agreement")["id"]
         """
-        found = self.experiments(f"experiment={quoted(name)}")
-        if not found:
+        experiments = self.experiments(f"experiment={quoted(name)}")
+        if not experiments:
             raise InvalidError(f"There is no experiment {name!r} on {self.url}, by its name or its id.", "experiment")
-        if len(found) > 1:
-            ids = ", ".join(one["id"] for one in found)
+        if len(experiments) > 1:
+            ids = ", ".join(experiment["id"] for experiment in experiments)
             raise InvalidError(f"Several experiments are called {name!r}; name one by its id: {ids}.", "experiment")
-        return found[0]
+        return experiments[0]
 
-    def request(self, experiment: Known) -> Row:
+    def request(self, experiment: Reference) -> Row:
         """Return the settings that launch an experiment's runs, or its search, again, here or on another dashboard.
 
         >>> there.sweep(here.request(experiment), dataset="CoLA")
         """
         return self.get("experiments", experiment, "request")
 
-    def conclusion(self, experiment: Known) -> Row:
+    def conclusion(self, experiment: Reference) -> Row:
         """Return two tests and a verdict for each lambda.
 
         The tests: does the setting change performance, and does performance go with isotropy across settings.
@@ -98,7 +98,7 @@ class Experiments(Datasets):
         """
         return self.get("experiments", experiment, "conclusion")
 
-    def test_scores(self, experiment: Known) -> Row:
+    def test_scores(self, experiment: Reference) -> Row:
         """Return whether an experiment's test scores are sealed and what can be chosen; once opened, the scores.
 
         >>> isoscope.test_scores(experiment)["state"]
@@ -106,7 +106,7 @@ class Experiments(Datasets):
         """
         return self.get("experiments", experiment, "opening")
 
-    def open_test(self, experiment: Known, choose: str, *, note: str = "", by: str = "") -> Row:
+    def open_test(self, experiment: Reference, choose: str, *, note: str = "", by: str = "") -> Row:
         """Freeze a choice, a setting as ``test_scores`` lists it or the id of a run, and return the test scores.
 
         It is recorded for ever. A choice made after the first is marked as changed afterward.
@@ -114,10 +114,10 @@ class Experiments(Datasets):
         >>> isoscope.open_test(experiment, "lambda = -1", note="best on validation")["chosen"]["test"]["mean"]
         0.86
         """
-        given = {"choose": choose, "note": note, "by": by}
-        return self.post("experiments", experiment, "opening", json=given)
+        body = {"choose": choose, "note": note, "by": by}
+        return self.post("experiments", experiment, "opening", json=body)
 
-    def wait(self, experiment: Known, told: Callable[[Row], object] | None = None) -> Row:
+    def wait(self, experiment: Reference, on_change: Callable[[Row], object] | None = None) -> Row:
         """Return an experiment once its runs have ended or are paused; ``told`` is called with it when one has changed.
 
         A search between two trials goes on. A server that is away, as while it is started anew, is waited for minutes.
@@ -126,48 +126,48 @@ class Experiments(Datasets):
         'finished'
         """
         before: list[str] = []
-        found = self.experiment(experiment)
+        row = self.experiment(experiment)
         while True:
-            now = [run["status"] for run in found["runs"]]
-            if told is not None and now != before:
-                told(found)
-            if found["status"] not in MOVING and not set(now).intersection(MOVING):
-                return found
+            now = [run["status"] for run in row["runs"]]
+            if on_change is not None and now != before:
+                on_change(row)
+            if row["status"] not in MOVING and not set(now).intersection(MOVING):
+                return row
             before = now
             time.sleep(LOOK_EVERY_SECONDS)
-            found = self._patiently(self.experiment, experiment)
+            row = self._patiently(self.experiment, experiment)
 
-    def _patiently(self, ask: Callable[..., Row], *asked: Any, **options: Any) -> Row:
+    def _patiently(self, ask: Callable[..., Row], *arguments: Any, **options: Any) -> Row:
         """Return what is asked for, of a server that is away once it is back."""
-        until, said = time.monotonic() + PATIENCE_SECONDS, False
+        until, warned = time.monotonic() + PATIENCE_SECONDS, False
         while True:
             try:
-                return ask(*asked, **options)
+                return ask(*arguments, **options)
             except (UnavailableError, RefusedError) as error:
                 away = isinstance(error, UnavailableError) or error.status in LATER
                 if not away or time.monotonic() > until:
                     raise
-                if not said:
+                if not warned:
                     sys.stderr.write(f"isoscope: {error} It is waited for.\n")
-                said = True
+                warned = True
             time.sleep(LOOK_EVERY_SECONDS)
 
-    def results(self, experiment: Known) -> list[Row]:
+    def results(self, experiment: Reference) -> list[Row]:
         """Return the runs of an experiment with configuration, results, environment and all that they logged."""
         return [self.get("runs", run) for run in self.experiment(experiment)["runs"]]
 
-    def cancel_experiment(self, experiment: Known) -> Row:
+    def cancel_experiment(self, experiment: Reference) -> Row:
         """Cancel all runs of an experiment that have not ended."""
         return self.post("experiments", experiment, "cancel")
 
-    def describe_experiment(self, experiment: Known, **change: Any) -> Row:
+    def describe_experiment(self, experiment: Reference, **change: Any) -> Row:
         """Change an experiment's ``name``, ``notes`` or ``tags``. Fields that are not passed stay as they are.
 
         >>> isoscope.describe_experiment(experiment, name="CoLA, five seeds")
         """
         return self.patch("experiments", experiment, json=change_of(change))
 
-    def retry_experiment(self, experiment: Known) -> Row:
+    def retry_experiment(self, experiment: Reference) -> Row:
         """Queue the failed runs of an experiment again."""
         return self.post("experiments", experiment, "retry")
 
@@ -179,7 +179,7 @@ class Experiments(Datasets):
         """Encode and measure the sample's sentences; the answer has the id of the encoding."""
         return self.post("samples", "embedding")
 
-    def delete_experiment(self, experiment: Known) -> None:
+    def delete_experiment(self, experiment: Reference) -> None:
         """Delete an experiment whose runs have all ended."""
         self.delete("experiments", experiment)
 
@@ -192,7 +192,7 @@ class Experiments(Datasets):
 class Imports(Experiments):
     """Exports, and imports while they are checked and written."""
 
-    def export_experiment(self, experiment: Known, target: str | Path) -> Path:
+    def export_experiment(self, experiment: Reference, target: str | Path) -> Path:
         """Write an experiment as a zip file that another dashboard takes.
 
         >>> there.import_experiment(here.export_experiment(experiment, "cola.zip"))
@@ -204,7 +204,7 @@ class Imports(Experiments):
         file: str | Path,
         *,
         wait: bool = True,
-        told: Callable[[Row], object] | None = None,
+        on_change: Callable[[Row], object] | None = None,
         progress: Progress | None = None,
     ) -> Row:
         """Import an experiment that was exported, and return it; without ``wait``, the import as it is being queued.
@@ -212,29 +212,29 @@ class Imports(Experiments):
         ``told`` is called with the import whenever it has changed, ``progress`` with the bytes of each part sent.
         """
         sent = self.send_files("/api/experiments/import", [("file", file)], {}, progress)
-        return self.wait_for_import(sent, told) if wait else sent
+        return self.wait_for_import(sent, on_change) if wait else sent
 
-    def wait_for_import(self, sent: Known, told: Callable[[Row], object] | None = None) -> Row:
+    def wait_for_import(self, sent: Reference, on_change: Callable[[Row], object] | None = None) -> Row:
         """Return the experiment of an import once all of it is there; raise with the error where it failed."""
         before: Row | None = None
-        while (found := self._patiently(self.show_import, sent))["status"] in IMPORTING:
-            if told is not None and found != before:
-                told(found)
-            before = found
+        while (row := self._patiently(self.show_import, sent))["status"] in IMPORTING:
+            if on_change is not None and row != before:
+                on_change(row)
+            before = row
             time.sleep(IMPORT_SECONDS)
-        if found["status"] == "finished":
-            return self.experiment(found["experiment_id"])
-        raise RefusedError(found["error"] or f"The import of {found['filename']} was cancelled.", "file", status=422)
+        if row["status"] == "finished":
+            return self.experiment(row["experiment_id"])
+        raise RefusedError(row["error"] or f"The import of {row['filename']} was cancelled.", "file", status=422)
 
     def imports(self) -> list[Row]:
         """Return the latest imports, newest first."""
         return self.get_list("imports")
 
-    def show_import(self, sent: Known) -> Row:
+    def show_import(self, sent: Reference) -> Row:
         """Return an import and how many of its rows are written."""
         return self.get("imports", sent)
 
-    def cancel_import(self, sent: Known) -> Row:
+    def cancel_import(self, sent: Reference) -> Row:
         """Cancel a queued or running import and remove what it has written."""
         return self.post("imports", sent, "cancel")
 
@@ -257,31 +257,31 @@ class Queue(Connection):
         """Have every paused run go on when its turn comes, and return how many these are."""
         return int(self.post("queue", "resume")["runs"])
 
-    def pause_experiment(self, experiment: Known) -> Row:
+    def pause_experiment(self, experiment: Reference) -> Row:
         """Put all runs of an experiment that wait or run aside, until they are resumed."""
         return self.post("experiments", experiment, "pause")
 
-    def resume_experiment(self, experiment: Known) -> Row:
+    def resume_experiment(self, experiment: Reference) -> Row:
         """Have all paused runs of an experiment go on, when their turns come."""
         return self.post("experiments", experiment, "resume")
 
-    def move_experiment(self, experiment: Known, to: str) -> Row:
+    def move_experiment(self, experiment: Reference, to: str) -> Row:
         """Move the queued runs of an experiment before or behind all others: ``first`` or ``last``."""
         return self.post("experiments", experiment, "move", json={"to": to})
 
-    def prioritize_experiment(self, experiment: Known, priority: int) -> Row:
+    def prioritize_experiment(self, experiment: Reference, priority: int) -> Row:
         """Give all runs of an experiment one number: of waiting runs those with lower ones go first."""
         return self.put("experiments", experiment, "priority", json={"priority": priority})
 
-    def pause_run(self, run: Known) -> Row:
+    def pause_run(self, run: Reference) -> Row:
         """Put a run that waits or runs aside, until it is resumed from its last checkpoint."""
         return self.post("runs", run, "pause")
 
-    def resume_run(self, run: Known) -> Row:
+    def resume_run(self, run: Reference) -> Row:
         """Have a paused run go on, when its turn comes."""
         return self.post("runs", run, "resume")
 
-    def retry_run(self, run: Known) -> Row:
+    def retry_run(self, run: Reference) -> Row:
         """Try a failed or cancelled run again, from its last checkpoint where one is left.
 
         >>> for run in isoscope.all_runs("status:failed"):
@@ -289,11 +289,11 @@ class Queue(Connection):
         """
         return self.post("runs", run, "retry")
 
-    def move_run(self, run: Known, to: str) -> Row:
+    def move_run(self, run: Reference, to: str) -> Row:
         """Move a queued run among those that wait: ``first``, ``up``, ``down`` or ``last``."""
         return self.post("runs", run, "move", json={"to": to})
 
-    def prioritize_run(self, run: Known, priority: int) -> Row:
+    def prioritize_run(self, run: Reference, priority: int) -> Row:
         """Give a run its number: of waiting runs those with lower ones go first."""
         return self.put("runs", run, "priority", json={"priority": priority})
 

@@ -9,11 +9,11 @@ def effect_words(slug: str, measure: str, before: float | None, after: float | N
     has_drifted = slug == "drift"
     if measure == NEIGHBORS_KEPT and after is not None:
         changed = f"{100 * (1 - after):.0f}%" if after < 0.995 else f"{100 * (1 - after):.1f}%"
-        of = "of the 10 nearest neighbors"
-        return f"{changed} {of} changed." if has_drifted else f"Fixing it changes {changed} {of}."
+        noun = "of the 10 nearest neighbors"
+        return f"{changed} {noun} changed." if has_drifted else f"Fixing it changes {changed} {noun}."
     name = effect_name(measure) or starred(MEASURES[measure].name)
-    told = "undefined" if before is None else number(before)
-    then = "undefined" if after is None else with_error(after, se or None)
+    old = "undefined" if before is None else number(before)
+    new = "undefined" if after is None else with_error(after, se or None)
     if has_drifted:
-        return f"{name}: {told} in the baseline, {then} now."
-    return f"{name}: {told} before fixing, {then} after."
+        return f"{name}: {old} in the baseline, {new} now."
+    return f"{name}: {old} before fixing, {new} after."

@@ -23,19 +23,19 @@ class IsoscopeError(Exception):
     message: str
     field: str | None = None
     page: str | None = dataclasses.field(default=None, kw_only=True)
-    more: tuple[FieldError, ...] = dataclasses.field(default=(), kw_only=True)
+    further: tuple[FieldError, ...] = dataclasses.field(default=(), kw_only=True)
 
     def __str__(self) -> str:
         return self.message
 
     def at(self, field: str) -> str:
         """Return what is wrong with one field; nothing where it is right."""
-        return " ".join(one.detail for one in self.errors if one.field == field)
+        return " ".join(error.detail for error in self.errors if error.field == field)
 
     @property
     def errors(self) -> tuple[FieldError, ...]:
         """All that is wrong, the first first."""
-        return (FieldError(self.field, self.message), *self.more)
+        return (FieldError(self.field, self.message), *self.further)
 
 
 class NotFoundError(IsoscopeError):
@@ -79,17 +79,17 @@ class AbandonedError(IsoscopeError):
 
 def invalid(errors: Iterable[FieldError]) -> InvalidError:
     """Return one error for all that is wrong, of which there is something; each sentence once."""
-    first, *more = dict.fromkeys(errors)
-    return InvalidError(first.detail, first.field, more=tuple(more))
+    first, *further = dict.fromkeys(errors)
+    return InvalidError(first.detail, first.field, further=tuple(further))
 
 
 def check_all(*checks: Callable[[], object]) -> None:
     """Make every check, then raise InvalidError with all that they found wrong."""
-    found: list[FieldError] = []
+    faults: list[FieldError] = []
     for check in checks:
         try:
             check()
         except InvalidError as error:
-            found += error.errors
-    if found:
-        raise invalid(found)
+            faults += error.errors
+    if faults:
+        raise invalid(faults)

@@ -108,18 +108,18 @@ def duration(seconds: float | None) -> str:
         return MISSING
     if seconds < 10:
         return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, rest_seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
-    parts = [(days, "d"), (hours, "h"), (minutes, "min"), (rest, "s")]
+    parts = [(days, "d"), (hours, "h"), (minutes, "min"), (rest_seconds, "s")]
     first = next((index for index, (amount, _) in enumerate(parts) if amount), 3)
     return " ".join(f"{amount} {unit}" for amount, unit in parts[first : first + 2] if amount)
 
 
 def durations(low: float, high: float) -> str:
     """A range of spans of time: 40 s to 1 min 5 s; one span where both read alike."""
-    least, most = duration(low), duration(high)
-    return least if least == most else f"{least} to {most}"
+    shortest, longest = duration(low), duration(high)
+    return shortest if shortest == longest else f"{shortest} to {longest}"
 
 
 def about(seconds: float) -> str:
@@ -166,7 +166,7 @@ MAX_SHOWN_CHARACTERS = 80
 MAX_LISTED = 10
 
 
-def shown(name: str) -> str:
+def quote(name: str) -> str:
     """Return a name between quotes, cut short."""
     cut = "..." if len(name) > MAX_SHOWN_CHARACTERS else ""
     return repr(name[:MAX_SHOWN_CHARACTERS]) + cut
@@ -174,8 +174,8 @@ def shown(name: str) -> str:
 
 def listed(names: Collection[str]) -> str:
     """Return the first ten names between quotes, and how many more there are."""
-    more = f" and {len(names) - MAX_LISTED:,} more" if len(names) > MAX_LISTED else ""
-    return ", ".join(map(shown, islice(names, MAX_LISTED))) + more
+    suffix = f" and {len(names) - MAX_LISTED:,} more" if len(names) > MAX_LISTED else ""
+    return ", ".join(map(quote, islice(names, MAX_LISTED))) + suffix
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import IO, Any, cast
 import numpy as np
 
 from isoscope.core.errors import InvalidError, TooLargeError
-from isoscope.core.formatting import shown, storable
+from isoscope.core.formatting import quote, storable
 from isoscope.files.contents import MAX_COLUMN_BLOCK_BYTES, Block, Contents, Part, annotation_of
 
 BFLOAT16 = "bfloat16"
@@ -181,9 +181,11 @@ class ArrayFile(Contents):
 
     def __init__(self, arrays: Sequence[Array]) -> None:
         if unfit := [array.name for array in arrays if storable(array.name) != array.name]:
-            raise InvalidError(f"The array name {shown(unfit[0])} is not Unicode text: save it under another name.")
-        offered: list[tuple[Array, str | None, int | None]] = [(one, None, None) for one in arrays if one.is_matrix]
-        layers = [(one, array.name, layer) for array in arrays for layer, one in enumerate(array.layers())]
+            raise InvalidError(f"The array name {quote(unfit[0])} is not Unicode text: save it under another name.")
+        offered: list[tuple[Array, str | None, int | None]] = [
+            (matrix, None, None) for matrix in arrays if matrix.is_matrix
+        ]
+        layers = [(matrix, array.name, layer) for array in arrays for layer, matrix in enumerate(array.layers())]
         if len(layers) > MAX_PARTS:
             raise TooLargeError(
                 f"The arrays of three dimensions have {len(layers):,} layers in all, more than {MAX_PARTS:,}. Save "
@@ -192,14 +194,16 @@ class ArrayFile(Contents):
         if not (offered := [*offered, *layers]):
             raise InvalidError(_why_no_matrix(arrays))
         self._arrays = {array.name: array for array in arrays}
-        if taken := [one.name for one, _, _ in layers if one.name in self._arrays]:
+        if clashing := [matrix.name for matrix, _, _ in layers if matrix.name in self._arrays]:
             raise InvalidError(
-                f"{shown(taken[0])} is both an array and a layer of one. Save one of them under another name."
+                f"{quote(clashing[0])} is both an array and a layer of one. Save one of them under another name."
             )
-        self._arrays |= {one.name: one for one, _, _ in layers}
+        self._arrays |= {matrix.name: matrix for matrix, _, _ in layers}
         self.parts = [
-            Part(name=one.name, n=one.shape[0], d=one.shape[1], dtype=one.type_name, stack=stack, layer=layer)
-            for one, stack, layer in offered
+            Part(
+                name=matrix.name, n=matrix.shape[0], d=matrix.shape[1], dtype=matrix.type_name, stack=stack, layer=layer
+            )
+            for matrix, stack, layer in offered
         ]
         self.n = 0
         self.numeric_columns = []
@@ -224,10 +228,10 @@ def _why_no_matrix(arrays: Sequence[Array]) -> str:
     if not arrays:
         return "The file holds no array: expected one with a row for each vector. Write it again."
     nearest = max(arrays, key=lambda array: (array.is_numeric, len(array.shape) == 2, array.size_bytes))
-    there = ", ".join(
-        f"{shown(each.name)} ({shape_text(each.shape)}, {each.type_name})" for each in arrays[:MAX_LISTED]
+    descriptions = ", ".join(
+        f"{quote(listed.name)} ({shape_text(listed.shape)}, {listed.type_name})" for listed in arrays[:MAX_LISTED]
     )
-    return f"Expected an array of numbers with rows and columns, found {there}: {_advice(nearest)}."
+    return f"Expected an array of numbers with rows and columns, found {descriptions}: {_advice(nearest)}."
 
 
 def _advice(array: Array) -> str:

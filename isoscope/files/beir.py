@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from isoscope.core.beir_layout import CORPUS, LAYOUT, QRELS_SUFFIX, QUERIES, folder_paths
 from isoscope.core.errors import InvalidError, TooLargeError
-from isoscope.core.formatting import blaming, listed, shown
+from isoscope.core.formatting import blaming, listed, quote
 from isoscope.files.columns import TextsDescription, describe_texts, open_table
 from isoscope.files.compressed import COMPRESSIONS, ENCRYPTED, open_zip, reading_zip, require_honest
 from isoscope.files.contents import cell_text
@@ -48,22 +48,22 @@ def find_beir(files: Iterable[NamedFile]) -> BeirFiles:
         InvalidError: one is missing, there twice, or of another kind.
 
     """
-    named: dict[str, NamedFile] = {}
+    texts: dict[str, NamedFile] = {}
     qrels: dict[str, NamedFile] = {}
     for file in files:
         name = PurePosixPath(file.filename).name
-        by_name, key = (qrels, name.removesuffix(QRELS_SUFFIX)) if name.endswith(QRELS_SUFFIX) else (named, name)
-        if by_name is named and name not in (CORPUS, QUERIES):
-            raise InvalidError(f"{shown(name)} has no place here. {LAYOUT}.", "file")
-        if key in by_name:
-            raise InvalidError(f"{shown(name)} is there twice. Choose the files of one data set.", "file")
-        by_name[key] = file
-    missing = [name for name in (CORPUS, QUERIES) if name not in named] + ([] if qrels else ["qrels/test.tsv"])
+        files_by_key, key = (qrels, name.removesuffix(QRELS_SUFFIX)) if name.endswith(QRELS_SUFFIX) else (texts, name)
+        if files_by_key is texts and name not in (CORPUS, QUERIES):
+            raise InvalidError(f"{quote(name)} has no place here. {LAYOUT}.", "file")
+        if key in files_by_key:
+            raise InvalidError(f"{quote(name)} is there twice. Choose the files of one data set.", "file")
+        files_by_key[key] = file
+    missing = [name for name in (CORPUS, QUERIES) if name not in texts] + ([] if qrels else ["qrels/test.tsv"])
     if missing:
         raise InvalidError(f"There is no {' and no '.join(missing)}. {LAYOUT}.", "file")
     _check_splits(qrels)
     splits = sorted(qrels, key=lambda split: (split != USUAL_SPLIT, split))
-    return BeirFiles(named[CORPUS], named[QUERIES], {split: qrels[split] for split in splits})
+    return BeirFiles(texts[CORPUS], texts[QUERIES], {split: qrels[split] for split in splits})
 
 
 def _check_splits(qrels: Mapping[str, NamedFile]) -> None:
@@ -71,23 +71,25 @@ def _check_splits(qrels: Mapping[str, NamedFile]) -> None:
         raise TooLargeError(f"There are {len(qrels):,} files of qrels, more than {MAX_SPLITS}. Leave some out.", "file")
     if unfit := [split for split in qrels if not 0 < len(split) <= MAX_SPLIT_CHARACTERS]:
         raise InvalidError(
-            f"{shown(unfit[0] + QRELS_SUFFIX)} names no split: expected 1 to {MAX_SPLIT_CHARACTERS} characters before "
+            f"{quote(unfit[0] + QRELS_SUFFIX)} names no split: expected 1 to {MAX_SPLIT_CHARACTERS} characters before "
             f"{QRELS_SUFFIX}.",
             "file",
         )
 
 
-def choose_split(splits: Iterable[str], asked: str | None, field: str = "split") -> str:
+def choose_split(splits: Iterable[str], requested: str | None, field: str = "split") -> str:
     """Return the split that was asked for, else test, else the first.
 
     Raises:
         InvalidError: there is no such split.
 
     """
-    there = list(splits)
-    if asked is not None and asked not in there:
-        raise InvalidError(f"There are no qrels of the split {shown(asked)}. Splits are: {listed(there)}.", field)
-    return asked or (USUAL_SPLIT if USUAL_SPLIT in there else there[0])
+    available = list(splits)
+    if requested is not None and requested not in available:
+        raise InvalidError(
+            f"There are no qrels of the split {quote(requested)}. Splits are: {listed(available)}.", field
+        )
+    return requested or (USUAL_SPLIT if USUAL_SPLIT in available else available[0])
 
 
 @contextmanager
@@ -99,7 +101,7 @@ def open_beir(path: Path) -> Iterator[BeirFiles]:
 
     """
     if path.is_dir():
-        yield find_beir(NamedFile(one, one.name) for one in folder_paths(path))
+        yield find_beir(NamedFile(member, member.name) for member in folder_paths(path))
         return
     with TemporaryDirectory(prefix="isoscope-beir-") as folder:
         yield find_beir(unpack(path, Path(folder)))
@@ -118,13 +120,13 @@ def unpack(path: Path, folder: Path) -> list[NamedFile]:
             raise InvalidError(f"This is no zip file. {LAYOUT}, in a folder or a zip file.", "file")
     with open_zip(path, BROKEN) as archive:
         members = _members(archive.infolist())
-        found = []
+        files = []
         for number, member in enumerate(members):
             target = folder / f"{number}{PurePosixPath(member.filename).suffix}"
             with reading_zip(BROKEN), archive.open(member) as packed, target.open("wb") as unpacked:
                 shutil.copyfileobj(packed, unpacked)  # zipfile gives no more than the directory declares
-            found.append(NamedFile(target, member.filename))
-    return found
+            files.append(NamedFile(target, member.filename))
+    return files
 
 
 def _members(directory: Sequence[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
@@ -133,13 +135,15 @@ def _members(directory: Sequence[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
         raise TooLargeError(f"The zip file has {len(directory):,} members, more than {MAX_MEMBERS:,}. {LAYOUT}.")
     members = [member for member in directory if _belongs(PurePosixPath(member.filename))]
     for member in members:
-        name = shown(member.filename)
+        name = quote(member.filename)
         if member.flag_bits & ENCRYPTED:
             raise InvalidError(f"{name} is encrypted. Write the zip file without a password.")
         if member.compress_type not in COMPRESSIONS:
             raise InvalidError(f"{name} is compressed by a method that is not read here. Use ordinary zip compression.")
         require_honest(name, member.file_size, member.compress_size)
-    require_honest("The zip file", sum(one.file_size for one in members), sum(one.compress_size for one in members))
+    require_honest(
+        "The zip file", sum(entry.file_size for entry in members), sum(entry.compress_size for entry in members)
+    )
     return members
 
 
@@ -183,11 +187,11 @@ def describe_beir(files: list[NamedFile], folder: Path) -> BeirDescription:
             unpacked = folder / "unpacked"
             unpacked.mkdir()
             files = unpack(files[0].path, unpacked)
-    found = find_beir(files)
-    _write_texts(found.corpus, CORPUS, folder / CORPUS)
-    _write_texts(found.queries, QUERIES, folder / QUERIES)
+    data_set = find_beir(files)
+    _write_texts(data_set.corpus, CORPUS, folder / CORPUS)
+    _write_texts(data_set.queries, QUERIES, folder / QUERIES)
     splits = []
-    for number, (name, file) in enumerate(found.qrels.items()):
+    for number, (name, file) in enumerate(data_set.qrels.items()):
         target = folder / f"qrels-{number}.jsonl"
         with blaming(file.filename, "file"):
             judgments = read_qrels(file.path, file.filename)
@@ -211,9 +215,9 @@ def read_beir_ids(file: NamedFile) -> list[str]:
 
 def _write_texts(file: NamedFile, name: str, target: Path) -> None:
     with target.open("w", encoding="utf-8") as written:
-        for called, *texts in _rows(file, [ID, TITLE, TEXT] if name == CORPUS else [ID, TEXT]):
-            text = " ".join(one for one in texts if one.strip())
-            written.write(f"{json.dumps({ID: called, TEXT: text})}\n")
+        for row_id, *texts in _rows(file, [ID, TITLE, TEXT] if name == CORPUS else [ID, TEXT]):
+            text = " ".join(part for part in texts if part.strip())
+            written.write(f"{json.dumps({ID: row_id, TEXT: text})}\n")
 
 
 def _rows(file: NamedFile, columns: list[str]) -> Iterator[list[str]]:

@@ -14,7 +14,7 @@ from typing import Annotated, NamedTuple, Self
 from pydantic import Field, NonNegativeInt, model_validator
 
 from isoscope.core.errors import InvalidError
-from isoscope.core.formatting import blaming, listed, shown
+from isoscope.core.formatting import blaming, listed, quote
 from isoscope.files.contents import MAX_DISTINCT, examples
 from isoscope.files.span import read_span
 from isoscope.files.strict import Frozen
@@ -99,15 +99,15 @@ class Column(Frozen):
     def only_class(self) -> str | None:
         """The class that all labeled rows of the validation file have; None where they differ or were not counted."""
         counted = zip(self.values or (), self.validation_counts or (), strict=False)
-        there = [value for value, n in counted if n]
-        return there[0] if len(there) == 1 and not self.n_unseen else None
+        present = [value for value, n in counted if n]
+        return present[0] if len(present) == 1 and not self.n_unseen else None
 
 
 def label_text(value: object) -> str:
     """Return the name of a label: ``1``, ``1.0``, ``"1"`` and ``"1.0 "`` are one label in all formats."""
     text = str(value).strip()
-    whole = WHOLE_NUMBER.fullmatch(text)
-    return whole[1] if whole else text
+    whole_number = WHOLE_NUMBER.fullmatch(text)
+    return whole_number[1] if whole_number else text
 
 
 def sort_labels(labels: Iterable[str]) -> list[str]:
@@ -184,7 +184,7 @@ class ColumnStats:
         n = self.n - self.n_missing
         if not n or not (self.kind is ColumnKind.TEXT or self.holds_texts):
             return None
-        last = max(place for place, rows in enumerate(self._lengths) if rows)
+        last = max(bin_index for bin_index, rows in enumerate(self._lengths) if rows)
         return TextLengths(n=n, mean=self._characters / n, longest=self._longest, counts=self._lengths[: last + 1])
 
     @property
@@ -230,16 +230,20 @@ def count_leaks(columns: Sequence[Column], train: Rows, validation: Rows, test: 
     They are those of the validation file, and of a test file, whose texts are looked for in the validation file too.
     Each file is read once more. Of each different text of the train file 8 bytes are kept.
     """
-    texts = [place for place, column in enumerate(columns) if column.kind is ColumnKind.TEXT]
-    known = _digests(texts, train) if texts else {}
-    counted = _count(columns, validation, known, {i: one for i, one in enumerate(columns) if one.unseen})
-    found = [
-        column.model_copy(update={"n_also_train": counted.also.get(i, 0), "n_unseen": counted.unseen.get(i, 0)})
+    texts = [index for index, column in enumerate(columns) if column.kind is ColumnKind.TEXT]
+    train_digests = _digests(texts, train) if texts else {}
+    unseen = {index: column for index, column in enumerate(columns) if column.unseen}
+    unseen = {index: column for index, column in enumerate(columns) if column.unseen}
+    in_validation = _count(columns, validation, train_digests, unseen)
+    validated = [
+        column.model_copy(
+            update={"n_also_train": in_validation.also.get(i, 0), "n_unseen": in_validation.unseen.get(i, 0)}
+        )
         for i, column in enumerate(columns)
     ]
     if test is None:
-        return found
-    in_test = _count(columns, test, known, dict(enumerate(columns)))
+        return validated
+    in_test = _count(columns, test, train_digests, dict(enumerate(columns)))
     chosen_by = _count(columns, test, _digests(texts, validation) if texts else {}, {})
     return [
         column.model_copy(
@@ -249,7 +253,7 @@ def count_leaks(columns: Sequence[Column], train: Rows, validation: Rows, test: 
                 "n_test_unseen": in_test.unseen.get(i, 0),
             }
         )
-        for i, column in enumerate(found)
+        for i, column in enumerate(validated)
     ]
 
 
@@ -270,29 +274,29 @@ class _Counted(NamedTuple):
 
 
 def _count(
-    columns: Sequence[Column], rows: Rows, known: Mapping[int, set[bytes]], labelled: Mapping[int, Column]
+    columns: Sequence[Column], rows: Rows, digests: Mapping[int, set[bytes]], labelled: Mapping[int, Column]
 ) -> _Counted:
     labels = {
-        place: set(column.values)
-        for place, column in labelled.items()
+        index: set(column.values)
+        for index, column in labelled.items()
         if column.kind is ColumnKind.LABEL and column.values is not None
     }
-    also, unseen = dict.fromkeys(known, 0), dict.fromkeys(labels, 0)
-    for row in rows() if known or labels else ():
-        for place, texts in known.items():
-            also[place] += (value := row[place]) is not None and text_digest(value) in texts
-        for place, names in labels.items():
-            unseen[place] += (value := row[place]) is not None and label_text(value) not in names
+    also, unseen = dict.fromkeys(digests, 0), dict.fromkeys(labels, 0)
+    for row in rows() if digests or labels else ():
+        for index, texts in digests.items():
+            also[index] += (value := row[index]) is not None and text_digest(value) in texts
+        for index, names in labels.items():
+            unseen[index] += (value := row[index]) is not None and label_text(value) not in names
     return _Counted(also, unseen)
 
 
-def _digests(places: Sequence[int], train: Rows) -> dict[int, set[bytes]]:
-    known: dict[int, set[bytes]] = {place: set() for place in places}
+def _digests(indices: Sequence[int], train: Rows) -> dict[int, set[bytes]]:
+    digests: dict[int, set[bytes]] = {index: set() for index in indices}
     for row in train():
-        for place in places:
-            if (value := row[place]) is not None:
-                known[place].add(text_digest(value))
-    return known
+        for index in indices:
+            if (value := row[index]) is not None:
+                digests[index].add(text_digest(value))
+    return digests
 
 
 def text_digest(value: Scalar) -> bytes:
@@ -367,7 +371,9 @@ def describe_pair(
     with blaming(validation_filename, "validation"):
         n_validation, validation = _profile(tables["validation"])
     names = [name for name in train if name in validation]
-    lost_texts = any(one.holds_texts for one in train.values()) and not any(train[name].holds_texts for name in names)
+    lost_texts = any(column.holds_texts for column in train.values()) and not any(
+        train[name].holds_texts for name in names
+    )
     if not names or lost_texts:
         raise InvalidError(
             f"The two files have no column {'of texts ' if names else ''}in common: the train file has "
@@ -389,12 +395,12 @@ def describe_pair(
 
 def find_readings(files: Mapping[str, tuple[Path, str]], chosen: Quoting | None = None) -> dict[str, Quoting]:
     """Return how the quotes of the .tsv files of a data set are read, by split: as chosen, else as they are meant."""
-    found = {}
+    quotes = {}
     for split, (path, filename) in files.items():
         with blaming(filename, split):
             if detect(path, filename, Role.ROWS).name == "tsv":
-                found[split] = tsv_quotes(path)
-    return settle_readings(found, chosen)
+                quotes[split] = tsv_quotes(path)
+    return settle_readings(quotes, chosen)
 
 
 def _open_split(split: str, file: tuple[Path, str], readings: Readings) -> Table:
@@ -405,7 +411,7 @@ def _open_split(split: str, file: tuple[Path, str], readings: Readings) -> Table
 def _require_all(names: Collection[str], test: Collection[str]) -> None:
     if lacking := [name for name in names if name not in test]:
         raise InvalidError(
-            f"No column named {shown(lacking[0])}, which the train and validation files have. Columns are: "
+            f"No column named {quote(lacking[0])}, which the train and validation files have. Columns are: "
             f"{listed(test)}. A test file needs all columns of the others, labels too."
         )
 
@@ -421,7 +427,7 @@ def read_columns(
     table = open_table(path, filename, role, quoting)
     missing = [name for name in columns if name not in table.columns]
     if missing:
-        raise InvalidError(f"{filename} has no column {shown(missing[0])}: it has {listed(table.columns)}.")
+        raise InvalidError(f"{filename} has no column {quote(missing[0])}: it has {listed(table.columns)}.")
     values: list[list[Scalar | None]] = [[] for _ in columns]
     for row in table.rows(columns):
         for column, value in zip(values, row, strict=True):

@@ -36,16 +36,16 @@ def is_bomb(declared_bytes: int, held_bytes: int) -> bool:
     return declared_bytes > max(RATIO_MATTERS_BYTES, MAX_RATIO * held_bytes)
 
 
-def require_honest(what: str, declared_bytes: int, held_bytes: int) -> None:
+def require_honest(noun: str, declared_bytes: int, held_bytes: int) -> None:
     """Refuse values that would exhaust memory or time when they are unpacked."""
     if is_bomb(declared_bytes, held_bytes):
         raise TooLargeError(
-            f"{what} declares {declared_bytes:,} bytes in {held_bytes:,}, more than {MAX_RATIO} to 1, as made to "
+            f"{noun} declares {declared_bytes:,} bytes in {held_bytes:,}, more than {MAX_RATIO} to 1, as made to "
             "exhaust memory: if it is honest, save the array as .npy."
         )
     if declared_bytes > MAX_DECOMPRESSED_BYTES:
         raise TooLargeError(
-            f"{what} unpacks to {declared_bytes:,} bytes, more than {MAX_DECOMPRESSED_BYTES:,}: "
+            f"{noun} unpacks to {declared_bytes:,} bytes, more than {MAX_DECOMPRESSED_BYTES:,}: "
             "save fewer arrays or rows."
         )
 

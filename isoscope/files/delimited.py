@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from isoscope.core.errors import InvalidError
-from isoscope.core.formatting import shown
+from isoscope.core.formatting import quote
 from isoscope.files.columns import NUMBER as PLAIN_NUMBER
 from isoscope.files.contents import AnnotationStats, Block, Part
 from isoscope.files.table import (
@@ -31,7 +31,7 @@ from isoscope.files.text import SEPARATORS, Quoting, Record, about_separator, re
 SAMPLE_LINES = 1000
 MISSING = frozenset({"", "na", "n/a", "null", "none"})
 NUMBER = re.compile(r"\s*[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf|infinity)\s*", re.IGNORECASE | re.ASCII)
-WHOLE = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
+WHOLE_NUMBER = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
 ELISION = "..."
 
 
@@ -87,7 +87,7 @@ def _open_table(read: Callable[[], Iterator[Record]]) -> Table:
             "sentence and label, above the rows."
         )
     if advice := about_separator(names, SEPARATORS):
-        raise InvalidError(f"Line {line} names a single column, {shown(names[0])}. {advice}")
+        raise InvalidError(f"Line {line} names a single column, {quote(names[0])}. {advice}")
     columns = [name or f"column {i}" for i, name in enumerate(names, start=1)]
     require_columns(columns)
     return DelimitedTable(read, TableLayout(True, columns))
@@ -174,8 +174,8 @@ def find_layout(sample: list[Record]) -> TableLayout:
         if _are_lists(cells):
             lists.append(column)
             continue
-        is_whole = all(WHOLE.fullmatch(cell) for cell in cells)
-        numbers = ValueKind.WHOLE if is_whole else ValueKind.REAL
+        is_whole = all(WHOLE_NUMBER.fullmatch(cell) for cell in cells)
+        numbers = ValueKind.INTEGER if is_whole else ValueKind.REAL
         kinds[column] = numbers if _is_numeric(cells) else ValueKind.TEXT
     unnamed = {column for column, name in zip(columns, header, strict=True) if has_header and not name}
     numeric, annotations = roles(kinds, unnamed)
@@ -195,7 +195,7 @@ def _is_header(lines: list[list[str]]) -> bool:
     if not numbers:
         return any(cell.strip() for cell in first)
     counted = numbers in ([str(i + start) for i in range(len(numbers))] for start in (0, 1))
-    return counted and any(NUMBER.fullmatch(cell) and not WHOLE.fullmatch(cell) for row in rows for cell in row)
+    return counted and any(NUMBER.fullmatch(cell) and not WHOLE_NUMBER.fullmatch(cell) for row in rows for cell in row)
 
 
 def _are_lists(cells: list[str]) -> bool:
@@ -238,22 +238,22 @@ def parse_list(cell: str, line: int, column: str) -> list[float]:
     text = cell.strip()
     if not is_list(text):
         raise InvalidError(
-            f"Line {line} holds {shown(text)} in the column {shown(column)}, where other lines hold a list of numbers: "
+            f"Line {line} holds {quote(text)} in the column {quote(column)}, where other lines hold a list of numbers: "
             "give every line a list such as [0.5, -1.25]."
         )
     values = text[1:-1].replace(",", " ").split()
     if ELISION in values:
         raise InvalidError(
-            f"Line {line} holds a shortened list in the column {shown(column)} (with {ELISION!r}): NumPy prints long "
+            f"Line {line} holds a shortened list in the column {quote(column)} (with {ELISION!r}): NumPy prints long "
             "arrays so, and their numbers are lost. Write lists instead: "
             f'df["{column[:40]}"] = df["{column[:40]}"].map(list), or save the array as .npy.'
         )
     try:
         return list(map(float, values))
     except ValueError:
-        wrong = next(value for value in values if not _is_number(value))
+        unreadable = next(value for value in values if not _is_number(value))
         raise InvalidError(
-            f"Line {line} holds {shown(wrong)} in a list of the column {shown(column)}, where a number belongs."
+            f"Line {line} holds {quote(unreadable)} in a list of the column {quote(column)}, where a number belongs."
         ) from None
 
 
@@ -261,7 +261,7 @@ def require_width(values: Sequence[float], d: int, line: int, column: str) -> No
     """Refuse a list of another length than the first."""
     if len(values) != d:
         raise InvalidError(
-            f"Line {line} holds a list of {len(values):,} numbers in the column {shown(column)}, where the lines "
+            f"Line {line} holds a list of {len(values):,} numbers in the column {quote(column)}, where the lines "
             f"before hold {d:,}: give every line as many."
         )
 

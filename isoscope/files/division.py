@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, TextIO
 from pydantic import Field, model_validator
 
 from isoscope.core.errors import InvalidError
-from isoscope.core.formatting import blaming, listed, plural, shown
+from isoscope.core.formatting import blaming, listed, plural, quote
 from isoscope.files.columns import NO_ROWS, ColumnKind, find_readings, label_text, open_table, stats_of, text_digest
 from isoscope.files.strict import Frozen
 from isoscope.files.table import Scalar, Table
@@ -42,7 +42,7 @@ class ColumnDivision(Frozen):
     def _require_one_split_a_value(self) -> Self:
         names = [label_text(value) for split in SPLITS for value in self.values_of(split)]
         if twice := next((name for name in names if names.count(name) > 1), None):
-            raise ValueError(f"expected every value in one split, got {shown(twice)} in two")
+            raise ValueError(f"expected every value in one split, got {quote(twice)} in two")
         if not (self.train and self.validation):
             raise ValueError("expected at least one value for train and one for validation")
         return self
@@ -77,8 +77,8 @@ class FractionDivision(Frozen):
     @property
     def fractions(self) -> dict[str, float]:
         """What is drawn for each split, the test split first: what it gets is the same beside any validation rows."""
-        wanted = {"test": self.fraction, "validation": self.validation_fraction}
-        return {split: fraction for split, fraction in wanted.items() if fraction is not None}
+        fractions = {"test": self.fraction, "validation": self.validation_fraction}
+        return {split: fraction for split, fraction in fractions.items() if fraction is not None}
 
 
 Division = ColumnDivision | FractionDivision
@@ -127,39 +127,41 @@ def divide_file(
 def _divide_by_column(division: ColumnDivision, table: Table, folder: Path) -> dict[str, int]:
     if division.column not in table.columns:
         raise InvalidError(
-            f"No column named {shown(division.column)}. Columns are: {listed(table.columns)}.", "split_column"
+            f"No column named {quote(division.column)}. Columns are: {listed(table.columns)}.", "split_column"
         )
-    place = table.columns.index(division.column)
+    index = table.columns.index(division.column)
     split_of = {label_text(value): split for split in SPLITS for value in division.values_of(split)}
     splits = [split for split in SPLITS if division.values_of(split)]
-    found: dict[str, None] = {}
+    seen_values: dict[str, None] = {}
     with Writers(folder, splits) as writers:
         for number, row in enumerate(table.rows(), start=1):
-            value = row[place]
+            value = row[index]
             name = "" if value is None else label_text(value)
             if name not in split_of:
                 raise InvalidError(_unmapped(division, number, name, value), "split_column")
-            found[name] = None
-            writers.write(split_of[name], _record(table.columns, row, leave_out=place))
+            seen_values[name] = None
+            writers.write(split_of[name], _record(table.columns, row, leave_out=index))
         counts = writers.counts
     if division.test is None and not counts["test"]:
         del counts["test"]
     if empty := next((split for split, n in counts.items() if not n), None):
-        wanted = listed(division.values_of(empty))
+        expected = listed(division.values_of(empty))
         raise InvalidError(
-            f"No row is in the {empty} split: column {shown(division.column)} never holds {wanted}. "
-            f"It holds: {listed(found)}.",
+            f"No row is in the {empty} split: column {quote(division.column)} never holds {expected}. "
+            f"It holds: {listed(seen_values)}.",
             f"split_{empty}",
         )
     return counts
 
 
 def _unmapped(division: ColumnDivision, number: int, name: str, value: Scalar | None) -> str:
-    held = "has no value" if value is None else f"holds {shown(name)}"
-    known = "; ".join(f"{split}: {listed(division.values_of(split))}" for split in SPLITS if division.values_of(split))
+    complaint = "has no value" if value is None else f"holds {quote(name)}"
+    mapping = "; ".join(
+        f"{split}: {listed(division.values_of(split))}" for split in SPLITS if division.values_of(split)
+    )
     return (
-        f"Row {number:,} {held} in column {shown(division.column)}, which no split takes. Values are mapped as "
-        f"{known}. Add the value to a split, or remove the row."
+        f"Row {number:,} {complaint} in column {quote(division.column)}, which no split takes. Values are mapped as "
+        f"{mapping}. Add the value to a split, or remove the row."
     )
 
 
@@ -199,11 +201,11 @@ def _drawn(division: FractionDivision, groups: "Groups", barred: Collection[byte
     turns = sorted(groups.sizes(barred).items(), key=lambda group: _turn(division.seed, group[0]))
     split_of: dict[bytes, str] = {}
     for split, fraction in division.fractions.items():
-        left = _target(fraction, groups.n)
+        remaining = _target(fraction, groups.n)
         for root, size in turns:
-            if root not in split_of and size <= left:
+            if root not in split_of and size <= remaining:
                 split_of[root] = split
-                left -= size
+                remaining -= size
     for root in _last_of_a_label(division.seed, groups, split_of):
         del split_of[root]
     return split_of
@@ -211,15 +213,15 @@ def _drawn(division: FractionDivision, groups: "Groups", barred: Collection[byte
 
 def _last_of_a_label(seed: int, groups: "Groups", drawn: Collection[bytes]) -> set[bytes]:
     """Return groups that are drawn though no other has one of their labels: no model can learn what train rows lack."""
-    known: set[tuple[str, str]] = set()
+    train_labels: set[tuple[str, str]] = set()
     first: dict[tuple[str, str], bytes] = {}
     for root, row in groups.rows():
         labels = groups.labels_of(row)
         if root not in drawn:
-            known.update(labels)
+            train_labels.update(labels)
         else:
-            first |= {one: min(root, first.get(one, root), key=partial(_turn, seed)) for one in labels}
-    return {root for label, root in first.items() if label not in known}
+            first |= {name: min(root, first.get(name, root), key=partial(_turn, seed)) for name in labels}
+    return {root for label, root in first.items() if label not in train_labels}
 
 
 def _target(fraction: float, n: int) -> int:
@@ -229,8 +231,8 @@ def _target(fraction: float, n: int) -> int:
 def _digests(columns: Sequence[str], row: Sequence[Scalar | None], texts: Sequence[str]) -> list[bytes]:
     """What a row shares with others: its texts, or all of it where there is no column of texts."""
     cells = dict(zip(columns, row, strict=True))
-    found = [text_digest(value) for name in texts if (value := cells.get(name)) is not None]
-    return found or [text_digest(json.dumps([cells[name] for name in sorted(cells)]))]
+    digests = [text_digest(value) for name in texts if (value := cells.get(name)) is not None]
+    return digests or [text_digest(json.dumps([cells[name] for name in sorted(cells)]))]
 
 
 def _turn(seed: int, root: bytes) -> bytes:
@@ -278,7 +280,7 @@ class Groups:
         self.n, columns = stats_of(table)
         self.texts = [name for name, column in columns.items() if column.holds_texts]
         """Without any, all columns at once are what rows share."""
-        labels = [name for name, one in columns.items() if one.kind is ColumnKind.LABEL and not one.holds_texts]
+        labels = [name for name, stats in columns.items() if stats.kind is ColumnKind.LABEL and not stats.holds_texts]
         self._labels = {name: table.columns.index(name) for name in labels}
         self._parent: dict[bytes, bytes] = {}
         self._rows: Counter[bytes] = Counter()
@@ -292,7 +294,7 @@ class Groups:
 
     def labels_of(self, row: Sequence[Scalar | None]) -> list[tuple[str, str]]:
         """Return the labels of a row, each with its column."""
-        cells = ((name, row[place]) for name, place in self._labels.items())
+        cells = ((name, row[index]) for name, index in self._labels.items())
         return [(name, label_text(value)) for name, value in cells if value is not None]
 
     def sizes(self, barred: Collection[bytes] = ()) -> dict[bytes, int]:

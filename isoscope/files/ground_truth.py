@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isoscope.core.errors import InvalidError
-from isoscope.core.formatting import blaming, listed, plural, shown
+from isoscope.core.formatting import blaming, listed, plural, quote
 from isoscope.files.contents import cell_text
 from isoscope.files.matrix import Matrix, open_matrix, select
 from isoscope.files.selection import Selection, propose
@@ -44,45 +44,45 @@ class RowIds:
 
     def rows(self, ids: Sequence[str]) -> list[int]:
         """Return the row of each id, -1 where there is none."""
-        places = {name: row for row, name in enumerate(self.values)}
-        return [places.get(name, -1) for name in ids]
+        rows_by_id = {name: row for row, name in enumerate(self.values)}
+        return [rows_by_id.get(name, -1) for name in ids]
 
     @property
     def called(self) -> str:
         """Where the ids come from, for an error."""
         numbers = f"Rows of {self.filename} are called by their numbers from 0"
-        return numbers if self.column is None else f"Ids of {self.filename} are those of {shown(self.column)}"
+        return numbers if self.column is None else f"Ids of {self.filename} are those of {quote(self.column)}"
 
-    def require_unique(self, what: str, advice: str) -> None:
+    def require_unique(self, field: str, advice: str) -> None:
         """Raise InvalidError where an id names several rows, with what to do about it."""
         name, count = Counter(self.values).most_common(1)[0]
         if count > 1:
             raise InvalidError(
-                f"{shown(name)} names {count:,} rows of {self.filename}: an id must name one row. Remove the others, "
+                f"{quote(name)} names {count:,} rows of {self.filename}: an id must name one row. Remove the others, "
                 f"or {advice}.",
-                what,
+                field,
             )
 
 
-def read_ids(matrix: Matrix, filename: str, asked: str | None, names: str | None, what: str = "ids") -> RowIds:
+def read_ids(matrix: Matrix, filename: str, requested: str | None, names: str | None, field: str = "ids") -> RowIds:
     """Return the ids of a matrix's rows; their numbers are those in its files.
 
     Args:
         matrix: the rows.
         filename: what the user calls its files.
-        asked: the column of ids; None takes the likeliest, or the numbers of the rows.
+        requested: the column of ids; None takes the likeliest, or the numbers of the rows.
         names: the column that names the rows, which is taken before the numbers.
-        what: the field of errors.
+        field: the field of errors.
 
     Raises:
         InvalidError: there is no such column.
 
     """
-    offered = {each.name: each for each in matrix.contents.annotations if each.n == matrix.n}
-    if asked is not None and asked not in offered:
+    offered = {annotation.name: annotation for annotation in matrix.contents.annotations if annotation.n == matrix.n}
+    if requested is not None and requested not in offered:
         columns = f"Columns are: {listed(offered)}." if offered else "It has no such columns."
-        raise InvalidError(f"{filename} has no column {shown(asked)} of ids. {columns}", what)
-    column = asked or id_column(offered) or names
+        raise InvalidError(f"{filename} has no column {quote(requested)} of ids. {columns}", field)
+    column = requested or id_column(offered) or names
     numbers = range(matrix.n) if matrix.row_places is None else matrix.row_places
     values = [str(row) for row in numbers] if column is None else list(matrix.contents.values(column))
     return RowIds(filename, values, column)
@@ -94,28 +94,28 @@ class NamedVectors:
 
     filename: str
     x: NDArray[np.float32]
-    named: RowIds
+    row_ids: RowIds
     groups: list[str] | None
     labels: list[str] | None
 
     @property
     def ids(self) -> list[str]:
         """The id of each row."""
-        return self.named.values
+        return self.row_ids.values
 
     @property
     def called(self) -> str:
         """Where the ids come from, for an error."""
-        return self.named.called
+        return self.row_ids.called
 
     def rows(self, ids: Sequence[str]) -> NDArray[np.int64]:
         """Return the row of each id, -1 where there is none."""
-        return np.array(self.named.rows(ids), np.int64)
+        return np.array(self.row_ids.rows(ids), np.int64)
 
 
 def read_vectors(
     paths: Sequence[Path],
-    what: str,
+    field: str,
     *,
     annotations: Path | None = None,
     vectors: str | list[str] | None = None,
@@ -127,7 +127,7 @@ def read_vectors(
 
     Args:
         paths: the files.
-        what: "corpus" or "queries", the field of errors.
+        field: "corpus" or "queries", the field of errors.
         annotations: a file of further columns.
         vectors: the array or the columns; None takes the likeliest.
         ids: the column of ids; None takes the likeliest, or the numbers of the rows.
@@ -138,32 +138,32 @@ def read_vectors(
         InvalidError: the vectors cannot be used; the sentence says why.
 
     """
-    named = NamedFile(annotations, annotations.name) if annotations else None
-    _, contents = open_upload(Upload(tuple(NamedFile(path, path.name) for path in paths), named))
-    chosen = propose(contents)
-    vectors = vectors or chosen.vectors
+    annotation_file = NamedFile(annotations, annotations.name) if annotations else None
+    _, contents = open_upload(Upload(tuple(NamedFile(path, path.name) for path in paths), annotation_file))
+    proposal = propose(contents)
+    vectors = vectors or proposal.vectors
     if isinstance(vectors, list) and contents.parts:
         vectors = ",".join(vectors)
-    rows = select(contents, Selection(vectors=vectors))
-    called = read_ids(rows, paths[0].name, ids, chosen.names, what)
-    called.require_unique(what, "choose the column of ids by --ids")
-    matrix = select(contents, Selection(vectors=vectors, names=called.column, labels=labels, groups=groups))
-    return vectors_of(matrix, called, what)
+    matrix_rows = select(contents, Selection(vectors=vectors))
+    row_ids = read_ids(matrix_rows, paths[0].name, ids, proposal.names, field)
+    row_ids.require_unique(field, "choose the column of ids by --ids")
+    matrix = select(contents, Selection(vectors=vectors, names=row_ids.column, labels=labels, groups=groups))
+    return vectors_of(matrix, row_ids, field)
 
 
-def vectors_of(matrix: Matrix, called: RowIds, what: str) -> NamedVectors:
+def vectors_of(matrix: Matrix, row_ids: RowIds, field: str) -> NamedVectors:
     """Read a matrix into memory.
 
     Raises:
         InvalidError: it holds NaN or infinity.
 
     """
-    x = _in_memory(matrix, called.filename, what)
+    x = _in_memory(matrix, row_ids.filename, field)
     groups = matrix.groups()
-    return NamedVectors(called.filename, x, called, None if groups is None else list(groups), matrix.labels())
+    return NamedVectors(row_ids.filename, x, row_ids, None if groups is None else list(groups), matrix.labels())
 
 
-def _in_memory(matrix: Matrix, filename: str, what: str) -> NDArray[np.float32]:
+def _in_memory(matrix: Matrix, filename: str, field: str) -> NDArray[np.float32]:
     x = np.empty((matrix.n, matrix.d), np.float32)
     start = 0
     for chunk in matrix.chunks():
@@ -171,11 +171,11 @@ def _in_memory(matrix: Matrix, filename: str, what: str) -> NDArray[np.float32]:
             x[start : start + len(chunk)] = chunk
         start += len(chunk)
     if start != matrix.n:
-        raise InvalidError(f"{filename} has {plural(start, 'row')}, expected {matrix.n:,}: upload it again.", what)
-    unfit = int((~np.isfinite(x).all(axis=1)).sum())
-    if unfit:
+        raise InvalidError(f"{filename} has {plural(start, 'row')}, expected {matrix.n:,}: upload it again.", field)
+    n_unfit = int((~np.isfinite(x).all(axis=1)).sum())
+    if n_unfit:
         raise InvalidError(
-            f"{plural(unfit, 'row')} of {filename} hold NaN, infinity or numbers beyond float32: remove them.", what
+            f"{plural(n_unfit, 'row')} of {filename} hold NaN, infinity or numbers beyond float32: remove them.", field
         )
     return x
 
@@ -201,8 +201,8 @@ class Judgment(NamedTuple):
 class ScoredPair(NamedTuple):
     """How alike two rows are."""
 
-    one: str
-    other: str
+    first: str
+    second: str
     score: float
     group: str = ""
     """Of pairs that depend on each other; empty where none is known."""
@@ -216,14 +216,14 @@ def read_qrels(path: Path, filename: str) -> list[Judgment]:
 
     """
     table = _table(path, filename, "qrels")
-    columns = [_column(table, names, place) for place, names in enumerate((QUERY_NAMES, DOCUMENT_NAMES, SCORE_NAMES))]
+    columns = [_column(table, names, index) for index, names in enumerate((QUERY_NAMES, DOCUMENT_NAMES, SCORE_NAMES))]
     query, document, score = columns
     if query is None or document is None:
         raise InvalidError(
             f"{filename} needs a column of query ids and one of document ids, got {listed(table.columns)}.", "qrels"
         )
     return [
-        Judgment(line[0], line[1], 1 if score is None else _whole(line[2], filename, number))
+        Judgment(line[0], line[1], 1 if score is None else _grade(line[2], filename, number))
         for number, line in enumerate(_cells(table, columns), 1)
     ]
 
@@ -237,18 +237,18 @@ def read_pairs(path: Path, filename: str, groups: str | None = None) -> list[Sco
     """
     table = _table(path, filename, "pairs")
     score = next((column for column in table.columns if column.lower() in SCORE_NAMES), None)
-    rest = [column for column in table.columns if column not in (score, groups)]
+    id_columns = [column for column in table.columns if column not in (score, groups)]
     if groups is not None and groups not in table.columns:
-        raise InvalidError(f"{filename} has no column {shown(groups)}. Columns are: {listed(table.columns)}.", "groups")
-    if score is None and len(rest) > 2:
-        score = rest.pop(2)
-    if score is None or len(rest) < 2:
+        raise InvalidError(f"{filename} has no column {quote(groups)}. Columns are: {listed(table.columns)}.", "groups")
+    if score is None and len(id_columns) > 2:
+        score = id_columns.pop(2)
+    if score is None or len(id_columns) < 2:
         raise InvalidError(
             f"{filename} needs two columns of ids and one of scores, got {listed(table.columns)}.", "pairs"
         )
     return [
         ScoredPair(line[0], line[1], _number(line[2], filename, number), line[3])
-        for number, line in enumerate(_cells(table, [rest[0], rest[1], score, groups]), 1)
+        for number, line in enumerate(_cells(table, [id_columns[0], id_columns[1], score, groups]), 1)
     ]
 
 
@@ -261,14 +261,14 @@ def corpus_and_query_rows(
         InvalidError: none is known, so they are of other vectors; with ``advice`` on what to do.
 
     """
-    asked = queries.rows([one.query for one in judgments])
-    found = corpus.rows([one.document for one in judgments])
-    first = judgments[0] if judgments else Judgment("", "", 0)
-    if max(asked, default=-1) < 0:
-        raise _nothing_matches(filename, "query", first.query, queries, "qrels", advice)
-    if max(found) < 0:
-        raise _nothing_matches(filename, "document", first.document, corpus, "qrels", advice)
-    return asked, found
+    query_rows = queries.rows([judgment.query for judgment in judgments])
+    document_rows = corpus.rows([judgment.document for judgment in judgments])
+    example = judgments[0] if judgments else Judgment("", "", 0)
+    if max(query_rows, default=-1) < 0:
+        raise _nothing_matches(filename, "query", example.query, queries, "qrels", advice)
+    if max(document_rows) < 0:
+        raise _nothing_matches(filename, "document", example.document, corpus, "qrels", advice)
+    return query_rows, document_rows
 
 
 def pair_rows(corpus: RowIds, pairs: Sequence[ScoredPair], filename: str, advice: str) -> list[tuple[int, int]]:
@@ -278,20 +278,20 @@ def pair_rows(corpus: RowIds, pairs: Sequence[ScoredPair], filename: str, advice
         InvalidError: no pair has two known ids; with ``advice`` on what to do.
 
     """
-    one, other = corpus.rows([pair.one for pair in pairs]), corpus.rows([pair.other for pair in pairs])
-    found = list(zip(one, other, strict=True))
-    if max(map(min, found), default=-1) < 0:
-        raise _nothing_matches(filename, "row", pairs[0].one if pairs else "", corpus, "pairs", advice)
-    return found
+    firsts, seconds = corpus.rows([pair.first for pair in pairs]), corpus.rows([pair.second for pair in pairs])
+    rows = list(zip(firsts, seconds, strict=True))
+    if max(map(min, rows), default=-1) < 0:
+        raise _nothing_matches(filename, "row", pairs[0].first if pairs else "", corpus, "pairs", advice)
+    return rows
 
 
-def _nothing_matches(filename: str, noun: str, first: str, ids: RowIds, what: str, advice: str) -> InvalidError:
+def _nothing_matches(filename: str, noun: str, example: str, ids: RowIds, field: str, advice: str) -> InvalidError:
     if ids.column is None and ids.filename.endswith(".npy"):
         advice = "a .npy file holds no ids, so write these numbers"
     return InvalidError(
-        f"No {noun} id of {filename}, such as {shown(first)}, is one of {ids.filename}, such as "
-        f"{shown(ids.values[0])}. {ids.called}: {advice}.",
-        what,
+        f"No {noun} id of {filename}, such as {quote(example)}, is one of {ids.filename}, such as "
+        f"{quote(ids.values[0])}. {ids.called}: {advice}.",
+        field,
     )
 
 
@@ -305,23 +305,23 @@ def _write(columns: Sequence[str], rows: Iterable[Sequence[str | float]], path: 
         file.writelines(f"{json.dumps(dict(zip(columns, row, strict=True)))}\n" for row in rows)
 
 
-def _table(path: Path, filename: str, what: str) -> Table:
-    with blaming(filename, what):
+def _table(path: Path, filename: str, field: str) -> Table:
+    with blaming(filename, field):
         return detect(path, filename, Role.ANNOTATIONS).open_table(path)
 
 
-def _column(table: Table, names: Sequence[str], place: int) -> str | None:
+def _column(table: Table, names: Sequence[str], index: int) -> str | None:
     """Return the column of one of these names, or else the one in that place that has none of another's."""
-    named = next((column for column in table.columns if column.lower() in names), None)
-    if named is not None or place >= len(table.columns):
-        return named
-    taken = {*QUERY_NAMES, *DOCUMENT_NAMES, *SCORE_NAMES} - {*names}
-    return None if table.columns[place].lower() in taken else table.columns[place]
+    by_name = next((column for column in table.columns if column.lower() in names), None)
+    if by_name is not None or index >= len(table.columns):
+        return by_name
+    reserved = {*QUERY_NAMES, *DOCUMENT_NAMES, *SCORE_NAMES} - {*names}
+    return None if table.columns[index].lower() in reserved else table.columns[index]
 
 
 def _cells(table: Table, columns: Sequence[str | None]) -> Iterator[list[str]]:
-    named = [column for column in columns if column is not None]
-    for row in table.rows(named):
+    existing = [column for column in columns if column is not None]
+    for row in table.rows(existing):
         texts = iter(map(cell_text, row))
         yield ["" if column is None else next(texts) for column in columns]
 
@@ -332,17 +332,17 @@ def _number(text: str, name: str, row: int) -> float:
     except ValueError:
         value = float("nan")
     if not isfinite(value):
-        raise InvalidError(f"Row {row:,} of {name} has the score {shown(text)}: expected a number.")
+        raise InvalidError(f"Row {row:,} of {name} has the score {quote(text)}: expected a number.")
     return value
 
 
-def _whole(text: str, name: str, row: int) -> int:
+def _grade(text: str, name: str, row: int) -> int:
     value = _number(text, name, row)
     if value != int(value):
-        raise InvalidError(f"Row {row:,} of {name} has the relevance {shown(text)}: expected a whole number.", "qrels")
+        raise InvalidError(f"Row {row:,} of {name} has the relevance {quote(text)}: expected a whole number.", "qrels")
     if value > LARGEST_GRADE:
         raise InvalidError(
-            f"Row {row:,} of {name} has the relevance {shown(text)}: expected at most {LARGEST_GRADE:,}.", "qrels"
+            f"Row {row:,} of {name} has the relevance {quote(text)}: expected at most {LARGEST_GRADE:,}.", "qrels"
         )
     return int(value)
 
@@ -387,12 +387,12 @@ class NamedRows:
     name: str
     ids: str | None = None
 
-    def read(self, what: str) -> RowIds:
+    def read(self, field: str) -> RowIds:
         """Return the ids of the rows. Raises InvalidError where two rows have the same."""
         matrix = open_matrix(self.upload, self.selection)
-        found = read_ids(matrix, self.name, self.ids, self.selection.names, what)
-        found.require_unique(what, BY_COLUMN)
-        return found
+        row_ids = read_ids(matrix, self.name, self.ids, self.selection.names, field)
+        row_ids.require_unique(field, BY_COLUMN)
+        return row_ids
 
 
 def check_qrels(path: Path, filename: str, corpus: NamedRows, queries: NamedRows, target: Path) -> TruthPreview:
@@ -403,20 +403,25 @@ def check_qrels(path: Path, filename: str, corpus: NamedRows, queries: NamedRows
 
     """
     judgments = read_qrels(path, filename)
-    documents, asked = corpus.read("ids"), queries.read("query_ids")
-    places = corpus_and_query_rows(documents, asked, judgments, filename, BY_COLUMN)
+    documents, query_ids = corpus.read("ids"), queries.read("query_ids")
+    row_pairs = corpus_and_query_rows(documents, query_ids, judgments, filename, BY_COLUMN)
     write_qrels(judgments, target)
-    query_rows, document_rows = places
+    query_rows, document_rows = row_pairs
     return TruthPreview(
         lines=len(judgments),
-        used=sum(min(pair) >= 0 for pair in zip(*places, strict=True)),
+        used=sum(min(pair) >= 0 for pair in zip(*row_pairs, strict=True)),
         head=_head(judgments),
         unknown=[
-            *_unknown("query", [one.query for one, row in zip(judgments, query_rows, strict=True) if row < 0]),
-            *_unknown("document", [one.document for one, row in zip(judgments, document_rows, strict=True) if row < 0]),
+            *_unknown(
+                "query", [judgment.query for judgment, row in zip(judgments, query_rows, strict=True) if row < 0]
+            ),
+            *_unknown(
+                "document",
+                [judgment.document for judgment, row in zip(judgments, document_rows, strict=True) if row < 0],
+            ),
         ],
         ids=f"{documents.called}.",
-        query_ids=f"{asked.called}.",
+        query_ids=f"{query_ids.called}.",
     )
 
 
@@ -431,13 +436,13 @@ def check_pairs(path: Path, filename: str, groups: str | None, corpus: NamedRows
     documents = corpus.read("ids")
     rows = pair_rows(documents, pairs, filename, BY_COLUMN)
     _write(PAIRS, pairs, target)
-    named = [name for pair in pairs for name in (pair.one, pair.other)]
-    places = [row for pair in rows for row in pair]
+    ids = [name for pair in pairs for name in (pair.first, pair.second)]
+    id_rows = [row for pair in rows for row in pair]
     return TruthPreview(
         lines=len(pairs),
         used=sum(min(pair) >= 0 for pair in rows),
         head=_head(pairs),
-        unknown=_unknown("row", [name for name, row in zip(named, places, strict=True) if row < 0]),
+        unknown=_unknown("row", [name for name, row in zip(ids, id_rows, strict=True) if row < 0]),
         ids=f"{documents.called}.",
     )
 

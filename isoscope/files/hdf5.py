@@ -14,7 +14,7 @@ import h5py
 import numpy as np
 
 from isoscope.core.errors import InvalidError, TooLargeError
-from isoscope.core.formatting import shown
+from isoscope.core.formatting import quote
 from isoscope.files.arrays import ANNOTATION_ROWS, Array, ArrayFile, value_text
 from isoscope.files.compressed import require_honest
 from isoscope.files.contents import Block, transposed
@@ -93,39 +93,39 @@ def _open(path: Path) -> Iterator[h5py.File]:
 
 def _datasets(file: h5py.File) -> Iterator[tuple[str, h5py.Dataset]]:
     """Yield what the tree holds by hard links, each object once, at whatever number of paths it hangs."""
-    seen = {_address(file)}
-    open_: list[tuple[str, h5py.Group, int]] = [("", file, 0)]
-    while open_:
-        prefix, group, depth = open_.pop()
+    addresses = {_address(file)}
+    pending: list[tuple[str, h5py.Group, int]] = [("", file, 0)]
+    while pending:
+        prefix, group, depth = pending.pop()
         for name in group:
             link = group.get(name, getlink=True)
             if isinstance(link, h5py.ExternalLink):
-                raise _elsewhere(f"{shown(prefix + name)} is a link to another file")
+                raise _elsewhere(f"{quote(prefix + name)} is a link to another file")
             if not isinstance(link, h5py.HardLink):
                 continue
-            found = group[name]
-            if (address := _address(found)) in seen:
+            node = group[name]
+            if (address := _address(node)) in addresses:
                 continue
-            seen.add(address)
-            if len(seen) > MAX_OBJECTS or depth > MAX_DEPTH:
+            addresses.add(address)
+            if len(addresses) > MAX_OBJECTS or depth > MAX_DEPTH:
                 raise TooLargeError(
                     f"The file has more than {MAX_OBJECTS:,} arrays and groups, or more than {MAX_DEPTH} groups in one "
                     "another: write the arrays you want measured into a file of their own."
                 )
-            if isinstance(found, h5py.Group):
-                open_.append((f"{prefix}{name}/", found, depth + 1))
-            elif isinstance(found, h5py.Dataset) and found.shape is not None:
-                yield prefix + name, found
+            if isinstance(node, h5py.Group):
+                pending.append((f"{prefix}{name}/", node, depth + 1))
+            elif isinstance(node, h5py.Dataset) and node.shape is not None:
+                yield prefix + name, node
 
 
 def _array(path: Path, name: str, dataset: h5py.Dataset) -> Hdf5Array:
     properties = dataset.id.get_create_plist()
     if properties.get_layout() == h5py.h5d.VIRTUAL or properties.get_external_count():
-        raise _elsewhere(f"the values of {shown(name)} lie in other files")
+        raise _elsewhere(f"the values of {quote(name)} lie in other files")
     filters = {properties.get_filter(i)[0] for i in range(properties.get_nfilters())}
     if not filters <= FILTERS:
         raise InvalidError(
-            f"{shown(name)} is compressed by a filter that is a plugin of HDF5 (number {min(filters - FILTERS)}), "
+            f"{quote(name)} is compressed by a filter that is a plugin of HDF5 (number {min(filters - FILTERS)}), "
             'which is never loaded here: write it with compression="gzip", "lzf", or none.'
         )
     dtype: np.dtype[Any] = dataset.dtype
@@ -133,18 +133,18 @@ def _array(path: Path, name: str, dataset: h5py.Dataset) -> Hdf5Array:
     array = Hdf5Array(name, dataset.shape, dtype, "text" if is_text else dtype.name, path, is_text)
     if dataset.chunks is not None and np.prod(dataset.chunks, dtype=object) * dtype.itemsize > MAX_CHUNK_BYTES:
         raise TooLargeError(
-            f"{shown(name)} is stored in pieces of more than {MAX_CHUNK_BYTES:,} bytes, each of which has to fit into "
+            f"{quote(name)} is stored in pieces of more than {MAX_CHUNK_BYTES:,} bytes, each of which has to fit into "
             "memory: write it with smaller chunks."
         )
     held = min(dataset.id.get_storage_size(), path.stat().st_size)
-    require_honest(shown(name), array.size_bytes, held)
+    require_honest(quote(name), array.size_bytes, held)
     return array
 
 
-def _address(found: Any) -> tuple[int, int]:
-    info = h5py.h5o.get_info(found.id)
+def _address(node: Any) -> tuple[int, int]:
+    info = h5py.h5o.get_info(node.id)
     return info.fileno, info.addr
 
 
-def _elsewhere(what: str) -> InvalidError:
-    return InvalidError(f"In the HDF5 file {what}, which is never opened here: copy the values into one file.")
+def _elsewhere(clause: str) -> InvalidError:
+    return InvalidError(f"In the HDF5 file {clause}, which is never opened here: copy the values into one file.")

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from isoscope.core.errors import InvalidError
-from isoscope.core.formatting import plural, shown
+from isoscope.core.formatting import plural, quote
 from isoscope.files.contents import MAX_DISTINCT, Block, Part, annotation_of, cell_text
 from isoscope.files.span import Span, is_nested_span
 from isoscope.files.table import (
@@ -58,14 +58,14 @@ class JsonlKey:
             self.width = len(value)
         if self.width is not None and not (is_list and len(value) == self.width):
             self.trouble = self.trouble or (
-                f"Line {line} holds {self._found(value)} under {self.name[:80]!r}, where the lines before hold a list "
-                f"of {plural(self.width, 'number')}: give every line as many."
+                f"Line {line} holds {self._describe(value)} under {self.name[:80]!r}, where the lines before hold a "
+                f"list of {plural(self.width, 'number')}: give every line as many."
             )
         self.types.add(Span if is_nested_span(value) else type(value))
         if isinstance(value, (str, int)) and len(self.distinct) <= MAX_DISTINCT:
             self.distinct[cell_text(value)] = None
 
-    def _found(self, value: Any) -> str:
+    def _describe(self, value: Any) -> str:
         """Say what is there instead of a list of as many numbers."""
         if not isinstance(value, list):
             return cell_text(value)[:40]
@@ -78,7 +78,7 @@ class JsonlKey:
             return None
         if not self.types <= {int, float}:
             return ValueKind.TEXT
-        return ValueKind.REAL if float in self.types else ValueKind.WHOLE
+        return ValueKind.REAL if float in self.types else ValueKind.INTEGER
 
 
 def open_table(path: Path, _: Quoting | None = None) -> Table:
@@ -196,5 +196,5 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     parsed = dict(pairs)
     if len(parsed) < len(pairs):
         (key, _), *_ = Counter(key for key, _ in pairs).most_common(1)
-        raise ValueError(f"the key {shown(key)} occurs twice")
+        raise ValueError(f"the key {quote(key)} occurs twice")
     return parsed

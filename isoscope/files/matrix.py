@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isoscope.core.errors import TooLargeError
-from isoscope.core.formatting import listed, shown
+from isoscope.core.formatting import listed, quote
 from isoscope.files.arrays import BFLOAT16
 from isoscope.files.contents import MAX_ROWS, Annotation, Block, Contents, Part
 from isoscope.files.selection import Selection, doubtful, excluded, propose
@@ -100,15 +100,15 @@ def select(contents: Contents, selection: Selection) -> Matrix:
     return _remaining(matrix) if selection.without_rows or selection.without_dimensions else matrix
 
 
-def _remaining(whole: Matrix) -> Matrix:
-    rows, dimensions = whole.selection.left(whole.n, whole.d)
+def _remaining(matrix: Matrix) -> Matrix:
+    rows, dimensions = matrix.selection.remaining(matrix.n, matrix.d)
     return replace(
-        whole,
-        contents=Remaining(whole.contents, rows, whole.n, dimensions),
+        matrix,
+        contents=Remaining(matrix.contents, rows, matrix.n, dimensions),
         n=len(rows),
         d=len(dimensions),
-        row_places=rows if whole.selection.without_rows else None,
-        dimension_numbers=dimensions if whole.selection.without_dimensions else None,
+        row_places=rows if matrix.selection.without_rows else None,
+        dimension_numbers=dimensions if matrix.selection.without_dimensions else None,
     )
 
 
@@ -158,29 +158,31 @@ class Remaining(Contents):
 
     def __init__(self, contents: Contents, rows: NDArray[np.int64], n: int, dimensions: NDArray[np.int64]) -> None:
         self._contents = contents
-        self._kept = np.zeros(n, bool)
-        self._kept[rows] = True
+        self._mask = np.zeros(n, bool)
+        self._mask[rows] = True
         self._dimensions = dimensions
         self.n, self.parts = contents.n, contents.parts
         self.numeric_columns, self.real_columns = contents.numeric_columns, contents.real_columns
-        self.annotations = [one.model_copy(update={"n": len(rows)}) for one in contents.annotations if one.n == n]
+        self.annotations = [
+            annotation.model_copy(update={"n": len(rows)}) for annotation in contents.annotations if annotation.n == n
+        ]
 
     def blocks(self, vectors: str | list[str], rows: int, *, transpose: bool) -> Iterator[Block]:
         """Return the rows that are left from top to bottom, with the dimensions that are left."""
         read = 0
         for block in self._contents.blocks(vectors, rows, transpose=transpose):
-            kept = self._kept[read : read + len(block)]
+            mask = self._mask[read : read + len(block)]
             read += len(block)
-            if kept.any():
-                yield block[kept][:, self._dimensions]
+            if mask.any():
+                yield block[mask][:, self._dimensions]
 
     def values(self, annotation: str) -> Iterator[str]:
         """Return the values of the rows that are left."""
-        return compress(self._contents.values(annotation), self._kept)
+        return compress(self._contents.values(annotation), self._mask)
 
     def rows_of(self, annotations: Sequence[str]) -> Iterator[tuple[str, ...]]:
         """Return the values of several annotations, of the rows that are left."""
-        return compress(self._contents.rows_of(annotations), self._kept)
+        return compress(self._contents.rows_of(annotations), self._mask)
 
 
 class PreviewRow(Frozen):
@@ -296,11 +298,11 @@ def _warnings(matrix: Matrix, stats: MatrixStats) -> list[str]:
         f"Duplicate rows: {stats.n_duplicate:,}. They count more in every measure except those of neighbors, which "
         "leave them out.": stats.n_duplicate > 0,
     }
-    found = [sentence for sentence, applies in sentences.items() if applies]
+    warnings = [sentence for sentence, applies in sentences.items() if applies]
     if left_out := excluded(matrix.contents, matrix.selection):
-        found.append(f"Not part of the vector: {listed(left_out)}. The {matrix.d:,} chosen columns are measured.")
-    return found + [
-        f"{shown(one.name)} holds whole numbers, {one.n_distinct:,} different ones, and the other columns fractions. "
-        "It looks like metadata: use it as the label, or exclude it."
-        for one in doubtful(matrix.contents, matrix.selection)
+        warnings.append(f"Not part of the vector: {listed(left_out)}. The {matrix.d:,} chosen columns are measured.")
+    return warnings + [
+        f"{quote(annotation.name)} holds whole numbers, {annotation.n_distinct:,} different ones, and the other "
+        "columns fractions. It looks like metadata: use it as the label, or exclude it."
+        for annotation in doubtful(matrix.contents, matrix.selection)
     ]

@@ -87,7 +87,7 @@ def _read_header(stream: IO[bytes], name: str, open_: Opener) -> StoredArray:
         raise
     except Exception:  # noqa: BLE001 -- a hostile header raises what numpy's tokenizer, parser or dtype does
         raise _bad(name, "it is not one that NumPy writes") from None
-    if len(shape) > MAX_DIMENSIONS or not all(type(each) is int and 0 <= each <= MAX_LENGTH for each in shape):
+    if len(shape) > MAX_DIMENSIONS or not all(type(length) is int and 0 <= length <= MAX_LENGTH for length in shape):
         raise _bad(name, f"its shape is not a tuple of at most {MAX_DIMENSIONS} lengths")
     if dtype.names is not None:
         raise InvalidError(
@@ -104,10 +104,10 @@ def _read_header(stream: IO[bytes], name: str, open_: Opener) -> StoredArray:
     return StoredArray(name, shape, dtype, dtype.name, fortran and len(shape) > 1, head.tell(), open_)
 
 
-def _bad(name: str, what: str) -> InvalidError:
+def _bad(name: str, problem: str) -> InvalidError:
     return InvalidError(
-        f"The header of the npy array {name!r} cannot be read: {what}. The file was cut off, altered, or is something "
-        'else: write it again with numpy.save("file.npy", array).'
+        f"The header of the npy array {name!r} cannot be read: {problem}. The file was cut off, altered, or is "
+        'something else: write it again with numpy.save("file.npy", array).'
     )
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from isoscope.core.errors import InvalidError, TooLargeError
-from isoscope.core.formatting import listed, shown
+from isoscope.core.formatting import listed, quote
 from isoscope.files.compressed import require_honest
 from isoscope.files.contents import MAX_ROWS, AnnotationStats, Block, Part
 from isoscope.files.span import STARTS, TEXTS
@@ -146,7 +146,7 @@ class ParquetTable(VectorTable):
             d = len(first[0]) if first[0].is_valid else 0
             if d == 0:
                 raise InvalidError(
-                    f"Row 1 of the column {shown(field.name)} holds no numbers: give every row a list of as many."
+                    f"Row 1 of the column {quote(field.name)} holds no numbers: give every row a list of as many."
                 )
             for start, batch in self._batches([field.name], max(1, MAX_BATCH_BYTES // (WIDEST_BYTES * d))):
                 _require_width(batch.column(field.name), start, field.name, d)
@@ -194,9 +194,9 @@ def _require_width(lists: pa.Array, start: int, name: str, d: int) -> None:
     widths = lists.value_lengths().fill_null(0).to_numpy()
     if (wrong := np.flatnonzero(widths != d)).size:
         row = int(wrong[0])
-        found = f"a list of {widths[row]:,} numbers" if lists[row].is_valid else "no list"
+        held = f"a list of {widths[row]:,} numbers" if lists[row].is_valid else "no list"
         raise InvalidError(
-            f"Row {start + row + 1:,} of the column {shown(name)} holds {found}, expected {d:,} numbers as in the "
+            f"Row {start + row + 1:,} of the column {quote(name)} holds {held}, expected {d:,} numbers as in the "
             "first row: give every row as many, and leave out rows without a vector."
         )
 
@@ -243,5 +243,5 @@ def _is_number(type_: pa.DataType) -> bool:
 
 def _kind(type_: pa.DataType) -> ValueKind:
     if pa.types.is_integer(type_):
-        return ValueKind.WHOLE
+        return ValueKind.INTEGER
     return ValueKind.REAL if pa.types.is_floating(type_) else ValueKind.TEXT

@@ -105,11 +105,11 @@ def _array(path: Path, name: str, entry: dict[str, Any], offset: int) -> StoredA
 
 def _are_lengths(value: object) -> bool:
     """Whether this is a list of whole numbers from 0, of which true and false are none."""
-    return isinstance(value, list) and all(type(each) is int and 0 <= each < 2**63 for each in value)
+    return isinstance(value, list) and all(type(length) is int and 0 <= length < 2**63 for length in value)
 
 
-def _bad(what: str) -> InvalidError:
+def _bad(problem: str) -> InvalidError:
     return InvalidError(
-        f"The safetensors file cannot be read: {what}. It was cut off, altered, or is something else: write it again "
-        "with safetensors.numpy.save_file."
+        f"The safetensors file cannot be read: {problem}. It was cut off, altered, or is something else: write it "
+        "again with safetensors.numpy.save_file."
     )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
 
 from isoscope.core.errors import InvalidError
-from isoscope.core.formatting import listed, shown
+from isoscope.core.formatting import listed, quote
 from isoscope.files.contents import MAX_DISTINCT, Annotation, Offer
 from isoscope.files.strict import Frozen
 from isoscope.files.text import Quoting
@@ -109,30 +109,33 @@ class Selection(Frozen):
 
         Rows stay out unless they become columns, dimensions also only while they are those of the same vectors.
         """
-        before = Selection.model_validate(former)
-        if before.transpose != self.transpose:
+        earlier = Selection.model_validate(former)
+        if earlier.transpose != self.transpose:
             return self
-        same = before.vectors == self.vectors
-        kept = {"without_rows": before.without_rows, "without_dimensions": before.without_dimensions if same else []}
-        return self.model_copy(update=kept)
+        same = earlier.vectors == self.vectors
+        exclusions = {
+            "without_rows": earlier.without_rows,
+            "without_dimensions": earlier.without_dimensions if same else [],
+        }
+        return self.model_copy(update=exclusions)
 
-    def left(self, n: int, d: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def remaining(self, n: int, d: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return which rows and which dimensions are left of n and d.
 
         Raises:
             InvalidError: there is no such row or dimension, or none is left.
 
         """
-        rows = _left(self.without_rows, n, "row", "without_rows")
-        return rows, _left(self.without_dimensions, d, "dimension", "without_dimensions")
+        rows = _remaining(self.without_rows, n, "row", "without_rows")
+        return rows, _remaining(self.without_dimensions, d, "dimension", "without_dimensions")
 
     @model_validator(mode="before")
     @classmethod
-    def _without_annotations(cls, given: Any) -> Any:
-        if not isinstance(given, dict) or not isinstance(given.get("vectors"), list):
-            return given
-        annotations = given.get("names"), given.get("labels"), given.get("groups")
-        return {**given, "vectors": [column for column in given["vectors"] if column not in annotations]}
+    def _without_annotations(cls, fields: Any) -> Any:
+        if not isinstance(fields, dict) or not isinstance(fields.get("vectors"), list):
+            return fields
+        annotations = fields.get("names"), fields.get("labels"), fields.get("groups")
+        return {**fields, "vectors": [column for column in fields["vectors"] if column not in annotations]}
 
     def check(self, offer: Offer) -> None:
         """Raise InvalidError, with the field at fault, unless the file (an ``Inspection``, say) offers this."""
@@ -164,7 +167,7 @@ class Selection(Frozen):
         for column in self.vectors:
             if column not in numeric:
                 raise InvalidError(
-                    f"The file has no column {shown(column)} of numbers: choose among {listed(offer.numeric_columns)}.",
+                    f"The file has no column {quote(column)} of numbers: choose among {listed(offer.numeric_columns)}.",
                     field="vectors",
                 )
         if len(set(self.vectors)) < len(self.vectors):
@@ -174,33 +177,33 @@ class Selection(Frozen):
     def _check_annotation(self, offer: Offer, field: str, chosen: str | None, n: int | None) -> None:
         if chosen is None:
             return
-        annotation = next((each for each in offer.annotations if each.name == chosen), None)
+        annotation = next((candidate for candidate in offer.annotations if candidate.name == chosen), None)
         if annotation is None:
-            there = [each.name for each in offer.annotations]
-            advice = f"choose one of {listed(there)}, or none" if there else "it has nothing to choose here"
-            raise InvalidError(f"The file has nothing called {shown(chosen)} for the {field}: {advice}.", field)
+            names = [candidate.name for candidate in offer.annotations]
+            advice = f"choose one of {listed(names)}, or none" if names else "it has nothing to choose here"
+            raise InvalidError(f"The file has nothing called {quote(chosen)} for the {field}: {advice}.", field)
         if n is not None and annotation.n != n:
             raise InvalidError(
-                f"{shown(chosen)} has {annotation.n:,} values, but the matrix has {n:,} rows: "
+                f"{quote(chosen)} has {annotation.n:,} values, but the matrix has {n:,} rows: "
                 "choose one of the same length, or swap rows and columns.",
                 field,
             )
         if field == "labels" and annotation.n_distinct > MAX_DISTINCT:
             raise InvalidError(
-                f"{shown(chosen)} has more than {MAX_DISTINCT:,} different values, which looks like names: "
+                f"{quote(chosen)} has more than {MAX_DISTINCT:,} different values, which looks like names: "
                 "choose it as the names, and for the labels something with fewer values.",
                 field,
             )
 
 
-def _left(gone: list[int], count: int, what: str, field: str) -> NDArray[np.int64]:
-    if gone and gone[-1] >= count:
+def _remaining(excluded_numbers: list[int], count: int, noun: str, field: str) -> NDArray[np.int64]:
+    if excluded_numbers and excluded_numbers[-1] >= count:
         raise InvalidError(
-            f"There is no {what} {gone[-1]:,}: the file has {count:,} {what}s, which count from 0.", field
+            f"There is no {noun} {excluded_numbers[-1]:,}: the file has {count:,} {noun}s, which count from 0.", field
         )
-    if gone and len(gone) == count:
-        raise InvalidError(f"This leaves no {what}: all {count:,} are left out. Keep some.", field)
-    return np.delete(np.arange(count), gone)
+    if excluded_numbers and len(excluded_numbers) == count:
+        raise InvalidError(f"This leaves no {noun}: all {count:,} are left out. Keep some.", field)
+    return np.delete(np.arange(count), excluded_numbers)
 
 
 def propose(offer: Offer) -> Selection:
@@ -212,12 +215,14 @@ def propose(offer: Offer) -> Selection:
     if not offer.parts:
         vectors = find_family(offer.numeric_columns) or offer.numeric_columns
         coordinates = set(vectors)
-        return _annotated(vectors, [each for each in offer.annotations if each.name not in coordinates])
+        return _annotated(
+            vectors, [annotation for annotation in offer.annotations if annotation.name not in coordinates]
+        )
     part = next(
         (part for name in VECTOR_NAMES for part in reversed(offer.parts) if (part.stack or part.name).lower() == name),
         max(offer.parts, key=lambda part: (part.n * part.d, part.layer or 0)),
     )
-    return _annotated(part.name, [each for each in offer.annotations if each.n == part.n])
+    return _annotated(part.name, [annotation for annotation in offer.annotations if annotation.n == part.n])
 
 
 def find_family(columns: Sequence[str]) -> list[str]:
@@ -247,17 +252,27 @@ def doubtful(offer: Offer, selection: Selection) -> list[Annotation]:
     if isinstance(selection.vectors, str):
         return []
     chosen = set(selection.columns)
-    whole = [each for each in offer.annotations if each.name in chosen and each.n_distinct <= MAX_DISTINCT]
-    return whole if len(whole) <= MAX_DOUBTFUL < len(chosen) - len(whole) else []
+    whole_numbers = [
+        annotation
+        for annotation in offer.annotations
+        if annotation.name in chosen and annotation.n_distinct <= MAX_DISTINCT
+    ]
+    return whole_numbers if len(whole_numbers) <= MAX_DOUBTFUL < len(chosen) - len(whole_numbers) else []
 
 
 def _annotated(vectors: str | list[str], annotations: list[Annotation]) -> Selection:
-    label = _first(annotations, lambda each: each.name.lower() in LABEL_NAMES and each.n_distinct <= MAX_DISTINCT)
-    label = label or _first(annotations, lambda each: 2 <= each.n_distinct <= min(MAX_DISTINCT, each.n // 2))
-    rest = [each for each in annotations if each.name != label]
-    name = _first(rest, lambda each: each.n_distinct > MAX_DISTINCT or each.n_distinct == each.n)
+    label = _first(
+        annotations, lambda annotation: annotation.name.lower() in LABEL_NAMES and annotation.n_distinct <= MAX_DISTINCT
+    )
+    label = label or _first(
+        annotations, lambda annotation: 2 <= annotation.n_distinct <= min(MAX_DISTINCT, annotation.n // 2)
+    )
+    unlabeled = [annotation for annotation in annotations if annotation.name != label]
+    name = _first(
+        unlabeled, lambda annotation: annotation.n_distinct > MAX_DISTINCT or annotation.n_distinct == annotation.n
+    )
     return Selection(vectors=vectors, names=name, labels=label)
 
 
 def _first(annotations: list[Annotation], fits: Callable[[Annotation], bool]) -> str | None:
-    return next((each.name for each in annotations if fits(each)), None)
+    return next((annotation.name for annotation in annotations if fits(annotation)), None)

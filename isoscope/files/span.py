@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
 from isoscope.core.errors import InvalidError
-from isoscope.core.formatting import shown, storable
+from isoscope.core.formatting import quote, storable
 
 TEXTS, STARTS = "text", "answer_start"
 MAX_ANSWERS = 1000
@@ -45,7 +45,7 @@ def is_nested_span(value: object) -> bool:
     return isinstance(value, Mapping) and TEXTS in value and STARTS in value
 
 
-def span_text(value: Mapping[str, Any], column: str, place: str) -> str | None:
+def span_text(value: Mapping[str, Any], column: str, row_label: str) -> str | None:
     """Return answers as JSON text, None where there is none; ``place`` is the line or row.
 
     Raises:
@@ -55,7 +55,7 @@ def span_text(value: Mapping[str, Any], column: str, place: str) -> str | None:
     try:
         span = Span.parse(value)
     except ValueError as error:
-        raise InvalidError(f"{place} holds no answers under {shown(column)}: {error}, as in {EXAMPLE}.") from None
+        raise InvalidError(f"{row_label} holds no answers under {quote(column)}: {error}, as in {EXAMPLE}.") from None
     return json.dumps({TEXTS: span.texts, STARTS: span.starts}, ensure_ascii=False) if span.texts else None
 
 

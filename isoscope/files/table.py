@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from isoscope.core.errors import InvalidError
-from isoscope.core.formatting import shown, storable
+from isoscope.core.formatting import quote, storable
 from isoscope.files.contents import Annotation, Block, Part, RowFile, cell_text
 from isoscope.files.span import span_text
 from isoscope.files.text import Quoting, lines
@@ -83,16 +83,16 @@ def require_columns(columns: Sequence[str], limit: int = MAX_COLUMNS) -> None:
         raise InvalidError(f"The file has {len(columns):,} columns, more than {limit:,}: keep those you will choose.")
     for name, count in Counter(columns).most_common(1):
         if count > 1:
-            raise InvalidError(f"{count} columns are called {shown(name)}: give every column a unique name.")
+            raise InvalidError(f"{count} columns are called {quote(name)}: give every column a unique name.")
     if unfit := [name for name in columns if storable(name) != name]:
-        raise InvalidError(f"The column name {shown(unfit[0])} is not Unicode text: give the column another name.")
+        raise InvalidError(f"The column name {quote(unfit[0])} is not Unicode text: give the column another name.")
 
 
 class ValueKind(Enum):
     """What the values of a column are."""
 
     TEXT = auto()
-    WHOLE = auto()
+    INTEGER = auto()
     REAL = auto()
 
 
@@ -101,11 +101,11 @@ def roles(kinds: Mapping[str, ValueKind], counters: Collection[str] = ()) -> tup
 
     Whole numbers could be both, except the ``counters`` of rows and columns with a name such as label.
     """
-    whole = [column for column, kind in kinds.items() if kind is ValueKind.WHOLE]
-    not_vectors = {column for column in whole if column in counters or column.lower() in NOT_VECTORS}
+    whole_numbers = [column for column, kind in kinds.items() if kind is ValueKind.INTEGER]
+    not_vectors = {column for column in whole_numbers if column in counters or column.lower() in NOT_VECTORS}
     numeric = [column for column, kind in kinds.items() if kind is not ValueKind.TEXT and column not in not_vectors]
     texts = [column for column, kind in kinds.items() if kind is ValueKind.TEXT]
-    return numeric, (texts + whole)[:MAX_ANNOTATIONS]
+    return numeric, (texts + whole_numbers)[:MAX_ANNOTATIONS]
 
 
 class VectorColumns(NamedTuple):

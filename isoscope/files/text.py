@@ -52,28 +52,28 @@ class Quotes(Enum):
         return Quoting.QUOTED if self is Quotes.QUOTED else Quoting.TEXT
 
 
-def settle_readings(found: Mapping[str, Quotes], chosen: Quoting | None = None) -> dict[str, Quoting]:
+def settle_readings(quotes_by_file: Mapping[str, Quotes], chosen: Quoting | None = None) -> dict[str, Quoting]:
     """Return how the quotes of each file of a data set are read: as chosen, else as they are meant.
 
     Pairs that say nothing by themselves are read as in a sibling file whose quotes enclose cells.
     """
-    pairs = Quoting.QUOTED if Quotes.QUOTED in found.values() else Quoting.TEXT
-    meant = {name: pairs if quotes is Quotes.PAIRS else quotes.reading for name, quotes in found.items()}
+    pairs = Quoting.QUOTED if Quotes.QUOTED in quotes_by_file.values() else Quoting.TEXT
+    meant = {name: pairs if quotes is Quotes.PAIRS else quotes.reading for name, quotes in quotes_by_file.items()}
     return {name: chosen or reading for name, reading in meant.items() if reading is not None}
 
 
 def look_at_quotes(lines: Iterable[str]) -> Quotes:
     """Return what the quotes of a file say; a cell needs its own if it holds a doubled quote, a tab or a line end."""
-    found, needed = False, False
+    has_quotes, needed = False, False
     for _, record in quoted_records(lines):
         if '"' not in record:
             continue
-        found = True
+        has_quotes = True
         if (cells := split_quoted(record)) is None:
             return Quotes.TEXT
         # Whether a quoted cell would be another without its quotes.
         needed = needed or ('""' in record or any("\t" in cell or "\n" in cell for cell in cells))
-    if not found:
+    if not has_quotes:
         return Quotes.NONE
     return Quotes.QUOTED if needed else Quotes.PAIRS
 
@@ -100,13 +100,13 @@ def split_quoted(record: str) -> list[str] | None:
     if '"' not in record:
         return record.split("\t")
     cells: list[str] = []
-    place = 0
-    while match := CELL.match(record, place):
+    position = 0
+    while match := CELL.match(record, position):
         quoted, plain, end = match.groups()
         cells.append(plain if quoted is None else quoted.replace('""', '"'))
         if not end:
             return cells
-        place = match.end()
+        position = match.end()
     return None
 
 
@@ -163,13 +163,13 @@ def records(path: Path, separator: str, quoting: Quoting) -> Iterator[Record]:
     Cells separated by commas follow RFC 4180; of those separated by tabs, ``quoting`` is how quotes are read.
     """
     if separator == ",":
-        found = _csv_records(path)
+        lines_of_cells = _csv_records(path)
     elif quoting is Quoting.QUOTED:
-        found = _quoted_records(path)
+        lines_of_cells = _quoted_records(path)
     else:
-        found = _tsv_records(path)
+        lines_of_cells = _tsv_records(path)
     first: Record | None = None
-    for number, cells in found:
+    for number, cells in lines_of_cells:
         if first is None:
             first = number, cells
             if len(cells) > MAX_COLUMNS:
@@ -187,12 +187,12 @@ def records(path: Path, separator: str, quoting: Quoting) -> Iterator[Record]:
 
 def about_separator(cells: Sequence[str], separators: str) -> str | None:
     """Return what to do about a line that is a single cell, for it holds another separator; None of any other."""
-    found = next((one for one in separators if one in cells[0]), None)
-    if len(cells) > 1 or found is None:
+    separator = next((candidate for candidate in separators if candidate in cells[0]), None)
+    if len(cells) > 1 or separator is None:
         return None
     otherwise = "separate them by commas, write numbers with a point (0.5), and name the file .csv"
-    advice = {"\t": "name the file .tsv", ",": "name the file .csv"}.get(found, otherwise)
-    return f"The cells seem to be separated by {found!r}: {advice}."
+    advice = {"\t": "name the file .tsv", ",": "name the file .csv"}.get(separator, otherwise)
+    return f"The cells seem to be separated by {separator!r}: {advice}."
 
 
 def _tsv_lines(path: Path) -> Iterator[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from isoscope.core.errors import InvalidError
-from isoscope.core.formatting import blaming, listed, shown
+from isoscope.core.formatting import blaming, listed, quote
 from isoscope.files.contents import (
     MAX_DISTINCT,
     Annotation,
@@ -77,10 +77,10 @@ def open_upload(upload: Upload, quoting: Quoting | None = None) -> tuple[Format,
 def find_upload_quoting(upload: Upload) -> Quoting | None:
     """Return how the first .tsv file with quotes means them; None where no file has such."""
     files = [(file.path, detect(file.path, file.filename)) for file in upload.vectors]
-    if (second := upload.annotations) is not None:
-        files.append((second.path, detect(second.path, second.filename, Role.ANNOTATIONS)))
-    found = (tsv_quotes(path).reading for path, file_format in files if file_format.name == "tsv")
-    return next(filter(None, found), None)
+    if (annotations := upload.annotations) is not None:
+        files.append((annotations.path, detect(annotations.path, annotations.filename, Role.ANNOTATIONS)))
+    readings = (tsv_quotes(path).reading for path, file_format in files if file_format.name == "tsv")
+    return next(filter(None, readings), None)
 
 
 def common_format(files: Sequence[NamedFile]) -> Format:
@@ -89,11 +89,11 @@ def common_format(files: Sequence[NamedFile]) -> Format:
     for file in files:
         with _blaming(file, files):
             formats.append(detect(file.path, file.filename))
-    for file, found in zip(files, formats, strict=True):
-        if found is not formats[0]:
+    for file, file_format in zip(files, formats, strict=True):
+        if file_format is not formats[0]:
             raise InvalidError(
-                f"{file.filename} is a {found.name} file, but {files[0].filename} is {formats[0].name}: the files of "
-                "one embedding need the same format. Upload them apart.",
+                f"{file.filename} is a {file_format.name} file, but {files[0].filename} is {formats[0].name}: the "
+                "files of one embedding need the same format. Upload them apart.",
                 "file",
             )
     return formats[0]
@@ -115,11 +115,11 @@ class Shards(Contents):
 
     def __init__(self, files: list[tuple[str, Contents]]) -> None:
         """Take the name and the contents of each file, in the order of their rows."""
-        (first_name, first), *others = files
-        for name, other in others:
-            if _layout(other) != _layout(first):
+        (first_name, first), *later = files
+        for name, shard in later:
+            if _layout(shard) != _layout(first):
                 raise InvalidError(
-                    f"{name} holds {', '.join(_offered(other))}, but {first_name} holds {', '.join(_offered(first))}: "
+                    f"{name} holds {', '.join(_offered(shard))}, but {first_name} holds {', '.join(_offered(first))}: "
                     "the files of one embedding need the same arrays or columns. Upload the others apart.",
                     "file",
                 )
@@ -130,10 +130,12 @@ class Shards(Contents):
             for same in zip(*(contents.parts for _, contents in files), strict=True)
         ]
         self.numeric_columns = first.numeric_columns
-        self.real_columns = [one for one in first.real_columns if all(one in each.real_columns for _, each in files)]
-        described = [{each.name: each for each in contents.annotations} for _, contents in files]
-        common = [name for name in described[0] if all(name in there for there in described)]
-        self.annotations = [self._annotation(name, [there[name] for there in described]) for name in common]
+        self.real_columns = [
+            column for column in first.real_columns if all(column in shard.real_columns for _, shard in files)
+        ]
+        described = [{annotation.name: annotation for annotation in shard.annotations} for _, shard in files]
+        common = [name for name in described[0] if all(name in by_name for by_name in described)]
+        self.annotations = [self._annotation(name, [by_name[name] for by_name in described]) for name in common]
 
     def blocks(self, vectors: str | list[str], rows: int, *, transpose: bool) -> Iterator[Block]:
         """Return the rows of one file after the other, or the transpose of them all."""
@@ -157,10 +159,10 @@ class Shards(Contents):
     def _columns(self, vectors: str | list[str], rows: int, chosen: slice) -> Iterator[Block]:
         return (block[:, chosen] for block in self.blocks(vectors, rows, transpose=False))
 
-    def _annotation(self, name: str, found: list[Annotation]) -> Annotation:
-        n = sum(each.n for each in found)
-        if (most := max(found, key=lambda each: each.n_distinct)).n_distinct > MAX_DISTINCT:
-            return most.model_copy(update={"n": n})
+    def _annotation(self, name: str, annotations: list[Annotation]) -> Annotation:
+        n = sum(annotation.n for annotation in annotations)
+        if (most_distinct := max(annotations, key=lambda annotation: annotation.n_distinct)).n_distinct > MAX_DISTINCT:
+            return most_distinct.model_copy(update={"n": n})
         return annotation_of(name, n, self.values(name))
 
 
@@ -193,10 +195,10 @@ class Annotated(Contents):
                 stats.add(row)
             offered = stats.annotations()
             _require_rows(offered, contents)
-        taken = {*contents.numeric_columns, *(annotation.name for annotation in contents.annotations)}
-        self._columns = {f"{name} ({filename})" if name in taken else name: name for name in columns}
+        existing = {*contents.numeric_columns, *(annotation.name for annotation in contents.annotations)}
+        self._columns = {f"{name} ({filename})" if name in existing else name: name for name in columns}
         """Columns of the second file, by the names under which they are offered."""
-        renamed = [one.model_copy(update={"name": new}) for one, new in zip(offered, self._columns, strict=True)]
+        renamed = [column.model_copy(update={"name": new}) for column, new in zip(offered, self._columns, strict=True)]
         self.annotations = renamed + contents.annotations
 
     def blocks(self, vectors: str | list[str], rows: int, *, transpose: bool) -> Iterator[Block]:
@@ -217,15 +219,15 @@ class Annotated(Contents):
 
 def _require_rows(offered: list[Annotation], contents: Contents) -> None:
     """Refuse a file that has another number of rows than any matrix that the vectors could make."""
-    found = offered[0].n
+    n_rows = offered[0].n
     fitting = {length for part in contents.parts for length in (part.n, part.d)}
     if contents.numeric_columns:
         fitting.add(contents.n)
-    if found not in fitting:
-        several = " or ".join(f"{part.n:,} ({shown(part.name)})" for part in contents.parts[:3])
+    if n_rows not in fitting:
+        several = " or ".join(f"{part.n:,} ({quote(part.name)})" for part in contents.parts[:3])
         only = contents.parts[0].name if contents.parts else contents.numeric_columns
         rows = several if len(contents.parts) > 1 else f"{contents.shape(only)[0]:,}"
         raise InvalidError(
-            f"expected a row for each vector, {rows}, got {found:,}. Check that both files are of the same data, and "
+            f"expected a row for each vector, {rows}, got {n_rows:,}. Check that both files are of the same data, and "
             "that a line with the names of the columns stands above a table."
         )

@@ -1,4 +1,4 @@
-"""The formats of uploads, each one record: what identifies a file, what may be uploaded so, and what reads it.
+"""The formats of uploads, record one record: what identifies a file, what may be uploaded so, and what reads it.
 
 Detection, error sentences and the lists on pages come from these records; docs/contributing/format.md adds one.
 Binary formats are detected by their first bytes, text by the name of the file.
@@ -117,8 +117,8 @@ def first_member(head: bytes) -> bytes:
 
 
 FORMATS = {
-    each.name: each
-    for each in (
+    record.name: record
+    for record in (
         Format(
             "npy", ("NumPy",), (".npy",), _begins(b"\x93NUMPY"),
             vectors="isoscope.files.npy:open_npy", table="isoscope.files.npy:open_table",
@@ -166,34 +166,34 @@ FORMATS = {
 
 def formats_of(role: Role) -> list[Format]:
     """Return the formats that a file may have which is uploaded as this."""
-    return [each for each in FORMATS.values() if role in each.roles]
+    return [record for record in FORMATS.values() if role in record.roles]
 
 
 def suffixes(role: Role) -> list[str]:
     """Return all that names of such files end in."""
-    return list(dict.fromkeys(suffix for each in formats_of(role) for suffix in each.suffixes))
+    return list(dict.fromkeys(suffix for record in formats_of(role) for suffix in record.suffixes))
 
 
 def listed(role: Role) -> str:
     """Return ".npy, .npz or .csv", by what names of such files usually end in."""
-    return _joined(each.suffixes[0] for each in formats_of(role))
+    return _joined(record.suffixes[0] for record in formats_of(role))
 
 
 def titles(role: Role) -> str:
     """Return "NumPy, HDF5 or csv", as lists on pages have it."""
-    return _joined(title for each in formats_of(role) for title in each.titles)
+    return _joined(title for record in formats_of(role) for title in record.titles)
 
 
 def listed_rows() -> str:
     """Return ".jsonl, .csv or .tsv, gzipped or not, or .parquet": what a data set may be uploaded as."""
-    texts = _joined(each.suffixes[0] for each in formats_of(Role.ROWS) if each.is_text)
-    others = _joined(each.suffixes[0] for each in formats_of(Role.ROWS) if not each.is_text)
-    return f"{texts}, gzipped or not, or {others}"
+    texts = _joined(record.suffixes[0] for record in formats_of(Role.ROWS) if record.is_text)
+    binaries = _joined(record.suffixes[0] for record in formats_of(Role.ROWS) if not record.is_text)
+    return f"{texts}, gzipped or not, or {binaries}"
 
 
 def _joined(names: Iterator[str]) -> str:
-    *most, last = dict.fromkeys(names)
-    return f"{', '.join(most)} or {last}" if most else last
+    *first_names, last = dict.fromkeys(names)
+    return f"{', '.join(first_names)} or {last}" if first_names else last
 
 
 HEAD_BYTES = 512
@@ -256,27 +256,29 @@ def detect(path: Path, filename: str, role: Role = Role.VECTORS) -> Format:
         raise InvalidError("The file is empty: 0 bytes. Choose a file that holds data.")
     name = filename.lower()
     suffix = Path(name.removesuffix(GZIP_SUFFIX) if unpack else name).suffix
-    found = _by_content(head, suffix) or _by_name(suffix, role)
-    if role not in found.roles:
-        raise UnsupportedFormatError(f"Expected {listed(role)}, got a {found.name} file: convert it to one of these.")
-    if unpack and not found.is_text:
+    file_format = _by_content(head, suffix) or _by_name(suffix, role)
+    if role not in file_format.roles:
         raise UnsupportedFormatError(
-            f"The file is {found.name} compressed with gzip, which only text may be: unpack it."
+            f"Expected {listed(role)}, got a {file_format.name} file: convert it to one of these."
         )
-    return found
+    if unpack and not file_format.is_text:
+        raise UnsupportedFormatError(
+            f"The file is {file_format.name} compressed with gzip, which only text may be: unpack it."
+        )
+    return file_format
 
 
 def _by_content(head: bytes, suffix: str) -> Format | None:
     """Return the format that the first bytes prove; refuse what they prove to be something else."""
-    if found := next((each for each in FORMATS.values() if each.magic and each.magic(head, suffix)), None):
-        return found
+    if proven := next((record for record in FORMATS.values() if record.magic and record.magic(head, suffix)), None):
+        return proven
     if head.startswith(ZIP_MAGIC):
         raise UnsupportedFormatError(_why_no_archive(first_member(head), suffix))
     if head[:1] == b"\x80" and head[1:2] in b"\x02\x03\x04\x05":
         raise UnsupportedFormatError(TORCH_ADVICE if suffix in TORCH_SUFFIXES else PICKLE_ADVICE)
-    for magic, what, advice in OTHER_KINDS:
+    for magic, kind, advice in OTHER_KINDS:
         if head.startswith(magic):
-            raise UnsupportedFormatError(f"The file is {what}, which is not read here: {advice}.")
+            raise UnsupportedFormatError(f"The file is {kind}, which is not read here: {advice}.")
     return None
 
 
@@ -296,18 +298,18 @@ def _by_name(suffix: str, role: Role) -> Format:
     if suffix in {".pkl", ".pickle", ".joblib"}:
         raise UnsupportedFormatError(PICKLE_ADVICE)
     accepted = formats_of(role)
-    named = next((each for each in (*accepted, *FORMATS.values()) if suffix in each.suffixes), None)
-    if suffix == ".json" or (suffix == ".txt" and named not in accepted):
+    file_format = next((record for record in (*accepted, *FORMATS.values()) if suffix in record.suffixes), None)
+    if suffix == ".json" or (suffix == ".txt" and file_format not in accepted):
         advice = "write one object a line and name it .jsonl" if suffix == ".json" else "name a table .csv or .tsv"
         raise UnsupportedFormatError(f"Expected {listed(role)}, got a {suffix} file: {advice}.")
-    if named is None:
+    if file_format is None:
         raise UnsupportedFormatError(
             f"Expected {listed(role)}, got a file whose name ends in {suffix[:20]!r} and whose first bytes are of "
             "none of these: convert it, or name it by what it is."
         )
-    if not named.is_text:
+    if not file_format.is_text:
         raise InvalidError(
-            f"The file is named {suffix}, but its first bytes are not those of a {named.name} file: "
+            f"The file is named {suffix}, but its first bytes are not those of a {file_format.name} file: "
             "it is something else, or was damaged on the way. Write it again."
         )
-    return named
+    return file_format

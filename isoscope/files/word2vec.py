@@ -160,19 +160,21 @@ class Word2VecBinary(RowFile):
         size = FLOAT_BYTES * self._d
         with self._path.open("rb") as stream:
             stream.seek(self._start)
-            held, place = b"", 0
+            buffer, position = b"", 0
             for i in range(self.n):
-                while (space := held.find(b" ", place, place + MAX_WORD_BYTES)) < 0 or len(held) < space + 1 + size:
-                    more = stream.read(READ_BYTES + size)
-                    if not more or (space < 0 and len(held) - place > MAX_WORD_BYTES):
+                while (space := buffer.find(b" ", position, position + MAX_WORD_BYTES)) < 0 or len(
+                    buffer
+                ) < space + 1 + size:
+                    chunk = stream.read(READ_BYTES + size)
+                    if not chunk or (space < 0 and len(buffer) - position > MAX_WORD_BYTES):
                         raise InvalidError(
                             f"Word {i + 1:,} of {self.n:,} is cut off or longer than {MAX_WORD_BYTES:,} bytes: the "
                             "file was cut off or altered, or is something else. Write it again."
                         )
-                    held, place = held[place:] + more, 0
-                yield held[place:space].lstrip(b"\n"), held[space + 1 : space + 1 + size]
-                place = space + 1 + size
-            if held[place:].strip(b"\n") or stream.read(1):
+                    buffer, position = buffer[position:] + chunk, 0
+                yield buffer[position:space].lstrip(b"\n"), buffer[space + 1 : space + 1 + size]
+                position = space + 1 + size
+            if buffer[position:].strip(b"\n") or stream.read(1):
                 raise InvalidError(
                     f"The first line declares {self.n:,} words, but more follow: the file was altered, or is "
                     "something else. Write it again."

@@ -22,8 +22,8 @@ class _Plain(yaml.SafeLoader):
     """The safe loader, to which a date is a text."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's own way to say what a scalar may be
-        letter: [(tag, pattern) for tag, pattern in known if tag != TIMESTAMP]
-        for letter, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
+        letter: [(tag, pattern) for tag, pattern in resolvers if tag != TIMESTAMP]
+        for letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
 
 
@@ -82,14 +82,14 @@ def _require_each_once(node: yaml.Node) -> None:
         for item in node.value:
             _require_each_once(item)
     if isinstance(node, yaml.MappingNode):
-        seen: set[str] = set()
+        names: set[str] = set()
         for key, value in node.value:
             line = key.start_mark.line + 1
             if not isinstance(key, yaml.ScalarNode) or key.tag != "tag:yaml.org,2002:str":
                 raise InvalidError(f"Expected the name of a setting in line {line}, got another kind of key.", FIELD)
-            if key.value in seen:
+            if key.value in names:
                 raise InvalidError(f"Expected each setting once, got {key.value} again in line {line}.", FIELD)
-            seen.add(key.value)
+            names.add(key.value)
             _require_each_once(value)
 
 
@@ -103,19 +103,19 @@ def _require_finite(node: yaml.Node) -> None:
             raise InvalidError(f"Expected a number in line {line}, got one of {len(node.value):,} characters.", FIELD)
     elif isinstance(node, yaml.CollectionNode):
         for item in node.value:
-            for one in item if isinstance(item, tuple) else (item,):
-                _require_finite(one)
+            for child in item if isinstance(item, tuple) else (item,):
+                _require_finite(child)
 
 
 def _require_kept(value: Any) -> None:
     """Refuse values that JSON or a database would not give back as they are."""
     if isinstance(value, dict):
-        for name, one in value.items():
+        for name, item in value.items():
             _require_kept(name)
-            _require_kept(one)
+            _require_kept(item)
     elif isinstance(value, list):
-        for one in value:
-            _require_kept(one)
+        for item in value:
+            _require_kept(item)
     elif isinstance(value, float) and not math.isfinite(value):
         raise InvalidError(f"Expected finite numbers, got {value}.", FIELD)
     elif isinstance(value, int) and abs(value) > GREATEST:

@@ -17,7 +17,7 @@ def experiment(filled) -> str:
     ]
     row = add_experiment(filled.context, *runs, name="brushed")
     with filled.context.sessions.begin() as session:
-        session.get_one(Experiment, row).dataset.origin = DatasetOrigin.NAMED
+        session.get_one(Experiment, row).dataset.origin = DatasetOrigin.BY_NAME
     return f"{filled.url}/experiments/{row}?tab=runs"
 
 

@@ -5,7 +5,7 @@ import pytest
 from app.db.job_kinds import KINDS, Job, JobKind, Queue
 from app.db.models import Encoding, EncodingStatus, StoredFile, Worker
 from app.db.types import utcnow
-from app.db.work import wanted
+from app.db.work import waiting_jobs
 from app.queue import working
 from tests.waiting import wait_for
 from workers.executor import MAX_ATTEMPTS, Executor
@@ -57,7 +57,7 @@ def state(context):
 
 def test_workers_do_it_and_bring_it_back_and_give_it_up(context, add, state):
     well, badly = add(), add("deadly")
-    assert set(wanted(context.sessions)) == {well, badly}
+    assert set(waiting_jobs(context.sessions)) == {well, badly}
     processes = JobProcesses(context.settings, "cpu")
     executor = Executor(context.sessions, processes, "here/cpu", context.settings.runs)
     with working(context.settings.queue, "here/cpu", executor.execute):

@@ -90,11 +90,11 @@ def chosen(context, n, content=b"x", **selection):
 def test_rows_are_paired_where_the_files_have_as_many(context):
     train = chosen(context, 400, vectors="train")
     assert rows_by(train, chosen(context, 200, vectors="test")) is None
-    assert rows_by(train, chosen(context, 399, vectors="other", without_rows=[5])) is RowsBy.PLACE
-    assert rows_by(train, chosen(context, 399, b"another file", without_rows=[5])) is RowsBy.PLACE
+    assert rows_by(train, chosen(context, 399, vectors="other", without_rows=[5])) is RowsBy.POSITION
+    assert rows_by(train, chosen(context, 399, b"another file", without_rows=[5])) is RowsBy.POSITION
     cut = chosen(context, 399, b"another file", without_rows=[7])
     assert rows_by(cut, chosen(context, 399, without_rows=[7])) is RowsBy.ORDER
-    assert rows_by(cut, chosen(context, 399, without_rows=[5])) is RowsBy.PLACE
+    assert rows_by(cut, chosen(context, 399, without_rows=[5])) is RowsBy.POSITION
     assert rows_by(cut, chosen(context, 399, b"a third file")) is None
 
 

@@ -16,7 +16,7 @@ from app import VERSION
 from app.db.config import TrainingConfig
 from app.db.models import Dataset, Experiment, FailureCause, Run, RunStatus, Step
 from app.db.study import Search
-from app.db.work import wanted
+from app.db.work import waiting_jobs
 from app.results.exchange import export_experiment
 from app.results.logged_config import ScriptRun
 from app.results.logged_runs import begin_run
@@ -339,7 +339,7 @@ def test_a_search_that_goes_on_where_it_came_from_asks_for_nothing_here(client, 
     assert (imported["study"]["trials"], imported["study"]["over"]) == (9, True)
     assert imported["study"]["why"] == "It goes on where it came from."
     advance_searches(elsewhere.rows)
-    assert wanted(elsewhere.rows) == []
+    assert waiting_jobs(elsewhere.rows) == []
 
 
 @pytest.mark.skipif(not RELEASED.is_file(), reason="ISOSCOPE_BENCH_DATA names no folder with experiments/mpnet_rte.zip")

@@ -9,7 +9,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy.exc import OperationalError
 
 from app.core.settings import MIB, Settings
-from app.db.failures import told_by
+from app.db.failures import explain_error
 from app.db.models import Embedding, StoredFile
 from app.main import create_app
 from tests.disks import fill, small_disk
@@ -141,7 +141,7 @@ def test_whatever_breaks_an_upload_off_its_files_are_let_go(client, context, mon
 
 
 def test_a_full_disk_of_the_postgresql_server_is_told_as_such(settings):
-    told = told_by(OperationalError("insert", {}, psycopg.errors.DiskFull("no room")), settings)
+    told = explain_error(OperationalError("insert", {}, psycopg.errors.DiskFull("no room")), settings)
     assert told.message == "The disk of the PostgreSQL server is full. Make room there, then try again."
 
 

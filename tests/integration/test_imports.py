@@ -7,7 +7,7 @@ from app.db import job_kinds, removal
 from app.db.job_kinds import Job
 from app.db.models import Dataset, Experiment, Import, ImportStatus, Run, RunFigure, Step
 from app.db.session import SEEING_ARRIVING
-from app.db.work import wanted
+from app.db.work import waiting_jobs
 from app.results.archive.reading import open_archive
 from tests.archives import add_experiment, exported, finish_imports, members
 from tests.factories import SHARED
@@ -99,7 +99,7 @@ def test_a_killed_import_is_hidden_everywhere_and_goes_on_where_it_was(client, c
 
     again = []
     monkeypatch.setattr(job, "read_in_sandbox", lambda *_: again.append("read"))
-    assert wanted(context.sessions) == [Job(job_kinds.IMPORT, sent)]
+    assert waiting_jobs(context.sessions) == [Job(job_kinds.IMPORT, sent)]
     finish_imports(context)
     told = client.get(f"/api/imports/{sent}").json()
     assert (told["status"], told["done"], told["error"], again) == ("finished", ROWS, None, [])
@@ -114,7 +114,7 @@ def test_a_cancelled_import_leaves_nothing(client, context, sent, few_at_once, m
     killed_after(8, context, sent, monkeypatch)
     answer = client.post(f"/api/imports/{sent}/cancel")
     assert (answer.status_code, answer.json()["status"]) == (200, "removing")
-    assert wanted(context.sessions) == [Job(job_kinds.DISCARD, sent)]
+    assert waiting_jobs(context.sessions) == [Job(job_kinds.DISCARD, sent)]
     finish_imports(context)
     assert client.get(f"/api/imports/{sent}").json()["status"] == "cancelled"
     assert count(context, hidden=True) == [0, 0, 0]

@@ -121,7 +121,7 @@ def test_each_kind_of_failure_leads_to_the_field_to_change(client, context, laun
     assert f'id="{at}-error">The run failed: Why.</small>' in form
 
 
-@pytest.mark.parametrize("cause", [FailureCause.DATABASE, FailureCause.OTHER, None])
+@pytest.mark.parametrize("cause", [FailureCause.DATABASE, FailureCause.UNSPECIFIED, None])
 def test_what_no_setting_mends_is_told_above_the_form(client, context, launch, cause):
     run_id = client.get(f"/api/experiments/{launch()}").json()["runs"][0]["id"]
     fail(context, error="Why.", cause=cause)

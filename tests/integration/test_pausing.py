@@ -19,7 +19,7 @@ from app.db.models import (
     Step,
 )
 from app.db.types import utcnow
-from app.db.work import hold_experiment, wanted
+from app.db.work import hold_experiment, waiting_jobs
 from isotropy.catalog import Regularizer
 from tests.factories import PLAIN, SHARED
 from tests.taking import taking
@@ -61,7 +61,7 @@ def states_of(context, ids):
 
 def waiting(context, *ids):
     """Whether runs wait for a worker, these and no others."""
-    return {job.row_id for job in wanted(context.sessions)} == set(ids)
+    return {job.row_id for job in waiting_jobs(context.sessions)} == set(ids)
 
 
 def jobs(*ids):
@@ -255,7 +255,7 @@ def test_of_what_is_not_there_nothing_is_paused(client):
         assert client.post(f"/api/{path}").status_code == 404
 
 
-def fail(context, run_id, cause=FailureCause.OTHER, step=None):
+def fail(context, run_id, cause=FailureCause.UNSPECIFIED, step=None):
     """Fail a run as a worker does, after it has logged a step."""
     with context.sessions.begin() as session:
         if step is not None:
@@ -269,14 +269,26 @@ def fail(context, run_id, cause=FailureCause.OTHER, step=None):
 @pytest.mark.parametrize(
     ("states", "cause", "step", "after", "reason"),
     [
-        (["running", "queued", "queued"], FailureCause.OTHER, None, ["paused", "paused"], "failed before its first"),
-        (["running", "queued", "running"], FailureCause.OTHER, 0, ["paused", "running"], "failed before its first"),
+        (
+            ["running", "queued", "queued"],
+            FailureCause.UNSPECIFIED,
+            None,
+            ["paused", "paused"],
+            "failed before its first",
+        ),
+        (
+            ["running", "queued", "running"],
+            FailureCause.UNSPECIFIED,
+            0,
+            ["paused", "running"],
+            "failed before its first",
+        ),
         (["running", "queued"], FailureCause.MEMORY, 7, ["paused"], "ran out of memory"),
         (["running", "queued"], FailureCause.KILLED, 7, ["paused"], "was killed repeatedly"),
         (["running", "queued"], FailureCause.NOT_A_NUMBER, 7, ["queued"], None),
         (["running", "queued", "finished"], FailureCause.MEMORY, 7, ["queued", "finished"], None),
-        (["running", "queued", "failed"], FailureCause.OTHER, None, ["queued", "failed"], None),
-        (["running"], FailureCause.OTHER, None, [], None),
+        (["running", "queued", "failed"], FailureCause.UNSPECIFIED, None, ["queued", "failed"], None),
+        (["running"], FailureCause.UNSPECIFIED, None, [], None),
     ],
 )
 def test_first_run_that_fails_early_holds_the_others(context, add, states, cause, step, after, reason):

@@ -5,7 +5,7 @@ import pytest
 from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import Embedding, EmbeddingFile, EmbeddingStatus, StoredFile
-from app.db.work import FileLocks, wanted
+from app.db.work import FileLocks, waiting_jobs
 from app.queue import working
 from tests.waiting import wait_for
 from workers.reconciler import reconcile, take_over_the_dead
@@ -28,7 +28,7 @@ def row_ids(context):
 
 
 def test_rows_the_engine_does_not_know_are_enqueued_in_their_order(context, row_ids):
-    assert wanted(context.sessions) == [Job(job_kinds.INSPECT, run_id) for run_id in row_ids]
+    assert waiting_jobs(context.sessions) == [Job(job_kinds.INSPECT, run_id) for run_id in row_ids]
     reconcile(context.sessions, context.queue, set())
     assert context.queue.active() == {f"inspect-{run_id}" for run_id in row_ids}
 

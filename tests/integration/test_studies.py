@@ -7,7 +7,7 @@ from app.core.settings import Settings
 from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import Experiment, Run, RunStatus
-from app.db.work import wanted
+from app.db.work import waiting_jobs
 from isoscope.core.formatting import short
 from tests.tabs import every_tab
 from tests.tiny import upload_once
@@ -91,7 +91,7 @@ def test_as_many_trials_are_under_way_as_may_be_and_asking_twice_asks_once(conte
     for _ in range(2):
         advance(context.sessions, experiment["id"])
     assert len(runs_of(context, experiment["id"])) == 3
-    assert len(wanted(context.sessions)) == 3
+    assert len(waiting_jobs(context.sessions)) == 3
 
 
 @pytest.mark.both_databases
@@ -99,9 +99,9 @@ def test_what_a_crash_left_unasked_the_reconciler_asks_for(context, launch, monk
     experiment = launch()
     monkeypatch.setattr("workers.training.job.advance", lambda *_: [])
     fine_tune(experiment["runs"][0]["id"], context.settings, "cpu")
-    assert wanted(context.sessions) == []
+    assert waiting_jobs(context.sessions) == []
     advance_searches(context.sessions)
-    (job,) = wanted(context.sessions)
+    (job,) = waiting_jobs(context.sessions)
     assert job == Job(job_kinds.FINETUNE, runs_of(context, experiment["id"])[1].id)
 
 
@@ -169,7 +169,7 @@ def test_a_search_can_be_paused_between_two_trials(client, context, launch, ever
     client.post("/api/queue/resume" if everything else f"{path}/resume")
     assert client.get(path).json()["status"] == "running"
     advance_searches(context.sessions)
-    assert len(wanted(context.sessions)) == 1
+    assert len(waiting_jobs(context.sessions)) == 1
 
 
 @pytest.mark.both_databases

@@ -12,7 +12,7 @@ from app.db.job_kinds import Job
 from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunStatus
 from app.db.session import create_sessions
 from app.db.study import Search
-from app.db.work import wanted
+from app.db.work import waiting_jobs
 from app.training.experiments import cancel_experiment, delete_experiment
 from app.training.queue_verbs import pause_all, pause_experiment
 from isoscope.core.errors import ConflictError
@@ -98,7 +98,7 @@ def test_workers_that_end_runs_at_the_same_moment_never_ask_for_more_than_may_ru
 def test_trials_wait_in_turn_for_a_worker(context, add):
     experiment_id = add(at_once=3)
     jobs = advance(context.sessions, experiment_id)
-    assert wanted(context.sessions) == jobs
+    assert waiting_jobs(context.sessions) == jobs
     assert [job.row_id for job in jobs] == [run.id for run in runs_of(context, experiment_id)[1:]]
     assert len(jobs) == 3
 
@@ -122,7 +122,7 @@ def test_no_trial_slips_in_while_a_search_is_stopped(context, add, workers, stop
         assert advance(context.sessions, experiment_id) == []
         unended = {run.status for run in runs_of(context, experiment_id)} - {RunStatus.FINISHED}
         assert unended == {state}
-        assert wanted(context.sessions) == []
+        assert waiting_jobs(context.sessions) == []
 
 
 def test_a_search_is_cancelled_before_it_is_deleted_and_asks_for_nothing_afterwards(context, add, workers):
@@ -147,7 +147,7 @@ def test_a_search_that_cannot_be_read_holds_up_no_other(context, add):
         session.execute(broken_search, {"id": broken})
     advance_searches(context.sessions)
     assert [len(runs_of(context, experiment_id)) for experiment_id in (broken, whole)] == [1, 2]
-    assert wanted(context.sessions) == [Job(job_kinds.FINETUNE, runs_of(context, whole)[1].id)]
+    assert waiting_jobs(context.sessions) == [Job(job_kinds.FINETUNE, runs_of(context, whole)[1].id)]
 
 
 def test_a_range_of_zeta_finer_than_what_is_shown_is_searched_to_its_end(context, add):

@@ -20,7 +20,7 @@ from app.db.models import (
     TaskStatus,
 )
 from app.db.task import TaskConfig
-from app.db.work import wanted
+from app.db.work import waiting_jobs
 from app.queue import Job
 from isotropy.catalog import TruthKind
 from isotropy.tasks.judge import decide
@@ -217,10 +217,10 @@ def test_a_failure_is_a_sentence_and_can_be_tried_again(client, settings, ask, q
 
 def test_what_is_cancelled_is_not_judged_and_a_kill_begins_afresh(client, context, settings, ask):
     task = ask("labels", labels="side").json()["id"]
-    assert Job(job_kinds.JUDGE, task) in wanted(context.sessions)
+    assert Job(job_kinds.JUDGE, task) in waiting_jobs(context.sessions)
     with context.sessions.begin() as session:
         session.get_one(TaskRun, task).status = TaskStatus.RUNNING  # a worker was killed at it
-    assert Job(job_kinds.JUDGE, task) in wanted(context.sessions)
+    assert Job(job_kinds.JUDGE, task) in waiting_jobs(context.sessions)
     assert client.post(f"/api/tasks/{task}/cancel").json()["status"] == "cancelled"
     assert client.post(f"/api/tasks/{task}/cancel").status_code == 409
     assert client.get(f"/api/tasks/{task}/map.safetensors").status_code == 409

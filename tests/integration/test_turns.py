@@ -19,7 +19,7 @@ from app.db.models import (
     RunStatus,
     StoredFile,
 )
-from app.db.work import FileLocks, next_in_turn, wanted
+from app.db.work import FileLocks, next_in_turn, waiting_jobs
 from app.queue import working
 from app.training.queue_verbs import FIRST_PRIORITY, QueueMove, Turn, move_experiment, move_run, renumber
 from isotropy.catalog import Regularizer
@@ -51,7 +51,7 @@ def add(context):
 
 
 def in_turn(context):
-    return [job.row_id for job in wanted(context.sessions)]
+    return [job.row_id for job in waiting_jobs(context.sessions)]
 
 
 def jobs(*ids):

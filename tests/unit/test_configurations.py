@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from app.db.config import RunConfig, TrainingOptions
 from app.db.models import Experiment, Run
 from app.db.models.runs import CONFIG
-from app.db.reported_config import KNOWN, OWN, UNKNOWN, ReportedConfig, ReportedRunConfig
+from app.db.reported_config import OPTION_TYPES, RESERVED, UNKNOWN, ReportedConfig, ReportedRunConfig
 from app.db.types import as_stored
 from isotropy.catalog import Regularizer, TokenPooling
 from tests.factories import OPTIONS
@@ -98,8 +98,8 @@ def test_a_setting_that_a_script_cannot_mean_is_refused_by_name(settings, told):
 
 
 def test_what_pages_read_of_a_script_s_settings_has_the_type_of_the_option():
-    named = set(ReportedRunConfig.model_fields) - OWN
-    assert named <= set(KNOWN)
+    named = set(ReportedRunConfig.model_fields) - RESERVED
+    assert named <= set(OPTION_TYPES)
     for name in named:
         assert ReportedRunConfig.model_fields[name].annotation in (
             TrainingOptions.model_fields[name].annotation,

@@ -13,8 +13,8 @@ from isoscope.core.formatting import (
     number,
     percent,
     plural,
+    quote,
     short,
-    shown,
     size,
     storable,
     tick,
@@ -150,8 +150,8 @@ def test_a_number_has_no_more_digits_than_its_error_allows(value, error, text):
 
 
 def test_long_names_are_cut():
-    assert shown("x" * 80) == repr("x" * 80)
-    assert shown("x" * 81) == repr("x" * 80) + "..."
+    assert quote("x" * 80) == repr("x" * 80)
+    assert quote("x" * 81) == repr("x" * 80) + "..."
 
 
 def test_long_lists_are_counted():

@@ -73,8 +73,8 @@ def test_help_is_folded_behind_its_sentence_and_links_to_the_catalogue():
 
 
 def test_as_many_seeds_are_advised_as_the_sign_flips_need_to_tell_a_lambda_apart():
-    assert "a verdict on a λ three" in SWEEP["seeds"].more
+    assert "a verdict on a λ three" in SWEEP["seeds"].details
     assert FEWEST_SEEDS == 3
-    assert "needs six to reach p < 0.05, or seven for two or three λ" in SWEEP["seeds"].more
+    assert "needs six to reach p < 0.05, or seven for two or three λ" in SWEEP["seeds"].details
     assert smallest_p(5) > LEVEL > smallest_p(6)
     assert 2 * smallest_p(6) > LEVEL > 3 * smallest_p(7)

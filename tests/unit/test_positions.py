@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from app.core.names import described
+from app.core.names import describe_method
 from app.db.models import Embedding, Measurement
 from app.postprocess.method_settings import DRAWN_ROWS, dials_of, method_settings_of, numbers_of, rows_of
 from isoscope.core.errors import InvalidError
@@ -82,15 +82,15 @@ def test_defaults_fit_the_fewest_rows():
 
 
 def test_a_position_is_described_by_what_is_not_usual():
-    assert described("soft_zca", {"eps": 0.1}) == "Soft ZCA whitening, eps 0.1"
-    assert described("centring", {}) == "Centering"
+    assert describe_method("soft_zca", {"eps": 0.1}) == "Soft ZCA whitening, eps 0.1"
+    assert describe_method("centring", {}) == "Centering"
     parameters = method_settings_of(embedding(), "flow", {"rate": 0.01}).parameters
-    assert described("flow", parameters) == "Gaussian calibration by a flow, steps 500, rate 0.01"
+    assert describe_method("flow", parameters) == "Gaussian calibration by a flow, steps 500, rate 0.01"
 
 
 def test_a_method_or_a_parameter_of_another_version_is_described_by_its_own_name():
-    assert described("former", {"depth": 2, "seed": None}) == "former, depth 2"
-    assert described("soft_zca", {"eps": 0.1, "depth": 2}) == "Soft ZCA whitening, eps 0.1, depth 2"
+    assert describe_method("former", {"depth": 2, "seed": None}) == "former, depth 2"
+    assert describe_method("soft_zca", {"eps": 0.1, "depth": 2}) == "Soft ZCA whitening, eps 0.1, depth 2"
 
 
 def dials(method, of, **texts):

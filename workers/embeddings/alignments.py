@@ -102,7 +102,7 @@ def _moved(x: Tensor, y: Tensor) -> dict[str, Any]:
 def _pairs(first: Matrix, second: Matrix, rows_by: RowsBy) -> dict[int, int]:
     if rows_by is RowsBy.NAME:
         return pairs_by_name(first, first.selection.names, second, second.selection.names)
-    if rows_by is RowsBy.PLACE:
+    if rows_by is RowsBy.POSITION:
         return pairs_by_place(first, second)
     if first.n != second.n:
         raise InvalidError(f"Both need the same rows in order: there are {first.n:,} and {second.n:,}.")

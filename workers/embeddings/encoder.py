@@ -18,7 +18,7 @@ from app.core.settings import Settings
 from app.db.encoding import FLOAT_BYTES, EncodingConfig, require_sensible
 from app.db.models import Pooling
 from isoscope.core.errors import InvalidError
-from isoscope.core.formatting import shown, storable
+from isoscope.core.formatting import quote, storable
 from isoscope.files.columns import label_text, read_columns
 from isoscope.files.contents import cell_text
 from isoscope.files.table import Scalar
@@ -95,7 +95,7 @@ def load_texts(
     pairs = list(zip(*(columns[name] for name in config.text_columns), strict=True))
     filled = np.array([i for i, texts in enumerate(pairs) if not any(map(_is_empty, texts))], dtype=np.int64)
     if not len(filled):
-        text_columns = " and ".join(map(shown, config.text_columns))
+        text_columns = " and ".join(map(quote, config.text_columns))
         raise InvalidError(
             f"None of the {len(pairs):,} rows of {filename} has text in {text_columns}: choose another column.",
             "text_columns",

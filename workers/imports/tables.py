@@ -255,7 +255,7 @@ def _source(record: DatasetRecord) -> dict[str, Any]:
 def _make_dataset(record: DatasetRecord) -> Dataset:
     return Dataset(
         name=record.name,
-        origin=DatasetOrigin.NAMED,
+        origin=DatasetOrigin.BY_NAME,
         hub_name=record.hub_name.value if record.hub_name else None,
         train_filename=record.train_filename,
         validation_filename=record.validation_filename,

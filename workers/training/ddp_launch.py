@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 # Where one fails the others lose their connection to it, and fail too: who says why is heard before they are ended.
 SECONDS_TO_SPEAK = 3
-NO_FAILURE = Failure("", FailureCause.OTHER, None)
+NO_FAILURE = Failure("", FailureCause.UNSPECIFIED, None)
 
 
 class End(IntEnum):

@@ -64,7 +64,7 @@ def study_of(search: Search, trials: Sequence[Trial]) -> optuna.Study:
     """Optuna's study of the trials but the baseline, with a sampler that draws the next one."""
     seed = int(np.random.SeedSequence((search.seed, len(trials))).generate_state(1)[0])
     sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=min(MOST_RANDOM, max(2, search.trials // 4)))
-    has_two_objectives = search.objective is Objective.BOTH
+    has_two_objectives = search.objective is Objective.PERFORMANCE_AND_ISOTROPY
     study = optuna.create_study(directions=["maximize"] * (2 if has_two_objectives else 1), sampler=sampler)
     study.add_trials([frozen for trial in trials[1:] if (frozen := _frozen(search, trial)) is not None])
     return study
@@ -103,9 +103,9 @@ def _frozen(search: Search, trial: Trial) -> FrozenTrial | None:
     """Return a trial as Optuna stores it; None for one that is pruned under several objectives."""
     space = _space(search)
     first = trial.runs[0]
-    coordinates = {"lam": min(max(search.place(first.lam), search.axis[0]), search.axis[1]), "zeta": first.zeta}
+    coordinates = {"lam": min(max(search.axis_position(first.lam), search.axis[0]), search.axis[1]), "zeta": first.zeta}
     params = {name: coordinates[name] for name in space}
-    has_two_objectives = search.objective is Objective.BOTH
+    has_two_objectives = search.objective is Objective.PERFORMANCE_AND_ISOTROPY
     values = [trial.performance, trial.isotropy] if has_two_objectives else [trial.performance]
     if trial.unended:
         return create_trial(state=TrialState.RUNNING, params=params, distributions=space)

@@ -84,7 +84,7 @@ class Tagged:
     @property
     def words(self) -> Collection[str]:
         """Its tags as texts."""
-        return [one.tag for one in self.tags]
+        return [row.tag for row in self.tags]
 
 
 class Described(Tagged):

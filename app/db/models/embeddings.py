@@ -85,13 +85,13 @@ class Embedding(Described, Base):
     curves: Mapped[list["ZetaCurve"]] = relationship(
         cascade="all, delete-orphan", passive_deletes=True, foreign_keys="ZetaCurve.embedding_id"
     )
-    found: Mapped["FigureData | None"] = relationship(
+    findings_data: Mapped["FigureData | None"] = relationship(
         primaryjoin="and_(FigureData.embedding_id == Embedding.id, FigureData.slug == 'findings')", viewonly=True
     )
 
-    def key_of(self, *asked: Any) -> str:
+    def key_of(self, *question: Any) -> str:
         """Return the key of a question about the vectors that are chosen at present."""
-        return hashlib.sha256(json.dumps([self.selection, *asked], sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps([self.selection, *question], sort_keys=True).encode()).hexdigest()
 
     @property
     def shards(self) -> list["EmbeddingFile"]:
@@ -100,15 +100,15 @@ class Embedding(Described, Base):
 
     def upload(self, path_of: Callable[["EmbeddingFile"], Path]) -> Upload:
         """Return the files as readers take them; ``path_of`` tells where one lies on this machine."""
-        named = {file: NamedFile(path_of(file), file.filename) for file in self.files}
-        beside = (named[file] for file in self.files if file.role is FileRole.ANNOTATIONS)
-        return Upload(tuple(named[shard] for shard in self.shards), next(beside, None))
+        named_files = {file: NamedFile(path_of(file), file.filename) for file in self.files}
+        annotation_files = (named_files[file] for file in self.files if file.role is FileRole.ANNOTATIONS)
+        return Upload(tuple(named_files[shard] for shard in self.shards), next(annotation_files, None))
 
     @property
     def findings(self) -> list[dict[str, Any]]:
         """What is wrong with the cloud, as ``FigureData`` has it; none from older versions."""
-        found: list[dict[str, Any]] = [] if self.found is None else self.found.data["findings"]
-        return found
+        findings: list[dict[str, Any]] = [] if self.findings_data is None else self.findings_data.data["findings"]
+        return findings
 
     @property
     def n_measured(self) -> int:

@@ -128,8 +128,8 @@ class Run(Tagged, Base):
     @classmethod
     def launched(cls, position: int, config: RunConfig, **values: Any) -> Self:
         """Return a run that waits to be trained with a configuration; ``values`` are of further columns."""
-        told = {name: getattr(config, name) for name in ("regularizer", "lam", "zeta", "seed")}
-        return cls(position=position, config=config, **told, **values)
+        settings = {name: getattr(config, name) for name in ("regularizer", "lam", "zeta", "seed")}
+        return cls(position=position, config=config, **settings, **values)
 
     @property
     def launched_config(self) -> RunConfig:
@@ -154,8 +154,8 @@ class Run(Tagged, Base):
     @property
     def setting(self) -> dict[str, Any]:
         """Its value of every field of the experiment's grid, also of those that make no difference to it."""
-        told = self.config.dump()
-        return {field: told.get(field) for field in self.experiment.grid}
+        settings = self.config.dump()
+        return {field: settings.get(field) for field in self.experiment.grid}
 
 
 class Times(Protocol):

@@ -24,7 +24,7 @@ class DataOptions(Options):
             "A model folder on this machine, or a model name on the Hugging Face Hub.",
             DATA,
             several="models",
-            more="Encoders and causal models for which transformers has a head for the task. all-MiniLM-L6-v2 comes "
+            details="Encoders and causal models for which transformers has a head for the task. all-MiniLM-L6-v2 comes "
             "with Isoscope and needs no network.",
         ),
     ]
@@ -40,7 +40,7 @@ class DataOptions(Options):
                 TaskKind.SPAN: "span: an answer within the second text",
             },
             in_grid=False,
-            more="Classification minimizes cross-entropy over the classes. Regression minimizes the squared error. "
+            details="Classification minimizes cross-entropy over the classes. Regression minimizes the squared error. "
             "Span predicts where the answer starts and ends in the context, as in SQuAD.",
             source=SQUAD,
         ),
@@ -57,8 +57,8 @@ class DataOptions(Options):
             formula="accuracy = correct / all. F1 = 2 P R / (P + R), of the second class where there are two, else the "
             "mean over classes. Matthews = (TP TN − FP FN) / √((TP + FP)(TP + FN)(TN + FP)(TN + FN)). Exact match and "
             "F1 of words compare the answer with the closest correct one",
-            more="Matthews correlation is 0 for a model that always predicts one class, whatever its accuracy. It is "
-            "undefined when all validation rows have the same label.",
+            details="Matthews correlation is 0 for a model that always predicts one class, whatever its accuracy. It "
+            "is undefined when all validation rows have the same label.",
             source=f"{MATTHEWS} Answers: {SQUAD}",
         ),
     ] = Field(Metric.ACCURACY, validate_default=True)
@@ -70,7 +70,7 @@ class DataOptions(Options):
             "One column of texts, or two for text pairs. For spans: question and context.",
             TASK,
             in_grid=False,
-            more="The model reads a pair as one input, with its separator between the two texts.",
+            details="The model reads a pair as one input, with its separator between the two texts.",
         ),
     ]
     label_column: Annotated[
@@ -81,7 +81,8 @@ class DataOptions(Options):
             TASK,
             in_grid=False,
             slows=False,
-            more="Classes: at most 200, each of which must occur in the training rows. Numbers: finite in every row. "
+            details="Classes: at most 200, each of which must occur in the training rows. Numbers: finite in every "
+            "row. "
             'Answers: their text and start, such as {"text": ["in 1976"], "answer_start": [42]}.',
         ),
     ]

@@ -55,7 +55,7 @@ class MeasuringOptions(LearningOptions):
             several="choices of checkpoint",
             words={Checkpoint.LAST: "last", Checkpoint.BEST: "best performance"},
             slows=False,
-            more="Best: the highest metric on the selection rows.",
+            details="Best: the highest metric on the selection rows.",
         ),
     ] = Checkpoint.LAST
     selection: Annotated[
@@ -71,8 +71,8 @@ class MeasuringOptions(LearningOptions):
             },
             slows=False,
             needs=selects,
-            more="Choosing on the validation rows makes the reported performance optimistic. Otherwise a tenth of the "
-            "training rows, the same in every run, is held out.",
+            details="Choosing on the validation rows makes the reported performance optimistic. Otherwise a tenth of "
+            "the training rows, the same in every run, is held out.",
         ),
     ] = SelectionRows.HELD_OUT
     evaluate_every: Annotated[
@@ -87,7 +87,7 @@ class MeasuringOptions(LearningOptions):
             none_means="once per epoch",
             slows=False,
             needs=selects,
-            more="Applies only if the best checkpoint is chosen or runs stop early.",
+            details="Applies only if the best checkpoint is chosen or runs stop early.",
         ),
     ] = None
     patience: Annotated[
@@ -116,8 +116,8 @@ class MeasuringOptions(LearningOptions):
             unit="step",
             none_means="about 12 measurements",
             slows=False,
-            more="Each measurement covers every layer on a sample of the validation rows. One more is taken before the "
-            "first step and one after the last.",
+            details="Each measurement covers every layer on a sample of the validation rows. One more is taken before "
+            "the first step and one after the last.",
             measures=("isoscore_star", "mean_cosine", "twonn"),
         ),
     ] = None
@@ -130,8 +130,8 @@ class MeasuringOptions(LearningOptions):
             in_grid=False,
             slows=False,
             formula="IsoScore★ of S = (1 − ζ) S_X + ζ S_S, with S_X of the validation tokens",
-            more="Independent of the ζ of training, so that runs with different ζ are comparable. With many tokens, 0 "
-            "gives plain IsoScore.",
+            details="Independent of the ζ of training, so that runs with different ζ are comparable. With many tokens, "
+            "0 gives plain IsoScore.",
             source=RUDMAN_2024,
             measures=("isoscore_star", "isoscore"),
         ),
@@ -144,6 +144,6 @@ class MeasuringOptions(LearningOptions):
             MEASURING,
             several="choices of keeping the model",
             slows=False,
-            more="Takes four bytes per weight and run. The launch form shows the total.",
+            details="Takes four bytes per weight and run. The launch form shows the total.",
         ),
     ] = False

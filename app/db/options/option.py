@@ -17,11 +17,11 @@ from isotropy.catalog import Regularizer
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Behind:
+class HelpFold:
     """Help in a fold: plain text, with S_X and x^{3/2} set as formulas."""
 
     formula: str = ""
-    more: str = ""
+    details: str = ""
     source: str = ""
     measures: tuple[str, ...] = ()
     """Slugs of related measures in the catalog."""
@@ -29,11 +29,11 @@ class Behind:
     @property
     def short(self) -> bool:
         """Whether there is nothing to unfold."""
-        return not (self.formula or self.more or self.source or self.measures)
+        return not (self.formula or self.details or self.source or self.measures)
 
 
 @dataclass(frozen=True, eq=False)
-class Help(Behind):
+class Help(HelpFold):
     """Help of a field: a sentence that is always shown, and its fold."""
 
     text: str = ""
@@ -54,7 +54,7 @@ DATA = Group("Data and model")
 TASK = Group("Data and model", "Task")
 NAME = Group("Data and model", "Name")
 SWEPT = Group("Regularizers")
-SEEN = Group("Regularizers", "Layers and vectors")
+VECTORS = Group("Regularizers", "Layers and vectors")
 SHRINKAGE = Group("Regularizers", "Shrinkage covariance")
 BARCODE = Group("Regularizers", "Barcode")
 FIXED = Group("Regularizers", "Extra penalties on every run")
@@ -64,13 +64,13 @@ MACHINE = Group("Training", "Rows and machine")
 CHECKPOINTS = Group("Training", "Checkpoint and early stopping")
 MEASURING = Group("Training", "Measuring and keeping")
 GROUPS = (
-    DATA, TASK, NAME, SWEPT, SEEN, SHRINKAGE, BARCODE, FIXED, TRAINING, OPTIMIZER, MACHINE, CHECKPOINTS, MEASURING,
+    DATA, TASK, NAME, SWEPT, VECTORS, SHRINKAGE, BARCODE, FIXED, TRAINING, OPTIMIZER, MACHINE, CHECKPOINTS, MEASURING,
 )  # fmt: skip
 """In the order of forms and run pages."""
 
 
 @dataclass(frozen=True, eq=False)
-class Option(Behind):
+class Option(HelpFold):
     """Words of an option, in the annotation of its field beside the bounds of its type."""
 
     label: str
@@ -115,8 +115,8 @@ def lowered(label: str) -> str:
 
 
 def _title(name: str, info: FieldInfo | Any) -> str:
-    found = option_in(info)
-    return found.label if found else name.replace("_", " ").capitalize()
+    option = option_in(info)
+    return option.label if option else name.replace("_", " ").capitalize()
 
 
 class Options(BaseModel):
@@ -127,15 +127,15 @@ class Options(BaseModel):
 
 def option_in(info: FieldInfo) -> Option | None:
     """Return the option record of a field, or None."""
-    return next((one for one in info.metadata if isinstance(one, Option)), None)
+    return next((entry for entry in info.metadata if isinstance(entry, Option)), None)
 
 
 @cache
 def options_of(model: type[BaseModel]) -> Mapping[str, Option]:
     """Return the options of a model by field name, in the order of their groups."""
-    found = {name: one for name, info in model.model_fields.items() if (one := option_in(info)) is not None}
-    places = {group: place for place, group in enumerate(GROUPS)}
-    return dict(sorted(found.items(), key=lambda item: places.get(item[1].group, len(places))))
+    options = {name: option for name, info in model.model_fields.items() if (option := option_in(info)) is not None}
+    positions = {group: position for position, group in enumerate(GROUPS)}
+    return dict(sorted(options.items(), key=lambda item: positions.get(item[1].group, len(positions))))
 
 
 def alternatives(annotation: Any) -> list[Any]:
@@ -143,7 +143,7 @@ def alternatives(annotation: Any) -> list[Any]:
     if get_origin(annotation) is Annotated:
         return alternatives(get_args(annotation)[0])
     if get_origin(annotation) in (UnionType, Union):
-        return [one for part in get_args(annotation) for one in alternatives(part)]
+        return [type_ for part in get_args(annotation) for type_ in alternatives(part)]
     return [] if annotation is NoneType else [annotation]
 
 
@@ -156,6 +156,8 @@ def single_type(annotation: Any) -> type | None:
 def list_type(annotation: Any) -> tuple[Any, frozenset[str]] | None:
     """Return the item type of a list and the words accepted in its place; None if it is no list."""
     possible = alternatives(annotation)
-    lists = [one for one in possible if get_origin(one) is list]
-    words = {word.value for one in possible if isinstance(one, type) and issubclass(one, StrEnum) for word in one}
+    lists = [type_ for type_ in possible if get_origin(type_) is list]
+    words = {
+        word.value for type_ in possible if isinstance(type_, type) and issubclass(type_, StrEnum) for word in type_
+    }
     return (get_args(lists[0])[0], frozenset(words)) if lists else None

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, FiniteFloat
 
 from app.db.options.data import DataOptions
-from app.db.options.option import BARCODE, FIXED, SEEN, SHRINKAGE, Behind, Option
+from app.db.options.option import BARCODE, FIXED, SHRINKAGE, VECTORS, HelpFold, Option
 from isoscope.core.formatting import short
 from isoscope.core.task import TaskKind
 from isotropy.catalog import REGULARIZERS, Layers, Regularizer, TokenPooling
@@ -59,8 +59,10 @@ NAMES: Mapping[Regularizer, str] = {
 
 def added_words(weights: Mapping[str, float]) -> str:
     """Regularizers with their λ: CosReg 1; I-STAR 0.5; none."""
-    named = [f"{NAMES[one]} {short(weights[one])}" for one in Regularizer if one in weights]
-    return "; ".join(named) or NAMES[Regularizer.NONE]
+    parts = [
+        f"{NAMES[regularizer]} {short(weights[regularizer])}" for regularizer in Regularizer if regularizer in weights
+    ]
+    return "; ".join(parts) or NAMES[Regularizer.NONE]
 
 
 def coordinates(regularizer: Regularizer, lam: float) -> str:
@@ -94,18 +96,18 @@ Weights = Annotated[dict[Regularizer, Weight], AfterValidator(_something_to_add)
 Zeta = Annotated[FiniteFloat, Field(ge=0, le=1)]
 
 
-ABOUT_LAMBDA = Behind(
+ABOUT_LAMBDA = HelpFold(
     formula="loss + λ (1 − IsoScore★) for I-STAR; for each regularizer its penalty times λ",
-    more="λ = 0 is plain training and always runs as the baseline. λ values are not comparable between regularizers. "
-    "The paper tries −5 to 5 and finds that less isotropy often helps.",
+    details="λ = 0 is plain training and always runs as the baseline. λ values are not comparable between "
+    "regularizers. The paper tries −5 to 5 and finds that less isotropy often helps.",
     source=RUDMAN_2024,
     measures=("isoscore_star",),
 )
-ABOUT_ZETA = Behind(
+ABOUT_ZETA = HelpFold(
     formula="S = (1 − ζ) S_X + ζ S_S, S_X of the batch, S_S the shrinkage covariance",
-    more="A batch has too few tokens for a stable covariance. S_S comes from many and is stable. The gradient passes "
-    "through S_X only and shrinks by 1 − ζ, so compare λ at the same ζ. The paper tries 0.2 to 0.8. Its section 3 "
-    "swaps the weights; Isoscope follows its algorithm and code.",
+    details="A batch has too few tokens for a stable covariance. S_S comes from many and is stable. The gradient "
+    "passes through S_X only and shrinks by 1 − ζ, so compare λ at the same ζ. The paper tries 0.2 to 0.8. Its section "
+    "3 swaps the weights; Isoscope follows its algorithm and code.",
     source=f"{RUDMAN_2024} Algorithm 1.",
     measures=("isoscore_star",),
 )
@@ -119,11 +121,11 @@ class RegularizerOptions(DataOptions):
         Option(
             "Layers",
             "Layers the regularizer sees: numbers from 1, all, or last. Empty: as in its paper.",
-            SEEN,
+            VECTORS,
             several="choices of layers",
             none_means=OF_ITS_PAPER_WORDS,
             applies_to=SEEING,
-            more="I-STAR sees all layers as one cloud, bias-corrected I-STAR sees them one by one, CosReg and "
+            details="I-STAR sees all layers as one cloud, bias-corrected I-STAR sees them one by one, CosReg and "
             "persistent entropy see the last. List several as 1, 6, 12.",
             source=f"{RUDMAN_2024} {KUDRIASHOV_2025}",
         ),
@@ -133,7 +135,7 @@ class RegularizerOptions(DataOptions):
         Option(
             "Vectors",
             "Vectors of a layer the regularizer sees.",
-            SEEN,
+            VECTORS,
             several="kinds of vectors",
             words={
                 "": OF_ITS_PAPER_WORDS,
@@ -143,7 +145,7 @@ class RegularizerOptions(DataOptions):
             },
             none_means=OF_ITS_PAPER_WORDS,
             applies_to=SEEING,
-            more="Tokens of one text depend on each other, so bias-corrected I-STAR cannot use them. The token that "
+            details="Tokens of one text depend on each other, so bias-corrected I-STAR cannot use them. The token that "
             "represents a text is the first of an encoder, the last of a causal model.",
             source=f"Tokens: {RUDMAN_2024} One vector a text: {KUDRIASHOV_2025}",
         ),
@@ -154,12 +156,12 @@ class RegularizerOptions(DataOptions):
         Option(
             "Token fraction",
             "Fraction of the batch’s tokens the regularizer sees, resampled for each batch.",
-            SEEN,
+            VECTORS,
             several="token fractions",
             applies_to=SEEING_TOKENS,
             of_tokens=True,
-            more="Computing the penalty takes time in proportion to the tokens: 0.25 is about four times as fast, and "
-            "noisier.",
+            details="Computing the penalty takes time in proportion to the tokens: 0.25 is about four times as fast, "
+            "and noisier.",
         ),
     ] = 1.0
     include_padding: Annotated[
@@ -167,11 +169,11 @@ class RegularizerOptions(DataOptions):
         Option(
             "Include padding",
             "Include padding among the tokens, as the I-STAR code does. For reproduction only.",
-            SEEN,
+            VECTORS,
             several="kinds of padding",
             applies_to=SEEING_TOKENS,
             of_tokens=True,
-            more="Padding carries no information, and its amount depends on the longest text of a batch.",
+            details="Padding carries no information, and its amount depends on the longest text of a batch.",
             source=RUDMAN_2024,
         ),
     ] = False
@@ -188,8 +190,8 @@ class RegularizerOptions(DataOptions):
                 Refresh.AVERAGE: "moving average of the batches",
             },
             applies_to=reading("shrinkage_refresh"),
-            more="S_S changes as the model trains. The paper re-estimates it every epoch. The moving average needs no "
-            "extra pass over the rows.",
+            details="S_S changes as the model trains. The paper re-estimates it every epoch. The moving average needs "
+            "no extra pass over the rows.",
             source=RUDMAN_2024,
         ),
     ] = Refresh.EPOCH
@@ -204,7 +206,7 @@ class RegularizerOptions(DataOptions):
             unit="point",
             applies_to=reading("shrinkage_points"),
             formula="S_S = covariance of this many tokens over all layers",
-            more="The paper uses 250,000. A small data set contributes all its tokens.",
+            details="The paper uses 250,000. A small data set contributes all its tokens.",
             source=RUDMAN_2024,
         ),
     ] = 250_000
@@ -220,7 +222,7 @@ class RegularizerOptions(DataOptions):
             slows=False,
             applies_to=reading("shrinkage_every"),
             needs=_by_steps,
-            more="Applies only with a refresh every N steps. Each estimate takes a pass over rows.",
+            details="Applies only with a refresh every N steps. Each estimate takes a pass over rows.",
         ),
     ] = 500
     shrinkage_momentum: Annotated[
@@ -235,7 +237,7 @@ class RegularizerOptions(DataOptions):
             applies_to=reading("shrinkage_momentum"),
             needs=_moving_average,
             formula="S_S ← m S_S + (1 − m) S_X at each step, m this number",
-            more="Applies only with the moving average. 0.99 averages over about 100 steps.",
+            details="Applies only with the moving average. 0.99 averages over about 100 steps.",
         ),
     ] = 0.99
     entropy_bars: Annotated[
@@ -248,8 +250,8 @@ class RegularizerOptions(DataOptions):
             words={Bars.PROMINENT: "prominent, of separate groups", Bars.ALL: "all"},
             applies_to=reading("entropy_bars"),
             formula="H = −Σ p log p over the chosen bars, p = length / sum of lengths",
-            more="Prominent bars are the longest by Atienza's rule; even a Gaussian cloud has many. A single prominent "
-            "bar gives no gradient. All bars give one from three vectors on.",
+            details="Prominent bars are the longest by Atienza's rule; even a Gaussian cloud has many. A single "
+            "prominent bar gives no gradient. All bars give one from three vectors on.",
             source=f"{KUDRIASHOV_2025} The rule: {ATIENZA_2019}",
             measures=("prominent_bars", "persistent_entropy"),
         ),
@@ -265,7 +267,7 @@ class RegularizerOptions(DataOptions):
             applies_to=reading("entropy_by_label"),
             tasks=frozenset({TaskKind.CLASSIFICATION}),
             formula="Σ over classes of H",
-            more="With one barcode for the whole batch, gaps between classes become as even as those within.",
+            details="With one barcode for the whole batch, gaps between classes become as even as those within.",
             source=KUDRIASHOV_2025,
             measures=("persistent_entropy",),
         ),
@@ -280,7 +282,7 @@ class RegularizerOptions(DataOptions):
             several="cluster weights",
             applies_to=reading("entropy_cluster_weight"),
             formula="− λ H + w × mean length of the bars that are not chosen, w this number",
-            more="In units of the vectors. Shortens the bars whatever the sign of λ.",
+            details="In units of the vectors. Shortens the bars whatever the sign of λ.",
             source=KUDRIASHOV_2025,
         ),
     ] = 0.0
@@ -293,6 +295,6 @@ class RegularizerOptions(DataOptions):
             several="sets of extra penalties",
             slows=False,
             formula="loss + λ_1 × first penalty + λ_2 × second penalty",
-            more="Example: sweep λ of I-STAR while CosReg stays at 1. Empty: none.",
+            details="Example: sweep λ of I-STAR while CosReg stays at 1. Empty: none.",
         ),
     ] = Field(default_factory=dict)

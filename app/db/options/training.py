@@ -51,7 +51,7 @@ class LearningOptions(RegularizerOptions):
             "Passes over the training rows.",
             several="numbers of epochs",
             slows=False,
-            more="The I-STAR paper trains for 3 to 5 epochs, the persistent-entropy paper for 10.",
+            details="The I-STAR paper trains for 3 to 5 epochs, the persistent-entropy paper for 10.",
         ),
     ] = 3
     max_steps: Annotated[
@@ -74,8 +74,8 @@ class LearningOptions(RegularizerOptions):
             OPTIMIZER,
             several="batch sizes",
             unit="row",
-            more="A larger batch makes the penalty less noisy, so the same λ acts differently at another batch size. "
-            "If memory runs out, the run halves the batch, accumulates two, and says so.",
+            details="A larger batch makes the penalty less noisy, so the same λ acts differently at another batch "
+            "size. If memory runs out, the run halves the batch, accumulates two, and says so.",
         ),
     ] = 16
     accumulation: Annotated[
@@ -88,7 +88,7 @@ class LearningOptions(RegularizerOptions):
             several="accumulations",
             unit="batch a step|batches a step",
             formula="gradient = mean over the batches of (loss + λ × penalty of that batch)",
-            more="The task loss behaves as with one large batch, but the penalty sees one batch at a time, so "
+            details="The task loss behaves as with one large batch, but the penalty sees one batch at a time, so "
             "2 × 16 rows differ from 1 × 32.",
         ),
     ] = 1
@@ -100,7 +100,7 @@ class LearningOptions(RegularizerOptions):
             "Learning rate after warm-up.",
             several="rates",
             slows=False,
-            more="Fine-tuning BERT usually takes 1e-5 to 5e-5, the range of the I-STAR paper.",
+            details="Fine-tuning BERT usually takes 1e-5 to 5e-5, the range of the I-STAR paper.",
         ),
     ] = 3e-5
     max_length: Annotated[
@@ -112,7 +112,7 @@ class LearningOptions(RegularizerOptions):
             MACHINE,
             several="lengths",
             unit="token",
-            more="Longer inputs take longer per step. The launch form counts the truncated rows.",
+            details="Longer inputs take longer per step. The launch form counts the truncated rows.",
         ),
     ] = 128
     stride: Annotated[
@@ -125,7 +125,8 @@ class LearningOptions(RegularizerOptions):
             several="strides",
             unit="token",
             tasks=frozenset({TaskKind.SPAN}),
-            more="An answer cut at the end of one window is then whole in the next. Must be smaller than the window.",
+            details="An answer cut at the end of one window is then whole in the next. Must be smaller than the "
+            "window.",
         ),
     ] = 64
 
@@ -153,7 +154,7 @@ class LearningOptions(RegularizerOptions):
                 Schedule.COSINE: "cosine decay to 0",
             },
             slows=False,
-            more="The I-STAR paper keeps it constant.",
+            details="The I-STAR paper keeps it constant.",
             source=f"Cosine: {COSINE}",
         ),
     ] = Schedule.CONSTANT
@@ -194,7 +195,7 @@ class LearningOptions(RegularizerOptions):
             none_means="all rows",
             in_grid=False,
             slows=False,
-            more="Every run of the experiment uses the same rows.",
+            details="Every run of the experiment uses the same rows.",
         ),
     ] = None
     validation_rows: Annotated[
@@ -208,7 +209,7 @@ class LearningOptions(RegularizerOptions):
             none_means="all rows",
             in_grid=False,
             slows=False,
-            more="Fewer rows make performance less certain: about ± 0.1 for accuracy on 100 rows.",
+            details="Fewer rows make performance less certain: about ± 0.1 for accuracy on 100 rows.",
         ),
     ] = None
     precision: Annotated[
@@ -223,7 +224,7 @@ class LearningOptions(RegularizerOptions):
                 Precision.FP16: "float16, on a GPU",
                 Precision.BF16: "bfloat16",
             },
-            more="Half precision is faster and takes less memory on a GPU. float16 requires one. bfloat16 has the "
+            details="Half precision is faster and takes less memory on a GPU. float16 requires one. bfloat16 has the "
             "range of float32 with fewer digits.",
             source=MIXED,
         ),
@@ -237,8 +238,8 @@ class LearningOptions(RegularizerOptions):
             MACHINE,
             several="numbers of processes",
             unit="process|processes",
-            more="The penalty treats the rows of all processes as one cloud. One step reads batch size × accumulation "
-            "× processes rows.",
+            details="The penalty treats the rows of all processes as one cloud. One step reads batch size × "
+            "accumulation × processes rows.",
         ),
     ] = 1
     gradient_checkpointing: Annotated[
@@ -254,11 +255,11 @@ class LearningOptions(RegularizerOptions):
 
     @model_validator(mode="before")
     @classmethod
-    def _steps_alone(cls, given: Any) -> Any:
+    def _steps_alone(cls, document: Any) -> Any:
         """Drop the default of epochs where only steps are given."""
-        if not isinstance(given, Mapping) or given.get("max_steps") is None or "epochs" in given:
-            return given
-        return {**given, "epochs": None}
+        if not isinstance(document, Mapping) or document.get("max_steps") is None or "epochs" in document:
+            return document
+        return {**document, "epochs": None}
 
     @field_validator("max_steps")
     @classmethod

@@ -20,7 +20,7 @@ from app.db.types import utcnow
 from isoscope.core.errors import InvalidError, TooLargeError
 from isoscope.core.formatting import storable
 from isoscope.files.compressed import COMPRESSIONS, ENCRYPTED, MAX_RATIO, is_bomb, open_zip, reading_zip
-from isoscope.plain import GREATEST, GREATEST_WHOLE, LEAST, LONGEST_NUMBER
+from isoscope.plain import GREATEST, GREATEST_WHOLE, LONGEST_NUMBER, SMALLEST
 
 FORMAT = 1
 """Incremented when an older Isoscope would misread a new archive."""
@@ -203,8 +203,8 @@ def _reject_constant(name: str) -> NoReturn:
 
 def _parse_float(digits: str) -> float:
     value = float(digits)
-    if value and not LEAST <= abs(value) <= GREATEST:
-        raise InvalidError(f"it holds the number {digits[:LONGEST_NUMBER]}, beyond {LEAST:g} to {GREATEST:g}")
+    if value and not SMALLEST <= abs(value) <= GREATEST:
+        raise InvalidError(f"it holds the number {digits[:LONGEST_NUMBER]}, beyond {SMALLEST:g} to {GREATEST:g}")
     return value
 
 

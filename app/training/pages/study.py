@@ -164,4 +164,4 @@ def _at_its_fields(error: IsoscopeError) -> IsoscopeError:
     first, *more = (
         FieldError(f"{PREFIX}{field}" if field in FIELDS else field, detail) for field, detail in error.errors
     )
-    return replace(error, message=first.detail, field=first.field, more=tuple(more))
+    return replace(error, message=first.detail, field=first.field, further=tuple(more))

@@ -101,7 +101,7 @@ def _placed(context: Context, document: Mapping[str, Any]) -> tuple[Mapping[str,
 
 def _with(error: IsoscopeError | None, told: Sequence[FieldError]) -> IsoscopeError:
     """What is wrong, followed by what was done about it already."""
-    return replace(error, more=(*error.more, *told)) if error else invalid(told)
+    return replace(error, further=(*error.further, *told)) if error else invalid(told)
 
 
 @router.get("/{experiment_id}/request.yaml")

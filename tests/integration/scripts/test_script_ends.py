@@ -10,7 +10,7 @@ from sqlalchemy import select
 
 from app.db.models import Dataset, Experiment, Run, RunStatus, Step
 from app.db.types import utcnow
-from app.db.work import SILENT_AFTER, wanted
+from app.db.work import SILENT_AFTER, waiting_jobs
 from app.results.logged_runs import LoggedEnding, LoggedStep, LoggedSteps, finish_run, log_steps
 from app.training.experiments import cancel_experiment, cancel_run, delete_experiment
 from isoscope.core.errors import ConflictError, NotFoundError
@@ -147,7 +147,7 @@ def test_a_script_that_says_nothing_for_long_is_shown_as_silent_and_never_as_a_l
 @pytest.mark.both_databases
 def test_no_worker_is_ever_asked_to_do_anything_for_it(begin, context):
     begin()
-    assert wanted(context.sessions) == []
+    assert waiting_jobs(context.sessions) == []
     assert context.queue.active() == set()
 
 

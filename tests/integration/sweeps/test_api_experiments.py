@@ -7,7 +7,7 @@ from sqlalchemy import Engine, event
 
 from app.db.models import Run, RunStatus, Worker
 from app.db.types import utcnow
-from app.db.work import wanted
+from app.db.work import waiting_jobs
 from app.training.queue_status import LOST_AFTER
 from app.training.sweeps import SweepRequest, plan_sweep
 from tests.texts import tsv
@@ -34,7 +34,7 @@ def test_a_sweep_has_a_run_for_each_lambda_and_seed_and_a_baseline_for_each_seed
     assert [(run["seed"], run["lam"]) for run in runs] == [(s, lam) for s in (0, 1) for lam in (0, -1, 1)]
     assert [run["regularizer"] for run in runs] == ["none", "istar", "istar"] * 2
     assert {run["status"] for run in runs} == {"queued"}
-    assert [job.row_id for job in wanted(context.sessions)] == [run["id"] for run in runs]
+    assert [job.row_id for job in waiting_jobs(context.sessions)] == [run["id"] for run in runs]
 
 
 def test_without_a_regularizer_there_is_one_run_for_each_seed(client, request_body):

@@ -198,7 +198,9 @@ def test_memory_that_runs_out_in_a_process_halves_the_batch_of_all(settings, mak
 
 def out_of_memory(rank, order, run_id, slot, settings, device, meeting, answer):
     end, cause = (
-        (ddp_launch.End.OUT_OF_MEMORY, FailureCause.MEMORY) if rank else (ddp_launch.End.FAILED, FailureCause.OTHER)
+        (ddp_launch.End.OUT_OF_MEMORY, FailureCause.MEMORY)
+        if rank
+        else (ddp_launch.End.FAILED, FailureCause.UNSPECIFIED)
     )
     answer.send((end, Failure("lost its neighbor", cause, None)))
 

@@ -6,19 +6,19 @@ import pytest
 from scipy.stats import spearmanr
 
 from app.db.models import TaskStatus
-from app.db.task import Chosen, JudgedVariant, Reported
+from app.db.task import ChoiceScore, JudgedVariant, ReportScore
 from app.tasks.family import Member, as_they_are
 from app.tasks.family_figures import family_figure
 from isoscope.rank_relation import rank_relation, relation_of, statement
 
 
 def variant(isoscore, value, name="as it is"):
-    report = Reported(
+    report = ReportScore(
         value=value, low=value - 0.02, high=value + 0.01, difference=0, difference_low=0, difference_high=0
     )
     return JudgedVariant(
         name=name, method="none", parameters={}, dimensions="all", storage="float32", bytes=1536, isoscore=isoscore,
-        choose=Chosen(value=value), report=report, recall_of_exact=1.0,
+        choose=ChoiceScore(value=value), report=report, recall_of_exact=1.0,
     )  # fmt: skip
 
 

@@ -85,7 +85,7 @@ def test_the_study_of_rows_holds_what_they_came_to():
 
 
 def test_with_two_objectives_both_are_told_and_what_lacks_one_has_failed():
-    search = Search(lam_low=-2, lam_high=2, objective=Objective.BOTH)
+    search = Search(lam_low=-2, lam_high=2, objective=Objective.PERFORMANCE_AND_ISOTROPY)
     rows = [run(0, 0, performance=0.5, isotropy=0.1), run(1, 1.5, performance=0.75, isotropy=0.5)]
     rows += [run(2, 1.0, performance=0.5), run(3, -1.0, status=RunStatus.PRUNED)]
     told = study_of(search, trials_of(rows)).trials

@@ -30,8 +30,8 @@ def test_a_database_that_is_away_is_no_failure_of_the_job(tmp_path):
         (InvalidError("Row 3 has no text.", "text_columns"), FailureCause.COLUMN, "text_columns"),
         (NotFiniteError("The loss is not a number.", "learning_rate"), FailureCause.NOT_A_NUMBER, "learning_rate"),
         (InvalidError("Expected bf16.", "precision"), FailureCause.SETTING, "precision"),
-        (InvalidError("Expected rows, got none."), FailureCause.OTHER, None),
-        (ArithmeticError("two"), FailureCause.OTHER, None),
+        (InvalidError("Expected rows, got none."), FailureCause.UNSPECIFIED, None),
+        (ArithmeticError("two"), FailureCause.UNSPECIFIED, None),
     ],
 )
 def test_a_failure_is_of_the_kind_that_its_error_is_of(error, cause, field):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from transformers import BatchEncoding, DataCollatorWithPadding, PreTrainedTokenizerBase
 
 from isoscope.core.errors import InvalidError
-from isoscope.core.formatting import shown
+from isoscope.core.formatting import quote
 from isoscope.files.span import EXAMPLE, STARTS, TEXTS, Span, is_nested_span
 from workers.training.inference import Rows
 
@@ -82,7 +82,7 @@ def _read(value: object, row: int, column: str) -> Span:
         answers = _answers(value)
     except ValueError as error:
         raise InvalidError(
-            f"Row {row} holds no answers under {shown(column)}: {error}, as in {EXAMPLE}. Mend the file, leave the row "
+            f"Row {row} holds no answers under {quote(column)}: {error}, as in {EXAMPLE}. Mend the file, leave the row "
             "out, or choose another column.",
             "label_column",
         ) from error
