@@ -76,7 +76,7 @@ def test_of_a_script_nothing_stands_for_what_it_did_not_say():
         "regularizer": "none", "lam": 0, "seed": 1, "learning_rate": 1e-3, "says": "a setting of its own",
         "label_names": ["no", "yes"],
     }  # fmt: skip
-    assert not REPORTED.says("batch_size")
+    assert not REPORTED.states("batch_size")
     assert REPORTED.value("batch_size", UNKNOWN) == UNKNOWN
     assert REPORTED.value("says") == "a setting of its own"
     assert (REPORTED.points, REPORTED.label_names, REPORTED.weights) == (TokenPooling.MEAN, ["no", "yes"], {})
