@@ -25,8 +25,8 @@ from app.results.run_table import (
 from app.results.search.conditions import ALIASES
 from app.results.search.listing import MAX_MATCHING_RUNS, find_matching_runs
 from app.results.sweep_figures import FIGURES, SCATTERS, FigureRequest, SweepQuery, available_figures
-from app.results.tables.printed import MOST_DECIMALS, Style
-from app.results.tables.summary import Shown, Summary, summary
+from app.results.tables.printed import MAX_DECIMALS, PrintStyle
+from app.results.tables.summary import Summary, TableColumns, summarize_groups
 from isoscope.core.errors import InvalidError, NotFoundError
 from isoscope.core.formatting import count, plural
 from isoscope.core.task import TaskKind
@@ -68,11 +68,11 @@ def describe_selection(selection: RunSelection) -> str:
     return f"{runs:,} of {selection.total:,} runs shown{newest}"
 
 
-def summarize(context: Context, selection: RunSelection, columns: Shown) -> Summary:
+def summarize(context: Context, selection: RunSelection, columns: TableColumns) -> Summary:
     """Return means and deviations of the groups."""
     runs = selection.table.runs
-    metrics = list_metrics(context, [run.id for run in runs]) if columns is Shown.METRICS else {}
-    means = summary(selection.table, selection.fields, columns, metrics)
+    metrics = list_metrics(context, [run.id for run in runs]) if columns is TableColumns.METRICS else {}
+    means = summarize_groups(selection.table, selection.fields, columns, metrics)
     if len(runs) < selection.total:
         means.notes.append(f"{describe_selection(selection)}.")
     return means
@@ -198,21 +198,21 @@ class AcrossQuery(NamedTuple):
 class TableQuery(NamedTuple):
     """The columns of a table, and how cells are printed, from the URL."""
 
-    columns: Shown
-    style: Style
+    columns: TableColumns
+    style: PrintStyle
 
     def encoded(self) -> str:
         parameters = {
-            "columns": "" if self.columns is Shown.PERFORMANCE else self.columns.value,
+            "columns": "" if self.columns is TableColumns.PERFORMANCE else self.columns.value,
             "decimals": "" if self.style.decimals is None else str(self.style.decimals),
             "bold": "" if self.style.bold else "0",
         }
         return urlencode({name: value for name, value in parameters.items() if value})
 
 
-def _table(columns: Shown = Shown.PERFORMANCE, decimals: str = "", bold: bool = True) -> TableQuery:
-    valid = decimals.isdecimal() and decimals.isascii() and int(decimals[:3]) <= MOST_DECIMALS
-    return TableQuery(columns, Style(int(decimals) if valid else None, bold))
+def _table(columns: TableColumns = TableColumns.PERFORMANCE, decimals: str = "", bold: bool = True) -> TableQuery:
+    valid = decimals.isdecimal() and decimals.isascii() and int(decimals[:3]) <= MAX_DECIMALS
+    return TableQuery(columns, PrintStyle(int(decimals) if valid else None, bold))
 
 
 TableDep = Annotated[TableQuery, Depends(_table)]

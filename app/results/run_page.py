@@ -1,4 +1,4 @@
-"""A run as its page shows it: its configuration in words, its figures, its measures by layer."""
+"""Parts of a run's page: options in words, figures, and measures by layer."""
 
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal, NamedTuple
@@ -23,41 +23,43 @@ from app.training.option_form import text_of
 from isoscope.core.errors import NotFoundError
 from isoscope.core.formatting import count, plural, short
 
-OF_ITS_SCRIPT = "Of its script"
+SCRIPT_SECTION = "Of its script"
 SHOWN_CLASSES = 12
 
 
-class Fact(NamedTuple):
-    """An option, its value, and that of the baseline where it has another."""
+class RunOption(NamedTuple):
+    """An option, its value, and the baseline's value if that differs."""
 
     label: str
     value: str
     baseline: str | None
 
 
-def configuration(config: AnyRunConfig, baseline: AnyRunConfig | None) -> dict[str, list[Fact]]:
-    """All that the run depends on, by section; of a script's run all that it said, its own settings last."""
-    groups: dict[str, list[Fact]] = {}
+def list_options(config: AnyRunConfig, baseline: AnyRunConfig | None) -> dict[str, list[RunOption]]:
+    """Return the options that affect a run by section; of a script's run all that it logged."""
+    groups: dict[str, list[RunOption]] = {}
     for name in (*OPTIONS, *(name for name in config.dump() if name not in OPTIONS and name != "logged")):
-        if fact := _fact(name, config, baseline):
-            section = OPTIONS[name].group.section if name in OPTIONS else OF_ITS_SCRIPT
+        if fact := _make_option(name, config, baseline):
+            section = OPTIONS[name].group.section if name in OPTIONS else SCRIPT_SECTION
             groups.setdefault(section, []).append(fact)
     return groups
 
 
-def _fact(name: str, config: AnyRunConfig, baseline: AnyRunConfig | None) -> Fact | None:
+def _make_option(name: str, config: AnyRunConfig, baseline: AnyRunConfig | None) -> RunOption | None:
     value = config.value(name)
-    other = value if baseline is None or not _matters(name, baseline) else baseline.value(name)
+    baseline_value = value if baseline is None or not _has_effect(name, baseline) else baseline.value(name)
     option = OPTIONS.get(name)
-    unused = value is None and other is None and not (option and option.none_means)
-    if unused or not _matters(name, config):
+    unused = value is None and baseline_value is None and not (option and option.none_means)
+    if unused or not _has_effect(name, config):
         return None
     label = option.label if option else name.replace("_", " ")
-    return Fact(label, in_words(name, value), None if other == value else in_words(name, other))
+    return RunOption(
+        label, value_in_words(name, value), None if baseline_value == value else value_in_words(name, baseline_value)
+    )
 
 
-def _matters(name: str, config: AnyRunConfig) -> bool:
-    """Whether anything in a run depends on an option; of a script's run whether it was said."""
+def _has_effect(name: str, config: AnyRunConfig) -> bool:
+    """Return whether an option affects a run; of a script's run whether it was logged."""
     if config.logged or name not in OPTIONS:
         return config.states(name)
     option = OPTIONS[name]
@@ -68,13 +70,13 @@ def _matters(name: str, config: AnyRunConfig) -> bool:
     return applies(name, config.weights, config.points)
 
 
-def in_words(name: str, value: Any) -> str:
-    """An option's value as a reader has it: with its unit, and by the name that the form gives it."""
+def value_in_words(name: str, value: Any) -> str:
+    """Return an option's value with its unit, or as the launch form names it."""
     option = OPTIONS.get(name)
     if value is None or option is None:
         return (option.none_means if option else "") or "not used" if value is None else _plain(value)
-    if name in OWN_WORDS:
-        return OWN_WORDS[name](value)
+    if name in CUSTOM_WORDS:
+        return CUSTOM_WORDS[name](value)
     if offered := option.words.get(text_of(value)):
         return offered
     return plural(value, *option.unit.split("|")) if option.unit else _plain(value)
@@ -96,16 +98,16 @@ def _plain(value: Any) -> str:
 def _classes(names: Sequence[str]) -> str:
     if not names:
         return "none"
-    rest = len(names) - SHOWN_CLASSES
-    return ", ".join(names[:SHOWN_CLASSES]) + (f" and {count(rest)} more" if rest > 0 else "")
+    n_hidden = len(names) - SHOWN_CLASSES
+    return ", ".join(names[:SHOWN_CLASSES]) + (f" and {count(n_hidden)} more" if n_hidden > 0 else "")
 
 
-OWN_WORDS: dict[str, Callable[[Any], str]] = {
+CUSTOM_WORDS: dict[str, Callable[[Any], str]] = {
     "fixed_regularizers": added_words,
     "label_names": _classes,
     "seed": str,
 }
-"""Options whose values need more than a word or a unit."""
+"""Options that need more than a word or a unit."""
 
 
 COUNTS = {
@@ -119,19 +121,19 @@ COUNTS = {
 POINTS = {Pooling.FIRST: "first tokens", Pooling.LAST: "last tokens", Pooling.MEAN: "means of tokens"}
 
 
-class ByLayer(NamedTuple):
-    """A measure of the trained model's layers, as the page's table has it."""
+class MeasureByLayer(NamedTuple):
+    """A measure of the trained model's layers."""
 
     slug: str
     title: str
     scores: list[float | None]
     n: int | None
     reasons: dict[str, list[int]]
-    """Why it has no value, with the layers it has none in."""
+    """Layers without a value, by reason."""
 
 
-class Protocol(NamedTuple):
-    """IsoScore★ by layer of some points of the trained model."""
+class IsoScoreProtocol(NamedTuple):
+    """IsoScore★ by layer under one protocol."""
 
     points: str
     zeta: float
@@ -141,110 +143,111 @@ class Protocol(NamedTuple):
     reasons: dict[str, list[int]]
 
 
-class RunFigure(NamedTuple):
-    """A figure of a run: what it is called, where the run's page shows it, how to draw it."""
+class RunFigureKind(NamedTuple):
+    """A figure of a run: its title, its section of the page, and how to draw it."""
 
     slug: str
     title: str
     section: Literal["training", "watched", "layers"]
     draw: Callable[[Context, Run, str], Figure]
-    """Of the run and the measure that is watched."""
+    """Draw it for a run and the measure that is watched."""
     reads: bool = False
-    """Whether the measure that the address names changes it."""
+    """Whether it depends on the measure in the address."""
     late: bool = False
-    """Whether the page leaves it to the figure's own page, which fills its place."""
+    """Whether the page loads it from the figure's own page."""
     applies_to: Callable[[Run], bool] = lambda run: True
-    """Whether the page of a run has a place for it."""
+    """Whether the page of a run shows it."""
 
-    def asked(self, measure: str) -> str:
-        """The part of the query string that it reads."""
+    def query(self, measure: str) -> str:
+        """Return its query string."""
         return urlencode({"measure": measure}) if self.reads else ""
 
 
-_ALL = (
-    RunFigure("loss", "Task loss", "training", lambda context, run, _: run_curves.loss_curve(run)),
-    RunFigure("penalty", "Penalty", "training", lambda context, run, _: run_curves.penalty_curve(run),
+_FIGURES = (
+    RunFigureKind("loss", "Task loss", "training", lambda context, run, _: run_curves.loss_curve(run)),
+    RunFigureKind("penalty", "Penalty", "training", lambda context, run, _: run_curves.penalty_curve(run),
               applies_to=lambda run: bool(run.config.weights)),
-    RunFigure("layers", "Layers over steps", "watched",
+    RunFigureKind("layers", "Layers over steps", "watched",
               lambda context, run, measure: run_heat_map(run, measure if measure in WATCHED else WATCHED[0]),
               reads=True),
-    RunFigure("twonn", "Intrinsic dimension, TwoNN by layer", "layers", lambda context, run, _: _twonn(run)),
-    RunFigure("activation", "Activation by dimension", "layers", lambda context, run, _: _activation(context, run),
+    RunFigureKind("twonn", "Intrinsic dimension, TwoNN by layer", "layers", lambda context, run, _: _twonn(run)),
+    RunFigureKind("activation", "Activation by dimension", "layers", lambda context, run, _: _activation(context, run),
               late=True, applies_to=lambda run: not run.config.logged),
 )  # fmt: skip
-RUN_FIGURES = {one.slug: one for one in _ALL}
-"""In the order of the page. One more is a record more: the page, its files and the API loop over them."""
+RUN_FIGURES = {kind.slug: kind for kind in _FIGURES}
+"""In the order of the page. The page, its files and the API loop over them."""
 TAB_OF_SECTION = {"watched": "training"}
-"""The tab of a section that is not called like it."""
+"""Tabs of sections with another name."""
 
 
 def read_run_figure(context: Context, run: Run, slug: str, measure: str) -> Figure:
-    """One figure of a run; the measure is that of its layers."""
     if slug not in RUN_FIGURES:
         raise NotFoundError(f"There is no figure {slug!r} of this run.")
     return RUN_FIGURES[slug].draw(context, run, measure)
 
 
-def run_figures(context: Context, run: Run, measure: str, tab: str) -> dict[str, list[tuple[RunFigure, Figure | None]]]:
-    """The figures of a tab of the run's page by section; None for one that comes when it is reached."""
-    found: dict[str, list[tuple[RunFigure, Figure | None]]] = {}
-    for one in RUN_FIGURES.values():
-        if TAB_OF_SECTION.get(one.section, one.section) == tab and one.applies_to(run):
-            figure = None if one.late else one.draw(context, run, measure)
-            found.setdefault(one.section, []).append((one, figure))
-    return found
+def run_figures(
+    context: Context, run: Run, measure: str, tab: str
+) -> dict[str, list[tuple[RunFigureKind, Figure | None]]]:
+    """Return the figures of a tab by section; None for those that are loaded later."""
+    figures: dict[str, list[tuple[RunFigureKind, Figure | None]]] = {}
+    for kind in RUN_FIGURES.values():
+        if TAB_OF_SECTION.get(kind.section, kind.section) == tab and kind.applies_to(run):
+            figure = None if kind.late else kind.draw(context, run, measure)
+            figures.setdefault(kind.section, []).append((kind, figure))
+    return figures
 
 
-def _alone(run: Run) -> RunTable:
+def _as_table(run: Run) -> RunTable:
     return RunTable([run], {})
 
 
-def whole_name(run: Run) -> str:
-    """What its files are called by."""
+def full_name(run: Run) -> str:
+    """Return the name of a run with that of its experiment."""
     return f"{run.experiment.name}, {_name(run)}"
 
 
 def _name(run: Run) -> str:
-    (setting,) = _alone(run).settings
-    return f"{_alone(run).label(setting)}, seed {run.seed}"
+    (setting,) = _as_table(run).settings
+    return f"{_as_table(run).label(setting)}, seed {run.seed}"
 
 
 def _twonn(run: Run) -> Figure:
-    found = run.results.by_layer.get("twonn") if run.results else None
+    values = run.results.by_layer.get("twonn") if run.results else None
     n = run.results.by_layer_n.get("twonn") if run.results else None
-    return measure_by_layer(_alone(run), {run.id: {**found.dump(), "n": n}} if found else {}, "twonn")
+    return measure_by_layer(_as_table(run), {run.id: {**values.dump(), "n": n}} if values else {}, "twonn")
 
 
 def _activation(context: Context, run: Run) -> Figure:
-    found = find_run_figure(context, run.id, ACTIVATION)
-    return activation_profiles(_alone(run), {run.id: found} if found else {})
+    activation = find_run_figure(context, run.id, ACTIVATION)
+    return activation_profiles(_as_table(run), {run.id: activation} if activation else {})
 
 
-def layer_table(results: RunResults | None) -> list[ByLayer]:
-    """All measures by layer: those of sentence vectors have an n of their own, the others that of the tokens."""
+def layer_table(results: RunResults | None) -> list[MeasureByLayer]:
+    """Return all measures by layer. Measures of sentence vectors have their own n."""
     if results is None:
         return []
     return [
-        ByLayer(
+        MeasureByLayer(
             slug_of(measure),
             title_of(measure),
-            found.values,
+            values.values,
             results.by_layer_n.get(measure, results.tokens),
-            _by_reason(found.reasons),
+            _by_reason(values.reasons),
         )
-        for measure, found in results.by_layer.items()
+        for measure, values in results.by_layer.items()
     ]
 
 
-def protocols_of(results: RunResults | None) -> list[Protocol]:
+def list_protocols(results: RunResults | None) -> list[IsoScoreProtocol]:
     """Return IsoScore★ by layer of all tokens and under the reference's protocol."""
     if results is None or (reference := results.reference) is None:
         return []
     tokens = results.by_layer.get("isoscore_star")
     values, reasons = (tokens.values, tokens.reasons) if tokens else ([], [])
     return [
-        Protocol("all tokens", results.zeta or 0.0, results.tokens, values, _by_reason(reasons)),
-        Protocol(
+        IsoScoreProtocol("all tokens", results.zeta or 0.0, results.tokens, values, _by_reason(reasons)),
+        IsoScoreProtocol(
             POINTS[reference.pooling],
             reference.zeta,
             reference.n,
@@ -254,21 +257,21 @@ def protocols_of(results: RunResults | None) -> list[Protocol]:
     ]
 
 
-def details_of(results: RunResults | None) -> list[tuple[str, str | int]]:
-    """What a kind of task says beside its metrics, in words."""
+def list_details(results: RunResults | None) -> list[tuple[str, str | int]]:
+    """Return facts about the evaluation besides metrics, in words."""
     details: list[tuple[str, str | int]] = []
     if results is None:
         return details
     if results.f1_average is not None:
-        of_one = "of the second label" if results.f1_positive is None else f"of the label {results.f1_positive}"
-        average = of_one if results.f1_average == "binary" else "the mean over labels, each counted the same"
+        positive_label = "of the second label" if results.f1_positive is None else f"of the label {results.f1_positive}"
+        average = positive_label if results.f1_average == "binary" else "the mean over labels, each counted the same"
         details.append(("F1 is", average))
-    said = results.model_fields_set
-    return details + [(words, getattr(results, name)) for name, words in COUNTS.items() if name in said]
+    fields_set = results.model_fields_set
+    return details + [(words, getattr(results, name)) for name, words in COUNTS.items() if name in fields_set]
 
 
 def _by_reason(reasons: Sequence[str | None]) -> dict[str, list[int]]:
-    """Each reason once, with the numbers of its layers."""
+    """Group layer numbers, from 1, by reason."""
     layers: dict[str, list[int]] = {}
     for layer, reason in enumerate(reasons, 1):
         if reason:

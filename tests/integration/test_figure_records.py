@@ -7,7 +7,7 @@ from app.db.models import Measurement
 from app.embeddings.figures import report
 from app.figures.figure import undefined
 from app.results.pages.experiments import TAB_OF_SECTION
-from app.results.run_page import RUN_FIGURES, RunFigure
+from app.results.run_page import RUN_FIGURES, RunFigureKind
 from app.results.sweep_figures import FIGURES, SECTIONS, SweepFigure, by_section
 from tests.factories import add_embedding, add_experiment, run_row
 
@@ -38,7 +38,7 @@ def test_figure_of_a_run_is_added_by_its_record(client, context, monkeypatch, la
     def draw(context, run, measure):
         return undefined("luck", "Luck of a run", f"There is no luck at λ = {run.lam:g}, by {measure}.")
 
-    monkeypatch.setitem(RUN_FIGURES, "luck", RunFigure("luck", "Luck of a run", "training", draw, True, late))
+    monkeypatch.setitem(RUN_FIGURES, "luck", RunFigureKind("luck", "Luck of a run", "training", draw, True, late))
     add_experiment(context, run := run_row(2.0))
     path = f"/runs/{run.id}"
     page = client.get(f"{path}?measure=mean_cosine").text

@@ -1,4 +1,4 @@
-"""Runs of any experiments read together, over the API."""
+"""Comparisons of runs of any experiments over the API."""
 
 from typing import Annotated, Any, Literal
 
@@ -19,15 +19,15 @@ from app.results.across import (
 from app.results.api.conclusion import ConclusionOut
 from app.results.run_table import compare_settings
 from app.results.sweep_figures import SweepDep
-from app.results.tables.printed import MOST_DECIMALS, Style
-from app.results.tables.summary import Shown, Summary
-from app.results.tables.texts import MEDIA_TYPES, Kind, text_of
+from app.results.tables.printed import MAX_DECIMALS, PrintStyle
+from app.results.tables.summary import Summary, TableColumns
+from app.results.tables.texts import MEDIA_TYPES, TextFormat, format_summary
 from app.web.dependencies import ContextDep, Row
 from app.web.responses import FigureOut, attachment
 
 
 class MomentsOut(Row):
-    """A cell of a table."""
+    """A cell of a table of means."""
 
     mean: float
     std: Annotated[
@@ -45,7 +45,7 @@ class ColumnOut(Row):
 
 
 class GroupOut(Row):
-    """A row: runs that are alike in all that groups are made of."""
+    """A group of runs with equal values of the grouping fields."""
 
     group: Annotated[
         list[str],
@@ -68,7 +68,7 @@ class RunTableOut(BaseModel):
 
 
 class ConclusionOfRunsOut(BaseModel):
-    """What the runs of a search say, on one data set by one metric."""
+    """Conclusions from the runs of a search, on one data set by one metric."""
 
     runs: Annotated[int, Field(description="Runs that were read, at most 1,000, those of the newest experiments.")]
     total: Annotated[int, Field(description="Runs that the search finds.")]
@@ -80,7 +80,7 @@ class ConclusionOfRunsOut(BaseModel):
 
 
 class SideOut(Row):
-    """A run, or an experiment where the runs are more than eight."""
+    """A run, or an experiment if there are more than eight runs."""
 
     name: str
     href: str
@@ -131,7 +131,7 @@ On = Annotated[
         "alone; without it, those on which the most runs have finished."
     ),
 ]
-TEXTS: dict[str, Kind] = {"markdown": "md", "latex": "tex", "csv": "csv"}
+TEXTS: dict[str, TextFormat] = {"markdown": "md", "latex": "tex", "csv": "csv"}
 AS_TEXT: dict[str, Any] = {"content": {media: {"schema": {"type": "string"}} for media in MEDIA_TYPES.values()}}
 
 
@@ -140,44 +140,46 @@ def show_table(
     context: ContextDep,
     q: Search = "",
     group: Group = None,
-    columns: Annotated[Shown, Query(description="What the columns are, each for every data set.")] = Shown.PERFORMANCE,
+    columns: Annotated[
+        TableColumns, Query(description="What the columns are, each for every data set.")
+    ] = TableColumns.PERFORMANCE,
     format: Annotated[  # noqa: A002 - the name in the URL
         Literal["json", "markdown", "latex", "csv"], Query(description="JSON and CSV are unrounded.")
     ] = "json",
     decimals: Annotated[
         int | None,
-        Query(ge=0, le=MOST_DECIMALS, description="Of Markdown and LaTeX; without it, as the deviations allow."),
+        Query(ge=0, le=MAX_DECIMALS, description="Of Markdown and LaTeX; without it, as the deviations allow."),
     ] = None,
     bold: Annotated[bool, Query(description="Print the largest mean of each column but isotropy in bold.")] = True,
 ) -> Response | RunTableOut:
     """Means and standard deviations of groups of runs, as a paper prints them or as numbers."""
     selection = select_runs(context, q, group or ())
-    found = summarize(context, selection, columns)
+    summary = summarize(context, selection, columns)
     if format == "json":
         return RunTableOut(
             runs=len(selection.table.runs),
             total=selection.total,
             groups=selection.fields,
-            columns=[ColumnOut.model_validate(one) for one in found.columns],
-            rows=[GroupOut.model_validate(row) for row in found.rows],
-            notes=found.notes,
+            columns=[ColumnOut.model_validate(column) for column in summary.columns],
+            rows=[GroupOut.model_validate(row) for row in summary.rows],
+            notes=summary.notes,
         )
     kind = TEXTS[format]
-    return Response(text_of(found, kind, Style(decimals, bold)), media_type=MEDIA_TYPES[kind])
+    return Response(format_summary(summary, kind, PrintStyle(decimals, bold)), media_type=MEDIA_TYPES[kind])
 
 
 @runs_router.get("/settings")
 def show_settings(context: ContextDep, q: Search = "") -> SettingsOut:
     """The settings in which runs differ, side by side, and those that are the same for all of them."""
     selection = select_runs(context, q)
-    found = compare_settings(selection.table)
+    comparison = compare_settings(selection.table)
     return SettingsOut(
         runs=len(selection.table.runs),
         total=selection.total,
-        sides=[SideOut.model_validate(side) for side in found.sides],
-        left_out=found.left_out,
-        differing=[DifferingOut(field=field, values=values) for field, values in found.differing.items()],
-        equal=[EqualOut(field=field, value=value) for field, value in found.equal.items()],
+        sides=[SideOut.model_validate(side) for side in comparison.sides],
+        left_out=comparison.left_out,
+        differing=[DifferingOut(field=field, values=values) for field, values in comparison.differing.items()],
+        equal=[EqualOut(field=field, value=value) for field, value in comparison.equal.items()],
     )
 
 
@@ -211,13 +213,13 @@ def show_figure(
     return FigureOut.from_figure(read_figure_across(context, select_runs(context, q, group or ()), slug, on, look))
 
 
-TableFile = Kind | Literal["json"]
+TableFile = TextFormat | Literal["json"]
 
 
-def table_file(summary: Summary, kind: TableFile, style: Style) -> Response:
-    """A table to keep: as a paper prints it, or unrounded."""
+def table_file(summary: Summary, kind: TableFile, style: PrintStyle) -> Response:
+    """Return a table as a file: formatted for a paper, or unrounded."""
     headers = attachment(f"isoscope-means.{kind}")
     if kind == "json":
         table = summary.table()
         return JSONResponse([dict(zip(table.columns, row, strict=True)) for row in table.rows], headers=headers)
-    return Response(text_of(summary, kind, style), media_type=MEDIA_TYPES[kind], headers=headers)
+    return Response(format_summary(summary, kind, style), media_type=MEDIA_TYPES[kind], headers=headers)

@@ -1,4 +1,4 @@
-"""What the runs of a sweep allow to be concluded."""
+"""Conclusions from the runs of a sweep over the API."""
 
 from typing import Literal
 
@@ -62,13 +62,12 @@ class RowsOnlyOut(BaseModel):
     test: Literal["mcnemar", "t"]
 
     @classmethod
-    def from_result(cls, found: RowsOnly) -> "RowsOnlyOut":
-        """From what was found."""
-        return cls(low=found.low, high=found.high, p=found.p, test="mcnemar" if found.mcnemar else "t")
+    def from_result(cls, result: RowsOnly) -> "RowsOnlyOut":
+        return cls(low=result.low, high=result.high, p=result.p, test="mcnemar" if result.mcnemar else "t")
 
 
 class NeededOut(Row):
-    """What would show a difference of the size that was seen, four times in five."""
+    """Seeds or rows that would show a difference of the observed size with power 0.8."""
 
     seeds: int | None
     rows: int | None = Field(description="Rows needed with the present seeds, if no number of seeds suffices.")
@@ -100,34 +99,33 @@ class SettingDifferenceOut(BaseModel):
     quote: str = Field(description="The number to report, with its sample size.")
 
     @classmethod
-    def from_result(cls, found: Comparison) -> "SettingDifferenceOut":
-        """From what was found."""
-        judged, only = found.judged, found.rows_only
+    def from_result(cls, comparison: Comparison) -> "SettingDifferenceOut":
+        judged, rows_only = comparison.judged, comparison.rows_only
         return cls(
-            label=found.label,
-            regularizer=found.setting.regularizer,
-            lam=found.setting.lam,
-            zeta=found.setting.zeta,
+            label=comparison.label,
+            regularizer=comparison.setting.regularizer,
+            lam=comparison.setting.lam,
+            zeta=comparison.setting.zeta,
             verdict=judged.verdict,
-            estimate=found.estimate,
+            estimate=comparison.estimate,
             low=judged.low,
             high=judged.high,
             p=judged.p,
             p_adjusted=judged.p_adjusted,
             comparisons=judged.comparisons,
-            method=found.method.value,
+            method=comparison.method.value,
             degrees=judged.of.degrees if judged.p is not None else None,
-            seeds=found.seeds,
-            rows=found.rows,
-            rows_only=only and RowsOnlyOut.from_result(only),
+            seeds=comparison.seeds,
+            rows=comparison.rows,
+            rows_only=rows_only and RowsOnlyOut.from_result(rows_only),
             needed=judged.needed and NeededOut.model_validate(judged.needed),
             exact_test=ExactTestOut(
-                p=found.flips.p,
-                p_holm=found.p_holm,
-                smallest_p=found.flips.smallest_p,
-                seeds_needed=found.flips_need,
+                p=comparison.flips.p,
+                p_holm=comparison.p_holm,
+                smallest_p=comparison.flips.smallest_p,
+                seeds_needed=comparison.flips_need,
             ),
-            quote=quote(found),
+            quote=quote(comparison),
         )
 
 
@@ -161,15 +159,17 @@ class TestsOut(BaseModel):
     smallest_p_holm: float | None = Field(description="Smallest corrected p that the exact test can reach.")
 
     @classmethod
-    def tests(cls, found: Evidence) -> "TestsOut":
-        """From what was found."""
+    def tests(cls, evidence: Evidence) -> "TestsOut":
         return cls(
-            relation=RelationOut.model_validate(found.relation),
-            direction=found.direction,
-            effect=SettingEffectOut.model_validate(found.effect),
-            peaks=[PeakOut(model=one.place.model, regularizer=one.regularizer, gains=one.gains) for one in found.peaks],
-            differences=[SettingDifferenceOut.from_result(one) for one in found.comparisons],
-            smallest_p_holm=found.smallest_p_holm,
+            relation=RelationOut.model_validate(evidence.relation),
+            direction=evidence.direction,
+            effect=SettingEffectOut.model_validate(evidence.effect),
+            peaks=[
+                PeakOut(model=peak.place.model, regularizer=peak.regularizer, gains=peak.gains)
+                for peak in evidence.peaks
+            ],
+            differences=[SettingDifferenceOut.from_result(comparison) for comparison in evidence.comparisons],
+            smallest_p_holm=evidence.smallest_p_holm,
         )
 
 
@@ -197,21 +197,20 @@ class ConclusionOut(TestsOut):
 
     @classmethod
     def from_conclusion(cls, conclusion: Conclusion) -> "ConclusionOut":
-        """From what was found."""
-        found, over = conclusion.evidence, conclusion.pooled
-        told = [*conclusion.findings, *conclusion.population, conclusion.to_quote]
+        evidence, pooled = conclusion.evidence, conclusion.pooled
+        sentences = [*conclusion.findings, *conclusion.population, conclusion.to_quote]
         return cls(
-            **dict(TestsOut.tests(found)),
-            learned_nothing=[FlaggedOut.model_validate(one) for one in found.learned_nothing],
-            diverged=[FlaggedOut.model_validate(one) for one in found.diverged],
-            without=TestsOut.tests(found.without) if found.without else None,
-            pooled=over
+            **dict(TestsOut.tests(evidence)),
+            learned_nothing=[FlaggedOut.model_validate(run) for run in evidence.learned_nothing],
+            diverged=[FlaggedOut.model_validate(run) for run in evidence.diverged],
+            without=TestsOut.tests(evidence.without) if evidence.without else None,
+            pooled=pooled
             and PooledOut(
-                measured=over.measured,
-                relation=RelationOut.model_validate(over.relation),
-                effect=SettingEffectOut.model_validate(over.effect),
+                measured=pooled.measured,
+                relation=RelationOut.model_validate(pooled.relation),
+                effect=SettingEffectOut.model_validate(pooled.effect),
             ),
-            sentences=[*filter(None, told)],
+            sentences=[*filter(None, sentences)],
             methods=conclusion.methods,
             notes=conclusion.notes,
             cautions=conclusion.cautions,

@@ -7,23 +7,17 @@ from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from app.db.models import ChoiceKind
-from app.results.conclusion.choices import Choice
 from app.results.openings import OpeningRequest, TestSplit, open_test, read_test_split
 from app.training.experiments import get_experiment
 from app.web.dependencies import ContextDep, Row
 
 
 class ChoiceOut(BaseModel):
-    """What can be chosen."""
+    """A setting or run that can be chosen."""
 
     kind: ChoiceKind
     label: str = Field(description="What `choose` takes.")
     run_ids: list[str]
-
-    @classmethod
-    def from_choice(cls, choice: Choice) -> "ChoiceOut":
-        """From a choice."""
-        return cls(kind=choice.kind, label=choice.label, run_ids=[run.id for run in choice.runs])
 
 
 class OpeningOut(Row):
@@ -77,7 +71,6 @@ class TestSplitOut(BaseModel):
 
     @classmethod
     def from_split(cls, split: TestSplit) -> "TestSplitOut":
-        """From what may be told."""
         scores = split.scores
         state: Literal["none", "sealed", "opened"] = "sealed" if split.exists else "none"
         return cls(
@@ -87,10 +80,13 @@ class TestSplitOut(BaseModel):
             rows_sha256=split.rows_sha256,
             scored_runs=split.scored,
             opened_on_rows=split.opened_on_rows,
-            settings=[ChoiceOut.from_choice(one) for one in split.settings],
-            openings=[OpeningOut.model_validate(one) for one in split.openings],
+            settings=[
+                ChoiceOut(kind=choice.kind, label=choice.label, run_ids=[run.id for run in choice.runs])
+                for choice in split.settings
+            ],
+            openings=[OpeningOut.model_validate(row) for row in split.openings],
             chosen=OpenedOut.model_validate(scores.first) if scores else None,
-            scores=[OpenedOut.model_validate(one) for one in scores.settings] if scores else None,
+            scores=[OpenedOut.model_validate(row) for row in scores.settings] if scores else None,
         )
 
 

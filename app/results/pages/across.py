@@ -1,4 +1,4 @@
-"""Runs of any experiments read together: figures, tables of means, and the settings that differ."""
+"""Pages that compare runs of any experiments: figures, tables of means, differing settings."""
 
 import re
 from hashlib import blake2b
@@ -39,8 +39,8 @@ from app.results.run_table import EXPERIMENT, REGULARIZER, SEED, TASK, compare_s
 from app.results.search.listing import RunQuery
 from app.results.statistics.estimate import Error
 from app.results.sweep_figures import SECTIONS, SweepDep, SweepQuery, by_section
-from app.results.tables.printed import MOST_DECIMALS, printed
-from app.results.tables.summary import Shown
+from app.results.tables.printed import MAX_DECIMALS, print_summary
+from app.results.tables.summary import TableColumns
 from app.results.tables.texts import latex, markdown
 from app.training.experiments import list_names
 from app.training.run_actions import RUNS
@@ -51,12 +51,12 @@ from isoscope.core.formatting import quoted
 
 router = APIRouter(prefix="/compare/runs")
 
-OF_EXPERIMENTS = re.compile(r"experiment=[0-9a-f]{32}(,[0-9a-f]{32})*")
+EXPERIMENT_SEARCH = re.compile(r"experiment=[0-9a-f]{32}(,[0-9a-f]{32})*")
 COLUMNS = {
-    Shown.PERFORMANCE: "performance",
-    Shown.ISOTROPY: "IsoScore★",
-    Shown.BOTH: "performance and IsoScore★",
-    Shown.METRICS: "all metrics",
+    TableColumns.PERFORMANCE: "performance",
+    TableColumns.ISOTROPY: "IsoScore★",
+    TableColumns.PERFORMANCE_AND_ISOTROPY: "performance and IsoScore★",
+    TableColumns.METRICS: "all metrics",
 }
 
 
@@ -65,65 +65,65 @@ def show_runs(
     request: Request,
     context: ContextDep,
     query: AcrossDep,
-    look: SweepDep,
+    sweep_query: SweepDep,
     table: TableDep,
     experiment: Annotated[list[str] | None, Query()] = None,
 ) -> Response:
-    """The runs that are searched for; experiments that were ticked become a search for them."""
+    """Show the runs of a search; selected experiments become a search for them."""
     if experiment:
         return see(f"/compare/runs?{query.encoded(q=_search_for(query.q, experiment))}")
-    shown: dict[str, Any] = {"query": query, "look": look, "at": "/compare/runs"}
+    values: dict[str, Any] = {"query": query, "look": sweep_query, "at": "/compare/runs"}
     problem = None
     try:
-        shown |= _shown(context, select_runs(context, query.q, query.group), query, look, table)
+        values |= _page_values(context, select_runs(context, query.q, query.group), query, sweep_query, table)
     except InvalidError as error:
-        shown["complaint"] = problem = error
-    return render(request, "results/compare_runs.html", shown, problem)
+        values["complaint"] = problem = error
+    return render(request, "results/compare_runs.html", values, problem)
 
 
 @router.get("/list")
-def list_runs(request: Request, context: ContextDep, wanted: RunQueryDep) -> Response:
-    """The runs that are searched for one by one, sorted and in pages."""
-    table = read_run_listing(context, wanted, "/compare/runs/list", back="across")
-    shown = {"table": table, "runs": RUNS, "compared": f"/compare/runs{encode_query(RunQuery(table.query.q))}"}
-    return render(request, "results/compare_run_list.html", shown, table.problem)
+def list_runs(request: Request, context: ContextDep, query: RunQueryDep) -> Response:
+    table = read_run_listing(context, query, "/compare/runs/list", back="across")
+    values = {"table": table, "runs": RUNS, "compared": f"/compare/runs{encode_query(RunQuery(table.query.q))}"}
+    return render(request, "results/compare_run_list.html", values, table.problem)
 
 
 @router.get("/table.html")
 def show_table_page(request: Request, context: ContextDep, query: AcrossDep, table: TableDep) -> Response:
-    """The table of means on a page of its own, of which an experiment's page takes it when it is reached."""
+    """Show the table of means on a page of its own, from which an experiment's page loads it."""
     selection = select_runs(context, query.q, query.group)
-    shown = {"query": query, "at": "/compare/runs/table.html", "kept": parse_qsl(query.encoded())}
-    return render(request, "results/compare_table.html", shown | _means(context, selection, query, table))
+    values = {"query": query, "at": "/compare/runs/table.html", "kept": parse_qsl(query.encoded())}
+    return render(request, "results/compare_table.html", values | _means(context, selection, query, table))
 
 
 @router.get("/table.{kind}")
 def show_table(context: ContextDep, kind: TableFile, query: AcrossDep, table: TableDep) -> Response:
-    """The table of means as a file to keep."""
     return table_file(summarize(context, select_runs(context, query.q, query.group), table.columns), kind, table.style)
 
 
 @router.get("/figures/{slug}.html")
-def show_figure_page(request: Request, context: ContextDep, slug: str, query: AcrossDep, look: SweepDep) -> Response:
-    """A figure on a page of its own, of which the page of all takes it when it is reached."""
-    figure = read_figure_across(context, select_runs(context, query.q, query.group), slug, query.on, look)
+def show_figure_page(
+    request: Request, context: ContextDep, slug: str, query: AcrossDep, sweep_query: SweepDep
+) -> Response:
+    """Show a figure on a page of its own, from which the main page loads it."""
+    figure = read_figure_across(context, select_runs(context, query.q, query.group), slug, query.on, sweep_query)
     # The query string of a figure.
-    shown = {"figure": figure, "asked": _joined(query.encoded(), look.encoded())}
-    return render(request, "results/compare_runs_figure.html", shown)
+    values = {"figure": figure, "asked": _join_queries(query.encoded(), sweep_query.encoded())}
+    return render(request, "results/compare_runs_figure.html", values)
 
 
 @router.get("/figures/{slug}.{kind}")
-def show_figure(context: ContextDep, slug: str, kind: FileKind, query: AcrossDep, look: SweepDep) -> Response:
+def show_figure(context: ContextDep, slug: str, kind: FileKind, query: AcrossDep, sweep_query: SweepDep) -> Response:
     selection = select_runs(context, query.q, query.group)
-    return figure_file([read_figure_across(context, selection, slug, query.on, look)], slug, kind)
+    return figure_file([read_figure_across(context, selection, slug, query.on, sweep_query)], slug, kind)
 
 
-def _shown(
-    context: Context, selection: RunSelection, query: AcrossQuery, look: SweepQuery, table: TableQuery
+def _page_values(
+    context: Context, selection: RunSelection, query: AcrossQuery, sweep_query: SweepQuery, table: TableQuery
 ) -> dict[str, Any]:
     gathered = selection.table
     offered = list_figures_across(gathered)
-    figures = _figures(context, selection, query.on, look) if offered else {}
+    figures = _figures(context, selection, query.on, sweep_query) if offered else {}
     groupable = {*gathered.differing_fields} & {*gathered.varying_fields, TASK, EXPERIMENT, REGULARIZER, SEED} | {
         *selection.fields
     }
@@ -132,7 +132,7 @@ def _shown(
         "counted": describe_selection(selection),
         "listed": f"/compare/runs/list{encode_query(RunQuery(query.q))}",
         "asked": query.encoded(),
-        # What is kept of figures further down holds for the same runs alone.
+        # Figures that the browser keeps are valid for the same runs only.
         "key": blake2b(query.encoded().encode(), digest_size=6).hexdigest(),
         "cautions": list_cautions(selection, query.on),
         "measured": evaluation_words(gathered),
@@ -143,26 +143,26 @@ def _shown(
         "groupable": {field: head(field) for field in gathered.groupable_fields if field in groupable},
         "settings": compare_settings(gathered),
         "head": head,
-        "others": _others(context, selection) if OF_EXPERIMENTS.fullmatch(query.q) else {},
-        "kept": parse_qsl(_joined(query.encoded(), look.encoded())),
-        "kept_by_search": parse_qsl(_joined(look.encoded(), table.encoded())),
-        "kept_by_figures": parse_qsl(_joined(query.encoded(), table.encoded())),
+        "others": _addable_experiments(context, selection) if EXPERIMENT_SEARCH.fullmatch(query.q) else {},
+        "kept": parse_qsl(_join_queries(query.encoded(), sweep_query.encoded())),
+        "kept_by_search": parse_qsl(_join_queries(sweep_query.encoded(), table.encoded())),
+        "kept_by_figures": parse_qsl(_join_queries(query.encoded(), table.encoded())),
         **_means(context, selection, query, table),
     }
 
 
-def _figures(context: Context, selection: RunSelection, on: str, look: SweepQuery) -> dict[str, Any]:
-    """The scatters with what they are drawn by, and what the runs say, as on the page of an experiment."""
+def _figures(context: Context, selection: RunSelection, on: str, sweep_query: SweepQuery) -> dict[str, Any]:
+    """Return scatters, their form and the conclusion, as on the page of an experiment."""
     sweep = table_on(selection, on)
-    apart = fields_of_scatter(selection, look.scatters[0], look)
-    drawn = table_on(selection, on, apart) if apart else sweep
+    fields = fields_of_scatter(selection, sweep_query.scatters[0], sweep_query)
+    drawn = table_on(selection, on, fields) if fields else sweep
     metric = sweep.runs[0].config.metric
     return {
         "sweep": sweep,
-        "scatters": [draw_across(context, drawn, slug, look) for slug in look.scatters],
+        "scatters": [draw_across(context, drawn, slug, sweep_query) for slug in sweep_query.scatters],
         "errors": Error,
-        "form": scatter_form(sweep, metric, look.style, drawable_fields(selection.table)),
-        "colouring": Colouring(sweep, look.style.colour),
+        "form": scatter_form(sweep, metric, sweep_query.style, drawable_fields(selection.table)),
+        "colouring": Colouring(sweep, sweep_query.style.colour),
         "conclusion": conclude_across(context, selection, on),
         "scale": SCALES[metric],
         "watched": {measure: title_of(measure) for measure in WATCHED},
@@ -171,30 +171,30 @@ def _figures(context: Context, selection: RunSelection, on: str, look: SweepQuer
 
 
 def _means(context: Context, selection: RunSelection, query: AcrossQuery, table: TableQuery) -> dict[str, Any]:
-    """The table of means, and the texts and files that it becomes."""
-    text = printed(summarize(context, selection, table.columns), table.style)
+    """Return the table of means, its texts and its files."""
+    text = print_summary(summarize(context, selection, table.columns), table.style)
     return {
         "table": table,
-        "printed": text,
+        "print_summary": text,
         "texts": {"LaTeX": ("tex", latex(text)), "Markdown": ("md", markdown(text))},
-        "files": _joined(query.encoded(on=""), table.encoded()),
+        "files": _join_queries(query.encoded(on=""), table.encoded()),
         "columns": COLUMNS,
-        "most_decimals": MOST_DECIMALS,
+        "most_decimals": MAX_DECIMALS,
     }
 
 
-def _others(context: Context, selection: RunSelection) -> dict[str, str]:
-    """Names of the experiments that can be added."""
+def _addable_experiments(context: Context, selection: RunSelection) -> dict[str, str]:
+    """Return names of experiments that can be added, by id."""
     names = list_names(context, OFFERED)
     return {row_id: name for row_id, name in names.items() if row_id not in selection.table.experiments}
 
 
-def _joined(*queries: str) -> str:
+def _join_queries(*queries: str) -> str:
     return "&".join(query for query in queries if query)
 
 
 def _search_for(q: str, experiments: list[str]) -> str:
-    """These experiments, besides those that the search is for."""
-    there = q.removeprefix("experiment=").split(",") if OF_EXPERIMENTS.fullmatch(q) else []
-    ids = dict.fromkeys([*there, *(one for one in experiments if one)])
-    return f"experiment={','.join(one if one.isalnum() else quoted(one) for one in ids)}"
+    """Return a search for these experiments and those that ``q`` is for."""
+    known_ids = q.removeprefix("experiment=").split(",") if EXPERIMENT_SEARCH.fullmatch(q) else []
+    ids = dict.fromkeys([*known_ids, *filter(None, experiments)])
+    return f"experiment={','.join(row_id if row_id.isalnum() else quoted(row_id) for row_id in ids)}"

@@ -1,4 +1,4 @@
-"""Experiments: list, watch, delete; take away or bring as files; freeze a choice and open test scores."""
+"""Pages of experiments: list, watch, delete, export, import, open test scores."""
 
 from collections import Counter
 from typing import Annotated, Literal
@@ -56,32 +56,32 @@ archives_router = APIRouter()
 
 @archives_router.get("/experiments/import")
 def show_import_form(request: Request, context: ContextDep) -> Response:
-    return _form(request, context)
+    return _import_page(request, context)
 
 
 @archives_router.post("/experiments/import")
 def import_file(
     request: Request, context: ContextDep, file: Annotated[UploadFile | str | None, File()] = None
 ) -> Response:
-    """Import an exported experiment, or show the form again with what is wrong with the file."""
+    """Import an exported experiment, or show the form again with the error."""
     try:
-        if (given := chosen(file)) is None:
+        if (upload := chosen(file)) is None:
             raise InvalidError("Expected the zip file of an exported experiment: choose one.", "file")
-        row = create_import(context, given)
+        row = create_import(context, upload)
     except IsoscopeError as error:
-        return _form(request, context, error)
+        return _import_page(request, context, error)
     return see(f"/imports/{row.id}")
 
 
 @archives_router.get("/imports/{import_id}")
 def show_import(request: Request, context: ContextDep, import_id: str) -> Response:
-    """Show how far an import is; once it has finished, the experiment."""
+    """Show the progress of an import; redirect to the experiment once it has finished."""
     row = get_import(context, import_id)
     if row.status is not ImportStatus.FINISHED:
-        shown = {"row": row, "workers": list_workers(context), "max_bytes": context.settings.max_upload_bytes}
-        return render(request, "results/import.html", shown)
+        values = {"row": row, "workers": list_workers(context), "max_bytes": context.settings.max_upload_bytes}
+        return render(request, "results/import.html", values)
     path = "/experiments" if row.experiment_id is None else f"/experiments/{row.experiment_id}"
-    if "hx-request" in request.headers:  # a redirect would be followed, and its page put inside of this one
+    if "hx-request" in request.headers:  # htmx would insert the page of a plain redirect into this one
         return Response(headers={"HX-Redirect": path})
     return see(path)
 
@@ -95,16 +95,17 @@ def stop_import(context: ContextDep, import_id: str, back: Annotated[Literal["qu
 
 @archives_router.get("/experiments/{experiment_id}/export.zip")
 def export_file(context: ContextDep, experiment_id: str, query: SweepDep) -> Response:
-    """All rows of an experiment and its figures as the page shows them."""
-    return sent(export_experiment(context, experiment_id, lambda one: read_all_figures(context, one, query)))
+    return sent(
+        export_experiment(context, experiment_id, lambda experiment: read_all_figures(context, experiment, query))
+    )
 
 
-def _form(request: Request, context: Context, problem: IsoscopeError | None = None) -> Response:
-    shown = {
+def _import_page(request: Request, context: Context, problem: IsoscopeError | None = None) -> Response:
+    values = {
         "max_bytes": context.settings.max_upload_bytes,
-        "imports": [one for one in list_imports(context) if one.status is not ImportStatus.FINISHED],
+        "imports": [row for row in list_imports(context) if row.status is not ImportStatus.FINISHED],
     }
-    return render(request, "results/experiment_import.html", shown, problem)
+    return render(request, "results/experiment_import.html", values, problem)
 
 
 router = APIRouter(prefix="/experiments")
@@ -119,10 +120,10 @@ TABS = (
     Tab("settings", "Settings"),
 )
 TAB_OF_SECTION = {"methods": "conclusion", "layers": "layers", "directions": "layers", "training": "training"}
-"""Parts of an experiment's page, and which of them shows the figures of a section."""
+"""Tabs that show the figures of a section."""
 
-MOST_UNFOLDED = 12
-"""Rows of the numbers that are shown beside a figure."""
+MAX_UNFOLDED_ROWS = 12
+"""Tables of figures with more rows are folded."""
 
 
 description_router = descriptions.description_router(EXPERIMENTS, get_experiment, describe_experiment)
@@ -143,14 +144,13 @@ ListingDep = Annotated[ExperimentListing, Depends(_listing)]
 
 @router.get("")
 def list_all(request: Request, context: ContextDep, listing: ListingDep) -> Response:
-    """Experiments with a run that is searched for, their progress and the spread of their performance."""
     return _list_page(request, context, listing)
 
 
 def _list_page(
     request: Request, context: Context, listing: ExperimentListing, *, nothing_ticked: bool = False
 ) -> Response:
-    shown = {
+    values = {
         "listing": listing,
         "scales": SCALES,
         "nothing_ticked": nothing_ticked,
@@ -159,41 +159,41 @@ def _list_page(
         "known_tags": known_tags(context, Experiment),
     }
     status = 422 if nothing_ticked else None
-    return render(request, "results/experiments.html", shown, listing.problem, status=status)
+    return render(request, "results/experiments.html", values, listing.problem, status=status)
 
 
 @router.get("/compare")
 def compare(
     request: Request, context: ContextDep, listing: ListingDep, experiment: Annotated[list[str] | None, Query()] = None
 ) -> Response:
-    """The runs of the experiments that were ticked, or the list again where none was."""
+    """Compare the selected experiments, or show the list again if none is selected."""
     if experiment:
         return see(f"/compare/runs?{urlencode({'experiment': experiment}, doseq=True)}")
     return _list_page(request, context, listing, nothing_ticked=True)
 
 
 @router.get("/{experiment_id}/runs")
-def list_runs(request: Request, context: ContextDep, experiment_id: str, wanted: RunQueryDep) -> Response:
-    """Those of its runs that are searched for, on a page of its own and for the table on that of the experiment."""
-    here = f"/experiments/{experiment_id}"
+def list_runs(request: Request, context: ContextDep, experiment_id: str, run_query: RunQueryDep) -> Response:
+    """List runs of a search on a page of their own, from which the experiment's page loads the table."""
+    path = f"/experiments/{experiment_id}"
     experiment = get_experiment_alone(context, experiment_id)
-    table = _table(context, experiment_id, wanted)
-    shown = {"experiment": experiment, "table": table, "runs": RUNS}
-    headers = address_header(request, here, table.query)
-    return render(request, "results/experiment_runs.html", shown, table.problem, headers=headers)
+    table = _table(context, experiment_id, run_query)
+    values = {"experiment": experiment, "table": table, "runs": RUNS}
+    headers = address_header(request, path, table.query)
+    return render(request, "results/experiment_runs.html", values, table.problem, headers=headers)
 
 
-def _table(context: Context, experiment_id: str, wanted: RunQuery) -> RunListing:
+def _table(context: Context, experiment_id: str, run_query: RunQuery) -> RunListing:
     base = f"/experiments/{experiment_id}/runs"
-    return read_run_listing(context, wanted, base, back="runs", experiment_id=experiment_id)
+    return read_run_listing(context, run_query, base, back="runs", experiment_id=experiment_id)
 
 
 @router.get("/{experiment_id}")
 def show_experiment(
-    request: Request, context: ContextDep, experiment_id: str, query: SweepDep, wanted: RunQueryDep
+    request: Request, context: ContextDep, experiment_id: str, query: SweepDep, run_query: RunQueryDep
 ) -> Response:
-    """A part of the sweep; updates itself until all runs have ended. Figures come when they are reached."""
-    tab = chosen_tab(TABS, query.tab, "runs" if wanted != RunQuery() else "")
+    """Show a tab of the experiment, which refreshes until all runs have ended. Figures load when visible."""
+    tab = chosen_tab(TABS, query.tab, "runs" if run_query != RunQuery() else "")
     query = query._replace(tab="" if tab == TABS[0].slug else tab)
     experiment = get_experiment(context, experiment_id)
     config = experiment.config
@@ -201,15 +201,15 @@ def show_experiment(
     sweep = RunTable.from_experiment(experiment)
     colouring = Colouring(sweep, query.style.colour)
     conclusion = read_conclusion(context, sweep)
-    shown = {
+    page_values = {
         "experiment": experiment,
         "sweep": sweep,
         "varied": {
-            field: ", ".join(cell_text(as_cell(one)) for one in values)
+            field: ", ".join(cell_text(as_cell(value)) for value in values)
             for field, values in experiment.grid.items()
             if len(values) > 1
         },
-        "table": _table(context, experiment_id, wanted) if tab == "runs" else None,
+        "table": _table(context, experiment_id, run_query) if tab == "runs" else None,
         "runs": RUNS,
         "scale": SCALES[config.metric],
         "query": query,
@@ -226,7 +226,7 @@ def show_experiment(
         "methods": {NAMES[name]: name in reading("zeta") for name in sweep.methods},
         "fixed": {NAMES[name]: lam for name, lam in config.fixed_regularizers.items()},
         "figures": by_section(list_figure_slugs(experiment)),
-        "figure_sections": {one: title for one, title in SECTIONS.items() if TAB_OF_SECTION[one] == tab},
+        "figure_sections": {section: title for section, title in SECTIONS.items() if TAB_OF_SECTION[section] == tab},
         "tabs": TABS,
         "tab": tab,
         "settings": compare_settings(RunTable(experiment.runs)) if tab == "settings" else None,
@@ -238,7 +238,7 @@ def show_experiment(
         "workers": workers,
         "left": seconds_left(experiment.runs, sum(worker.alive for worker in workers)),
     }
-    return render(request, "results/experiment.html", shown)
+    return render(request, "results/experiment.html", page_values)
 
 
 @router.get("/{experiment_id}/delete")
@@ -256,18 +256,18 @@ def delete(context: ContextDep, experiment_id: str) -> Response:
 
 @router.get("/{experiment_id}/figures/{slug}.html")
 def show_figure_page(request: Request, context: ContextDep, experiment_id: str, slug: str, query: SweepDep) -> Response:
-    """A figure of the experiment on a page of its own, of which the experiment's page takes it when it is reached."""
+    """Show a figure on a page of its own, from which the experiment's page loads it."""
     experiment = get_experiment(context, experiment_id)
     figure = read_figure(context, experiment, slug, query)
-    shown = {
+    values = {
         "name": experiment.name,
         "here": f"/experiments/{experiment_id}",
         "figure": figure,
         "query": query.encoded(),
-        "folded": not FIGURES[slug].unfolded or len(figure.table.rows) > MOST_UNFOLDED,
+        "folded": not FIGURES[slug].unfolded or len(figure.table.rows) > MAX_UNFOLDED_ROWS,
         "live": not experiment.ended,
     }
-    return render(request, "results/training_figure.html", shown)
+    return render(request, "results/training_figure.html", values)
 
 
 @router.get("/{experiment_id}/figures/{slug}.{kind}")
@@ -280,8 +280,7 @@ LONGEST_NOTE, LONGEST_NAME, LONGEST_CHOICE = 2000, 200, 2000
 
 @router.get("/{experiment_id}/opening")
 def show_opening_form(request: Request, context: ContextDep, experiment_id: str) -> Response:
-    """What can be chosen, and what freezing it means."""
-    return _page(request, context, experiment_id)
+    return _opening_page(request, context, experiment_id)
 
 
 @router.post("/{experiment_id}/opening")
@@ -294,29 +293,29 @@ def open_scores(
     note: Annotated[str, Form()] = "",
     by: Annotated[str, Form()] = "",
 ) -> Response:
-    """Freeze the choice and show the scores, or show the form again with what is wrong."""
+    """Freeze the choice and show the scores, or show the form again with the error."""
     typed = {"choose": choose, "run": run, "note": note, "by": by}
     try:
         if not (chosen := run or choose):
             raise InvalidError("Choose a setting or a run.", "choose")
-        wanted = OpeningRequest(
+        opening = OpeningRequest(
             choose=chosen[:LONGEST_CHOICE],
-            note=_at_most(note, LONGEST_NOTE, "note"),
-            by=_at_most(by, LONGEST_NAME, "by"),
+            note=_require_length(note, LONGEST_NOTE, "note"),
+            by=_require_length(by, LONGEST_NAME, "by"),
         )
-        open_test(context, experiment_id, wanted)
+        open_test(context, experiment_id, opening)
     except IsoscopeError as error:
-        return _page(request, context, experiment_id, error, typed)
+        return _opening_page(request, context, experiment_id, error, typed)
     return see(f"/experiments/{experiment_id}?tab=conclusion#test")
 
 
-def _at_most(text: str, most: int, field: str) -> str:
-    if len(text) > most:
-        raise InvalidError(f"Expected at most {most:,} characters, got {len(text):,}.", field)
+def _require_length(text: str, limit: int, field: str) -> str:
+    if len(text) > limit:
+        raise InvalidError(f"Expected at most {limit:,} characters, got {len(text):,}.", field)
     return text
 
 
-def _page(
+def _opening_page(
     request: Request,
     context: Context,
     experiment_id: str,
@@ -324,11 +323,11 @@ def _page(
     typed: dict[str, str] | None = None,
 ) -> Response:
     split = read_test_split(context, get_experiment(context, experiment_id))
-    shown = {
+    values = {
         "experiment": split.experiment,
         "split": split,
         "scale": SCALES[split.experiment.config.metric],
         "user": name_of_user(context.settings),
         "typed": typed or {"choose": "", "run": "", "note": "", "by": ""},
     }
-    return render(request, "results/experiment_opening.html", shown, problem)
+    return render(request, "results/experiment_opening.html", values, problem)

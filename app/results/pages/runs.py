@@ -1,4 +1,4 @@
-"""One run, and the buttons that stop, pause, resume, repeat and move runs and whole experiments."""
+"""Pages of a run, and the buttons that steer runs and experiments."""
 
 from collections.abc import Callable
 from typing import Annotated, Literal, NamedTuple
@@ -35,23 +35,22 @@ TRAINING, LAYERS, RESULTS = Tab("training", "Training"), Tab("layers", "Layers")
 LOG, SETTINGS = Tab("log", "Log"), Tab("settings", "Settings")
 
 
-def _tabs(run: Run, by_layer: list[run_page.ByLayer], predicted: int | None) -> list[Tab]:
-    """The parts of a run's page that have something to show."""
-    filled = {
+def _tabs(run: Run, by_layer: list[run_page.MeasureByLayer], predicted: int | None) -> list[Tab]:
+    has_content = {
         TRAINING: True,
-        LAYERS: bool(by_layer or run_page.protocols_of(run.results)),
+        LAYERS: bool(by_layer or run_page.list_protocols(run.results)),
         RESULTS: bool(run.results or predicted or run.model_sha256),
         LOG: bool(run.log or run.timeline),
         SETTINGS: True,
     }
-    return [tab for tab, shown in filled.items() if shown]
+    return [tab for tab, is_filled in has_content.items() if is_filled]
 
 
 @router.get("")
 def show_run(
     request: Request, context: ContextDep, run_id: str, tab: str = "", measure: run_page.MeasureQuery = WATCHED[0]
 ) -> Response:
-    """A part of the run, of one that failed its log; the page updates itself until the run has ended."""
+    """Show a tab of the run, the log of a failed one. The page refreshes until the run has ended."""
     return _run_page(request, context, run_id, tab, measure)
 
 
@@ -64,16 +63,15 @@ def _run_page(
     typed: str | None = None,
     problem: InvalidError | None = None,
 ) -> Response:
-    """The page; with the problem of tags that were refused, as they were typed."""
     run = get_run(context, run_id)
     config = run.config
     measure = measure if measure in WATCHED else WATCHED[0]
     predicted, by_layer = count_predictions(context, run_id), run_page.layer_table(run.results)
     tabs = _tabs(run, by_layer, predicted)
     tab = chosen_tab(tabs, tab, LOG.slug if run.status is RunStatus.FAILED and LOG in tabs else "")
-    shown = {
+    page_values = {
         "run": run,
-        "name": run_page.whole_name(run),
+        "name": run_page.full_name(run),
         "scale": SCALES[config.metric],
         "scales": SCALES,
         "methods": {REGULARIZERS[name]: lam for name, lam in weights(config)},
@@ -86,9 +84,9 @@ def _run_page(
         "by_layer": by_layer,
         "trivial": trivial_score(run),
         "predicted": predicted,
-        "details": run_page.details_of(run.results),
-        "protocols": run_page.protocols_of(run.results),
-        "configuration": run_page.configuration(run.config, find_baseline(context, run)),
+        "details": run_page.list_details(run.results),
+        "protocols": run_page.list_protocols(run.results),
+        "configuration": run_page.list_options(run.config, find_baseline(context, run)),
         "advice": advice_of(run),
         "labels": LABELS,
         "outcomes": OUTCOMES,
@@ -96,7 +94,7 @@ def _run_page(
         "known_tags": known_tags(context),
         "typed": typed,
     }
-    return render(request, "results/run.html", shown, problem)
+    return render(request, "results/run.html", page_values, problem)
 
 
 @router.get("/model.zip")
@@ -106,7 +104,6 @@ def download_model(context: ContextDep, run_id: str) -> FileResponse:
 
 @router.get("/predictions.csv")
 def download_predictions(context: ContextDep, run_id: str) -> StreamingResponse:
-    """What the run predicted, row by row."""
     return csv_response(get_predictions(context, run_id))
 
 
@@ -114,17 +111,17 @@ def download_predictions(context: ContextDep, run_id: str) -> StreamingResponse:
 def show_figure_page(
     request: Request, context: ContextDep, run_id: str, slug: str, measure: run_page.MeasureQuery = WATCHED[0]
 ) -> Response:
-    """A figure of the run on a page of its own, of which the run's page takes it when it is reached."""
+    """Show a figure on a page of its own, from which the run's page loads it."""
     run = get_run(context, run_id)
-    shown = {
-        "name": run_page.whole_name(run),
+    values = {
+        "name": run_page.full_name(run),
         "here": f"/runs/{run_id}",
         "figure": run_page.read_run_figure(context, run, slug, measure),
-        "query": run_page.RUN_FIGURES[slug].asked(measure),
+        "query": run_page.RUN_FIGURES[slug].query(measure),
         "folded": True,
         "live": not run.status.final,
     }
-    return render(request, "results/training_figure.html", shown)
+    return render(request, "results/training_figure.html", values)
 
 
 @router.get("/figures/{slug}.{kind}")
@@ -151,14 +148,14 @@ Page = Literal["", "queue", "experiment", "runs", "across"]
 Back = Annotated[Literal["", "queue"], Form()]
 
 
-class Origin(NamedTuple):
-    """The page that a run's button was on, where it is not that of the run itself, and what was searched for there."""
+class RunButtonOrigin(NamedTuple):
+    """The page of a run's button, if it is not that of the run, and the search there."""
 
     back: Page
     query: RunQuery
 
     def address(self, run: Run) -> str:
-        """Where to go when it was pressed."""
+        """Return the address to redirect to."""
         searched = encode_query(self.query)
         pages = {
             "queue": "/queue",
@@ -174,11 +171,11 @@ def _origin(
     q: Annotated[str, Form()] = "",
     sort: Annotated[str, Form()] = "",
     page: Annotated[int, Form(ge=1)] = 1,
-) -> Origin:
-    return Origin(back, RunQuery.parse(q, sort, page))
+) -> RunButtonOrigin:
+    return RunButtonOrigin(back, RunQuery.parse(q, sort, page))
 
 
-OriginDep = Annotated[Origin, Depends(_origin)]
+OriginDep = Annotated[RunButtonOrigin, Depends(_origin)]
 
 
 def _run_button(change: Callable[[Context, str], Run]) -> Callable[..., Response]:
@@ -203,17 +200,16 @@ for _verb, (_change_experiment, _) in EXPERIMENT_COMMANDS.items():
     )
 
 
-@buttons_router.post("/runs/{run_id}/move/{place}")
-def change_turn_of_run(context: ContextDep, run_id: str, place: queue_verbs.QueueMove, origin: OriginDep) -> Response:
-    return see(origin.address(queue_verbs.move_run(context, run_id, place)))
+@buttons_router.post("/runs/{run_id}/move/{position}")
+def move_run(context: ContextDep, run_id: str, position: queue_verbs.QueueMove, origin: OriginDep) -> Response:
+    return see(origin.address(queue_verbs.move_run(context, run_id, position)))
 
 
-@buttons_router.post("/experiments/{experiment_id}/move/{place}")
-def change_turn_of_experiment(
-    context: ContextDep, experiment_id: str, place: Literal["first", "last"], back: Back = ""
+@buttons_router.post("/experiments/{experiment_id}/move/{position}")
+def move_experiment(
+    context: ContextDep, experiment_id: str, position: Literal["first", "last"], back: Back = ""
 ) -> Response:
-    """Move what waits of an experiment before or behind all others."""
-    queue_verbs.move_experiment(context, experiment_id, queue_verbs.QueueMove(place))
+    queue_verbs.move_experiment(context, experiment_id, queue_verbs.QueueMove(position))
     return _to_page_of_experiment(experiment_id, back)
 
 

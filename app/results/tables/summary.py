@@ -1,4 +1,4 @@
-"""Groups of runs in rows, tasks or metrics in columns, and in each cell the mean over seeds with its deviation."""
+"""Tables of means over seeds: groups of runs in rows, data sets or metrics in columns."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,126 +19,125 @@ from isoscope.core.formatting import plural, short
 
 ISOTROPY = "IsoScore★"
 Metrics = Mapping[str, Mapping[str, float | None]]
-"""Values of further metrics by the id of a run and the name of the metric."""
+"""All metrics by run id and name."""
 
 
-class Shown(StrEnum):
-    """What the columns of a table are."""
+class TableColumns(StrEnum):
+    """Quantities in the columns of a table."""
 
     PERFORMANCE = "performance"
     ISOTROPY = "isotropy"
-    BOTH = "both"
+    PERFORMANCE_AND_ISOTROPY = "both"
     METRICS = "metrics"
 
 
-class Column(NamedTuple):
-    """A measure on a data set; of isotropy none is the best."""
+class SummaryColumn(NamedTuple):
+    """A measure on a data set. No value of isotropy is the best."""
 
     dataset: str
     measure: str
     greater_is_better: bool = True
 
 
-class Row(NamedTuple):
-    """A group: what its runs have in common, and a cell for each column, None where no run has a value.
-
-    Cells are means over seeds with their standard deviations.
-    """
+class SummaryRow(NamedTuple):
+    """A group of runs: its labels, and for each column a mean with standard deviation or None."""
 
     labels: list[str]
     cells: list[Estimate | None]
-    given_up: frozenset[str] = frozenset()
-    """Data sets on which a study gave up runs of it, so that those that it let finish flatter it."""
+    pruned_on: frozenset[str] = frozenset()
+    """Data sets on which a search pruned runs of the group, which makes the rest look better."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A table before it is printed: ``heads`` are of what makes the groups."""
+    """A table before it is printed. ``heads`` name the fields of the groups."""
 
     heads: list[str]
-    columns: list[Column]
-    rows: list[Row]
+    columns: list[SummaryColumn]
+    rows: list[SummaryRow]
     notes: list[str]
-    """What else has to be known of its numbers, each a sentence."""
+    """Caveats, each a sentence."""
 
     def table(self) -> Table:
-        """A row for each cell, unrounded."""
+        """Return one unrounded row for each cell."""
         lines: list[list[Cell]] = [
-            [*row.labels, column.dataset, column.measure, *estimate_cells(found), found.n if found else 0]
+            [*row.labels, column.dataset, column.measure, *estimate_cells(estimate), estimate.n if estimate else 0]
             for row in self.rows
-            for column, found in zip(self.columns, row.cells, strict=True)
+            for column, estimate in zip(self.columns, row.cells, strict=True)
         ]
         return Table([*self.heads, "data set", "measure", "mean", "std", "n"], lines)
 
 
-def summary(gathered: RunTable, fields: Sequence[str], shown: Shown, metrics: Metrics) -> Summary:
-    """The finished runs in groups by these fields. Different data sets and metrics are never in one mean."""
-    finished = gathered.subset([run for run in gathered.runs if run.status is RunStatus.FINISHED])
-    values: dict[tuple[Cell, ...], dict[Column, list[tuple[int, float]]]] = {}
-    for run, labels in zip(gathered.runs, gathered.rows(fields), strict=True):
+def summarize_groups(table: RunTable, fields: Sequence[str], column_choice: TableColumns, metrics: Metrics) -> Summary:
+    """Group finished runs by these fields. Data sets and metrics are never mixed in one mean."""
+    finished = table.subset([run for run in table.runs if run.status is RunStatus.FINISHED])
+    values: dict[tuple[Cell, ...], dict[SummaryColumn, list[tuple[int, float]]]] = {}
+    for run, labels in zip(table.runs, table.rows(fields), strict=True):
         if run.status is not RunStatus.FINISHED:
             continue
         row = values.setdefault(labels, {})
-        for column, value in _values(gathered, run, shown, metrics):
-            found = row.setdefault(column, [])
-            found += [] if value is None else [(run.seed, value)]
-    columns = sorted({column for row in values.values() for column in row}, key=_place)
+        for column, value in _column_values(table, run, column_choice, metrics):
+            measured = row.setdefault(column, [])
+            measured += [] if value is None else [(run.seed, value)]
+    columns = sorted({column for row in values.values() for column in row}, key=_column_order)
     ordered = sorted(values, key=lambda labels: [*map(sort_key, fields, labels)])
-    given_up = _given_up(gathered, fields)
+    pruned = _find_pruned(table, fields)
     rows = [
-        Row(
+        SummaryRow(
             [cell_text(cell) for cell in labels],
-            [_estimate(values[labels].get(column, [])) for column in columns],
-            frozenset(given_up[labels]),
+            [_estimate_mean(values[labels].get(column, [])) for column in columns],
+            frozenset(pruned[labels]),
         )
         for labels in ordered
     ]
-    unmeasured = _unmeasured(finished, metrics) if shown is Shown.METRICS else []
-    flattering = describe_overstated(
-        "Never bold", [", ".join(row.labels) or "all runs" for row in rows if row.given_up]
+    unmeasured = _note_missing_metrics(finished, metrics) if column_choice is TableColumns.METRICS else []
+    overstated = describe_overstated(
+        "Never bold", [", ".join(row.labels) or "all runs" for row in rows if row.pruned_on]
     )
     notes = [
-        *_notes(gathered, finished, fields, shown),
-        *_repeated({labels: values[labels] for labels in ordered}),
+        *_collect_notes(table, finished, fields, column_choice),
+        *_note_repeated_seeds({labels: values[labels] for labels in ordered}),
         *unmeasured,
-        *([flattering.strip()] if flattering else []),
+        *([overstated.strip()] if overstated else []),
     ]
     return Summary([head(field) for field in fields], columns, rows, notes)
 
 
-def _repeated(values: Mapping[tuple[Cell, ...], Mapping[Column, Sequence[tuple[int, float]]]]) -> list[str]:
-    """Which groups and seeds have several runs behind one value."""
-    often = dict.fromkeys(
+def _note_repeated_seeds(
+    values: Mapping[tuple[Cell, ...], Mapping[SummaryColumn, Sequence[tuple[int, float]]]],
+) -> list[str]:
+    """Note groups and seeds with several runs behind one value."""
+    groups = dict.fromkeys(
         ", ".join([*map(cell_text, labels), f"seed {seed}"])
         for labels, row in values.items()
         for measured in row.values()
         for seed, runs in sorted(Counter(seed for seed, _ in measured).items())
         if runs > 1
     )
-    return [f"A seed of several runs counts once, by their mean: {list_first([*often])}."] if often else []
+    return [f"A seed of several runs counts once, by their mean: {list_first([*groups])}."] if groups else []
 
 
-def _given_up(gathered: RunTable, fields: Sequence[str]) -> defaultdict[tuple[Cell, ...], set[str]]:
-    """The data sets on which a study gave up runs of a group."""
-    found: defaultdict[tuple[Cell, ...], set[str]] = defaultdict(set)
-    for run, labels in zip(gathered.runs, gathered.rows(fields), strict=True):
+def _find_pruned(table: RunTable, fields: Sequence[str]) -> defaultdict[tuple[Cell, ...], set[str]]:
+    """Return the data sets on which a search pruned runs, by group."""
+    pruned: defaultdict[tuple[Cell, ...], set[str]] = defaultdict(set)
+    for run, labels in zip(table.runs, table.rows(fields), strict=True):
         if run.status is RunStatus.PRUNED:
-            found[labels].add(gathered.datasets[run.experiment.dataset_id])
-    return found
+            pruned[labels].add(table.datasets[run.experiment.dataset_id])
+    return pruned
 
 
-def _estimate(measured: Sequence[tuple[int, float]]) -> Estimate | None:
+def _estimate_mean(measured: Sequence[tuple[int, float]]) -> Estimate | None:
     return estimate([*by_seed(measured).values()], Error.STD) if measured else None
 
 
-def _unmeasured(finished: RunTable, metrics: Metrics) -> list[str]:
-    """How many runs have no value of a metric that others on their data set have."""
-    found: dict[str, list[AnyRun]] = {}
+def _note_missing_metrics(finished: RunTable, metrics: Metrics) -> list[str]:
+    """Note runs without a metric that others on the same data set have."""
+    runs_by_dataset: dict[str, list[AnyRun]] = {}
     for run in finished.runs:
-        found.setdefault(finished.datasets[run.experiment.dataset_id], []).append(run)
+        runs_by_dataset.setdefault(finished.datasets[run.experiment.dataset_id], []).append(run)
     notes = []
-    for dataset, runs in found.items():
-        where = f" on {dataset}" if len(found) > 1 else ""
+    for dataset, runs in runs_by_dataset.items():
+        where = f" on {dataset}" if len(runs_by_dataset) > 1 else ""
         without = {
             name: sum(metrics.get(run.id, {}).get(name) is None for run in runs)
             for name in sorted({name for run in runs for name in metrics.get(run.id, {})})
@@ -151,45 +150,49 @@ def _unmeasured(finished: RunTable, metrics: Metrics) -> list[str]:
     return notes
 
 
-def _values(gathered: RunTable, run: AnyRun, shown: Shown, metrics: Metrics) -> Iterable[tuple[Column, float | None]]:
-    dataset = gathered.datasets[run.experiment.dataset_id]
-    if shown is Shown.METRICS:
+def _column_values(
+    table: RunTable, run: AnyRun, column_choice: TableColumns, metrics: Metrics
+) -> Iterable[tuple[SummaryColumn, float | None]]:
+    dataset = table.datasets[run.experiment.dataset_id]
+    if column_choice is TableColumns.METRICS:
         for name, value in metrics.get(run.id, {}).items():
-            yield Column(dataset, _title(name)), value
-    if shown in (Shown.PERFORMANCE, Shown.BOTH):
-        yield Column(dataset, _title(run.config.metric)), run.performance
-    if shown in (Shown.ISOTROPY, Shown.BOTH):
-        at = f" at ζ = {short(run.config.evaluation_zeta)}" if "evaluation_zeta" in gathered.differing_fields else ""
-        yield Column(dataset, f"{ISOTROPY}{at}", greater_is_better=False), run.isoscore_star
+            yield SummaryColumn(dataset, _title(name)), value
+    if column_choice in (TableColumns.PERFORMANCE, TableColumns.PERFORMANCE_AND_ISOTROPY):
+        yield SummaryColumn(dataset, _title(run.config.metric)), run.performance
+    if column_choice in (TableColumns.ISOTROPY, TableColumns.PERFORMANCE_AND_ISOTROPY):
+        at = f" at ζ = {short(run.config.evaluation_zeta)}" if "evaluation_zeta" in table.differing_fields else ""
+        yield SummaryColumn(dataset, f"{ISOTROPY}{at}", greater_is_better=False), run.isoscore_star
 
 
 def _title(metric: str) -> str:
     return SCALES[metric].title if metric in SCALES else metric.replace("_", " ").capitalize()
 
 
-def _place(column: Column) -> tuple[str, bool, str]:
+def _column_order(column: SummaryColumn) -> tuple[str, bool, str]:
     return column.dataset.casefold(), not column.greater_is_better, column.measure
 
 
-def _notes(gathered: RunTable, finished: RunTable, fields: Sequence[str], shown: Shown) -> list[str]:
+def _collect_notes(
+    table: RunTable, finished: RunTable, fields: Sequence[str], column_choice: TableColumns
+) -> list[str]:
     notes = []
-    if others := finished.differing_within_groups(fields):
-        named = ", ".join(inside(field) for field in others)
-        notes.append(f"Runs in one mean differ in {named} too.")
-    if waiting := len(gathered.runs) - len(finished.runs):
+    if differing := finished.differing_within_groups(fields):
+        words = ", ".join(inside(field) for field in differing)
+        notes.append(f"Runs in one mean differ in {words} too.")
+    if waiting := len(table.runs) - len(finished.runs):
         have = "it has" if waiting == 1 else "they have"
         notes.append(f"Left out, because {have} not finished: {plural(waiting, 'run')}.")
-    for told, column in _UNDEFINED[shown]:
+    for quantity, column in _UNDEFINED[column_choice]:
         if undefined := sum(column(run) is None for run in finished.runs):
-            notes.append(f"Left out, because {told} is undefined: {plural(undefined, 'run')}.")
+            notes.append(f"Left out, because {quantity} is undefined: {plural(undefined, 'run')}.")
     return notes
 
 
 _PERFORMANCE: tuple[str, Callable[[AnyRun], float | None]] = ("performance", lambda run: run.performance)
 _ISOTROPY: tuple[str, Callable[[AnyRun], float | None]] = (ISOTROPY, lambda run: run.isoscore_star)
-_UNDEFINED: Mapping[Shown, Sequence[tuple[str, Callable[[AnyRun], float | None]]]] = {
-    Shown.PERFORMANCE: (_PERFORMANCE,),
-    Shown.ISOTROPY: (_ISOTROPY,),
-    Shown.BOTH: (_PERFORMANCE, _ISOTROPY),
-    Shown.METRICS: (),
+_UNDEFINED: Mapping[TableColumns, Sequence[tuple[str, Callable[[AnyRun], float | None]]]] = {
+    TableColumns.PERFORMANCE: (_PERFORMANCE,),
+    TableColumns.ISOTROPY: (_ISOTROPY,),
+    TableColumns.PERFORMANCE_AND_ISOTROPY: (_PERFORMANCE, _ISOTROPY),
+    TableColumns.METRICS: (),
 }

@@ -6,18 +6,18 @@ from hypothesis import strategies as st
 
 from app.results.statistics.estimate import Estimate
 from app.results.tables import texts
-from app.results.tables.printed import Style, decimals_of, fixed, printed
-from app.results.tables.summary import Column, Row, Summary
+from app.results.tables.printed import PrintStyle, choose_decimals, format_fixed, print_summary
+from app.results.tables.summary import Summary, SummaryColumn, SummaryRow
 
-ACCURACY = Column("CoLA", "Accuracy")
-ISOTROPY = Column("CoLA", "IsoScore★", greater_is_better=False)
+ACCURACY = SummaryColumn("CoLA", "Accuracy")
+ISOTROPY = SummaryColumn("CoLA", "IsoScore★", greater_is_better=False)
 BY_LAMBDA = Summary(
     ["Model", "λ"],
     [ACCURACY, ISOTROPY],
     [
-        Row(["bert_base", "−1"], [Estimate(0.84731, 0.01234, 5), Estimate(0.1234, 0.0012, 5)]),
-        Row(["bert_base", "0"], [Estimate(0.85561, 0.00812, 5), None]),
-        Row(["bert_base", "1"], [Estimate(-0.002, None, 1), Estimate(0.9, 0.0, 5)]),
+        SummaryRow(["bert_base", "−1"], [Estimate(0.84731, 0.01234, 5), Estimate(0.1234, 0.0012, 5)]),
+        SummaryRow(["bert_base", "0"], [Estimate(0.85561, 0.00812, 5), None]),
+        SummaryRow(["bert_base", "1"], [Estimate(-0.002, None, 1), Estimate(0.9, 0.0, 5)]),
     ],
     ["Runs in one mean differ in batch size too."],
 )
@@ -34,15 +34,15 @@ CAPTION = (
      ([None], 3), ([0.02, 0.0031, 0.2], 3), ([0.2, 0.003], 2)],
 )  # fmt: skip
 def test_decimals_give_the_middle_deviation_two_digits(deviations, decimals):
-    assert decimals_of([Estimate(0.5, std, 3) for std in deviations]) == decimals
+    assert choose_decimals([Estimate(0.5, std, 3) for std in deviations]) == decimals
 
 
 def test_a_rounded_zero_has_no_minus():
-    assert [fixed(value, 2) for value in (-0.001, 0.0, -0.01, -1.005)] == ["0.00", "0.00", "-0.01", "-1.00"]
+    assert [format_fixed(value, 2) for value in (-0.001, 0.0, -0.01, -1.005)] == ["0.00", "0.00", "-0.01", "-1.00"]
 
 
 def test_latex_as_it_is_pasted():
-    assert texts.latex(printed(BY_LAMBDA, Style())) == (
+    assert texts.latex(print_summary(BY_LAMBDA, PrintStyle())) == (
         "% \\usepackage{booktabs}\n"
         "\\begin{table}\n"
         "  \\centering\n"
@@ -61,7 +61,7 @@ def test_latex_as_it_is_pasted():
 
 
 def test_markdown_as_it_is_pasted():
-    assert texts.markdown(printed(BY_LAMBDA, Style(decimals=2, bold=False))) == (
+    assert texts.markdown(print_summary(BY_LAMBDA, PrintStyle(decimals=2, bold=False))) == (
         CAPTION.replace(" Bold: the largest mean of a column.", "") + "\n\n"
         "| Model | λ | Accuracy | IsoScore★ |\n"
         "| :-- | :-- | --: | --: |\n"
@@ -72,24 +72,26 @@ def test_markdown_as_it_is_pasted():
 
 
 def test_means_that_are_printed_alike_are_equally_good():
-    rows = [Row([name], [Estimate(mean, 0.1, 3)]) for name, mean in (("a", 0.501), ("b", 0.499), ("c", 0.4))]
-    table = printed(Summary(["Model"], [ACCURACY], rows, []), Style())
+    rows = [SummaryRow([name], [Estimate(mean, 0.1, 3)]) for name, mean in (("a", 0.501), ("b", 0.499), ("c", 0.4))]
+    table = print_summary(Summary(["Model"], [ACCURACY], rows, []), PrintStyle())
     assert [line.cells[0].best for line in table.lines] == [True, True, False]
 
 
 def test_what_a_study_flatters_is_never_bold():
     cells = (("a", 0.9, frozenset({"CoLA"})), ("b", 0.5, frozenset({"MRPC"})), ("c", 0.4, frozenset()))
-    rows = [Row([name], [Estimate(mean, 0.1, 3)], given_up) for name, mean, given_up in cells]
-    table = printed(Summary(["Model"], [ACCURACY], rows, []), Style())
+    rows = [SummaryRow([name], [Estimate(mean, 0.1, 3)], given_up) for name, mean, given_up in cells]
+    table = print_summary(Summary(["Model"], [ACCURACY], rows, []), PrintStyle())
     assert [line.cells[0].best for line in table.lines] == [False, True, False]
 
 
 def test_one_group_alone_is_not_the_best():
-    table = printed(Summary(["Model"], [ACCURACY], [Row(["a"], [Estimate(0.5, 0.1, 3)])], []), Style())
+    table = print_summary(
+        Summary(["Model"], [ACCURACY], [SummaryRow(["a"], [Estimate(0.5, 0.1, 3)])], []), PrintStyle()
+    )
     assert not table.lines[0].cells[0].best
     assert table.caption == "Mean ± standard deviation of Accuracy on CoLA over seeds (n = 3)."
-    alike = [Row([name], [Estimate(mean, 0.1, 3)]) for name, mean in (("a", 0.501), ("b", 0.499))]
-    table = printed(Summary(["Model"], [ACCURACY], alike, []), Style())
+    alike = [SummaryRow([name], [Estimate(mean, 0.1, 3)]) for name, mean in (("a", 0.501), ("b", 0.499))]
+    table = print_summary(Summary(["Model"], [ACCURACY], alike, []), PrintStyle())
     assert [line.cells[0].best for line in table.lines] == [False, False]
 
 
@@ -97,21 +99,21 @@ def test_heads_say_what_differs_and_the_caption_the_rest():
     both = [Estimate(0.5, 0.1, 3), Estimate(0.5, 0.1, 3)]
 
     def told(*columns):
-        table = printed(Summary([], list(columns), [Row([], both)], []), Style())
+        table = print_summary(Summary([], list(columns), [SummaryRow([], both)], []), PrintStyle())
         return table.columns, table.caption.partition(" over ")[0]
 
-    assert told(ACCURACY, Column("MRPC", "Accuracy")) == (
+    assert told(ACCURACY, SummaryColumn("MRPC", "Accuracy")) == (
         ["CoLA", "MRPC"], "Mean ± standard deviation of Accuracy on each data set",
     )  # fmt: skip
-    assert told(ACCURACY, Column("MRPC", "F1")) == (
+    assert told(ACCURACY, SummaryColumn("MRPC", "F1")) == (
         ["CoLA, Accuracy", "MRPC, F1"], "Mean ± standard deviation of each measure on each data set",
     )  # fmt: skip
 
 
 def test_single_runs_have_no_deviation_and_none_at_all_says_so():
-    one = printed(Summary([], [ACCURACY], [Row([], [Estimate(0.5, None, 1)])], []), Style())
+    one = print_summary(Summary([], [ACCURACY], [SummaryRow([], [Estimate(0.5, None, 1)])], []), PrintStyle())
     assert one.caption == "Accuracy on CoLA of single seeds (n = 1), which have no standard deviation."
-    none = printed(Summary(["λ"], [], [], ["Left out."]), Style())
+    none = print_summary(Summary(["λ"], [], [], ["Left out."]), PrintStyle())
     assert none.caption == "No finished run has a value. Left out."
     assert none.lines == []
 
@@ -130,7 +132,7 @@ def test_single_runs_have_no_deviation_and_none_at_all_says_so():
     ],
 )
 def test_latex_special_characters_are_escaped(text, expected):
-    assert texts.escaped_latex(text) == expected
+    assert texts.escape_latex(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -138,7 +140,9 @@ def test_latex_special_characters_are_escaped(text, expected):
     [("λ ± 1, ζ ★ − …", False), ("Müller, Łódź, naïve", False), ("→", True), ("Ж", True), ("漢", True), ("≥", True)],
 )
 def test_another_engine_is_asked_for_only_where_pdflatex_does_not_know_a_character(text, beyond):
-    table = printed(Summary(["Model"], [ACCURACY], [Row([text], [Estimate(0.5, 0.1, 3)])], []), Style())
+    table = print_summary(
+        Summary(["Model"], [ACCURACY], [SummaryRow([text], [Estimate(0.5, 0.1, 3)])], []), PrintStyle()
+    )
     told = "% Compile with XeLaTeX or LuaLaTeX: it has characters that pdfLaTeX does not know."
     assert (told in texts.latex(table)) == beyond
 
@@ -155,11 +159,11 @@ def test_another_engine_is_asked_for_only_where_pdflatex_does_not_know_a_charact
     ],
 )
 def test_github_makes_no_link_no_mention_and_no_emoji_of_a_name(text, expected):
-    assert texts.escaped_markdown(text) == expected
+    assert texts.escape_markdown(text) == expected
 
 
 def test_markdown_special_characters_are_escaped():
-    assert texts.escaped_markdown("a|b_c*d`e<f>[g](h)\n\\ & ~") == r"a\|b\_c\*d\`e\<f\>\[g\](h) \\ \& \~"
+    assert texts.escape_markdown("a|b_c*d`e<f>[g](h)\n\\ & ~") == r"a\|b\_c\*d\`e\<f\>\[g\](h) \\ \& \~"
 
 
 TEXTS = st.text() | st.text(alphabet='\\{}$&%#_~^<>|"`[]*λ\n ab-,@:/w.1')
@@ -167,25 +171,25 @@ TEXTS = st.text() | st.text(alphabet='\\{}$&%#_~^<>|"`[]*λ\n ab-,@:/w.1')
 
 @given(TEXTS)
 def test_no_escaped_text_has_a_bare_special_character_in_latex(text):
-    rest = texts.escaped_latex(text)
+    rest = texts.escape_latex(text)
     assert not re.search("--|,,", rest)
-    for command in sorted({*texts.COMMANDS.values(), "{}"}, key=len, reverse=True):
+    for command in sorted({*texts.LATEX_COMMANDS.values(), "{}"}, key=len, reverse=True):
         rest = rest.replace(command, "")
     assert not re.search(r"[\\{}$&%#_~^<>|\"`\[\]*\n]", rest)
 
 
 @given(TEXTS)
 def test_no_escaped_text_has_a_bare_special_character_in_markdown(text):
-    rest = re.sub(r"\\[!-/:-@\[-`{-~]|<!-- -->", "", texts.escaped_markdown(text))
+    rest = re.sub(r"\\[!-/:-@\[-`{-~]|<!-- -->", "", texts.escape_markdown(text))
     assert not re.search(r"[\\|_*`<>\[\]&#~$!\n]", rest)
 
 
 @given(TEXTS, TEXTS)
 def test_whatever_is_called_what_a_table_keeps_its_rows_and_columns(model, dataset):
-    rows = [Row([model], [Estimate(0.5, 0.1, 3)])] * 2
-    table = printed(Summary(["Model"], [Column(dataset, "F1")], rows, []), Style())
+    rows = [SummaryRow([model], [Estimate(0.5, 0.1, 3)])] * 2
+    table = print_summary(Summary(["Model"], [SummaryColumn(dataset, "F1")], rows, []), PrintStyle())
     tex = texts.latex(table).splitlines()
-    tex = [line for line in tex if line != texts.OTHER_ENGINES]
+    tex = [line for line in tex if line != texts.ENGINE_COMMENT]
     assert len(tex) == 13
     assert [len(re.findall(r"(?<!\\)&", line)) for line in tex if line.endswith(r" \\")] == [1, 1, 1]
     lines = texts.markdown(table).splitlines()

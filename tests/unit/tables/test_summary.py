@@ -3,14 +3,14 @@ import pytest
 from app.db.models import RunStatus
 from app.results.run_table import RunTable
 from app.results.statistics.estimate import Estimate
-from app.results.tables.summary import Column, Row, Shown, summary
+from app.results.tables.summary import SummaryColumn, SummaryRow, TableColumns, summarize_groups
 from isotropy.catalog import Regularizer
 from tests.unit.figures.rows import run
 from tests.unit.tables.rows import experiment
 
 
-def of(*runs, fields=("lam",), shown=Shown.PERFORMANCE, metrics=None):
-    return summary(RunTable(list(runs)), list(fields), shown, metrics or {})
+def of(*runs, fields=("lam",), shown=TableColumns.PERFORMANCE, metrics=None):
+    return summarize_groups(RunTable(list(runs)), list(fields), shown, metrics or {})
 
 
 def test_mean_and_sample_standard_deviation_by_hand():
@@ -27,11 +27,11 @@ def test_rows_are_groups_and_columns_are_tasks():
     sst = [run(0.0, seed, 0.75, metric="accuracy") for seed in (0, 1, 2)]
     found = of(*experiment("a", *cola), *experiment("b", *sst, on="SST-2"))
     assert found.heads == ["λ"]
-    assert found.columns == [Column("CoLA", "Matthews correlation"), Column("SST-2", "Accuracy")]
+    assert found.columns == [SummaryColumn("CoLA", "Matthews correlation"), SummaryColumn("SST-2", "Accuracy")]
     deviation = pytest.approx(0.005**0.5)
     assert found.rows == [
-        Row(["0"], [Estimate(pytest.approx(0.55), deviation, 2), Estimate(0.75, 0.0, 3)]),
-        Row(["1"], [Estimate(pytest.approx(1.55), deviation, 2), None]),
+        SummaryRow(["0"], [Estimate(pytest.approx(0.55), deviation, 2), Estimate(0.75, 0.0, 3)]),
+        SummaryRow(["1"], [Estimate(pytest.approx(1.55), deviation, 2), None]),
     ]
     assert found.notes == []
 
@@ -48,11 +48,11 @@ def test_different_metrics_and_data_sets_are_never_in_one_mean():
 
 def test_isotropy_at_different_zeta_is_not_in_one_mean_and_has_no_best():
     runs = [run(0.0, seed, 0.5, 0.2 + zeta, evaluation_zeta=zeta) for seed, zeta in ((0, 0.0), (1, 0.5))]
-    found = of(*experiment("a", *runs), fields=(), shown=Shown.BOTH)
+    found = of(*experiment("a", *runs), fields=(), shown=TableColumns.PERFORMANCE_AND_ISOTROPY)
     assert found.columns == [
-        Column("CoLA", "Accuracy"),
-        Column("CoLA", "IsoScore★ at ζ = 0", greater_is_better=False),
-        Column("CoLA", "IsoScore★ at ζ = 0.5", greater_is_better=False),
+        SummaryColumn("CoLA", "Accuracy"),
+        SummaryColumn("CoLA", "IsoScore★ at ζ = 0", greater_is_better=False),
+        SummaryColumn("CoLA", "IsoScore★ at ζ = 0.5", greater_is_better=False),
     ]
     assert [cell.n for cell in found.rows[0].cells] == [2, 1, 1]
 
@@ -60,7 +60,7 @@ def test_isotropy_at_different_zeta_is_not_in_one_mean_and_has_no_best():
 def test_metrics_are_columns_where_they_are_asked_for():
     runs = experiment("a", run(0.0, 0), run(0.0, 1))
     metrics = {runs[0].id: {"accuracy": 0.5, "f1": None}, runs[1].id: {"accuracy": 0.75, "f1": 0.25}}
-    found = of(*runs, fields=(), shown=Shown.METRICS, metrics=metrics)
+    found = of(*runs, fields=(), shown=TableColumns.METRICS, metrics=metrics)
     assert [column.measure for column in found.columns] == ["Accuracy", "F1"]
     assert [(cell.mean, cell.n) for cell in found.rows[0].cells] == [(0.625, 2), (0.25, 1)]
 
@@ -87,7 +87,7 @@ def test_a_seed_that_was_run_twice_counts_once():
     assert of(*experiment("a", *once, *once)).rows == of(*experiment("a", *once)).rows
     assert of(*experiment("a", *once)).rows[0].cells[0].n == 2
     assert of(*experiment("a", *once)).notes == []
-    assert of(*experiment("a", *once, once[1]), shown=Shown.BOTH).notes == [
+    assert of(*experiment("a", *once, once[1]), shown=TableColumns.PERFORMANCE_AND_ISOTROPY).notes == [
         "A seed of several runs counts once, by their mean: 0, seed 1."
     ]
 
@@ -104,7 +104,7 @@ def test_a_group_of_which_a_study_gave_up_a_run_is_marked_on_that_data_set_and_t
 def test_of_each_metric_it_is_told_how_many_runs_have_none():
     runs = experiment("a", run(0.0, 0), run(0.0, 1), run(0.0, 2))
     metrics = {runs[0].id: {"accuracy": 0.5, "f1": None}, runs[1].id: {"accuracy": 0.75, "f1": 0.25}}
-    found = of(*runs, fields=(), shown=Shown.METRICS, metrics=metrics)
+    found = of(*runs, fields=(), shown=TableColumns.METRICS, metrics=metrics)
     assert found.notes == [
         "Left out, because there is no Accuracy: 1 run.",
         "Left out, because there is no F1: 2 runs.",
