@@ -261,7 +261,7 @@ class RunTable:
     @cached_property
     def _setting_by_run(self) -> Mapping[AnyRun, Setting]:
         rows = zip(self.runs, self._coordinates, self.rows(self.fields), strict=True)
-        return {run: setting._replace(values=values) for run, setting, values in rows}
+        return {run: Setting(*setting[:-1], values) for run, setting, values in rows}
 
     def setting(self, run: AnyRun) -> Setting:
         """Return the setting of a run of the table, the same for all seeds."""

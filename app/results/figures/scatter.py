@@ -42,6 +42,7 @@ BAR = (1.02, 1.035)
 BAR_MARGIN = 92
 # What an axis shows beyond the bounds of its quantity, for marks that lie on them.
 EDGE = 0.03
+RING_MARKER = {"symbol": "circle-open", "size": RING, "color": palette.QUIET, "line": {"width": 1.5}}
 QUIET_LINE = {"width": 1, "dash": "dot", "color": palette.QUIET}
 NO_LEGEND = {"showlegend": False, "hoverinfo": "skip"}
 
@@ -223,15 +224,15 @@ def _mark(plan: Scatter, x: ScatterAxis, y: ScatterAxis, point: ScatterPoint, of
     def run_position(axis: ScatterAxis, mean: Estimate, run: AnyRun) -> float | None:
         return plan.runs.readings(axis.quantity.key)[run].value if axis.quantity.measured else mean.mean
 
+    label = legend.hover_label(plan.runs, point.setting)
     runs: list[RunMark] = []
     if plan.style.seeds:
-        label = legend.hover_label(plan.runs, point.setting)
         for run in point.runs:
             value = run_position(y, y_mean, run)
             runs.append((run_position(x, x_mean, run), value, f"{label}, seed {run.seed}: {number(value, 4)}"))
     means = [(quantity.key, mean) for quantity in plan.measured if (mean := point.means[quantity.key]) is not None]
     lines = [
-        legend.hover_label(plan.runs, point.setting),
+        label,
         plural(means[0][1].n if means else len(point.runs), "seed"),
         *(f"{heading(key)} {with_error(mean.mean, mean.half_width)}" for key, mean in means),
     ]
@@ -329,19 +330,21 @@ def _panel_traces(drawing: ScatterPlot, panel: Panel, *, wide: bool) -> list[go.
     return [
         *_family_lines(colouring, marks),
         *(_run_trace(group, colour) for colour, group in by_colour.items() if any(mark.runs for mark in group)),
-        *([_marker_trace(baselines, symbol="circle-open", size=RING, color=palette.QUIET, line={"width": 1.5})]
-          if baselines else []),
+        *([_marker_trace(baselines, RING_MARKER)] if baselines else []),
         *(_mean_trace(group, colour, plan.runs) for colour, group in unshaded.items() if group),
         *([_shaded_trace(shaded, drawing.shades, plan.runs)] if drawing.shades and shaded else []),
         *names,
         *_legend(colouring, marks, explained=explained),
         *panel.trivial.crosses([(mark.setting, mark.x.mean, mark.y.mean) for mark in marks]),
-    ]  # fmt: skip
+    ]
 
 
-def _marker_trace(marks: Sequence[Mark], **marker: Any) -> go.Scatter:
+def _marker_trace(marks: Sequence[Mark], marker: dict[str, Any], **properties: Any) -> go.Scatter:
     return go.Scatter(
-        x=[mark.x.mean for mark in marks], y=[mark.y.mean for mark in marks], mode="markers", marker=marker, **NO_LEGEND
+        x=[mark.x.mean for mark in marks],
+        y=[mark.y.mean for mark in marks],
+        marker=marker,
+        **{"mode": "markers", **NO_LEGEND, **properties},
     )
 
 
@@ -373,8 +376,9 @@ def _family_lines(colouring: Colouring, marks: Sequence[Mark]) -> list[go.Scatte
 
 
 def _mean_trace(marks: Sequence[Mark], colour: str, runs: RunTable) -> go.Scatter:
-    symbols = [legend.symbol(runs, mark.setting.family) for mark in marks]
-    return _marker_trace(marks, color=colour, size=SIZE, symbol=symbols).update(
+    return _marker_trace(
+        marks,
+        {"color": colour, "size": SIZE, "symbol": [legend.symbol(runs, mark.setting.family) for mark in marks]},
         error_x=error_bar(*(mark.x for mark in marks)),
         error_y=error_bar(*(mark.y for mark in marks)),
         hovertext=[mark.hover_text for mark in marks],
@@ -424,10 +428,13 @@ def _name_traces(drawing: ScatterPlot, marks: Sequence[Mark]) -> list[go.Scatter
     ]
     if not placed:
         return []
-    trace = _marker_trace([mark for mark, _, _ in placed], color="rgba(0, 0, 0, 0)", size=SIZE)
     return [
-        trace.update(
-            mode="markers+text", text=[name for _, name, _ in placed], textposition=[corner for _, _, corner in placed]
+        _marker_trace(
+            [mark for mark, _, _ in placed],
+            {"color": "rgba(0, 0, 0, 0)", "size": SIZE},
+            mode="markers+text",
+            text=[name for _, name, _ in placed],
+            textposition=[corner for _, _, corner in placed],
         )
     ]
 
