@@ -26,7 +26,12 @@ def activation_profile(moments: Moments) -> ActivationProfile:
 
     Undefined for fewer than two points, which have no standard deviation, and for NaN or infinity.
     """
-    if (reason := _why_undefined(moments)) is not None:
+    reason = None
+    if moments.n < 2:
+        reason = f"The activation profile needs at least 2 points; {there_are(moments.n)}."
+    elif not moments.covariance().isfinite().all():
+        reason = "The activation profile is not finite: some points are NaN, infinite or too large."
+    if reason is not None:
         return ActivationProfile(Score.undefined(reason), moments.mean[:0], moments.mean[:0], {})
     mean = moments.mean
     variance = moments.covariance().diagonal()
@@ -42,14 +47,6 @@ def activation_profile(moments: Moments) -> ActivationProfile:
     }
     flagged = torch.stack(list(outliers.values())).any(dim=0)
     return ActivationProfile(Score(float(flagged.sum())), mean, std, outliers)
-
-
-def _why_undefined(moments: Moments) -> str | None:
-    if moments.n < 2:
-        return f"The activation profile needs at least 2 points; {there_are(moments.n)}."
-    if not moments.covariance().isfinite().all():
-        return "The activation profile is not finite: some points are NaN, infinite or too large."
-    return None
 
 
 def _robust_limit(values: Tensor) -> Tensor:

@@ -117,7 +117,9 @@ class Duplicates:
     def update(self, rows: NDArray[Any], positions: NDArray[np.int64]) -> None:
         """Add rows [m, d] at their positions in the file."""
         rows = np.ascontiguousarray(rows + 0.0)  # so that -0 equals 0
-        self._hashes[positions] = np.fromiter(map(_hash, rows), np.uint64, len(rows))
+        self._hashes[positions] = np.fromiter(
+            (int.from_bytes(blake2b(row.data, digest_size=8).digest(), "little") for row in rows), np.uint64, len(rows)
+        )
         self._finite[positions] = True
 
     def dealing(self) -> Dealing:
@@ -129,7 +131,3 @@ class Duplicates:
         # Numbered as they appear, not as their hashes are sorted.
         ranks[self._finite] = np.argsort(np.argsort(first))[inverse]
         return Dealing("duplicates", len(first), ranks)
-
-
-def _hash(row: NDArray[Any]) -> int:
-    return int.from_bytes(blake2b(row.data, digest_size=8).digest(), "little")

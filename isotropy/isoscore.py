@@ -110,16 +110,6 @@ def participation_ratio(S: Tensor) -> Score:
     return Score.within((trace / norm) ** 2, 1, len(S))
 
 
-def _ratio(S: Tensor) -> Tensor:
-    """tr(S)^2 / tr(S S), 0-d, where tr(S) > 0.
-
-    S is divided by its trace first, or fourth powers of the points would leave the range of float32. The
-    trace counts as a constant there, because the ratio does not depend on scale.
-    """
-    S = S / S.trace().detach()
-    return S.trace() ** 2 / S.square().sum()
-
-
 def isoscore_star(points: Tensor, zeta: float, shrinkage_covariance: Tensor | None = None) -> Tensor:
     """Return IsoScore* of points [n, d], 0-d in [0, 1], differentiable once (Rudman & Eickhoff 2024).
 
@@ -176,7 +166,10 @@ def evenness(S: Tensor) -> Tensor:
     # gradient would overflow. NaN is not below it and goes on, to be reported.
     floor = torch.finfo(S.dtype).tiny / torch.finfo(S.dtype).eps
     S = torch.where(S.trace() <= floor, torch.ones_like(S), S)
-    score = (_ratio(S) - 1) / (d - 1)
+    # Divided by the trace first, or fourth powers of the points would leave the range of float32. The trace counts as a
+    # constant, because the ratio does not depend on scale.
+    S = S / S.trace().detach()
+    score = (S.trace() ** 2 / S.square().sum() - 1) / (d - 1)
     if not score.isfinite():
         raise ValueError(
             f"Expected finite points, got NaN, infinity or squares beyond {S.dtype}: "

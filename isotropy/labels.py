@@ -57,7 +57,13 @@ def score_by_label(x: Tensor, labels: Tensor, measure: Callable[[Tensor], Score]
     names, codes, sizes = classes_of(x, labels)
     members = torch.split(codes.argsort(stable=True), sizes.tolist())
     classes = tuple(
-        ClassScore(int(name), len(rows), _score(x[rows], measure))
+        ClassScore(
+            int(name),
+            len(rows),
+            measure(x[rows])
+            if len(rows) >= LEAST_ROWS
+            else Score.undefined(f"The score of a class needs at least {LEAST_ROWS} points; {there_are(len(rows))}."),
+        )
         for name, rows in zip(names.tolist(), members, strict=True)
     )
     values = [entry.score.value for entry in classes if entry.score.value is not None]
@@ -85,9 +91,3 @@ def classes_of(x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         )
     names, codes, sizes = torch.unique(labels.to(x.device), return_inverse=True, return_counts=True)
     return names, codes, sizes
-
-
-def _score(x: Tensor, measure: Callable[[Tensor], Score]) -> Score:
-    if len(x) < LEAST_ROWS:
-        return Score.undefined(f"The score of a class needs at least {LEAST_ROWS} points; {there_are(len(x))}.")
-    return measure(x)

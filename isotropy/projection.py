@@ -129,7 +129,7 @@ def projection(
     points = in_units * cloud.unit
     if not points.isfinite().all():
         return _empty_projection(cloud, OUT_OF_RANGE)
-    names = names_of(rows)
+    names, labels = names_of(rows), frequent_labels(cloud, rows)
     return {
         "n": cloud.n,
         "x": _rounded(points[:, 0]),
@@ -138,7 +138,7 @@ def projection(
         "rows": rows.tolist(),
         "shares": axes.shares,
         "names": names and [name[:NAME_CHARACTERS] for name in names],
-        "labels": _labels(cloud, rows),
+        "labels": labels and {"names": labels.names, "codes": labels.codes.tolist()},
         "density": density and density.document(cloud.unit),
         "reason": None,
     }
@@ -205,11 +205,6 @@ def _edges(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _rounded(values: Tensor) -> list[float]:
     return [float(f"{value:.5g}") for value in values.tolist()]
-
-
-def _labels(cloud: Cloud, rows: Tensor) -> dict[str, Any] | None:
-    labels = frequent_labels(cloud, rows)
-    return None if labels is None else {"names": labels.names, "codes": labels.codes.tolist()}
 
 
 def frequent_labels(cloud: Cloud, rows: Tensor) -> RowLabels | None:

@@ -168,6 +168,8 @@ def spectrum_scores(values: Tensor, energies: Tensor, n: int) -> dict[str, Score
         n: number of points.
 
     """
+    spread = bool(values[0] > 0)  # False for NaN
+    largest = Score(float(values[0])) if spread else Score.undefined("There is no spread, or it is not finite.")
     top = min(TOP, len(values))
     lists = {
         "anisotropy_raw": anisotropy(energies, top),
@@ -180,12 +182,6 @@ def spectrum_scores(values: Tensor, energies: Tensor, n: int) -> dict[str, Score
         "rankme": rank.rankme(energies, n),
         "stable_rank": rank.stable_rank(values),
         "alpha_req": rank.alpha_req(values),
-        "spectrum": _greatest(values),
+        "spectrum": largest,
         **{f"{slug} {k}": score for slug, scores in lists.items() for k, score in enumerate(scores, 1)},
     }
-
-
-def _greatest(values: Tensor) -> Score:
-    if not (values[0] > 0):
-        return Score.undefined("There is no spread, or it is not finite.")
-    return Score(float(values[0]))

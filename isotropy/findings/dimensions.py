@@ -36,7 +36,7 @@ def constant_dimensions(examined: Examined) -> Defect | None:
     count = int(is_constant.sum())
     if not 0 < count < cloud.d - 1:
         return None
-    remaining = examined.without_dimensions(numbers_of(is_constant))
+    remaining = examined.without_dimensions(is_constant.nonzero().squeeze(1).tolist())
     effect, severity = judge(score_effects(cloud, remaining.cloud), cloud.d)
     return Defect(
         slug="constant_dimensions",
@@ -83,7 +83,7 @@ def rogue_dimensions(examined: Examined) -> Defect | None:
 
 def examine_without(examined: Examined, removed: Tensor) -> tuple[Examined, Effect, Severity] | None:
     """Return the rest without some dimensions, the effect and its severity; None if nothing is left to measure."""
-    remaining = examined.without_dimensions(numbers_of(removed))
+    remaining = examined.without_dimensions(removed.nonzero().squeeze(1).tolist())
     if not remaining.is_spread:
         return None
     effects = [*score_effects(examined.cloud, remaining.cloud), examined.neighbors_kept(examined.sample[:, ~removed])]
@@ -96,11 +96,6 @@ def _standing_out(values: Tensor, statistic: str, examined: Examined) -> Tensor:
     if gap.excess > limit(statistic, examined.units, len(values)) and gap.ratio >= SMALLEST_RATIO:
         stands_out[values.argsort(descending=True)[: gap.size]] = True
     return stands_out
-
-
-def numbers_of(flags: Tensor) -> list[int]:
-    numbers: list[int] = flags.nonzero().squeeze(1).tolist()
-    return numbers
 
 
 def count_dimensions(count: int) -> str:

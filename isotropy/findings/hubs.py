@@ -40,11 +40,12 @@ def hubs(examined: Examined) -> Defect | None:
     count = len(worst.rows)
     if count == 0 or count > max(1, MAX_SHARE * examined.cloud.n):
         return None
+    neighbors = "1 row is a neighbor" if count == 1 else f"{count:,} rows are neighbors"
     effect, severity = judge([neighbors_kept_effect(1 - worst.held)], examined.cloud.d)
     return Defect(
         slug="hubs",
         severity=severity,
-        title=f"{_neighbors(count)} of {percent(worst.reached)} of all rows",
+        title=f"{neighbors} of {percent(worst.reached)} of all rows",
         evidence=(
             f"{'It takes' if count == 1 else 'They take'} {percent(worst.held)} of the places among the {NEAREST} "
             f"nearest neighbors by {worst.similarity}. In a healthy cloud of this size no row is a neighbor of so many."
@@ -99,7 +100,3 @@ def _inward(examined: Examined) -> Tensor:
         at[torch.linalg.vector_norm(rows.double() - mean, dim=1) < nearest] for rows, at in examined.references()
     ]
     return torch.cat(inner_rows)
-
-
-def _neighbors(count: int) -> str:
-    return "1 row is a neighbor" if count == 1 else f"{count:,} rows are neighbors"

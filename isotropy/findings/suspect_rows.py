@@ -115,7 +115,7 @@ def not_finite(examined: Examined) -> Defect | None:
     return Defect(
         slug="not_finite",
         severity=Severity.ERROR if cloud.n == 0 else Severity.WARNING,
-        title=f"{_rows(count)} {'has' if count == 1 else 'have'} NaN or infinity",
+        title=f"{'1 row has' if count == 1 else f'{count:,} rows have'} NaN or infinity",
         evidence=(
             f"{count:,} of {read:,} rows ({percent(count / read)}) have a value that is not finite, in "
             f"{len(dimensions):,} of {cloud.points.d:,} dimensions. Every measure leaves these rows out."
@@ -197,7 +197,3 @@ def _equal_row_numbers(cloud: Cloud) -> NDArray[np.int64] | None:
     for chunk, positions, _ in finite_chunks(cloud.points):
         duplicates.update(chunk.numpy(), positions)
     return duplicates.dealing().ranks
-
-
-def _rows(count: int) -> str:
-    return "1 row" if count == 1 else f"{count:,} rows"

@@ -84,10 +84,15 @@ class Decision:
             value = f"{title} {chosen.report.value:.3f} [{chosen.report.low:.3f}, {chosen.report.high:.3f}]"
             first = f"Best: the vectors as they are: {value}."
         else:
-            first = f"Best: {self._claim(chosen)} {title}{_doubt(chosen)}."
+            report = chosen.report
+            unclear = report.difference_low <= 0 <= report.difference_high and report.difference != 0
+            doubt = ", which may be chance" if unclear else ""
+            first = f"Best: {self._claim(chosen)} {title}{doubt}."
         if self.smallest == self.chosen:
             return f"{first} No smaller variant is within {self.tolerance:g} of it."
-        claim = f"{self._claim(smallest)} {title}{_rescoring_note(smallest)}"
+        rescored = smallest.variant.storage is VectorStorage.RESCORED
+        note = "; keep float32 vectors on disk to rescore" if rescored else ""
+        claim = f"{self._claim(smallest)} {title}{note}"
         return f"{first} Smallest within {self.tolerance:g} of it: {claim}."
 
     @property
@@ -157,15 +162,6 @@ def choose_variant(
         tolerance=tolerance,
         trivial=trivial,
     )
-
-
-def _doubt(variant: JudgedVariant) -> str:
-    unclear = variant.report.difference_low <= 0 <= variant.report.difference_high and variant.report.difference != 0
-    return ", which may be chance" if unclear else ""
-
-
-def _rescoring_note(variant: JudgedVariant) -> str:
-    return "; keep float32 vectors on disk to rescore" if variant.variant.storage is VectorStorage.RESCORED else ""
 
 
 def _signed(value: float) -> str:

@@ -46,27 +46,20 @@ class Variant:
     @property
     def name(self) -> str:
         """Display name, such as "PCA-192 int8"."""
-        return " ".join(filter(None, [self._of_method, self._of_dimensions, self._of_storage])) or "as it is"
+        words = []
+        if self.method != AS_IT_IS:
+            arguments = ", ".join(f"{name} {value:g}" for name, value in self.parameters)
+            words.append(METHODS[self.method].name + (f" ({arguments})" if arguments else ""))
+        kind, size = self.dimensions
+        if size is not None:
+            words.append({"pca": f"PCA-{size}", "first": f"first {size}"}[kind])
+        if self.storage is not VectorStorage.FLOAT32:
+            words.append(self.storage.label)
+        return " ".join(words) or "as it is"
 
     def bytes_of(self, d: int) -> int:
         """Return the bytes per vector that a search keeps, for d dimensions before reduction."""
         return bytes_of(self.storage, self.dimensions.size or d)
-
-    @property
-    def _of_method(self) -> str:
-        if self.method == AS_IT_IS:
-            return ""
-        arguments = ", ".join(f"{name} {value:g}" for name, value in self.parameters)
-        return METHODS[self.method].name + (f" ({arguments})" if arguments else "")
-
-    @property
-    def _of_dimensions(self) -> str:
-        kind, count = self.dimensions
-        return "" if count is None else {"pca": f"PCA-{count}", "first": f"first {count}"}[kind]
-
-    @property
-    def _of_storage(self) -> str:
-        return "" if self.storage is VectorStorage.FLOAT32 else self.storage.label
 
 
 class VariantSetting(NamedTuple):
@@ -85,7 +78,10 @@ def default_variants(setting: VariantSetting) -> list[Variant]:
     """Return at most ``MAX_VARIANTS`` variants, the unchanged vectors first."""
     half, quarter = _reduced(setting.d)
     variants = list(_stored(Variant(), VectorStorage))
-    variants += _stored(Variant(dimensions=Dimensions("pca", half)), _storages_except(VectorStorage.FLOAT16))
+    variants += _stored(
+        Variant(dimensions=Dimensions("pca", half)),
+        [storage for storage in VectorStorage if storage is not VectorStorage.FLOAT16],
+    )
     variants += _stored(
         Variant(dimensions=Dimensions("pca", quarter)), (VectorStorage.FLOAT32, VectorStorage.INT8, VectorStorage.PQ)
     )
@@ -150,10 +146,6 @@ def _reduced(d: int) -> tuple[int, int]:
     return half, quarter
 
 
-def _storages_except(*left_out: VectorStorage) -> list[VectorStorage]:
-    return [storage for storage in VectorStorage if storage not in left_out]
-
-
 def _stored(variant: Variant, storages: Iterable[VectorStorage]) -> Iterator[Variant]:
     return (Variant(variant.method, variant.parameters, variant.dimensions, storage) for storage in storages)
 
@@ -165,9 +157,8 @@ def _possible(variants: Iterable[Variant], setting: VariantSetting) -> list[Vari
         for variant in dict.fromkeys(variants)
         if (variant.dimensions.size or 0) < setting.d
         and (variant.storage is not VectorStorage.RESCORED or setting.searches)
-        and (variant.storage is not VectorStorage.PQ or _has_pq(variant, setting))
+        and (
+            variant.storage is not VectorStorage.PQ
+            or (setting.n >= PQ_CENTROIDS and pq_bytes(variant.dimensions.size or setting.d) is not None)
+        )
     ]
-
-
-def _has_pq(variant: Variant, setting: VariantSetting) -> bool:
-    return setting.n >= PQ_CENTROIDS and pq_bytes(variant.dimensions.size or setting.d) is not None

@@ -119,7 +119,7 @@ def test_a_regularizer_is_added_through_its_record(tmp_path):
     copy_package(tmp_path, "isotropy")
     (tmp_path / "isotropy/regularizers/norm.py").write_text(MODULE)
     file = tmp_path / "isotropy/catalog/regularizers.py"
-    members, mark, rest = file.read_text().partition("\n\nclass Points(")
+    members, mark, rest = file.read_text().partition("\n\nclass TokenPooling(")
     records, end, last = rest.rpartition("    )\n}\n")
     file.write_text(f"{members}{MEMBER}{mark}{records}{RECORD}{end}{last}")
     look(tmp_path, LOOK)
