@@ -18,7 +18,7 @@ from isoscope.core.formatting import plural, quote
 from isoscope.rank_relation import ScoredEmbedding, relation_of, statement
 from isoscope.task_files import LoadedTask, TaskFiles, load_task
 from isotropy.catalog import METRICS, Similarity
-from isotropy.tasks.decision import BASELINE, Decision, JudgedVariant, difference
+from isotropy.tasks.decision import BASELINE, Decision, VariantScores, difference
 from isotropy.tasks.judge import JudgingTask, decide, map_of
 from isotropy.tasks.variants import Variant, all_variants, default_variants
 
@@ -148,7 +148,7 @@ def _rows(decision: Decision) -> Iterable[str]:
         yield f"{mark}{index:3} {judged.bytes:7,}{number(judged.isoscore):>10}{_scores(judged)}  {judged.variant.name}"
 
 
-def _scores(judged: JudgedVariant) -> str:
+def _scores(judged: VariantScores) -> str:
     return f"{judged.choose:9.3f}{judged.report.value:9.3f}  {difference(judged.report):26}"
 
 
@@ -260,5 +260,5 @@ def _row(vectors: JudgedVectors) -> list[str]:
     ]
 
 
-def _isoscore_and_score(judged: JudgedVariant) -> tuple[str, str]:
+def _isoscore_and_score(judged: VariantScores) -> tuple[str, str]:
     return number(judged.isoscore), f"{judged.report.value:.3f} [{judged.report.low:.3f}, {judged.report.high:.3f}]"

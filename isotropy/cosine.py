@@ -116,7 +116,7 @@ class CosineMoments:
 
 
 @dataclass(frozen=True)
-class CosineHistogram:
+class CosineCounts:
     """Histogram of the cosines of all pairs of rows."""
 
     edges: Tensor
@@ -125,7 +125,7 @@ class CosineHistogram:
     """[bins] int64, pairs i < j."""
 
 
-def cosine_histogram(x: Tensor, bins: int = 100) -> CosineHistogram:
+def cosine_histogram(x: Tensor, bins: int = 100) -> CosineCounts:
     """Return the histogram of the cosines of points [n, d], none of which is zero, over all pairs of rows.
 
     Raises:
@@ -142,7 +142,7 @@ def cosine_histogram(x: Tensor, bins: int = 100) -> CosineHistogram:
         cosines = units[start : start + PAIR_ROWS] @ units[start:].T
         later = torch.ones_like(cosines, dtype=torch.bool).triu(1)
         counts += torch.histc(cosines[later].clamp(-1, 1), bins, -1, 1).cpu().long()
-    return CosineHistogram(torch.linspace(-1, 1, bins + 1, dtype=torch.float64), counts)
+    return CosineCounts(torch.linspace(-1, 1, bins + 1, dtype=torch.float64), counts)
 
 
 def unit_rows(x: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from isotropy.catalog.measure import (
     MeasureGroup,
     MeasurePage,
     ReferenceCloud,
-    ReferenceValue,
+    ReferenceScore,
     references,
 )
 from isotropy.catalog.postprocess import METHODS, MethodEntry, MethodParameter
@@ -47,7 +47,7 @@ __all__ = [
     "MethodEntry",
     "MethodParameter",
     "ReferenceCloud",
-    "ReferenceValue",
+    "ReferenceScore",
     "Regularizer",
     "RegularizerEntry",
     "Similarity",

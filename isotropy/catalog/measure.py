@@ -122,7 +122,7 @@ TABLE = "reference_values.json"
 """Made by ``python -m benchmarks.reference_values``."""
 
 
-class ReferenceValue(NamedTuple):
+class ReferenceScore(NamedTuple):
     """A measure of a known cloud."""
 
     value: float
@@ -138,7 +138,7 @@ class ReferenceCloud(NamedTuple):
     about: str
     n: int
     d: int
-    values: Mapping[str, ReferenceValue]
+    values: Mapping[str, ReferenceScore]
     """By the slug of the measure; without those that are undefined of it."""
 
 
@@ -148,7 +148,7 @@ def references() -> tuple[ReferenceCloud, ...]:
     table = json.loads(files("isotropy.catalog").joinpath(TABLE).read_text(encoding="utf-8"))
     return tuple(
         ReferenceCloud(
-            **entry | {"values": {slug: ReferenceValue(*numbers) for slug, numbers in entry["values"].items()}}
+            **entry | {"values": {slug: ReferenceScore(*numbers) for slug, numbers in entry["values"].items()}}
         )
         for entry in table
     )

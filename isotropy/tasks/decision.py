@@ -16,7 +16,7 @@ BASELINE = 0
 
 
 @dataclass(frozen=True)
-class JudgedVariant:
+class VariantScores:
     """A variant and its scores."""
 
     variant: Variant
@@ -60,7 +60,7 @@ class Decision:
     """Units of the part that fits, as the next two."""
     choose: int
     report: int
-    variants: tuple[JudgedVariant, ...]
+    variants: tuple[VariantScores, ...]
     chosen: int
     """Best on the part that chooses; of equals the one of fewest bytes."""
     smallest: int
@@ -117,7 +117,7 @@ class Decision:
             "conclusion": self.conclusion,
         }
 
-    def _claim(self, variant: JudgedVariant) -> str:
+    def _claim(self, variant: VariantScores) -> str:
         """Return "PCA-192 int8: 8x smaller, −0.008 [−0.015, −0.002]"."""
         times = self.variants[BASELINE].bytes / variant.bytes
         size = f"{times:.3g}x smaller, " if times > 1 else ""
@@ -136,7 +136,7 @@ def choose_variant(
     similarity: Similarity,
     shape: tuple[int, int],
     parts: tuple[int, int, int],
-    variants: Sequence[JudgedVariant],
+    variants: Sequence[VariantScores],
     tolerance: float,
     trivial: float = 0.0,
 ) -> Decision:

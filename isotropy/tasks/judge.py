@@ -13,7 +13,7 @@ from isotropy.catalog import Similarity
 from isotropy.postprocess.components import principal_components
 from isotropy.postprocess.fitted import Fitted
 from isotropy.tasks.bootstrap import Numbers, intervals
-from isotropy.tasks.decision import Decision, JudgedVariant, choose_variant
+from isotropy.tasks.decision import Decision, VariantScores, choose_variant
 from isotropy.tasks.maps import Map, apply_fitted, dimension_matrix, fitted_on, reduce_dimensions
 from isotropy.tasks.parts import Codes, TaskPart, split
 from isotropy.tasks.search import Floats, Indices, RetrievalCounts, prepare
@@ -136,7 +136,7 @@ def decide(
         task.seed,
     )
     judged = [
-        JudgedVariant(*scored, report, measurement.recall, measurement.retrieved)
+        VariantScores(*scored, report, measurement.recall, measurement.retrieved)
         for (scored, measurement), report in zip(
             (measured_variants[variant] for variant in variants), reported, strict=True
         )

@@ -34,7 +34,7 @@ def test_cka_is_the_mean_over_distinct_rows():
     n = len(x)
 
     def hsic(a, b):
-        K, L = (one @ one.T for one in (a, b))
+        K, L = (entry @ entry.T for entry in (a, b))
         total, count = 0.0, 0
         for i in range(n):
             for j in range(n):
@@ -67,11 +67,11 @@ def test_the_residual_is_that_of_scipy():
 def test_what_is_moved_turned_and_scaled_is_the_same():
     x, _ = pair(300, 12)
     turn, _ = np.linalg.qr(random(5).normal(size=(12, 12)))
-    found = alignment(x, 1e40 * (x @ torch.from_numpy(turn)), blocks_of(300))
+    drift = alignment(x, 1e40 * (x @ torch.from_numpy(turn)), blocks_of(300))
     # Exactly, and without error: what differs is rounding.
-    assert (found["cka"].value, found["cka"].se) == (1, 0)
-    assert (found["procrustes"].value, found["procrustes"].se) == (0, 0)
-    assert found["neighbor_overlap"].value > 0.999
+    assert (drift["cka"].value, drift["cka"].se) == (1, 0)
+    assert (drift["procrustes"].value, drift["procrustes"].se) == (0, 0)
+    assert drift["neighbor_overlap"].value > 0.999
     assert cka(x, x + 100).value == pytest.approx(1, abs=1e-9)
 
 
@@ -103,10 +103,10 @@ def test_intervals_cover_the_population(slug, truth):
 
 def test_of_few_rows_a_dimension_the_residual_has_no_interval():
     x, y = (torch.from_numpy(random(seed).normal(size=(128, 33))) for seed in (0, 1))
-    found = alignment(x, y, blocks_of(128))["procrustes"]
-    assert found.value < 0.99
-    assert (found.se, found.parts) == (None, ())
-    assert "4 rows a dimension" in found.reason
+    drift = alignment(x, y, blocks_of(128))["procrustes"]
+    assert drift.value < 0.99
+    assert (drift.se, drift.parts) == (None, ())
+    assert "4 rows a dimension" in drift.reason
     # The smaller of the two is what a rotation fits.
     enough = alignment(x, y[:, :32], blocks_of(128))["procrustes"]
     assert (enough.reason, enough.se > 0) == (None, True)
@@ -116,10 +116,10 @@ def test_of_few_rows_a_dimension_the_residual_has_no_interval():
 
 def test_too_few_rows_have_a_reason():
     x, y = pair(12, 3)
-    assert all("at least 20 rows" in one.reason for one in alignment(x, y, blocks_of(12)).values())
+    assert all("at least 20 rows" in entry.reason for entry in alignment(x, y, blocks_of(12)).values())
     same = torch.ones(30, 3)
-    found = alignment(same, same, blocks_of(30))
-    assert (found["cka"].value, found["procrustes"].value) == (None, None)
+    drift = alignment(same, same, blocks_of(30))
+    assert (drift["cka"].value, drift["procrustes"].value) == (None, None)
     with pytest.raises(ValueError, match="the same rows in both"):
         alignment(x, y[:5], blocks_of(12))
 
@@ -132,21 +132,21 @@ def moved_pair(n, d, seed=0, noise=0.3):
 
 def test_kept_neighbors_are_counted_by_definition():
     x, y = moved_pair(60, 5, noise=3)
-    found = row_drift(x, y, 40).neighbors_kept.tolist()
-    for row, share in enumerate(found):
+    drift = row_drift(x, y, 40).neighbors_kept.tolist()
+    for row, share in enumerate(drift):
         nearest = []
         for points in (x.numpy(), y.numpy()):
             unit = points / np.linalg.norm(points, axis=1, keepdims=True)
             order = np.argsort(-(unit[:40] @ unit[row]))
-            nearest.append({*[one for one in order.tolist() if one != row][:10]})
+            nearest.append({*[entry for entry in order.tolist() if entry != row][:10]})
         assert share == pytest.approx(len(nearest[0] & nearest[1]) / 10)
 
 
 def test_the_mean_over_the_references_is_the_neighbor_overlap():
     n = AT_ONCE + 300
     x, y = moved_pair(n, 8, noise=2)
-    whole = alignment(x[:400], y[:400], Slices(400, 10).blocks_of(np.arange(400)))["neighbor_overlap"].value
-    assert float(row_drift(x, y, 400).neighbors_kept[:400].mean()) == pytest.approx(whole, abs=1e-9)
+    overlap = alignment(x[:400], y[:400], Slices(400, 10).blocks_of(np.arange(400)))["neighbor_overlap"].value
+    assert float(row_drift(x, y, 400).neighbors_kept[:400].mean()) == pytest.approx(overlap, abs=1e-9)
 
 
 @pytest.mark.parametrize("dimensions", [6, 4])
@@ -154,35 +154,35 @@ def test_squared_residuals_add_up_to_that_of_procrustes(dimensions):
     x, y = moved_pair(200, 6)
     padded = torch.nn.functional.pad(y[:, :dimensions], (0, 6 - dimensions))
     residual = procrustes(x.numpy(), padded.numpy())[2]
-    found = row_drift(x, y[:, :dimensions], 200).residual
-    assert float(found.square().mean()) == pytest.approx(2 * (1 - (1 - residual) ** 0.5), rel=1e-10)
+    drift = row_drift(x, y[:, :dimensions], 200).residual
+    assert float(drift.square().mean()) == pytest.approx(2 * (1 - (1 - residual) ** 0.5), rel=1e-10)
     # Whichever is named first.
-    assert row_drift(y[:, :dimensions], x, 200).residual.tolist() == pytest.approx(found.tolist(), abs=1e-6)
+    assert row_drift(y[:, :dimensions], x, 200).residual.tolist() == pytest.approx(drift.tolist(), abs=1e-6)
 
 
 def test_rows_that_were_moved_are_those_that_moved_most():
     x, y = moved_pair(900, 12, noise=0.1)
     moved = torch.arange(100, 120)
     y[moved] = y[moved.flip(0)] * -1
-    found = row_drift(x, y, 900)
-    assert set(found.residual.topk(20).indices.tolist()) == set(moved.tolist())
-    others = torch.tensor([one for one in range(900) if one not in moved.tolist()])
-    assert float(found.neighbors_kept[moved].mean()) < 0.1
-    assert float(found.neighbors_kept[others].mean()) > 0.7
+    drift = row_drift(x, y, 900)
+    assert set(drift.residual.topk(20).indices.tolist()) == set(moved.tolist())
+    stationary = torch.tensor([entry for entry in range(900) if entry not in moved.tolist()])
+    assert float(drift.neighbors_kept[moved].mean()) < 0.1
+    assert float(drift.neighbors_kept[stationary].mean()) > 0.7
 
 
 def test_what_is_turned_stays_and_what_is_unrelated_lands_anywhere():
     x, y = moved_pair(500, 9, noise=0)
-    found = row_drift(x, 1e30 * y, 500)
-    assert float(found.residual.max()) < 1e-6
+    drift = row_drift(x, 1e30 * y, 500)
+    assert float(drift.residual.max()) < 1e-6
     unrelated = row_drift(x, moved_pair(500, 9, seed=4)[0], 500)
     assert float(unrelated.residual.square().mean()) ** 0.5 == pytest.approx(2**0.5, abs=0.15)
 
 
 def test_what_cannot_be_found_has_a_reason():
     x, y = moved_pair(40, 5)
-    found = row_drift(x, torch.ones(40, 3), 40)
-    assert (found.residual, found.reason) == (None, "All rows of one embedding are equal.")
+    drift = row_drift(x, torch.ones(40, 3), 40)
+    assert (drift.residual, drift.reason) == (None, "All rows of one embedding are equal.")
     wide = row_drift(torch.zeros(20, 2049), torch.zeros(20, 3), 20)
     assert wide.reason == "Residuals are found for at most 2,048 dimensions."
     with pytest.raises(ValueError, match="the same rows in both"):

@@ -39,8 +39,8 @@ def of_centroids(x, labels):
     x, labels = x.double().numpy(), labels.numpy()
     classes = np.unique(labels)
     distances = cdist(x, np.stack([x[labels == label].mean(0) for label in classes]))
-    own = labels[:, None] == classes
-    a, b = distances[own], np.where(own, np.inf, distances).min(1)
+    members = labels[:, None] == classes
+    a, b = distances[members], np.where(members, np.inf, distances).min(1)
     return ((b - a) / np.maximum(a, b)).mean()
 
 
@@ -116,15 +116,15 @@ def float64_by_default():
 @pytest.mark.usefixtures("float64_by_default")
 def test_isoscore_by_label_is_that_of_the_package_for_each_class(clustered, dtype, rel):
     x, labels = clustered[0].to(dtype), clustered[1]
-    found = score_by_label(x, labels, isoscore)
+    result = score_by_label(x, labels, isoscore)
     sizes = np.bincount(labels.numpy()).tolist()
-    assert [(one.label, one.n) for one in found.classes] == list(enumerate(sizes))
+    assert [(entry.label, entry.n) for entry in result.classes] == list(enumerate(sizes))
     # Smaller classes have no score: k-means makes one of a single point of word2vec, for which the package gives NaN.
     expected = {
         label: float(IsoScore.IsoScore.IsoScore(x[labels == label].double().numpy()))
         for label, size in enumerate(sizes)
         if size >= 4
     }
-    values = {one.label: one.score.value for one in found.classes if one.score.value is not None}
+    values = {entry.label: entry.score.value for entry in result.classes if entry.score.value is not None}
     assert values == pytest.approx(expected, rel=rel)
-    assert found.score.value == pytest.approx(np.mean(list(expected.values())), rel=rel)
+    assert result.score.value == pytest.approx(np.mean(list(expected.values())), rel=rel)

@@ -106,10 +106,10 @@ class TestPartition:
     @pytest.mark.parametrize("scale", [0.1, 1, 10])
     def test_the_ratio_is_that_of_scipys_logsumexp(self, points, scale, dtype, rel):
         x = (points * scale).to(dtype)
-        log_z, found = self.log_z(x), self.partition_function(x)
+        log_z, isotropy_ratio = self.log_z(x), self.partition_function(x)
         ratio = log_z.min() - log_z.max()
-        assert found.log_isotropy().value == pytest.approx(ratio, rel=rel)
-        assert found.isotropy().value == pytest.approx(np.exp(ratio), rel=rel)
+        assert isotropy_ratio.log_isotropy().value == pytest.approx(ratio, rel=rel)
+        assert isotropy_ratio.isotropy().value == pytest.approx(np.exp(ratio), rel=rel)
 
     def test_directions_are_columns_unlike_in_the_first_code_for_isoscore(self):
         # Its partition_score takes rows of the matrix of eigenvectors, and multiplies element by element.

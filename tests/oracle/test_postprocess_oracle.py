@@ -93,8 +93,8 @@ def test_zca_whitening_has_covariance_one_and_is_the_whitening_nearest_to_the_po
     assert moved(images) <= moved(fit_pca_whitening(points).apply(points))
     generator = torch.Generator().manual_seed(0)
     for _ in range(5):
-        other, _ = torch.linalg.qr(torch.randn(*W.shape, dtype=torch.float64, generator=generator))
-        assert moved(images) <= moved(images @ other)
+        variances, _ = torch.linalg.qr(torch.randn(*W.shape, dtype=torch.float64, generator=generator))
+        assert moved(images) <= moved(images @ variances)
 
 
 def test_soft_zca_is_the_formula_of_the_paper_in_numpy(clouds):
@@ -124,7 +124,7 @@ def test_weighted_removal_with_the_weights_found_by_scipy_where_isoscore_is_grea
         negative.backward()
         return negative.item(), weights.grad.numpy()
 
-    found = minimize(
+    optimum = minimize(
         participation_and_gradient,
         np.full(D, 0.5),
         jac=True,
@@ -133,7 +133,7 @@ def test_weighted_removal_with_the_weights_found_by_scipy_where_isoscore_is_grea
         options={"ftol": 0, "gtol": 1e-10, "maxls": 100},
     )
     top, y = pca.components_[:D], x_new - x.mean(0)
-    expected = y - y @ top.T * found.x @ top
+    expected = y - y @ top.T * optimum.x @ top
     agree(fit_weighted_removal(points, D).apply(new), expected)
 
 

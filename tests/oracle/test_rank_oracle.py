@@ -67,7 +67,7 @@ def check(x, tolerance):
     sigma, weights = singular_values(x, centred=True), singular_values(x, centred=False)
     sigma[sigma < 1e-13 * sigma[0] * len(x)] = 0  # rounding, where the rank is less than full
     weights = weights / weights.sum() + 1e-7
-    found = [
+    scores = [
         effective_rank(centred, "sigma").value,
         effective_rank(centred, "lambda").value,
         rankme(raw, len(x)).value,
@@ -81,7 +81,7 @@ def check(x, tolerance):
         (np.linalg.norm(sigma) / sigma[0]) ** 2,
         *(sigma**2).cumsum() / (sigma**2).sum(),
     ]
-    np.testing.assert_allclose(found, expected, rtol=tolerance)
+    np.testing.assert_allclose(scores, expected, rtol=tolerance)
 
 
 @pytest.mark.measure("effective_rank", "effective_rank_lambda", "rankme", "stable_rank", "explained_variance")

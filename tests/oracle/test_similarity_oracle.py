@@ -47,19 +47,19 @@ def by_product(x, k):
 def test_neighbours_by_cosine_are_those_of_scikit_learn(points):
     theirs = NearestNeighbors(n_neighbors=K, metric="cosine", algorithm="brute").fit(points.double().numpy())
     distances, indices = theirs.kneighbors()
-    found = pairs_by(points, K, Similarity.COSINE)
-    np.testing.assert_array_equal(found.neighbours.indices, indices)
-    np.testing.assert_allclose(dissimilarities(found.neighbours, Similarity.COSINE, D), distances, atol=1e-13)
-    assert found.uniformity == uniformity(points)
+    result = pairs_by(points, K, Similarity.COSINE)
+    np.testing.assert_array_equal(result.neighbours.indices, indices)
+    np.testing.assert_allclose(dissimilarities(result.neighbours, Similarity.COSINE, D), distances, atol=1e-13)
+    assert result.uniformity == uniformity(points)
 
 
 def test_neighbours_by_dot_product_are_those_of_brute_force(points):
     products, indices = by_product(points, K)
-    found = pairs_by(points, K, Similarity.DOT).neighbours
-    np.testing.assert_array_equal(found.indices, indices)
-    shown = dissimilarities(found, Similarity.DOT, points.shape[1])
-    np.testing.assert_allclose(-shown, products, rtol=1e-9, atol=1e-12 * np.abs(products).max())
-    assert (found.distances.diff(dim=1) >= 0).all()
+    result = pairs_by(points, K, Similarity.DOT).neighbours
+    np.testing.assert_array_equal(result.indices, indices)
+    keys = dissimilarities(result, Similarity.DOT, points.shape[1])
+    np.testing.assert_allclose(-keys, products, rtol=1e-9, atol=1e-12 * np.abs(products).max())
+    assert (result.distances.diff(dim=1) >= 0).all()
 
 
 @pytest.mark.measure("hubness")
@@ -68,27 +68,27 @@ def test_hubness_is_the_skewness_of_scipy_over_neighbours_of_that_similarity(poi
     unit = normalize(points.double().numpy())
     x = torch.from_numpy(unit) if similarity == "cosine" else points
     counts = np.bincount(by_product(x, 10)[1].ravel(), minlength=len(points))
-    found = measure(read_cloud(Rows(points.numpy()), similarity=Similarity(similarity)), ["hubness"])["hubness"]
-    assert found.value == pytest.approx(skew(counts), rel=1e-7)
-    assert found.detail["similarity"] == similarity
-    assert [one["occurrences"] for one in found.detail["hubs"]] == sorted(counts, reverse=True)[:10]
-    assert all(one["occurrences"] == counts[one["row"]] for one in found.detail["hubs"])
+    result = measure(read_cloud(Rows(points.numpy()), similarity=Similarity(similarity)), ["hubness"])["hubness"]
+    assert result.value == pytest.approx(skew(counts), rel=1e-7)
+    assert result.detail["similarity"] == similarity
+    assert [entry["occurrences"] for entry in result.detail["hubs"]] == sorted(counts, reverse=True)[:10]
+    assert all(entry["occurrences"] == counts[entry["row"]] for entry in result.detail["hubs"])
 
 
 @pytest.mark.measure("twonn", "levina_bickel")
 def test_local_dimension_by_cosine_is_that_of_scikit_dimension_on_rows_of_length_1(points):
     unit = normalize(points.double().numpy())
-    found = measure(read_cloud(Rows(points.numpy()), similarity=Similarity.COSINE), ["twonn", "levina_bickel"])
-    assert found["twonn"].value == pytest.approx(TwoNN(discard_fraction=0.1).fit(unit).dimension_, rel=1e-7)
+    result = measure(read_cloud(Rows(points.numpy()), similarity=Similarity.COSINE), ["twonn", "levina_bickel"])
+    assert result["twonn"].value == pytest.approx(TwoNN(discard_fraction=0.1).fit(unit).dimension_, rel=1e-7)
     theirs = MLE().fit(unit, n_neighbors=10, comb="mle").dimension_
-    assert found["levina_bickel"].value == pytest.approx(theirs, rel=1e-7)
+    assert result["levina_bickel"].value == pytest.approx(theirs, rel=1e-7)
 
 
 @pytest.mark.parametrize("slug", ["twonn", "twonn_mle", "levina_bickel"])
 def test_local_dimension_has_no_meaning_by_dot_product(slug):
-    found = measure(read_cloud(Rows(cloud().numpy()), similarity=Similarity.DOT), [slug])[slug]
-    assert (found.value, found.at_sizes) == (None, {})
-    assert found.score.reason == (
+    result = measure(read_cloud(Rows(cloud().numpy()), similarity=Similarity.DOT), [slug])[slug]
+    assert (result.value, result.at_sizes) == (None, {})
+    assert result.score.reason == (
         "Local dimension is undefined by dot product, which is no distance between rows. Choose cosine or Euclidean "
         "distance."
     )
@@ -98,9 +98,9 @@ def test_local_dimension_has_no_meaning_by_dot_product(slug):
 def test_rows_of_zeros_have_no_cosine_and_rows_of_one_direction_are_duplicates(dtype):
     x = cloud(dtype)
     x = torch.cat([x[:5] * 0, x, 3 * x[:7], x[7:9]])
-    found = pairs_by(x, K, Similarity.COSINE)
-    assert (len(found.points), int(found.distinct[0])) == (N + 7, 5)
-    near = found.neighbours
+    result = pairs_by(x, K, Similarity.COSINE)
+    assert (len(result.points), int(result.distinct[0])) == (N + 7, 5)
+    near = result.neighbours
     assert (near.distances[:7, 0] == 0).all()
     assert near.indices[:7, 0].tolist() == list(range(N, N + 7))
     assert (near.distances[7:N, 0] > 0).all()
@@ -112,7 +112,7 @@ def test_rows_of_zeros_have_no_cosine_and_rows_of_one_direction_are_duplicates(d
 @pytest.mark.parametrize("similarity", [Similarity.COSINE, Similarity.DOT])
 @pytest.mark.parametrize("n", [0, 1, 2])
 def test_of_few_rows_all_others_are_neighbours(similarity, n):
-    found = pairs_by(cloud()[:n], K, similarity).neighbours
-    assert found.indices.tolist() == [[1], [0]][:n] if n == 2 else found.indices.shape == (n, 0)
-    nothing = measure(read_cloud(Rows(np.zeros((20, 3))), similarity=similarity), ["hubness", "twonn"])
-    assert all(one.value is None and one.score.reason for one in nothing.values())
+    result = pairs_by(cloud()[:n], K, similarity).neighbours
+    assert result.indices.tolist() == [[1], [0]][:n] if n == 2 else result.indices.shape == (n, 0)
+    undefined = measure(read_cloud(Rows(np.zeros((20, 3))), similarity=similarity), ["hubness", "twonn"])
+    assert all(entry.value is None and entry.score.reason for entry in undefined.values())

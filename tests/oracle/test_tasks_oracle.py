@@ -57,17 +57,17 @@ def test_ranking_metrics_are_those_of_trec_eval_on_the_whole_ranking(metric, tie
         {int(row): int(grade) for row, grade in zip(random.permutation(N)[:20], random.integers(1, 4, 20), strict=True)}
         for _ in range(M)
     ]
-    found = nearest(queries, x, DEPTH, similarity, precedence_of(IDS))
+    neighbors = nearest(queries, x, DEPTH, similarity, precedence_of(IDS))
     judged = {str(query): {IDS[row]: grade for row, grade in rows.items()} for query, rows in enumerate(relevant)}
     scores = (queries.astype(np.float64) @ x.astype(np.float64).T).astype(np.float32)
     run = {str(query): dict(zip(IDS, row, strict=True)) for query, row in enumerate(scores.tolist())}
-    whole = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.10", "recall.10", "recip_rank"}).evaluate(run)
+    trec_scores = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.10", "recall.10", "recip_rank"}).evaluate(run)
     name = {"ndcg@10": "ndcg_cut_10", "recall@10": "recall_10", "mrr@10": "recip_rank"}[metric]
-    expected = np.array([whole[str(query)][name] for query in range(M)])
+    expected = np.array([trec_scores[str(query)][name] for query in range(M)])
     if metric == "mrr@10":
         expected[expected < 1 / DEPTH] = 0
     assert 0 < expected.mean() < 1
-    np.testing.assert_allclose(ranking_metric(relevant, found, metric), expected, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(ranking_metric(relevant, neighbors, metric), expected, rtol=0, atol=1e-9)
 
 
 def test_ties_beyond_what_a_first_search_finds_are_ranked_too(x):
@@ -75,8 +75,8 @@ def test_ties_beyond_what_a_first_search_finds_are_ranked_too(x):
     rows[::7] *= 2  # the same direction
     for storage in (VectorStorage.FLOAT32, VectorStorage.BINARY):
         space = StoredSpace(prepare(rows, Similarity.COSINE), storage, Similarity.COSINE)
-        found = space.nearest(prepare(x[:1], Similarity.COSINE), 3, precedence_of(IDS[:500]))
-        assert [IDS[row] for row in found[0]] == ["doc-99", "doc-98", "doc-97"]
+        neighbors = space.nearest(prepare(x[:1], Similarity.COSINE), 3, precedence_of(IDS[:500]))
+        assert [IDS[row] for row in neighbors[0]] == ["doc-99", "doc-98", "doc-97"]
 
 
 @pytest.mark.parametrize("similarity", [Similarity.DOT, Similarity.EUCLIDEAN])
@@ -92,10 +92,12 @@ def test_int8_and_pq_find_what_faiss_finds(similarity, x, queries):
         index.add(x)
         distances, _ = index.search(queries, DEPTH)
         space = StoredSpace(x, storage, similarity)
-        found = space.stored[space.nearest(queries, DEPTH, precedence_of(IDS))].astype(np.float64)
+        neighbors = space.stored[space.nearest(queries, DEPTH, precedence_of(IDS))].astype(np.float64)
         q = queries.astype(np.float64)[:, None]
-        own = ((found - q) ** 2).sum(2) if similarity is Similarity.EUCLIDEAN else (found * q).sum(2)
-        np.testing.assert_allclose(own, distances, rtol=1e-4, atol=1e-4)
+        neighbor_distances = (
+            ((neighbors - q) ** 2).sum(2) if similarity is Similarity.EUCLIDEAN else (neighbors * q).sum(2)
+        )
+        np.testing.assert_allclose(neighbor_distances, distances, rtol=1e-4, atol=1e-4)
         assert index.sa_code_size() == bytes_of(storage, D)
 
 
@@ -103,29 +105,29 @@ def test_binary_search_has_the_distances_of_faiss(x, queries):
     index = faiss.IndexBinaryFlat(D)
     index.add(np.packbits(x > 0, axis=1))
     distances, _ = index.search(np.packbits(queries > 0, axis=1), DEPTH)
-    found = StoredSpace(x, VectorStorage.BINARY, Similarity.DOT).nearest(queries, DEPTH, precedence_of(IDS))
-    np.testing.assert_array_equal(((x[found] > 0) != (queries > 0)[:, None]).sum(2), distances)
+    neighbors = StoredSpace(x, VectorStorage.BINARY, Similarity.DOT).nearest(queries, DEPTH, precedence_of(IDS))
+    np.testing.assert_array_equal(((x[neighbors] > 0) != (queries > 0)[:, None]).sum(2), distances)
     assert bytes_of(VectorStorage.BINARY, D) == index.code_size
     assert bytes_of(VectorStorage.BINARY, 12) == 2
 
 
 def test_rescoring_ranks_the_nearest_40_codes_by_float32(x, queries):
-    apart = ((x > 0)[None] != (queries > 0)[:, None]).sum(2)
-    found = StoredSpace(x, VectorStorage.RESCORED, Similarity.DOT).nearest(queries, DEPTH, precedence_of(IDS))
-    for query, rows in enumerate(found):
-        fortieth = np.sort(apart[query])[39]
-        assert (apart[query, rows] <= fortieth).all()
+    bit_distances = ((x > 0)[None] != (queries > 0)[:, None]).sum(2)
+    neighbors = StoredSpace(x, VectorStorage.RESCORED, Similarity.DOT).nearest(queries, DEPTH, precedence_of(IDS))
+    for query, rows in enumerate(neighbors):
+        fortieth = np.sort(bit_distances[query])[39]
+        assert (bit_distances[query, rows] <= fortieth).all()
         products = x.astype(np.float64) @ queries[query].astype(np.float64)
-        sure = products[apart[query] < fortieth]
+        sure = products[bit_distances[query] < fortieth]
         assert (np.diff(products[rows]) <= 0).all()
         assert products[rows[0]] >= sure.max(initial=-np.inf)
 
 
 def test_similarities_of_pairs(random, x):
     pairs = random.integers(0, N, (50, 2))
-    one, other = x[pairs[:, 0]].astype(np.float64), x[pairs[:, 1]].astype(np.float64)
-    cosines = (one * other).sum(1) / np.linalg.norm(one, axis=1) / np.linalg.norm(other, axis=1)
-    expected = {"cosine": cosines, "dot": (one * other).sum(1), "euclidean": -((one - other) ** 2).sum(1)}
+    first, second = x[pairs[:, 0]].astype(np.float64), x[pairs[:, 1]].astype(np.float64)
+    cosines = (first * second).sum(1) / np.linalg.norm(first, axis=1) / np.linalg.norm(second, axis=1)
+    expected = {"cosine": cosines, "dot": (first * second).sum(1), "euclidean": -((first - second) ** 2).sum(1)}
     for similarity in Similarity:
         space = StoredSpace(prepare(x, similarity), VectorStorage.FLOAT32, similarity)
         np.testing.assert_allclose(space.similarities(pairs), expected[similarity], rtol=1e-5, atol=1e-5)
@@ -134,11 +136,11 @@ def test_similarities_of_pairs(random, x):
 def test_weighted_rank_correlations_are_those_of_repeated_pairs(random):
     scores, values = random.integers(0, 6, 80).astype(float), random.normal(size=(3, 80)).round(1)
     times = random.integers(0, 4, (5, 80))
-    found = spearman_with(scores)(values, times.astype(float))
+    neighbors = spearman_with(scores)(values, times.astype(float))
     for row, weights in enumerate(times):
         repeated = np.repeat(np.arange(80), weights)
         expected = [spearmanr(value[repeated], scores[repeated]).statistic for value in values]
-        np.testing.assert_allclose(found[row], expected, atol=1e-12)
+        np.testing.assert_allclose(neighbors[row], expected, atol=1e-12)
     assert spearman_with(scores)(np.ones((1, 80)), np.ones((1, 80))).tolist() == [[0.0]]
 
 
@@ -146,11 +148,11 @@ def test_the_bootstrap_of_a_mean_has_the_width_of_students_t(random):
     groups = np.repeat(np.arange(60), 4)
     values = (random.normal(size=60)[groups] + random.normal(size=240))[None]
     of_groups = values.reshape(60, 4).mean(1)
-    (found,) = intervals(values, groups, mean, seed=0)
+    (neighbors,) = intervals(values, groups, mean, seed=0)
     expected = 2 * 2.001 * of_groups.std(ddof=1) / 60**0.5
-    assert found.value == pytest.approx(values.mean())
-    assert found.high - found.low == pytest.approx(expected, rel=0.08)
-    assert (found.difference, found.difference_low, found.difference_high) == (0, 0, 0)
+    assert neighbors.value == pytest.approx(values.mean())
+    assert neighbors.high - neighbors.low == pytest.approx(expected, rel=0.08)
+    assert (neighbors.difference, neighbors.difference_low, neighbors.difference_high) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("changes", [(0.4, 0.5, 0.2, 1.0), (-0.1, -0.2, -0.5, -0.5)])
@@ -158,11 +160,11 @@ def test_few_queries_that_change_one_way_are_no_difference_beyond_students_t(ran
     baseline = random.random(40)
     change = np.zeros(40)
     change[: len(changes)] = changes
-    found = intervals(np.stack([baseline, baseline + change]), np.arange(40), mean, seed=0)[1]
+    neighbors = intervals(np.stack([baseline, baseline + change]), np.arange(40), mean, seed=0)[1]
     low, high = ttest_1samp(change, 0).confidence_interval()
-    assert found.difference_low <= low + 1e-12
-    assert found.difference_high >= high - 1e-12
-    assert found.difference_low < 0 < found.difference_high
+    assert neighbors.difference_low <= low + 1e-12
+    assert neighbors.difference_high >= high - 1e-12
+    assert neighbors.difference_low < 0 < neighbors.difference_high
 
 
 def test_scores_that_are_all_equal_have_the_interval_of_clopper_and_pearson():
@@ -177,16 +179,16 @@ def test_scores_that_are_all_equal_have_the_interval_of_clopper_and_pearson():
 
 
 def test_hubness_of_queries_is_the_skewness_of_how_often_rows_are_found(random):
-    rows, asked = random.normal(size=(80, 6)).astype(np.float32), random.normal(size=(50, 6)).astype(np.float32)
-    rows[7] = asked.mean(0) * 0.1
+    rows, queries = random.normal(size=(80, 6)).astype(np.float32), random.normal(size=(50, 6)).astype(np.float32)
+    rows[7] = queries.mean(0) * 0.1
     ids = [f"d{row}" for row in range(80)]
-    found = nearest(asked, rows, DEPTH, Similarity.EUCLIDEAN, precedence_of(ids))
-    counts = NearestNeighbors(n_neighbors=DEPTH).fit(rows).kneighbors_graph(asked).sum(0).A1
-    hubness = count_retrievals(found, ids)
+    neighbors = nearest(queries, rows, DEPTH, Similarity.EUCLIDEAN, precedence_of(ids))
+    counts = NearestNeighbors(n_neighbors=DEPTH).fit(rows).kneighbors_graph(queries).sum(0).A1
+    hubness = count_retrievals(neighbors, ids)
     assert (hubness.k, hubness.queries) == (DEPTH, 50)
     assert hubness.skewness == pytest.approx(skew(counts))
     assert hubness.never == pytest.approx((counts == 0).mean())
-    assert (hubness.hubs[0].id, [one.queries for one in hubness.hubs]) == ("d7", sorted(counts, reverse=True)[:10])
+    assert (hubness.hubs[0].id, [first.queries for first in hubness.hubs]) == ("d7", sorted(counts, reverse=True)[:10])
     assert count_retrievals(np.arange(80)[:, None], ids).skewness is None
 
 
@@ -195,8 +197,10 @@ def test_groups_are_connected_components(random):
     rows, columns = zip(*((unit, 100 + key) for unit, of_unit in enumerate(keys) for key in of_unit), strict=True)
     graph = coo_array((np.ones(len(rows)), (rows, columns)), shape=(250, 250))
     expected = connected_components(graph, directed=False)[1][:100]
-    found = groups_of(keys)
-    assert len(set(zip(found.tolist(), expected.tolist(), strict=True))) == len(set(expected)) == found.max() + 1
+    neighbors = groups_of(keys)
+    assert (
+        len(set(zip(neighbors.tolist(), expected.tolist(), strict=True))) == len(set(expected)) == neighbors.max() + 1
+    )
 
 
 def test_neighbors_vote_as_those_of_scikit_learn(random, x):
@@ -204,15 +208,17 @@ def test_neighbors_vote_as_those_of_scikit_learn(random, x):
     parts = random.integers(0, 3, N)
     truth = LabelTruth(np.arange(N), codes, IDS)
     space = StoredSpace(x, VectorStorage.FLOAT32, Similarity.EUCLIDEAN)
-    found = truth.neighbors(space, None, parts)
+    neighbors = truth.neighbors(space, None, parts)
     fit = parts == 0
     votes = KNeighborsClassifier(DEPTH).fit(x[fit], codes[fit]).predict_proba(x[~fit])
     clear = (votes == votes.max(1, keepdims=True)).sum(1) == 1
-    right = truth.values(space, found, "knn_accuracy", parts)
+    right = truth.values(space, neighbors, "knn_accuracy", parts)
     assert clear.mean() > 0.8
     np.testing.assert_array_equal(right[clear], (votes.argmax(1) == codes[~fit])[clear])
     tied = (~clear).nonzero()[0]
-    nearest_of_tied = [next(code for code in codes[found[row]] if votes[row, code] == votes[row].max()) for row in tied]
+    nearest_of_tied = [
+        next(code for code in codes[neighbors[row]] if votes[row, code] == votes[row].max()) for row in tied
+    ]
     np.testing.assert_array_equal(right[tied], np.array(nearest_of_tied) == codes[~fit][tied])
 
 

@@ -156,13 +156,13 @@ def test_the_gradient_of_float32_bars_is_that_of_float64(word2vec):
 
 def by_definition(lengths):
     """Number of prominent bars [m], none 0, by the steps of the rule, one bar and one sum at a time."""
-    T, *rest = sorted(lengths, reverse=True)
-    r = rest[-1]
+    T, *shorter = sorted(lengths, reverse=True)
+    r = shorter[-1]
     while True:
-        n = len(rest) + 1
-        before = sum(rest) + T
+        n = len(shorter) + 1
+        before = sum(shorter) + T
         for i in range(1, n):
-            remaining = [*rest[i:], T]
+            remaining = [*shorter[i:], T]
             neutral = sum(remaining) / np.exp(entropy(remaining))
             after = sum(remaining) + i * neutral
             if before / after < 1 - 1e-12:
@@ -171,7 +171,7 @@ def by_definition(lengths):
         alpha = r / T
         if i == n - 1 or i <= n * alpha * (alpha - 1 - np.log(alpha)) / (alpha - 1) ** 2:
             return i
-        rest = [*rest[: i - 1], r]
+        shorter = [*shorter[: i - 1], r]
 
 
 @pytest.mark.measure("prominent_bars")
@@ -204,13 +204,13 @@ def test_the_number_of_long_bars_with_least_entropy_is_that_of_a_numeric_search(
         total = long + alpha * (100 - long)
         return np.log(total) - alpha * np.log(alpha) * (100 - long) / total
 
-    found = minimize_scalar(of_long, bounds=(1e-9, 100), method="bounded", options={"xatol": 1e-9})
-    assert least_entropy(alpha, 100) == pytest.approx(found.x, rel=1e-4)
+    optimum = minimize_scalar(of_long, bounds=(1e-9, 100), method="bounded", options={"xatol": 1e-9})
+    assert least_entropy(alpha, 100) == pytest.approx(optimum.x, rel=1e-4)
 
 
 def test_the_neutral_length_makes_the_entropy_greatest():
     remaining = np.array([5.0, 1.0, 0.3, 0.1])
-    found = minimize_scalar(
+    optimum = minimize_scalar(
         lambda length: -entropy([length] * 3 + list(remaining)), bounds=(0.01, 10), method="bounded"
     )
-    assert remaining.sum() / np.exp(entropy(remaining)) == pytest.approx(found.x, rel=1e-4)
+    assert remaining.sum() / np.exp(entropy(remaining)) == pytest.approx(optimum.x, rel=1e-4)

@@ -58,8 +58,8 @@ def test_both_forms_are_the_enumerated_u_statistics(n, d):
     assert ratio.value == pytest.approx(trace_squared / squares, rel=1e-7)
     assert isoscore_unbiased(x, torch.arange(n)).value == expected
     trace = float(torch.cov(x.T).trace())
-    found = np.array(trace_estimates(moments_of(x))) * trace**2
-    np.testing.assert_allclose(found, (trace_squared, squares), rtol=1e-9, atol=1e-12 * trace**2)
+    estimates = np.array(trace_estimates(moments_of(x))) * trace**2
+    np.testing.assert_allclose(estimates, (trace_squared, squares), rtol=1e-9, atol=1e-12 * trace**2)
 
 
 @pytest.mark.parametrize(

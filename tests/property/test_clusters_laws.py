@@ -42,24 +42,26 @@ def test_silhouettes_ignore_the_order_of_points_and_the_names_of_classes(measure
 @given(labelled_clouds(), seeds)
 def test_classes_that_are_one_location_each_are_perfectly_apart(measure, labelled, seed):
     labels = torch.cat([labelled[1]] * 2)
-    places = torch.randn(5 + 2, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-    assert measure(places[labels], labels).value == pytest.approx(1, abs=1e-6)
+    locations = torch.randn(5 + 2, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    assert measure(locations[labels], labels).value == pytest.approx(1, abs=1e-6)
 
 
 @given(labelled_clouds())
 def test_the_score_by_label_is_the_mean_of_the_classes_of_four_and_more_that_have_one(labelled):
     x, labels = labelled
-    found = score_by_label(x, labels, isoscore)
-    alone = {label: isoscore(x[labels == label]) for label in sorted(set(labels.tolist()))}
-    assert {one.label: one.n for one in found.classes} == {label: int((labels == label).sum()) for label in alone}
-    counted = {one.label: one.score for one in found.classes if one.n >= 4}
-    assert counted == {label: alone[label] for label in counted}
+    result = score_by_label(x, labels, isoscore)
+    single = {label: isoscore(x[labels == label]) for label in sorted(set(labels.tolist()))}
+    assert {entry.label: entry.n for entry in result.classes} == {
+        label: int((labels == label).sum()) for label in single
+    }
+    counted = {entry.label: entry.score for entry in result.classes if entry.n >= 4}
+    assert counted == {label: single[label] for label in counted}
     values = [score.value for score in counted.values() if score.value is not None]
-    assert found.score.value == (pytest.approx(sum(values) / len(values), rel=1e-12) if values else None)
+    assert result.score.value == (pytest.approx(sum(values) / len(values), rel=1e-12) if values else None)
 
 
 @given(labelled_clouds())
 def test_any_score_of_points_can_be_taken_by_label(labelled):
     x, labels = labelled
-    found = score_by_label(x, labels, lambda points: Score(float(len(points))))
-    assert [one.score.value for one in found.used] == [one.n for one in found.classes if one.n >= 4]
+    result = score_by_label(x, labels, lambda points: Score(float(len(points))))
+    assert [entry.score.value for entry in result.used] == [entry.n for entry in result.classes if entry.n >= 4]

@@ -47,10 +47,10 @@ def test_contributions_chunked_or_merged_are_those_of_all_pairs(x, sizes, cut):
     merged = rogue(x[:cut])
     merged.merge(rogue(x[cut:]))
     for moments in (rogue(*pieces(x, sizes)), merged):
-        found = moments.rogue_dimensions()
-        torch.testing.assert_close(found.contributions, expected, rtol=1e-9, atol=1e-12)
-        assert float(found.contributions.sum()) == pytest.approx(moments.mean_cosine().value, abs=1e-12)
-        assert found.score.value == pytest.approx(float(expected.max()), abs=1e-12)
+        result = moments.rogue_dimensions()
+        torch.testing.assert_close(result.contributions, expected, rtol=1e-9, atol=1e-12)
+        assert float(result.contributions.sum()) == pytest.approx(moments.mean_cosine().value, abs=1e-12)
+        assert result.score.value == pytest.approx(float(expected.max()), abs=1e-12)
 
 
 @given(clouds(), seeds)
@@ -59,20 +59,20 @@ def test_contributions_move_with_their_dimensions_and_ignore_the_lengths_of_the_
     columns = torch.randperm(x.shape[1], generator=generator)
     lengths = 0.1 + torch.rand(len(x), 1, dtype=torch.float64, generator=generator)
     moved = rogue((x * lengths)[:, columns]).rogue_dimensions()
-    here = rogue(x).rogue_dimensions()
-    torch.testing.assert_close(moved.contributions, here.contributions[columns], rtol=1e-9, atol=1e-12)
-    assert moved.score.value == pytest.approx(here.score.value, abs=1e-12)
+    contributions = rogue(x).rogue_dimensions()
+    torch.testing.assert_close(moved.contributions, contributions.contributions[columns], rtol=1e-9, atol=1e-12)
+    assert moved.score.value == pytest.approx(contributions.score.value, abs=1e-12)
 
 
 @given(clouds(), sizes, st.integers(0, 30))
 def test_the_partition_function_of_chunks_or_merged_parts_is_that_of_the_whole(x, sizes, cut):
     eigenvectors = eigenvectors_of(x)
-    whole = partition(eigenvectors, x)
+    total = partition(eigenvectors, x)
     merged = partition(eigenvectors, x[:cut])
     merged.merge(partition(eigenvectors, x[cut:]))
-    for other in (partition(eigenvectors, *pieces(x, sizes)), merged):
-        assert other.n == len(x)
-        torch.testing.assert_close(other.log_z, whole.log_z, rtol=1e-12, atol=1e-10)
+    for second in (partition(eigenvectors, *pieces(x, sizes)), merged):
+        assert second.n == len(x)
+        torch.testing.assert_close(second.log_z, total.log_z, rtol=1e-12, atol=1e-10)
 
 
 @given(clouds(), seeds)
@@ -86,10 +86,10 @@ def test_partition_isotropy_does_not_change_under_rotation_or_reordering_or_the_
 @given(clouds(), st.floats(1e-3, 0.1))
 def test_partition_isotropy_is_the_exponential_of_its_logarithm(x, scale):
     x = x / x.norm(dim=1, keepdim=True).mean() * scale
-    found = partition(eigenvectors_of(x), x)
-    assert found.isotropy().value == pytest.approx(math.exp(found.log_isotropy().value), rel=1e-12)
+    result = partition(eigenvectors_of(x), x)
+    assert result.isotropy().value == pytest.approx(math.exp(result.log_isotropy().value), rel=1e-12)
     # |c.x| is at most ||x||.
-    assert math.exp(-2 * float(x.norm(dim=1).max())) <= found.isotropy().value
+    assert math.exp(-2 * float(x.norm(dim=1).max())) <= result.isotropy().value
 
 
 @given(clouds(), seeds)

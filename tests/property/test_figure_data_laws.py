@@ -19,7 +19,7 @@ def test_the_projection_has_the_three_greatest_variances(solved):
     greatest = [*spectrum[:3].tolist(), 0.0, 0.0][:3]
     variances = [np.var(data[axis], ddof=1) for axis in "xyz"]
     assert variances == pytest.approx(greatest, rel=1e-3, abs=1e-9 * float(spectrum[0]))
-    assert data["shares"] == pytest.approx([one / float(spectrum.sum()) for one in greatest], abs=1e-9)
+    assert data["shares"] == pytest.approx([share / float(spectrum.sum()) for share in greatest], abs=1e-9)
 
 
 @given(clouds(max_n=80), seeds)
@@ -28,8 +28,8 @@ def test_the_curve_ends_in_the_isoscore_of_all_and_sees_neither_shift_nor_scale_
     assert data["isoscore"]["mean"][-1] == pytest.approx(isoscore(points).value, abs=1e-9)
     moved = sample_size(read_cloud(Rows((5 + 1e-3 * points @ rotation(points.shape[1], seed)).numpy())))
     assert moved["rows"] == data["rows"]
-    for one, other in zip(
+    for share, other in zip(
         (data["isoscore"], *data["isoscore_star"]), (moved["isoscore"], *moved["isoscore_star"]), strict=True
     ):
-        assert other["mean"] == pytest.approx(one["mean"], abs=1e-6)
-        assert all(0 <= value <= 1 for value in one["mean"])
+        assert other["mean"] == pytest.approx(share["mean"], abs=1e-6)
+        assert all(0 <= value <= 1 for value in share["mean"])

@@ -26,21 +26,21 @@ sizes = st.lists(st.integers(0, 10), min_size=1, max_size=5)
 
 @given(clouds(), sizes)
 def test_moments_of_chunks_are_those_of_the_whole(x, sizes):
-    whole, chunked = moments_of(x), streamed(Moments, x, sizes)
-    assert chunked.n == whole.n == len(x)
-    torch.testing.assert_close(chunked.mean, whole.mean, rtol=1e-12, atol=1e-10)
-    torch.testing.assert_close(chunked.covariance(), whole.covariance(), rtol=1e-10, atol=1e-9)
+    total, chunked = moments_of(x), streamed(Moments, x, sizes)
+    assert chunked.n == total.n == len(x)
+    torch.testing.assert_close(chunked.mean, total.mean, rtol=1e-12, atol=1e-10)
+    torch.testing.assert_close(chunked.covariance(), total.covariance(), rtol=1e-10, atol=1e-9)
 
 
 @given(clouds(), st.integers(0, 30))
 def test_moments_merged_in_either_order_are_those_of_the_whole(x, cut):
-    whole = moments_of(x)
+    total = moments_of(x)
     for first, second in ((x[:cut], x[cut:]), (x[cut:], x[:cut])):
         merged = moments_of(first)
         merged.merge(moments_of(second))
-        assert merged.n == whole.n
-        torch.testing.assert_close(merged.mean, whole.mean, rtol=1e-12, atol=1e-10)
-        torch.testing.assert_close(merged.covariance(), whole.covariance(), rtol=1e-10, atol=1e-9)
+        assert merged.n == total.n
+        torch.testing.assert_close(merged.mean, total.mean, rtol=1e-12, atol=1e-10)
+        torch.testing.assert_close(merged.covariance(), total.covariance(), rtol=1e-10, atol=1e-9)
 
 
 @given(clouds())
@@ -51,8 +51,8 @@ def test_streamed_and_differentiable_covariance_agree(x):
 @given(solved_clouds())
 def test_a_known_spectrum_is_found(solved):
     x, spectrum = solved
-    found = eigenvalues(moments_of(x).covariance())
-    torch.testing.assert_close(found, spectrum, rtol=1e-9, atol=1e-9 * float(spectrum[0]))
+    values = eigenvalues(moments_of(x).covariance())
+    torch.testing.assert_close(values, spectrum, rtol=1e-9, atol=1e-9 * float(spectrum[0]))
 
 
 @given(clouds(), seeds, st.booleans())

@@ -57,5 +57,5 @@ def test_constant_dimensions_change_no_measure_of_neighbours(x):
 @given(clouds(max_n=20), st.lists(st.integers(0, 19), min_size=1, max_size=40))
 def test_distinct_rows_are_what_is_left_of_rows_that_repeat(x, picked):
     rows = [index % len(x) for index in picked]
-    kept = distinct_rows(x[rows])
-    assert [rows[index] for index in kept] == list(dict.fromkeys(rows))
+    distinct = distinct_rows(x[rows])
+    assert [rows[index] for index in distinct] == list(dict.fromkeys(rows))

@@ -21,8 +21,8 @@ from isotropy.spectrum import covariance, eigenvalues
 QUICK = {"cluster_based": {"clusters": 2}, "flow": {"steps": 3, "layers": 2, "hidden": 3}}
 
 
-def near(found, expected, size):
-    torch.testing.assert_close(found, expected, rtol=1e-7, atol=1e-7 * float(size))
+def near(images, expected, size):
+    torch.testing.assert_close(images, expected, rtol=1e-7, atol=1e-7 * float(size))
 
 
 def well_separated(points, D):
@@ -36,9 +36,9 @@ def well_separated(points, D):
 @given(clouds(min_n=3), st.sampled_from(sorted(FITS)))
 def test_rows_one_by_one_have_the_images_of_the_whole(x, method):
     fitted = fit(method, x, **QUICK.get(method, {}))
-    whole = fitted.apply(x)
+    images = fitted.apply(x)
     single = torch.cat([fitted.apply(row[None]) for row in x])
-    torch.testing.assert_close(single, whole, rtol=1e-9, atol=1e-9 * float(1 + whole.abs().max()))
+    torch.testing.assert_close(single, images, rtol=1e-9, atol=1e-9 * float(1 + images.abs().max()))
 
 
 @given(clouds(min_n=3), seeds, st.integers(0, 3))
@@ -54,8 +54,8 @@ def test_centring_removal_and_zca_turn_with_the_points(x, seed, D):
         fit_soft_zca,
     ):
         expected = method(x).apply(x) @ turn
-        found = method(x @ turn).apply(x @ turn)
-        torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6 * float(1 + expected.abs().max()))
+        images = method(x @ turn).apply(x @ turn)
+        torch.testing.assert_close(images, expected, rtol=1e-6, atol=1e-6 * float(1 + expected.abs().max()))
 
 
 @given(clouds(), st.integers(0, 12))
@@ -79,8 +79,8 @@ def test_no_weights_give_a_greater_isoscore_than_those_of_weighted_removal(x, D,
     generator = torch.Generator().manual_seed(seed)
     drawn = torch.rand(8, len(best.weights), dtype=torch.float64, generator=generator)
     for weights in [*drawn, torch.zeros_like(best.weights), best.weights * 0.99]:
-        other = isoscore(Removal(best.mean, best.directions, weights).apply(x)).value
-        assert other <= greatest + 1e-9
+        alternative = isoscore(Removal(best.mean, best.directions, weights).apply(x)).value
+        assert alternative <= greatest + 1e-9
 
 
 @given(clouds(min_n=3))
@@ -110,8 +110,8 @@ def test_whitening_is_isotropic_by_construction_where_it_was_fitted_and_not_wher
 @given(clouds(), st.floats(0.1, 10), st.floats(0, 10))
 def test_soft_zca_leaves_each_variance_as_variance_over_variance_plus_eps(x, scale, eps):
     values = eigenvalues(covariance(x * scale))
-    left = eigenvalues(covariance(fit_soft_zca(x * scale, eps + 1e-3).apply(x * scale)))
-    torch.testing.assert_close(left, values / (values + eps + 1e-3), rtol=1e-6, atol=1e-6)
+    variances = eigenvalues(covariance(fit_soft_zca(x * scale, eps + 1e-3).apply(x * scale)))
+    torch.testing.assert_close(variances, values / (values + eps + 1e-3), rtol=1e-6, atol=1e-6)
 
 
 @given(clouds(min_n=4), seeds)

@@ -18,7 +18,7 @@ def scores(x, pieces=1):
     for piece in x.tensor_split(pieces):
         moments.update(piece)
     centred = eigenvalues(moments.covariance(), moments.n - 1)
-    found = [
+    values = [
         effective_rank(centred, "sigma"),
         effective_rank(centred, "lambda"),
         stable_rank(centred),
@@ -26,7 +26,7 @@ def scores(x, pieces=1):
         *explained_variance(centred, len(centred)),
     ]
     raw = rankme(eigenvalues(second_moment(moments), moments.n), moments.n)
-    return [score.value for score in found], raw.value
+    return [score.value for score in values], raw.value
 
 
 # Two points have one direction, to which no slope can be fitted.
@@ -66,7 +66,7 @@ def test_no_rank_exceeds_the_number_of_directions_and_they_have_an_order(x):
     (by_sigma, by_lambda, stable, *_), _ = scores(x)
     pr = participation_ratio(torch.cov(x.T)).value
     ordered = [1, stable, pr, by_lambda, by_sigma, min(n - 1, d)]
-    assert all(less <= more * (1 + 1e-9) for less, more in pairwise(ordered))
+    assert all(less <= higher * (1 + 1e-9) for less, higher in pairwise(ordered))
 
 
 @given(solved_clouds(equal=True))

@@ -17,10 +17,10 @@ PENALTIES = {
     "entropy": PersistentEntropy(1.0, bars="all"),
     "spectrum": SpectrumControl(1.0),
 }
-every = pytest.mark.parametrize("name", PENALTIES)
+every_penalty = pytest.mark.parametrize("name", PENALTIES)
 
 
-@every
+@every_penalty
 @given(clouds(), seeds, st.floats(1e-3, 1e3))
 def test_rotation_order_and_scale_do_not_matter(name, x, seed, scale):
     rows = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))
@@ -34,11 +34,11 @@ def test_the_place_does_not_matter_to_those_that_see_no_mean(name, x, shift):
     assert float(PENALTIES[name](x + shift)) == pytest.approx(float(PENALTIES[name](x)), rel=1e-6, abs=1e-6)
 
 
-@every
+@every_penalty
 @given(clouds())
 def test_penalties_stay_in_their_ranges_and_have_finite_gradients(name, x):
     n, d = x.shape
-    least, greatest = {
+    lowest, greatest = {
         "istar": (0, 1),
         "unbiased": (-d / (d - 1), 1),
         "cosreg": (-1 / n, 1),
@@ -48,5 +48,5 @@ def test_penalties_stay_in_their_ranges_and_have_finite_gradients(name, x):
     x.requires_grad_()
     penalty = PENALTIES[name](x)
     penalty.backward()
-    assert least - 1e-9 <= float(penalty.detach()) <= greatest + 1e-9
+    assert lowest - 1e-9 <= float(penalty.detach()) <= greatest + 1e-9
     assert x.grad.isfinite().all()

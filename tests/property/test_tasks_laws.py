@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from isotropy.catalog import Similarity
 from isotropy.tasks.bootstrap import Interval
-from isotropy.tasks.decision import JudgedVariant, choose_variant
+from isotropy.tasks.decision import VariantScores, choose_variant
 from isotropy.tasks.judge import JudgingTask, ScoredVariant, decide, map_of
 from isotropy.tasks.maps import Map
 from isotropy.tasks.parts import FEWEST_GROUPS, TaskPart, split
@@ -18,7 +18,7 @@ from isotropy.tasks.storage import StoredSpace, VectorStorage
 from isotropy.tasks.truth import LabelTruth, PairTruth, QueryTruth
 from isotropy.tasks.variants import MAX_VARIANTS, Dimensions, Variant, VariantSetting, all_variants, default_variants
 
-NOTHING = Interval(0.5, 0.4, 0.6, 0.0, -0.1, 0.1)
+NO_DIFFERENCE = Interval(0.5, 0.4, 0.6, 0.0, -0.1, 0.1)
 LABELS = LabelTruth(np.arange(2), np.arange(2), ["a", "b"])
 
 
@@ -45,9 +45,9 @@ def test_too_few_groups_are_refused(sizes):
     st.sampled_from([0.0, 0.01, 0.2]),
 )
 def test_the_best_is_chosen_and_the_smallest_is_within_the_tolerance(scores, tolerance):
-    judged = [JudgedVariant(Variant(), size, None, value, NOTHING, None) for value, size in scores]
-    found = choose_variant(LABELS, "knn_accuracy", Similarity.COSINE, (10, 4), (2, 4, 4), judged, tolerance)
-    chosen, smallest = judged[found.chosen], judged[found.smallest]
+    judged = [VariantScores(Variant(), size, None, value, NO_DIFFERENCE, None) for value, size in scores]
+    decision = choose_variant(LABELS, "knn_accuracy", Similarity.COSINE, (10, 4), (2, 4, 4), judged, tolerance)
+    chosen, smallest = judged[decision.chosen], judged[decision.smallest]
     assert all(one.choose <= chosen.choose for one in judged)
     assert all(one.bytes >= chosen.bytes for one in judged if one.choose == chosen.choose)
     assert smallest.choose >= chosen.choose - tolerance
@@ -57,10 +57,10 @@ def test_the_best_is_chosen_and_the_smallest_is_within_the_tolerance(scores, tol
 
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=5))
 def test_nothing_is_called_best_where_nothing_scores_above_zero(scores):
-    judged = [JudgedVariant(Variant(), 4, None, value, NOTHING, None) for value in scores]
-    found = choose_variant(LABELS, "knn_accuracy", Similarity.COSINE, (10, 4), (2, 4, 4), judged, 0.01)
-    assert ("No variant scores above 0 by k-NN accuracy" in found.conclusion) == (max(scores) <= 0)
-    assert ("Best" in found.conclusion) == (max(scores) > 0)
+    judged = [VariantScores(Variant(), 4, None, value, NO_DIFFERENCE, None) for value in scores]
+    decision = choose_variant(LABELS, "knn_accuracy", Similarity.COSINE, (10, 4), (2, 4, 4), judged, 0.01)
+    assert ("No variant scores above 0 by k-NN accuracy" in decision.conclusion) == (max(scores) <= 0)
+    assert ("Best" in decision.conclusion) == (max(scores) > 0)
 
 
 @pytest.mark.parametrize("metric", ["knn_accuracy", "probe_accuracy"])
@@ -69,11 +69,11 @@ def test_nothing_is_called_best_that_is_no_better_than_the_most_frequent_label(m
     x, ids = random.standard_normal((400, 8)).astype(np.float32), [str(row) for row in range(400)]
     variants = (Variant(), Variant(storage=VectorStorage.BINARY))
     rare = LabelTruth(np.arange(400), (random.random(400) < 0.02).astype(np.int64), ids)
-    said = decide(JudgingTask(x, rare, metric=metric), variants).conclusion
-    assert said.startswith("No variant scores above 0.9")
-    assert "the most frequent label" in said
-    told = LabelTruth(np.arange(400), (x[:, 0] > 1).astype(np.int64), ids)
-    assert "Best" in decide(JudgingTask(x, told, metric=metric), variants).conclusion
+    sentence = decide(JudgingTask(x, rare, metric=metric), variants).conclusion
+    assert sentence.startswith("No variant scores above 0.9")
+    assert "the most frequent label" in sentence
+    progress = LabelTruth(np.arange(400), (x[:, 0] > 1).astype(np.int64), ids)
+    assert "Best" in decide(JudgingTask(x, progress, metric=metric), variants).conclusion
 
 
 @given(st.integers(1, 200_000), st.integers(2, 5000), st.booleans(), st.booleans())
@@ -109,23 +109,27 @@ def task():
 def test_relevance_and_queries_that_choose_and_report_fit_nothing(task):
     variant = Variant("all_but_the_top", (("D", 1),), Dimensions("pca", 6))
     parts = split(task.truth.group_codes(task.corpus), task.seed)
-    others = task.truth.vectors.copy()
-    others[parts != TaskPart.FIT] *= -3
-    changed = JudgingTask(task.corpus, QueryTruth(others, task.truth.relevant, task.truth.ids))
-    one, other = map_of(task, variant).tensors(), map_of(changed, variant).tensors()
-    assert all((one[name] == other[name]).all() for name in one)
-    others[parts == TaskPart.FIT] *= -3
-    third = map_of(JudgingTask(task.corpus, QueryTruth(others, task.truth.relevant, task.truth.ids)), variant).tensors()
+    changed_truth = task.truth.vectors.copy()
+    changed_truth[parts != TaskPart.FIT] *= -3
+    changed = JudgingTask(task.corpus, QueryTruth(changed_truth, task.truth.relevant, task.truth.ids))
+    one, second = map_of(task, variant).tensors(), map_of(changed, variant).tensors()
+    assert all((one[name] == second[name]).all() for name in one)
+    changed_truth[parts == TaskPart.FIT] *= -3
+    third = map_of(
+        JudgingTask(task.corpus, QueryTruth(changed_truth, task.truth.relevant, task.truth.ids)), variant
+    ).tensors()
     assert (third["mean"] != one["mean"]).any()
 
 
 def test_the_same_seed_decides_the_same_and_says_what_it_judges(task):
     variants = [Variant(), Variant(storage=VectorStorage.INT8), Variant("flow", (("steps", 20),))]
-    told: list[ScoredVariant] = []
-    first = decide(task, variants, progress=told.append).document()
-    assert [one.variant for one in told] == variants
-    assert [one.choose for one in told] == [one["choose"]["value"] for one in first["variants"]]
-    assert [(one.bytes, one.isoscore) for one in told] == [(one["bytes"], one["isoscore"]) for one in first["variants"]]
+    progress: list[ScoredVariant] = []
+    first = decide(task, variants, progress=progress.append).document()
+    assert [one.variant for one in progress] == variants
+    assert [one.choose for one in progress] == [one["choose"]["value"] for one in first["variants"]]
+    assert [(one.bytes, one.isoscore) for one in progress] == [
+        (one["bytes"], one["isoscore"]) for one in first["variants"]
+    ]
     assert first == decide(task, variants).document()
     assert first["parts"]["choose"] + first["parts"]["report"] + first["parts"]["fit"] == 150
     assert first["variants"][0]["recall_of_exact"] == 1
@@ -159,15 +163,15 @@ def test_the_printed_lines_apply_a_map_as_we_do(task, variant, similarity, tmp_p
 
     if variant.method == "flow":
         variant = Variant("flow", (("steps", 30),))
-    own: Map = map_of(JudgingTask(task.corpus, task.truth, Similarity(similarity)), variant)
-    save_file(own.tensors(), tmp_path / "map.safetensors", own.metadata())
+    fitted_map: Map = map_of(JudgingTask(task.corpus, task.truth, Similarity(similarity)), variant)
+    save_file(fitted_map.tensors(), tmp_path / "map.safetensors", fitted_map.metadata())
     monkeypatch.chdir(tmp_path)
-    code = own.numpy_code("map.safetensors")
+    code = fitted_map.numpy_code("map.safetensors")
     assert len([line for line in code.splitlines() if line.startswith("    ")]) <= 12
     names: dict = {}
     exec(code, names)
     x = np.concatenate([task.corpus, task.truth.vectors])
-    expected = own.apply(x)
+    expected = fitted_map.apply(x)
     np.testing.assert_allclose(names["apply"](x), expected, rtol=1e-5, atol=2e-5 * np.abs(expected).max())
 
 
@@ -181,10 +185,10 @@ def test_exact_copies_are_in_one_part_unless_groups_say_otherwise():
     assert len(set(codes.tolist())) == 60
     pairs = PairTruth(np.array([[0, 1], [31, 62], [5, 65]]), np.arange(3.0)).group_codes(copied).tolist()
     assert pairs == [pairs[0], pairs[0], pairs[2]] != [pairs[0]] * 3
-    asked = (
+    queries = (
         QueryTruth(copied[[3, 33, 4, 70]], [{0: 1}, {1: 1}, {7: 1}, {37: 1}], labels.ids).group_codes(copied).tolist()
     )
-    assert asked == [asked[0], asked[0], asked[2], asked[2]] != [asked[0]] * 4
+    assert queries == [queries[0], queries[0], queries[2], queries[2]] != [queries[0]] * 4
     assert LabelTruth(rows, rows % 2, labels.ids, groups=rows).group_codes(copied).tolist() == rows.tolist()
 
 
@@ -197,8 +201,8 @@ def test_queries_that_tie_with_every_row_are_searched_in_little_memory():
         StoredSpace(rows, VectorStorage.FLOAT32, Similarity.COSINE),
         StoredSpace(rows, VectorStorage.BINARY, Similarity.COSINE),
     ):
-        found = space.nearest(rows[:300], 10, precedence)
-        assert (found == n - 1 - np.arange(10)).all()
+        decision = space.nearest(rows[:300], 10, precedence)
+        assert (decision == n - 1 - np.arange(10)).all()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 250 * 2**20

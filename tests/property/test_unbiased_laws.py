@@ -41,7 +41,7 @@ def test_moments_and_pairs_are_two_forms_of_one_score(x):
 
 @given(enough, st.integers(0, 30), st.integers(0, 30))
 def test_fourth_moments_of_chunks_and_of_merged_parts_are_those_of_the_whole(x, first, second):
-    whole = moments_of(x)
+    total = moments_of(x)
     chunked = FourthMoments(x.shape[1])
     merged = FourthMoments(x.shape[1])
     for piece in x.tensor_split(sorted([first, second])):
@@ -49,10 +49,10 @@ def test_fourth_moments_of_chunks_and_of_merged_parts_are_those_of_the_whole(x, 
     for piece in reversed(x.tensor_split(sorted([first, second]))):
         merged.merge(moments_of(piece))
     fourth = float((x - x.mean(0)).square().sum(1).square().sum())
-    for moments in (whole, chunked, merged):
+    for moments in (total, chunked, merged):
         assert moments.n == len(x)
         assert moments.fourth == pytest.approx(fourth, rel=1e-9)
-        torch.testing.assert_close(moments.covariance(), whole.covariance(), rtol=1e-10, atol=1e-9)
+        torch.testing.assert_close(moments.covariance(), total.covariance(), rtol=1e-10, atol=1e-9)
 
 
 @given(enough, seeds)

@@ -28,15 +28,15 @@ def test_scores_are_those_of_all_fours_of_rows_of_distinct_blocks(blocks, scale)
     codes = torch.randint(blocks, (60,), generator=torch.Generator().manual_seed(blocks))
     products = BlockProducts(blocks_of(scale * x, codes))
     expected = isoscore_unbiased(x, codes)
-    found = scores_across(products)
-    assert found["isoscore_unbiased"].value == pytest.approx(expected.value, rel=1e-9)
-    assert found["participation_ratio_unbiased"].value == pytest.approx(1 + 4 * expected.value, rel=1e-9)
+    scores = scores_across(products)
+    assert scores["isoscore_unbiased"].value == pytest.approx(expected.value, rel=1e-9)
+    assert scores["participation_ratio_unbiased"].value == pytest.approx(1 + 4 * expected.value, rel=1e-9)
 
 
 def test_many_rows_of_many_dimensions_have_a_score():
     x = torch.randn(6000, 100, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    found = scores_across(BlockProducts(blocks_of(x, torch.arange(6000) % 10)))
-    assert found["isoscore_unbiased"].value == pytest.approx(1, abs=0.01)
+    scores = scores_across(BlockProducts(blocks_of(x, torch.arange(6000) % 10)))
+    assert scores["isoscore_unbiased"].value == pytest.approx(1, abs=0.01)
 
 
 def test_a_block_can_be_left_out():
@@ -61,10 +61,10 @@ def test_scores_without_a_block_are_those_of_the_other_rows(huge):
     x = points(500, 8)
     x[7] += huge
     blocks = torch.arange(500) // 50
-    found = BlockProducts(blocks_of(x, blocks)).scores_without(0)
-    others = FourthMoments(8)
-    others.update(x[50:])
-    expected = corrected_from_moments(others) | {"mean_share": mean_share(others)}
-    assert {slug: one.value for slug, one in found.items()} == pytest.approx(
-        {slug: one.value for slug, one in expected.items()}, rel=1e-12
+    scores = BlockProducts(blocks_of(x, blocks)).scores_without(0)
+    rest_moments = FourthMoments(8)
+    rest_moments.update(x[50:])
+    expected = corrected_from_moments(rest_moments) | {"mean_share": mean_share(rest_moments)}
+    assert {slug: score.value for slug, score in scores.items()} == pytest.approx(
+        {slug: score.value for slug, score in expected.items()}, rel=1e-12
     )

@@ -79,8 +79,8 @@ def conditions(penalty, x, labels):
     model, points = model_of(torch.float64), []
     model.register_forward_hook(lambda *call: points.append(call[2]) or call[2].retain_grad())
     value, _ = step(penalty, model, x, labels)
-    used = [(one.detach(), one.grad) for one in points if one.grad is not None]
-    size = abs(value) + sum(float((one * gradient).abs().sum()) for one, gradient in used)
+    used = [(tensor.detach(), tensor.grad) for tensor in points if tensor.grad is not None]
+    size = abs(value) + sum(float((tensor * gradient).abs().sum()) for tensor, gradient in used)
     return size, max((float((gradient.abs().T @ x.abs()).max()) for _, gradient in used), default=0)
 
 
@@ -97,19 +97,19 @@ def rows_of(rank, sizes):
 
 def steps_of_rank(rank):
     """Steps by DistributedDataParallel of one rank, for all that the tests look at."""
-    found = {}
+    steps = {}
     for split, sizes in SPLITS.items():
         for kind, dtype in DTYPES.items():
             x, labels = (part[rows_of(rank, sizes)] for part in batch(dtype))
             for name, make in PENALTIES.items():
                 model = DistributedDataParallel(model_of(dtype))
-                found[name, split, kind] = step(make(True), model, x, labels)
+                steps[name, split, kind] = step(make(True), model, x, labels)
     x, labels = (part[rows_of(rank, SPLITS["unequal"])] for part in batch(torch.float64))
     apart = DistributedDataParallel(model_of(torch.float64))
-    found["apart"] = step(PENALTIES["istar without shrinkage"](False), apart, x, labels)
-    found["functions"] = functions_of_rank(rank)
-    found["degenerate"] = degenerate_of_rank(rank)
-    return found
+    steps["apart"] = step(PENALTIES["istar without shrinkage"](False), apart, x, labels)
+    steps["functions"] = functions_of_rank(rank)
+    steps["degenerate"] = degenerate_of_rank(rank)
+    return steps
 
 
 def functions_of_rank(rank):

@@ -89,9 +89,9 @@ def test_rows_without_a_label_belong_to_no_class(x):
 
 
 def test_progress_is_told_and_rows_can_be_read_again(x):
-    told = []
-    points = read_cloud(Rows(x), progress=told.append)
-    assert sum(told) == 400
+    progress = []
+    points = read_cloud(Rows(x), progress=progress.append)
+    assert sum(progress) == 400
     again = torch.cat(list(points.chunks()))
     np.testing.assert_array_equal(again, x[np.isfinite(x).all(axis=1)])
 

@@ -12,7 +12,7 @@ OF_LINE = (1 - 2 / 12 + 1 - 2 / 10 + 1 - 4 / 9 + 1 - 4 / 13) / 4
 OF_CENTROIDS = (1 - 1 / 12 + 1 - 1 / 10 + 1 - 2 / 9 + 1 - 2 / 13) / 4
 
 SILHOUETTES = [("The silhouette", silhouette), ("The simplified silhouette", simplified_silhouette)]
-each = pytest.mark.parametrize(("name", "measure"), SILHOUETTES)
+each_silhouette = pytest.mark.parametrize(("name", "measure"), SILHOUETTES)
 
 
 def test_silhouettes_of_points_on_a_line_are_known_by_hand():
@@ -27,29 +27,29 @@ def test_the_only_point_of_a_class_counts_as_zero_and_by_centroids_as_one():
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-12, 1e12, 1e30])
-@each
+@each_silhouette
 def test_silhouettes_do_not_depend_on_scale(name, measure, scale):
     assert measure(LINE * scale, CLASSES).value == pytest.approx(measure(LINE, CLASSES).value, rel=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
-@each
+@each_silhouette
 def test_silhouettes_take_every_floating_dtype(name, measure, dtype):
     assert measure(LINE.to(dtype), CLASSES).value == pytest.approx(measure(LINE, CLASSES).value, rel=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int32])
-@each
+@each_silhouette
 def test_labels_are_of_any_integer_dtype(name, measure, dtype):
     assert measure(LINE, CLASSES.to(dtype)).value == measure(LINE, CLASSES).value
 
 
-@each
+@each_silhouette
 def test_equal_points_have_silhouette_zero(name, measure):
     assert measure(torch.full((6, 3), 0.1), torch.tensor([0, 0, 0, 1, 1, 1])).value == 0
 
 
-@each
+@each_silhouette
 def test_points_at_one_place_but_of_two_classes_have_silhouette_zero(name, measure):
     x = torch.randn(1, 300, generator=torch.Generator().manual_seed(0)).repeat(1200, 1)
     x[1198:] = 5
@@ -58,19 +58,19 @@ def test_points_at_one_place_but_of_two_classes_have_silhouette_zero(name, measu
     assert measure(x, labels).value == pytest.approx(2 / 1200, rel=1e-6)
 
 
-@each
+@each_silhouette
 def test_classes_of_more_points_than_a_tile_beside_small_ones_lose_none(name, measure):
-    places = torch.tensor([0.0, 1.0, 10.0, 11.0])
+    locations = torch.tensor([0.0, 1.0, 10.0, 11.0])
     sizes = torch.tensor([700, 2, 600, 3])
     labels = torch.arange(4).repeat_interleave(sizes)
-    assert measure(places[labels][:, None], labels).value == pytest.approx(1, abs=1e-6)
+    assert measure(locations[labels][:, None], labels).value == pytest.approx(1, abs=1e-6)
     mixed = labels.clone()
     mixed[labels == 1] = 0
     expected = {
         "The silhouette": 700 * (1 - (2 / 701) / 10) + 2 * (1 - (700 / 701) / 9) + 600 + 3,
         "The simplified silhouette": 700 * (1 - (2 / 702) / 10) + 2 * (1 - (700 / 702) / 9) + 600 + 3,
     }
-    assert measure(places[labels][:, None], mixed).value == pytest.approx(expected[name] / 1305, rel=1e-7)
+    assert measure(locations[labels][:, None], mixed).value == pytest.approx(expected[name] / 1305, rel=1e-7)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_classes_of_more_points_than_a_tile_beside_small_ones_lose_none(name, me
         ([0, 1], "needs a class of at least 2 points; each of the 2 points has a class of its own."),
     ],
 )
-@each
+@each_silhouette
 def test_silhouettes_need_two_classes_and_one_of_two_points(name, measure, labels, reason):
     x = torch.randn(len(labels), 3)
     score = measure(x, torch.tensor(labels, dtype=torch.int64))
@@ -90,7 +90,7 @@ def test_silhouettes_need_two_classes_and_one_of_two_points(name, measure, label
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-@each
+@each_silhouette
 def test_points_that_are_not_finite_leave_silhouettes_undefined(name, measure, bad):
     score = measure(torch.tensor([[bad], [1.0], [2.0]]), torch.tensor([0, 0, 1]))
     assert score.reason == f"{name} is not finite: some points are NaN or infinite."

@@ -82,11 +82,11 @@ def test_one_dimension_can_make_the_whole_mean_cosine():
 def test_contributions_of_many_rows_are_those_of_their_parts_merged():
     x = torch.randn(5000, 3, generator=torch.Generator().manual_seed(0)) + 0.5
     x[::7] = 0
-    whole, merged = cosine_moments(x), cosine_moments(x[:1234])
+    total, merged = cosine_moments(x), cosine_moments(x[:1234])
     merged.merge(cosine_moments(x[1234:]))
-    assert (whole.n, whole.zero_rows) == (merged.n, merged.zero_rows) == (4285, 715)
+    assert (total.n, total.zero_rows) == (merged.n, merged.zero_rows) == (4285, 715)
     expected = merged.rogue_dimensions().contributions.tolist()
-    assert whole.rogue_dimensions().contributions.tolist() == pytest.approx(
+    assert total.rogue_dimensions().contributions.tolist() == pytest.approx(
         expected, rel=2 * likely(CHUNK_ROWS, torch.float32)
     )
 

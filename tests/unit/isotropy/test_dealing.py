@@ -11,8 +11,8 @@ from isotropy.rows import Rows
 ROWS = np.random.default_rng(0).standard_normal((30, 10))
 
 
-def found(x, **given):
-    return read_cloud(Rows(x, **given))
+def cloud_of(x, **arguments):
+    return read_cloud(Rows(x, **arguments))
 
 
 def test_blocks_take_about_as_many_items_each():
@@ -26,7 +26,9 @@ def test_rows_of_one_group_fall_into_one_block_wherever_they_stand():
     dealing = by_groups(groups, 1000)
     blocks = dealing.blocks_of(np.arange(1000), 10)
     assert dealing.groups == 37
-    assert all(len({block for block, own in zip(blocks, groups, strict=True) if own == one}) == 1 for one in groups)
+    assert all(
+        len({block for block, member in zip(blocks, groups, strict=True) if member == group}) == 1 for group in groups
+    )
     assert len(set(blocks.tolist())) == 10
 
 
@@ -64,15 +66,15 @@ def test_dealings_of_the_same_rows_have_one_key():
 
 @pytest.mark.parametrize("copies", [lambda x: np.repeat(x, 20, axis=0), lambda x: np.tile(x, (20, 1))])
 def test_thirty_rows_in_twenty_copies_say_about_what_the_thirty_say(copies):
-    once, often = (found(x).moment_scores["isoscore_unbiased"] for x in (ROWS, copies(ROWS)))
+    once, often = (cloud_of(x).moment_scores["isoscore_unbiased"] for x in (ROWS, copies(ROWS)))
     assert abs(often.value - once.value) < once.se / 2
     assert 0.6 < often.se / once.se < 1.7
     # As independent rows they would seem to have ten times the certainty, and far less isotropy.
-    assert found(copies(ROWS)).dealing.groups == 30
+    assert cloud_of(copies(ROWS)).dealing.groups == 30
 
 
 def test_groups_that_are_given_win_over_duplicates():
-    cloud = found(np.repeat(ROWS, 2, axis=0), row_groups=[str(row // 6) for row in range(60)])
+    cloud = cloud_of(np.repeat(ROWS, 2, axis=0), row_groups=[str(row // 6) for row in range(60)])
     assert (cloud.dealing.by, cloud.dealing.groups) == ("groups", 10)
     scores = cloud.moment_scores | cloud.spectrum_scores
     assert all(score.se is None for score in scores.values())  # ten groups are too few
@@ -81,9 +83,9 @@ def test_groups_that_are_given_win_over_duplicates():
 
 def test_duplicates_change_no_value_but_the_bias_corrected_ones():
     x = np.concatenate([ROWS, ROWS[:5]])
-    grouped = found(x)
-    apart = found(x, row_groups=[""] * 35)
+    grouped = cloud_of(x)
+    separate = cloud_of(x, row_groups=[""] * 35)
     assert grouped.dealing.by == "duplicates"
     for slug in ("isoscore", "participation_ratio", "mean_share"):
-        assert grouped.moment_scores[slug].value == pytest.approx(apart.moment_scores[slug].value, rel=1e-12)
-    assert torch.allclose(grouped.eigenvalues, apart.eigenvalues)
+        assert grouped.moment_scores[slug].value == pytest.approx(separate.moment_scores[slug].value, rel=1e-12)
+    assert torch.allclose(grouped.eigenvalues, separate.eigenvalues)

@@ -16,8 +16,8 @@ def cloud(n, d, seed=0):
 def test_distances_far_from_the_centre_keep_the_digits_that_products_lose():
     centre = torch.zeros(5).double()
     x, y = 1e6 + 1e-3 * cloud(7, 5), torch.cat([1e6 + 1e-3 * cloud(4, 5, 1), cloud(3, 5, 2)])
-    found = distances(Located.about(centre, x), Located.about(centre, y))
-    torch.testing.assert_close(found, differences(x, y), rtol=1e-7, atol=0)
+    computed = distances(Located.about(centre, x), Located.about(centre, y))
+    torch.testing.assert_close(computed, differences(x, y), rtol=1e-7, atol=0)
 
 
 def test_equal_points_are_at_distance_zero_wherever_they_lie():
@@ -29,8 +29,8 @@ def test_equal_points_are_at_distance_zero_wherever_they_lie():
 def test_pairs_that_are_left_out_are_at_infinity():
     x = cloud(3, 5)
     located = Located.about(centre_of(x), x)
-    found = distances(located, located, torch.tensor([0, 2, 1]))
-    assert (found == math.inf).tolist() == [[True, False, False], [False, False, True], [False, True, False]]
+    computed = distances(located, located, torch.tensor([0, 2, 1]))
+    assert (computed == math.inf).tolist() == [[True, False, False], [False, False, True], [False, True, False]]
 
 
 def test_one_point_far_off_does_not_move_the_centre_from_the_others():

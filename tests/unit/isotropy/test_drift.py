@@ -57,13 +57,13 @@ def test_another_sample_is_no_drift_and_a_shift_is():
 
 def test_shared_rows_are_compared_by_their_neighbors():
     x = cloud(600).astype(np.float64)
-    own = read_cloud(Rows(x))
+    reference = read_cloud(Rows(x))
     turned = x @ np.linalg.qr(random(1).normal(size=(48, 48)))[0]
-    same = drift(read_cloud(Rows(x)), own, shared(x, x))
+    same = drift(read_cloud(Rows(x)), reference, shared(x, x))
     assert same is None
     # A rotation keeps all neighbors, and only the energy distance sees it.
-    rotated = drift(read_cloud(Rows(turned + 1)), own, shared(turned, x))
+    rotated = drift(read_cloud(Rows(turned + 1)), reference, shared(turned, x))
     assert rotated.effect.measure == "energy_distance"
-    shuffled = drift(own, own, shared(x, random(2).permutation(x)))
+    shuffled = drift(reference, reference, shared(x, random(2).permutation(x)))
     assert (shuffled.severity, shuffled.effect.measure) == (Severity.WARNING, "top10_kept")
     assert shuffled.effect.after.value == pytest.approx(10 / 599, abs=0.01)

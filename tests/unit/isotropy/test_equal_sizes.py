@@ -20,28 +20,28 @@ def rows(n, d=4, seed=0):
 
 def test_errors_are_batch_means_of_logarithms():
     x, blocks = torch.from_numpy(rows(1000)), np.arange(1000) % BLOCKS
-    found = BlockNeighbours(x, blocks, 11).score(twonn_mle)
-    own = [log(twonn_mle(nearest_neighbours(x[blocks == block], 11)).value) for block in range(BLOCKS)]
-    assert found.value == pytest.approx(twonn_mle(nearest_neighbours(x, 11)).value)
-    assert found.se == pytest.approx(found.value * np.std(own, ddof=1) / BLOCKS**0.5)
-    assert found.se == pytest.approx(hypot(*found.parts))
+    result = BlockNeighbours(x, blocks, 11).score(twonn_mle)
+    logs = [log(twonn_mle(nearest_neighbours(x[blocks == block], 11)).value) for block in range(BLOCKS)]
+    assert result.value == pytest.approx(twonn_mle(nearest_neighbours(x, 11)).value)
+    assert result.se == pytest.approx(result.value * np.std(logs, ddof=1) / BLOCKS**0.5)
+    assert result.se == pytest.approx(hypot(*result.parts))
 
 
 def test_standard_sizes_are_those_that_there_are_rows_for():
-    found = measure(read_cloud(Rows(rows(2100))), ["twonn", "levina_bickel"])
-    for one in found.values():
-        assert list(one.at_sizes) == [1000, 2000]
-        assert one.score.se is not None
-        assert all(score.se is not None for score in one.at_sizes.values())
+    result = measure(read_cloud(Rows(rows(2100))), ["twonn", "levina_bickel"])
+    for result_of_slug in result.values():
+        assert list(result_of_slug.at_sizes) == [1000, 2000]
+        assert result_of_slug.score.se is not None
+        assert all(score.se is not None for score in result_of_slug.at_sizes.values())
 
 
 def test_the_first_of_many_rows_are_taken_as_they_would_be_alone():
     x, blocks = torch.from_numpy(rows(1100)), np.arange(1100) % BLOCKS
-    many, alone = BlockNeighbours(x, blocks, 11), BlockNeighbours(x[:1000], blocks[:1000], 11)
-    assert many.at_sizes(twonn_mle)[1000] == alone.score(twonn_mle) == alone.at_sizes(twonn_mle)[1000]
+    all_rows, first_rows = BlockNeighbours(x, blocks, 11), BlockNeighbours(x[:1000], blocks[:1000], 11)
+    assert all_rows.at_sizes(twonn_mle)[1000] == first_rows.score(twonn_mle) == first_rows.at_sizes(twonn_mle)[1000]
 
 
 def test_few_rows_have_a_value_without_an_error():
-    found = measure(read_cloud(Rows(rows(990))), ["twonn"])["twonn"]
-    assert found.score.value is not None
-    assert (found.score.se, found.score.parts, dict(found.at_sizes)) == (None, (), {})
+    result = measure(read_cloud(Rows(rows(990))), ["twonn"])["twonn"]
+    assert result.score.value is not None
+    assert (result.score.se, result.score.parts, dict(result.at_sizes)) == (None, (), {})

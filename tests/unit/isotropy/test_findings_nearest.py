@@ -22,34 +22,34 @@ def by_definition(x, similarity):
     return near.topk(10).indices.sort(1).values
 
 
-def found(x, similarity):
-    places = torch.arange(len(x))
-    return find_nearest(x, places, [(x, places)], similarity).neighbors.sort(1).values
+def neighbors_of(x, similarity):
+    positions = torch.arange(len(x))
+    return find_nearest(x, positions, [(x, positions)], similarity).neighbors.sort(1).values
 
 
 @pytest.mark.parametrize("similarity", ["cosine", "euclidean", "dot"])
 @pytest.mark.parametrize("size", [1.0, 1e60, 1e-60], ids=["usual", "huge", "tiny"])
 def test_neighbors_are_those_of_the_definition_in_any_unit(similarity, size):
     x = rows()
-    assert torch.equal(found(x * size, similarity), by_definition(x, similarity))
+    assert torch.equal(neighbors_of(x * size, similarity), by_definition(x, similarity))
 
 
 @pytest.mark.parametrize("similarity", ["cosine", "euclidean", "dot"])
 def test_whole_numbers_beyond_float32_have_the_neighbors_of_float64(similarity):
     # Ids or times: 1e9 apart from the origin, where neighboring float32 numbers are 64 apart.
     x = (rows() * 2e5).round() + 1e9
-    same = (found(x, similarity)[:, :, None] == by_definition(x, similarity)[:, None, :]).any(2)
+    same = (neighbors_of(x, similarity)[:, :, None] == by_definition(x, similarity)[:, None, :]).any(2)
     assert same.double().mean() > 0.99
 
 
 def test_a_row_of_zeros_has_the_cosine_zero_to_all():
     x = rows()
     x[7] = 0
-    assert torch.equal(found(x, "cosine")[:7], by_definition(x, "cosine")[:7])
+    assert torch.equal(neighbors_of(x, "cosine")[:7], by_definition(x, "cosine")[:7])
 
 
 def test_one_huge_row_spoils_no_neighbors_of_others():
     x = rows()
     x[0] *= 1e30
-    assert torch.equal(found(x, "euclidean")[1:], by_definition(x, "euclidean")[1:])
+    assert torch.equal(neighbors_of(x, "euclidean")[1:], by_definition(x, "euclidean")[1:])
     assert mean_overlap(x, x, 100) == (1.0, 0.0)

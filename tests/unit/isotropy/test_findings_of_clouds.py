@@ -18,7 +18,7 @@ def random(seed=0):
 
 
 def found_in(x, **rows):
-    return {one.slug: one for one in findings_of(read_cloud(Rows(x, **rows)))}
+    return {finding.slug: finding for finding in findings_of(read_cloud(Rows(x, **rows)))}
 
 
 def first_of(x, **rows):
@@ -31,23 +31,23 @@ def cloud(n=1500, d=48, seed=0):
 
 def test_a_common_mean_is_named_with_the_neighbors_that_it_decides():
     x = cloud() + 4 * cloud().std() * random(1).normal(size=48).astype(np.float32)
-    one = first_of(x)
-    assert (one.slug, one.severity, one.effect.measure) == ("common_mean", Severity.WARNING, "top10_kept")
-    assert (one.rows, one.dimensions) == ([], [])
-    assert one.effect.after.value < 0.7
+    finding = first_of(x)
+    assert (finding.slug, finding.severity, finding.effect.measure) == ("common_mean", Severity.WARNING, "top10_kept")
+    assert (finding.rows, finding.dimensions) == ([], [])
+    assert finding.effect.after.value < 0.7
     share = (x.mean(0) ** 2).sum() / (x**2).sum(1).mean()
-    assert one.title == f"The mean holds {100 * share:.0f}% of the energy"
+    assert finding.title == f"The mean holds {100 * share:.0f}% of the energy"
 
 
 def test_rogue_dimensions_are_named_and_left_out_of_the_score():
     x = cloud()
     expected = read_cloud(Rows(np.delete(x, [3, 40], axis=1))).moment_scores["isoscore_unbiased"]
     x[:, [3, 40]] *= 30
-    one = findings_of(read_cloud(Rows(x)), dimension_names=[f"e{i}" for i in range(48)])[0]
-    assert (one.slug, one.severity) == ("rogue_dimensions", Severity.WARNING)
-    assert (one.dimensions, one.dimension_count, one.dimension_names) == ([3, 40], 2, ["e3", "e40"])
-    assert one.effect.after.value == pytest.approx(expected.value, rel=1e-9)
-    assert one.effect.after.se == pytest.approx(expected.se, rel=1e-6)
+    finding = findings_of(read_cloud(Rows(x)), dimension_names=[f"e{i}" for i in range(48)])[0]
+    assert (finding.slug, finding.severity) == ("rogue_dimensions", Severity.WARNING)
+    assert (finding.dimensions, finding.dimension_count, finding.dimension_names) == ([3, 40], 2, ["e3", "e40"])
+    assert finding.effect.after.value == pytest.approx(expected.value, rel=1e-9)
+    assert finding.effect.after.se == pytest.approx(expected.se, rel=1e-6)
 
 
 def test_an_offset_alone_makes_a_rogue_dimension():
@@ -59,11 +59,11 @@ def test_an_offset_alone_makes_a_rogue_dimension():
 def test_copies_are_named_but_for_the_first():
     x = cloud(400)
     x[300:] = x[:5].repeat(20, axis=0)
-    one = first_of(x)
-    assert (one.slug, one.severity, one.row_count) == ("duplicate_rows", Severity.WARNING, 100)
-    assert one.rows == list(range(300, 400))
+    finding = first_of(x)
+    assert (finding.slug, finding.severity, finding.row_count) == ("duplicate_rows", Severity.WARNING, 100)
+    assert finding.rows == list(range(300, 400))
     # 105 of 400 rows have 20 copies each, which are all of their 10 nearest.
-    assert one.effect.after.value == pytest.approx(1 - 105 / 400)
+    assert finding.effect.after.value == pytest.approx(1 - 105 / 400)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -71,10 +71,13 @@ def test_copies_in_half_precision_are_copies(dtype):
     x = cloud(900)
     x[599] = x[5]
     x[600:] = torch.from_numpy(x[:300]).to(dtype).float().numpy()
-    one = first_of(x)
-    assert (one.slug, one.rows[-1], one.row_count) == ("duplicate_rows", 698, 301)
-    assert one.every_row.tolist() == [*range(599, 900)]
-    assert "duplicates up to rounding (0.5% of their length), 1 of them exactly; one row occurs 3 times" in one.evidence
+    finding = first_of(x)
+    assert (finding.slug, finding.rows[-1], finding.row_count) == ("duplicate_rows", 698, 301)
+    assert finding.every_row.tolist() == [*range(599, 900)]
+    assert (
+        "duplicates up to rounding (0.5% of their length), 1 of them exactly; one row occurs 3 times"
+        in finding.evidence
+    )
 
 
 @pytest.mark.parametrize("n", [500, 20_000])
@@ -93,39 +96,39 @@ def test_groups_that_were_given_hide_no_copies():
 
 def test_fewer_rows_than_dimensions_are_a_warning_and_few_more_a_note():
     assert first_of(generated(random(), 150, 200, 0)).severity is Severity.WARNING
-    one = first_of(generated(random(), 250, 100, 0))
-    assert (one.slug, one.severity, one.effect.measure) == ("too_few_rows", Severity.NOTE, "isoscore")
-    assert one.effect.before.value == pytest.approx(250 / 350, abs=0.02)
-    assert one.effect.after.value == pytest.approx(1, abs=0.03)
+    finding = first_of(generated(random(), 250, 100, 0))
+    assert (finding.slug, finding.severity, finding.effect.measure) == ("too_few_rows", Severity.NOTE, "isoscore")
+    assert finding.effect.before.value == pytest.approx(250 / 350, abs=0.02)
+    assert finding.effect.after.value == pytest.approx(1, abs=0.03)
 
 
 @pytest.mark.parametrize(("n", "severity"), [(1, Severity.ERROR), (2, Severity.WARNING), (3, Severity.WARNING)])
 def test_three_rows_are_never_enough(n, severity):
-    one = first_of(cloud(n, 200))
-    assert (one.slug, one.severity, one.effect.after.value) == ("too_few_rows", severity, None)
-    assert one.title == f"Only {n} {'row' if n == 1 else 'rows'} for 200 dimensions"
+    finding = first_of(cloud(n, 200))
+    assert (finding.slug, finding.severity, finding.effect.after.value) == ("too_few_rows", severity, None)
+    assert finding.title == f"Only {n} {'row' if n == 1 else 'rows'} for 200 dimensions"
 
 
 def test_neither_are_many_rows_of_three_groups():
-    one = first_of(cloud(60, 20), row_groups=[str(row % 3) for row in range(60)])
-    assert (one.slug, one.severity) == ("too_few_rows", Severity.WARNING)
-    assert one.title == "Only 3 independent rows for 20 dimensions"
+    finding = first_of(cloud(60, 20), row_groups=[str(row % 3) for row in range(60)])
+    assert (finding.slug, finding.severity) == ("too_few_rows", Severity.WARNING)
+    assert finding.title == "Only 3 independent rows for 20 dimensions"
 
 
 def test_rows_at_the_center_are_hubs():
     x = cloud(d=96)
     x[[7, 70]] = x.mean(0) + 0.01 * x[[7, 70]]
-    one = first_of(x)
-    assert (one.slug, one.severity, one.rows) == ("hubs", Severity.WARNING, [7, 70])
-    assert one.effect.after.value == pytest.approx(0.8, abs=0.03)
+    finding = first_of(x)
+    assert (finding.slug, finding.severity, finding.rows) == ("hubs", Severity.WARNING, [7, 70])
+    assert finding.effect.after.value == pytest.approx(0.8, abs=0.03)
 
 
 def test_many_hubs_share_the_places_among_neighbors():
     x = cloud(2000, d=96)
     x[:40] = x.mean(0) + 0.02 * x[:40]
-    one = first_of(x)
-    assert (one.slug, one.severity, one.rows) == ("hubs", Severity.WARNING, list(range(40)))
-    assert one.effect.after.value < 0.6
+    finding = first_of(x)
+    assert (finding.slug, finding.severity, finding.rows) == ("hubs", Severity.WARNING, list(range(40)))
+    assert finding.effect.after.value < 0.6
 
 
 def test_a_slow_decay_over_many_dimensions_makes_no_hubs():
@@ -140,11 +143,11 @@ def test_few_rows_of_which_each_is_near_to_most_have_no_hubs(n, d):
 
 def test_a_cloud_of_a_few_directions_has_collapsed_to_them():
     low = random().normal(size=(1500, 5)) @ np.linalg.qr(random(1).normal(size=(40, 5)))[0].T
-    one = first_of(low + 1e-3 * random(2).normal(size=low.shape))
-    assert (one.slug, one.severity) == ("collapsed", Severity.WARNING)
-    assert one.title.startswith("5 directions hold ")
-    assert one.effect.before.value == pytest.approx(4 / 39, abs=0.01)
-    assert one.effect.after.value == pytest.approx(1, abs=0.02)
+    finding = first_of(low + 1e-3 * random(2).normal(size=low.shape))
+    assert (finding.slug, finding.severity) == ("collapsed", Severity.WARNING)
+    assert finding.title.startswith("5 directions hold ")
+    assert finding.effect.before.value == pytest.approx(4 / 39, abs=0.01)
+    assert finding.effect.after.value == pytest.approx(1, abs=0.02)
 
 
 def test_rows_that_are_nearly_or_all_equal_have_collapsed():
@@ -155,8 +158,8 @@ def test_rows_that_are_nearly_or_all_equal_have_collapsed():
 
 
 def test_the_tail_of_skewed_dimensions_is_no_cloud_of_its_own():
-    found = [found_in(random(seed).normal(size=(60, 8)) ** 2 - 1) for seed in range(25)]
-    assert sum("mixed_clouds" in one for one in found) == 0
+    findings = [found_in(random(seed).normal(size=(60, 8)) ** 2 - 1) for seed in range(25)]
+    assert sum("mixed_clouds" in finding for finding in findings) == 0
 
 
 def test_rows_on_a_line_have_collapsed():
@@ -185,9 +188,9 @@ def test_a_dimension_that_differs_far_from_the_origin_is_not_constant():
 def test_constant_dimensions_are_named_with_the_score_without_them():
     x = cloud(d=16)
     x[:, [2, 9]] = 0.5
-    one = first_of(x)
-    assert (one.slug, one.dimensions) == ("constant_dimensions", [2, 9])
-    before, after = one.effect.before.value, one.effect.after.value
+    finding = first_of(x)
+    assert (finding.slug, finding.dimensions) == ("constant_dimensions", [2, 9])
+    before, after = finding.effect.before.value, finding.effect.after.value
     # The participation ratio stays: (PR - 1) / 15 becomes (PR - 1) / 13.
     assert after == pytest.approx(before * 15 / 13, rel=1e-6)
 
@@ -195,9 +198,9 @@ def test_constant_dimensions_are_named_with_the_score_without_them():
 def test_norms_beyond_heavy_tails_are_named_with_their_rows():
     x = cloud()
     x[200:500] *= 20
-    one = first_of(x)
-    assert (one.slug, one.severity, one.row_count) == ("unequal_norms", Severity.WARNING, 300)
-    assert one.rows == list(range(200, 300))
+    finding = first_of(x)
+    assert (finding.slug, finding.severity, finding.row_count) == ("unequal_norms", Severity.WARNING, 300)
+    assert finding.rows == list(range(200, 300))
 
 
 def test_norms_that_leave_one_direction_are_found_by_the_directions_of_rows():
@@ -209,20 +212,22 @@ def test_norms_that_leave_one_direction_are_found_by_the_directions_of_rows():
 def test_the_largest_of_several_clouds_is_not_called_too_few_rows():
     x = cloud(200, 48)
     x[:90] += 8 * random(3).normal(size=48).astype(np.float32)
-    found = found_in(x)
-    assert "mixed_clouds" in found
-    assert "too_few_rows" not in found
+    findings = found_in(x)
+    assert "mixed_clouds" in findings
+    assert "too_few_rows" not in findings
 
 
 def test_a_finding_of_a_part_says_of_which_in_its_title():
     x = cloud()
     x[:, 5] *= 12
     x += 0.9
-    found = found_in(x)
-    assert found["rogue_dimensions"].title.startswith("1 dimension holds ")
-    assert found["rogue_dimensions"].title.endswith(" of the variance")
-    assert found["common_mean"].title.endswith(" of the energy (47 of 48 dimensions)")
-    assert found["common_mean"].evidence.endswith(" Measured on the 47 of 48 dimensions that no other finding blames.")
+    findings = found_in(x)
+    assert findings["rogue_dimensions"].title.startswith("1 dimension holds ")
+    assert findings["rogue_dimensions"].title.endswith(" of the variance")
+    assert findings["common_mean"].title.endswith(" of the energy (47 of 48 dimensions)")
+    assert findings["common_mean"].evidence.endswith(
+        " Measured on the 47 of 48 dimensions that no other finding blames."
+    )
 
 
 @pytest.mark.parametrize("shift", [2.0, 8.0])
@@ -230,10 +235,10 @@ def test_rows_of_another_cloud_are_named(shift):
     x = cloud()
     expected = read_cloud(Rows(x[400:])).moment_scores["isoscore_unbiased"].value
     x[:400] += shift * random(3).normal(size=48).astype(np.float32)
-    one = first_of(x)
-    assert (one.slug, one.severity, one.row_count) == ("mixed_clouds", Severity.WARNING, 400)
-    assert one.rows == list(range(100))
-    assert one.effect.after.value == pytest.approx(expected, rel=1e-6)
+    finding = first_of(x)
+    assert (finding.slug, finding.severity, finding.row_count) == ("mixed_clouds", Severity.WARNING, 400)
+    assert finding.rows == list(range(100))
+    assert finding.effect.after.value == pytest.approx(expected, rel=1e-6)
 
 
 def labeled_parts(row_labels):
@@ -244,11 +249,11 @@ def labeled_parts(row_labels):
 
 @pytest.mark.parametrize("classes", [["b"] * 400 + ["a"] * 1100, ["b"] * 400 + ["a", "c"] * 500 + [""] * 100])
 def test_parts_that_the_labels_tell_are_a_note(classes):
-    one = labeled_parts(classes)
-    assert (one.severity, one.row_count) == (Severity.NOTE, 400)
-    assert ", by label: " in one.title
-    assert "100% of the rows lie in the part of their label" in one.evidence
-    assert one.advice.startswith("Nothing is wrong where classes lie apart.")
+    finding = labeled_parts(classes)
+    assert (finding.severity, finding.row_count) == (Severity.NOTE, 400)
+    assert ", by label: " in finding.title
+    assert "100% of the rows lie in the part of their label" in finding.evidence
+    assert finding.advice.startswith("Nothing is wrong where classes lie apart.")
 
 
 @pytest.mark.parametrize(
@@ -257,10 +262,10 @@ def test_parts_that_the_labels_tell_are_a_note(classes):
     ids=["other labels", "a label a row", "one label", "labels that cut a part"],
 )
 def test_labels_that_do_not_tell_the_parts_leave_a_warning(classes):
-    one = labeled_parts(classes)
-    assert one.severity is Severity.WARNING
-    assert "label" not in one.title + one.evidence
-    assert one.advice == FINDINGS["mixed_clouds"].advice
+    finding = labeled_parts(classes)
+    assert finding.severity is Severity.WARNING
+    assert "label" not in finding.title + finding.evidence
+    assert finding.advice == FINDINGS["mixed_clouds"].advice
 
 
 def test_clusters_are_no_mixture():
@@ -298,8 +303,8 @@ def test_clusters_are_no_mixture():
 def test_metadata_are_told_from_coordinates(values, dtype):
     x = cloud().astype(dtype)
     x[:, 11] = values(len(x))
-    one = first_of(x)
-    assert (one.slug, one.dimensions) == ("metadata_as_coordinates", [11])
+    finding = first_of(x)
+    assert (finding.slug, finding.dimensions) == ("metadata_as_coordinates", [11])
 
 
 def test_decimals_are_told_by_those_of_the_other_dimensions():
@@ -313,9 +318,9 @@ def test_decimals_are_told_by_those_of_the_other_dimensions():
 def test_great_numbers_in_half_precision_are_no_metadata(dtype):
     x = cloud()
     x[:, 11] = 3000 + 200 * x[:, 11] / x[:, 11].std()
-    found = found_in(torch.from_numpy(x).to(dtype).float().numpy())
-    assert "metadata_as_coordinates" not in found
-    assert found["rogue_dimensions"].dimensions == [11]
+    findings = found_in(torch.from_numpy(x).to(dtype).float().numpy())
+    assert "metadata_as_coordinates" not in findings
+    assert findings["rogue_dimensions"].dimensions == [11]
 
 
 def test_values_cut_off_at_zero_are_no_metadata():
@@ -331,14 +336,14 @@ def test_rows_that_are_not_finite_are_named():
     x = cloud()
     x[[3, 9], 4] = np.nan
     x[12, 5] = np.inf
-    one = first_of(x)
-    assert (one.slug, one.severity, one.rows, one.dimensions) == (
+    finding = first_of(x)
+    assert (finding.slug, finding.severity, finding.rows, finding.dimensions) == (
         "not_finite",
         Severity.WARNING,
         [3, 9, 12],
         [4, 5],
     )
-    assert (one.effect.before.value, one.effect.after.value is None) == (None, False)
+    assert (finding.effect.before.value, finding.effect.after.value is None) == (None, False)
     assert first_of(np.full((30, 2), np.nan)).severity is Severity.ERROR
 
 
@@ -346,21 +351,21 @@ def test_findings_are_json_and_of_the_catalogue_in_its_order():
     x = cloud()
     x[:, 3] *= 30
     x[5] = np.nan
-    for one in findings_of(read_cloud(Rows(x))):
-        document = json.loads(json.dumps(one.document(), allow_nan=False))
-        assert document["advice"] == FINDINGS[one.slug].advice
+    for finding in findings_of(read_cloud(Rows(x))):
+        document = json.loads(json.dumps(finding.document(), allow_nan=False))
+        assert document["advice"] == FINDINGS[finding.slug].advice
     assert len(CHECKS) == 12
 
 
 @pytest.mark.parametrize("x", [np.eye(3), random().normal(size=(40, 1)), np.zeros((0, 3)), np.ones((1, 2))])
 def test_nothing_fails_on_clouds_of_which_nothing_can_be_told(x):
-    for one in findings_of(read_cloud(Rows(x))):
-        assert one.severity in Severity
+    for finding in findings_of(read_cloud(Rows(x))):
+        assert finding.severity in Severity
 
 
 @pytest.mark.parametrize("kind", ["random", "counting"])
 def test_rows_that_differ_in_one_dimension_alone_are_not_called_equal(kind):
     x = torch.zeros(300, 8, dtype=torch.float64)
     x[:, 3] = torch.randn(300, generator=torch.Generator().manual_seed(0)) if kind == "random" else torch.arange(300.0)
-    found = findings_of(read_cloud(Rows(x.numpy())))
-    assert not [one for one in found if "equal" in one.title]
+    findings = findings_of(read_cloud(Rows(x.numpy())))
+    assert not [finding for finding in findings if "equal" in finding.title]

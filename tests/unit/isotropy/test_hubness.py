@@ -15,40 +15,40 @@ def among(indices):
 
 def test_the_centre_of_a_star_is_the_neighbour_of_all():
     star = torch.cat([torch.zeros(1, 6), torch.eye(6), -torch.eye(6)[:1] / 2])
-    found = hubness(nearest_neighbours(star, 2), k=1)
+    result = hubness(nearest_neighbours(star, 2), k=1)
     # The centre is nearest to all seven, and the shorter arm to the centre.
-    assert found.greatest.value == 7
-    assert found.antihubs.value == 6 / 8
-    assert found.robin_hood.value == pytest.approx(6 / 8)
+    assert result.greatest.value == 7
+    assert result.antihubs.value == 6 / 8
+    assert result.robin_hood.value == pytest.approx(6 / 8)
     # Deviations 6, six times -1 and 0: third moment 210 / 8, variance 42 / 8.
-    assert found.skewness.value == pytest.approx((210 / 8) / (42 / 8) ** 1.5)
+    assert result.skewness.value == pytest.approx((210 / 8) / (42 / 8) ** 1.5)
 
 
 def test_the_robin_hood_index_is_the_share_of_places_to_be_given_away():
-    found = hubness(among([[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2], [0, 1, 2], [0, 1, 2]]), k=2)
+    result = hubness(among([[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2], [0, 1, 2], [0, 1, 2]]), k=2)
     # Counts 5, 5, 2, 0, 0, 0: of 12 places, 3 and 3 are more than 2.
-    assert found.robin_hood.value == pytest.approx(6 / 12)
+    assert result.robin_hood.value == pytest.approx(6 / 12)
 
 
 def test_points_on_a_circle_have_no_hubs_and_no_skewness():
     angles = torch.arange(30, dtype=torch.float64) * (2 * torch.pi / 30)
-    found = hubness(nearest_neighbours(torch.stack([angles.cos(), angles.sin()], dim=1), 5), k=4)
-    assert found.skewness.reason == "The skewness is undefined: every point is a neighbor of exactly 4 others."
-    assert (found.robin_hood.value, found.antihubs.value, found.greatest.value) == (0, 0, 4)
+    result = hubness(nearest_neighbours(torch.stack([angles.cos(), angles.sin()], dim=1), 5), k=4)
+    assert result.skewness.reason == "The skewness is undefined: every point is a neighbor of exactly 4 others."
+    assert (result.robin_hood.value, result.antihubs.value, result.greatest.value) == (0, 0, 4)
 
 
 def test_the_first_k_of_more_neighbours_are_counted():
     x = torch.randn(100, 20, generator=torch.Generator().manual_seed(0))
-    more, enough = (hubness(nearest_neighbours(x, k)) for k in (15, 11))
-    assert more == enough
+    wide, enough = (hubness(nearest_neighbours(x, k)) for k in (15, 11))
+    assert wide == enough
     counts = nearest_neighbours(x, 10).indices.flatten().bincount(minlength=100)
     assert enough.greatest.value == counts.max()
 
 
-def sparse(n, d, ones):
+def sparse(n, d, nonzeros):
     """Rows [n, d] of zeros, with ones at random places."""
-    places = torch.rand(n, d, generator=torch.Generator().manual_seed(0)).topk(ones).indices
-    return torch.zeros(n, d).scatter_(1, places, 1.0)
+    positions = torch.rand(n, d, generator=torch.Generator().manual_seed(0)).topk(nonzeros).indices
+    return torch.zeros(n, d).scatter_(1, positions, 1.0)
 
 
 def binary(n, d):
@@ -69,8 +69,8 @@ def rotated(x):
     ids=["one-hot", "three ones", "binary", "duplicates"],
 )
 def test_hubs_that_the_order_of_the_rows_or_rounding_would_make_are_not_told(x, share, turned):
-    found = hubness(nearest_neighbours(turned(x), 11))
-    for score in (found.skewness, found.robin_hood, found.antihubs, found.greatest):
+    result = hubness(nearest_neighbours(turned(x), 11))
+    for score in (result.skewness, result.robin_hood, result.antihubs, result.greatest):
         assert score.value is None
         assert score.reason == (
             f"Hubness is undefined: {share} of the points have a tie for their 10-th nearest neighbor, "
@@ -87,16 +87,16 @@ def test_what_rounding_does_to_a_cloud_without_ties_leaves_its_hubness(dtype, sh
 
 
 def test_ties_of_one_in_a_hundred_points_are_few_enough():
-    few, many = (among([[1 + i % 20, 0] for i in range(100)]) for _ in range(2))
-    few.distances[:1, 1] = many.distances[:2, 1] = 1
-    assert hubness(few, k=1).greatest.value == 5
-    assert "2% of the points have a tie for their 1-th" in hubness(many, k=1).greatest.reason
+    rare, frequent = (among([[1 + i % 20, 0] for i in range(100)]) for _ in range(2))
+    rare.distances[:1, 1] = frequent.distances[:2, 1] = 1
+    assert hubness(rare, k=1).greatest.value == 5
+    assert "2% of the points have a tie for their 1-th" in hubness(frequent, k=1).greatest.reason
 
 
 @pytest.mark.parametrize("n", [0, 1, 5, 11])
 def test_points_that_are_all_neighbours_of_each_other_have_no_hubness(n):
-    found = hubness(nearest_neighbours(torch.randn(n, 3), 11))
-    for score in (found.skewness, found.robin_hood, found.antihubs, found.greatest):
+    result = hubness(nearest_neighbours(torch.randn(n, 3), 11))
+    for score in (result.skewness, result.robin_hood, result.antihubs, result.greatest):
         assert score.reason == f"Hubness with k = 10 needs at least 12 points; {there_are(n)}."
 
 
@@ -106,7 +106,7 @@ def test_more_neighbours_than_were_searched_are_refused():
 
 
 def test_hubs_are_the_points_with_the_most_places_and_of_equals_the_first():
-    found = hubness(among([[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2], [0, 1, 2], [0, 1, 2]]), k=2)
-    assert found.hubs == (HubPoint(0, 5), HubPoint(1, 5), HubPoint(2, 2))
+    result = hubness(among([[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2], [0, 1, 2], [0, 1, 2]]), k=2)
+    assert result.hubs == (HubPoint(0, 5), HubPoint(1, 5), HubPoint(2, 2))
     assert greatest_hubs(torch.tensor([1, 3, 0, 3, 2]), max_hubs=3) == (HubPoint(1, 3), HubPoint(3, 3), HubPoint(4, 2))
     assert hubness(nearest_neighbours(torch.eye(100), 11)).hubs == ()

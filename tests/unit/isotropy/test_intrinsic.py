@@ -118,8 +118,8 @@ def test_the_figure_of_a_fit_has_some_hundred_points_from_first_to_last():
     assert float(fit.minus_log_survival[0]) == pytest.approx(-math.log1p(-1 / 5000))
     assert float(fit.minus_log_survival[-1]) == pytest.approx(math.log(10))
     assert bool((fit.log_mu.diff() >= 0).all())
-    few = twonn(with_ratios(pareto(50, 3.0, 0)))
-    assert len(few.log_mu) == 45
+    short_fit = twonn(with_ratios(pareto(50, 3.0, 0)))
+    assert len(short_fit.log_mu) == 45
 
 
 def test_the_greatest_ratio_is_left_out_however_few_are_discarded():

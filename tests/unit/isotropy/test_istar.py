@@ -86,11 +86,11 @@ def test_a_state_without_the_matrix_is_refused_as_torch_does():
 def test_a_copy_is_independent():
     istar = IStar(lam=1.0, zeta=0.2)
     istar.set_shrinkage(torch.eye(4))
-    other = copy.deepcopy(istar)
-    other.set_shrinkage(torch.eye(3))
+    copied = copy.deepcopy(istar)
+    copied.set_shrinkage(torch.eye(3))
     assert istar.shrinkage_covariance.shape == (4, 4)
-    other.load_state_dict(istar.state_dict())
-    assert other.shrinkage_covariance.shape == (4, 4)
+    copied.load_state_dict(istar.state_dict())
+    assert copied.shrinkage_covariance.shape == (4, 4)
 
 
 def test_the_settings_are_printed():

@@ -34,16 +34,16 @@ class Rows:
     def update(self, x):
         self.rows += x.squeeze(1).tolist()
 
-    def merge(self, other):
-        self.rows += other.rows
+    def merge(self, rows):
+        self.rows += rows.rows
 
 
 def block_of_each_row(n, blocks=10, announced=None):
     """Which block each of n rows is dealt to, int64 [n]."""
-    made = [Rows() for _ in range(blocks)]
-    Jackknife(iter(made).__next__, n if announced is None else announced, blocks).update(torch.arange(n)[:, None])
+    parts = [Rows() for _ in range(blocks)]
+    Jackknife(iter(parts).__next__, n if announced is None else announced, blocks).update(torch.arange(n)[:, None])
     dealt_to = torch.full((n,), -1)
-    for block, part in enumerate(made):
+    for block, part in enumerate(parts):
         dealt_to[part.rows] = block
     return dealt_to
 
@@ -83,27 +83,27 @@ def test_the_standard_error_is_that_of_moments_made_anew_without_each_block(kind
     x = 1 + points(101, 4)
     n = len(x)
     block = block_of_each_row(n, blocks)
-    whole = kind(4)
-    whole.update(x)
+    total = kind(4)
+    total.update(x)
     pseudo, shares = [], []
     for left_out in range(blocks):
-        rest = kind(4)
-        rest.update(x[block != left_out])
+        remaining = kind(4)
+        remaining.update(x[block != left_out])
         shares.append(float((block == left_out).double().mean()))
-        pseudo.append((statistic(whole).value - (1 - shares[-1]) * statistic(rest).value) / shares[-1])
+        pseudo.append((statistic(total).value - (1 - shares[-1]) * statistic(remaining).value) / shares[-1])
     centre = sum(share * value for share, value in zip(shares, pseudo, strict=True))
     terms = [share / (1 - share) * (value - centre) ** 2 for share, value in zip(shares, pseudo, strict=True)]
     score = dealt(x, blocks, kind).scores(lambda part: {"it": statistic(part)})["it"]
-    assert score.value == pytest.approx(statistic(whole).value, rel=1e-12)
+    assert score.value == pytest.approx(statistic(total).value, rel=1e-12)
     assert score.se == pytest.approx((sum(terms) / blocks) ** 0.5, rel=1e-8)
 
 
 def test_several_statistics_have_each_its_own_standard_error():
     jackknife = dealt(points(300, 3))
-    found = jackknife.scores(lambda moments: {"mean": mean(moments), "spread": spread(moments)})
-    assert found["mean"].se == pytest.approx(jackknife.standard_error(mean))
-    assert found["spread"].se == pytest.approx(jackknife.standard_error(spread))
-    assert found["mean"].se != found["spread"].se
+    scores = jackknife.scores(lambda moments: {"mean": mean(moments), "spread": spread(moments)})
+    assert scores["mean"].se == pytest.approx(jackknife.standard_error(mean))
+    assert scores["spread"].se == pytest.approx(jackknife.standard_error(spread))
+    assert scores["mean"].se != scores["spread"].se
 
 
 @pytest.mark.slow
@@ -114,11 +114,13 @@ def test_standard_errors_are_the_spread_of_the_scores_over_clouds():
     spreads = torch.arange(1, 9, dtype=torch.float64) ** -0.5
     # 1,200 rows are announced, for one slice a block, which is quicker.
     clouds = (points(150, 8, seed) * spreads for seed in range(200))
-    found = [dealt(x, kind=FourthMoments, n=1200).scores(measured) for x in clouds]
+    all_scores = [dealt(x, kind=FourthMoments, n=1200).scores(measured) for x in clouds]
     for name in ("mean", "spread", "unbiased"):
-        over_clouds = statistics.stdev(scores[name].value for scores in found)
+        over_clouds = statistics.stdev(scores[name].value for scores in all_scores)
         # Each standard error is off by some 24%, their mean square by 2%, the spread of 200 clouds by 5%.
-        assert statistics.fmean(scores[name].se ** 2 for scores in found) ** 0.5 == pytest.approx(over_clouds, rel=0.2)
+        assert statistics.fmean(scores[name].se ** 2 for scores in all_scores) ** 0.5 == pytest.approx(
+            over_clouds, rel=0.2
+        )
 
 
 def beside_shuffled(x):
@@ -181,12 +183,12 @@ def test_slices_are_an_eighth_of_a_block_from_one_row_to_a_chunk(n, length):
 
 def test_the_total_is_the_moments_of_all_points():
     x = points(333, 4)
-    whole = Moments(4)
-    whole.update(x)
+    expected = Moments(4)
+    expected.update(x)
     for blocks in (1, 2, 10):
         total = dealt(x, blocks).total()
         assert total.n == 333
-        torch.testing.assert_close(total.covariance(), whole.covariance(), rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(total.covariance(), expected.covariance(), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize(("n", "blocks"), [(0, 10), (1, 10), (2, 10), (3, 10), (19, 10), (19, 2), (100, 1)])

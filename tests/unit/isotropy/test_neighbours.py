@@ -113,15 +113,15 @@ def test_of_equally_near_points_the_first_rows_come_first():
     assert_exact(square, 6)
 
 
-def ones(n, d, count):
+def sparse_ones(n, d, count):
     """Rows [n, d] of zeros, with ones at random places."""
-    places = torch.rand(n, d, generator=torch.Generator().manual_seed(0)).topk(count).indices
-    return torch.zeros(n, d).scatter_(1, places, 1.0)
+    positions = torch.rand(n, d, generator=torch.Generator().manual_seed(0)).topk(count).indices
+    return torch.zeros(n, d).scatter_(1, positions, 1.0)
 
 
 TIED = {
     "one-hot": torch.eye(60),
-    "three ones": ones(400, 30, 3),
+    "three ones": sparse_ones(400, 30, 3),
     "binary": (randn(400, 16) > 0).float(),
     "a shifted lattice": torch.cartesian_prod(*[torch.arange(7.0)] * 3) / 8 + 1000,
 }
@@ -138,7 +138,7 @@ def test_very_many_points_at_the_same_distance_are_told_apart_by_their_rows(clou
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_ties_that_rounded_products_cannot_see_are_measured(dtype):
     # In float64 the order in which three coordinates are added up decides who of equals comes first.
-    x = (0.1 * ones(400, 30, 3) + 0.7 * ones(400, 30, 3).roll(1, 0)).to(dtype)
+    x = (0.1 * sparse_ones(400, 30, 3) + 0.7 * sparse_ones(400, 30, 3).roll(1, 0)).to(dtype)
     torch.testing.assert_close(nearest_neighbours(x, 10).distances, brute_force(x, 10)[0], rtol=measured(x), atol=0)
 
 
@@ -151,15 +151,15 @@ def test_distances_of_float32_are_differences_in_float64():
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_neighbours_know_the_roundoff_and_the_size_of_their_points(dtype):
     x = (1e4 * randn(50, 8)).to(dtype)
-    found = nearest_neighbours(x, 5).first(3)
-    assert found.roundoff == torch.finfo(dtype).eps / 2
-    torch.testing.assert_close(found.sizes, x.double().square().mean(1).sqrt(), rtol=1e-12, atol=0)
+    neighbours = nearest_neighbours(x, 5).first(3)
+    assert neighbours.roundoff == torch.finfo(dtype).eps / 2
+    torch.testing.assert_close(neighbours.sizes, x.double().square().mean(1).sqrt(), rtol=1e-12, atol=0)
 
 
 def test_equal_distances_may_be_four_roundings_apart():
-    found = nearest_neighbours(torch.tensor([[3.0, 5.0], [3.0, 6.0], [3.0, 8.0]]), 2)
-    expected = 4 * (2**-11 * torch.tensor([17.0, 22.5, 36.5]).sqrt()[:, None] + 2**-53 * found.distances)
-    torch.testing.assert_close(found.error(2**-11), expected.double())
+    neighbours = nearest_neighbours(torch.tensor([[3.0, 5.0], [3.0, 6.0], [3.0, 8.0]]), 2)
+    expected = 4 * (2**-11 * torch.tensor([17.0, 22.5, 36.5]).sqrt()[:, None] + 2**-53 * neighbours.distances)
+    torch.testing.assert_close(neighbours.error(2**-11), expected.double())
 
 
 def test_duplicates_are_neighbours_at_distance_zero():
@@ -173,22 +173,22 @@ def test_duplicates_are_neighbours_at_distance_zero():
 @pytest.mark.usefixtures("first_precision")
 def test_neighbours_do_not_depend_on_the_blocks(monkeypatch):
     x = randn(333, 17).float()
-    whole = nearest_neighbours(x, 5)
+    neighbours = nearest_neighbours(x, 5)
     monkeypatch.setattr(products, "BLOCK", 7 * 333)
     monkeypatch.setattr(products, "PAIR_NUMBERS", 50)
     monkeypatch.setattr(tiles, "TILE_ROWS", 48)
     monkeypatch.setattr(tiles, "PENDING", 100)
     blocked = nearest_neighbours(x, 5)
-    torch.testing.assert_close(blocked.distances, whole.distances, rtol=measured(x), atol=0)
-    assert torch.equal(blocked.indices, whole.indices)
+    torch.testing.assert_close(blocked.distances, neighbours.distances, rtol=measured(x), atol=0)
+    assert torch.equal(blocked.indices, neighbours.indices)
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 5])
 def test_few_points_have_all_others_as_neighbours(n):
     ours = nearest_neighbours(randn(n, 3), 10)
     assert ours.indices.shape == ours.distances.shape == (n, max(n - 1, 0))
-    others = [[j for j in range(n) if j != i] for i in range(n)]
-    assert ours.indices.sort(dim=1).values.tolist() == others
+    expected_rows = [[j for j in range(n) if j != i] for i in range(n)]
+    assert ours.indices.sort(dim=1).values.tolist() == expected_rows
 
 
 def test_points_of_no_dimensions_are_all_equal():
@@ -197,9 +197,9 @@ def test_points_of_no_dimensions_are_all_equal():
 
 def test_the_first_of_several_neighbours_are_those_of_a_smaller_search():
     x = randn(100, 5)
-    few, many = nearest_neighbours(x, 3), nearest_neighbours(x, 9).first(3)
-    assert torch.equal(few.indices, many.indices)
-    torch.testing.assert_close(few.distances, many.distances, rtol=measured(x), atol=0)
+    first, searched = nearest_neighbours(x, 3), nearest_neighbours(x, 9).first(3)
+    assert torch.equal(first.indices, searched.indices)
+    torch.testing.assert_close(first.distances, searched.distances, rtol=measured(x), atol=0)
 
 
 @pytest.mark.parametrize("k", [0, 4])

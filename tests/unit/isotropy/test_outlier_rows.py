@@ -22,7 +22,7 @@ def found_in(x, **rows):
 
 
 def outliers_in(cloud, *names):
-    return [one for one in findings_of(cloud, *names) if one.slug == "outlier_rows"]
+    return [spike for spike in findings_of(cloud, *names) if spike.slug == "outlier_rows"]
 
 
 def decaying(seed=0):
@@ -101,10 +101,10 @@ def test_what_changes_no_score_by_enough_is_a_note(monkeypatch):
 
 
 def test_copies_of_ordinary_rows_are_no_outliers_and_copies_of_outliers_are():
-    few = gaussian(60, 8)
-    assert found_in(np.repeat(few, 20, axis=0)) == []
-    few[[3, 9]] *= 300
-    (finding,) = found_in(np.repeat(few, 20, axis=0))
+    copied_few = gaussian(60, 8)
+    assert found_in(np.repeat(copied_few, 20, axis=0)) == []
+    copied_few[[3, 9]] *= 300
+    (finding,) = found_in(np.repeat(copied_few, 20, axis=0))
     assert finding.rows == [*range(60, 80), *range(180, 200)]
 
 
@@ -117,15 +117,15 @@ def test_one_group_of_rows_is_one_chance():
 
 
 def healthy_clouds(n, d, rng):
-    decay, one = np.arange(1, d + 1) ** -0.5, np.append(10.0, np.ones(d - 1))
+    decay, spike = np.arange(1, d + 1) ** -0.5, np.append(10.0, np.ones(d - 1))
     heavy = np.sqrt(5 / rng.chisquare(5, size=(n, 1)))
     centres = 4 * rng.normal(size=(20, d))
     yield "Gaussian", rng.normal(size=(n, d))
     yield "anisotropic", rng.normal(size=(n, d)) * decay**2
-    yield "one direction", rng.normal(size=(n, d)) * one
+    yield "one direction", rng.normal(size=(n, d)) * spike
     yield "t5", heavy * rng.normal(size=(n, d))
     yield "anisotropic t5", heavy * rng.normal(size=(n, d)) * decay
-    yield "t5 coordinates", rng.standard_t(5, size=(n, d)) * one
+    yield "t5 coordinates", rng.standard_t(5, size=(n, d)) * spike
     yield "clusters", centres[rng.integers(20, size=n)] + rng.normal(size=(n, d))
     yield "far from the origin", rng.normal(size=(n, d)) + 30
     yield "varied norms", rng.normal(size=(n, d)) * np.exp(rng.normal(size=(n, 1)) / 2)
@@ -136,8 +136,8 @@ def healthy_clouds(n, d, rng):
     [
         (300, 16, 0),
         *(
-            pytest.param(*one, marks=pytest.mark.slow)
-            for one in ((300, 16, 1), (300, 128, 2), (2000, 64, 3), (20_000, 8, 4))
+            pytest.param(*spike, marks=pytest.mark.slow)
+            for spike in ((300, 16, 1), (300, 128, 2), (2000, 64, 3), (20_000, 8, 4))
         ),
     ],
 )

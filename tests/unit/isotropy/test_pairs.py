@@ -48,14 +48,14 @@ def tile_rows(request, monkeypatch):
 @pytest.mark.parametrize("cloud", CLOUDS)
 def test_one_look_finds_what_two_find(cloud, dtype):
     x = CLOUDS[cloud].to(dtype)
-    found = pairs_of(x, 11)
-    assert found.distinct.tolist() == sorted({x.tolist().index(row) for row in x.tolist()})
-    alone = nearest_neighbours(x[found.distinct], 11)
-    torch.testing.assert_close(found.neighbours.distances, alone.distances, rtol=1e-13, atol=0)
-    assert torch.equal(found.neighbours.indices, alone.indices)
+    pairs = pairs_of(x, 11)
+    assert pairs.distinct.tolist() == sorted({x.tolist().index(row) for row in x.tolist()})
+    neighbours = nearest_neighbours(x[pairs.distinct], 11)
+    torch.testing.assert_close(pairs.neighbours.distances, neighbours.distances, rtol=1e-13, atol=0)
+    assert torch.equal(pairs.neighbours.indices, neighbours.indices)
     rel = 1e-6 if dtype == torch.float32 else 1e-12
-    assert found.uniformity.value == pytest.approx(uniformity(x).value, rel=rel, abs=1e-15)
-    assert found.uniformity.reason == uniformity(x).reason
+    assert pairs.uniformity.value == pytest.approx(uniformity(x).value, rel=rel, abs=1e-15)
+    assert pairs.uniformity.reason == uniformity(x).reason
 
 
 @pytest.mark.usefixtures("tile_rows")

@@ -27,9 +27,9 @@ def test_points_at_equal_distances_on_all_axes_are_perfectly_isotropic():
 def test_both_directions_of_an_eigenvector_count():
     x = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 2.0], [0.0, -2.0]]).double()
     for signs in (torch.tensor([1.0, 1.0]), torch.tensor([-1.0, 1.0])):
-        least, greatest = 2 / math.e + 2, math.exp(2) + math.exp(-2) + 2
-        found = partition(x, torch.eye(2).double() * signs).isotropy().value
-        assert found == pytest.approx(least / greatest, rel=1e-12)
+        lowest, greatest = 2 / math.e + 2, math.exp(2) + math.exp(-2) + 2
+        function = partition(x, torch.eye(2).double() * signs).isotropy().value
+        assert function == pytest.approx(lowest / greatest, rel=1e-12)
 
 
 def test_eigenvectors_are_columns():

@@ -22,31 +22,31 @@ def cloud(n=300, d=5):
 def test_each_finite_row_has_the_coordinates_of_the_projection_and_its_norm():
     x = cloud()
     x[[7, 30], 1] = np.nan
-    found, data = mapped(x)
-    assert found.rows.tolist() == [row for row in range(300) if row not in (7, 30)]
-    assert found.xy.dtype == found.norms.dtype == np.float32
-    assert found.norms == pytest.approx(np.linalg.norm(x[found.rows], axis=1), rel=1e-6)
-    place = {row: at for at, row in enumerate(data["rows"])}
-    drawn = [(data["x"][place[row]], data["y"][place[row]]) for row in found.rows.tolist()]
-    assert found.xy == pytest.approx(np.array(drawn), rel=1e-4, abs=1e-4)
-    assert found.unit == 1
+    rows, data = mapped(x)
+    assert rows.rows.tolist() == [row for row in range(300) if row not in (7, 30)]
+    assert rows.xy.dtype == rows.norms.dtype == np.float32
+    assert rows.norms == pytest.approx(np.linalg.norm(x[rows.rows], axis=1), rel=1e-6)
+    index = {row: at for at, row in enumerate(data["rows"])}
+    drawn = [(data["x"][index[row]], data["y"][index[row]]) for row in rows.rows.tolist()]
+    assert rows.xy == pytest.approx(np.array(drawn), rel=1e-4, abs=1e-4)
+    assert rows.unit == 1
 
 
 def test_of_more_rows_it_keeps_a_sample_by_seed_in_the_order_of_the_file():
-    (first, _), (same, _), (other, _) = (mapped(cloud(), 50, seed) for seed in (0, 0, 1))
+    (first, _), (same, _), (second, _) = (mapped(cloud(), 50, seed) for seed in (0, 0, 1))
     assert len(first.rows) == len(first.xy) == 50
     assert (np.diff(first.rows) > 0).all()
-    assert first.rows.tolist() == same.rows.tolist() != other.rows.tolist()
-    whole, _ = mapped(cloud())
-    assert first.xy == pytest.approx(whole.xy[first.rows])
+    assert first.rows.tolist() == same.rows.tolist() != second.rows.tolist()
+    complete, _ = mapped(cloud())
+    assert first.xy == pytest.approx(complete.xy[first.rows])
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1e-40, 1e35, 1e150])
 def test_extreme_sizes_are_kept_in_units_of_a_power_of_two(scale):
     x = cloud()
-    found, _ = mapped(x * scale)
+    rows, _ = mapped(x * scale)
     plain, _ = mapped(x)
-    assert np.frexp(found.unit)[0] == 0.5
-    assert np.isfinite(found.xy).all()
-    assert np.abs(found.xy).max() <= 1
-    assert found.xy.astype(np.float64) * (found.unit / scale) == pytest.approx(plain.xy, rel=1e-5, abs=1e-5)
+    assert np.frexp(rows.unit)[0] == 0.5
+    assert np.isfinite(rows.xy).all()
+    assert np.abs(rows.xy).max() <= 1
+    assert rows.xy.astype(np.float64) * (rows.unit / scale) == pytest.approx(plain.xy, rel=1e-5, abs=1e-5)

@@ -61,10 +61,10 @@ def drawn(mask, fraction, seed=0):
 def test_a_fraction_of_the_tokens_is_drawn_rounded_up_and_padding_never(fraction, tokens):
     mask = torch.ones(5, 8, dtype=torch.long)
     mask[:, 6:] = 0
-    taken = drawn(mask, fraction)
-    assert taken.shape == mask.shape
-    assert int(taken.sum()) == tokens
-    assert not taken[:, 6:].any()
+    token_mask = drawn(mask, fraction)
+    assert token_mask.shape == mask.shape
+    assert int(token_mask.sum()) == tokens
+    assert not token_mask[:, 6:].any()
 
 
 def test_tokens_are_drawn_by_the_seed_and_each_as_often_as_any_other():

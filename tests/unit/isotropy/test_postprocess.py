@@ -46,12 +46,12 @@ def test_the_catalogue_and_the_code_know_the_same_methods():
 @every_method
 def test_the_catalogue_names_the_parameters_of_the_code_and_their_defaults(method):
     function, _ = FITS[method]
-    taken = {
+    parameters = {
         name: parameter.default
         for name, parameter in inspect.signature(function).parameters.items()
         if name not in {"points", "components", "progress"}
     }
-    assert {parameter.name: parameter.default for parameter in METHODS[method].parameters} == taken
+    assert {parameter.name: parameter.default for parameter in METHODS[method].parameters} == parameters
 
 
 @every_method
@@ -257,23 +257,23 @@ def test_the_state_of_another_kind_of_map_is_refused():
 )
 def test_tensors_of_shapes_that_do_not_fit_together_are_refused(method, name, shape, expected):
     state = fitted(method, cloud()).state() | {name: torch.zeros(shape)}
-    wanted = f"[{', '.join(map(str, expected))}]"
+    sizes_text = f"[{', '.join(map(str, expected))}]"
     with pytest.raises(ValueError, match=r"^Expected") as refused:
         restore(method, state)
     assert str(refused.value) == (
-        f"Expected {name} as {wanted} beside the other tensors, got {list(shape)}: give the state as it was."
+        f"Expected {name} as {sizes_text} beside the other tensors, got {list(shape)}: give the state as it was."
     )
 
 
 @every_method
 def test_components_that_are_known_are_not_found_anew(method):
-    points, asked = cloud(), []
+    points, calls = cloud(), []
 
     def known():
-        asked.append(method)
+        calls.append(method)
         return principal_components(points)
 
     settings = SMALL.get(method, {})
-    alone, shared = fit(method, points, **settings), fit(method, points, known, **settings)
-    assert len(asked) == ("components" in inspect.signature(FITS[method][0]).parameters)
-    assert all(torch.equal(tensor, shared.state()[name]) for name, tensor in alone.state().items())
+    separate, shared = fit(method, points, **settings), fit(method, points, known, **settings)
+    assert len(calls) == ("components" in inspect.signature(FITS[method][0]).parameters)
+    assert all(torch.equal(tensor, shared.state()[name]) for name, tensor in separate.state().items())

@@ -70,11 +70,11 @@ def test_the_same_seed_gives_the_same_flow_and_another_seed_another():
 
 
 def test_points_that_are_gaussian_already_end_the_training_early():
-    seen = []
+    steps_done = []
     points = torch.randn(300, 3, generator=torch.Generator().manual_seed(0))
-    fit_flow(points, steps=10_000, layers=1, hidden=4, progress=lambda step, steps: seen.append((step, steps)))
-    assert seen[:2] == [(1, 10_000), (2, 10_000)]
-    assert 100 <= len(seen) < 5000
+    fit_flow(points, steps=10_000, layers=1, hidden=4, progress=lambda step, steps: steps_done.append((step, steps)))
+    assert steps_done[:2] == [(1, 10_000), (2, 10_000)]
+    assert 100 <= len(steps_done) < 5000
 
 
 def test_what_progress_raises_ends_the_fit():

@@ -45,10 +45,10 @@ def test_the_seed_draws_the_rows():
 def test_rows_of_a_group_stay_together():
     groups = torch.arange(20) // 4 * 11 - 3
     split = held_out(cloud(), fit_centring, 0.4, groups=groups)
-    mine, others = set(groups[split.fit_rows].tolist()), set(groups[split.held_out_rows].tolist())
+    mine, held_out_groups = set(groups[split.fit_rows].tolist()), set(groups[split.held_out_rows].tolist())
     assert len(mine) == 2
-    assert len(others) == 3
-    assert not mine & others
+    assert len(held_out_groups) == 3
+    assert not mine & held_out_groups
 
 
 def test_a_method_is_given_its_arguments_by_a_function():

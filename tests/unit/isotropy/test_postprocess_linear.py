@@ -20,9 +20,9 @@ def gaussian(n, d, seed=0, dtype=torch.float64):
     return torch.randn(n, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).to(dtype)
 
 
-def variances_of(*wanted):
+def variances_of(*variances):
     """Points on the axes, mean zero, with exactly these variances over n - 1."""
-    arms = torch.tensor(wanted, dtype=torch.float64).sqrt().diag() * ((2 * len(wanted) - 1) / 2) ** 0.5
+    arms = torch.tensor(variances, dtype=torch.float64).sqrt().diag() * ((2 * len(variances) - 1) / 2) ** 0.5
     return torch.cat([arms, -arms])
 
 
@@ -94,8 +94,8 @@ def test_weights_level_the_top_at_the_mean_of_the_rest_weighted_by_itself():
     fitted = fit_weighted_removal(variances_of(100, 25, 3, 1), D=2)
     level = (3**2 + 1**2) / (3 + 1)
     assert fitted.weights.tolist() == pytest.approx([1 - (level / 100) ** 0.5, 1 - (level / 25) ** 0.5])
-    left = covariance(fitted.apply(variances_of(100, 25, 3, 1))).diagonal()
-    assert left.tolist() == pytest.approx([2.5, 2.5, 3, 1])
+    variances = covariance(fitted.apply(variances_of(100, 25, 3, 1))).diagonal()
+    assert variances.tolist() == pytest.approx([2.5, 2.5, 3, 1])
 
 
 @pytest.mark.parametrize("D", [3, 4])
@@ -148,8 +148,8 @@ def test_directions_that_rounding_alone_has_made_are_dropped_however_few_points_
 
 def test_soft_zca_gives_each_direction_its_variance_over_variance_plus_eps():
     points = 3 + variances_of(4, 1, 0.25)
-    left = covariance(fit_soft_zca(points, eps=0.5).apply(points)).diagonal()
-    assert left.tolist() == pytest.approx([4 / 4.5, 1 / 1.5, 0.25 / 0.75])
+    variances = covariance(fit_soft_zca(points, eps=0.5).apply(points)).diagonal()
+    assert variances.tolist() == pytest.approx([4 / 4.5, 1 / 1.5, 0.25 / 0.75])
 
 
 def test_soft_zca_without_eps_is_zca_and_with_a_large_one_is_scaling():

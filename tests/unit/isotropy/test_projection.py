@@ -17,7 +17,7 @@ def points(n, d, seed=0):
     return 7 + rng.normal(size=(n, d)) * np.arange(1, d + 1) @ rotation
 
 
-def found(x, labels=None, seed=0):
+def projection_of(x, labels=None, seed=0):
     data = projection(read_cloud(Rows(x, labels)), seed)
     json.dumps(data, allow_nan=False)
     return data
@@ -39,19 +39,19 @@ def many(monkeypatch):
 @pytest.mark.parametrize(("n", "d"), [(300, 6), (12, 40), (300, 2)])
 def test_coordinates_are_those_of_scikit_learn_but_for_the_sign(n, d, dtype):
     x = points(n, d).astype(dtype)
-    rows, at = by_row(found(x, [str(i) for i in range(n)]))
+    rows, at = by_row(projection_of(x, [str(i) for i in range(n)]))
     assert sorted(rows) == list(range(n))
     components = min(3, d)
     pca = PCA(components).fit(x.astype(float))
     loadings = pca.components_[range(components), np.abs(pca.components_).argmax(axis=1)]
-    wanted = pca.transform(x.astype(float)) * np.sign(loadings)
-    np.testing.assert_allclose(at[:, :components], wanted, rtol=1e-4, atol=1e-4)
+    expected_axes = pca.transform(x.astype(float)) * np.sign(loadings)
+    np.testing.assert_allclose(at[:, :components], expected_axes, rtol=1e-4, atol=1e-4)
     assert not at[:, components:].any()
 
 
 def test_variances_along_the_axes_are_the_greatest_eigenvalues_and_shares_of_all():
     x = points(500, 6)
-    data = found(x)
+    data = projection_of(x)
     variances = np.linalg.eigvalsh(np.cov(x.T))[::-1]
     assert [np.var(data[axis], ddof=1) for axis in "xyz"] == pytest.approx(variances[:3], rel=1e-4)
     assert data["shares"] == pytest.approx(variances[:3] / variances.sum())
@@ -61,22 +61,22 @@ def test_variances_along_the_axes_are_the_greatest_eigenvalues_and_shares_of_all
 def test_the_loading_of_greatest_magnitude_is_positive():
     x = np.random.default_rng(0).normal(size=(200, 3)) * [1, 0.01, 5]
     for mirrored in (x, -x):
-        _, at = by_row(found(mirrored, [str(i) for i in range(200)]))
+        _, at = by_row(projection_of(mirrored, [str(i) for i in range(200)]))
         assert np.corrcoef(at[:, 0], mirrored[:, 2])[0, 1] > 0.99
         assert np.corrcoef(at[:, 1], mirrored[:, 0])[0, 1] > 0.99
 
 
 def test_points_are_in_random_order_by_seed():
     names = [str(i) for i in range(300)]
-    (first, _), (again, _), (other, _) = (by_row(found(points(300, 3), names, seed)) for seed in (0, 0, 1))
-    assert first == again != other
+    (first, _), (again, _), (third_draw, _) = (by_row(projection_of(points(300, 3), names, seed)) for seed in (0, 0, 1))
+    assert first == again != third_draw
     assert first != sorted(first)
 
 
 def test_of_many_rows_some_are_drawn_and_all_are_counted(many):
     x = points(1000, 4)
     x[17] += 1e4
-    data = found(x, [str(i) for i in range(1000)])
+    data = projection_of(x, [str(i) for i in range(1000)])
     rows, _ = by_row(data)
     assert len(data["x"]) == len(data["y"]) == len(set(rows)) == 100
     density = data["density"]
@@ -91,7 +91,7 @@ def test_the_density_has_the_rows_of_y_and_x_where_they_lie(many):
     x = np.zeros((1000, 2))
     x[:, 0] = np.where(np.arange(1000) < 250, -12, 4)
     x[:, 1] = np.tile([0.5, -0.5], 500)
-    density = found(x)["density"]
+    density = projection_of(x)["density"]
     counts = np.array(density["counts"])
     ys, xs = counts.nonzero()
     y_edges, x_edges = np.array(density["y_edges"]), np.array(density["x_edges"])
@@ -104,7 +104,7 @@ def test_the_density_has_the_rows_of_y_and_x_where_they_lie(many):
 def test_along_an_axis_without_variance_all_is_0(d, many):
     line = np.outer(np.random.default_rng(0).normal(size=1000), np.arange(1.0, d + 1))
     for n in (2, 50, 1000):
-        data = found(line[:n])
+        data = projection_of(line[:n])
         assert data["shares"] == [pytest.approx(1), 0, 0]
         assert set(data["y"]) == set(data["z"]) == {0}
         assert len(set(data["x"])) == min(n, 100)
@@ -121,7 +121,7 @@ def test_along_an_axis_without_variance_all_is_0(d, many):
     ],
 )
 def test_where_nothing_varies_there_is_a_reason(x, reason):
-    assert found(x, ["a"] * len(x)) == {
+    assert projection_of(x, ["a"] * len(x)) == {
         "n": len(x), "x": [], "y": [], "z": [], "rows": [], "shares": [None] * 3, "names": None,
         "labels": None, "density": None, "reason": reason,
     }  # fmt: skip
@@ -130,25 +130,25 @@ def test_where_nothing_varies_there_is_a_reason(x, reason):
 def test_classes_are_named_by_their_size_and_points_without_one_come_last(monkeypatch):
     x = points(100, 3)
     names = ["small"] * 10 + [""] * 50 + ["great"] * 30 + ["middle"] * 10
-    labels = found(x, names)["labels"]
+    labels = projection_of(x, names)["labels"]
     assert labels["names"] == ["great", "small", "middle", ""]
     assert np.bincount(labels["codes"]).tolist() == [30, 10, 10, 50]
     monkeypatch.setattr(module, "MAX_NAMES", 2)
-    labels = found(x, names)["labels"]
+    labels = projection_of(x, names)["labels"]
     assert labels["names"] == ["great", "small", ""]
     assert np.bincount(labels["codes"]).tolist() == [30, 10, 60]
-    assert found(x)["labels"] is None
+    assert projection_of(x)["labels"] is None
 
 
 def test_rows_that_are_left_out_shift_no_label():
     x = points(200, 3)
     x[[0, 5, 70]] = np.nan
-    data = found(x, [str(i) for i in range(200)])
+    data = projection_of(x, [str(i) for i in range(200)])
     rows, at = by_row(data)
-    kept = np.isfinite(x).all(axis=1)
-    assert (data["n"], sorted(rows)) == (197, kept.nonzero()[0].tolist())
+    finite = np.isfinite(x).all(axis=1)
+    assert (data["n"], sorted(rows)) == (197, finite.nonzero()[0].tolist())
     assert data["rows"] == rows
-    np.testing.assert_allclose(at, by_row(found(x[kept], [str(i) for i in range(197)]))[1])
+    np.testing.assert_allclose(at, by_row(projection_of(x[finite], [str(i) for i in range(197)]))[1])
 
 
 def test_the_points_drawn_keep_the_names_of_their_rows_cut_short(many):
@@ -160,4 +160,4 @@ def test_the_points_drawn_keep_the_names_of_their_rows_cut_short(many):
     )
     rows, _ = by_row(data)
     assert data["names"] == [names[row][:60] for row in rows]
-    assert found(x)["names"] is None
+    assert projection_of(x)["names"] is None

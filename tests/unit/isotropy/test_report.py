@@ -24,7 +24,7 @@ def points(n, d, seed=0):
     return np.random.default_rng(seed).normal(size=(n, d))
 
 
-def found(slug, x, labels=None):
+def result_of(slug, x, labels=None):
     return measure(read_cloud(Rows(x, labels)), [slug])[slug]
 
 
@@ -58,28 +58,28 @@ def test_what_is_undefined_has_a_reason_and_no_detail():
 
 
 def test_lists_are_values_headed_by_the_first(x):
-    finding = found("explained_variance", x)
+    finding = result_of("explained_variance", x)
     variances = np.linalg.eigvalsh(np.cov(x.T.astype(float)))[::-1]
     assert finding.value == pytest.approx(variances.cumsum() / variances.sum())
     assert finding.score.value == finding.value[0]
 
 
 def test_settings_stand_beside_the_value(x):
-    assert found("isoscore_star", x).detail == {"zeta": ZETA, "source": "identity"}
-    assert found("uniformity", x).detail == {"t": 2}
-    assert found("levina_bickel", x).detail == {"k": 10, "similarity": "euclidean"}
-    assert found("alpha_req", x).detail == {"window": (4, 100)}
+    assert result_of("isoscore_star", x).detail == {"zeta": ZETA, "source": "identity"}
+    assert result_of("uniformity", x).detail == {"t": 2}
+    assert result_of("levina_bickel", x).detail == {"k": 10, "similarity": "euclidean"}
+    assert result_of("alpha_req", x).detail == {"window": (4, 100)}
 
 
 def test_rows_of_zeros_have_no_direction_and_are_not_counted_among_those_that_have(x):
     for slug in ("mean_cosine", "rogue_dimensions", "uniformity", "cosine_histogram"):
-        assert found(slug, x).n == 295, slug
-    assert found("mean_cosine", x).detail == {"zero_rows": 5}
-    assert sum(found("cosine_histogram", x).detail["counts"]) == 295 * 294 / 2
+        assert result_of(slug, x).n == 295, slug
+    assert result_of("mean_cosine", x).detail == {"zero_rows": 5}
+    assert sum(result_of("cosine_histogram", x).detail["counts"]) == 295 * 294 / 2
 
 
 def test_cosines_are_counted_once_more_less_the_mean(x):
-    detail = found("cosine_histogram", x).detail
+    detail = result_of("cosine_histogram", x).detail
     # The same rows, without those of zeros.
     centred = x[5:].astype(float) - x.astype(float).mean(0)
     units = centred / np.linalg.norm(centred, axis=1, keepdims=True)
@@ -88,41 +88,41 @@ def test_cosines_are_counted_once_more_less_the_mean(x):
     assert detail["centred"] == {
         "counts": counts.tolist(), "mean": pytest.approx(cosines.mean(), abs=1e-9), "rows": 295,
     }  # fmt: skip
-    assert abs(detail["centred"]["mean"]) < 0.01 < found("mean_cosine", x).value
+    assert abs(detail["centred"]["mean"]) < 0.01 < result_of("mean_cosine", x).value
 
 
 def test_the_row_that_is_the_mean_has_no_direction_once_centred():
-    detail = found("cosine_histogram", np.array([[4.0, 1], [5, 1], [6, 1]])).detail
+    detail = result_of("cosine_histogram", np.array([[4.0, 1], [5, 1], [6, 1]])).detail
     assert (detail["rows"], detail["centred"]["rows"], detail["centred"]["mean"]) == (3, 2, -1)
     assert detail["centred"]["counts"] == [1] + [0] * 99
-    equal = found("cosine_histogram", np.full((30, 4), 0.1))
+    equal = result_of("cosine_histogram", np.full((30, 4), 0.1))
     assert (equal.score.value, equal.detail["centred"]) == (pytest.approx(1), None)
 
 
 def test_contributions_add_up_and_the_greatest_are_named(x):
-    detail = found("rogue_dimensions", x).detail
-    assert sum(detail["contributions"]) == pytest.approx(found("mean_cosine", x).value)
-    assert detail["dimensions"][0] == {"dimension": 3, "value": found("rogue_dimensions", x).value}
-    assert [one["value"] for one in detail["dimensions"]] == sorted(detail["contributions"], reverse=True)
+    detail = result_of("rogue_dimensions", x).detail
+    assert sum(detail["contributions"]) == pytest.approx(result_of("mean_cosine", x).value)
+    assert detail["dimensions"][0] == {"dimension": 3, "value": result_of("rogue_dimensions", x).value}
+    assert [entry["value"] for entry in detail["dimensions"]] == sorted(detail["contributions"], reverse=True)
 
 
 def test_both_forms_of_the_partition_function_come_from_one_pass(x):
-    assert math.log(found("partition", x).value) == pytest.approx(found("partition_log", x).value)
+    assert math.log(result_of("partition", x).value) == pytest.approx(result_of("partition_log", x).value)
 
 
 def test_a_partition_function_that_is_not_finite_is_told_as_such():
-    reason = found("partition", np.full((60, 3), 1.7e308)).score.reason
+    reason = result_of("partition", np.full((60, 3), 1.7e308)).score.reason
     assert reason == "The partition function is not finite: some points are NaN, infinite or too large."
 
 
 def test_the_partition_function_of_long_points_has_a_logarithm_alone():
     far = 500 + points(50, 4)
-    assert found("partition", far).score.reason.startswith("The partition ratio is exp(-")
-    assert -2100 < found("partition_log", far).value < -1900
+    assert result_of("partition", far).score.reason.startswith("The partition ratio is exp(-")
+    assert -2100 < result_of("partition_log", far).value < -1900
 
 
 def test_the_points_of_the_fit_lie_about_its_line(x):
-    finding = found("twonn", x)
+    finding = result_of("twonn", x)
     log_mu, survival = np.array(finding.detail["log_mu"]), np.array(finding.detail["minus_log_survival"])
     assert len(log_mu) == len(survival) > 100
     assert (survival @ log_mu) / (log_mu @ log_mu) == pytest.approx(finding.value, rel=0.05)
@@ -130,7 +130,7 @@ def test_the_points_of_the_fit_lie_about_its_line(x):
 
 
 def test_hubness_has_three_other_numbers(x):
-    parts = found("hubness", x).detail["parts"]
+    parts = result_of("hubness", x).detail["parts"]
     assert 0 < parts["robin_hood"] < 1
     assert 0 <= parts["antihubs"] < 1
     assert parts["greatest"] > 10
@@ -140,29 +140,29 @@ def test_prominent_bars_stand_beside_those_of_a_gaussian_of_the_same_size():
     """In the plane a Gaussian has few, in many dimensions hundreds: the rule alone says nothing of groups."""
     counts = {}
     for d in (2, 64):
-        gaussian = found("prominent_bars", np.random.default_rng(1).normal(size=(300, d)))
+        gaussian = result_of("prominent_bars", np.random.default_rng(1).normal(size=(300, d)))
         counts[d] = gaussian.detail["parts"]["gaussian_of_the_same_size"]
         assert gaussian.value == pytest.approx(counts[d], abs=30)
     assert counts[2] < 20
     assert counts[64] > 100
     x = points(300, 5)
-    assert found("prominent_bars", x).detail == found("prominent_bars", 7 * x + 1).detail
+    assert result_of("prominent_bars", x).detail == result_of("prominent_bars", 7 * x + 1).detail
 
 
 def test_the_fit_of_twonn_is_told_with_what_chance_makes():
-    good = found("twonn", np.random.default_rng(0).uniform(size=(1000, 3))).detail["parts"]
+    good = result_of("twonn", np.random.default_rng(0).uniform(size=(1000, 3))).detail["parts"]
     assert good["fit_distance"] < 2 * good["fit_distance_by_chance"] == pytest.approx(2.2 / 1000**0.5)
 
 
 def test_persistent_entropy_is_told_in_nats_and_as_a_share_of_that_of_equal_bars():
     x = points(30, 3)
-    assert found("persistent_entropy_normalised", x).value == pytest.approx(
-        found("persistent_entropy", x).value / math.log(29)
+    assert result_of("persistent_entropy_normalised", x).value == pytest.approx(
+        result_of("persistent_entropy", x).value / math.log(29)
     )
 
 
 def test_bars_are_as_many_as_rows_less_one(x):
-    finding = found("barcode", x)
+    finding = result_of("barcode", x)
     assert len(finding.detail["lengths"]) == 299
     assert finding.detail["lengths"][-1] == finding.value
 
@@ -170,26 +170,26 @@ def test_bars_are_as_many_as_rows_less_one(x):
 def test_isoscore_by_label_is_of_the_rows_of_classes_that_have_a_score():
     x = np.concatenate([points(40, 3), np.ones((5, 3)), points(3, 3, 1), points(9, 3, 2)])
     labels = ["many"] * 40 + ["equal"] * 5 + ["few"] * 3 + [""] * 9
-    finding = found("isoscore_by_label", x, labels)
+    finding = result_of("isoscore_by_label", x, labels)
     assert (finding.n, finding.detail["classes_used"], finding.detail["classes"]) == (40, 1, 3)
-    by_label = {one["label"]: one for one in finding.detail["by_label"]}
-    assert {label: one["n"] for label, one in by_label.items()} == {"many": 40, "equal": 5, "few": 3}
+    by_label = {entry["label"]: entry for entry in finding.detail["by_label"]}
+    assert {label: entry["n"] for label, entry in by_label.items()} == {"many": 40, "equal": 5, "few": 3}
     assert finding.score.value == by_label["many"]["value"] is not None
     assert by_label["many"]["unbiased"] > by_label["many"]["value"]
     assert by_label["equal"]["reason"].startswith("The covariance is zero")
-    few = by_label["few"]
+    small_class = by_label["few"]
     reason = "The score of a class needs at least 4 points; there are 3."
-    assert (few["value"], few["unbiased"], few["reason"]) == (None, None, reason)
+    assert (small_class["value"], small_class["unbiased"], small_class["reason"]) == (None, None, reason)
 
 
 def test_classes_that_no_row_of_the_sample_has_are_counted(x, monkeypatch):
     monkeypatch.setattr(cloud, "SAMPLE_ROWS", 50)
-    finding = found("isoscore_by_label", x, [str(max(i, 100)) for i in range(300)])
+    finding = result_of("isoscore_by_label", x, [str(max(i, 100)) for i in range(300)])
     assert finding.detail["classes"] == 200
     assert len(finding.detail["by_label"]) < 50
 
 
 def test_scores_of_classes_do_not_overflow_where_that_of_all_does_not(x):
     far = (x * np.float32(1e20)).astype(np.float32)
-    assert found("isoscore", far).value is not None
-    assert found("isoscore_by_label", far, ["a"] * 300).value == pytest.approx(found("isoscore", far).value)
+    assert result_of("isoscore", far).value is not None
+    assert result_of("isoscore_by_label", far, ["a"] * 300).value == pytest.approx(result_of("isoscore", far).value)

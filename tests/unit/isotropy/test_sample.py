@@ -16,9 +16,9 @@ def drawn(n, size, cuts=(), seed=0):
 
 
 def test_no_row_is_drawn_twice_and_the_chunks_do_not_matter():
-    whole = drawn(1000, 40)
-    assert len(set(whole.tolist())) == 40
-    torch.testing.assert_close(drawn(1000, 40, cuts=(3, 39, 41, 500)), whole)
+    complete = drawn(1000, 40)
+    assert len(set(complete.tolist())) == 40
+    torch.testing.assert_close(drawn(1000, 40, cuts=(3, 39, 41, 500)), complete)
 
 
 def test_few_rows_are_all_drawn_in_random_order():

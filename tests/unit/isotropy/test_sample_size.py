@@ -18,14 +18,14 @@ def points(n, d, seed=0):
     return 3 + np.random.default_rng(seed).normal(size=(n, d)) * np.arange(1, d + 1)
 
 
-def found(x, seed=0):
+def curve_of(x, seed=0):
     data = sample_size(read_cloud(Rows(x), seed))
     json.dumps(data, allow_nan=False)
     return data
 
 
 def test_sizes_double_from_8_and_all_rows_are_the_last():
-    data = found(points(300, 5))
+    data = curve_of(points(300, 5))
     assert data["rows"] == [8, 16, 32, 64, 128, 256, 300]
     # Of 256 rows and below: what 256 consecutive rows hold, and for sizes below d whatever fits into all.
     assert data["drawn"] == [10, 10, 8, 4, 2, 1, 1]
@@ -56,7 +56,7 @@ def test_each_value_is_the_mean_and_spread_of_the_measure_over_runs_of_the_sampl
 
 
 def test_all_rows_have_exactly_the_scores_of_the_report_whatever_zeta():
-    data = found(points(300, 5))
+    data = curve_of(points(300, 5))
     full = data["full"]
     scores = read_cloud(Rows(points(300, 5))).moment_scores
     assert full == {name: scores[name].value for name in ("isoscore", "isoscore_unbiased")}
@@ -66,33 +66,35 @@ def test_all_rows_have_exactly_the_scores_of_the_report_whatever_zeta():
 
 
 def test_few_rows_score_low_shrinkage_raises_them_and_the_bias_correction_is_near_the_whole():
-    data = found(points(20_000, 60).astype(np.float32))
+    data = curve_of(points(20_000, 60).astype(np.float32))
     at = data["rows"].index(64)
-    whole = data["full"]["isoscore"]
+    score_of_all = data["full"]["isoscore"]
     star = [curve["mean"][at] for curve in data["isoscore_star"]]
-    assert data["isoscore"]["mean"][at] < 0.7 * whole
+    assert data["isoscore"]["mean"][at] < 0.7 * score_of_all
     assert [data["isoscore"]["mean"][at], *star] == sorted([*star, data["isoscore"]["mean"][at]])
     error = data["isoscore_unbiased"]["sd"][at] / DRAWS**0.5
-    assert abs(data["isoscore_unbiased"]["mean"][at] - data["full"]["isoscore_unbiased"]) < 4 * error < 0.2 * whole
+    assert (
+        abs(data["isoscore_unbiased"]["mean"][at] - data["full"]["isoscore_unbiased"]) < 4 * error < 0.2 * score_of_all
+    )
 
 
 def test_the_seed_draws_the_rows():
-    first, again, other = (found(points(300, 5), seed) for seed in (0, 0, 1))
+    first, again, second = (curve_of(points(300, 5), seed) for seed in (0, 0, 1))
     assert first == again
-    assert first["isoscore"]["mean"][0] != other["isoscore"]["mean"][0]
-    assert first["full"] == pytest.approx(other["full"])
+    assert first["isoscore"]["mean"][0] != second["isoscore"]["mean"][0]
+    assert first["full"] == pytest.approx(second["full"])
 
 
 @pytest.mark.parametrize("n", [2, 3, 7, 8])
 def test_up_to_8_rows_there_is_one_size(n):
-    data = found(points(n, 3))
+    data = curve_of(points(n, 3))
     assert (data["rows"], data["drawn"], data["draws"]) == ([n], [1], 1)
     assert data["isoscore"]["mean"] == [data["full"]["isoscore"]] != [None]
     assert (data["isoscore_unbiased"]["mean"][0] is None) == (n < 4)
 
 
 def test_fewer_rows_than_dimensions():
-    data = found(points(20, 100))
+    data = curve_of(points(20, 100))
     assert (data["rows"], data["drawn"]) == ([8, 16, 20], [2, 1, 1])
     assert 0 < data["isoscore"]["mean"][0] < data["isoscore"]["mean"][1] < data["full"]["isoscore"]
 
@@ -100,7 +102,7 @@ def test_fewer_rows_than_dimensions():
 def test_a_size_has_no_mean_where_a_draw_has_no_value():
     x = np.repeat(points(1, 3), 400, axis=0)
     x[:20] = points(20, 3, seed=1)
-    data = found(x)
+    data = curve_of(x)
     assert data["full"]["isoscore"] is not None
     # Among ten draws of 8 rows is one of equal rows, which has a score only by shrinkage; all 256 rows hold others.
     assert (data["isoscore"]["mean"][0], data["isoscore"]["sd"][0]) == (None, None)
@@ -111,8 +113,8 @@ def test_a_size_has_no_mean_where_a_draw_has_no_value():
 def test_a_constant_dimension_is_one_that_is_not_used():
     x = points(300, 4)
     x[:, 0] = 5
-    assert found(x)["full"]["isoscore"] < 2 / 3
-    assert found(x)["isoscore"]["mean"][3] < 2 / 3
+    assert curve_of(x)["full"]["isoscore"] < 2 / 3
+    assert curve_of(x)["isoscore"]["mean"][3] < 2 / 3
 
 
 @pytest.mark.parametrize(
@@ -125,7 +127,7 @@ def test_a_constant_dimension_is_one_that_is_not_used():
     ],
 )
 def test_what_has_no_isoscore_has_no_curve_but_a_reason(x, reason):
-    data = found(x)
+    data = curve_of(x)
     assert (data["rows"], data["drawn"], data["draws"], data["reason"]) == ([], [], 0, reason)
     assert data["full"]["isoscore"] is None
     assert data["isoscore_star"] == [{"mean": [], "sd": []}] * 4
@@ -133,13 +135,13 @@ def test_what_has_no_isoscore_has_no_curve_but_a_reason(x, reason):
 
 def test_a_sample_and_the_work_bound_the_sizes_but_not_the_whole(monkeypatch):
     monkeypatch.setattr(clouds, "SAMPLE_ROWS", 100)
-    assert found(points(1000, 5))["rows"] == [8, 16, 32, 64, 1000]
+    assert curve_of(points(1000, 5))["rows"] == [8, 16, 32, 64, 1000]
     monkeypatch.setattr(module, "MAX_WORK", 40 * 5**2)
-    data = found(points(1000, 5))
+    data = curve_of(points(1000, 5))
     assert (data["rows"], data["drawn"]) == ([8, 16, 32, 1000], [4, 2, 1, 1])
 
 
 def test_draws_of_fewer_rows_than_dimensions_are_bounded_by_themselves(monkeypatch):
     monkeypatch.setattr(module, "MAX_WORK_BY_ROWS", 20 * 30**2)
-    data = found(points(100, 30))
+    data = curve_of(points(100, 30))
     assert (data["rows"], data["drawn"]) == ([8, 16, 32, 64, 100], [2, 1, 2, 1, 1])

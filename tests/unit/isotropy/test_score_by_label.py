@@ -10,35 +10,35 @@ LINE = torch.tensor([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0], [5.0, 5.0]])
 
 def test_each_class_has_a_score_or_the_reason_why_not():
     x = torch.cat([CROSS, LINE, torch.ones(4, 2)])
-    found = score_by_label(x, torch.tensor([7] * 4 + [3] * 4 + [9] * 4), isoscore)
-    assert [(one.label, one.n) for one in found.classes] == [(3, 4), (7, 4), (9, 4)]
-    assert [one.score.value for one in found.classes] == [pytest.approx(0), pytest.approx(1), None]
-    assert found.classes[2].score.reason.startswith("The covariance is zero")
-    assert found.score.value == pytest.approx(0.5)
-    assert [one.label for one in found.used] == [3, 7]
+    result = score_by_label(x, torch.tensor([7] * 4 + [3] * 4 + [9] * 4), isoscore)
+    assert [(entry.label, entry.n) for entry in result.classes] == [(3, 4), (7, 4), (9, 4)]
+    assert [entry.score.value for entry in result.classes] == [pytest.approx(0), pytest.approx(1), None]
+    assert result.classes[2].score.reason.startswith("The covariance is zero")
+    assert result.score.value == pytest.approx(0.5)
+    assert [entry.label for entry in result.used] == [3, 7]
 
 
 @pytest.mark.parametrize(("few", "count"), [(1, "there is 1"), (2, "there are 2"), (3, "there are 3")])
 def test_classes_of_fewer_than_four_points_do_not_count(few, count):
-    found = score_by_label(torch.cat([CROSS, LINE[:few]]), torch.tensor([0] * 4 + [1] * few), isoscore)
-    assert found.classes[1].score.reason == f"The score of a class needs at least 4 points; {count}."
-    assert found.score.value == pytest.approx(1)
-    assert [one.label for one in found.used] == [0]
+    result = score_by_label(torch.cat([CROSS, LINE[:few]]), torch.tensor([0] * 4 + [1] * few), isoscore)
+    assert result.classes[1].score.reason == f"The score of a class needs at least 4 points; {count}."
+    assert result.score.value == pytest.approx(1)
+    assert [entry.label for entry in result.used] == [0]
 
 
 def test_where_no_class_has_a_score_the_first_reason_is_told():
-    found = score_by_label(torch.cat([torch.ones(4, 2), CROSS[:2]]), torch.tensor([0, 0, 0, 0, 1, 1]), isoscore)
-    assert found.score.value is None
-    reason = found.classes[0].score.reason
+    result = score_by_label(torch.cat([torch.ones(4, 2), CROSS[:2]]), torch.tensor([0, 0, 0, 0, 1, 1]), isoscore)
+    assert result.score.value is None
+    reason = result.classes[0].score.reason
     assert reason.startswith("The covariance is zero: all points are equal")
-    assert found.score.reason == f"None of 2 classes has a score. The first: {reason}"
+    assert result.score.reason == f"None of 2 classes has a score. The first: {reason}"
     assert score_by_label(torch.ones(4, 2), torch.zeros(4).long(), isoscore).score.reason == reason
 
 
 def test_without_points_there_is_no_score_by_label():
-    found = score_by_label(torch.ones(0, 2), torch.zeros(0).long(), isoscore)
-    assert found.score.reason == "A score by label needs labeled points; there is none."
-    assert found.classes == ()
+    result = score_by_label(torch.ones(0, 2), torch.zeros(0).long(), isoscore)
+    assert result.score.reason == "A score by label needs labeled points; there is none."
+    assert result.classes == ()
 
 
 def test_labels_that_do_not_fit_the_points_are_refused():

@@ -167,9 +167,9 @@ def test_moments_are_not_lowered_by_autocast(d):
 def test_the_shift_is_near_the_mean_where_one_token_of_each_sequence_stands_apart(n):
     x = torch.zeros(n, 1)
     x[::128] = 1000
-    shift, _, rest = shift_near_mean(x)
+    shift, _, offset = shift_near_mean(x)
     assert abs(shift - x.mean()) < x.std() / 4
-    assert float(shift + rest) == pytest.approx(float(x.mean()))
+    assert float(shift + offset) == pytest.approx(float(x.mean()))
 
 
 def test_covariance_of_one_point_is_zero():

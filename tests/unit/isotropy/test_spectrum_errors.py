@@ -36,8 +36,8 @@ def matrices(x):
 
 def brute_force(x, blocks, slug):
     """Return the delete-block jackknife's error where each block is left out and all decomposed anew."""
-    left = [spectrum_scores(*decomposed(x[blocks != block]), len(x))[slug].value for block in range(10)]
-    return (0.9 * np.square(np.array(left) - np.mean(left)).sum()) ** 0.5
+    values_left_out = [spectrum_scores(*decomposed(x[blocks != block]), len(x))[slug].value for block in range(10)]
+    return (0.9 * np.square(np.array(values_left_out) - np.mean(values_left_out)).sum()) ** 0.5
 
 
 @pytest.mark.parametrize("slug", SMOOTH)
@@ -45,10 +45,10 @@ def test_errors_are_those_of_decomposing_anew_without_each_block(slug):
     x = rows(2000, 8)
     cloud = read_cloud(Rows(x))
     blocks = cloud.dealing.blocks_of(np.arange(2000), 10)
-    found = cloud.spectrum_scores[slug]
-    assert found.se == pytest.approx(brute_force(x, blocks, slug), rel=0.08)
-    assert found.se == pytest.approx(hypot(*found.parts))
-    assert found.value == pytest.approx(spectrum_scores(*decomposed(x), 2000)[slug].value, rel=1e-9)
+    scores = cloud.spectrum_scores[slug]
+    assert scores.se == pytest.approx(brute_force(x, blocks, slug), rel=0.08)
+    assert scores.se == pytest.approx(hypot(*scores.parts))
+    assert scores.value == pytest.approx(spectrum_scores(*decomposed(x), 2000)[slug].value, rel=1e-9)
 
 
 def heavy_tails(n, d):
@@ -61,21 +61,21 @@ def test_of_a_tail_taken_as_one_errors_are_those_of_each_eigenvalue(x, slug):
     cloud = read_cloud(Rows(x))
     blocks = cloud.dealing.blocks_of(np.arange(len(x)), 10)
     bases = [torch.linalg.eigh(S)[1].flip(1) for S in matrices(x)]
-    left = []
+    values_left_out = []
     for block in range(10):
         along = [((S @ V) * V).sum(0) for S, V in zip(matrices(x[blocks != block]), bases, strict=True)]
-        left.append(spectrum_scores(*along, len(x))[slug].value)
-    expected = (0.9 * np.square(np.array(left) - np.mean(left)).sum()) ** 0.5
+        values_left_out.append(spectrum_scores(*along, len(x))[slug].value)
+    expected = (0.9 * np.square(np.array(values_left_out) - np.mean(values_left_out)).sum()) ** 0.5
     assert cloud.spectrum_scores[slug].se == pytest.approx(expected, rel=0.02)
 
 
 @pytest.mark.slow
 def test_errors_are_how_far_samples_of_a_population_lie_apart():
-    found = [read_cloud(Rows(rows(400, 6, seed))).spectrum_scores for seed in range(60)]
+    all_scores = [read_cloud(Rows(rows(400, 6, seed))).spectrum_scores for seed in range(60)]
     for slug in SMOOTH:
-        spread = np.std([scores[slug].value for scores in found], ddof=1)
-        told = np.sqrt(np.mean([scores[slug].se ** 2 for scores in found]))
-        assert 0.7 < told / spread < 1.5, slug
+        spread = np.std([scores[slug].value for scores in all_scores], ddof=1)
+        mean_error = np.sqrt(np.mean([scores[slug].se ** 2 for scores in all_scores]))
+        assert 0.7 < mean_error / spread < 1.5, slug
 
 
 def test_fewer_rows_than_dimensions_have_errors_too():
@@ -105,6 +105,6 @@ def test_lists_are_those_of_their_functions():
         "anisotropy_centred": anisotropy(values, 10),
         "explained_variance": rank.explained_variance(values, 10),
     }.items():
-        found = [scores[f"{slug} {k}"].value for k in range(1, 11)]
-        assert found == pytest.approx([one.value for one in expected], rel=1e-9)
+        all_scores = [scores[f"{slug} {k}"].value for k in range(1, 11)]
+        assert all_scores == pytest.approx([score.value for score in expected], rel=1e-9)
         assert all(scores[f"{slug} {k}"].se > 0 for k in range(1, 11))

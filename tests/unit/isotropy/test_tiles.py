@@ -19,7 +19,7 @@ def of_clusters(n):
     return (x[:, None] - x).abs() - x[:, None] - x
 
 
-def least(bounds, count):
+def smallest_bounds(bounds, count):
     def tile(rows, columns):
         return bounds[rows, columns].clone()
 
@@ -29,11 +29,11 @@ def least(bounds, count):
 @pytest.mark.parametrize("n", [2, 31, 32, 33, 100])
 def test_tiles_hold_each_pair_once(n, monkeypatch):
     monkeypatch.setattr(module, "TILE_ROWS", 32)
-    seen = torch.zeros(n, n)
+    counts = torch.zeros(n, n)
     for rows, columns in tiles(n):
-        seen[rows, columns] += 1
-    assert torch.equal((seen + seen.T).clamp(max=2) / 2, (seen + seen.T) / 2 if n > 32 else torch.ones(n, n))
-    assert bool(((seen + seen.T) > 0).all())
+        counts[rows, columns] += 1
+    assert torch.equal((counts + counts.T).clamp(max=2) / 2, (counts + counts.T) / 2 if n > 32 else torch.ones(n, n))
+    assert bool(((counts + counts.T) > 0).all())
 
 
 @pytest.mark.parametrize("make", [symmetric, of_clusters, lambda n: torch.ones(n, n)], ids=["any", "clusters", "equal"])
@@ -44,8 +44,8 @@ def test_the_least_bounds_of_each_point_are_those_of_a_sort(make, n, count, rows
     monkeypatch.setattr(module, "TILE_ROWS", rows)
     monkeypatch.setattr(module, "PENDING", pending)
     bounds = make(n)
-    found, others = least(bounds, count)
-    apart = bounds.clone().fill_diagonal_(math.inf)
-    assert torch.equal(found, apart.sort(dim=1).values[:, :count])
-    assert torch.equal(apart.gather(1, others), found)
-    assert all(len(set(row)) == count for row in others.tolist())
+    smallest, neighbours = smallest_bounds(bounds, count)
+    pairs = bounds.clone().fill_diagonal_(math.inf)
+    assert torch.equal(smallest, pairs.sort(dim=1).values[:, :count])
+    assert torch.equal(pairs.gather(1, neighbours), smallest)
+    assert all(len(set(row)) == count for row in neighbours.tolist())

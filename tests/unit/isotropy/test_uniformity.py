@@ -43,11 +43,11 @@ def test_duplicates_are_pairs_at_distance_zero():
 
 
 @pytest.mark.parametrize(("n", "rows", "found"), [(0, 0, "are 0"), (3, 1, "is 1"), (3, 0, "are 0")])
-def test_fewer_than_two_rows_that_are_not_zero_leave_it_undefined(n, rows, found):
+def test_fewer_than_two_rows_that_are_not_zero_leave_it_undefined(n, rows, expected):
     x = torch.zeros(n, 2)
     x[:rows] = 1
     assert uniformity(x).value is None
-    assert uniformity(x).reason == f"Uniformity needs at least 2 rows that are not zero; there {found}."
+    assert uniformity(x).reason == f"Uniformity needs at least 2 rows that are not zero; there {expected}."
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])

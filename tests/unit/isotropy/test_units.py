@@ -39,38 +39,40 @@ def ordinary():
 
 @pytest.mark.parametrize("power", POWERS)
 def test_measures_keep_every_digit_at_every_scale(ordinary, power):
-    found = measure(read_cloud(Rows(np.ldexp(points(), power), LABELS)))
-    for slug, finding in found.items():
+    results = measure(read_cloud(Rows(np.ldexp(points(), power), LABELS)))
+    for slug, finding in results.items():
         if slug not in OF_SCALE.keys() | PARTITIONS:
             assert (slug, finding) == (slug, ordinary[slug])
 
 
 @pytest.mark.parametrize("power", POWERS)
 def test_measures_with_units_are_told_in_those_of_the_points(ordinary, power):
-    found = measure(read_cloud(Rows(np.ldexp(points(), power))))
+    results = measure(read_cloud(Rows(np.ldexp(points(), power))))
     for slug, times in OF_SCALE.items():
-        one, expected = found[slug].score, ordinary[slug].score
+        result, expected = results[slug].score, ordinary[slug].score
         if slug == "activation_profile":
-            assert one == expected
+            assert result == expected
             for column in ("mean", "std"):
-                assert found[slug].detail[column] == np.ldexp(ordinary[slug].detail[column], power).tolist()
+                assert results[slug].detail[column] == np.ldexp(ordinary[slug].detail[column], power).tolist()
         elif abs(power * times) > 1010:
-            assert (one.value, one.reason, found[slug].detail) == (None, OUT_OF_RANGE, None)
+            assert (result.value, result.reason, results[slug].detail) == (None, OUT_OF_RANGE, None)
         else:
-            assert one.value == math.ldexp(expected.value, power * times)
-            assert one.se == (None if expected.se is None else math.ldexp(expected.se, power * times))
+            assert result.value == math.ldexp(expected.value, power * times)
+            assert result.se == (None if expected.se is None else math.ldexp(expected.se, power * times))
     if abs(power) < 500:
         eigenvalues = np.ldexp(ordinary["spectrum"].detail["eigenvalues"], 2 * power)
-        assert found["spectrum"].detail["eigenvalues"] == eigenvalues.tolist()
-    assert found["barcode"].detail["lengths"] == np.ldexp(ordinary["barcode"].detail["lengths"], power).tolist()
+        assert results["spectrum"].detail["eigenvalues"] == eigenvalues.tolist()
+    assert results["barcode"].detail["lengths"] == np.ldexp(ordinary["barcode"].detail["lengths"], power).tolist()
 
 
 @pytest.mark.parametrize("power", [-600, 600])
 def test_figures_and_findings_are_the_same_at_every_scale(power):
     x = points()
-    plain, extreme = (read_cloud(Rows(one)) for one in (x, np.ldexp(x, power)))
+    plain, extreme = (read_cloud(Rows(result)) for result in (x, np.ldexp(x, power)))
     assert sample_size(extreme) == sample_size(plain)
-    assert [one.document() for one in findings_of(extreme)] == [one.document() for one in findings_of(plain)]
+    assert [result.document() for result in findings_of(extreme)] == [
+        result.document() for result in findings_of(plain)
+    ]
     assert zeta_lines(extreme, [lambda S: S.diagonal().diag()]) == zeta_lines(plain, [lambda S: S.diagonal().diag()])
     drawn, expected = projection(extreme), projection(plain)
     assert (drawn["rows"], drawn["shares"]) == (expected["rows"], expected["shares"])
@@ -80,18 +82,18 @@ def test_figures_and_findings_are_the_same_at_every_scale(power):
 @pytest.mark.parametrize(("power", "source"), [(600, 600), (-600, -600), (600, 599), (140, 160), (-160, -140)])
 def test_a_curve_towards_other_points_keeps_the_proportion_of_both(power, source):
     def lines(power, source):
-        cloud, other = read_cloud(Rows(np.ldexp(points(), power))), read_cloud(Rows(np.ldexp(points() ** 3, source)))
-        S = covariance_in_units_of(cloud, other)
-        (found,) = zeta_lines(cloud, [lambda _: S])
-        return np.array([one["values"] for one in found])
+        cloud, baseline = read_cloud(Rows(np.ldexp(points(), power))), read_cloud(Rows(np.ldexp(points() ** 3, source)))
+        S = covariance_in_units_of(cloud, baseline)
+        (results,) = zeta_lines(cloud, [lambda _: S])
+        return np.array([result["values"] for result in results])
 
     np.testing.assert_allclose(lines(power, source), lines(0, source - power), rtol=1e-13)
 
 
 @pytest.mark.parametrize(("power", "end"), [(-1000, -1), (1000, 0)])
 def test_beside_points_of_another_order_of_size_one_covariance_decides(power, end):
-    cloud, other = read_cloud(Rows(np.ldexp(points(), power))), read_cloud(Rows(points()[::2] ** 3))
-    S = covariance_in_units_of(cloud, other)
+    cloud, baseline = read_cloud(Rows(np.ldexp(points(), power))), read_cloud(Rows(points()[::2] ** 3))
+    S = covariance_in_units_of(cloud, baseline)
     values = zeta_lines(cloud, [lambda _: S])[0][-1]["values"]
     assert values[1:-1] == pytest.approx([values[end]] * 99, rel=1e-12)
     assert values[0] != pytest.approx(values[-1], rel=1e-3)
@@ -116,14 +118,14 @@ def test_the_partition_function_sees_the_scale():
 @pytest.mark.parametrize("power", [0, 600])
 def test_rows_that_are_far_larger_than_those_before_count_in_full(first, power):
     """The unit of the first chunk is too small for the second."""
-    few, most = first * np.ones((CHUNK_ROWS + 5, 3)), points(2000, 3)
-    zeros = read_cloud(Rows(np.concatenate([0 * few, most])), seed=3)
-    found = read_cloud(Rows(np.concatenate([few, np.ldexp(most, power)])), seed=3)
+    head, tail = first * np.ones((CHUNK_ROWS + 5, 3)), points(2000, 3)
+    zeros = read_cloud(Rows(np.concatenate([0 * head, tail])), seed=3)
+    results = read_cloud(Rows(np.concatenate([head, np.ldexp(tail, power)])), seed=3)
     for slug in ("isoscore", "participation_ratio", "mean_share"):
-        assert found.moment_scores[slug].value == pytest.approx(zeros.moment_scores[slug].value, rel=1e-12)
-    sample, expected = (found.sample * found.unit).numpy(), np.ldexp(zeros.sample.numpy(), power)
+        assert results.moment_scores[slug].value == pytest.approx(zeros.moment_scores[slug].value, rel=1e-12)
+    sample, expected = (results.sample * results.unit).numpy(), np.ldexp(zeros.sample.numpy(), power)
     np.testing.assert_allclose(sample, expected, rtol=1e-12, atol=1e-199)
-    assert math.log2(found.moments.fourth) + 4 * math.log2(found.unit) == pytest.approx(
+    assert math.log2(results.moments.fourth) + 4 * math.log2(results.unit) == pytest.approx(
         math.log2(zeros.moments.fourth) + 4 * power
     )
 
@@ -131,7 +133,7 @@ def test_rows_that_are_far_larger_than_those_before_count_in_full(first, power):
 @pytest.mark.parametrize("power", [-100, 100])
 def test_float32_is_measured_as_it_is(power):
     x = points().astype(np.float32)
-    plain, extreme = (read_cloud(Rows(one)) for one in (x, np.ldexp(x, power)))
+    plain, extreme = (read_cloud(Rows(result)) for result in (x, np.ldexp(x, power)))
     assert extreme.unit == 1
     for slug in ("isoscore_unbiased", "effective_rank", "mean_cosine", "twonn"):
         assert measure(extreme, [slug])[slug] == measure(plain, [slug])[slug]
