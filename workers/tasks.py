@@ -36,7 +36,7 @@ from isotropy.tasks.decision import Decision
 from isotropy.tasks.judge import JudgingTask, ScoredVariant, decide, map_of
 from isotropy.tasks.maps import Map
 from isotropy.tasks.variants import Variant, all_variants, default_variants
-from workers.embeddings.inspection import uploaded
+from workers.embeddings.inspection import fetch_upload
 from workers.failure import record
 from workers.files import fetch, keeping
 from workers.job_rows import Progress, StoppedError, job_sessions
@@ -161,7 +161,7 @@ def _vectors(
 ) -> NamedVectors:
     chosen = Selection.model_validate(embedding.selection)
     selection = chosen.model_copy(update={"labels": labels, "groups": groups})
-    matrix = open_matrix(uploaded(embedding, asked.settings), selection)
+    matrix = open_matrix(fetch_upload(embedding, asked.settings), selection)
     require_measurable(matrix)
     called = read_ids(matrix, embedding.name, ids, selection.names, what)
     if asked.row.truth_sha256 is not None:

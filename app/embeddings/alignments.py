@@ -62,22 +62,22 @@ class Aligned(NamedTuple):
         return WAYS[self.rows_by]
 
 
-def rows_by(embedding: Embedding, other: Embedding) -> RowsBy | None:
+def rows_by(embedding: Embedding, counterpart: Embedding) -> RowsBy | None:
     """Return how the same rows of two embeddings are found; None where they cannot be known.
 
     Arrays of one file, and files, are of the same rows where all rows of both, left out or not, are as many.
     """
-    if pairing(embedding, other, [embedding, other]) in SAME_ORDER:
+    if pairing(embedding, counterpart, [embedding, counterpart]) in SAME_ORDER:
         return RowsBy.ORDER
     # Of the file, before some rows were left out.
-    sizes = {(each.n or 0) + len(rows_left_out(each)) for each in (embedding, other)}
-    if len(sizes) == 1 and embedding.files and _file_key(embedding) == _file_key(other):
+    sizes = {(row.n or 0) + len(rows_left_out(row)) for row in (embedding, counterpart)}
+    if len(sizes) == 1 and embedding.files and _file_key(embedding) == _file_key(counterpart):
         return RowsBy.POSITION
-    if all((each.selection or {}).get("names") for each in (embedding, other)):
+    if all((row.selection or {}).get("names") for row in (embedding, counterpart)):
         return RowsBy.NAME
     if len(sizes) > 1:
         return None
-    return RowsBy.ORDER if rows_left_out(embedding) == rows_left_out(other) else RowsBy.POSITION
+    return RowsBy.ORDER if rows_left_out(embedding) == rows_left_out(counterpart) else RowsBy.POSITION
 
 
 Pair = tuple[Embedding, Embedding]
@@ -108,7 +108,7 @@ class AlignedSteps(NamedTuple):
 
 def find_steps(context: Context, embeddings: Sequence[Embedding]) -> AlignedSteps:
     """Return how alike steps are, as far as it was asked for."""
-    aligned = {(each.base.id, each.embedding.id): each for each in find_aligned(context, step_pairs(embeddings))}
+    aligned = {(pair.base.id, pair.embedding.id): pair for pair in find_aligned(context, step_pairs(embeddings))}
     to_previous, to_first = (
         [aligned.get((base.id, embedding.id)) for base, embedding in pairs_of(embeddings, against)]
         for against in (Against.PREVIOUS, Against.FIRST)
@@ -179,16 +179,19 @@ def _find_alignments(
     context: Context, pairs: Sequence[Pair], *, with_rows: bool = False
 ) -> dict[tuple[str, str], Alignment]:
     """Return the alignments of pairs by ``_ids_of``; how far each row moves only with ``with_rows``."""
-    ids = {each.id for pair in pairs for each in pair}
-    both = select(Alignment).where(Alignment.embedding_id.in_(ids), Alignment.other_id.in_(ids))
+    ids = {embedding.id for pair in pairs for embedding in pair}
+    statement = select(Alignment).where(Alignment.embedding_id.in_(ids), Alignment.other_id.in_(ids))
     options = [undefer(Alignment.moved)] if with_rows else []
     with context.sessions() as session:
-        return {(each.embedding_id, each.other_id): each for each in session.scalars(both.options(*options))}
+        return {
+            (embedding.embedding_id, embedding.other_id): embedding
+            for embedding in session.scalars(statement.options(*options))
+        }
 
 
-def _ids_of(embedding: Embedding, other: Embedding) -> tuple[str, str]:
+def _ids_of(embedding: Embedding, counterpart: Embedding) -> tuple[str, str]:
     """Return the ids of two embeddings in the order in which an alignment has them."""
-    first, second = sorted((embedding.id, other.id))
+    first, second = sorted((embedding.id, counterpart.id))
     return first, second
 
 
@@ -269,26 +272,32 @@ class MovedRows(NamedTuple):
         return median(row.residual or 0.0 for row in self.rows) if self.has_residuals else None
 
 
-def find_moved_rows(context: Context, first: Embedding, other: Embedding) -> MovedRows:
+def find_moved_rows(context: Context, first: Embedding, counterpart: Embedding) -> MovedRows:
     """Return how far rows move between two embeddings, as far as it is known.
 
     Raises:
         InvalidError: the two have no rows in common.
 
     """
-    pairs = [(first, other)]
+    pairs = [(first, counterpart)]
     alignments = _find_alignments(context, pairs, with_rows=True)
     aligned = _read_aligned(pairs, alignments)
     if not aligned:
-        raise InvalidError(f"{first.name} and {other.name} have no rows in common.", "id")
-    alignment = alignments.get(_ids_of(first, other))
+        raise InvalidError(f"{first.name} and {counterpart.name} have no rows in common.", "id")
+    alignment = alignments.get(_ids_of(first, counterpart))
     if alignment is None or (moved := alignment.moved) is None:
         return MovedRows(aligned[0], [], 0, "")
-    kept, residual, names = moved["kept"] or [], moved["residual"], moved["names"]
+    neighbors_kept, residual, names = moved["kept"] or [], moved["residual"], moved["names"]
     rows, other_rows = moved["rows"], moved["other_rows"]
     if alignment.embedding_id != first.id:
         rows, other_rows = other_rows, rows
-    columns = rows, other_rows, names or [""] * len(kept), kept, residual or [None] * len(kept)
+    columns = (
+        rows,
+        other_rows,
+        names or [""] * len(neighbors_kept),
+        neighbors_kept,
+        residual or [None] * len(neighbors_kept),
+    )
     return MovedRows(aligned[0], list(map(MovedRow, *columns)), moved["references"], moved["reason"] or "")
 
 

@@ -36,13 +36,15 @@ class ComparisonChoice(NamedTuple):
     @property
     def query(self) -> str:
         options = ("show", "differing" if self.differing else ""), ("measure", self.measure)
-        return urlencode([("id", each) for each in self.ids] + [(name, value) for name, value in options if value])
+        return urlencode(
+            [("id", embedding_id) for embedding_id in self.ids] + [(name, value) for name, value in options if value]
+        )
 
     def with_baseline(self, embedding_id: str) -> str:
-        return self.url(ids=[embedding_id, *(each for each in self.ids if each != embedding_id)])
+        return self.url(ids=[embedding_id, *(other_id for other_id in self.ids if other_id != embedding_id)])
 
     def without(self, embedding_id: str) -> str:
-        return self.url(ids=[each for each in self.ids if each != embedding_id])
+        return self.url(ids=[other_id for other_id in self.ids if other_id != embedding_id])
 
     def swapped(self, index: int) -> str:
         """Return the address with the embedding at an index before the one that stands before it."""
@@ -78,7 +80,7 @@ def _choice(
     show: Annotated[str, Query(description="`differing`: only measures that differ.")] = "",
     measure: Annotated[str, Query(description="The measure over layers or checkpoints.")] = "",
 ) -> ComparisonChoice:
-    ids = [each for each in id or [] if each]
+    ids = [embedding_id for embedding_id in id or [] if embedding_id]
     return ComparisonChoice(ids, show == "differing", measure if measure in MEASURES else "")
 
 

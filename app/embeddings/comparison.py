@@ -56,7 +56,7 @@ NOT_PAIRED = {
 """Why the same rows cannot be paired."""
 
 
-def pairing(embedding: Embedding, other: Embedding, among: Sequence[Embedding]) -> Pairing:
+def pairing(embedding: Embedding, counterpart: Embedding, among: Sequence[Embedding]) -> Pairing:
     """Return how the rows of two embeddings belong together.
 
     They are the same where one was made of the other or both of a third, where both are layers of one encoding or read
@@ -64,23 +64,23 @@ def pairing(embedding: Embedding, other: Embedding, among: Sequence[Embedding]) 
 
     Args:
         embedding: measured.
-        other: another.
+        counterpart: another.
         among: those through which one may have been made of the other.
 
     """
-    by_id = {each.id: each for each in among}
-    first, second = (each.independent or {} for each in (embedding, other))
+    by_id = {row.id: row for row in among}
+    first, second = (row.independent or {} for row in (embedding, counterpart))
 
     def agree(key: str) -> bool:
         return first.get(key) is not None and first.get(key) == second.get(key)
 
-    if embedding.n != other.n:
+    if embedding.n != counterpart.n:
         return Pairing.INDEPENDENT
-    if not (agree("names") or set(_origins(embedding, by_id)) & set(_origins(other, by_id))):
+    if not (agree("names") or set(_origins(embedding, by_id)) & set(_origins(counterpart, by_id))):
         return Pairing.OTHER_ORDER if agree("names_in_any_order") else Pairing.INDEPENDENT
     if not (first and second):
         return Pairing.UNKNOWN_BLOCKS
-    same_blocks = first["blocks"] == second["blocks"] and embedding.n_left_out == other.n_left_out
+    same_blocks = first["blocks"] == second["blocks"] and embedding.n_left_out == counterpart.n_left_out
     return Pairing.PAIRED if same_blocks else Pairing.OTHER_BLOCKS
 
 
@@ -149,14 +149,14 @@ def difference(
     at_any_size = measure.compared == "at any n" or measurement.n == baseline.n
     reason = _explain_incomparable(measure, measurement, baseline)
     if not reason and at_any_size and min(len(measurement.parts), len(baseline.parts)) < 2:
-        is_old = any(each.se is not None and each.resampled is None for each in (measurement, baseline))
+        is_old = any(source.se is not None and source.resampled is None for source in (measurement, baseline))
         reason = MEASURE_AGAIN if is_old else NO_ERROR
     if reason:
         return Difference(value, reason=reason)
     if at_any_size:
-        first, second = (_Estimate(each.value or 0.0, each.parts) for each in (measurement, baseline))
+        first, second = (_Estimate(source.value or 0.0, source.parts) for source in (measurement, baseline))
         return _subtract(first, second, None, same_rows)
-    estimates, baselines = (_estimates_by_size(each) for each in (measurement, baseline))
+    estimates, baselines = (_estimates_by_size(source) for source in (measurement, baseline))
     n = max((int(size) for size in estimates.keys() & baselines.keys()), default=0)
     if n == 0:
         return Difference(value, reason=f"Depends on the number of rows, here {measurement.n:,} and {baseline.n:,}.")
@@ -188,11 +188,11 @@ def _estimates_by_size(measurement: Measurement) -> dict[str, dict[str, Any]]:
 
 
 def _explain_incomparable(measure: Measure, measurement: Measurement, baseline: Measurement) -> str:
-    similarity, other = similarity_of(measurement), similarity_of(baseline)
-    if similarity is not other:
+    similarity, baseline_similarity = similarity_of(measurement), similarity_of(baseline)
+    if similarity is not baseline_similarity:
         return (
-            f"Measured by {SIMILARITIES[similarity]}, the baseline by {SIMILARITIES[other]}. Measure both by the same "
-            "similarity."
+            f"Measured by {SIMILARITIES[similarity]}, the baseline by {SIMILARITIES[baseline_similarity]}. Measure "
+            "both by the same similarity."
         )
     if measure.compared != "never":
         return ""
@@ -228,12 +228,15 @@ class ComparedMeasure(NamedTuple):
     @property
     def differs(self) -> bool:
         """Whether the interval of some difference excludes zero."""
-        return any(each is not None and each.excludes_zero for each in self.differences)
+        return any(difference is not None and difference.excludes_zero for difference in self.differences)
 
     @property
     def judged(self) -> bool:
         """Whether some difference has an interval, or is known to be none."""
-        return any(each is not None and (each.se is not None or each.value == 0) for each in self.differences)
+        return any(
+            difference is not None and (difference.se is not None or difference.value == 0)
+            for difference in self.differences
+        )
 
     @property
     def ends(self) -> tuple[Measurement | None, Measurement | None]:
@@ -250,7 +253,7 @@ class Comparison:
 
     @cached_property
     def measures(self) -> list[ComparedMeasure]:
-        by_slug = [{each.measure: each for each in embedding.measurements} for embedding in self.embeddings]
+        by_slug = [{row.measure: row for row in embedding.measurements} for embedding in self.embeddings]
         same_rows = {
             against: [
                 pairing(embedding, base, self.embeddings) is Pairing.PAIRED
@@ -260,7 +263,7 @@ class Comparison:
         }
         compared = []
         for slug, measure in MEASURES.items():
-            measurements = [each.get(slug) for each in by_slug]
+            measurements = [row.get(slug) for row in by_slug]
             if any(measurements):
                 bases = {Against.FIRST: measurements[:1] * len(measurements[1:]), Against.PREVIOUS: measurements[:-1]}
                 differences, changes = (
@@ -279,17 +282,19 @@ class Comparison:
     def are_layers(self) -> bool:
         """Whether they are layers of one encoding or of one uploaded file, each another one."""
         origins = {
-            (each.encoding_id, each.pooling) if each.encoding_id else tuple(file.file_sha256 for file in each.files)
-            for each in self.embeddings
+            (embedding.encoding_id, embedding.pooling)
+            if embedding.encoding_id
+            else tuple(file.file_sha256 for file in embedding.files)
+            for embedding in self.embeddings
         }
-        layers = {each.layer for each in self.embeddings}
+        layers = {embedding.layer for embedding in self.embeddings}
         return len(origins) == 1 and None not in layers and len(layers) == len(self.embeddings)
 
     @property
     def is_ordered(self) -> bool:
         """Whether changes from each to the next count: of layers, of names that differ by numbers, and of many."""
-        kinds = {NUMBER.sub("#", each.name) for each in self.embeddings}
-        checkpoints = len(kinds) == 1 and len({each.name for each in self.embeddings}) == len(self.embeddings)
+        kinds = {NUMBER.sub("#", embedding.name) for embedding in self.embeddings}
+        checkpoints = len(kinds) == 1 and len({embedding.name for embedding in self.embeddings}) == len(self.embeddings)
         return self.are_layers or checkpoints or not self.fits_side_by_side
 
     @property
@@ -299,7 +304,11 @@ class Comparison:
     @property
     def labels(self) -> list[str]:
         """Return what each is called on an axis: the number of its layer, else its own."""
-        layers = [each.layer for each in self.embeddings] if self.are_layers else range(1, len(self.embeddings) + 1)
+        layers = (
+            [embedding.layer for embedding in self.embeddings]
+            if self.are_layers
+            else range(1, len(self.embeddings) + 1)
+        )
         return [str(layer) for layer in layers]
 
     @property
@@ -309,9 +318,9 @@ class Comparison:
     def get_measure(self, slug: str) -> ComparedMeasure | None:
         """Return the measure of a slug, else the usual one, else the first, of those that have a value."""
         by_slug = {
-            each.measure.slug: each
-            for each in self.measures
-            if any(measurement and measurement.value is not None for measurement in each.measurements)
+            compared.measure.slug: compared
+            for compared in self.measures
+            if any(measurement and measurement.value is not None for measurement in compared.measurements)
         }
         return by_slug.get(slug) or by_slug.get(USUAL_MEASURE) or next(iter(by_slug.values()), None)
 
@@ -323,7 +332,7 @@ class Comparison:
         columns += [*cells, *(f"{cell}_from_previous" for cell in cells)]
         rows: list[list[Cell]] = []
         for compared in self.measures:
-            for embedding, name, measurement, *both in zip(
+            for embedding, name, measurement, *contrasts in zip(
                 self.embeddings,
                 self.names,
                 compared.measurements,
@@ -333,32 +342,38 @@ class Comparison:
             ):
                 m = measurement
                 values: list[Cell] = [m.value, m.se, m.n, m.reason] if m else [None] * 4
-                for each in both:
-                    values += [*each, each.excludes_zero] if each else [None] * len(cells)
+                for contrast in contrasts:
+                    values += [*contrast, contrast.excludes_zero] if contrast else [None] * len(cells)
                 rows.append([compared.measure.slug, name, embedding.id, *values])
         return Table(columns, rows)
 
     @property
     def cautions(self) -> list[str]:
         """Return what to mind of these embeddings in particular, a sentence each."""
-        names = dict(zip((each.id for each in self.embeddings), self.names, strict=True))
-        rows = {each.id: each.n_measured for each in self.embeddings}
+        names = dict(zip((embedding.id for embedding in self.embeddings), self.names, strict=True))
+        rows = {embedding.id: embedding.n_measured for embedding in self.embeddings}
         sentences = []
-        few = [each for each in self.embeddings if rows[each.id] < ROWS_PER_DIMENSION * (each.d or 0)]
-        if few and len(set(rows.values())) > 1:
-            sizes = ", ".join(f"{names[each.id]} ({rows[each.id]:,} rows for {each.d:,} dimensions)" for each in few)
+        small_embeddings = [
+            embedding for embedding in self.embeddings if rows[embedding.id] < ROWS_PER_DIMENSION * (embedding.d or 0)
+        ]
+        if small_embeddings and len(set(rows.values())) > 1:
+            sizes = ", ".join(
+                f"{names[embedding.id]} ({rows[embedding.id]:,} rows for {embedding.d:,} dimensions)"
+                for embedding in small_embeddings
+            )
             sentences.append(
                 f"Numbers of rows differ, and with fewer than {ROWS_PER_DIMENSION} rows a dimension IsoScore is biased "
                 f"low: {sizes}. Read the bias-corrected IsoScore instead, or compare equal numbers of rows."
             )
-        if len(dimensions := {each.d or 0 for each in self.embeddings}) > 1:
+        if len(dimensions := {embedding.d or 0 for embedding in self.embeddings}) > 1:
             sizes = ", ".join(f"{d:,}" for d in sorted(dimensions))
             sentences.append(
                 f"Numbers of dimensions differ ({sizes}): measures whose range grows with d, such as ranks, cannot be "
                 "compared."
             )
         similarity = {
-            each.id: (each.selection or {}).get("similarity") or Similarity.EUCLIDEAN for each in self.embeddings
+            embedding.id: (embedding.selection or {}).get("similarity") or Similarity.EUCLIDEAN
+            for embedding in self.embeddings
         }
         if len(set(similarity.values())) > 1:
             used = ", ".join(f"{names[key]} ({SIMILARITIES[value]})" for key, value in similarity.items())
@@ -367,19 +382,19 @@ class Comparison:
                 "same similarity."
             )
         unpaired: dict[str, list[str]] = {}
-        for each in self.embeddings[1:]:
-            if reason := NOT_PAIRED.get(pairing(each, self.embeddings[0], self.embeddings)):
-                unpaired.setdefault(reason, []).append(names[each.id])
+        for embedding in self.embeddings[1:]:
+            if reason := NOT_PAIRED.get(pairing(embedding, self.embeddings[0], self.embeddings)):
+                unpaired.setdefault(reason, []).append(names[embedding.id])
         sentences += [
-            f"{', '.join(others)} and {self.names[0]} hold the same rows, {reason}. Their intervals are those of "
-            "independent rows, usually wider than necessary."
-            for reason, others in unpaired.items()
+            f"{', '.join(unpaired_names)} and {self.names[0]} hold the same rows, {reason}. Their intervals are those "
+            "of independent rows, usually wider than necessary."
+            for reason, unpaired_names in unpaired.items()
         ]
         sentences += [
-            f"{names[each.id]} was fitted on {each.provenance['fit_rows']:,} of its {rows[each.id]:,} rows, which "
-            "flatters its numbers: the lab judges the method on rows it has not seen."
-            for each in self.embeddings
-            if each.provenance and "fit_rows" in each.provenance
+            f"{names[embedding.id]} was fitted on {embedding.provenance['fit_rows']:,} of its {rows[embedding.id]:,} "
+            "rows, which flatters its numbers: the lab judges the method on rows it has not seen."
+            for embedding in self.embeddings
+            if embedding.provenance and "fit_rows" in embedding.provenance
         ]
         return sentences
 
@@ -388,11 +403,11 @@ def suggest_order(embeddings: Sequence[Embedding]) -> list[Embedding]:
     """Return layers and checkpoints in their order; of others first what others were made of, then the oldest."""
     comparison = Comparison(embeddings)
     if comparison.are_layers:
-        return sorted(embeddings, key=lambda each: each.layer or 0)
+        return sorted(embeddings, key=lambda embedding: embedding.layer or 0)
     if comparison.is_ordered and comparison.fits_side_by_side:
-        return sorted(embeddings, key=lambda each: natural_order(each.name))
-    sources = {each.source_id for each in embeddings}
-    return sorted(embeddings, key=lambda each: (each.id not in sources, each.created_at, each.id))
+        return sorted(embeddings, key=lambda embedding: natural_order(embedding.name))
+    sources = {embedding.source_id for embedding in embeddings}
+    return sorted(embeddings, key=lambda embedding: (embedding.id not in sources, embedding.created_at, embedding.id))
 
 
 def get_compared(context: Context, ids: Sequence[str], maximum: int = MAX_COMPARED) -> list[Embedding]:
@@ -411,7 +426,7 @@ def get_chosen(context: Context, ids: Sequence[str]) -> list[Embedding]:
         raise InvalidError("The same embedding is listed twice. Remove one of them.", "id")
     statement = select(Embedding).where(Embedding.id.in_(ids)).options(selectinload(Embedding.measurements))
     with context.sessions() as session:
-        by_id = {each.id: each for each in session.scalars(statement)}
+        by_id = {row.id: row for row in session.scalars(statement)}
     for embedding_id in ids:
         if (embedding := by_id.get(embedding_id)) is None:
             raise missing("embedding", embedding_id, "id")

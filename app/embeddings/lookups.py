@@ -54,7 +54,7 @@ class NamedNeighbors(NamedTuple):
         return {neighbor.name for neighbor in self.before}
 
     @property
-    def kept(self) -> int:
+    def kept_count(self) -> int:
         """Return how many names are in both lists."""
         return len(self.names_before & {neighbor.name for neighbor in self.after})
 
@@ -122,7 +122,10 @@ class TextSearch(NamedTuple):
     def near(self) -> list[NearRow]:
         """The nearest rows, once there are any."""
         neighbors = self._results["of"][0]["before"] if self._results else []
-        return [NearRow(NamedRow(each["row"], each["name"]), each[self.similarity.value]) for each in neighbors]
+        return [
+            NearRow(NamedRow(neighbor["row"], neighbor["name"]), neighbor[self.similarity.value])
+            for neighbor in neighbors
+        ]
 
     @property
     def _results(self) -> dict[str, Any] | None:

@@ -136,14 +136,14 @@ class StoredMap:
 
     def read_neighbors(self) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.float64]]:
         """Return points [m], the points nearest to each [m, k], and their distances [m, k], of those that are kept."""
-        kept = self.header.neighbors
-        if kept is None:
+        stored = self.header.neighbors
+        if stored is None:
             return np.empty(0, np.uint32), np.empty((0, 0), np.uint32), np.empty((0, 0))
         points, neighbors, distances = (
-            self.read(MAP_NEIGHBORS, kept.sections[name]) for name in ("point", "neighbor", "distance")
+            self.read(MAP_NEIGHBORS, stored.sections[name]) for name in ("point", "neighbor", "distance")
         )
-        in_file = distances.reshape(-1, kept.k).astype(np.float64) * kept.unit_of(self.header.unit)
-        return points, neighbors.reshape(-1, kept.k), in_file
+        in_file = distances.reshape(-1, stored.k).astype(np.float64) * stored.unit_of(self.header.unit)
+        return points, neighbors.reshape(-1, stored.k), in_file
 
     def find_point(self, position: int) -> int | None:
         """Return the point of the row at a position in the file; None where the map does not hold it."""
@@ -159,14 +159,16 @@ class StoredMap:
         A number that is also the name of a row offers that row beside.
         """
         query = text.strip().replace("\n", " ")[:MAX_QUERY_CHARACTERS]
-        named = self.find_named(query)
+        named_point = self.find_named(query)
         point = self.find_point(int(query)) if query.isdecimal() else None
         if point is None:
-            point = named
+            point = named_point
         if point is None:
             similar = self._names.find_containing(query) if self._names is not None and query else []
-            return RowSearch(query, None, [], [self.get_row(each) for each in similar], self._explain_missing(query))
-        alternatives = [self.get_row(named)] if named is not None and named != point else []
+            return RowSearch(
+                query, None, [], [self.get_row(candidate) for candidate in similar], self._explain_missing(query)
+            )
+        alternatives = [self.get_row(named_point)] if named_point is not None and named_point != point else []
         return self.find_neighbors(point, query, alternatives)
 
     def find_named(self, name: str) -> int | None:
@@ -184,30 +186,32 @@ class StoredMap:
 
     def find_neighbors(self, point: int, query: str, alternatives: list[NamedRow]) -> RowSearch:
         """Return the rows nearest to that of a point: those kept of it, else searched for among the kept vectors."""
-        row, kept = self.get_row(point), self.header.neighbors
-        if kept is None:
+        row, stored = self.get_row(point), self.header.neighbors
+        if stored is None:
             reason = "An earlier version measured these rows. Choose again on the Source tab to get neighbors."
             return RowSearch(query, row, [], alternatives, reason)
         points, neighbors, distances = self.read_neighbors()
         index = int(np.searchsorted(points, point))
-        near, searched, reason = [], kept.rows, ""
+        near, searched, reason = [], stored.rows, ""
         if index < len(points) and points[index] == point:
             pairs = zip(neighbors[index].tolist(), distances[index].tolist(), strict=True)
-            near = [NearRow(self.get_row(each), kept.displayed(far)) for each, far in pairs if each != NO_POINT]
+            near = [
+                NearRow(self.get_row(neighbor), stored.displayed(far)) for neighbor, far in pairs if neighbor != NO_POINT
+            ]
         elif MAP_VECTORS in self._files:
             searched = self.header.vectors
-            near = self._search_vectors(point, kept.similarity)
+            near = self._search_vectors(point, stored.similarity)
             if not near and searched < self.header.points:
                 reason = f"Neighbors are known for a sample of {count(searched)} rows. This row is not one of them."
         else:
             reason = (
-                f"Neighbors are known for {count(kept.rows)} rows drawn at random. This row is not one of them. Choose "
-                "again on the Source tab to measure these vectors again: then every row has neighbors."
+                f"Neighbors are known for {count(stored.rows)} rows drawn at random. This row is not one of them. "
+                "Choose again on the Source tab to measure these vectors again: then every row has neighbors."
             )
-        if not near and not reason and kept.similarity is Similarity.COSINE:
+        if not near and not reason and stored.similarity is Similarity.COSINE:
             reason = "This row is all zeros. It has no direction, so no row is near to it by cosine."
         return RowSearch(query, row, near, alternatives, reason or ("" if near else "This row has no neighbors."),
-                         searched, kept.similarity)  # fmt: skip
+                         searched, stored.similarity)  # fmt: skip
 
     def _search_vectors(self, point: int, similarity: Similarity) -> list[NearRow]:
         vectors = np.load(self._storage.local(self._files[MAP_VECTORS]), mmap_mode="r")
@@ -227,7 +231,7 @@ class StoredMap:
 
         (query,) = scaled(slice(index, index + 1))
         nearest = nearest_rows(blocks(), query, NEIGHBORS, similarity, point)
-        return [NearRow(self.get_row(each.position), each.nearness) for each in nearest]
+        return [NearRow(self.get_row(neighbor.position), neighbor.nearness) for neighbor in nearest]
 
     def read(self, slug: str, section: Section) -> NDArray[Any]:
         """Return the numbers of a section of a file of the map, as they lie on the disk."""

@@ -18,7 +18,7 @@ from app.embeddings.headline import headline_of
 from app.embeddings.lookups import find_text_search, read_neighbors
 from app.embeddings.point_map import find_map
 from app.embeddings.readings import groups_of, headlines_of, hubs_of, reference_values
-from app.embeddings.selections import read_rows, selections_of, write_rows
+from app.embeddings.selections import find_selections, read_rows, write_rows
 from app.embeddings.service import get_figure_data, get_figures_stored
 from app.embeddings.zeta_curves import ShrinkageDep, ShrinkageQuery, read_shrinkage
 from app.figures.figure import Figure
@@ -85,7 +85,7 @@ def report_of(
         marked_rows = write_rows(read_rows(query.select))
     return {
         "headline": headline_of(embedding),
-        "findings": report_findings(embedding, selections_of(context, embedding), anchors),
+        "findings": report_findings(embedding, find_selections(context, embedding), anchors),
         "marked": marked,
         "marked_rows": marked_rows,
         "headlines": headlines_of(embedding),

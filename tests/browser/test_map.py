@@ -94,7 +94,7 @@ def test_clicked_row_is_rung_with_its_neighbors_at_an_address_of_its_own(page, m
 
 def test_rows_are_found_and_selected_from_the_keyboard(page, measured_map):
     plot = open_map(page, measured_map)
-    page.get_by_label("Find a row").press_sequentially("word 55\n")
+    page.get_by_role("textbox", name="Find a row").press_sequentially("word 55\n")
     expect(page.locator("#map-row h3")).to_have_text("Row 55 · word 55")
     page.get_by_label("Selected rows").press_sequentially("0-2 9\t")
     page.wait_for_function("document.querySelector('#map-plot .js-plotly-plot').data[0].selectedpoints")

@@ -24,7 +24,7 @@ def test_without_a_name_the_first_row_is_shown():
     found = read_neighbors(DATA, None)
     assert (found.chosen, found.unknown, found.names, found.rows) == ("king", "", ["king", "run"], 8000)
     assert found.before == [NamedNeighbor("queen", 0.5), NamedNeighbor("prince", 0.5)]
-    assert (found.kept, found.names_before) == (1, {"queen", "prince"})
+    assert (found.kept_count, found.names_before) == (1, {"queen", "prince"})
 
 
 def test_a_name_chooses_its_row_and_another_is_said_to_be_unknown():

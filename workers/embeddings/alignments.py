@@ -26,11 +26,11 @@ from workers.embeddings.inspection import open_embedding
 from workers.job_rows import ResultJob, answer
 
 SEED = 0
-MOST_MOVED = 50_000
+MAX_MOVED_ROWS = 50_000
 """Maximum number of rows whose moves are stored."""
-MOST_NUMBERS = 2**24
+MAX_NUMBERS = 2**24
 """Numbers of these rows, of which several copies are held at once."""
-FEW = f"It takes more than {NEAREST} rows that both have."
+TOO_FEW_ROWS = f"It takes more than {NEAREST} rows that both have."
 
 
 def align(alignment_id: str, settings: Settings, device: str) -> Sequence[Job]:
@@ -38,16 +38,16 @@ def align(alignment_id: str, settings: Settings, device: str) -> Sequence[Job]:
     return answer(Alignment, alignment_id, settings, _align)
 
 
-def _align(asked: ResultJob[Alignment]) -> None:
-    with asked.sessions() as session:
-        other = session.get_one(Embedding, asked.row.other_id)
-    first, second = (open_embedding(one, asked.settings) for one in (asked.embedding, other))
-    found = results_of(first, second, asked.row.rows_by)
-    with asked.sessions.begin() as session:
-        asked.fill(session, results=found.results, moved=found.moved)
+def _align(job: ResultJob[Alignment]) -> None:
+    with job.sessions() as session:
+        counterpart = session.get_one(Embedding, job.row.other_id)
+    first, second = (open_embedding(embedding, job.settings) for embedding in (job.embedding, counterpart))
+    results = compare_rows(first, second, job.row.rows_by)
+    with job.sessions.begin() as session:
+        job.fill(session, results=results.results, moved=results.moved)
 
 
-class Found(NamedTuple):
+class AlignmentResults(NamedTuple):
     """What is written of two embeddings."""
 
     results: dict[str, Any]
@@ -56,50 +56,55 @@ class Found(NamedTuple):
     """As ``Alignment.moved``."""
 
 
-def results_of(first: Matrix, second: Matrix, rows_by: RowsBy) -> Found:
+def compare_rows(first: Matrix, second: Matrix, rows_by: RowsBy) -> AlignmentResults:
     """Return how alike two embeddings are, and how far rows moved. The rows compared are the first of those.
 
     Raises:
         InvalidError: the two are to have the same rows in order, and have other numbers of them.
 
     """
-    pairs = _pairs(first, second, rows_by)
-    most = max(ROWS, min(MOST_MOVED, MOST_NUMBERS // max(first.d, second.d)))
-    places = sampled(pairs, most, SEED)
-    others = [pairs[one] for one in places]
-    x, y = rows_at(first, places), rows_at(second, others)
-    both = x.isfinite().all(1) & y.isfinite().all(1)
-    here, there = (torch.tensor(rows, dtype=torch.int64) for rows in (places, others))
-    x, y, here, there = (one[both] for one in (x, y, here, there))
+    pairs = _pair_rows(first, second, rows_by)
+    max_rows = max(ROWS, min(MAX_MOVED_ROWS, MAX_NUMBERS // max(first.d, second.d)))
+    first_positions = sampled(pairs, max_rows, SEED)
+    second_positions = [pairs[position] for position in first_positions]
+    x, y = rows_at(first, first_positions), rows_at(second, second_positions)
+    finite = x.isfinite().all(1) & y.isfinite().all(1)
+    first_rows, second_rows = (torch.tensor(rows, dtype=torch.int64) for rows in (first_positions, second_positions))
+    x, y, first_rows, second_rows = (position[finite] for position in (x, y, first_rows, second_rows))
     head = slice(min(ROWS, len(x)))
-    groups = _groups(first, x[head], here[head]), _groups(second, y[head], there[head])
-    scores = alignment(x[head], y[head], _blocks(*groups))
+    groups = _number_groups(first, x[head], first_rows[head]), _number_groups(second, y[head], second_rows[head])
+    scores = alignment(x[head], y[head], _deal_blocks(*groups))
     results = {
         "shared": len(pairs),
         "rows": len(x[head]),
-        "scores": {slug: _told(score) for slug, score in scores.items()},
+        "scores": {slug: _describe_score(score) for slug, score in scores.items()},
     }
-    names = values_of(first, first.selection.names, here) or values_of(second, second.selection.names, there)
-    moved = _moved(x, y) | {"names": names and [one[:NAME_CHARACTERS] for one in names]}
-    moved |= {"rows": first.in_file(here.numpy()).tolist(), "other_rows": second.in_file(there.numpy()).tolist()}
-    return Found(results, moved)
+    names = values_of(first, first.selection.names, first_rows) or values_of(
+        second, second.selection.names, second_rows
+    )
+    moved = _measure_moves(x, y) | {"names": names and [position[:NAME_CHARACTERS] for position in names]}
+    moved |= {
+        "rows": first.in_file(first_rows.numpy()).tolist(),
+        "other_rows": second.in_file(second_rows.numpy()).tolist(),
+    }
+    return AlignmentResults(results, moved)
 
 
-def _moved(x: Tensor, y: Tensor) -> dict[str, Any]:
+def _measure_moves(x: Tensor, y: Tensor) -> dict[str, Any]:
     references = min(ROWS, len(x))
     if references <= NEAREST:
-        return {"references": 0, "kept": None, "residual": None, "reason": FEW}
-    found = row_drift(x, y, references)
-    residual = found.residual
+        return {"references": 0, "kept": None, "residual": None, "reason": TOO_FEW_ROWS}
+    drift = row_drift(x, y, references)
+    residual = drift.residual
     return {
         "references": references,
-        "kept": [round(one, 4) for one in found.neighbors_kept.tolist()],
-        "residual": None if residual is None else [float(f"{one:.5g}") for one in residual.tolist()],
-        "reason": found.reason,
+        "kept": [round(value, 4) for value in drift.neighbors_kept.tolist()],
+        "residual": None if residual is None else [float(f"{value:.5g}") for value in residual.tolist()],
+        "reason": drift.reason,
     }
 
 
-def _pairs(first: Matrix, second: Matrix, rows_by: RowsBy) -> dict[int, int]:
+def _pair_rows(first: Matrix, second: Matrix, rows_by: RowsBy) -> dict[int, int]:
     if rows_by is RowsBy.NAME:
         return pairs_by_name(first, first.selection.names, second, second.selection.names)
     if rows_by is RowsBy.POSITION:
@@ -109,18 +114,18 @@ def _pairs(first: Matrix, second: Matrix, rows_by: RowsBy) -> dict[int, int]:
     return {row: row for row in range(first.n)}
 
 
-def _blocks(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
+def _deal_blocks(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the block of each row: rows of one group of either embedding are dealt together."""
     numbers = groups_of([(("first", a), ("second", b)) for a, b in zip(first.tolist(), second.tolist(), strict=True)])
     return Slices(int(numbers.max(initial=-1)) + 1, BLOCKS).blocks_of(numbers)
 
 
-def _groups(matrix: Matrix, x: Tensor, places: Tensor) -> NDArray[np.int64]:
+def _number_groups(matrix: Matrix, x: Tensor, positions: Tensor) -> NDArray[np.int64]:
     """Return the number of each row's group, those of equal rows where the embedding has none."""
-    if (groups := values_of(matrix, matrix.selection.groups, places)) is not None:
+    if (groups := values_of(matrix, matrix.selection.groups, positions)) is not None:
         return group_numbers(groups)
     return equal_rows(x).numpy()
 
 
-def _told(score: Score) -> dict[str, Any]:
+def _describe_score(score: Score) -> dict[str, Any]:
     return {"value": score.value, "parts": list(score.parts), "reason": score.reason}

@@ -16,7 +16,7 @@ from workers.files import fetch
 from workers.job_rows import fail, job_sessions, waiting
 
 
-def uploaded(embedding: Embedding, settings: Settings) -> Upload:
+def fetch_upload(embedding: Embedding, settings: Settings) -> Upload:
     """Return the files of an embedding in the order of their rows.
 
     Raises:
@@ -29,7 +29,7 @@ def uploaded(embedding: Embedding, settings: Settings) -> Upload:
 
 def open_embedding(embedding: Embedding, settings: Settings) -> Matrix:
     """Open the matrix that was chosen of the embedding's files."""
-    matrix = open_matrix(uploaded(embedding, settings), Selection.model_validate(embedding.selection))
+    matrix = open_matrix(fetch_upload(embedding, settings), Selection.model_validate(embedding.selection))
     require_measurable(matrix)
     return matrix
 
@@ -45,32 +45,32 @@ def inspect_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
     if embedding is None or embedding.status is not EmbeddingStatus.INSPECTING:
         return ()
     try:
-        found = _look(embedding, settings)
+        inspection = _inspect_files(embedding, settings)
     except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
         fail(error, sessions, embedding)
         return ()
-    return _store(embedding, found, sessions)
+    return _store_inspection(embedding, inspection, sessions)
 
 
-def _look(embedding: Embedding, settings: Settings) -> Inspection:
+def _inspect_files(embedding: Embedding, settings: Settings) -> Inspection:
     chosen = None if embedding.selection is None else Selection.model_validate(embedding.selection)
-    return read_in_sandbox(settings, inspect, uploaded(embedding, settings), chosen)
+    return read_in_sandbox(settings, inspect, fetch_upload(embedding, settings), chosen)
 
 
-def _store(read: Embedding, found: Inspection, sessions: Sessions) -> Sequence[Job]:
+def _store_inspection(waiting_embedding: Embedding, inspection: Inspection, sessions: Sessions) -> Sequence[Job]:
     with sessions.begin() as session:
-        if (embedding := waiting(session, read)) is None:
+        if (embedding := waiting(session, waiting_embedding)) is None:
             return ()
-        embedding.inspection = found.model_dump(mode="json")
-        embedding.selection = found.selection.model_dump(mode="json")
-        embedding.format = found.format
-        embedding.n, embedding.d = found.n, found.d
+        embedding.inspection = inspection.model_dump(mode="json")
+        embedding.selection = inspection.selection.model_dump(mode="json")
+        embedding.format = inspection.format
+        embedding.n, embedding.d = inspection.n, inspection.d
         if embedding.encoding_id is None:
-            embedding.layer = found.layer
+            embedding.layer = inspection.layer
         embedding.error = None
         if not embedding.commit_when_inspected:
             embedding.status = EmbeddingStatus.DRAFT
             return ()
         embedding.status = EmbeddingStatus.MEASURING
         embedding.attempts = 0
-        return (Job(job_kinds.MEASURE, read.id),)
+        return (Job(job_kinds.MEASURE, waiting_embedding.id),)

@@ -76,18 +76,23 @@ def figure_data(cloud: Cloud, matrix: Matrix, point_map: PointMapCollector, seed
     """
     names_of = partial(values_of, matrix, matrix.selection.names)
     findings = [
-        each.in_file(matrix.row_places, matrix.dimension_numbers)
-        for each in findings_of(cloud, names_of, matrix.dimension_names)
+        finding_report.in_file(matrix.row_places, matrix.dimension_numbers)
+        for finding_report in findings_of(cloud, names_of, matrix.dimension_names)
     ]
     data: dict[str, dict[str, Any]] = {
         "sample_size": sample_size(cloud),
         "projection": projection(cloud, seed, names_of, point_map),
-        "findings": {"findings": [each.document() for each in findings]},
+        "findings": {"findings": [finding_report.document() for finding_report in findings]},
         # All that a finding names, where it lists only the first and a selection can leave all of them out.
         BLAMED: {
-            each.slug: {"rows": each.every_row.tolist(), "dimensions": each.every_dimension.tolist()}
-            for each in findings
-            if finding.MAX_LISTED < max(len(each.every_row), len(each.every_dimension)) <= selections.MAX_LISTED
+            finding_report.slug: {
+                "rows": finding_report.every_row.tolist(),
+                "dimensions": finding_report.every_dimension.tolist(),
+            }
+            for finding_report in findings
+            if finding.MAX_LISTED
+            < max(len(finding_report.every_row), len(finding_report.every_dimension))
+            <= selections.MAX_LISTED
         },
     }
     neighbors = neighbours_data(cloud, names_of(cloud.rows[: len(cloud.pairs)]), seed, matrix.selection.lists_by)

@@ -117,9 +117,9 @@ def _count_vectors(cloud: Cloud, points: int) -> int:
 
 def _yield_directions(matrix: Matrix, rows: NDArray[np.int64]) -> Iterator[NDArray[np.float16]]:
     """Yield the directions of some rows, given by their ascending positions; zeros where a row has none."""
-    for kept, positions, _ in finite_chunks(matrix):
+    for vectors, positions, _ in finite_chunks(matrix):
         chosen = torch.from_numpy(np.isin(positions, rows, assume_unique=True))
-        yield np.nan_to_num(directions(kept[chosen].numpy())).astype(VECTOR_DTYPE)
+        yield np.nan_to_num(directions(vectors[chosen].numpy())).astype(VECTOR_DTYPE)
 
 
 @dataclass(frozen=True)

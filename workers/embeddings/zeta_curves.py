@@ -38,11 +38,11 @@ def zeta_lines(cloud: Cloud, targets: list[Target]) -> list[list[dict[str, Any]]
     return curves
 
 
-def covariance_in_units_of(cloud: Cloud, other: Cloud) -> Tensor:
+def covariance_in_units_of(cloud: Cloud, target_cloud: Cloud) -> Tensor:
     """Return the covariance [d, d] of the other cloud's points in the units that the cloud is measured in."""
     # Beyond the bounds one of the two is nothing beside the other, by however much.
-    ratio = min(max(other.unit / cloud.unit, 2.0**-200), 2.0**200)
-    return other.moments.covariance() * ratio**2
+    ratio = min(max(target_cloud.unit / cloud.unit, 2.0**-200), 2.0**200)
+    return target_cloud.moments.covariance() * ratio**2
 
 
 def _covariances(cloud: Cloud) -> Iterator[tuple[int, Tensor]]:
@@ -70,21 +70,21 @@ def compute_curve(curve_id: str, settings: Settings, device: str) -> Sequence[Jo
     return answer(ZetaCurve, curve_id, settings, _compute)
 
 
-def _compute(asked: ResultJob[ZetaCurve]) -> None:
-    with asked.sessions() as session:
-        source = session.get_one(Embedding, asked.row.source_id)
-    lines = _lines(asked.embedding, source, asked.settings, asked.row.seed)
-    with asked.sessions.begin() as session:
-        asked.fill(session, lines=lines)
+def _compute(job: ResultJob[ZetaCurve]) -> None:
+    with job.sessions() as session:
+        source = session.get_one(Embedding, job.row.source_id)
+    lines = _lines(job.embedding, source, job.settings, job.row.seed)
+    with job.sessions.begin() as session:
+        job.fill(session, lines=lines)
 
 
 def _lines(points: Embedding, source: Embedding, settings: Settings, seed: int) -> list[dict[str, object]]:
-    cloud, other = (read_cloud(open_embedding(one, settings), seed) for one in (points, source))
-    if cloud.moments.d != other.moments.d:
+    cloud, target_cloud = (read_cloud(open_embedding(embedding, settings), seed) for embedding in (points, source))
+    if cloud.moments.d != target_cloud.moments.d:
         raise InvalidError(
             f"Expected a shrinkage covariance of {cloud.moments.d:,} dimensions, as {points.name!r} has, got "
-            f"{source.name!r} with {other.moments.d:,}. Choose an embedding of the same model."
+            f"{source.name!r} with {target_cloud.moments.d:,}. Choose an embedding of the same model."
         )
-    S = covariance_in_units_of(cloud, other)
+    S = covariance_in_units_of(cloud, target_cloud)
     (lines,) = zeta_lines(cloud, [lambda _: S])
     return lines

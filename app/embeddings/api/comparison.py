@@ -73,10 +73,10 @@ def show_comparison(
         measures=[
             ComparedOut(
                 measure=compared.measure.slug,
-                found=[each and MeasurementValue.model_validate(each) for each in compared.measurements],
+                found=[row and MeasurementValue.model_validate(row) for row in compared.measurements],
                 differences=[
-                    each and DifferenceOut.model_validate(each)
-                    for each in (compared.differences if to is Against.FIRST else compared.changes)
+                    row and DifferenceOut.model_validate(row)
+                    for row in (compared.differences if to is Against.FIRST else compared.changes)
                 ],
             )
             for compared in comparison.measures
@@ -170,8 +170,8 @@ def show_moved_rows(
     offset: Offset = 0,
 ) -> MovedRowsOut:
     """Which rows moved most between two embeddings, once their alignment was asked for."""
-    first, other = get_compared(context, id, MIN_COMPARED)
-    moved = find_moved_rows(context, first, other)
+    first, counterpart = get_compared(context, id, MIN_COMPARED)
+    moved = find_moved_rows(context, first, counterpart)
     return MovedRowsOut(
         status=moved.pair.status,
         error=moved.pair.error,

@@ -14,7 +14,7 @@ from app.embeddings.api.measures import MeasurementOut
 from app.embeddings.files import get_file, get_npy, get_safetensors
 from app.embeddings.library import MAX_QUERY_CHARACTERS, EmbeddingListed, EmbeddingSearch, Sort, find_embeddings
 from app.embeddings.report import EmbeddingFinding
-from app.embeddings.selections import LeftOut, create_selection, left_out_by
+from app.embeddings.selections import LeftOut, create_selection, left_out_of_finding
 from app.embeddings.service import EmbeddingSummary
 from app.embeddings.trash import Purged, Trash
 from app.web.dependencies import TOTAL, ContextDep, Limit, Offset, Row
@@ -173,7 +173,7 @@ def post_selection(context: ContextDep, embedding_id: str, request: SelectionReq
     elif request.rows or request.dimensions:
         raise InvalidError("Give a finding, or rows and dimensions. Not both.", "finding")
     else:
-        left_out = left_out_by(context, embedding_id, request.finding)
+        left_out = left_out_of_finding(context, embedding_id, request.finding)
     return create_selection(context, embedding_id, left_out, request.name)
 
 

@@ -53,14 +53,14 @@ def step_figures(comparison: Comparison, compared: ComparedMeasure) -> list[Figu
 
 def _values_figure(comparison: Comparison, compared: ComparedMeasure) -> Figure:
     measure, name = compared.measure, starred(compared.measure.name)
-    line = StepLine(name, palette.MAIN, [_value_point(each) for each in compared.measurements])
+    line = StepLine(name, palette.MAIN, [_value_point(embedding_name) for embedding_name in compared.measurements])
     bars = " Bars are 95% intervals." if measure.error == "population" else " Bars are ± one standard error."
     rows: list[list[Cell]] = []
-    for label, each, measurement, point in zip(
+    for label, embedding_name, measurement, point in zip(
         comparison.labels, comparison.names, compared.measurements, line.points, strict=True
     ):
         value, se, n = (measurement.value, measurement.se, measurement.n) if measurement else (None, None, None)
-        rows.append([label, each, value, se, point.low, point.high, n, point.reason])
+        rows.append([label, embedding_name, value, se, point.low, point.high, n, point.reason])
     columns = [comparison.axis.lower(), "embedding", measure.slug, "se", "low", "high", "n", "reason"]
     return Figure(
         slug="over-steps",
@@ -86,7 +86,12 @@ def _changes_figure(comparison: Comparison, compared: ComparedMeasure) -> Figure
     name = starred(compared.measure.name)
     lines = [
         StepLine(
-            title, color, [StepPoint(*each[:1], *each[2:4], each.reason) if each else StepPoint() for each in steps]
+            title,
+            color,
+            [
+                StepPoint(*difference[:1], *difference[2:4], difference.reason) if difference else StepPoint()
+                for difference in steps
+            ],
         )
         for title, color, steps in (
             (FROM_PREVIOUS, palette.MAIN, compared.changes),
@@ -197,14 +202,14 @@ def _kept_figure(moved: MovedRows) -> Figure:
     counts = [0] * (NEIGHBORS + 1)
     for row in moved.rows:
         counts[round(NEIGHBORS * row.neighbors_kept)] += 1
-    kept = [float(neighbors) for neighbors in range(NEIGHBORS + 1)]
+    neighbors_kept = [float(neighbors) for neighbors in range(NEIGHBORS + 1)]
     return Figure(
         slug="kept",
         title="Neighbors kept",
         caption=f"How many of a row's {NEIGHBORS} nearest by cosine, among {plural(moved.references, 'row')}, are the "
         "same in both. Rows on the left moved most.",
-        table=Table(["neighbors kept", "rows"], [list(pair) for pair in zip(kept, counts, strict=True)]),
-        draw=partial(_histogram, kept, counts, 1.0, "Neighbors kept"),
+        table=Table(["neighbors kept", "rows"], [list(pair) for pair in zip(neighbors_kept, counts, strict=True)]),
+        draw=partial(_histogram, neighbors_kept, counts, 1.0, "Neighbors kept"),
     )
 
 

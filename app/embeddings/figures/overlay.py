@@ -25,7 +25,9 @@ class Subject:
     @classmethod
     def from_embedding(cls, embedding: Embedding, data: Mapping[str, dict[str, Any]] | None = None) -> "Subject":
         """An embedding, with the data of figures that were read."""
-        return cls(embedding.name, {one.measure: one for one in embedding.measurements}, data or {})
+        return cls(
+            embedding.name, {measurement.measure: measurement for measurement in embedding.measurements}, data or {}
+        )
 
 
 UNEXPLAINED = "There is no value here."
@@ -50,39 +52,39 @@ class Series:
         """The name as a plot may show it."""
         return plain(self.short, LONGEST_NAME)
 
-    def has(self, what: str) -> bool:
+    def has(self, slug: str) -> bool:
         """Whether there is something to draw of a measure or of a figure's data."""
-        if (found := self.subject.found.get(what)) is not None:
-            return bool(found.detail)
-        data = self.subject.data.get(what)
+        if (measurement := self.subject.found.get(slug)) is not None:
+            return bool(measurement.detail)
+        data = self.subject.data.get(slug)
         return data is not None and data.get("reason") is None
 
-    def tells(self, what: str) -> bool:
+    def tells(self, slug: str) -> bool:
         """Whether a figure is due: there is something to draw, or a reason why there is not."""
-        if what in self.subject.found:
-            return self.has(what) or self.value(what) is None
-        return what in self.subject.data
+        if slug in self.subject.found:
+            return self.has(slug) or self.value(slug) is None
+        return slug in self.subject.data
 
-    def of(self, what: str) -> dict[str, Any]:
+    def of(self, slug: str) -> dict[str, Any]:
         """What a measure found beside its value, or the data of a figure; empty where there is nothing."""
-        found = self.subject.found.get(what)
-        return (found.detail if found is not None else self.subject.data.get(what)) or {}
+        measurement = self.subject.found.get(slug)
+        return (measurement.detail if measurement is not None else self.subject.data.get(slug)) or {}
 
     def value(self, measure: str) -> float | None:
         """The value of a measure."""
-        found = self.subject.found.get(measure)
-        return found.value if found is not None else None
+        measurement = self.subject.found.get(measure)
+        return measurement.value if measurement is not None else None
 
     def n(self, measure: str) -> int:
         """Rows behind a measure; 0 where it was not measured."""
-        found = self.subject.found.get(measure)
-        return found.n if found is not None else 0
+        measurement = self.subject.found.get(measure)
+        return measurement.n if measurement is not None else 0
 
-    def reason(self, what: str) -> str:
+    def reason(self, slug: str) -> str:
         """Why there is nothing to draw."""
-        if (found := self.subject.found.get(what)) is not None:
-            return VALUE_ONLY if found.value is not None else found.reason or UNEXPLAINED
-        return self.of(what).get("reason") or UNMEASURED
+        if (measurement := self.subject.found.get(slug)) is not None:
+            return VALUE_ONLY if measurement.value is not None else measurement.reason or UNEXPLAINED
+        return self.of(slug).get("reason") or UNMEASURED
 
 
 @dataclass(frozen=True)
@@ -97,47 +99,50 @@ class Overlay:
         """All subjects in their order, whose names differ."""
         names = [subject.name for subject in subjects]
         colours = [*palette.SERIES, *[palette.QUIET] * len(names)]
-        series = (Series(*one) for one in zip(names, short_names(names, LONGEST_NAME), colours, subjects, strict=False))
+        series = (
+            Series(*columns)
+            for columns in zip(names, short_names(names, LONGEST_NAME), colours, subjects, strict=False)
+        )
         return cls(tuple(series), len(names) > 1)
 
-    def having(self, what: str) -> "Overlay":
+    def having(self, slug: str) -> "Overlay":
         """Those that have it."""
-        return replace(self, series=tuple(one for one in self.series if one.has(what)))
+        return replace(self, series=tuple(series for series in self.series if series.has(slug)))
 
-    def lacking(self, what: str) -> str:
+    def lacking(self, slug: str) -> str:
         """A sentence that names those that do not, with their reasons; empty where all do."""
-        missing = [f"{one.name}: {one.reason(what)}" for one in self.series if not one.has(what)]
+        missing = [f"{series.name}: {series.reason(slug)}" for series in self.series if not series.has(slug)]
         return f" Not drawn: {' '.join(missing)}" if missing else ""
 
-    def each(self, say: Callable[[Series], str]) -> str:
+    def each(self, describe: Callable[[Series], str]) -> str:
         """What is said of the one subject, or of each with its name."""
         if not self.several:
-            return say(self.series[0])
-        return ", ".join(f"{say(one)} ({one.short})" for one in self.series)
+            return describe(self.series[0])
+        return ", ".join(f"{describe(series)} ({series.short})" for series in self.series)
 
     def rows(self, n: Callable[[Series], int]) -> str:
         """The rows behind the figure: n = 8,000 rows; of each subject, unless they are as many."""
-        sizes = {n(one) for one in self.series}
+        sizes = {n(series) for series in self.series}
         if len(sizes) > 1:
-            return f"n = {self.each(lambda one: count(n(one)))} rows"
+            return f"n = {self.each(lambda series: count(n(series)))} rows"
         return f"n = {plural(sizes.pop(), 'row')}{' each' if self.several else ''}"
 
-    def hover(self, one: Series, words: str) -> str:
+    def hover(self, series: Series, words: str) -> str:
         """A template of what is told at a point of a subject, of several after its name."""
-        return f"{one.label}<br>{words}<extra></extra>" if self.several else f"{words}<extra></extra>"
+        return f"{series.label}<br>{words}<extra></extra>" if self.several else f"{words}<extra></extra>"
 
     def table(self, index: str, columns: Mapping[str, Callable[[Series], Sequence[Cell]]], *, start: int = 1) -> Table:
         """A row for each place of the longest list, with the columns of each subject; shorter lists leave gaps."""
-        heads = [f"{head}: {one.name}" if self.several else head for one in self.series for head in columns]
-        lists = [read(one) for one in self.series for read in columns.values()]
+        heads = [f"{head}: {series.name}" if self.several else head for series in self.series for head in columns]
+        lists = [read(series) for series in self.series for read in columns.values()]
         return Table([index, *heads], [[i, *row] for i, row in enumerate(zip_longest(*lists), start)])
 
     def stacked(self, columns: Mapping[str, Callable[[Series], Sequence[Cell]]]) -> Table:
         """The rows of each subject below those of the one before, with its name where there are several."""
         if not self.several:
             return Table(list(columns), Columns(*(read(self.series[0]) for read in columns.values())))
-        lists = [[read(one) for read in columns.values()] for one in self.series]
-        names = [one.name for one, (first, *_) in zip(self.series, lists, strict=True) for _ in first]
+        lists = [[read(series) for read in columns.values()] for series in self.series]
+        names = [series.name for series, (first, *_) in zip(self.series, lists, strict=True) for _ in first]
         return Table(
             ["subject", *columns], Columns(names, *(list(chain(*parts)) for parts in zip(*lists, strict=True)))
         )

@@ -14,31 +14,31 @@ from app.figures.figure import Figure, Table, plain, plot, thinned, undefined
 from isoscope.core.formatting import count
 
 PROJECTION = "projection"
-MOST_DRAWN = 50_000
+MAX_DRAWN_POINTS = 50_000
 """Points of one plot: what a browser draws at once without a pause."""
-FEW = 1000
+MAX_WITHOUT_WEBGL = 1000
 """Points that are drawn as fast without a graphics card, which asks for three times as much script."""
-MANY = 5000
+LARGE_POINT_COUNT = 5000
 """Of more points each is small and lets others through."""
 LONGEST_LABEL = 18
 LONGEST_NAME = 40
 LEGEND = {"itemsizing": "constant", "orientation": "v", "tracegroupgap": 0, "x": 1.02, "y": 1, "yanchor": "top"}
 """At the right, where axes of one scale leave room."""
 UNLABELLED = "no label"
-OTHERS = "other labels"
+OTHER_LABELS = "other labels"
 
 
-class Points(NamedTuple):
-    """Points of one color, as their places among all."""
+class PointGroup(NamedTuple):
+    """PointGroup of one color, as their places among all."""
 
     name: str
     colour: str
-    places: Sequence[int]
+    indices: Sequence[int]
 
 
 def projection(overlay: Overlay) -> Figure:
     """The points by their labels, over a map of how densely all rows lie; of several subjects a panel each."""
-    most = MOST_DRAWN // len(overlay.series)
+    max_points = MAX_DRAWN_POINTS // len(overlay.series)
     remarks = (
         "Each panel has its own components, labeled with their share of the variance. Compare shapes, not positions."
         if overlay.several
@@ -47,24 +47,24 @@ def projection(overlay: Overlay) -> Figure:
     return Figure(
         slug=PROJECTION,
         title="First two principal components",
-        caption=f"{overlay.each(partial(_drawn, most))}. {remarks}",
-        table=numbers(overlay, "xy"),
-        draw=partial(_draw_panels if overlay.several else _draw, overlay, most),
+        caption=f"{overlay.each(partial(_describe_sample, max_points))}. {remarks}",
+        table=tabulate_points(overlay, "xy"),
+        draw=partial(_draw_panels if overlay.several else _draw, overlay, max_points),
     )
 
 
-def _drawn(most: int, one: Series) -> str:
-    return f"{count(_points(one, most))} of {count(one.of(PROJECTION)['n'])} points drawn"
+def _describe_sample(max_points: int, series: Series) -> str:
+    return f"{count(_count_drawn(series, max_points))} of {count(series.of(PROJECTION)['n'])} points drawn"
 
 
-def _points(one: Series, most: int) -> int:
+def _count_drawn(series: Series, max_points: int) -> int:
     """The number of points of a subject that are drawn."""
-    return min(len(one.of(PROJECTION)["x"]), most)
+    return min(len(series.of(PROJECTION)["x"]), max_points)
 
 
-def _kind(overlay: Overlay, most: int) -> type[go.Scatter | go.Scattergl]:
-    few = sum(_points(one, most) for one in overlay.series) <= FEW
-    kind: type[go.Scatter | go.Scattergl] = go.Scatter if few else go.Scattergl
+def _trace_type(overlay: Overlay, max_points: int) -> type[go.Scatter | go.Scattergl]:
+    draws_few = sum(_count_drawn(series, max_points) for series in overlay.series) <= MAX_WITHOUT_WEBGL
+    kind: type[go.Scatter | go.Scattergl] = go.Scatter if draws_few else go.Scattergl
     return kind
 
 
@@ -79,141 +79,141 @@ def _remarks(overlay: Overlay) -> str:
     return " ".join(remarks)
 
 
-def numbers(overlay: Overlay, axes: str) -> Table:
+def tabulate_points(overlay: Overlay, axes: str) -> Table:
     """Return a table of the points along ``axes``, with row, name and label where they are stored."""
-    components = {f"component_{i}": partial(_along, axis) for i, axis in enumerate(axes, start=1)}
+    components = {f"component_{i}": partial(_coordinates, axis) for i, axis in enumerate(axes, start=1)}
     return overlay.stacked(
-        ({"row": _rows} if any("rows" in one.of(PROJECTION) for one in overlay.series) else {})
-        | ({"name": _names} if any(one.of(PROJECTION).get("names") for one in overlay.series) else {})
+        ({"row": _file_rows} if any("rows" in series.of(PROJECTION) for series in overlay.series) else {})
+        | ({"name": _names} if any(series.of(PROJECTION).get("names") for series in overlay.series) else {})
         | components
         | {"label": _labels}
     )
 
 
-def _along(axis: str, one: Series) -> list[float]:
-    along: list[float] = one.of(PROJECTION)[axis]
+def _coordinates(axis: str, series: Series) -> list[float]:
+    along: list[float] = series.of(PROJECTION)[axis]
     return along
 
 
-def _rows(one: Series) -> list[float | None]:
+def _file_rows(series: Series) -> list[float | None]:
     """The row of the file that each point is, from 0; None where it was measured before rows were kept."""
-    data = one.of(PROJECTION)
+    data = series.of(PROJECTION)
     return data.get("rows") or [None] * len(data["x"])
 
 
-def _names(one: Series) -> list[str]:
+def _names(series: Series) -> list[str]:
     """The name of each point, empty where rows have none, or were measured before names were kept."""
-    data = one.of(PROJECTION)
+    data = series.of(PROJECTION)
     return data.get("names") or [""] * len(data["x"])
 
 
-def _labels(one: Series) -> list[str]:
+def _labels(series: Series) -> list[str]:
     """The label of each point, empty where it has none."""
-    data = one.of(PROJECTION)
+    data = series.of(PROJECTION)
     if data["labels"] is None:
         return [""] * len(data["x"])
     names = data["labels"]["names"]
     return [names[code] for code in data["labels"]["codes"]]
 
 
-def colours_of(overlay: Overlay) -> dict[str, str]:
+def label_colors(overlay: Overlay) -> dict[str, str]:
     """The colors of the most frequent labels of all subjects."""
-    sizes = Counter(label for one in overlay.series for label in _labels(one) if label)
+    sizes = Counter(label for series in overlay.series for label in _labels(series) if label)
     return dict(zip([label for label, _ in sizes.most_common(len(palette.SERIES))], palette.SERIES, strict=False))
 
 
-def points_of(one: Series, most: int, colours: dict[str, str]) -> list[Points]:
+def group_points(series: Series, max_points: int, colours: dict[str, str]) -> list[PointGroup]:
     """The points drawn by their labels, those behind first that have no color of their own."""
-    labels = _labels(one)
-    places = thinned(range(len(labels)), most)
-    if one.of(PROJECTION)["labels"] is None:
-        return [Points(one.label, palette.QUIET if colours else one.colour, places)]
-    members: dict[str, list[int]] = {UNLABELLED: [], OTHERS: [], **{label: [] for label in colours}}
-    for i in places:
+    labels = _labels(series)
+    indices = thinned(range(len(labels)), max_points)
+    if series.of(PROJECTION)["labels"] is None:
+        return [PointGroup(series.label, palette.QUIET if colours else series.colour, indices)]
+    members: dict[str, list[int]] = {UNLABELLED: [], OTHER_LABELS: [], **{label: [] for label in colours}}
+    for i in indices:
         label = labels[i]
-        members[label if label in colours else OTHERS if label else UNLABELLED].append(i)
-    return [Points(name, colours.get(name, palette.QUIET), those) for name, those in members.items() if those]
+        members[label if label in colours else OTHER_LABELS if label else UNLABELLED].append(i)
+    return [PointGroup(name, colours.get(name, palette.QUIET), group) for name, group in members.items() if group]
 
 
-def _draw(overlay: Overlay, most: int) -> go.Figure:
-    (one,) = overlay.series
-    points = points_of(one, most, colours_of(overlay))
-    density = one.of(PROJECTION)["density"]
-    kind = _kind(overlay, most)
+def _draw(overlay: Overlay, max_points: int) -> go.Figure:
+    (series,) = overlay.series
+    points = group_points(series, max_points, label_colors(overlay))
+    density = series.of(PROJECTION)["density"]
+    kind = _trace_type(overlay, max_points)
     return plot(
         [
             *([_shade(density)] if density else []),
-            *(_markers(kind, one, drawn, in_key(drawn), most) for drawn in points),
+            *(_marker_trace(kind, series, drawn, legend_entry(drawn), max_points) for drawn in points),
         ],
-        showlegend=one.of(PROJECTION)["labels"] is not None,
+        showlegend=series.of(PROJECTION)["labels"] is not None,
         legend=LEGEND,
-        xaxis=_axis(one, 0),
-        yaxis=_axis(one, 1) | {"scaleanchor": "x"},
+        xaxis=_axis(series, 0),
+        yaxis=_axis(series, 1) | {"scaleanchor": "x"},
     )  # fmt: skip
 
 
-def _draw_panels(overlay: Overlay, most: int) -> go.Figure:
-    colours = colours_of(overlay)
-    kind = _kind(overlay, most)
+def _draw_panels(overlay: Overlay, max_points: int) -> go.Figure:
+    colours = label_colors(overlay)
+    kind = _trace_type(overlay, max_points)
     columns = ceil(sqrt(len(overlay.series)))
-    traces, named, axes, names = [], set[str](), {}, []
-    for i, one in enumerate(overlay.series):
+    traces, legend_names, axes, names = [], set[str](), {}, []
+    for i, series in enumerate(overlay.series):
         suffix = str(i + 1) if i else ""
-        for drawn in points_of(one, most, colours):
-            in_legend = bool(colours) and drawn.name not in named and one.of(PROJECTION)["labels"] is not None
-            named.add(drawn.name)
+        for drawn in group_points(series, max_points, colours):
+            in_legend = bool(colours) and drawn.name not in legend_names and series.of(PROJECTION)["labels"] is not None
+            legend_names.add(drawn.name)
             traces.append(
-                _markers(kind, one, drawn, plain(drawn.name, LONGEST_LABEL), most).update(
+                _marker_trace(kind, series, drawn, plain(drawn.name, LONGEST_LABEL), max_points).update(
                     xaxis=f"x{suffix}", yaxis=f"y{suffix}", showlegend=in_legend
                 )
             )
         quiet = {"showticklabels": False, "ticks": ""}
-        axes[f"xaxis{suffix}"] = quiet | {"title": _share(one, 0)}
-        axes[f"yaxis{suffix}"] = quiet | {"title": _share(one, 1), "scaleanchor": f"x{suffix}"}
-        names.append({"text": one.label, "xref": f"x{suffix} domain", "yref": f"y{suffix} domain", "x": 0, "y": 1,
+        axes[f"xaxis{suffix}"] = quiet | {"title": _share_title(series, 0)}
+        axes[f"yaxis{suffix}"] = quiet | {"title": _share_title(series, 1), "scaleanchor": f"x{suffix}"}
+        names.append({"text": series.label, "xref": f"x{suffix} domain", "yref": f"y{suffix} domain", "x": 0, "y": 1,
                       "xanchor": "left", "yanchor": "bottom", "showarrow": False})  # fmt: skip
     rows = ceil(len(overlay.series) / columns)
     grid = {"rows": rows, "columns": columns, "pattern": "independent", "xgap": 0.12, "ygap": 0.3}
     return plot(traces, annotations=names, grid=grid, showlegend=bool(colours), legend=LEGEND, **axes)
 
 
-def _axis(one: Series, component: int) -> dict[str, Any]:
-    share = one.of(PROJECTION)["shares"][component]
+def _axis(series: Series, component: int) -> dict[str, Any]:
+    share = series.of(PROJECTION)["shares"][component]
     return {"title": {"text": f"Component {component + 1} ({share:.1%} of variance)"}, "constrain": "domain"}
 
 
-def _share(one: Series, component: int) -> dict[str, Any]:
+def _share_title(series: Series, component: int) -> dict[str, Any]:
     """The title of a small panel's axis."""
-    return {"text": f"{one.of(PROJECTION)['shares'][component]:.1%}", "font": {"size": 11}, "standoff": 2}
+    return {"text": f"{series.of(PROJECTION)['shares'][component]:.1%}", "font": {"size": 11}, "standoff": 2}
 
 
-def _markers(
-    kind: type[go.Scatter | go.Scattergl], one: Series, drawn: Points, name: str, most: int
+def _marker_trace(
+    kind: type[go.Scatter | go.Scattergl], series: Series, drawn: PointGroup, name: str, max_points: int
 ) -> go.Scatter | go.Scattergl:
     return kind(
-        **shown(one, drawn, "xy"),
-        marker={"color": drawn.colour, "size": 3 if _points(one, most) > MANY else 5},
+        **point_arguments(series, drawn, "xy"),
+        marker={"color": drawn.colour, "size": 3 if _count_drawn(series, max_points) > LARGE_POINT_COUNT else 5},
         name=name,
         legendgroup=drawn.name,
     )
 
 
-def shown(one: Series, drawn: Points, axes: str) -> dict[str, Any]:
+def point_arguments(series: Series, drawn: PointGroup, axes: str) -> dict[str, Any]:
     """Return coordinates along ``axes`` and hover texts of the points of one color, as arguments of a trace."""
-    data = one.of(PROJECTION)
-    names = _names(one) if data.get("names") else None
+    data = series.of(PROJECTION)
+    names = _names(series) if data.get("names") else None
     values = ", ".join(f"%{{{axis}:.3g}}" for axis in axes)
-    return {axis: [data[axis][i] for i in drawn.places] for axis in axes} | {
+    return {axis: [data[axis][i] for i in drawn.indices] for axis in axes} | {
         "mode": "markers",
-        "text": [plain(names[i], LONGEST_NAME) for i in drawn.places] if names else None,
+        "text": [plain(names[i], LONGEST_NAME) for i in drawn.indices] if names else None,
         "hovertemplate": ("%{text}<br>" if names else "")
         + f"{plain(drawn.name, LONGEST_LABEL)}<br>{values}<extra></extra>",
     }
 
 
-def in_key(drawn: Points) -> str:
+def legend_entry(drawn: PointGroup) -> str:
     """Return the legend entry of the points of one color, with their count."""
-    return f"{plain(drawn.name, LONGEST_LABEL)} ({count(len(drawn.places))})"
+    return f"{plain(drawn.name, LONGEST_LABEL)} ({count(len(drawn.indices))})"
 
 
 def _shade(density: dict[str, Any]) -> go.Heatmap:
@@ -232,9 +232,9 @@ def _shade(density: dict[str, Any]) -> go.Heatmap:
 
 SPACE = "space"
 SPACE_TITLE = "First three principal components"
-MOST_IN_SPACE = 10_000
+MAX_POINTS_IN_SPACE = 10_000
 """Maximum number of points: a browser without a graphics card still turns them smoothly."""
-MANY_IN_SPACE = 2000
+LARGE_SPACE_COUNT = 2000
 """Number of points above which each is drawn smaller."""
 CAMERA = {"projection": {"type": "orthographic"}}
 """No perspective: distant points are as large as near ones, as in the 2-D figure."""
@@ -244,8 +244,8 @@ LONGEST = 1.45
 
 def space(overlay: Overlay) -> Figure:
     """Draw the points of one subject, colored by label, on axes with the same scale."""
-    (one,) = overlay.series
-    data = one.of(PROJECTION)
+    (series,) = overlay.series
+    data = series.of(PROJECTION)
     if "z" not in data:
         return undefined(SPACE, SPACE_TITLE, "An earlier version measured this embedding, along two components alone.")
     if not data["shares"][2]:
@@ -253,23 +253,25 @@ def space(overlay: Overlay) -> Figure:
     return Figure(
         slug=SPACE,
         title=SPACE_TITLE,
-        caption=f"{count(min(len(data['z']), MOST_IN_SPACE))} of {count(data['n'])} points drawn. The components have "
-        f"{', '.join(f'{share:.1%}' for share in data['shares'])} of the variance. All axes have the same scale. "
+        caption=f"{count(min(len(data['z']), MAX_POINTS_IN_SPACE))} of {count(data['n'])} points drawn. The components "
+        f"have {', '.join(f'{share:.1%}' for share in data['shares'])} of the variance. All axes have the same scale. "
         "Drag to turn it.",
-        table=numbers(overlay, "xyz"),
+        table=tabulate_points(overlay, "xyz"),
         draw=partial(_draw_space, overlay),
     )
 
 
 def _draw_space(overlay: Overlay) -> go.Figure:
-    (one,) = overlay.series
-    data = one.of(PROJECTION)
-    many = len(data["z"]) > MANY_IN_SPACE
+    (series,) = overlay.series
+    data = series.of(PROJECTION)
+    is_large = len(data["z"]) > LARGE_SPACE_COUNT
     traces = [
         go.Scatter3d(
-            **shown(one, drawn, "xyz"), marker={"color": drawn.colour, "size": 2 if many else 3}, name=in_key(drawn)
+            **point_arguments(series, drawn, "xyz"),
+            marker={"color": drawn.colour, "size": 2 if is_large else 3},
+            name=legend_entry(drawn),
         )
-        for drawn in points_of(one, MOST_IN_SPACE, colours_of(overlay))
+        for drawn in group_points(series, MAX_POINTS_IN_SPACE, label_colors(overlay))
     ]
     spans = {axis: max(data[axis]) - min(data[axis]) for axis in "xyz"}
     ratio = {axis: LONGEST * span / max(spans.values()) for axis, span in spans.items()}

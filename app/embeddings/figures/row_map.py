@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from app.db.point_map import MAP, MapLabels
-from app.embeddings.figures.projection import LEGEND, LONGEST_LABEL, LONGEST_NAME, OTHERS, UNLABELLED
+from app.embeddings.figures.projection import LEGEND, LONGEST_LABEL, LONGEST_NAME, OTHER_LABELS, UNLABELLED
 from app.embeddings.point_map import MAX_DRAWN, StoredMap
 from app.figures import palette
 from app.figures.figure import plain, plot
@@ -69,17 +69,17 @@ def _labeled_traces(
     stored_map: StoredMap, points: NDArray[np.int64], codes: NDArray[Any], labels: MapLabels
 ) -> list[go.Scattergl]:
     """Return a trace for each of the most frequent labels, one for the other labels, one for rows without a label."""
-    groups: dict[str, list[int]] = {UNLABELLED: [], OTHERS: []}
-    colors = {UNLABELLED: palette.QUIET, OTHERS: palette.QUIET}
+    groups: dict[str, list[int]] = {UNLABELLED: [], OTHER_LABELS: []}
+    colors = {UNLABELLED: palette.QUIET, OTHER_LABELS: palette.QUIET}
     for code, name in enumerate(labels.names):
         has_color = bool(name) and code < len(palette.SERIES)
-        group = f"{code} {name}" if has_color else OTHERS if name else UNLABELLED
+        group = f"{code} {name}" if has_color else OTHER_LABELS if name else UNLABELLED
         colors.setdefault(group, palette.SERIES[code % len(palette.SERIES)])
         groups.setdefault(group, []).append(code)
     traces = []
     for group, members in groups.items():
         if members:
-            name = plain(group if group in (UNLABELLED, OTHERS) else labels.names[members[0]], LONGEST_LABEL)
+            name = plain(group if group in (UNLABELLED, OTHER_LABELS) else labels.names[members[0]], LONGEST_LABEL)
             trace = _trace(stored_map, points[np.isin(codes, members)], name, {"color": colors[group]}, name)
             traces.append(trace.update(name=f"{name} ({count(sum(labels.counts[code] for code in members))})"))
     return traces
@@ -89,21 +89,21 @@ def _numbered_traces(
     stored_map: StoredMap, points: NDArray[np.int64], values: NDArray[Any], title: str
 ) -> list[go.Scattergl]:
     """Return a trace colored along a ramp by numbers, below it one of the rows without a number."""
-    known = ~np.isnan(values)
+    has_number = ~np.isnan(values)
     traces = []
     name = plain(title, LONGEST_NAME)
-    if not known.all():
+    if not has_number.all():
         traces.append(
             _trace(
                 stored_map,
-                points[~known],
-                f"{NO_VALUE} ({count(int((~known).sum()))})",
+                points[~has_number],
+                f"{NO_VALUE} ({count(int((~has_number).sum()))})",
                 {"color": palette.QUIET},
                 f"{name}: {NO_VALUE}",
             )
         )
-    if known.any():
-        numbers = values[known].astype(np.float32)
+    if has_number.any():
+        numbers = values[has_number].astype(np.float32)
         low, high = (float(end) for end in np.quantile(numbers, (TAIL, 1 - TAIL)))
         stops = np.linspace(low, high if high > low else low + 1, len(RAMP)).tolist()
         marker = {
@@ -112,7 +112,7 @@ def _numbered_traces(
             "cmin": stops[0],
             "cmax": stops[-1],
         }
-        trace = _trace(stored_map, points[known], name, marker, f"{name} %{{marker.color:.4~g}}")
+        trace = _trace(stored_map, points[has_number], name, marker, f"{name} %{{marker.color:.4~g}}")
         traces.append(trace.update(showlegend=False))
         # Entries of the legend: plotly's bar of colors sets empty styles, which the policy of pages forbids.
         for stop, color in zip(stops, RAMP, strict=True):

@@ -62,9 +62,9 @@ def show_comparison(
     """The comparison, or what to do for one; what was chosen in the library has no order of its own and gets one."""
     embeddings = get_chosen(context, choice.ids)
     if chosen_in:
-        return see(choice.url(ids=[each.id for each in suggest_order(embeddings)]))
+        return see(choice.url(ids=[embedding.id for embedding in suggest_order(embeddings)]))
     comparison = Comparison(embeddings)
-    shown: dict[str, Any] = {
+    values: dict[str, Any] = {
         "choice": choice,
         "comparison": comparison,
         "embeddings": embeddings,
@@ -75,8 +75,8 @@ def show_comparison(
         "orders": _orders(choice, embeddings),
     }
     if len(embeddings) >= MIN_COMPARED:
-        listed = [each for each in comparison.measures if each.differs or not choice.differing]
-        shown |= {
+        listed = [embedding for embedding in comparison.measures if embedding.differs or not choice.differing]
+        values |= {
             "groups": grouped(listed, lambda compared: compared.measure),
             "all_groups": grouped(comparison.measures, lambda compared: compared.measure),
             "cautions": comparison.cautions,
@@ -85,7 +85,7 @@ def show_comparison(
             **(_over_steps(context, comparison, choice) if comparison.is_ordered else {}),
             **(_overlays(context, comparison) if comparison.fits_side_by_side else {}),
         }
-    return render(request, "embeddings/compare.html", shown)
+    return render(request, "embeddings/compare.html", values)
 
 
 def _row_by_row(context: Context, comparison: Comparison) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def _row_by_row(context: Context, comparison: Comparison) -> dict[str, Any]:
         "missing": states.count(None) + states.count(ResultStatus.FAILED),
         "moved": moved,
         "moved_rows": moved.most_moved(MovedBy.NEIGHBORS)[:FEW_MOVED_ROWS] if moved else [],
-        "moved_url": ComparisonChoice([each.id for each in ends]).url("/compare/rows"),
+        "moved_url": ComparisonChoice([embedding.id for embedding in ends]).url("/compare/rows"),
     }
 
 
@@ -123,7 +123,7 @@ def _overlays(context: Context, comparison: Comparison) -> dict[str, Any]:
     """Return figures with all embeddings in them by the title of the tab of a report that shows each."""
     figures = overlaid_figures(context, comparison.embeddings, SAMPLE_SIZE)
     tab_of = tabs_of_figures()
-    stored = {slug for each in comparison.embeddings for slug in get_figure_slugs(context, each.id)}
+    stored = {slug for embedding in comparison.embeddings for slug in get_figure_slugs(context, embedding.id)}
     by_tab = {tab.title: [figure for figure in figures if tab_of[figure.slug] == tab.slug] for tab in TABS}
     return {
         "parts": {title: figures for title, figures in by_tab.items() if figures},
@@ -163,7 +163,7 @@ def show_moved_rows(
     """The rows that moved most between two embeddings."""
     moved, names = _find_moved(context, choice)
     rows = moved.most_moved(by)[:MAX_MOVED_ROWS]
-    shown = {
+    values = {
         "choice": choice,
         "names": names,
         "moved": moved,
@@ -172,7 +172,7 @@ def show_moved_rows(
         "marks": [write_rows([row.row for row in rows]), write_rows([row.other_row for row in rows])],
         "figures": moved_figures(moved),
     }
-    return render(request, "embeddings/moved_rows.html", shown)
+    return render(request, "embeddings/moved_rows.html", values)
 
 
 @router.post("/rows")
@@ -195,8 +195,8 @@ def show_rows_table(context: ContextDep, choice: ChoiceDep, by: MovedBy = MovedB
 
 
 def _find_moved(context: Context, choice: ComparisonChoice) -> tuple[MovedRows, list[str]]:
-    first, other = get_compared(context, choice.ids, MIN_COMPARED)
-    return find_moved_rows(context, first, other), distinct_names([first, other])
+    first, counterpart = get_compared(context, choice.ids, MIN_COMPARED)
+    return find_moved_rows(context, first, counterpart), distinct_names([first, counterpart])
 
 
 @router.get("/figures/{slug}.html")

@@ -16,7 +16,7 @@ from app.embeddings.library import EMBEDDINGS, describe_embedding, find_adjacent
 from app.embeddings.lookups import request_lookup
 from app.embeddings.readings import SIMILARITY_CHOICES, table_of
 from app.embeddings.report import ReportDep, ReportQuery, report_figures, report_of
-from app.embeddings.selections import create_selection, left_out_by
+from app.embeddings.selections import create_selection, left_out_of_finding
 from app.embeddings.service import commit_embedding, get_embedding, select_embedding, tasks_lost
 from app.embeddings.zeta_curves import request_zeta_curve
 from app.figures.figure import Figure
@@ -217,7 +217,7 @@ def request_curve(context: ContextDep, embedding_id: str, source_id: Annotated[R
 @report_router.post("/selections")
 def select_without(context: ContextDep, embedding_id: str, finding: Annotated[str, Form()]) -> Response:
     """Measure the same files without the rows or dimensions of a finding."""
-    selected = create_selection(context, embedding_id, left_out_by(context, embedding_id, finding))
+    selected = create_selection(context, embedding_id, left_out_of_finding(context, embedding_id, finding))
     return see(f"/embeddings/{selected.id}")
 
 

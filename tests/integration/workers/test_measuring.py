@@ -115,7 +115,7 @@ class TestInspecting:
     ):
         embedding_id = make_embedding(x, selection={"vectors": "array"}, commit_when_inspected=True)
         chosen = {"vectors": "array", "transpose": True}
-        look = inspecting._look
+        look = inspecting._inspect_files
 
         def chosen_anew_meanwhile(*arguments, **options):
             with sessions.begin() as session:
@@ -124,7 +124,7 @@ class TestInspecting:
                 raise InvalidError("The former choice cannot be read.")
             return look(*arguments)
 
-        monkeypatch.setattr(inspecting, "_look", chosen_anew_meanwhile)
+        monkeypatch.setattr(inspecting, "_inspect_files", chosen_anew_meanwhile)
         assert inspect_embedding(embedding_id, settings, "cpu") == ()
         row, _, _ = get(embedding_id)
         assert (row.status, row.error, row.selection) == (EmbeddingStatus.INSPECTING, None, chosen)

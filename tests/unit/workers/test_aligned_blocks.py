@@ -7,7 +7,7 @@ from app.db.models import RowsBy
 from isoscope.files.matrix import open_matrix
 from isoscope.files.selection import Selection
 from isoscope.files.upload import NamedFile, Upload
-from workers.embeddings.alignments import results_of
+from workers.embeddings.alignments import compare_rows
 
 DOCUMENTS = np.repeat(np.arange(30), 10)
 
@@ -23,7 +23,7 @@ def matrix(tmp_path, name, seed, groups=None, documents=DOCUMENTS):
 
 
 def errors(first, second):
-    found = results_of(first, second, RowsBy.ORDER).results["scores"]
+    found = compare_rows(first, second, RowsBy.ORDER).results["scores"]
     return {slug: np.linalg.norm(score["parts"]) for slug, score in found.items()}
 
 
@@ -38,5 +38,5 @@ def test_groups_of_either_embedding_count_for_both(tmp_path):
 def test_one_group_of_all_rows_leaves_values_without_intervals(tmp_path):
     one = matrix(tmp_path, "one", 0)
     other = matrix(tmp_path, "other", 1, "document", ["all"] * 300)
-    found = results_of(one, other, RowsBy.ORDER).results["scores"]
+    found = compare_rows(one, other, RowsBy.ORDER).results["scores"]
     assert all(score["value"] is not None and score["parts"] == [] for score in found.values())
