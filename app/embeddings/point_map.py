@@ -196,7 +196,9 @@ class StoredMap:
         if index < len(points) and points[index] == point:
             pairs = zip(neighbors[index].tolist(), distances[index].tolist(), strict=True)
             near = [
-                NearRow(self.get_row(neighbor), stored.displayed(far)) for neighbor, far in pairs if neighbor != NO_POINT
+                NearRow(self.get_row(neighbor), stored.displayed(far))
+                for neighbor, far in pairs
+                if neighbor != NO_POINT
             ]
         elif MAP_VECTORS in self._files:
             searched = self.header.vectors
