@@ -160,7 +160,6 @@ class JudgedVectors(NamedTuple):
 
     @property
     def placed(self) -> ScoredEmbedding:
-        """The vectors as they are."""
         baseline = self.decision.variants[BASELINE]
         return ScoredEmbedding(self.name, baseline.isoscore, baseline.report.value)
 

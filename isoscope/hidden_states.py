@@ -24,6 +24,8 @@ NOT_ONE_SEQUENCE = (
     "not. Choose an encoder such as BERT, or a decoder such as GPT-2."
 )
 
+RAW, CENTRED = MEASURES["anisotropy_raw"], MEASURES["anisotropy_centred"]
+
 
 def depth(model: PreTrainedModel) -> int:
     """Return the number of transformer layers."""
@@ -60,9 +62,6 @@ def hidden_states_of(outputs: ModelOutput) -> Sequence[Tensor]:
     if states is None:
         raise InvalidError(NOT_ONE_SEQUENCE, "model")
     return states
-
-
-RAW, CENTRED = MEASURES["anisotropy_raw"], MEASURES["anisotropy_centred"]
 
 
 def empty_moments(model: PreTrainedModel) -> Moments:

@@ -13,6 +13,8 @@ GREATEST_WHOLE = 2**53
 LONGEST_NUMBER = 40
 
 V = TypeVar("V")
+LONGEST_WORD = 64
+LONGEST_LINE = 1000
 
 
 def bounded(value: V) -> V:
@@ -22,10 +24,6 @@ def bounded(value: V) -> V:
     if isinstance(value, float) and value and not SMALLEST <= abs(value) <= GREATEST:
         raise ValueError(f"expected a number of a size from {SMALLEST:g} to {GREATEST:g}, or 0, got {value:g}")
     return value
-
-
-LONGEST_WORD = 64
-LONGEST_LINE = 1000
 
 
 def plain(value: Any) -> Any:

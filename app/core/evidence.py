@@ -11,18 +11,18 @@ LEVEL = 0.05
 """The p at or below which a test decides."""
 FEWEST_SEEDS = 3
 """Fewer seeds give no interval that covers what it promises: a bootstrap of two covers .69."""
-
-
-def lambdas_needed(level: float = LEVEL) -> int:
-    """Return the fewest values of λ whose smallest p, two arrangements out of all, is at most this level."""
-    return next(k for k in range(2, 20) if 2 / factorial(k) <= level)
-
-
 STEPS = 10_000
 CONVERGED = 1e-15
 TINY = 1e-300
 NORMAL = 1e7
 """Degrees from which on t is the normal distribution, as far as a double tells."""
+BLOCK_KURTOSIS = 1.5
+"""How heavy-tailed rows may be for an interval from blocks to cover 95%: independent t5 coordinates, by simulation."""
+
+
+def lambdas_needed(level: float = LEVEL) -> int:
+    """Return the fewest values of λ whose smallest p, two arrangements out of all, is at most this level."""
+    return next(k for k in range(2, 20) if 2 / factorial(k) <= level)
 
 
 def two_sided_p(t: float, degrees: float) -> float:
@@ -95,10 +95,6 @@ def _beta_fraction(x: float, a: float, b: float) -> float:
 
 def _away_from_zero(value: float) -> float:
     return value if abs(value) > TINY else TINY
-
-
-BLOCK_KURTOSIS = 1.5
-"""How heavy-tailed rows may be for an interval from blocks to cover 95%: independent t5 coordinates, by simulation."""
 
 
 def block_degrees(blocks: int) -> float:

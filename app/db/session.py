@@ -30,6 +30,17 @@ from isoscope.core.errors import ConflictError
 
 KNOWS_FRACTIONS = (3, 42)
 """The first version of SQLite whose ``unixepoch`` takes 'subsec'."""
+CONNECT_SECONDS = 5
+SECONDS_BETWEEN_TRIES = 0.5
+# As many as the web process has threads, since a connection of SQLite is but an open file; PostgreSQL has few to give.
+SQLITE_POOL, POSTGRESQL_POOL = 40, 15
+POOL_SECONDS = 10
+"""How long a request waits for a connection before it is told to try again."""
+SEEING_ARRIVING = "arriving"
+"""The execution option of a query that sees hidden rows too."""
+_UNFINISHED = Import.status != ImportStatus.FINISHED
+_EXPERIMENTS = select(Import.experiment_id).where(Import.experiment_id.is_not(None), _UNFINISHED)
+_DATASETS = select(Import.dataset_id).where(Import.dataset_id.is_not(None), _UNFINISHED)
 
 
 def unixepoch(modifier: str) -> float:
@@ -50,14 +61,6 @@ def add_clock_to_all_connections() -> None:
     if not event.contains(Pool, "connect", add_clock):
         event.listen(Pool, "connect", add_clock)
 
-
-CONNECT_SECONDS = 5
-SECONDS_BETWEEN_TRIES = 0.5
-
-# As many as the web process has threads, since a connection of SQLite is but an open file; PostgreSQL has few to give.
-SQLITE_POOL, POSTGRESQL_POOL = 40, 15
-POOL_SECONDS = 10
-"""How long a request waits for a connection before it is told to try again."""
 
 # PostgreSQL refuses NaN in JSON and browsers cannot read it, so it must fail here, where it was made.
 strict_json = partial(json.dumps, allow_nan=False)
@@ -110,14 +113,8 @@ def create_sessions(url: str, *, patience: float = 0, poolclass: type[Pool] | No
     return sessions
 
 
-SEEING_ARRIVING = "arriving"
-"""The execution option of a query that sees hidden rows too."""
-
-_UNFINISHED = Import.status != ImportStatus.FINISHED
-_EXPERIMENTS = select(Import.experiment_id).where(Import.experiment_id.is_not(None), _UNFINISHED)
 _removed = Experiment.__table__  # the table alone, to which no filter is added in its turn
 _REMOVED = select(_removed.c.id).where(_removed.c.removed_at.is_not(None))
-_DATASETS = select(Import.dataset_id).where(Import.dataset_id.is_not(None), _UNFINISHED)
 # Loads of relationships pass here too. Kept by the rows for these, the filter would keep rows from being pickled.
 _HIDING = (
     with_loader_criteria(

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from app.db.models.runs import Run
 
 ZETA_DIGITS = 4
+SEARCHED = Group("Search space")
+HOW_LONG = Group("Budget")
 
 
 class Objective(StrEnum):
@@ -27,10 +29,6 @@ class Objective(StrEnum):
 
     PERFORMANCE = "performance"
     PERFORMANCE_AND_ISOTROPY = "performance_and_isotropy"
-
-
-SEARCHED = Group("Search space")
-HOW_LONG = Group("Budget")
 
 
 class Search(Options):

@@ -25,6 +25,8 @@ from sqlalchemy.types import TypeEngine
 from isoscope.plain import GREATEST, bounded
 
 logger = logging.getLogger(__name__)
+M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
 
 
 def new_id() -> str:
@@ -64,10 +66,6 @@ class UtcDateTime(TypeDecorator[datetime]):
         if value is None:
             return None
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-
-
-M = TypeVar("M", bound=BaseModel)
-T = TypeVar("T")
 
 
 class Typed(TypeDecorator[T], Generic[T]):

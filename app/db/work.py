@@ -31,6 +31,8 @@ from isoscope.core.errors import ConflictError, InvalidError
 
 MAX_CHARACTERS = 100
 HELD_FOR = {FailureCause.MEMORY: "ran out of memory", FailureCause.KILLED: "was killed repeatedly"}
+SILENT_AFTER = timedelta(minutes=5)
+"""A script that trains says so every minute, whether it has logged anything or not."""
 
 
 def slot_name(settings: Settings, device: str) -> str:
@@ -159,10 +161,6 @@ def hold_experiment(session: Session, run: Run) -> None:
     paused = waiting.values(status=RunStatus.PAUSED, attempts=0).returning(Run.id)
     if session.scalars(paused.execution_options(synchronize_session=False)).all():
         experiment.held = f"The first run {reason}, so the others wait. {run.error}"
-
-
-SILENT_AFTER = timedelta(minutes=5)
-"""A script that trains says so every minute, whether it has logged anything or not."""
 
 
 def is_silent(run: Run) -> bool:

@@ -18,7 +18,6 @@ ALL = "all"
 
 
 def upload_arguments(command: ArgumentParser) -> None:
-    """Add the arguments of ``isoscope upload``."""
     command.add_argument(
         "files", nargs="+", type=Path, metavar="FILE", help="vectors; several files are read as one matrix"
     )
@@ -66,7 +65,6 @@ def _measured(scores: dict[str, Row], rows: int | None) -> list[str]:
 
 
 def encode_arguments(command: ArgumentParser) -> None:
-    """Add the arguments of ``isoscope encode``."""
     source = command.add_mutually_exclusive_group(required=True)
     source.add_argument(
         "file",

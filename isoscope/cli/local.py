@@ -9,9 +9,11 @@ from isoscope.core.errors import IsoscopeError, UnavailableError
 from isoscope.threads import wait_briefly
 from isotropy.catalog import MEASURES, METRICS, Similarity
 
+REQUIRED = {"torch": "torch", "faiss": "faiss-cpu", "pytrec_eval": "pytrec-eval-terrier", "sklearn": "scikit-learn"}
+"""Modules by what installs them."""
+
 
 def score_arguments(command: ArgumentParser) -> None:
-    """Add the arguments of ``isoscope score``."""
     add_file_arguments(command)
     command.add_argument("--measures", type=_measures, metavar="SLUGS", help="measure only these, separated by commas")
     command.add_argument(
@@ -34,7 +36,6 @@ def score(arguments: Namespace) -> int:
 
 
 def check_arguments(command: ArgumentParser) -> None:
-    """Add the arguments of ``isoscope check``."""
     add_file_arguments(command)
     command.add_argument("--baseline", type=Path, metavar="FILE", help="earlier embedding to check for drift")
     command.add_argument(
@@ -65,7 +66,6 @@ def check(arguments: Namespace) -> int:
 
 
 def add_file_arguments(command: ArgumentParser) -> None:
-    """Add the arguments that say which vectors of which files are meant."""
     command.add_argument("files", nargs="+", type=Path, metavar="FILE", help="vectors, in the order of their rows")
     command.add_argument(
         "--vectors", type=parse_names, metavar="NAME", help="array, or columns separated by commas (default: detected)"
@@ -109,12 +109,7 @@ def _measures(text: str) -> list[str]:
     return slugs
 
 
-REQUIRED = {"torch": "torch", "faiss": "faiss-cpu", "pytrec_eval": "pytrec-eval-terrier", "sklearn": "scikit-learn"}
-"""Modules by what installs them."""
-
-
 def decide_arguments(command: ArgumentParser) -> None:
-    """Add the arguments of ``isoscope decide``."""
     command.add_argument("corpus", nargs="+", type=Path, metavar="CORPUS", help="vectors, in the order of their rows")
     truth = command.add_argument_group("ground truth", "choose one; without any, only compression is judged")
     truth.add_argument("--queries", type=Path, metavar="FILE", help="vectors of queries")

@@ -14,7 +14,6 @@ HEADS = ("Run", "Experiment", "Status", "Regularizer", "λ", "ζ", "Seed", "Perf
 
 
 def runs_arguments(command: ArgumentParser) -> None:
-    """Add the arguments of ``isoscope runs``."""
     command.add_argument(
         "query", nargs="?", default="", metavar="QUERY", help="search such as 'task:cola lam<0' (default: all runs)"
     )
@@ -56,7 +55,6 @@ def _cells(run: Row) -> tuple[str, ...]:
 
 
 def predictions_arguments(command: ArgumentParser) -> None:
-    """Add the arguments of ``isoscope predictions``."""
     command.add_argument("run_id", metavar="RUN", help="id of the run, as in its address")
     command.add_argument(
         "--split", choices=("validation", "test"), default="validation", help="test only after its scores are opened"
@@ -75,7 +73,6 @@ def predictions(isoscope: Isoscope, arguments: Namespace) -> int:
 
 
 def export_arguments(command: ArgumentParser) -> None:
-    """Add the arguments of ``isoscope export``."""
     command.add_argument("experiment", metavar="EXPERIMENT", help="name or id of the experiment")
     command.add_argument("-o", "--output", type=Path, metavar="FILE", help="file to write (default: ID.zip)")
 
@@ -88,7 +85,6 @@ def export(isoscope: Isoscope, arguments: Namespace) -> int:
 
 
 def import_experiment_arguments(command: ArgumentParser) -> None:
-    """Add the arguments of ``isoscope import``."""
     command.add_argument("file", type=Path, metavar="FILE", help="zip file written by isoscope export")
     command.add_argument("--no-wait", action="store_true", help="print the address of the import without waiting")
 

@@ -19,7 +19,6 @@ HEADS = ("Setting", "Choice", "Seeds", "Test", "95% ±", "Difference", "95% ±",
 
 
 def upload_dataset_arguments(command: ArgumentParser) -> None:
-    """Add the arguments of ``isoscope upload-dataset``."""
     command.add_argument("train", type=Path, metavar="TRAIN", help="train rows, or all rows if they are to be split")
     command.add_argument("validation", type=Path, nargs="?", metavar="VALIDATION", help="validation rows")
     command.add_argument("--test", type=Path, metavar="FILE", help="test rows with labels; scores on them are sealed")
@@ -72,7 +71,6 @@ def upload_dataset(isoscope: Isoscope, arguments: Namespace) -> int:
 
 
 def sweep_arguments(command: ArgumentParser) -> None:
-    """Add the arguments of ``isoscope sweep``."""
     command.add_argument("file", metavar="FILE", help="YAML file, or - for standard input")
     command.add_argument("--dataset", metavar="NAME", help="data set by name or id, instead of dataset_id in the file")
     command.add_argument("--name", help="name of the experiment, instead of the one in the file")
@@ -127,7 +125,6 @@ def _tell_progress(experiment: Row) -> None:
 
 
 def resume_arguments(command: ArgumentParser) -> None:
-    """Add the arguments of ``isoscope resume``."""
     command.add_argument("experiment", metavar="EXPERIMENT", help="name or id of the experiment")
 
 
@@ -139,7 +136,6 @@ def resume(isoscope: Isoscope, arguments: Namespace) -> int:
 
 
 def open_test_arguments(command: ArgumentParser) -> None:
-    """Add the arguments of ``isoscope open-test``."""
     command.add_argument("experiment", metavar="EXPERIMENT", help="name or id of the experiment")
     command.add_argument("--choose", metavar="CHOICE", help="a setting, such as 'lambda = -1', or the id of a run")
     command.add_argument("--note", default="", help="note on why you chose it")

@@ -15,6 +15,8 @@ MISSING = "–"
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 BYTE_UNITS = ("bytes", "kB", "MB", "GB", "TB")
 SECONDS_OF = (("day", 86_400), ("hour", 3_600), ("minute", 60))
+MAX_SHOWN_CHARACTERS = 80
+MAX_LISTED = 10
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -160,10 +162,6 @@ def starred(name: str) -> str:
 
 def _signed(text: str) -> str:
     return text.replace("-", "−")
-
-
-MAX_SHOWN_CHARACTERS = 80
-MAX_LISTED = 10
 
 
 def quote(name: str) -> str:

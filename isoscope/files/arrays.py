@@ -102,14 +102,12 @@ class StoredArray(Array):
             )
 
     def blocks(self, rows: int, *, transpose: bool) -> Iterator[Block]:
-        """Return a matrix, or its transpose, from top to bottom in blocks [at most ``rows``, columns]."""
         n, columns = self.shape
         if self.fortran:
             n, columns = columns, n
         return self._runs(n, columns, rows) if transpose == self.fortran else self._strides(n, columns, rows)
 
     def values(self) -> Iterator[str]:
-        """Yield the values of an array of one dimension as text."""
         for block in self._runs(self.shape[0], 1, ANNOTATION_ROWS):
             # numpy holds text as 32 bits a character, and believes them all.
             if self.dtype.kind == "U" and block.view(f"{self.dtype.byteorder}u4").max() > sys.maxunicode:
@@ -212,11 +210,9 @@ class ArrayFile(Contents):
         ]
 
     def blocks(self, vectors: str | list[str], rows: int, *, transpose: bool) -> Iterator[Block]:
-        """Return the array called ``vectors``, or its transpose, from top to bottom."""
         return self._array(vectors).blocks(rows, transpose=transpose)
 
     def values(self, annotation: str) -> Iterator[str]:
-        """Return the values of an array of one dimension."""
         return self._array(annotation).values()
 
     def _array(self, name: str | list[str]) -> Array:

@@ -30,6 +30,7 @@ MAX_SPLIT_CHARACTERS = 100
 BROKEN = "The zip file cannot be read: {reason}. Write it again."
 NO_MEMBER = ("__MACOSX", ".")
 """What macOS and editors add begins so."""
+ID, TITLE, TEXT = "_id", "title", "text"
 
 
 class BeirFiles(NamedTuple):
@@ -151,9 +152,6 @@ def _belongs(name: PurePosixPath) -> bool:
     if any(part.startswith(NO_MEMBER) for part in name.parts):
         return False
     return name.name in (CORPUS, QUERIES) or (name.parent.name == "qrels" and name.suffix == QRELS_SUFFIX)
-
-
-ID, TITLE, TEXT = "_id", "title", "text"
 
 
 class BeirSplit(Frozen):

@@ -26,6 +26,14 @@ MAX_LABELS = 200
 
 WHOLE_NUMBER = re.compile(r"(-?(?:0|[1-9]\d*))(?:\.0*)?", re.ASCII)
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
+LENGTH_EDGES = sorted({2**k for k in range(21)} | {3 * 2**k for k in range(20)} | {0})
+"""Bounds of the bins in which lengths of texts are counted, each with its lower one; the last is of all longer ones."""
+MOST_CLASSES = 20
+"""More different values, of several words each, are texts that come again and not classes."""
+UNLABELLED = "-1"
+"""What published test files have in place of labels that are kept back."""
+DIGEST_BYTES = 8
+NO_ROWS = "the file names columns but has no rows: expected at least one."
 
 
 class ColumnKind(StrEnum):
@@ -36,10 +44,6 @@ class ColumnKind(StrEnum):
     LABEL = "label"
     SPAN = "span"
     """Answers and where they begin in a text: see ``isoscope.files.span``."""
-
-
-LENGTH_EDGES = sorted({2**k for k in range(21)} | {3 * 2**k for k in range(20)} | {0})
-"""Bounds of the bins in which lengths of texts are counted, each with its lower one; the last is of all longer ones."""
 
 
 class TextLengths(Frozen):
@@ -115,11 +119,6 @@ def sort_labels(labels: Iterable[str]) -> list[str]:
     return sorted(labels, key=lambda label: (0, float(label), label) if NUMBER.fullmatch(label) else (1, 0.0, label))
 
 
-MOST_CLASSES = 20
-"""More different values, of several words each, are texts that come again and not classes."""
-UNLABELLED = "-1"
-"""What published test files have in place of labels that are kept back."""
-DIGEST_BYTES = 8
 Rows = Callable[[], Iterator[Sequence[Scalar | None]]]
 """Starts reading the rows of a file, one value for each column."""
 
@@ -302,9 +301,6 @@ def _digests(indices: Sequence[int], train: Rows) -> dict[int, set[bytes]]:
 def text_digest(value: Scalar) -> bytes:
     """Return what two equal texts have in common, however their words are spaced."""
     return blake2b(" ".join(str(value).split()).encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
-
-
-NO_ROWS = "the file names columns but has no rows: expected at least one."
 
 
 class DatasetDescription(Frozen):

@@ -114,16 +114,13 @@ class DelimitedTable(VectorTable):
         return VectorColumns(stats.n, parts, layout.numeric, stats.annotations())
 
     def cells(self, columns: Sequence[str]) -> Cells:
-        """Yield the cells of some columns as text."""
         positions = [self._positions[column] for column in columns]
         return ((line, [cells[i] for i in positions]) for line, cells in self._records())
 
     def lists(self, column: str, step: int) -> Iterator[Block]:
-        """Yield the lists of a column."""
         return blocks((parse_list(cell, line, column) for line, (cell,) in self.cells([column])), step)
 
     def numbers(self, columns: list[str], step: int) -> Iterator[Block]:
-        """Yield the cells of some columns as numbers."""
         return blocks(self._numbers(columns), step)
 
     def _records(self) -> Iterator[Record]:

@@ -25,6 +25,17 @@ from isoscope.files.upload import NamedFile, Upload, open_upload
 from isoscope.files.upload_formats import Role, detect
 
 ID_NAMES = ("id", "_id", "ids", "doc_id", "docid", "corpus-id", "corpus_id", "query-id", "query_id", "qid")
+QUERY_NAMES = ("query-id", "query_id", "qid", "query")
+DOCUMENT_NAMES = ("corpus-id", "corpus_id", "doc_id", "docid", "document", "corpus")
+SCORE_NAMES = ("score", "relevance", "label", "rel", "similarity")
+LARGEST_GRADE = 1000
+"""trec_eval takes memory for each grade up to the largest."""
+QRELS = ("query-id", "corpus-id", "score")
+PAIRS = ("one", "other", "score", "group")
+"""Columns of the JSON lines that judgments and pairs are written as, which ``read_qrels`` and ``read_pairs`` read."""
+SHOWN_LINES = 5
+SHOWN_IDS = 5
+BY_COLUMN = "choose another column of ids"
 
 
 def id_column(columns: Iterable[str]) -> str | None:
@@ -178,16 +189,6 @@ def _in_memory(matrix: Matrix, filename: str, field: str) -> NDArray[np.float32]
             f"{plural(n_unfit, 'row')} of {filename} hold NaN, infinity or numbers beyond float32: remove them.", field
         )
     return x
-
-
-QUERY_NAMES = ("query-id", "query_id", "qid", "query")
-DOCUMENT_NAMES = ("corpus-id", "corpus_id", "doc_id", "docid", "document", "corpus")
-SCORE_NAMES = ("score", "relevance", "label", "rel", "similarity")
-LARGEST_GRADE = 1000
-"""trec_eval takes memory for each grade up to the largest."""
-QRELS = ("query-id", "corpus-id", "score")
-PAIRS = ("one", "other", "score", "group")
-"""Columns of the JSON lines that judgments and pairs are written as, which ``read_qrels`` and ``read_pairs`` read."""
 
 
 class Judgment(NamedTuple):
@@ -346,10 +347,6 @@ def _grade(text: str, name: str, row: int) -> int:
         )
     return int(value)
 
-
-SHOWN_LINES = 5
-SHOWN_IDS = 5
-BY_COLUMN = "choose another column of ids"
 
 Noun = Literal["query", "document", "row"]
 

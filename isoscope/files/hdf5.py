@@ -44,18 +44,15 @@ class Hdf5Array(Array):
 
     @property
     def is_annotation(self) -> bool:
-        """Whether this could name or label rows."""
         return len(self.shape) == 1 and self.shape[0] > 0 and (self.is_text or self.dtype.kind in "biu")
 
     def blocks(self, rows: int, *, transpose: bool) -> Iterator[Block]:
-        """Return a matrix, or its transpose, from top to bottom in blocks [at most ``rows``, columns]."""
         if transpose:
             n, d = self.shape
             return transposed(partial(self._rows, rows), n, d, rows)
         return self._rows(rows)
 
     def values(self) -> Iterator[str]:
-        """Yield the values of an array of one dimension as text."""
         for block in self._rows(TEXT_ROWS if self.dtype.kind == "O" else ANNOTATION_ROWS):
             yield from map(value_text, block.tolist())
 

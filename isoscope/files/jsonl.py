@@ -128,15 +128,12 @@ class JsonlTable(VectorTable):
         return VectorColumns(self._n, parts, numeric, described)
 
     def cells(self, columns: Sequence[str]) -> Cells:
-        """Yield the values under some keys."""
         return ((line, [row.get(key) for key in columns]) for line, row in objects(self._path))
 
     def lists(self, column: str, step: int) -> Iterator[Block]:
-        """Yield the lists under a key."""
         return blocks((_numbers(values, line, column) for line, (values,) in self.cells([column])), step)
 
     def numbers(self, columns: list[str], step: int) -> Iterator[Block]:
-        """Yield the numbers under some keys."""
         return blocks((_numbers(values, line, columns[0]) for line, values in self.cells(columns)), step)
 
 

@@ -168,7 +168,6 @@ class Remaining(Contents):
         ]
 
     def blocks(self, vectors: str | list[str], rows: int, *, transpose: bool) -> Iterator[Block]:
-        """Return the rows that are left from top to bottom, with the dimensions that are left."""
         read = 0
         for block in self._contents.blocks(vectors, rows, transpose=transpose):
             mask = self._mask[read : read + len(block)]
@@ -177,11 +176,9 @@ class Remaining(Contents):
                 yield block[mask][:, self._dimensions]
 
     def values(self, annotation: str) -> Iterator[str]:
-        """Return the values of the rows that are left."""
         return compress(self._contents.values(annotation), self._mask)
 
     def rows_of(self, annotations: Sequence[str]) -> Iterator[tuple[str, ...]]:
-        """Return the values of several annotations, of the rows that are left."""
         return compress(self._contents.rows_of(annotations), self._mask)
 
 

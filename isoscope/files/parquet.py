@@ -101,14 +101,12 @@ class ParquetTable(VectorTable):
         return VectorColumns(self._n, parts, numeric, stats.annotations())
 
     def cells(self, columns: Sequence[str]) -> Cells:
-        """Yield the values of some columns as Python's own."""
         for start, batch in self._batches(columns, BATCH_ROWS) if columns else ():
             with _reading():
                 rows = zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
             yield from enumerate(rows, start=start + 1)
 
     def lists(self, column: str, step: int) -> Iterator[Block]:
-        """Yield the lists of a column."""
         d = self._widths[column]
         for start, batch in self._batches([column], step):
             lists = batch.column(column)
@@ -117,7 +115,6 @@ class ParquetTable(VectorTable):
             yield values.reshape(len(lists), d)
 
     def numbers(self, columns: list[str], step: int) -> Iterator[Block]:
-        """Yield the numbers of some columns."""
         for _, batch in self._batches(columns, step):
             block = np.empty((len(batch), len(columns)))
             for i, column in enumerate(columns):

@@ -68,7 +68,6 @@ class ColumnTable(Table):
         self._read = read
 
     def cells(self, columns: Sequence[str]) -> Cells:
-        """Yield the cells of the column."""
         return ((number, [cell] * len(columns)) for number, cell in enumerate(self._read(), start=1))
 
 
@@ -146,15 +145,12 @@ class TableVectors(RowFile):
         self.real_columns = [column for column in numeric if column not in labels] if self.parts else []
 
     def rows(self, vectors: str | list[str], step: int) -> Iterator[Block]:
-        """Yield the lists of a column, or the numbers of some columns."""
         return self._table.lists(vectors, step) if isinstance(vectors, str) else self._table.numbers(vectors, step)
 
     def values(self, annotation: str) -> Iterator[str]:
-        """Return the values of a column as text."""
         return (cell_text(cell) for _, (cell,) in self._table.cells([annotation]))
 
     def rows_of(self, annotations: Sequence[str]) -> Iterator[tuple[str, ...]]:
-        """Return the values of some columns as text, in one pass over the file."""
         return (tuple(map(cell_text, cells)) for _, cells in self._table.cells(annotations))
 
 

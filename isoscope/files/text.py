@@ -14,6 +14,12 @@ from isoscope.files.compressed import open_unpacked
 
 CELL = re.compile(r'(?:"([^"]*+(?:""[^"]*+)*+)"|([^"\t]*+))(\t|\Z)')
 MAX_RECORD_CHARACTERS = 16 * 2**20
+MAX_LINE_CHARACTERS = 16 * 2**20
+MAX_COLUMNS = 65_536
+SEPARATORS = "\t;|"
+"""What may separate cells in files that are named .csv, or .tsv, by mistake."""
+QUOTE_BLOCK_BYTES = 2**20
+"""Of a file that may hold no quote at all, and then needs no look at its lines."""
 
 
 class Quoting(StrEnum):
@@ -109,13 +115,6 @@ def split_quoted(record: str) -> list[str] | None:
         position = match.end()
     return None
 
-
-MAX_LINE_CHARACTERS = 16 * 2**20
-MAX_COLUMNS = 65_536
-SEPARATORS = "\t;|"
-"""What may separate cells in files that are named .csv, or .tsv, by mistake."""
-QUOTE_BLOCK_BYTES = 2**20
-"""Of a file that may hold no quote at all, and then needs no look at its lines."""
 
 Record = tuple[int, list[str]]
 """The number of the line, from 1, and its cells."""

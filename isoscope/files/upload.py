@@ -138,17 +138,14 @@ class Shards(Contents):
         self.annotations = [self._annotation(name, [by_name[name] for by_name in described]) for name in common]
 
     def blocks(self, vectors: str | list[str], rows: int, *, transpose: bool) -> Iterator[Block]:
-        """Return the rows of one file after the other, or the transpose of them all."""
         if not transpose:
             return self._chained(lambda contents: contents.blocks(vectors, rows, transpose=False))
         return transposed(partial(self._columns, vectors, rows), *self.shape(vectors), rows)
 
     def values(self, annotation: str) -> Iterator[str]:
-        """Return the values in one file after the other."""
         return self._chained(lambda contents: contents.values(annotation))
 
     def rows_of(self, annotations: Sequence[str]) -> Iterator[tuple[str, ...]]:
-        """Return the values of several annotations in one file after the other."""
         return self._chained(lambda contents: contents.rows_of(annotations))
 
     def _chained(self, read: Callable[[Contents], Iterator[T]]) -> Iterator[T]:
@@ -202,11 +199,9 @@ class Annotated(Contents):
         self.annotations = renamed + contents.annotations
 
     def blocks(self, vectors: str | list[str], rows: int, *, transpose: bool) -> Iterator[Block]:
-        """Return the vectors."""
         return self._contents.blocks(vectors, rows, transpose=transpose)
 
     def values(self, annotation: str) -> Iterator[str]:
-        """Return the values of a column of the second file, or of the vectors' own."""
         if (column := self._columns.get(annotation)) is None:
             return self._contents.values(annotation)
         return self._texts(column)

@@ -24,6 +24,46 @@ if TYPE_CHECKING:
 WORD2VEC_HEADER = re.compile(rb"\d{1,12} \d{1,6}\n")
 CONTROL = re.compile(r"[\0-\x08\x0e-\x1f]")
 ZIP_MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
+HEAD_BYTES = 512
+TORCH_SUFFIXES = (".pt", ".pth", ".bin", ".ckpt")
+CONVERSION = (
+    "import torch, safetensors.torch\n"
+    'x = torch.load("file.pt", weights_only=True, map_location="cpu")\n'
+    'x = {"embeddings": x} if torch.is_tensor(x) else {k: v for k, v in x.items() if torch.is_tensor(v)}\n'
+    'safetensors.torch.save_file({k: v.detach().contiguous().clone() for k, v in x.items()}, "file.safetensors")'
+)
+TORCH_ADVICE = (
+    "This is a pickled PyTorch file. Loading one can run any program hidden in it, so it is never read here. "
+    f"Expected safetensors; these lines convert it:\n{CONVERSION}"
+)
+BIN_ADVICE = (
+    "The file is named .bin, but is neither a word2vec binary file (a line of two counts, then words) nor safetensors. "
+    f"If PyTorch wrote it, these lines convert it to safetensors:\n{CONVERSION}"
+)
+PICKLE_ADVICE = (
+    "This is a Python pickle. Loading one can run any program hidden in it, so it is never read here. Load it "
+    'where you made it and write the numbers with numpy.save("file.npy", array).'
+)
+OTHER_KINDS = (
+    (b"\x1f\x8b", "compressed with gzip", "unpack it with gunzip"),
+    (b"BZh", "compressed with bzip2", "unpack it with bunzip2"),
+    (b"\xfd7zXZ\0", "compressed with xz", "unpack it with unxz"),
+    (b"\x28\xb5\x2f\xfd", "compressed with zstd", "unpack it with unzstd"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive", "unpack it"),
+    (b"Rar!", "a RAR archive", "unpack it"),
+    (b"\xd0\xcf\x11\xe0", "an old Office document", "save the sheet as csv"),
+    (b"%PDF", "a PDF", "export the table as csv"),
+    (b"\x89PNG", "a PNG image", "upload the embeddings of the images"),
+    (b"\xff\xd8\xff", "a JPEG image", "upload the embeddings of the images"),
+    (b"GIF8", "a GIF image", "upload the embeddings of the images"),
+    (b"SQLite format 3\0", "an SQLite database", "export the table as csv"),
+    (b"ARROW1", "an Arrow file", "write it as csv or as npy"),
+    (b"GGUF", "a GGUF model", "upload embeddings, not the model"),
+    (b"MATLAB 5.0", "a MATLAB file", "write the matrix as csv"),
+    (b"\x7fELF", "a program", "choose the file that the program wrote"),
+    (b"\xff\xfe", "text in UTF-16", "save it as UTF-8"),
+    (b"\xfe\xff", "text in UTF-16", "save it as UTF-8"),
+)
 
 
 class Role(StrEnum):
@@ -196,47 +236,7 @@ def _joined(names: Iterator[str]) -> str:
     return f"{', '.join(first_names)} or {last}" if first_names else last
 
 
-HEAD_BYTES = 512
 UNPACKED = {Role.ROWS, Role.TEXTS}
-TORCH_SUFFIXES = (".pt", ".pth", ".bin", ".ckpt")
-CONVERSION = (
-    "import torch, safetensors.torch\n"
-    'x = torch.load("file.pt", weights_only=True, map_location="cpu")\n'
-    'x = {"embeddings": x} if torch.is_tensor(x) else {k: v for k, v in x.items() if torch.is_tensor(v)}\n'
-    'safetensors.torch.save_file({k: v.detach().contiguous().clone() for k, v in x.items()}, "file.safetensors")'
-)
-TORCH_ADVICE = (
-    "This is a pickled PyTorch file. Loading one can run any program hidden in it, so it is never read here. "
-    f"Expected safetensors; these lines convert it:\n{CONVERSION}"
-)
-BIN_ADVICE = (
-    "The file is named .bin, but is neither a word2vec binary file (a line of two counts, then words) nor safetensors. "
-    f"If PyTorch wrote it, these lines convert it to safetensors:\n{CONVERSION}"
-)
-PICKLE_ADVICE = (
-    "This is a Python pickle. Loading one can run any program hidden in it, so it is never read here. Load it "
-    'where you made it and write the numbers with numpy.save("file.npy", array).'
-)
-OTHER_KINDS = (
-    (b"\x1f\x8b", "compressed with gzip", "unpack it with gunzip"),
-    (b"BZh", "compressed with bzip2", "unpack it with bunzip2"),
-    (b"\xfd7zXZ\0", "compressed with xz", "unpack it with unxz"),
-    (b"\x28\xb5\x2f\xfd", "compressed with zstd", "unpack it with unzstd"),
-    (b"7z\xbc\xaf\x27\x1c", "a 7z archive", "unpack it"),
-    (b"Rar!", "a RAR archive", "unpack it"),
-    (b"\xd0\xcf\x11\xe0", "an old Office document", "save the sheet as csv"),
-    (b"%PDF", "a PDF", "export the table as csv"),
-    (b"\x89PNG", "a PNG image", "upload the embeddings of the images"),
-    (b"\xff\xd8\xff", "a JPEG image", "upload the embeddings of the images"),
-    (b"GIF8", "a GIF image", "upload the embeddings of the images"),
-    (b"SQLite format 3\0", "an SQLite database", "export the table as csv"),
-    (b"ARROW1", "an Arrow file", "write it as csv or as npy"),
-    (b"GGUF", "a GGUF model", "upload embeddings, not the model"),
-    (b"MATLAB 5.0", "a MATLAB file", "write the matrix as csv"),
-    (b"\x7fELF", "a program", "choose the file that the program wrote"),
-    (b"\xff\xfe", "text in UTF-16", "save it as UTF-8"),
-    (b"\xfe\xff", "text in UTF-16", "save it as UTF-8"),
-)
 
 
 def detect(path: Path, filename: str, role: Role = Role.VECTORS) -> Format:

@@ -71,13 +71,11 @@ class Word2VecText(RowFile):
         self.annotations = [annotation_of(WORDS, self.n, self.values(WORDS))] if self._has_words else []
 
     def rows(self, vectors: str | list[str], step: int) -> Iterator[Block]:
-        """Yield the numbers."""
         records = self._records()
         while block := [_numbers(number, fields[1:]) for number, fields in islice(records, step)]:
             yield np.array(block)
 
     def values(self, annotation: str) -> Iterator[str]:
-        """Return the words, which may hold spaces."""
         return (fields[0] for _, fields in self._records())
 
     def _fields(self, line: str, numbers: int = -1) -> list[str]:
@@ -146,13 +144,11 @@ class Word2VecBinary(RowFile):
         self.annotations = [annotation_of(WORDS, self.n, self.values(WORDS))]
 
     def rows(self, vectors: str | list[str], step: int) -> Iterator[Block]:
-        """Yield the vectors."""
         records = self._records()
         while block := [numbers for _, numbers in islice(records, step)]:
             yield np.frombuffer(b"".join(block), "<f4").reshape(-1, self._d)
 
     def values(self, annotation: str) -> Iterator[str]:
-        """Return the words."""
         return (storable(word.decode("utf-8", "replace")) for word, _ in self._records())
 
     def _records(self) -> Iterator[tuple[bytes, bytes]]:

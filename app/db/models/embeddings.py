@@ -146,7 +146,6 @@ class EmbeddingFile(Base):
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the file."""
         return self.stored.size_bytes
 
 

@@ -12,6 +12,10 @@ from app.db.options.training import LearningOptions
 from isotropy.catalog.sources import RUDMAN_2024
 
 PRECHELT = "Prechelt (1998). Early Stopping – But When? Neural Networks: Tricks of the Trade, 55–69."
+HELD_OUT_PART = 10
+"""One training row in this many is held out to choose the weights."""
+LOOKS_PER_RUN = 12
+"""Target number of measurements per run where ``probe_every`` is null and time allows."""
 
 
 class Checkpoint(StrEnum):
@@ -30,12 +34,6 @@ class SelectionRows(StrEnum):
 
     VALIDATION = "validation"
     HELD_OUT = "held_out"
-
-
-HELD_OUT_PART = 10
-"""One training row in this many is held out to choose the weights."""
-LOOKS_PER_RUN = 12
-"""Target number of measurements per run where ``probe_every`` is null and time allows."""
 
 
 def selects(config: Mapping[str, Any]) -> bool:

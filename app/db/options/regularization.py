@@ -13,6 +13,30 @@ from isoscope.core.task import TaskKind
 from isotropy.catalog import REGULARIZERS, Layers, Regularizer, TokenPooling
 from isotropy.catalog.sources import ATIENZA_2019, KUDRIASHOV_2025, RUDMAN_2024
 
+SEEING = frozenset(name for name, penalty in REGULARIZERS.items() if penalty.sees is not None)
+"""Regularizers that look at hidden states."""
+SEEING_TOKENS = frozenset(name for name in SEEING if REGULARIZERS[name].tokens)
+NAMES: Mapping[Regularizer, str] = {
+    Regularizer.NONE: "none",
+    **{regularizer: penalty.name for regularizer, penalty in REGULARIZERS.items()},
+}
+OF_ITS_PAPER_WORDS = "those of its paper"
+ABOUT_LAMBDA = HelpFold(
+    formula="loss + λ (1 − IsoScore★) for I-STAR; for each regularizer its penalty times λ",
+    details="λ = 0 is plain training and always runs as the baseline. λ values are not comparable between "
+    "regularizers. The paper tries −5 to 5 and finds that less isotropy often helps.",
+    source=RUDMAN_2024,
+    measures=("isoscore_star",),
+)
+ABOUT_ZETA = HelpFold(
+    formula="S = (1 − ζ) S_X + ζ S_S, S_X of the batch, S_S the shrinkage covariance",
+    details="A batch has too few tokens for a stable covariance. S_S comes from many and is stable. The gradient "
+    "passes through S_X only and shrinks by 1 − ζ, so compare λ at the same ζ. The paper tries 0.2 to 0.8. Its section "
+    "3 swaps the weights; Isoscope follows its algorithm and code.",
+    source=f"{RUDMAN_2024} Algorithm 1.",
+    measures=("isoscore_star",),
+)
+
 
 class Refresh(StrEnum):
     """When I-STAR's shrinkage covariance is estimated anew.
@@ -33,11 +57,6 @@ class Bars(StrEnum):
     ALL = "all"
 
 
-SEEING = frozenset(name for name, penalty in REGULARIZERS.items() if penalty.sees is not None)
-"""Regularizers that look at hidden states."""
-SEEING_TOKENS = frozenset(name for name in SEEING if REGULARIZERS[name].tokens)
-
-
 def reading(option: str) -> frozenset[Regularizer]:
     """Return the regularizers whose records name an option as one of theirs."""
     return frozenset(name for name, penalty in REGULARIZERS.items() if option in penalty.options)
@@ -51,12 +70,6 @@ def added(regularizer: Regularizer, lam: float, fixed: Mapping[Regularizer, floa
     return weights
 
 
-NAMES: Mapping[Regularizer, str] = {
-    Regularizer.NONE: "none",
-    **{regularizer: penalty.name for regularizer, penalty in REGULARIZERS.items()},
-}
-
-
 def added_words(weights: Mapping[str, float]) -> str:
     """Regularizers with their λ: CosReg 1; I-STAR 0.5; none."""
     parts = [
@@ -68,9 +81,6 @@ def added_words(weights: Mapping[str, float]) -> str:
 def coordinates(regularizer: Regularizer, lam: float) -> str:
     """Which run of a sweep it is, but for seed and grid: I-STAR, λ = −1."""
     return f"{'baseline' if regularizer is Regularizer.NONE else NAMES[regularizer]}, λ = {short(lam)}"
-
-
-OF_ITS_PAPER_WORDS = "those of its paper"
 
 
 def _each_once(layers: list[int]) -> list[int]:
@@ -94,23 +104,6 @@ LayerNumbers = Annotated[list[LayerNumber], Field(min_length=1), AfterValidator(
 Weight = Annotated[FiniteFloat, Field(ge=-1e6, le=1e6)]
 Weights = Annotated[dict[Regularizer, Weight], AfterValidator(_something_to_add)]
 Zeta = Annotated[FiniteFloat, Field(ge=0, le=1)]
-
-
-ABOUT_LAMBDA = HelpFold(
-    formula="loss + λ (1 − IsoScore★) for I-STAR; for each regularizer its penalty times λ",
-    details="λ = 0 is plain training and always runs as the baseline. λ values are not comparable between "
-    "regularizers. The paper tries −5 to 5 and finds that less isotropy often helps.",
-    source=RUDMAN_2024,
-    measures=("isoscore_star",),
-)
-ABOUT_ZETA = HelpFold(
-    formula="S = (1 − ζ) S_X + ζ S_S, S_X of the batch, S_S the shrinkage covariance",
-    details="A batch has too few tokens for a stable covariance. S_S comes from many and is stable. The gradient "
-    "passes through S_X only and shrinks by 1 − ζ, so compare λ at the same ζ. The paper tries 0.2 to 0.8. Its section "
-    "3 swaps the weights; Isoscope follows its algorithm and code.",
-    source=f"{RUDMAN_2024} Algorithm 1.",
-    measures=("isoscore_star",),
-)
 
 
 class RegularizerOptions(DataOptions):
