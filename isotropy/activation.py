@@ -14,7 +14,7 @@ class ActivationProfile:
     """Mean and standard deviation by dimension, float64 [d], and outliers by rule, bool [d]; empty where undefined."""
 
     score: Score
-    """How many of the d dimensions one rule or another flags."""
+    """Number of dimensions flagged by any rule."""
     mean: Tensor
     std: Tensor
     outliers: dict[str, Tensor]

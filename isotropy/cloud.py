@@ -32,7 +32,7 @@ SAMPLE_ROWS = 32_768
 """Rows drawn from a longer cloud, for what cannot be streamed."""
 
 PAIR_ROWS = 20_000
-"""Rows of the sample whose pairs are looked at: what takes n^2 distances is exact up to so many."""
+"""Rows of the sample for pairwise measures, which are exact up to this number of rows."""
 
 BARCODE_ROWS = 2000
 """Rows of the sample between which bars are found, which takes n^2 memory."""
@@ -41,11 +41,11 @@ ZETA = 0.2
 """Shrinkage of the report's IsoScore*, toward the identity scaled to the points."""
 
 NEIGHBOURS = 10
-"""Nearest neighbors of each row that measures look at."""
+"""Nearest neighbors per row."""
 
 
 WITHOUT_ERROR = ("isoscore", "isoscore_star", "participation_ratio")
-"""Measures that are told without an error: that of few rows is biased, and no interval about it holds the truth."""
+"""Measures without standard error: they are biased for few rows, so an interval would not cover the truth."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ class RowLabels:
     codes: Tensor
     """int64 [rows], each a place in ``names``."""
     names: list[str]
-    """Of the classes; an empty one is that of rows without a label."""
+    """Class names; an empty name stands for rows without a label."""
 
     def drop_unlabeled(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return the labeled ones among the first rows [m, d], and their class codes."""
@@ -76,18 +76,18 @@ class Cloud:
 
     points: Points
     dealing: Dealing
-    """Which rows are taken as independent of each other: standard errors and the bias correction rest on it."""
+    """Which rows are independent; standard errors and the bias correction depend on it."""
     blocks: Jackknife[FourthMoments]
     cosine_blocks: Jackknife[CosineMoments]
     sample: Tensor
     """[at most ``SAMPLE_ROWS``, d], drawn without replacement, in the order of drawing; all rows if they are few."""
     rows: Tensor
-    """Places of the sample's rows among all, int64."""
+    """Positions of the sample's rows in the file, int64."""
     n_left_out: int
     unit: float = 1.0
     """A power of two, 1 unless the points are so large or so small that their fourth powers leave float64."""
     similarity: Similarity = Similarity.EUCLIDEAN
-    """By which neighbors are near."""
+    """Similarity of nearest neighbors."""
 
     @property
     def n(self) -> int:

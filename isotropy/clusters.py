@@ -117,7 +117,7 @@ class _Group:
 
     rows: range
     members: Tensor
-    """Whether a row is in a class, float64 [rows, classes], 1 or 0."""
+    """Class membership, float64 [rows, classes], 1 or 0."""
 
     @property
     def sizes(self) -> Tensor:

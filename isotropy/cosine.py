@@ -51,12 +51,7 @@ class CosineMoments:
         self._squares = torch.zeros_like(self._sum)
 
     def update(self, x: Tensor) -> None:
-        """Add points [n, d] of any floating dtype.
-
-        Raises:
-            ValueError: ``x`` is not a floating tensor [n, d].
-
-        """
+        """Add points [n, d] of any floating dtype."""
         require_points(x, len(self._sum))
         for start in range(0, len(x), CHUNK_ROWS):
             units = unit_rows(x[start : start + CHUNK_ROWS].detach())
@@ -67,7 +62,7 @@ class CosineMoments:
             self.zero_rows += zero_rows
 
     def merge(self, moments: CosineMoments) -> None:
-        """Add the points that ``other`` has seen.
+        """Add the points of another instance.
 
         Raises:
             ValueError: the two have different numbers of dimensions.

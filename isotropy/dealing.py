@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from isotropy.spectrum import CHUNK_ROWS
 
 ROUNDS = 8
-"""Turns of each block, if there are rows enough: of a file sorted by class each block gets a part of every class."""
+"""Slices per block, if there are enough rows, so that each block of a sorted file gets part of every class."""
 
 SEED = 0
-"""Of the orders in which the blocks take their turns: the same rows have the same standard errors."""
+"""Seed of the order of blocks, so that the same rows have the same standard errors."""
 
 Grouped = Literal["rows", "duplicates", "groups"]
 
@@ -58,7 +58,7 @@ class Dealing:
     by: Grouped
     """Every row alone, exact duplicates together, or the groups that were given."""
     groups: int
-    """How many there are among the rows that are measured."""
+    """Number of groups among the measured rows."""
     ranks: NDArray[np.int64] | None = None
     """[rows] the number of each row's group, in the order in which groups first appear; None where every row is one."""
 

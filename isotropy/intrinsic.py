@@ -40,7 +40,7 @@ class TwoNNFit:
     """The greatest difference between F and the fit's distribution over all points fitted, in [0, 1] (Kolmogorov and
     Smirnov). Not R^2: through the origin and of sorted numbers it is near 1 whatever the fit."""
     by_chance: float | None = None
-    """What that distance exceeds once in twenty where the model holds, about: rows share distances."""
+    """About the 95th percentile of that distance if the model holds; approximate, because rows share distances."""
 
 
 def twonn(neighbours: NearestNeighbours, discard: float = 0.1) -> TwoNNFit:

@@ -26,9 +26,6 @@ def isoscore(x: Tensor) -> Score:
     Biased low unless n is much greater than d. Undefined for fewer than two points or dimensions, for points
     that are all equal, and for NaN or infinity.
 
-    Raises:
-        ValueError: ``x`` is not a floating tensor [n, d].
-
     """
     require_points(x)
     n, d = x.shape

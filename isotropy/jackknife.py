@@ -30,7 +30,7 @@ class MergeableMoments(Protocol):
         """Add points [n, d]."""
 
     def merge(self, moments: Self) -> None:
-        """Add the points that ``other`` has seen."""
+        """Add the points of another instance."""
 
 
 P = TypeVar("P", bound=MergeableMoments)

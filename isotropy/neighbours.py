@@ -180,23 +180,13 @@ class NeighbourSearch:
 
 
 def distinct_rows(x: Tensor) -> Tensor:
-    """Return which of points [n, d] are the first of their equals, int64 indices in ascending order; -0.0 equals 0.0.
-
-    Raises:
-        ValueError: ``x`` is not a floating tensor [n, d].
-
-    """
+    """Return the indices, ascending int64, of points [n, d] that are the first of their equals; -0.0 equals 0.0."""
     firsts = equal_rows(x)
     return (firsts == torch.arange(len(firsts), device=x.device)).nonzero().squeeze(1)
 
 
 def equal_rows(x: Tensor) -> Tensor:
-    """Return for each of points [n, d] the first that equals it, int64 indices [n]; -0.0 equals 0.0.
-
-    Raises:
-        ValueError: ``x`` is not a floating tensor [n, d].
-
-    """
+    """Return for each of points [n, d] the first that equals it, int64 indices [n]; -0.0 equals 0.0."""
     require_points(x)
     first: dict[bytes, int] = {}
     firsts: list[int] = []

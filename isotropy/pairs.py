@@ -46,7 +46,7 @@ class PairMeasures:
     neighbours: NearestNeighbours
     """The nearest among the distinct rows: a copy of a point tells nothing of its surroundings."""
     uniformity: Score
-    """Of all rows, copies too."""
+    """Uniformity of all rows, including copies."""
 
 
 def pairs_of(x: Tensor, k: int) -> PairMeasures:

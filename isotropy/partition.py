@@ -47,12 +47,7 @@ class PartitionFunction:
         self._eigenvectors = eigenvectors.detach()
 
     def update(self, x: Tensor) -> None:
-        """Add points [n, d] of any floating dtype.
-
-        Raises:
-            ValueError: ``x`` is not a floating tensor [n, d].
-
-        """
+        """Add points [n, d] of any floating dtype."""
         require_points(x, len(self._eigenvectors))
         columns = self._eigenvectors.to(at_least_float32(x[:0]))
         for start in range(0, len(x), BLOCK_ROWS):
@@ -61,7 +56,7 @@ class PartitionFunction:
         self.n += len(x)
 
     def merge(self, partition: PartitionFunction) -> None:
-        """Add the points that ``other`` has seen.
+        """Add the points of another instance.
 
         Raises:
             ValueError: the two have different eigenvectors.

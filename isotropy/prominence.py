@@ -25,7 +25,7 @@ from isotropy.score import Score
 from isotropy.topology import barcode, require_bars, why_undefined
 
 SEED = 0
-"""Of the Gaussian cloud."""
+"""Seed of the Gaussian cloud."""
 
 ROUNDING = 1e-12
 """Relative difference up to which two sums of bars count as equal, since equal bars may differ by rounding."""

@@ -15,7 +15,7 @@ from isotropy.anisotropy import anisotropy, why_undefined
 from isotropy.score import Score, there_are
 
 RANKME_EPSILON = 1e-7
-"""What RankMe adds to every weight, as its paper does for float32."""
+"""Added to every weight of RankMe, as in its paper for float32."""
 
 ALPHA_WINDOW = (4, 100)
 """First and last rank of the fit of alpha-ReQ: those of its authors' code; their paper names none."""

@@ -22,7 +22,7 @@ from isotropy.spectrum import centre
 from isotropy.unbiased import FourthMoments, isoscore_unbiased, isoscore_unbiased_from_moments
 
 FIRST_ROWS = 8
-"""Of the smallest draws, each of which may be at most as large as the sample; sizes double."""
+"""Rows of the smallest draws; sizes double up to that of the sample."""
 
 DRAWS = 10
 """Draws of one size where the rows are enough; even, as draws are halved. The spread is uncertain by a quarter."""
@@ -36,7 +36,7 @@ MAX_WORK_BY_ROWS = 2**32
 ZETAS = (0.2, 0.4, 0.6, 0.8)
 
 Values = tuple[float | None, ...]
-"""Of one draw: IsoScore, the bias-corrected one, then IsoScore* at each zeta."""
+"""Scores of one draw: IsoScore, its bias-corrected form, then IsoScore* at each zeta."""
 
 
 def sample_size(cloud: Cloud) -> dict[str, Any]:

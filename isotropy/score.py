@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 FEWEST_FOR_SE = 20
-"""Points below which no standard error is told: it would be as good as unknown, or 0 where two happen to agree."""
+"""Minimum number of points for a standard error; below it the estimate is too uncertain."""
 
 OUT_OF_RANGE = "In the units of the points the value is beyond the range of float64. Scale them all by one factor."
 

@@ -53,12 +53,7 @@ class Moments:
         return self._scatter
 
     def update(self, x: Tensor) -> None:
-        """Add points [n, d] of any floating dtype.
-
-        Raises:
-            ValueError: ``x`` is not a floating tensor [n, d].
-
-        """
+        """Add points [n, d] of any floating dtype."""
         require_points(x, self.d)
         # One buffer for all chunks: fresh memory takes as long as the subtraction.
         buffer = at_least_float32(x.new_empty(min(len(x), CHUNK_ROWS), self.d))
@@ -70,7 +65,7 @@ class Moments:
             self._scatter.addr_(offset, offset, alpha=-len(chunk))
 
     def merge(self, moments: Self) -> None:
-        """Add the points that ``other`` has seen.
+        """Add the points of another instance.
 
         Raises:
             ValueError: the two have different numbers of dimensions.

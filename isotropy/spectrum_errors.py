@@ -31,7 +31,7 @@ class Decomposition(NamedTuple):
     """Eigenvalues and eigenvectors of a covariance or second moment."""
 
     values: Tensor
-    """As ``isotropy.spectrum.eigenvalues``."""
+    """Eigenvalues as in ``isotropy.spectrum.eigenvalues``."""
     vectors: Tensor
     """Float64 [d, d], of ascending eigenvalues, one a column; NaN where the matrix is not finite."""
 

@@ -32,7 +32,7 @@ PAIR_ROWS = 256
 """Rows whose products with all others are held at once: 256 x 20,000 of them are 41 MB."""
 
 ROUNDING = 1e-9
-"""Part of tr(S)^2 below which an estimate has lost its digits to cancellation."""
+"""Fraction of tr(S)^2 below which an estimate has lost its digits to cancellation."""
 
 N = TypeVar("N", float, Tensor)
 
@@ -62,12 +62,7 @@ class FourthMoments(Moments):
         return self._third
 
     def update(self, x: Tensor) -> None:
-        """Add points [n, d] of any floating dtype.
-
-        Raises:
-            ValueError: ``x`` is not a floating tensor [n, d].
-
-        """
+        """Add points [n, d] of any floating dtype."""
         require_points(x, self.d)
         for start in range(0, len(x), CHUNK_ROWS):
             chunk = self._stored(x[start : start + CHUNK_ROWS].detach())
@@ -88,7 +83,7 @@ class FourthMoments(Moments):
             self._fourth += squares.square().sum()
 
     def merge(self, moments: Self) -> None:
-        """Add the points that ``other`` has seen.
+        """Add the points of another instance.
 
         Raises:
             ValueError: the two have different numbers of dimensions.

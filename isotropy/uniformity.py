@@ -32,9 +32,6 @@ def uniformity(x: Tensor) -> Score:
 
     The products are made in the dtype of the points, but at least float32.
 
-    Raises:
-        ValueError: ``x`` is not a floating tensor [n, d].
-
     """
     require_points(x)
     x = x.detach()

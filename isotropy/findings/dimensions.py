@@ -13,10 +13,10 @@ ROUNDING = 1e-12
 """Variance over the square of the mean, or over the median variance, up to which a dimension is constant."""
 
 ROUNDING_OF_FLOAT64 = 1e-24
-"""The same over the square of the mean where values have digits that float32 does not: times, or a large offset."""
+"""The same for values with more digits than float32, such as timestamps, relative to the squared mean."""
 
 SMALLEST_RATIO = 2.0
-"""How many times as much as the next a dimension holds at least, if it stands out."""
+"""Minimum ratio between a dimension that stands out and the next."""
 
 
 def max_rogue_dimensions(d: int) -> int:

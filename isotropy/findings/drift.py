@@ -36,7 +36,7 @@ SHARED_ROWS = 4000
 QUERIES = 1000
 
 SHORT = 1e-5
-"""Part of the median length of rows up to which a row is one of zeros: its direction is rounding."""
+"""Fraction of the median norm below which a row counts as zero, because its direction is rounding."""
 
 MOVED = ("isoscore_unbiased", "mean_share")
 """Measures that are told where they moved by more than twice the error of their difference."""

@@ -146,6 +146,6 @@ class Defect(NamedTuple):
     dimensions: NDArray[np.int64] = NO_ROWS
     """Numbers in the file."""
     remaining: Examined | None = None
-    """What later checks look at instead."""
+    """The cloud that later checks examine instead."""
     advice: str | None = None
-    """What to do in place of the catalog's advice."""
+    """Advice that replaces the catalog's."""

@@ -83,12 +83,12 @@ class Finding(NamedTuple):
     """Places in the file, from 0, in order; the first ``MAX_LISTED``."""
     row_count: int
     names: list[str] | None
-    """Of these rows, if rows have names."""
+    """Names of these rows, if rows have names."""
     dimensions: list[int]
     """From 0, in order; the first ``MAX_LISTED``."""
     dimension_count: int
     dimension_names: list[str] | None
-    """Of these dimensions, if they have names."""
+    """Names of these dimensions, if they have names."""
     effect: Effect
     advice: str
     every_row: NDArray[np.int64] = NO_INDICES

@@ -23,10 +23,10 @@ from isotropy.findings.limits import limit
 from isotropy.findings.nearest import NEAREST, NearestRows
 
 INWARD = 6.0
-"""How many times farther below the median than the 10% point the distance of a hub from the center is, by logarithm."""
+"""Log distance of a hub below the median, in multiples of that of the 10th percentile."""
 
 SPECTRA = 1.5
-"""By angle a hub has so many times the limit: spectra of one effective dimension differ by less."""
+"""Multiple of the limit for hubs by angle; spectra of equal effective dimension differ by less."""
 
 MAX_SHARE = 0.05
 """Share of the rows beyond which they are no hubs but a part of the cloud."""

@@ -48,14 +48,14 @@ def _grid_position(grid: list[float], value: float) -> tuple[int, float]:
 
 
 SMALLEST = 1e-12
-"""Part of the greatest value below which all values count as equal: rounding."""
+"""Fraction of the largest value below which differences are rounding."""
 
 
 class Gap(NamedTuple):
     """The gap that stands out most from the decay after it."""
 
     excess: float
-    """In natural logarithms; minus infinity where there are too few values."""
+    """Excess in natural logarithms; minus infinity if there are too few values."""
     size: int
     """Values above the gap."""
     ratio: float

@@ -33,13 +33,13 @@ REPEATED = 0.8
 """Share of the values, beside the most frequent, that occur again, from which a dimension has a few values only."""
 
 SELDOM = 0.2
-"""The same share of the other dimensions at most: more come of coarse numbers, or of copied rows."""
+"""Maximum of the same share in other dimensions; more indicates coarse numbers or copied rows."""
 
 STEPS = 1e4
 """Numbers that the precision has within a standard deviation at least, where a few values only are no rounding."""
 
 PRECISIONS = (torch.bfloat16, torch.float16, torch.float32)
-"""In which values may have been kept before they were written, the coarsest first."""
+"""Precisions that values may have had before they were written, coarsest first."""
 
 LINEAR = 0.995
 """Correlation with the number of the row from which a dimension counts the rows."""

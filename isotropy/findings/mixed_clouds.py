@@ -142,7 +142,7 @@ STARTS = 5
 """Leading directions from which a split is sought."""
 
 ROUNDS = 6
-"""Times the direction is turned to part the two better."""
+"""Number of times the direction is refined."""
 
 MAX_COMPONENTS = 20
 """Leading directions in which a split is sought; fewer for few rows, or noise alone would part them."""

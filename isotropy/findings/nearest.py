@@ -20,7 +20,7 @@ REFERENCE_ROWS = 4096
 """Rows compared with all queries at once."""
 
 LARGEST = 1e15
-"""Times the usual size of a row beyond which it is only known to be far: squares of more leave float32."""
+"""Multiple of the typical row size at which rows are clamped, because larger squares leave float32."""
 
 COPY = 3e-4
 """Part of the usual distance of directions from their mean up to which one is a copy of another: rounding of float32,

@@ -31,13 +31,13 @@ from isotropy.rows import finite_chunks
 from isotropy.score import FEWEST_FOR_SE
 
 LIMIT = 9.0
-"""Above the maximum of the excess that t5 clouds exceed once in a thousand: see docs/statistics.md, Outlier rows."""
+"""Maximum excess that t5 clouds exceed less than once in a thousand: see docs/statistics.md, Outlier rows."""
 
 TAIL = 5
 """Degrees of freedom of the t distribution whose tails pass as healthy in every cloud."""
 
 LIGHTEST = 10
-"""The same where the distances of the inner rows vary no more than there: tails that they do not show pass too."""
+"""Degrees of freedom assumed at most, where the distances of the inner rows vary as little."""
 
 INNER = 0.9
 """Point of the distances that is compared with the median; beyond it there may be outliers."""
@@ -49,16 +49,16 @@ CROWDED = 10
 """Outliers are at least so many times as many as a t cloud has: norms that merely vary more are none."""
 
 SCANNED = 4
-"""One in so many rows, the farthest, is looked at."""
+"""The farthest 1 / SCANNED of the rows are examined."""
 
 MAX_FRACTION = 10
-"""No more than one in so many rows are outliers: more of them are a part of the cloud."""
+"""At most 1 / MAX_FRACTION of the rows are outliers; more count as part of the cloud."""
 
 BULK_ROWS = 4096
 """Rows of the sample from which center and spread of the bulk are first estimated."""
 
 ROUNDS = 4
-"""Looks at most, each with the spread of the rows that the one before left."""
+"""Maximum number of scans, each with the spread of the rows left by the previous one."""
 
 
 class _Distances(NamedTuple):

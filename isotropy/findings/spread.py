@@ -23,20 +23,20 @@ NEARLY_EQUAL = 0.01
 """Spread over the length of the mean below which rows are one vector: cosines of two rows are above 0.9999."""
 
 EQUAL = 1e-6
-"""The same where only the rounding of float32 tells rows apart."""
+"""The same ratio below which rows differ only by float32 rounding."""
 
 EQUAL_IN_FLOAT64 = 1e-12
-"""The same where values have digits that float32 does not."""
+"""The same for values with more digits than float32."""
 
 COLLAPSED_SHARE = 0.9
 """Share of the variance that the directions hold to which a cloud has collapsed."""
 
 CLIFF = 10.0
-"""How many times the variance of the next direction the last of these has at least."""
+"""Minimum ratio of variances between the last of these directions and the next."""
 
 
 FEWEST_ROWS = 4
-"""Independent rows below which no score has a bias-corrected form: it is drawn from four at a time."""
+"""Minimum number of independent rows for bias-corrected scores, which use four at a time."""
 
 
 def max_collapsed_directions(n: int, d: int) -> int:

@@ -24,10 +24,10 @@ ROUNDING = 5e-3
 """Distance of copies at most, over the length of a row and over the usual distance of rows: bfloat16 rounds less."""
 
 SEPARATION_FACTOR = 4.0
-"""How many times as far there are hardly more rows with a neighbor than there are copies."""
+"""Within this multiple of the copy distance hardly any other row has a neighbor."""
 
 CLEAR = 0.8
-"""Part of the rows with a neighbor so near that are copies at least."""
+"""Minimum share of copies among rows with a neighbor that near."""
 
 MAX_REPEATED = 0.9
 """Share of repeats among the rows beyond which they have collapsed to a few, and are no copies."""

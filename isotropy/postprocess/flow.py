@@ -133,9 +133,9 @@ def gaussian_log_density(z: Tensor) -> Tensor:
 
 BATCH_ROWS = 256
 CHECK_STEPS = 20
-"""Steps between two looks at the points that tell when to stop."""
+"""Steps between checks of the watched points."""
 PATIENT_CHECKS = 5
-"""Looks without a gain after which training stops."""
+"""Checks without improvement after which training stops."""
 TRAINED = ("log_scale", "shift", "inner", "inner_bias", "outer", "outer_bias")
 
 

@@ -12,7 +12,7 @@ from isotropy.tasks.parts import Codes
 RESAMPLES = 2000
 LEVEL = 0.95
 SKEWED_GROUPS = 1000
-"""Above so many groups the skewness of a score no longer matters."""
+"""Number of groups above which the skewness of a score no longer matters."""
 RESAMPLED_AT_ONCE = 2**22
 """Weights that are held at once: 32 MiB."""
 
@@ -119,7 +119,7 @@ def _widened(ends: Numbers, values: Numbers, count: int, lowest: float) -> Numbe
     """Return the ends [2, V] of means of values [V, m], wider where all values are equal, so that no resample differs.
 
     Where none of g groups differs, at most a share of 1 - 0.025^(1/g) of all groups does (Clopper and Pearson 1934).
-    Values are metrics from ``least`` to 1, so that these move a mean by at most as much.
+    Values are metrics from ``lowest`` to 1, so that these move a mean by at most as much.
     """
     unseen = 1 - ((1 - LEVEL) / 2) ** (1 / count)
     wide = (ends + np.array([[-unseen], [unseen]])).clip(lowest, 1)

@@ -21,16 +21,16 @@ class VariantScores:
 
     variant: Variant
     bytes: int
-    """That a search keeps in memory of each vector."""
+    """Bytes per vector that a search keeps in memory."""
     isoscore: float | None
     """Bias-corrected, of the corpus after post-processing and in these dimensions; None where it is undefined."""
     choose: float
     """The score on the part that chooses."""
     report: Interval
     recall_of_exact: float | None
-    """Of the ten nearest in float32 the share that is found as stored; None where nothing is searched."""
+    """Share of the ten nearest in float32 that a search of the stored vectors finds; None if nothing is searched."""
     retrieved: RetrievalCounts | None = None
-    """How often the queries that choose and report find each row; None without queries."""
+    """How often choose and report queries retrieve each row; None without queries."""
 
     def document(self) -> dict[str, Any]:
         return {
@@ -64,10 +64,10 @@ class Decision:
     chosen: int
     """Best on the part that chooses; of equals the one of fewest bytes."""
     smallest: int
-    """Of fewest bytes within the tolerance of it there."""
+    """The variant with the fewest bytes within the tolerance of the best."""
     tolerance: float
     trivial: float = 0.0
-    """What one answer to all scores on the part that chooses."""
+    """Score of a constant answer on the choose part."""
 
     @property
     def conclusion(self) -> str:

@@ -104,7 +104,7 @@ def decide(
 
     Args:
         task: the vectors and their ground truth.
-        variants: to be compared, the baseline first; None takes ``isotropy.tasks.variants.listed``.
+        variants: to be compared, the baseline first; None takes ``isotropy.tasks.variants.default_variants``.
         tolerance: how much lower than the best the smallest may score.
         progress: told what each variant scores when it has been measured; those of one method follow each other.
 
@@ -215,7 +215,7 @@ class _TransformedCloud:
     rows: Floats
     queries: Floats | None
     exact: Indices | None
-    """What float32 finds."""
+    """Neighbors found by float32."""
     isoscore: float | None
 
 

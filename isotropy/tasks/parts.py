@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 Codes = NDArray[np.int64]
 
 FEWEST_GROUPS = 25
-"""Of equal size, or as good as so many: 5 fit, 10 choose and 10 report, and an interval of fewer says nothing."""
+"""Minimum number of (effectively equal) groups: 5 fit, 10 choose, 10 report. Intervals of fewer say nothing."""
 
 
 class TaskPart(IntEnum):
@@ -21,7 +21,7 @@ class TaskPart(IntEnum):
 
 
 HAND = (TaskPart.FIT, TaskPart.CHOOSE, TaskPart.CHOOSE, TaskPart.REPORT, TaskPart.REPORT)
-"""What five groups of about the same size become, in an order drawn at random: 20, 40 and 40 percent."""
+"""Parts of five groups of similar size, in random order: 20, 40 and 40 percent."""
 
 
 def groups_of(keys: Sequence[Iterable[Hashable]]) -> Codes:

@@ -19,7 +19,7 @@ Indices = NDArray[np.int64]
 SPARE = 22
 """Neighbors searched beyond those asked for, so that few queries with ties need a second search."""
 WIDER = 8
-"""How many times as many neighbors the next search takes where ties reach beyond the last."""
+"""Factor by which the next search is wider if ties reach beyond the last neighbor."""
 ROUNDINGS = 8
 """Roundings of a product, times the root of the dimensions, by which a float32 search may be off."""
 CACHED = 2**17
@@ -163,7 +163,7 @@ class RetrievedRow(NamedTuple):
 
     id: str
     queries: int
-    """That have it among what they find."""
+    """Number of queries that retrieve the row."""
 
 
 class RetrievalCounts(NamedTuple):

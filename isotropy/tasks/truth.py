@@ -85,11 +85,11 @@ class QueryTruth(Truth):
     relevant: Sequence[Mapping[int, int]]
     """m of them: grades above 0 by row of the corpus, at least one for each query."""
     ids: Sequence[str]
-    """Of the corpus, by which ties are ranked."""
+    """Ids of the corpus rows, which break ties."""
     groups: Codes | None = None
     """[m]; None: queries that share a relevant document, or an equal one, are one group."""
     compression: bool = False
-    """Whether what is relevant is what exact search finds."""
+    """Whether the relevant rows are those that exact search finds."""
 
     @property
     def kind(self) -> TruthKind:
@@ -205,7 +205,7 @@ class LabelTruth(Truth):
     codes: Codes
     """[m], their classes, at least two."""
     ids: Sequence[str]
-    """Of the corpus, by which ties are ranked."""
+    """Ids of the corpus rows, which break ties."""
     groups: Codes | None = None
     """[m]; None: each row with its exact copies."""
 

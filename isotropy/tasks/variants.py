@@ -70,7 +70,7 @@ class VariantSetting(NamedTuple):
     variance: float
     """The mean variance of a dimension, the unit of soft ZCA's eps."""
     changes: bool = True
-    """Whether post-processings are judged: not by the overlap with what exact search finds without them."""
+    """Whether post-processings can be judged; not against the exact neighbors of unprocessed vectors."""
     searches: bool = True
 
 
