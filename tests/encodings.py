@@ -41,15 +41,15 @@ def read(settings, embedding):
 def one_at_a_time(folder: Path, rows, max_length=64):
     """Vectors by place as transformers makes them of each text alone: no batch, no padding, no mask of ours."""
     model, tokenizer = AutoModel.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
-    found = {}
+    vectors = {}
     for row in rows:
         tokens = tokenizer(*row, return_tensors="pt", truncation=True, max_length=max_length)
-        taken = {"input_ids": tokens["input_ids"]}
+        inputs = {"input_ids": tokens["input_ids"]}
         if "token_type_ids" in tokens and model.config.model_type == "bert":
-            taken["token_type_ids"] = tokens["token_type_ids"]
+            inputs["token_type_ids"] = tokens["token_type_ids"]
         with torch.no_grad():
-            states = model(**taken, output_hidden_states=True).hidden_states
+            states = model(**inputs, output_hidden_states=True).hidden_states
         for layer, state in enumerate(states):
             for pooling, vector in (("first", state[0, 0]), ("mean", state[0].mean(0)), ("last", state[0, -1])):
-                found.setdefault((layer, Pooling(pooling)), []).append(vector.numpy())
-    return {place: np.stack(rows) for place, rows in found.items()}
+                vectors.setdefault((layer, Pooling(pooling)), []).append(vector.numpy())
+    return {key: np.stack(rows) for key, rows in vectors.items()}

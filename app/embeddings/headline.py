@@ -168,8 +168,8 @@ def _few_rows(measurements: Measurements, n: int, independent: int, d: int) -> S
     if n >= d and bias <= MIN_BIAS:
         return []
     rows = f"{count(n)} rows" if independent == n else f"{count(independent)} independent rows"
-    few = "There are fewer rows than dimensions" if n < d else f"{rows} are few for {count(d)} dimensions"
-    beginning = [SentencePart(f"{few}: "), SentencePart(f"plain IsoScore, {number(plain)},", "isoscore")]
+    comparison = "There are fewer rows than dimensions" if n < d else f"{rows} are few for {count(d)} dimensions"
+    beginning = [SentencePart(f"{comparison}: "), SentencePart(f"plain IsoScore, {number(plain)},", "isoscore")]
     if not correctable:
         return [*beginning, SentencePart(" and the dimensions used are biased low.")]
     score = measurements["isoscore_unbiased"]

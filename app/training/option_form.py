@@ -1,12 +1,13 @@
 """Forms of options: a control for each, by its type and its words, and what its text means."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+from starlette.datastructures import ImmutableMultiDict
 
 from app.core.validation_messages import with_labels
 from app.db.options.option import Group, Option, list_type, options_of, single_type
@@ -120,6 +121,17 @@ def split(text: str) -> list[str]:
 def plain(text: str) -> str:
     """Return a number with a hyphen for its sign."""
     return text.replace("−", "-")
+
+
+def read_fields(form: ImmutableMultiDict[str, Any], texts: Collection[str], lists: Collection[str]) -> dict[str, Any]:
+    """Return the texts, and the lists of texts, of a submitted form or of a query string, by field."""
+    values: dict[str, Any] = {name: str(value).strip() for name, value in form.items() if name in texts}
+    return values | {name: [str(item) for item in form.getlist(name) if item] for name in lists if name in form}
+
+
+def field_pairs(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the fields of a form that ``read_fields`` reads as these values."""
+    return [(name, text) for name, value in values.items() for text in (value if isinstance(value, list) else [value])]
 
 
 def labelled(error: IsoscopeError, labels: Mapping[str, str]) -> IsoscopeError:

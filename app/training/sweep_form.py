@@ -13,7 +13,7 @@ from app.db.models import Dataset
 from app.db.options.option import list_type, options_of
 from app.training.columns import propose_for
 from app.training.grid_expansion import GRID_FIELDS
-from app.training.option_form import Control, controls_of, meaning, plain, split, text_of
+from app.training.option_form import Control, controls_of, field_pairs, meaning, plain, read_fields, split, text_of
 from app.training.presets import PRESETS, Preset, Stage
 from app.training.sweeps import SweepRequest
 from isoscope.core.errors import FieldError, InvalidError, invalid
@@ -86,9 +86,7 @@ def texts_of_settings(settings: Mapping[str, Any]) -> Values:
 
 def read_values(data: ImmutableMultiDict[str, Any]) -> Values:
     """Return the fields of a submitted form or of a query string."""
-    text_fields = {*TEXTS, *FLAGS, *EXTRA, "preset"}
-    values: Values = {name: str(value).strip() for name, value in data.items() if name in text_fields}
-    values |= {name: [str(item) for item in data.getlist(name) if item] for name in LIST_FIELDS if name in data}
+    values: Values = read_fields(data, {*TEXTS, *FLAGS, *EXTRA, "preset"}, LIST_FIELDS)
     if "grid_field" in data:
         values["grid"] = list(_rows(data))
     return values
@@ -96,9 +94,9 @@ def read_values(data: ImmutableMultiDict[str, Any]) -> Values:
 
 def pairs_of(values: Values) -> list[tuple[str, str]]:
     """Return the fields of a form that ``read_values`` reads as these values."""
-    pairs = [(name, item) for name in LIST_FIELDS for item in values.get(name, [])]
-    pairs += [pair for row in values.get("grid", []) for pair in zip(("grid_field", "grid_values"), row, strict=True)]
-    return pairs + [(name, text) for name, text in values.items() if name not in (*LIST_FIELDS, "grid")]
+    fields = {name: value for name, value in values.items() if name != "grid"}
+    grid = [pair for row in values.get("grid", []) for pair in zip(("grid_field", "grid_values"), row, strict=True)]
+    return [*field_pairs(fields), *grid]
 
 
 def fitting(values: Values) -> Values:

@@ -31,9 +31,9 @@ def test_it_begins_afresh_after_a_kill_and_stops_within_seconds_when_it_is_cance
     server.post(f"{path}/launch", json=CONFIG | {"max_rows": 50, "batch_size": 16})
     server.wait_for(lambda: server.get(path)["status"] == "finished", "the end of a smaller one", seconds=60)
     layers = server.get(f"{path}/layers")
-    assert [one["layer"] for one in layers] == [1, 2]
-    embeddings = [server.get(f"/api/embeddings/{one['embedding_id']}") for one in layers]
-    known = {file["file_sha256"] for one in embeddings for file in one["files"]}
-    kept = {file.name for file in (server.data_dir / "files").iterdir()}
-    assert len(kept - known) == 1, "nothing but the texts themselves"
+    assert [row["layer"] for row in layers] == [1, 2]
+    embeddings = [server.get(f"/api/embeddings/{row['embedding_id']}") for row in layers]
+    recorded_files = {file["file_sha256"] for row in embeddings for file in row["files"]}
+    stored_files = {file.name for file in (server.data_dir / "files").iterdir()}
+    assert len(stored_files - recorded_files) == 1, "nothing but the texts themselves"
     assert server.stop() == 0

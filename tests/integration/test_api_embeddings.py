@@ -56,7 +56,7 @@ def test_an_upload_is_inspected_shown_as_a_draft_and_measured_when_committed(cli
 
 def test_committed_at_once_it_is_measured_without_another_request(ready, cloud):
     assert ready["status"] == "ready"
-    measured = {one["measure"]: one for one in ready["measurements"]}
+    measured = {row["measure"]: row for row in ready["measurements"]}
     # The package takes one square root in float32; tests/oracle compares without it.
     assert measured["isoscore"]["value"] == pytest.approx(float(IsoScore.IsoScore(cloud)), rel=1e-5)
     assert measured["isoscore"]["status"] == "ok"
@@ -70,7 +70,7 @@ def test_the_zeta_curve_starts_at_isoscore_and_ends_at_one_for_the_identity(clie
     curve = client.get(f"/api/embeddings/{ready['id']}/curves/zeta?source=identity&rows=400").json()
     assert (len(curve["zetas"]), len(curve["lines"])) == (101, 1)
     values = curve["lines"][0]["values"]
-    isoscore = next(one["value"] for one in ready["measurements"] if one["measure"] == "isoscore")
+    isoscore = next(row["value"] for row in ready["measurements"] if row["measure"] == "isoscore")
     assert values[0] == pytest.approx(isoscore)
     assert values[100] == pytest.approx(1)
     assert values == sorted(values)
@@ -78,23 +78,23 @@ def test_the_zeta_curve_starts_at_isoscore_and_ends_at_one_for_the_identity(clie
 
 @pytest.mark.both_databases
 def test_a_curve_towards_another_upload_is_computed_on_request(client, work, ready):
-    other = upload(client, npy(np.random.default_rng(1).normal(size=(300, 8))), query="?commit=auto").json()
+    source_id = upload(client, npy(np.random.default_rng(1).normal(size=(300, 8))), query="?commit=auto").json()
     work()
     path = f"/api/embeddings/{ready['id']}/curves/zeta"
-    assert client.get(f"{path}?source=embedding&source_id={other['id']}").status_code == 404
-    assert client.post(path, json={"source_id": other["id"]}).json()["status"] == "queued"
+    assert client.get(f"{path}?source=embedding&source_id={source_id['id']}").status_code == 404
+    assert client.post(path, json={"source_id": source_id["id"]}).json()["status"] == "queued"
     work()
-    curve = client.get(f"{path}?source=embedding&source_id={other['id']}&rows=400").json()
+    curve = client.get(f"{path}?source=embedding&source_id={source_id['id']}&rows=400").json()
     assert curve["status"] == "ready"
-    measured = client.get(f"/api/embeddings/{other['id']}").json()["measurements"]
-    others = next(one["value"] for one in measured if one["measure"] == "isoscore")
-    assert curve["lines"][0]["values"][100] == pytest.approx(others)
+    measured = client.get(f"/api/embeddings/{source_id['id']}").json()["measurements"]
+    source_isoscore = next(row["value"] for row in measured if row["measure"] == "isoscore")
+    assert curve["lines"][0]["values"][100] == pytest.approx(source_isoscore)
 
 
 def test_a_curve_towards_another_dimension_is_refused(client, work, ready):
-    other = upload(client, npy(np.ones((30, 5)) * np.arange(30)[:, None]), query="?commit=auto").json()
+    source_id = upload(client, npy(np.ones((30, 5)) * np.arange(30)[:, None]), query="?commit=auto").json()
     work()
-    answer = client.post(f"/api/embeddings/{ready['id']}/curves/zeta", json={"source_id": other["id"]})
+    answer = client.post(f"/api/embeddings/{ready['id']}/curves/zeta", json={"source_id": source_id["id"]})
     assert answer.status_code == 422
     assert "Expected an embedding of 8 dimensions" in answer.json()["detail"]
 
@@ -132,7 +132,7 @@ def test_nan_rows_are_left_out_and_counted_and_no_nan_reaches_the_answer(client,
     answer = client.get(f"/api/embeddings/{created['id']}")
     json.loads(answer.text, parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
     assert answer.json()["n_left_out"] == 2
-    assert {one["n"] for one in answer.json()["measurements"]} == {398, 0}  # 0: no labels
+    assert {row["n"] for row in answer.json()["measurements"]} == {398, 0}  # 0: no labels
 
 
 @pytest.mark.both_databases
@@ -140,7 +140,7 @@ def test_what_is_undefined_is_null_with_its_reason(client, work):
     created = upload(client, npy(np.ones((10, 4))), query="?commit=auto").json()
     work()
     answer = client.get(f"/api/embeddings/{created['id']}").json()
-    isoscore = next(one for one in answer["measurements"] if one["measure"] == "isoscore")
+    isoscore = next(row for row in answer["measurements"] if row["measure"] == "isoscore")
     assert (isoscore["status"], isoscore["value"]) == ("undefined", None)
     assert "all points are equal" in isoscore["reason"]
 
@@ -232,10 +232,16 @@ def in_format(filename: str, cloud: np.ndarray) -> bytes:
 def test_every_format_measures_the_same_cloud(client, work, cloud, filename, kind):
     created = upload(client, in_format(filename, cloud), filename, query="?commit=auto").json()
     work()
-    found = client.get(f"/api/embeddings/{created['id']}").json()
-    assert (found["status"], found["error"], found["format"], found["n"], found["d"]) == ("ready", None, kind, 400, 8)
-    assert found["selection"]["names"] in ("word", "words")
-    isoscore = next(one["value"] for one in found["measurements"] if one["measure"] == "isoscore")
+    answer = client.get(f"/api/embeddings/{created['id']}").json()
+    assert (answer["status"], answer["error"], answer["format"], answer["n"], answer["d"]) == (
+        "ready",
+        None,
+        kind,
+        400,
+        8,
+    )
+    assert answer["selection"]["names"] in ("word", "words")
+    isoscore = next(row["value"] for row in answer["measurements"] if row["measure"] == "isoscore")
     assert isoscore == pytest.approx(float(IsoScore.IsoScore(cloud)), rel=1e-5)
 
 
@@ -250,9 +256,9 @@ def test_several_files_are_one_embedding_in_the_natural_order_of_their_names(cli
     assert created["filename"] == "part-1.npy and 2 more"
     assert [file["filename"] for file in created["files"]] == ["part-1.npy", "part-2.npy", "part-10.npy"]
     work()
-    found = client.get(f"/api/embeddings/{created['id']}").json()
-    assert (found["n"], found["inspection"]["preview"][0]["values"]) == (400, cloud[0].tolist())
-    isoscore = next(one["value"] for one in found["measurements"] if one["measure"] == "isoscore")
+    answer = client.get(f"/api/embeddings/{created['id']}").json()
+    assert (answer["n"], answer["inspection"]["preview"][0]["values"]) == (400, cloud[0].tolist())
+    isoscore = next(row["value"] for row in answer["measurements"] if row["measure"] == "isoscore")
     assert isoscore == pytest.approx(float(IsoScore.IsoScore(cloud)), rel=1e-5)
     client.delete(f"/api/embeddings/{created['id']}")
     client.delete(f"/api/trash/{created['id']}")
@@ -361,7 +367,7 @@ def test_a_name_never_becomes_a_path(client, context, work, cloud):
 
 
 def test_a_standard_error_is_told_where_there_is_one(ready):
-    measured = {one["measure"]: one for one in ready["measurements"]}
+    measured = {row["measure"]: row for row in ready["measurements"]}
     assert measured["isoscore_unbiased"]["low"] < measured["isoscore_unbiased"]["value"]
     assert measured["stable_rank"]["se"] > 0
     assert (measured["isoscore"]["se"], measured["stable_rank"]["low"]) == (None, None)
@@ -372,15 +378,15 @@ def test_what_another_version_measured_is_answered_as_the_description_allows(cli
     with context.sessions.begin() as session:
         session.add(former)
     answer = client.get(f"/api/embeddings/{ready['id']}").json()
-    assert "former" in {one["measure"] for one in answer["measurements"]}
+    assert "former" in {row["measure"] for row in answer["measurements"]}
     description = client.get("/api/openapi.json").json()
     jsonschema.validate(answer, {"$ref": "#/components/schemas/EmbeddingOut", "components": description["components"]})
-    known, other = description["components"]["schemas"]["MeasurementOut"]["properties"]["measure"]["anyOf"]
-    assert (known["enum"], other) == (list(MEASURES), {"type": "string"})
+    slug_enum, any_slug = description["components"]["schemas"]["MeasurementOut"]["properties"]["measure"]["anyOf"]
+    assert (slug_enum["enum"], any_slug) == (list(MEASURES), {"type": "string"})
 
 
 def test_the_catalogue_is_answered_in_its_order(client):
     answer = client.get("/api/measures").json()
-    assert [one["slug"] for one in answer] == list(MEASURES)
-    told = [{name: getattr(measure, name) for name in MeasureOut.model_fields} for measure in MEASURES.values()]
-    assert answer == json.loads(json.dumps(told))
+    assert [measure["slug"] for measure in answer] == list(MEASURES)
+    measures = [MeasureOut.model_validate(measure) for measure in MEASURES.values()]
+    assert answer == [measure.model_dump(mode="json", by_alias=True) for measure in measures]

@@ -16,17 +16,17 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def offered(context, embedding_id):
-    return [one.name for one in list_curve_sources(context, get_embedding(context, embedding_id))]
+    return [source.name for source in list_curve_sources(context, get_embedding(context, embedding_id))]
 
 
 @pytest.fixture
 def shelf(context):
     """Two layers of one encoding, one of another, and three uploads; the ids of the first layer and an upload."""
-    mine, other = add_encoding(context), add_encoding(context)
+    mine, other_encoding = add_encoding(context), add_encoding(context)
     of_layers = {"pooling": Pooling.MEAN, "created_at": START}
     layer = add_embedding(context, "layer 0", encoding_id=mine, layer=0, **of_layers)
     add_embedding(context, "layer 1", encoding_id=mine, layer=1, **of_layers)
-    add_embedding(context, "of another", encoding_id=other, layer=0, **of_layers)
+    add_embedding(context, "of another", encoding_id=other_encoding, layer=0, **of_layers)
     for day in range(3):
         upload = add_embedding(context, f"upload {day}", created_at=START + timedelta(days=day))
     add_embedding(context, "wider", d=9)

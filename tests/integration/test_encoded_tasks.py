@@ -32,12 +32,15 @@ def beir():
     random = np.random.default_rng(0)
     texts = [" ".join(random.choice(WORDS, 6)) + f" {row}" for row in range(DOCUMENTS)]
     texts[5] = ""
-    corpus = [{"_id": f"MED-{7 * row}", "title": "", "text": one, "metadata": {}} for row, one in enumerate(texts)]
+    corpus = [{"_id": f"MED-{7 * row}", "title": "", "text": text, "metadata": {}} for row, text in enumerate(texts)]
     relevant = random.permutation(np.arange(6, DOCUMENTS))[:QUERIES]
     queries = [
-        {"_id": f"PLAIN-{row}", "text": texts[one], "metadata": {"url": "x"}} for row, one in enumerate(relevant)
+        {"_id": f"PLAIN-{row}", "text": texts[text], "metadata": {"url": "x"}} for row, text in enumerate(relevant)
     ]
-    qrels = ["query-id\tcorpus-id\tscore", *(f"PLAIN-{row}\tMED-{7 * one}\t2" for row, one in enumerate(relevant))]
+    qrels = [
+        "query-id\tcorpus-id\tscore",
+        *(f"PLAIN-{row}\tMED-{7 * text}\t2" for row, text in enumerate(relevant)),
+    ]
     lines = ["\n".join(map(json.dumps, rows)).encode() for rows in (corpus, queries)]
     return {"corpus.jsonl": lines[0], "queries.jsonl": lines[1], "test.tsv": "\n".join(qrels).encode()}
 
@@ -62,21 +65,21 @@ def test_encoded_texts_are_judged_by_the_ids_of_beir(client, context, settings, 
     corpus, queries = encoded("corpus.jsonl"), encoded("queries.jsonl")
     work()
     rows = [json.loads(line) for line in client.get(f"/api/embeddings/{corpus}/files/1").text.splitlines()]
-    assert [one["id"] for one in rows[4:6]] == ["MED-28", "MED-42"], "the one without a text is left out"
+    assert [row["id"] for row in rows[4:6]] == ["MED-28", "MED-42"], "the one without a text is left out"
     with context.sessions() as session:
         assert session.get_one(Embedding, corpus).selection["names"] == "name"
-    asked = client.post(
+    answer = client.post(
         f"/api/embeddings/{corpus}/tasks",
         data={"kind": "queries", "queries_id": queries},
         files={"file": ("test.tsv", beir["test.tsv"])},
     )
-    assert asked.status_code == 201, asked.text
-    preview = asked.json()["preview"]
+    assert answer.status_code == 201, answer.text
+    preview = answer.json()["preview"]
     assert (preview["lines"], preview["used"], preview["unknown"]) == (QUERIES, QUERIES, [])
-    judge_task(asked.json()["id"], settings, "cpu")
-    found = client.get(f"/api/tasks/{asked.json()['id']}").json()
-    assert found["status"] == "finished", found["error"]
-    assert found["results"]["variants"][0]["report"]["value"] > 0.9, "queries are the texts of their documents"
+    judge_task(answer.json()["id"], settings, "cpu")
+    task = client.get(f"/api/tasks/{answer.json()['id']}").json()
+    assert task["status"] == "finished", task["error"]
+    assert task["results"]["variants"][0]["report"]["value"] > 0.9, "queries are the texts of their documents"
 
 
 def zip_of(files):
@@ -100,7 +103,7 @@ def launched(client, settings, work):
         config = {"model": model, "text_columns": ["text"], "layers": [layer], "max_rows": None}
         answer = client.post(f"/api/encodings/{corpus['id']}/launch", json=config)
         assert answer.status_code == 200, answer.text
-        layers = [encode_texts(one, settings, "cpu")[0].row_id for one in (corpus["id"], queries)]
+        layers = [encode_texts(row, settings, "cpu")[0].row_id for row in (corpus["id"], queries)]
         work()
         return corpus, queries, *layers
 
@@ -112,9 +115,9 @@ def test_a_zip_file_is_encoded_and_judged_without_another_upload(client, setting
     corpus, queries, documents, _ = launched({"file": ("scifact.zip", zip_of(beir))})
     assert (corpus["name"], corpus["n_texts"], corpus["status"]) == ("scifact", DOCUMENTS, "draft")
     assert corpus["qrels"] == [{"split": "test", "judgments": QUERIES, "queries_id": queries}]
-    asked = client.get(f"/api/encodings/{queries}").json()
-    assert (asked["name"], asked["n_texts"], asked["qrels"]) == ("scifact, queries", QUERIES, [])
-    assert (asked["config"]["layers"], asked["config"]["max_rows"]) == ([2], None)
+    answer = client.get(f"/api/encodings/{queries}").json()
+    assert (answer["name"], answer["n_texts"], answer["qrels"]) == ("scifact, queries", QUERIES, [])
+    assert (answer["config"]["layers"], answer["config"]["max_rows"]) == ([2], None)
     page = client.get(f"/embeddings/{documents}/tasks").text
     assert "test (60 judgments)" in page
     checked = client.post(f"/embeddings/{documents}/tasks", data={"kind": "queries", "split": "test"})
@@ -123,9 +126,9 @@ def test_a_zip_file_is_encoded_and_judged_without_another_upload(client, setting
     assert (preview["lines"], preview["used"], preview["unknown"]) == (QUERIES, QUERIES, [])
     task = client.post(f"/api/embeddings/{documents}/tasks", data={"kind": "queries", "split": "test"}).json()
     judge_task(task["id"], settings, "cpu")
-    found = client.get(f"/api/tasks/{task['id']}").json()
-    assert found["status"] == "finished", found["error"]
-    assert found["results"]["variants"][0]["report"]["value"] > 0.9, "queries are the texts of their documents"
+    finished = client.get(f"/api/tasks/{task['id']}").json()
+    assert finished["status"] == "finished", finished["error"]
+    assert finished["results"]["variants"][0]["report"]["value"] > 0.9, "queries are the texts of their documents"
 
 
 def test_what_is_no_split_of_an_embedding_is_told(client, launched, beir):
@@ -153,7 +156,7 @@ def test_files_of_a_folder_are_a_data_set_and_all_goes_with_it(client, context, 
     files.append(("file", ("dev.tsv", b"query-id\tcorpus-id\tscore\nPLAIN-0\tMED-7\t1\n")))
     path = client.post("/encodings", files=files, data={"name": "NFCorpus"}).headers["location"]
     page, corpus = client.get(path), client.get(f"/api{path}").json()
-    assert [(one["split"], one["judgments"]) for one in corpus["qrels"]] == [("test", QUERIES), ("dev", 1)]
+    assert [(row["split"], row["judgments"]) for row in corpus["qrels"]] == [("test", QUERIES), ("dev", 1)]
     assert "60 queries" in page.text
     assert '<option value="text" selected>' in page.text, "ids are no texts"
     assert '<option value="_id" selected>' not in page.text
@@ -176,7 +179,7 @@ def test_files_of_a_folder_are_a_data_set_and_all_goes_with_it(client, context, 
 
 def test_an_upload_that_is_no_data_set_leaves_nothing(client, context, beir):
     files = {name: content for name, content in beir.items() if name != "queries.jsonl"}
-    for sent in ({"file": ("scifact.zip", zip_of(files))}, [("file", one) for one in files.items()]):
+    for sent in ({"file": ("scifact.zip", zip_of(files))}, [("file", row) for row in files.items()]):
         refused = client.post("/api/encodings", files=sent)
         assert refused.status_code == 422
         assert "There is no queries.jsonl" in refused.json()["detail"]
@@ -191,25 +194,27 @@ def test_questions_of_squad_find_their_paragraphs(client, settings, launched):
     with gzip.open(Path(DATA) / "squad" / "validation.jsonl.gz", "rt", encoding="utf-8") as lines:
         for line in lines:
             row = json.loads(line)
-            place = paragraphs.setdefault(row["context"], len(paragraphs))
-            if place >= 100:
+            index = paragraphs.setdefault(row["context"], len(paragraphs))
+            if index >= 100:
                 break
-            questions.append((row["id"], row["question"], place))
+            questions.append((row["id"], row["question"], index))
     questions = questions[::8]
-    corpus = [{"_id": f"p{place}", "title": "", "text": text} for text, place in paragraphs.items() if place < 100]
+    corpus = [{"_id": f"p{index}", "title": "", "text": text} for text, index in paragraphs.items() if index < 100]
     files = {
         "corpus.jsonl": "\n".join(map(json.dumps, corpus)),
         "queries.jsonl": "\n".join(json.dumps({"_id": name, "text": text}) for name, text, _ in questions),
         "test.tsv": "query-id\tcorpus-id\tscore\n" + "\n".join(f"{q[0]}\tp{q[2]}\t1" for q in questions),
     }
-    *_, documents, asked = launched({"file": ("squad.zip", zip_of(files))}, BUNDLED, 6)
+    *_, documents, answer = launched({"file": ("squad.zip", zip_of(files))}, BUNDLED, 6)
     task = client.post(f"/api/embeddings/{documents}/tasks", data={"kind": "queries", "split": "test"}).json()
     assert task["preview"]["used"] == len(questions) > 50
     judge_task(task["id"], settings, "cpu")
     results = client.get(f"/api/tasks/{task['id']}").json()["results"]
-    x, y = (np.load(io.BytesIO(client.get(f"/api/embeddings/{one}/vectors.npy").content)) for one in (documents, asked))
-    x, y = (one / np.linalg.norm(one, axis=1, keepdims=True) for one in (x, y))
-    relevant = np.array([place for *_, place in questions])
+    x, y = (
+        np.load(io.BytesIO(client.get(f"/api/embeddings/{value}/vectors.npy").content)) for value in (documents, answer)
+    )
+    x, y = (value / np.linalg.norm(value, axis=1, keepdims=True) for value in (x, y))
+    relevant = np.array([index for *_, index in questions])
     cosines = y @ x.T
     rank = (cosines > cosines[np.arange(len(y)), relevant][:, None]).sum(axis=1)
     ndcg = np.where(rank < 10, 1 / np.log2(rank + 2), 0).mean()

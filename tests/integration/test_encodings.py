@@ -57,11 +57,11 @@ def encoding(client, context, work, trained_once):
 
 
 def form(**changed):
-    given = {
+    values = {
         "model": "tiny-bert", "text_columns": ["sentence", ""], "label_column": "label", "poolings": ["mean"],
         "layers": "", "max_rows": "2000", "max_length": "64", "batch_size": "8", "seed": "0",
     }  # fmt: skip
-    return given | changed
+    return values | changed
 
 
 def config(**changed):
@@ -81,9 +81,9 @@ def test_a_file_of_texts_becomes_a_draft_with_the_likeliest_columns(client, draf
 
 
 def test_the_plan_says_before_the_launch_what_it_will_be(client, draft):
-    shown = words(client.get(draft, params=form(poolings=["first", "mean"], max_rows="10")))
-    assert "6 embeddings" in shown
-    assert "3 layers × 2 poolings, of 10 rows × 16 dimensions: 3.84 kB on the disk" in shown
+    page_text = words(client.get(draft, params=form(poolings=["first", "mean"], max_rows="10")))
+    assert "6 embeddings" in page_text
+    assert "3 layers × 2 poolings, of 10 rows × 16 dimensions: 3.84 kB on the disk" in page_text
     plan = client.post(f"/api{draft}/plan", json=config(poolings=["mean"], layers=[2])).json()
     assert plan == {
         "rows": 30, "layers": 1, "embeddings": 1, "dimensions": 16, "size_bytes": 30 * 16 * 4, "model_layers": 2,
@@ -92,35 +92,35 @@ def test_the_plan_says_before_the_launch_what_it_will_be(client, draft):
 
 
 def test_of_a_model_of_the_hub_the_plan_leaves_open_what_is_not_known(client, draft):
-    shown = words(client.get(draft, params=form(model="google-bert/bert-base-cased")))
-    assert "Every layer" in shown
-    assert "the number of layers is known once the model is downloaded" in shown
+    page_text = words(client.get(draft, params=form(model="google-bert/bert-base-cased")))
+    assert "Every layer" in page_text
+    assert "the number of layers is known once the model is downloaded" in page_text
 
 
 @pytest.mark.both_databases
 def test_texts_go_through_the_model_and_each_layer_is_measured(client, encoding):
-    found = client.get(f"/api{encoding}").json()
-    assert (found["status"], found["done"], found["total"]) == ("finished", 30, 30)
-    assert (found["config"]["poolings"], found["config"]["seed"]) == (["first", "mean"], 0)
+    answer = client.get(f"/api{encoding}").json()
+    assert (answer["status"], answer["done"], answer["total"]) == ("finished", 30, 30)
+    assert (answer["config"]["poolings"], answer["config"]["seed"]) == (["first", "mean"], 0)
     layers = client.get(f"/api{encoding}/layers").json()
-    assert [(one["layer"], one["pooling"]) for one in layers] == [
+    assert [(row["layer"], row["pooling"]) for row in layers] == [
         (layer, pooling) for layer in (0, 1, 2) for pooling in ("first", "mean")
     ]
-    assert {(one["status"], one["n"], one["d"]) for one in layers} == {("ready", 30, 16)}
-    last = {one["measure"]: one for one in layers[-1]["measurements"]}
-    whole = client.get(f"/api/embeddings/{layers[-1]['embedding_id']}").json()
-    assert last["isoscore"]["value"] == {one["measure"]: one for one in whole["measurements"]}["isoscore"]["value"]
+    assert {(row["status"], row["n"], row["d"]) for row in layers} == {("ready", 30, 16)}
+    last = {row["measure"]: row for row in layers[-1]["measurements"]}
+    embedding = client.get(f"/api/embeddings/{layers[-1]['embedding_id']}").json()
+    assert last["isoscore"]["value"] == {row["measure"]: row for row in embedding["measurements"]}["isoscore"]["value"]
     assert last["silhouette"]["value"] is not None
     assert "detail" not in last["isoscore"]
 
 
 def test_the_report_by_layer_links_every_number_to_the_report_of_its_layer(client, encoding):
     layers = client.get(f"/api{encoding}/layers").json()
-    means = [one for one in layers if one["pooling"] == "mean"]
+    means = [row for row in layers if row["pooling"] == "mean"]
     page = client.get(encoding)
-    for one in means:
-        assert page.text.count(f'"/embeddings/{one["embedding_id"]}?tab=measures#all-measures"') == 11
-    compared = "&".join(f"id={one['embedding_id']}" for one in means)
+    for row in means:
+        assert page.text.count(f'"/embeddings/{row["embedding_id"]}?tab=measures#all-measures"') == 11
+    compared = "&".join(f"id={row['embedding_id']}" for row in means)
     assert f'href="/compare?{compared}"' in html.unescape(page.text)
     firsts = client.get(encoding, params={"pooling": "first", "measures": ["isoscore", "twonn"], "by": "twonn"})
     assert means[0]["embedding_id"] not in firsts.text
@@ -129,14 +129,14 @@ def test_the_report_by_layer_links_every_number_to_the_report_of_its_layer(clien
 
 
 def test_figures_are_served_by_pooling_and_measure(client, encoding):
-    layers = {(one["layer"], one["pooling"]): one for one in client.get(f"/api{encoding}/layers").json()}
+    layers = {(layer["layer"], layer["pooling"]): layer for layer in client.get(f"/api{encoding}/layers").json()}
     query = {"pooling": "first", "measures": ["mean_cosine", "isoscore"], "by": "mean_cosine"}
     rows = client.get(f"{encoding}/figures/heat-map.csv", params=query).text.splitlines()
     assert rows[0] == "layer,measure,value,se,n,reason"
     assert [row.split(",")[:2] for row in rows[1:3]] == [["0", "isoscore"], ["0", "mean_cosine"]]
     line = client.get(f"{encoding}/figures/by-layer.csv", params=query).text.splitlines()
     assert line[0] == "pooling,layer,mean_cosine,se,n,reason"
-    value = {one["measure"]: one["value"] for one in layers[1, "mean"]["measurements"]}["mean_cosine"]
+    value = {layer["measure"]: layer["value"] for layer in layers[1, "mean"]["measurements"]}["mean_cosine"]
     assert f"mean,1,{value}," in "\n".join(line)
     names = [trace["name"] for trace in client.get(f"{encoding}/figures/by-layer.json", params=query).json()["data"]]
     assert names == [POOLING_TITLES["first"], POOLING_TITLES["mean"]]
@@ -144,27 +144,27 @@ def test_figures_are_served_by_pooling_and_measure(client, encoding):
 
 
 def test_an_encoded_embedding_leads_to_its_encoding_and_its_neighbours(client, encoding):
-    means = [one["embedding_id"] for one in client.get(f"/api{encoding}/layers").json() if one["pooling"] == "mean"]
-    first, second, last = (client.get(f"/embeddings/{one}") for one in means)
+    means = [row["embedding_id"] for row in client.get(f"/api{encoding}/layers").json() if row["pooling"] == "mean"]
+    first, second, last = (client.get(f"/embeddings/{row}") for row in means)
     assert "Layer 1 of 2, mean pooling, of reviews through tiny-bert" in words(second)
     assert f'href="{encoding}?pooling=mean"' in second.text
-    assert [f'href="/embeddings/{one}" rel' in second.text for one in means] == [True, False, True]
+    assert [f'href="/embeddings/{row}" rel' in second.text for row in means] == [True, False, True]
     assert "previous layer" not in first.text
     assert "next layer" not in last.text
 
 
 def statements(context, do):
     """The SELECTs of ``do``."""
-    said = []
+    selects = []
     engine = context.sessions.kw["bind"]
 
     def listen(_connection, _cursor, statement, *_):
-        said.append(statement)
+        selects.append(statement)
 
     event.listen(engine, "before_cursor_execute", listen)
     do()
     event.remove(engine, "before_cursor_execute", listen)
-    return [one for one in said if one.startswith("SELECT")]
+    return [row for row in selects if row.startswith("SELECT")]
 
 
 @pytest.mark.both_databases
@@ -177,9 +177,9 @@ def test_the_report_takes_as_many_queries_for_six_layers_as_for_one_and_reads_no
         encoding_id = page.rsplit("/", 1)[-1]
         encoding = encodings.get_encoding(context, encoding_id)
         query = LayersQuery(None, (), "")
-        said = statements(context, lambda encoding=encoding, query=query: read_layers(context, encoding, query))
-        counts.append(len(said))
-        assert not any(re.search(r"\.(detail|inspection|selection)\b", one) for one in said)
+        selects = statements(context, lambda encoding=encoding, query=query: read_layers(context, encoding, query))
+        counts.append(len(selects))
+        assert not any(re.search(r"\.(detail|inspection|selection)\b", row) for row in selects)
     assert counts == [3, 3]
 
 
@@ -214,7 +214,7 @@ def test_one_can_be_cancelled_and_run_again_as_it_was_or_changed(client, work, d
     assert refused.json()["detail"] == "Only a queued or running encoding can be cancelled; this one is cancelled."
     client.post(f"{draft}/launch", data=form(layers="2"))
     work()
-    assert [one["layer"] for one in client.get(f"/api{draft}/layers").json()] == [2]
+    assert [row["layer"] for row in client.get(f"/api{draft}/layers").json()] == [2]
     refused = client.post(f"/api{draft}/launch", json=config())
     assert refused.status_code == 409
     assert "can be launched; this encoding is finished" in refused.json()["detail"]
@@ -228,7 +228,7 @@ def test_its_turn_is_when_it_was_launched_not_when_it_was_uploaded(client, conte
         session.add(waits := Encoding(name="e", status=EncodingStatus.QUEUED, **texts))
     client.post(f"{draft}/launch", data=form())
     assert [job.row_id for job in waiting_jobs(context.sessions)] == [waits.id, row.id]
-    assert [one.id for one in list_encodings_at_work(context)] == [waits.id, row.id]
+    assert [encoding.id for encoding in list_encodings_at_work(context)] == [waits.id, row.id]
 
 
 def test_a_failed_one_says_why_and_is_run_again_with_what_was_changed(client, work, draft, models_dir):
@@ -264,15 +264,15 @@ def test_the_texts_of_a_data_set_are_taken_without_a_second_upload(client, conte
     files = {"train": ("train.tsv", TEXTS), "validation": ("validation.tsv", make_table(20, 4))}
     dataset = client.post("/api/datasets", files=files, data={"name": "Tiny"}).json()
     stored = set(context.settings.files.iterdir())
-    taken = client.post("/api/encodings", data={"dataset_id": dataset["id"], "split": "validation"}).json()
-    assert (taken["name"], taken["n_texts"], taken["filename"]) == ("Tiny, validation", 20, "validation.tsv")
+    encoding = client.post("/api/encodings", data={"dataset_id": dataset["id"], "split": "validation"}).json()
+    assert (encoding["name"], encoding["n_texts"], encoding["filename"]) == ("Tiny, validation", 20, "validation.tsv")
     assert set(context.settings.files.iterdir()) == stored
     page = client.post("/encodings/of-dataset", data={"dataset_id": dataset["id"], "split": "train"})
     assert "30 rows of train.tsv" in words(client.get(page.headers["location"]))
     assert client.delete(f"/api/datasets/{dataset['id']}").status_code == 204
-    client.post(f"/api/encodings/{taken['id']}/launch", json=config(layers=[0]))
+    client.post(f"/api/encodings/{encoding['id']}/launch", json=config(layers=[0]))
     work()
-    assert client.get(f"/api/encodings/{taken['id']}").json()["status"] == "finished"
+    assert client.get(f"/api/encodings/{encoding['id']}").json()["status"] == "finished"
 
 
 @pytest.mark.both_databases
@@ -340,8 +340,8 @@ def test_more_than_is_sensible_is_refused_before_it_is_launched(client, draft, m
 
 
 def test_labels_are_few_and_texts_are_there(client):
-    many = "text\tid\tnothing\n" + "".join(f"word {i}\t{i}\t\n" for i in range(300))
-    page = client.post("/encodings", files={"file": ("many.tsv", many)}).headers["location"]
+    table = "text\tid\tnothing\n" + "".join(f"word {i}\t{i}\t\n" for i in range(300))
+    page = client.post("/encodings", files={"file": ("many.tsv", table)}).headers["location"]
     refused = client.post(f"/api{page}/launch", json=config(text_columns=["text"], label_column="id"))
     assert "The column 'id' has 300 different values, labels at most 200" in refused.json()["detail"]
     refused = client.post(f"/api{page}/launch", json=config(text_columns=["nothing"]))
@@ -357,8 +357,8 @@ def test_labels_are_few_and_texts_are_there(client):
         ({"data": {"dataset_id": "none"}}, "dataset_id", "There is no data set 'none'"),
     ],
 )
-def test_what_holds_no_texts_is_refused_and_not_kept(client, context, given, field, sentence):
-    answer = client.post("/api/encodings", **given)
+def test_what_holds_no_texts_is_refused_and_not_kept(client, context, values, field, sentence):
+    answer = client.post("/api/encodings", **values)
     assert (answer.json()["field"], sentence in answer.json()["detail"]) == (field, True), answer.text
     assert client.get("/api/encodings").json() == []
     assert list(context.settings.files.iterdir()) == []
@@ -375,7 +375,7 @@ def test_a_glue_task_has_no_file_to_take(client):
 
 def test_a_page_without_a_file_says_so_and_a_gone_one_is_not_found(client):
     assert "Expected a file of texts: choose one." in words(client.post("/encodings", data={"name": "x"}))
-    answer, layers = (client.get(f"/api/encodings/none{rest}") for rest in ("", "/layers"))
+    answer, layers = (client.get(f"/api/encodings/none{suffix}") for suffix in ("", "/layers"))
     assert (answer.status_code, "no encoding 'none'" in answer.json()["detail"], layers.status_code) == (404, True, 404)
 
 

@@ -26,10 +26,10 @@ def test_outlier_rows_are_in_the_json_and_head_the_report(client, work):
     page = client.get(f"/embeddings/{embedding_id}").text
     assert "2 rows hold 99% of the variance: rows 3, 17. Without them " in page
     assert client.get(f"/api/embeddings/{embedding_id}/findings").json() == [finding]
-    (shown,) = re.findall(r'id="finding-outlier_rows">(.*?)</details>', page, re.DOTALL)
-    assert "Warning: 2 rows hold 99% of the variance." in shown
-    assert finding["advice"] in shown
-    assert "2 rows: 3, 17." in shown.replace("\u00a0", " ")
+    (page_text,) = re.findall(r'id="finding-outlier_rows">(.*?)</details>', page, re.DOTALL)
+    assert "Warning: 2 rows hold 99% of the variance." in page_text
+    assert finding["advice"] in page_text
+    assert "2 rows: 3, 17." in page_text.replace("\u00a0", " ")
 
 
 def test_dimensions_are_named_by_their_columns_on_the_report(client, work):
@@ -58,36 +58,36 @@ def figure_of(page, slug):
 def test_a_finding_of_rows_leads_to_the_map_with_these_rows_marked(client, work):
     x = np.random.default_rng(0).normal(size=(400, 8))
     x[[3, 17, 18]] = 500
-    here = f"/embeddings/{uploaded(client, work, x)}"
-    page = client.get(here).text
+    path = f"/embeddings/{uploaded(client, work, x)}"
+    page = client.get(path).text
     assert figure_of(page, "outlier_rows") == [("map", "outlier_rows", "map", "See them on the map")]
-    marked = client.get(f"{here}?tab=map&finding=outlier_rows").text
+    marked = client.get(f"{path}?tab=map&finding=outlier_rows").text
     assert 'name="rows" value="3 17-18"' in marked
     assert "Marked: 3 rows of the finding" in marked.replace("\u00a0", " ")
-    assert f'href="{here}#finding-outlier_rows"' in marked
-    for plain in (f"{here}?tab=map", f"{here}?tab=map&finding=hubs"):
+    assert f'href="{path}#finding-outlier_rows"' in marked
+    for plain in (f"{path}?tab=map", f"{path}?tab=map&finding=hubs"):
         assert 'name="rows" value="3' not in client.get(plain).text
 
 
 def test_a_finding_of_dimensions_leads_to_a_figure_with_these_dimensions_marked(client, work):
     x = np.random.default_rng(0).normal(size=(400, 6))
     x[:, 4] *= 40
-    here = f"/embeddings/{uploaded(client, work, x)}"
-    place = ("directions", "rogue_dimensions", "figure-activation", "See them by dimension")
-    assert figure_of(client.get(here).text, "rogue_dimensions") == [place]
-    page = client.get(f"{here}?tab=directions&finding=rogue_dimensions").text
+    path = f"/embeddings/{uploaded(client, work, x)}"
+    link = ("directions", "rogue_dimensions", "figure-activation", "See them by dimension")
+    assert figure_of(client.get(path).text, "rogue_dimensions") == [link]
+    page = client.get(f"{path}?tab=directions&finding=rogue_dimensions").text
     assert "Dotted: 1 dimension of the finding" in page.replace("\u00a0", " ")
-    assert f'data-figure="{here}/figures/activation.json?finding=rogue_dimensions"' in page
-    plot = client.get(f"{here}/figures/activation.json?finding=rogue_dimensions").json()
+    assert f'data-figure="{path}/figures/activation.json?finding=rogue_dimensions"' in page
+    plot = client.get(f"{path}/figures/activation.json?finding=rogue_dimensions").json()
     assert [line["x0"] for line in plot["layout"]["shapes"]] == [4]
-    rows = client.get(f"{here}/figures/activation.csv?finding=rogue_dimensions").text.splitlines()
+    rows = client.get(f"{path}/figures/activation.csv?finding=rogue_dimensions").text.splitlines()
     assert [row.rsplit(",", 1)[1] for row in rows] == ["in_the_finding", "", "", "", "", "yes", ""]
-    assert "shapes" not in client.get(f"{here}/figures/activation.json").json()["layout"]
+    assert "shapes" not in client.get(f"{path}/figures/activation.json").json()["layout"]
 
 
 def test_a_finding_without_rows_or_dimensions_leads_to_the_figure_of_its_measure(client, work):
     x = np.random.default_rng(0).normal(size=(400, 8)) + 30
-    here = f"/embeddings/{uploaded(client, work, x)}"
-    page = client.get(here).text
+    path = f"/embeddings/{uploaded(client, work, x)}"
+    page = client.get(path).text
     assert figure_of(page, "common_mean") == [("overview", "common_mean", "figure-cosines", "See the cosines")]
     assert 'id="figure-cosines"' in page

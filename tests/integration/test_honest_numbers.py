@@ -60,8 +60,10 @@ def test_an_undefined_measure_is_null_with_a_reason_from_the_row_to_the_files(cl
     assert all((row.value is None) == bool(row.reason) for row in rows.values())
 
     answer = client.get(f"/api/embeddings/{embedding_id}")
-    told = {one["measure"]: one for one in strict(answer.text)["measurements"]}
-    assert all((told[slug]["value"], told[slug]["reason"]) == (None, rows[slug].reason) for slug in undefined)
+    by_measure = {item["measure"]: item for item in strict(answer.text)["measurements"]}
+    assert all(
+        (by_measure[slug]["value"], by_measure[slug]["reason"]) == (None, rows[slug].reason) for slug in undefined
+    )
 
     page = every_tab(client, f"/embeddings/{embedding_id}").text
     assert all(rows[slug].reason in page for slug in undefined - {"isoscore_star", "spectrum"})
@@ -77,30 +79,30 @@ def test_an_undefined_measure_is_null_with_a_reason_from_the_row_to_the_files(cl
 @pytest.mark.parametrize("power", [-660, 660])
 def test_points_of_extreme_size_score_as_any_others(client, work, power):
     x = np.random.default_rng(0).normal(size=(40, 3))
-    ids = [uploaded(client, work, one) for one in (x, np.ldexp(x, power))]
+    ids = [uploaded(client, work, row) for row in (x, np.ldexp(x, power))]
     plain, extreme = (
-        {one["measure"]: one for one in strict(client.get(f"/api/embeddings/{one}").text)["measurements"]}
-        for one in ids
+        {row["measure"]: row for row in strict(client.get(f"/api/embeddings/{row}").text)["measurements"]}
+        for row in ids
     )
-    own = {"spectrum", "barcode", "partition", "partition_log"}
-    for slug in plain.keys() - own:
+    exceptions = {"spectrum", "barcode", "partition", "partition_log"}
+    for slug in plain.keys() - exceptions:
         assert (slug, extreme[slug]["value"], extreme[slug]["se"]) == (slug, plain[slug]["value"], plain[slug]["se"])
     assert extreme["spectrum"]["reason"] == OUT_OF_RANGE
     assert OUT_OF_RANGE in client.get(f"/embeddings/{ids[1]}").text
-    curves = [strict(client.get(f"/api/embeddings/{one}/curves/zeta").text)["lines"] for one in ids]
+    curves = [strict(client.get(f"/api/embeddings/{row}/curves/zeta").text)["lines"] for row in ids]
     assert curves[0] == curves[1]
 
 
 @pytest.mark.both_databases
 def test_rows_with_nan_or_infinity_are_left_out_counted_and_shown(client, work):
     embedding_id = uploaded(client, work, HOLES)
-    found = strict(client.get(f"/api/embeddings/{embedding_id}").text)
+    result = strict(client.get(f"/api/embeddings/{embedding_id}").text)
     left_out = int((~np.isfinite(HOLES)).any(axis=1).sum())
-    assert found["n_left_out"] == left_out == 7
+    assert result["n_left_out"] == left_out == 7
     unlabelled = {slug for slug, measure in MEASURES.items() if measure.group != "labels"}
-    measured = [one for one in found["measurements"] if one["measure"] in unlabelled]
-    assert {one["n"] for one in measured} == {40 - left_out}
-    assert all(one["status"] == "ok" for one in measured)
+    measured = [row for row in result["measurements"] if row["measure"] in unlabelled]
+    assert {row["n"] for row in measured} == {40 - left_out}
+    assert all(row["status"] == "ok" for row in measured)
     assert 'id="finding-not_finite"' in client.get(f"/embeddings/{embedding_id}").text
     assert f"empty cell: {left_out} of 40 rows." in client.get(f"/embeddings/{embedding_id}?tab=source").text
 

@@ -13,14 +13,14 @@ from tests.factories import add_embedding, add_encoding
 YESTERDAY = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def found(client, query=""):
+def names_in(client, query=""):
     answer = client.get(f"/api/embeddings?{query}")
-    names = [one["name"] for one in answer.json()]
+    names = [row["name"] for row in answer.json()]
     assert int(answer.headers["x-total-count"]) >= len(names)
     return names
 
 
-def shown(client, path):
+def names_on(client, path):
     """The names in a page's table, in its order."""
     page = client.get(path)
     assert page.status_code == 200, page.text
@@ -49,8 +49,8 @@ def shelf(context):
 class TestSearch:
     @pytest.mark.both_databases
     def test_by_default_all_but_trash_and_layers_the_newest_first(self, client):
-        assert found(client) == ["BERT cased", "GloVe", "a draft"]
-        assert shown(client, "/embeddings") == ["BERT cased", "GloVe", "a draft"]
+        assert names_in(client) == ["BERT cased", "GloVe", "a draft"]
+        assert names_on(client, "/embeddings") == ["BERT cased", "GloVe", "a draft"]
 
     @pytest.mark.both_databases
     @pytest.mark.parametrize(
@@ -71,35 +71,35 @@ class TestSearch:
         ],
     )
     def test_every_word_is_part_of_a_name_file_note_or_tag(self, client, q, names):
-        assert sorted(found(client, f"q={q}")) == sorted(names)
-        assert sorted(shown(client, f"/embeddings?q={q}")) == sorted(names)
+        assert sorted(names_in(client, f"q={q}")) == sorted(names)
+        assert sorted(names_on(client, f"/embeddings?q={q}")) == sorted(names)
 
     @pytest.mark.both_databases
     def test_case_does_not_matter_of_all_letters_that_the_database_knows(self, client, context):
         with context.sessions() as session:
             knows = session.scalar(select(func.lower("É"))) == "é"  # PostgreSQL in the locale C knows A to Z
-        assert found(client, "q=ÉTÉ À") == (["BERT cased"] if knows else [])
-        assert found(client, "q=été À") == (["BERT cased"] if knows else [])
+        assert names_in(client, "q=ÉTÉ À") == (["BERT cased"] if knows else [])
+        assert names_in(client, "q=été À") == (["BERT cased"] if knows else [])
         assert knows or context.settings.database.startswith("postgresql")
 
     @pytest.mark.both_databases
     @pytest.mark.parametrize("tag", ["words", "WORDS"])
     def test_a_tag_is_found_whatever_its_case(self, client, tag):
-        assert found(client, f"tag={tag}") == ["GloVe"]
-        assert found(client, f"tag={tag[:3]}") == []
+        assert names_in(client, f"tag={tag}") == ["GloVe"]
+        assert names_in(client, f"tag={tag[:3]}") == []
 
     @pytest.mark.both_databases
     def test_layers_are_listed_where_they_are_asked_for(self, client):
-        assert found(client, "layers=true")[0] == "BERT layer 3"
-        assert found(client, "origin=encoded") == ["BERT layer 3"]
-        assert found(client, "origin=upload&q=bert") == ["BERT cased"]
+        assert names_in(client, "layers=true")[0] == "BERT layer 3"
+        assert names_in(client, "origin=encoded") == ["BERT layer 3"]
+        assert names_in(client, "origin=upload&q=bert") == ["BERT cased"]
         page = client.get("/embeddings?q=bert").text
         assert "1 layer of encodings is not listed." in page
         assert 'href="/embeddings?q=bert&amp;layers=true"' in page
 
     @pytest.mark.both_databases
     def test_the_trash_alone_is_listed_where_it_is_asked_for(self, client):
-        assert found(client, "trashed=true") == ["thrown away, BERT"]
+        assert names_in(client, "trashed=true") == ["thrown away, BERT"]
 
     @pytest.mark.both_databases
     @pytest.mark.parametrize(
@@ -116,8 +116,8 @@ class TestSearch:
         ],
     )
     def test_sorted_by_a_column_what_has_no_value_comes_last(self, client, sort, names):
-        assert found(client, f"sort={sort}") == names
-        assert shown(client, f"/embeddings?sort={sort}") == names
+        assert names_in(client, f"sort={sort}") == names
+        assert names_on(client, f"/embeddings?sort={sort}") == names
 
     @pytest.mark.both_databases
     def test_headings_say_how_the_list_is_sorted_and_turn_it_round(self, client):
@@ -135,9 +135,9 @@ class TestSearch:
         assert "Expected sort as " in page
         assert "got &#39;foo&#39;." in page
         assert '<a href="/embeddings?q=a%26b">Open the page without it</a>' in page
-        alone = client.get("/embeddings?page=0", headers={"accept": "text/html"}).text
-        assert "Expected page of at least 1, got 0." in alone
-        assert '<a href="/embeddings">Open the page without it</a>' in alone
+        answer = client.get("/embeddings?page=0", headers={"accept": "text/html"}).text
+        assert "Expected page of at least 1, got 0." in answer
+        assert '<a href="/embeddings">Open the page without it</a>' in answer
 
     @pytest.mark.parametrize("query", ["limit=0", "limit=501", "offset=-1", "offset=99999999999999999999", "sort=x"])
     def test_what_no_list_can_be_of_is_refused_over_the_api(self, client, query):
@@ -161,24 +161,24 @@ def test_pages_of_fifty_and_the_total_is_told(client, context):
     first = " ".join(client.get("/embeddings?sort=name&q=cloud").text.split())
     assert "60 embeddings, 1 to 50 shown." in first
     assert 'rel="next" href="/embeddings?q=cloud&amp;sort=name&amp;page=2"' in first
-    assert shown(client, "/embeddings?sort=name&page=2") == [f"cloud {number}" for number in range(50, 60)]
-    assert shown(client, "/embeddings?sort=name&page=99999999999999999999") == [f"cloud {n}" for n in range(50, 60)]
+    assert names_on(client, "/embeddings?sort=name&page=2") == [f"cloud {number}" for number in range(50, 60)]
+    assert names_on(client, "/embeddings?sort=name&page=99999999999999999999") == [f"cloud {n}" for n in range(50, 60)]
     answer = client.get("/api/embeddings?sort=name&limit=3&offset=58")
-    assert ([one["name"] for one in answer.json()], answer.headers["x-total-count"]) == (["cloud 58", "cloud 59"], "60")
+    assert ([row["name"] for row in answer.json()], answer.headers["x-total-count"]) == (["cloud 58", "cloud 59"], "60")
 
 
 @pytest.mark.both_databases
 def test_the_api_tells_the_numbers_it_sorts_by_all_tags_and_where_an_embedding_is_from(client, context):
     source = add_embedding(context, "raw", {"isoscore": 0.5, "mean_cosine": 0.25}, ["BERT", "b"])
-    made = add_embedding(context, "made", tags=["a", "bert"], source_id=source, provenance={"method": "centring"})
+    derived = add_embedding(context, "made", tags=["a", "bert"], source_id=source, provenance={"method": "centring"})
     encoding = add_encoding(context)
     layer = add_embedding(context, "layer", encoding_id=encoding, layer=3, pooling=Pooling.MEAN)
-    listed = {one["name"]: one for one in client.get("/api/embeddings").json()}
+    listed = {row["name"]: row for row in client.get("/api/embeddings").json()}
     assert (listed["raw"]["isoscore"], listed["raw"]["mean_cosine"]) == (0.5, 0.25)
     assert (listed["made"]["isoscore"], listed["made"]["mean_cosine"]) == (None, None)
-    assert [one.lower() for one in client.get("/api/tags").json()] == ["a", "b", "bert"]
+    assert [row.lower() for row in client.get("/api/tags").json()] == ["a", "b", "bert"]
     keys = ("provenance", "source_id", "encoding_id", "layer", "pooling")
-    origins = [[client.get(f"/api/embeddings/{one}").json()[key] for key in keys] for one in (source, made, layer)]
+    origins = [[client.get(f"/api/embeddings/{row}").json()[key] for key in keys] for row in (source, derived, layer)]
     assert origins == [
         [None] * 5,
         [{"method": "centring"}, source, None, None, None],
@@ -193,11 +193,11 @@ def test_as_many_queries_for_sixty_as_for_three(client, context, path):
         counted = []
         engine = context.sessions.kw["bind"]
         inner = client.app.state.context.sessions.kw["bind"]
-        for one in {engine, inner}:
-            event.listen(one, "before_cursor_execute", lambda *given: counted.append(given[2]))
+        for bind in {engine, inner}:
+            event.listen(bind, "before_cursor_execute", lambda *arguments: counted.append(arguments[2]))
         assert client.get(path).status_code == 200
-        for one in {engine, inner}:
-            one.dispatch.before_cursor_execute.clear()
+        for bind in {engine, inner}:
+            bind.dispatch.before_cursor_execute.clear()
         return [query for query in counted if query.startswith("SELECT")]
 
     def fill(count):
@@ -206,10 +206,10 @@ def test_as_many_queries_for_sixty_as_for_three(client, context, path):
             add_embedding(context, f"cloud {number}", {"isoscore": 0.5}, ["t", f"t{number}"], [bytes([number])], **gone)
 
     fill(3)
-    few = queries()
+    small = queries()
     fill(57)
-    many = queries()
-    assert 2 <= len(few) == len(many) <= 10
+    large = queries()
+    assert 2 <= len(small) == len(large) <= 10
 
 
 class TestDescription:
@@ -242,8 +242,8 @@ class TestDescription:
     ):
         path = f"/api/embeddings/{add_embedding(context, 'old')}"
         answer = client.patch(path, json={"notes": "new"} | change)
-        told = answer.json()
-        assert (answer.status_code, told["detail"], told["field"]) == (422, sentence, field)
+        answer_json = answer.json()
+        assert (answer.status_code, answer_json["detail"], answer_json["field"]) == (422, sentence, field)
         assert (client.get(path).json()["name"], client.get(path).json()["notes"]) == ("old", "")
 
     @pytest.mark.both_databases
@@ -264,11 +264,11 @@ class TestDescription:
         assert '<option value="Known">' in client.get(f"{page}/description").text
         form = {"name": "New", "tags": "BERT, <b>, bert", "notes": "one <b>\ntwo"}
         assert client.post(f"{page}/description", data=form).headers["location"] == page
-        shown = client.get(page).text
-        assert "one &lt;b&gt;\ntwo</p>" in shown
-        assert 'href="/embeddings?tag=BERT"' in shown
-        assert 'href="/embeddings?tag=%3Cb%3E"' in shown
-        assert "former" not in shown
+        names_on = client.get(page).text
+        assert "one &lt;b&gt;\ntwo</p>" in names_on
+        assert 'href="/embeddings?tag=BERT"' in names_on
+        assert 'href="/embeddings?tag=%3Cb%3E"' in names_on
+        assert "former" not in names_on
 
     def test_a_wrong_form_comes_back_filled_in_with_the_sentence_at_its_field(self, client, context):
         page = f"/embeddings/{add_embedding(context, 'old')}"

@@ -36,8 +36,8 @@ def sentence_vectors():
         tokens = tokenizer(texts[start : start + 64], return_tensors="pt", padding=True, truncation=True, max_length=64)
         with torch.no_grad():
             states = model(**tokens).last_hidden_state
-        own = tokens["attention_mask"][..., None].float()
-        vectors.append((states * own).sum(1) / own.sum(1))
+        mask = tokens["attention_mask"][..., None].float()
+        vectors.append((states * mask).sum(1) / mask.sum(1))
     return torch.cat(vectors).numpy()
 
 
@@ -48,16 +48,16 @@ def bases(seed):
 def test_planted_defects_are_named_first_with_their_rows_or_dimensions():
     missed = []
     total = 0
-    for one in planted(bases(SEED)):
+    for defect in planted(bases(SEED)):
         total += 1
-        first = next(iter(findings_of(read_cloud(Rows(one.x)))), None)
-        told = first is not None and first.slug == one.slug
-        if told and one.rows is not None:
-            told = (first.rows, first.row_count) == (one.rows[:LISTED], len(one.rows))
-        if told and one.dimensions is not None:
-            told = first.dimensions == one.dimensions
-        if not told:
-            missed.append(one.name)
+        first = next(iter(findings_of(read_cloud(Rows(defect.x)))), None)
+        is_named = first is not None and first.slug == defect.slug
+        if is_named and defect.rows is not None:
+            is_named = (first.rows, first.row_count) == (defect.rows[:LISTED], len(defect.rows))
+        if is_named and defect.dimensions is not None:
+            is_named = first.dimensions == defect.dimensions
+        if not is_named:
+            missed.append(defect.name)
     assert total == 24
     assert len(missed) <= 1, missed
 
@@ -67,7 +67,7 @@ def test_no_healthy_cloud_has_a_warning():
     total = 0
     for name, x in healthy(bases(SEED + 1)):
         total += 1
-        found = findings_of(read_cloud(Rows(x)))
-        warned += [(name, one.slug, one.title) for one in found if one.severity is not Severity.NOTE]
+        findings = findings_of(read_cloud(Rows(x)))
+        warned += [(name, finding.slug, finding.title) for finding in findings if finding.severity is not Severity.NOTE]
     assert total == 24
     assert warned == []

@@ -39,8 +39,8 @@ def test_what_is_no_position_is_refused(client, wrong):
 
 
 def test_an_unknown_shape_is_named_and_the_page_is_offered_without_it(client):
-    asked = {"shape": "torus", "n": 8}
-    page = client.get("/playground", params=asked, headers={"accept": "text/html"})
+    query = {"shape": "torus", "n": 8}
+    page = client.get("/playground", params=query, headers={"accept": "text/html"})
     assert page.status_code == 422
     assert "got &#39;torus&#39;: choose one." in page.text
     assert '<a href="/playground?n=8">Open the page without it</a>' in page.text
@@ -72,10 +72,10 @@ def test_the_api_has_the_grid_and_the_numbers_at_each_of_its_positions(client):
     grid = client.get("/api/playground/grid").json()
     axes = ([shape["slug"] for shape in grid["shapes"]], grid["spread"], grid["shift"], grid["n"])
     for position in list(itertools.product(*axes))[::59]:
-        found = client.get(
+        answer = client.get(
             "/api/playground", params=dict(zip(("shape", "spread", "shift", "n"), position, strict=True))
         )
-        assert found.json()["measures"] == numbers_at(Position(*position))
+        assert answer.json()["measures"] == numbers_at(Position(*position))
     assert {tuple(shape) for shape in grid["shapes"]} == {("slug", "name", "spread")}
 
 

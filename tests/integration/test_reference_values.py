@@ -11,32 +11,32 @@ from tests.factories import add_embedding
 MEASURE = "isoscore_unbiased"
 
 
-def require_alike(known, found):
+def require_alike(stored, computed):
     """Moments agree to rounding; what searches neighbors may do it in bfloat16, and a few of them then differ."""
-    assert (known.n, known.d) == found.points.shape
-    again = values_of(found.points)
-    assert again.keys() == known.values.keys()
+    assert (stored.n, stored.d) == computed.points.shape
+    again = values_of(computed.points)
+    assert again.keys() == stored.values.keys()
     for slug, (value, _, n) in again.items():
         close = 1e-3 if MEASURES[slug].group in ("spread", "directions") else 0.03
-        expected = known.values[slug]
+        expected = stored.values[slug]
         assert n == expected.n, slug
         assert value == pytest.approx(expected.value, rel=close, abs=max(1e-5, 0.1 * (expected.se or 0))), slug
 
 
 @pytest.mark.parametrize("place", range(3))
-def test_generated_clouds_score_what_is_stored(place):
-    found = list(generated())[place]
-    known = references()[place]
-    assert (known.name, known.about) == (found.name, found.about)
-    require_alike(known, found)
+def test_generated_clouds_score_what_is_stored(index):
+    computed = list(generated())[index]
+    stored = references()[index]
+    assert (stored.name, stored.about) == (computed.name, computed.about)
+    require_alike(stored, computed)
 
 
 def test_a_layer_of_the_bundled_encoder_scores_what_is_stored():
     if bundled_folder() is None:
         pytest.skip("the bundled encoder is not installed")
-    (found,) = encoded((6,))
-    require_alike(references()[-1], found)
-    assert [one.name for one in references()[3:]] == [f"all-MiniLM-L6-v2, layer {layer}" for layer in range(7)]
+    (computed,) = encoded((6,))
+    require_alike(references()[-1], computed)
+    assert [cloud.name for cloud in references()[3:]] == [f"all-MiniLM-L6-v2, layer {layer}" for layer in range(7)]
 
 
 def test_report_shows_known_clouds_with_rows_and_dimensions(client, context):

@@ -15,7 +15,9 @@ from tests.once import make_once
 from workers.embeddings.encoding import encode_texts
 
 TEXTS = [
-    f"{one} {other} film {number}" for number, one in enumerate(["good", "bad", "dull"]) for other in ("plot", "cast")
+    f"{adjective} {noun} film {number}"
+    for number, adjective in enumerate(["good", "bad", "dull"])
+    for noun in ("plot", "cast")
 ]
 TEXTS += [" ".join(["very"] * (number + 1)) for number in range(40)]
 
@@ -43,12 +45,12 @@ def encoded(client, context, settings, work, trained_once):
 
 def test_a_text_is_encoded_as_the_rows_were(client, encoded, work):
     url = f"/api/embeddings/{encoded}/neighbors"
-    asked = client.post(url, json={"text": TEXTS[3]})
-    assert (asked.status_code, asked.json()["status"]) == (202, "queued")
+    response = client.post(url, json={"text": TEXTS[3]})
+    assert (response.status_code, response.json()["status"]) == (202, "queued")
     assert work() == 1
-    found = client.get(url, params={"text": TEXTS[3]}).json()
-    assert found["status"] == "ready", found["error"]
-    results = found["results"]
+    lookup = client.get(url, params={"text": TEXTS[3]}).json()
+    assert lookup["status"] == "ready", lookup["error"]
+    results = lookup["results"]
     before = results["of"][0]["before"]
     assert (results["row"], results["rows"], results["of"][0]["name"]) == (None, len(TEXTS), TEXTS[3])
     assert (before[0]["row"], before[0]["name"]) == (3, TEXTS[3])
@@ -56,14 +58,14 @@ def test_a_text_is_encoded_as_the_rows_were(client, encoded, work):
     vectors = np.load(io.BytesIO(client.get(f"/api/embeddings/{encoded}/vectors.npy").content))
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     cosines = unit @ unit[3]
-    assert [one["cosine"] for one in before] == pytest.approx(np.sort(cosines)[::-1][: len(before)], abs=1e-5)
+    assert [row["cosine"] for row in before] == pytest.approx(np.sort(cosines)[::-1][: len(before)], abs=1e-5)
     page = client.get(f"/embeddings/{encoded}", params={"tab": "map", "text": TEXTS[3]}).text
-    assert f'data-near="{" ".join(str(one["row"]) for one in before)}"' in page
+    assert f'data-near="{" ".join(str(row["row"]) for row in before)}"' in page
 
 
 def test_the_form_leads_to_where_the_rows_appear(client, encoded):
-    asked = client.post(f"/embeddings/{encoded}/neighbors", data={"text": "good film", "tab": "map"})
-    assert (asked.status_code, asked.headers["location"]) == (
+    response = client.post(f"/embeddings/{encoded}/neighbors", data={"text": "good film", "tab": "map"})
+    assert (response.status_code, response.headers["location"]) == (
         303,
         f"/embeddings/{encoded}?tab=map&text=good+film#near-text",
     )
@@ -79,20 +81,20 @@ def test_weights_that_changed_are_told(client, encoded, work, context):
         embedding.provenance = {**embedding.provenance, "weights_sha256": {"model.safetensors": "0" * 64}}
     client.post(f"/api/embeddings/{encoded}/neighbors", json={"text": "good"})
     work()
-    found = client.get(f"/api/embeddings/{encoded}/neighbors", params={"text": "good"}).json()
-    assert found["status"] == "failed"
-    assert "are not those that encoded these rows" in found["error"]
+    lookup = client.get(f"/api/embeddings/{encoded}/neighbors", params={"text": "good"}).json()
+    assert lookup["status"] == "failed"
+    assert "are not those that encoded these rows" in lookup["error"]
 
 
 def test_vectors_from_elsewhere_say_why_there_is_no_text(client, work):
     lines = "\n".join(f"{row},{row * row % 7},w{row}" for row in range(30))
     files = {"file": ("a.csv", f"x,y,word\n{lines}".encode())}
-    other = client.post("/api/embeddings?commit=auto", files=files).json()["id"]
+    upload_id = client.post("/api/embeddings?commit=auto", files=files).json()["id"]
     work()
-    refused = client.post(f"/api/embeddings/{other}/neighbors", json={"text": "good"})
+    refused = client.post(f"/api/embeddings/{upload_id}/neighbors", json={"text": "good"})
     assert (refused.status_code, refused.json()["field"]) == (422, "text")
     assert "not encoded here" in refused.json()["detail"]
-    assert "not encoded here" in client.get(f"/embeddings/{other}", params={"tab": "neighbors"}).text
+    assert "not encoded here" in client.get(f"/embeddings/{upload_id}", params={"tab": "neighbors"}).text
 
 
 @pytest.mark.parametrize("query", [{}, {"name": "a", "text": "b"}])

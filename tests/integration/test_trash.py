@@ -28,12 +28,12 @@ from app.embeddings.encoding_layers import list_measured
 from app.embeddings.encodings import delete_encoding
 from app.embeddings.library import find_adjacent_layers
 from app.embeddings.service import get_embedding
-from app.embeddings.trash import empty_trash
+from app.embeddings.trash import Purged, empty_trash
 from tests.factories import add_embedding, add_encoding, store
 
 pytestmark = pytest.mark.both_databases
 
-SHARED, OWN, STATE, USED = b"s" * 1000, b"o" * 300, b"t" * 70, b"u" * 5000
+SHARED, UNSHARED, STATE, USED = b"s" * 1000, b"o" * 300, b"t" * 70, b"u" * 5000
 
 
 def rows(context, table):
@@ -42,7 +42,7 @@ def rows(context, table):
 
 
 def throw_away(client, *ids):
-    assert [client.delete(f"/api/embeddings/{one}").status_code for one in ids] == [204] * len(ids)
+    assert [client.delete(f"/api/embeddings/{embedding_id}").status_code for embedding_id in ids] == [204] * len(ids)
 
 
 def stored(context, *contents):
@@ -52,7 +52,7 @@ def stored(context, *contents):
 @pytest.fixture
 def three(context):
     """Two that share a file, one of which has a fitted map besides; a third shares its file with a data set."""
-    first = add_embedding(context, "first", {"isoscore": 0.5}, ["t"], [SHARED, OWN])
+    first = add_embedding(context, "first", {"isoscore": 0.5}, ["t"], [SHARED, UNSHARED])
     second = add_embedding(context, "second", contents=[SHARED])
     third = add_embedding(context, "third", contents=[USED])
     store(context, STATE)
@@ -67,13 +67,13 @@ def three(context):
 
 def test_what_is_in_the_trash_is_nowhere_else(client, context, three):
     throw_away(client, three[0])
-    assert [one["name"] for one in client.get("/api/embeddings").json()] == ["third", "second"]
+    assert [embedding_id["name"] for embedding_id in client.get("/api/embeddings").json()] == ["third", "second"]
     for path in ("/", "/embeddings", "/embeddings?q=first", "/queue", f"/embeddings/{three[1]}", "/compare"):
         assert ">first<" not in client.get(path).text, path
         assert f'value="{three[0]}"' not in client.get(path).text, path
-    shown = client.get("/api/trash").json()
-    assert [row["embedding"]["name"] for row in shown["rows"]] == ["first"]
-    assert shown["rows"][0]["embedding"]["trashed_at"] is not None
+    page_text = client.get("/api/trash").json()
+    assert [row["embedding"]["name"] for row in page_text["rows"]] == ["first"]
+    assert page_text["rows"][0]["embedding"]["trashed_at"] is not None
     assert rows(context, Measurement) == 1
 
 
@@ -94,7 +94,7 @@ def test_each_frees_what_nobody_else_needs_and_all_together_more(client, context
     assert frees == {"first": 300 + 70, "second": 0, "third": 0}
     assert trash["frees_bytes"] == 1000 + 300 + 70
     assert client.delete("/api/trash").json() == {"embeddings": 3, "freed_bytes": 1370}
-    assert stored(context, SHARED, OWN, STATE, USED) == [False, False, False, True]
+    assert stored(context, SHARED, UNSHARED, STATE, USED) == [False, False, False, True]
     assert rows(context, Embedding) == rows(context, PostProcessing) == 0
     assert rows(context, StoredFile) == 1
     assert client.get("/api/trash").json() == {"rows": [], "total": 0, "frees_bytes": 0}
@@ -103,7 +103,7 @@ def test_each_frees_what_nobody_else_needs_and_all_together_more(client, context
 def test_one_is_purged_and_says_what_it_really_freed(client, context, three):
     throw_away(client, three[1], three[0])
     assert client.delete(f"/api/trash/{three[0]}").json() == {"embeddings": 1, "freed_bytes": 370}
-    assert stored(context, SHARED, OWN, STATE) == [True, False, False]
+    assert stored(context, SHARED, UNSHARED, STATE) == [True, False, False]
     assert client.delete(f"/api/trash/{three[1]}").json() == {"embeddings": 1, "freed_bytes": 1000}
     assert client.get(f"/api/embeddings/{three[1]}").status_code == 404
 
@@ -120,42 +120,42 @@ def test_only_what_is_in_the_trash_can_be_purged(client, context, three):
 def test_purging_takes_its_jobs_back(client, context):
     kinds = {EmbeddingStatus.INSPECTING: job_kinds.INSPECT, EmbeddingStatus.MAKING: job_kinds.MAKE}
     jobs = [Job(kind, add_embedding(context, status=status)) for status, kind in kinds.items()]
-    measuring, other = add_embedding(context, status=EmbeddingStatus.MEASURING), add_embedding(context)
+    measuring, other_id = add_embedding(context, status=EmbeddingStatus.MEASURING), add_embedding(context)
     jobs.append(Job(job_kinds.MEASURE, measuring))
-    curve = ZetaCurve(embedding_id=other, source="embedding", source_id=measuring)
+    curve = ZetaCurve(embedding_id=other_id, source="embedding", source_id=measuring)
     method = PostProcessing(embedding_id=measuring, key="k", method="centre", parameters={})
     with context.sessions.begin() as session:
         session.add_all([curve, method])
     jobs += [Job(job_kinds.CURVE, curve.id), Job(job_kinds.POSTPROCESS, method.id)]
-    kept = Job(job_kinds.MEASURE, other)
-    for job in [*jobs, kept]:
+    kept_job = Job(job_kinds.MEASURE, other_id)
+    for job in [*jobs, kept_job]:
         context.queue.enqueue(job)
     throw_away(client, *(job.row_id for job in jobs[:3]))
     assert len(context.queue.active()) == 6
     client.delete("/api/trash")
-    assert context.queue.active() == {kept.workflow_id}
+    assert context.queue.active() == {kept_job.workflow_id}
 
 
 def test_what_needs_an_embedding_in_use_is_refused_in_the_trash(client, context):
     draft = add_embedding(context, "draft", status=EmbeddingStatus.DRAFT, inspection={"parts": []})
-    ready, other = add_embedding(context, "ready"), add_embedding(context, "other")
+    ready, other_id = add_embedding(context, "ready"), add_embedding(context, "other")
     trial = PostProcessing(embedding_id=ready, key="k", method="centre", parameters={}, status=ResultStatus.READY)
     with context.sessions.begin() as session:
         session.add(trial)
     throw_away(client, draft, ready)
-    asked = [
+    requests = [
         client.post(f"/api/embeddings/{draft}/commit"),
         client.put(f"/api/embeddings/{draft}/selection", json={"vectors": "array"}),
         client.patch(f"/api/embeddings/{draft}", json={"name": "x"}),
-        client.post(f"/api/embeddings/{ready}/curves/zeta", json={"source_id": other}),
-        client.post(f"/api/embeddings/{other}/curves/zeta", json={"source_id": ready}),
-        client.get(f"/api/compare?id={other}&id={ready}"),
+        client.post(f"/api/embeddings/{ready}/curves/zeta", json={"source_id": other_id}),
+        client.post(f"/api/embeddings/{other_id}/curves/zeta", json={"source_id": ready}),
+        client.get(f"/api/compare?id={other_id}&id={ready}"),
         client.post(f"/api/embeddings/{ready}/postprocessings", json={"method": "centring"}),
         client.post(f"/api/embeddings/{ready}/postprocessings/{trial.id}/embedding"),
     ]
-    assert [answer.status_code for answer in asked] == [409] * 8
-    assert asked[0].json()["detail"] == "draft is in the trash. Restore it first."
-    assert {answer.json()["detail"] for answer in asked[3:]} == {"ready is in the trash. Restore it first."}
+    assert [answer.status_code for answer in requests] == [409] * 8
+    assert requests[0].json()["detail"] == "draft is in the trash. Restore it first."
+    assert {answer.json()["detail"] for answer in requests[3:]} == {"ready is in the trash. Restore it first."}
 
 
 def test_the_trash_is_told_a_page_at_a_time_and_weighed_as_a_whole(client, context):
@@ -178,15 +178,15 @@ def test_the_trash_is_told_a_page_at_a_time_and_weighed_as_a_whole(client, conte
 
 def test_purging_sixty_takes_as_many_statements_as_purging_three(context):
     counted = []
-    event.listen(context.sessions.kw["bind"], "before_cursor_execute", lambda *given: counted.append(given[2]))
+    event.listen(context.sessions.kw["bind"], "before_cursor_execute", lambda *arguments: counted.append(arguments[2]))
     took = []
     for count in (3, 60):
         for number in range(count):
-            one = add_embedding(context, f"cloud {number}", {"isoscore": 0.5}, ["t"], [SHARED], trashed_at=utcnow())
+            row_id = add_embedding(context, f"cloud {number}", {"isoscore": 0.5}, ["t"], [SHARED], trashed_at=utcnow())
             with context.sessions.begin() as session:
-                session.add(ZetaCurve(embedding_id=one, source="identity", status=ResultStatus.READY))
+                session.add(ZetaCurve(embedding_id=row_id, source="identity", status=ResultStatus.READY))
         counted.clear()
-        assert empty_trash(context) == (count, 1000)
+        assert empty_trash(context) == Purged(embeddings=count, freed_bytes=1000)
         took.append(len(counted))
     assert took[0] == took[1]
     assert [rows(context, table) for table in (Embedding, EmbeddingFile, EmbeddingTag, Measurement, ZetaCurve)] == [
@@ -196,13 +196,13 @@ def test_purging_sixty_takes_as_many_statements_as_purging_three(context):
 
 def test_a_file_shared_by_what_goes_in_several_batches_is_freed_once(context, monkeypatch):
     monkeypatch.setattr(trash, "BATCH", 2)
-    kept = add_embedding(context, "kept", contents=[USED])
-    for content in (OWN, SHARED, SHARED, SHARED, USED):
+    kept_job = add_embedding(context, "kept", contents=[USED])
+    for content in (UNSHARED, SHARED, SHARED, SHARED, USED):
         add_embedding(context, contents=[SHARED, content], trashed_at=utcnow())
-    assert empty_trash(context) == (5, 1300)
-    assert stored(context, SHARED, OWN, USED) == [False, False, True]
+    assert empty_trash(context) == Purged(embeddings=5, freed_bytes=1300)
+    assert stored(context, SHARED, UNSHARED, USED) == [False, False, True]
     with context.sessions() as session:
-        assert session.scalars(select(Embedding.id)).all() == [kept]
+        assert session.scalars(select(Embedding.id)).all() == [kept_job]
 
 
 def test_the_jobs_of_what_is_in_the_trash_go_on(client, context, work):
@@ -224,12 +224,12 @@ def test_on_the_pages_it_is_moved_undone_restored_and_purged(client, context, th
     assert ">Undo<" not in client.get(moved).text
     assert ">Undo<" not in client.get("/embeddings?moved=none").text
 
-    for one in three:
-        client.post(f"/embeddings/{one}/trash")
-    shown = " ".join(client.get("/trash").text.split())
-    assert "3 embeddings; deleting all frees 1.37 kB." in shown
-    assert "370 bytes</td>" in shown
-    assert "0 bytes <small>its files are shared</small>" in shown
+    for embedding_id in three:
+        client.post(f"/embeddings/{embedding_id}/trash")
+    page_text = " ".join(client.get("/trash").text.split())
+    assert "3 embeddings; deleting all frees 1.37 kB." in page_text
+    assert "370 bytes</td>" in page_text
+    assert "0 bytes <small>its files are shared</small>" in page_text
     assert client.post(f"/embeddings/{three[2]}/restore", data={"back": "trash"}).headers["location"] == "/trash"
     assert "370 bytes of the storage are freed" in client.get(f"/trash/{three[0]}/purge").text
     assert "no bytes of the storage are freed" in client.get(f"/trash/{three[1]}/purge").text

@@ -27,7 +27,7 @@ class MeasureOut(Row):
         str,
         Field(description="Which of its values the report shows, if it has several values or settings; else empty."),
     ]
-    whole: Annotated[bool, Field(description="Whether that number is a count.")]
+    is_count: Annotated[bool, Field(serialization_alias="whole", description="Whether that number is a count.")]
     range: str
     formula: str
     meaning: str

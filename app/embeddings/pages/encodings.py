@@ -18,7 +18,16 @@ from app.embeddings.figures.layers import POOLING_TITLES
 from app.embeddings.service import tasks_lost
 from app.training.datasets import list_datasets
 from app.training.models import list_models
-from app.training.option_form import CHECKED, address_that_shows, controls_of, labelled, meaning, text_of
+from app.training.option_form import (
+    CHECKED,
+    address_that_shows,
+    controls_of,
+    field_pairs,
+    labelled,
+    meaning,
+    read_fields,
+    text_of,
+)
 from app.training.queue_status import list_workers
 from app.training.relaunch import Server, ways_of_encoding, ways_of_texts
 from app.web.dependencies import ContextDep, FormDep
@@ -62,8 +71,7 @@ def read_values(form: ImmutableMultiDict[str, Any]) -> Values:
     """Return the fields of a submitted form, or of a query string made of one; empty for any other."""
     if "model" not in form:
         return {}
-    values: Values = {name: str(form[name]).strip() for name in FIELDS if name in form and name not in LISTS}
-    return values | {name: [str(value) for value in form.getlist(name) if value] for name in LISTS}
+    return {name: [] for name in LISTS} | read_fields(form, set(FIELDS) - set(LISTS), LISTS)
 
 
 def parse(values: Values) -> EncodingConfig:
@@ -126,8 +134,7 @@ def launch(request: Request, context: ContextDep, encoding_id: str, query: Layer
     try:
         encodings.launch_encoding(context, encoding_id, parse(values))
     except InvalidError as error:
-        pairs = [(name, text) for name in values for text in (values[name] if name in LISTS else [values[name]])]
-        address = address_that_shows(f"/encodings/{encoding_id}", pairs)
+        address = address_that_shows(f"/encodings/{encoding_id}", field_pairs(values))
         return see(address) if address else _page(request, context, encoding_id, query, values, error)
     return see(f"/encodings/{encoding_id}")
 

@@ -20,7 +20,7 @@ def measured(client, context, work, cloud, trained_once):
 
 
 @pytest.fixture
-def other(client, work, cloud):
-    created = client.post("/api/embeddings?commit=auto", files={"file": ("other.csv", csv_of(cloud + 1))}).json()
+def second(client, work, cloud):
+    created = client.post("/api/embeddings?commit=auto", files={"file": ("second.csv", csv_of(cloud + 1))}).json()
     work()
     return created["id"]

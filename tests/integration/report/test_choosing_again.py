@@ -40,22 +40,25 @@ def made_of(context, embedding_id, other_id):
 
 
 @pytest.mark.both_databases
-def test_another_choice_of_what_was_measured_drops_what_rests_on_the_former(client, context, work, measured, other):
-    state = made_of(context, measured, other)
+def test_another_choice_of_what_was_measured_drops_what_rests_on_the_former(client, context, work, measured, second):
+    state = made_of(context, measured, second)
     choice = {"vectors": ["x0", "x1", "x2"], "names": "word", "labels": "other"}
     answer = client.put(f"/api/embeddings/{measured}/selection?commit=auto", json=choice)
     assert (answer.status_code, answer.json()["status"], answer.json()["measurements"]) == (200, "inspecting", [])
     with context.sessions() as session:
         assert session.scalars(select(PostProcessing)).all() == []
         assert session.scalars(select(FigureData).where(FigureData.embedding_id == measured)).all() == []
-        assert {one.embedding_id for one in session.scalars(select(ZetaCurve))} == {other}
-        assert {one.source for one in session.scalars(select(ZetaCurve))} == {"identity", "sample"}
+        assert {row.embedding_id for row in session.scalars(select(ZetaCurve))} == {second}
+        assert {row.source for row in session.scalars(select(ZetaCurve))} == {"identity", "sample"}
         assert session.get(StoredFile, state) is None
     assert not context.storage.exists(state)
     work()
-    found = client.get(f"/api/embeddings/{measured}").json()
-    assert (found["status"], found["d"], found["selection"]["labels"]) == ("ready", 3, "other")
-    assert len(next(one for one in found["measurements"] if one["measure"] == "spectrum")["detail"]["eigenvalues"]) == 3
+    embedding = client.get(f"/api/embeddings/{measured}").json()
+    assert (embedding["status"], embedding["d"], embedding["selection"]["labels"]) == ("ready", 3, "other")
+    assert (
+        len(next(row for row in embedding["measurements"] if row["measure"] == "spectrum")["detail"]["eigenvalues"])
+        == 3
+    )
 
 
 def test_another_choice_without_commit_is_a_draft_again(client, work, measured):
@@ -69,12 +72,12 @@ def test_another_choice_without_commit_is_a_draft_again(client, work, measured):
     assert client.get(f"/api/embeddings/{measured}").json()["status"] == "ready"
 
 
-def test_a_choice_that_the_file_does_not_offer_leaves_the_report_as_it_was(client, context, measured, other):
-    made_of(context, measured, other)
+def test_a_choice_that_the_file_does_not_offer_leaves_the_report_as_it_was(client, context, measured, second):
+    made_of(context, measured, second)
     answer = client.put(f"/api/embeddings/{measured}/selection?commit=auto", json={"vectors": ["nothing"]})
     assert answer.status_code == 422
-    found = client.get(f"/api/embeddings/{measured}").json()
-    assert (found["status"], len(found["measurements"]) > 20) == ("ready", True)
+    embedding = client.get(f"/api/embeddings/{measured}").json()
+    assert (embedding["status"], len(embedding["measurements"]) > 20) == ("ready", True)
     with context.sessions() as session:
         assert len(session.scalars(select(PostProcessing)).all()) == 1
 
@@ -89,8 +92,8 @@ def test_what_failed_after_it_was_inspected_can_be_chosen_from_again(client, con
     chosen = {"chosen": "true", "vectors": ["x0", "x1"], "labels": "side"}
     assert client.post(f"/embeddings/{measured}/commit", data=chosen).status_code == 303
     work()
-    found = client.get(f"/api/embeddings/{measured}").json()
-    assert (found["status"], found["d"], found["error"]) == ("ready", 2, None)
+    embedding = client.get(f"/api/embeddings/{measured}").json()
+    assert (embedding["status"], embedding["d"], embedding["error"]) == ("ready", 2, None)
 
 
 def test_the_report_s_form_measures_the_same_choice_anew(client, work, measured):
@@ -113,8 +116,10 @@ def test_a_wrong_choice_on_the_report_is_told_at_its_field_beside_the_report(cli
 def test_a_refused_choice_stays_in_the_form_which_is_open_at_what_was_wrong(client, context, measured):
     with context.sessions.begin() as session:
         row = session.get_one(Embedding, measured)
-        found = [one | {"n_distinct": 1001} if one["name"] == "word" else one for one in row.inspection["annotations"]]
-        row.inspection = row.inspection | {"annotations": found}
+        columns = [
+            item | {"n_distinct": 1001} if item["name"] == "word" else item for item in row.inspection["annotations"]
+        ]
+        row.inspection = row.inspection | {"annotations": columns}
     too_many = "disabled>word (more than 1,000 different, too many for labels)</option>"
     assert too_many in client.get(f"/embeddings/{measured}?tab=source").text
     form = {"chosen": "true", "vectors": ["x0", "x2"], "names": "other", "labels": "word"}
@@ -151,10 +156,10 @@ def test_what_could_not_be_read_offers_nothing_to_choose(client, work):
 
 
 @pytest.mark.both_databases
-def test_trashed_embeddings_are_no_source_of_a_curve(client, context, measured, other):
-    found = service.get_embedding(context, measured)
-    assert [one.id for one in zeta_curves.list_curve_sources(context, found)] == [other]
+def test_trashed_embeddings_are_no_source_of_a_curve(client, context, measured, second):
+    embedding = service.get_embedding(context, measured)
+    assert [source.id for source in zeta_curves.list_curve_sources(context, embedding)] == [second]
     with context.sessions.begin() as session:
-        row = session.get_one(Embedding, other)
+        row = session.get_one(Embedding, second)
         row.trashed_at = row.created_at
-    assert zeta_curves.list_curve_sources(context, found) == []
+    assert zeta_curves.list_curve_sources(context, embedding) == []

@@ -39,12 +39,12 @@ def text_of(answer):
 
 
 def test_the_report_begins_with_words_whose_numbers_link_to_their_measures(client, measured):
-    shown = client.get(f"/embeddings/{measured}").text
-    head = shown.partition('class="headline"')[2].partition("</div>")[0]
+    page_text = client.get(f"/embeddings/{measured}").text
+    head = page_text.partition('class="headline"')[2].partition("</div>")[0]
     value = next(
-        one["value"]
-        for one in client.get(f"/api/embeddings/{measured}").json()["measurements"]
-        if one["measure"] == "participation_ratio_unbiased"
+        item["value"]
+        for item in client.get(f"/api/embeddings/{measured}").json()["measurements"]
+        if item["measure"] == "participation_ratio_unbiased"
     )
     used = f"The variance fills about {value:.1f} of 8 dimensions"
     measures = f"/embeddings/{measured}?tab=measures"
@@ -57,14 +57,17 @@ def test_the_report_begins_with_words_whose_numbers_link_to_their_measures(clien
 
 
 def test_the_report_says_what_was_read_and_what_was_left_out(client, measured):
-    said = text_of(client.get(f"/embeddings/{measured}?tab=source"))
-    assert "Read from 8 columns, x0 to x7 ; rows named by word (400 different), labeled by side (2 different);" in said
-    assert "2 of 400 rows left out because of NaN, infinity or an empty cell" in said
+    statements = text_of(client.get(f"/embeddings/{measured}?tab=source"))
+    assert (
+        "Read from 8 columns, x0 to x7 ; rows named by word (400 different), labeled by side (2 different);"
+        in statements
+    )
+    assert "2 of 400 rows left out because of NaN, infinity or an empty cell" in statements
 
 
 def test_each_measure_folds_how_it_misleads_and_where_it_is_from(client, measured):
-    shown = client.get(f"/embeddings/{measured}?tab=measures").text
-    row = shown.partition('<tr id="measure-isoscore">')[2].partition("</tr>")[0]
+    page_text = client.get(f"/embeddings/{measured}?tab=measures").text
+    row = page_text.partition('<tr id="measure-isoscore">')[2].partition("</tr>")[0]
     assert "Biased low unless n is many times d" in row
     assert "IsoScore: Measuring the Uniformity of Embedding Space" in row
     assert "<details>" in row
@@ -73,8 +76,8 @@ def test_each_measure_folds_how_it_misleads_and_where_it_is_from(client, measure
 def test_counts_are_shown_whole(client, context, measured):
     with context.sessions.begin() as session:
         session.get_one(Measurement, (measured, "prominent_bars")).value = 78.0
-    shown = client.get(f"/embeddings/{measured}?tab=measures").text
-    row = shown.partition('<tr id="measure-prominent_bars">')[2].partition('<tr id="measure-')[0]
+    page_text = client.get(f"/embeddings/{measured}?tab=measures").text
+    row = page_text.partition('<tr id="measure-prominent_bars">')[2].partition('<tr id="measure-')[0]
     assert re.search(r'<td class="n">\s*78\s*<small>', row)
     assert "prominent_bars,,78,," in client.get(f"/embeddings/{measured}/measurements.csv").text
 
@@ -88,9 +91,9 @@ def test_each_part_has_an_address_and_shows_itself_alone(client, measured):
         "measures": "all-measures",
     }
     for tab, mark in ids.items():
-        shown = client.get(f"{page}?tab={tab}").text
-        assert f'href="{page}?tab={tab}" aria-current="page"' in shown
-        assert [one for one in ids.values() if f'id="{one}"' in shown] == [mark]
+        page_text = client.get(f"{page}?tab={tab}").text
+        assert f'href="{page}?tab={tab}" aria-current="page"' in page_text
+        assert [item for item in ids.values() if f'id="{item}"' in page_text] == [mark]
     assert f'href="{page}/lab"' in client.get(page).text
 
 
@@ -103,16 +106,16 @@ def test_neighbours_are_shown_of_the_named_row_before_and_after(client, context,
     store(context, measured, neighbours=NEIGHBOURS)
 
     def section(query=""):
-        whole = client.get(f"/embeddings/{measured}?tab=neighbors{query}").text
-        return text_of(type("", (), {"text": whole.partition('id="neighbours"')[2].partition("</section>")[0]}))
+        report = client.get(f"/embeddings/{measured}?tab=neighbors{query}").text
+        return text_of(type("", (), {"text": report.partition('id="neighbours"')[2].partition("</section>")[0]}))
 
     first = section()
     assert "among 400 rows, before and after All-but-the-Top, D 1" in first
     assert "Nearest to word1 by cosine; 1 of 2 are still among the nearest after; new ones are bold." in first
     assert "1 word1 one 0.750 word1 two 0.250 2 word1 two 0.500 word1 three , new −0.125" in first
-    named = client.get(f"/embeddings/{measured}", params={"name": HOSTILE}).text
-    assert "Nearest to <strong>&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;</strong>" in named
-    assert HOSTILE not in named
+    named_page = client.get(f"/embeddings/{measured}", params={"name": HOSTILE}).text
+    assert "Nearest to <strong>&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;</strong>" in named_page
+    assert HOSTILE not in named_page
     unknown = section("&name=nobody")
     assert "nobody is not among the suggested names. Search all rows" in unknown
     assert "Nearest to word1 by cosine;" in unknown
@@ -120,18 +123,18 @@ def test_neighbours_are_shown_of_the_named_row_before_and_after(client, context,
 
 def test_a_figure_has_a_page_with_its_numbers_and_the_report_takes_them_from_there(client, measured):
     page = f"/embeddings/{measured}/figures/spectrum.html"
-    shown = client.get(f"/embeddings/{measured}").text
-    assert f'hx-get="{page}"' in shown
-    assert "Rows 1 to" not in shown.partition('id="figure-spectrum"')[2].partition("</figure>")[0]
-    alone = client.get(page)
-    assert "component eigenvalue 1 " in text_of(alone)
+    page_text = client.get(f"/embeddings/{measured}").text
+    assert f'hx-get="{page}"' in page_text
+    assert "Rows 1 to" not in page_text.partition('id="figure-spectrum"')[2].partition("</figure>")[0]
+    response = client.get(page)
+    assert "component eigenvalue 1 " in text_of(response)
     assert client.get(f"/embeddings/{measured}/figures/nothing.html").status_code == 404
 
 
 @pytest.mark.both_databases
 def test_the_page_reads_stored_rows_alone_in_a_fixed_number_of_queries(client, context, measured, work):
     store(context, measured, projection=PROJECTION, neighbours=NEIGHBOURS)
-    alone = queries_of(context, lambda: client.get(f"/embeddings/{measured}"))
+    response = queries_of(context, lambda: client.get(f"/embeddings/{measured}"))
     for i in range(3):
         npy = io.BytesIO()
         np.save(npy, np.random.default_rng(i).normal(size=(50, 8)))
@@ -139,8 +142,8 @@ def test_the_page_reads_stored_rows_alone_in_a_fixed_number_of_queries(client, c
     work()
     queued = context.queue.active()
     among = queries_of(context, lambda: client.get(f"/embeddings/{measured}"))
-    assert 0 < len(among) == len(alone) <= 12
-    assert not [said for said, _ in among if not said.startswith("SELECT")]
+    assert 0 < len(among) == len(response) <= 12
+    assert not [statements for statements, _ in among if not statements.startswith("SELECT")]
     assert context.queue.active() == queued
     assert work() == 0
 
@@ -153,21 +156,21 @@ def test_a_figure_is_read_from_stored_rows_in_a_few_queries(client, context, mea
         answers.append(client.get(f"/embeddings/{measured}/figures/{figure}").status_code)
 
     for figure in (f"{slug}.{kind}" for slug in slugs for kind in ("json", "csv", "html")):
-        said = queries_of(context, partial(ask, figure))
+        statements = queries_of(context, partial(ask, figure))
         assert answers.pop() == 200, figure
-        assert 0 < len(said) <= 8, figure
-        assert all(one.startswith("SELECT") for one, _ in said), figure
+        assert 0 < len(statements) <= 8, figure
+        assert all(item.startswith("SELECT") for item, _ in statements), figure
 
 
-def reads_projection(said):
-    return [one for one, given in said if "figure_data.data" in one and "projection" in str(given)]
+def reads_projection(statements):
+    return [sql for sql, values in statements if "figure_data.data" in sql and "projection" in str(values)]
 
 
 def test_the_projection_is_left_to_its_own_page(client, context, measured):
     store(context, measured, projection=PROJECTION)
     answers = []
-    said = queries_of(context, lambda: answers.append(client.get(f"/embeddings/{measured}?tab=map").text))
-    assert reads_projection(said) == []
+    statements = queries_of(context, lambda: answers.append(client.get(f"/embeddings/{measured}?tab=map").text))
+    assert reads_projection(statements) == []
     assert f'hx-get="/embeddings/{measured}/figures/projection.html" hx-trigger="toggle once"' in answers[0]
     of_its_own = queries_of(context, lambda: client.get(f"/embeddings/{measured}/figures/projection.json"))
     assert len(reads_projection(of_its_own)) == 1
@@ -181,7 +184,7 @@ def test_the_report_is_one_file_that_names_nothing_outside_it(client, context, m
     )
     addresses = re.findall(r'(?:href|src|action|data-figure)="([^"]*)"', answer.text)
     assert len(addresses) > 20
-    assert [one for one in addresses if not one.startswith(("data:", "#"))] == []
+    assert [item for item in addresses if not item.startswith(("data:", "#"))] == []
     assert "hx-" not in answer.text
     assert "<form" not in answer.text
     assert "default-src 'none'" in answer.text
@@ -190,24 +193,24 @@ def test_the_report_is_one_file_that_names_nothing_outside_it(client, context, m
 
 def test_a_hostile_name_does_no_harm_in_the_file(client, context, measured):
     store(context, measured, neighbours=NEIGHBOURS)
-    whole = client.get(f"/embeddings/{measured}/report.html").text
-    assert HOSTILE not in whole
-    assert "alert(1)</script>" not in whole
-    assert "<h1>&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;</h1>" in whole
+    report = client.get(f"/embeddings/{measured}/report.html").text
+    assert HOSTILE not in report
+    assert "alert(1)</script>" not in report
+    assert "<h1>&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;</h1>" in report
 
 
 def test_the_file_holds_the_figures_and_all_measurements(client, measured):
-    whole = client.get(f"/embeddings/{measured}/report.html").text
+    report = client.get(f"/embeddings/{measured}/report.html").text
     figures = {
         slug: json.loads(base64.b64decode(data))
         for slug, data in re.findall(
-            r'id="figure-(\w+)".*?data-figure="data:application/json;base64,([^"]+)"', whole, re.S
+            r'id="figure-(\w+)".*?data-figure="data:application/json;base64,([^"]+)"', report, re.S
         )
     }
     assert {"zeta", "activation", "spectrum", "cumulative", "anisotropy", "cosines"} <= figures.keys()
     for slug, figure in figures.items():
         assert figure == client.get(f"/embeddings/{measured}/figures/{slug}.json").json()
-    (measurements,) = re.findall(r'href="data:text/csv;base64,([^"]+)" download="isoscope-measurements.csv"', whole)
+    (measurements,) = re.findall(r'href="data:text/csv;base64,([^"]+)" download="isoscope-measurements.csv"', report)
     assert base64.b64decode(measurements).decode() == client.get(f"/embeddings/{measured}/measurements.csv").text
 
 
@@ -223,20 +226,20 @@ DEGENERATE = {
 @pytest.mark.parametrize("points", DEGENERATE.values(), ids=DEGENERATE)
 def test_of_points_that_have_no_geometry_page_file_and_figures_say_so(client, work, measured, points):
     np.save(npy := io.BytesIO(), points)
-    made = client.post("/api/embeddings?commit=auto", files={"file": ("x.npy", npy.getvalue())}).json()["id"]
+    flat_id = client.post("/api/embeddings?commit=auto", files={"file": ("x.npy", npy.getvalue())}).json()["id"]
     work()
-    base = f"/embeddings/{made}"
+    base = f"/embeddings/{flat_id}"
     assert client.get(f"/api{base}").json()["status"] == "ready"
-    whole = client.get(f"{base}/report.html")
-    assert (client.get(base).status_code, whole.status_code) == (200, 200)
-    slugs = re.findall(r'id="figure-([a-z_]+)"', whole.text)
+    report = client.get(f"{base}/report.html")
+    assert (client.get(base).status_code, report.status_code) == (200, 200)
+    slugs = re.findall(r'id="figure-([a-z_]+)"', report.text)
     assert {"projection", "sample_size", "zeta"} <= set(slugs)
-    asked = [f"{base}/figures/{slug}" for slug in slugs]
-    asked += [f"/compare/figures/{slug}?id={measured}&id={made}" for slug in slugs if slug not in {"zeta", "space"}]
-    for one in asked:
-        path, _, query = one.partition("?")
+    urls = [f"{base}/figures/{slug}" for slug in slugs]
+    urls += [f"/compare/figures/{slug}?id={measured}&id={flat_id}" for slug in slugs if slug not in {"zeta", "space"}]
+    for item in urls:
+        path, _, query = item.partition("?")
         for kind in ("json", "csv"):
-            assert client.get(f"{path}.{kind}?{query}").status_code == 200, one
+            assert client.get(f"{path}.{kind}?{query}").status_code == 200, item
 
 
 def test_of_what_is_not_measured_there_is_no_file(client, cloud, work):

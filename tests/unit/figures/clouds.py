@@ -33,11 +33,13 @@ def cloud_of(n: int, d: int, seed: int = 0) -> Cloud:
 
 def subject_of(cloud: Cloud, name: str = "cloud", data: dict[str, Any] | None = None) -> Subject:
     """All that the figures read of a cloud."""
-    found = {
-        slug: measurement(slug, one.score.value, one.n, one.detail, se=one.score.se, reason=one.score.reason)
-        for slug, one in measure(cloud, SLUGS).items()
+    subject_with = {
+        slug: measurement(
+            slug, report.score.value, report.n, report.detail, se=report.score.se, reason=report.score.reason
+        )
+        for slug, report in measure(cloud, SLUGS).items()
     }
-    return Subject(name, found, data or {})
+    return Subject(name, subject_with, data or {})
 
 
 def measurement(
@@ -54,6 +56,8 @@ def measurement(
     return Measurement(measure=slug, status=status, value=value, se=se, n=n, detail=detail, reason=reason)
 
 
-def found(slug: str, detail: dict[str, Any], *, value: float = 1.0, n: int = 100, name: str = "cloud") -> Subject:
+def subject_with(
+    slug: str, detail: dict[str, Any], *, value: float = 1.0, n: int = 100, name: str = "cloud"
+) -> Subject:
     """A subject with one measure."""
     return Subject(name, {slug: measurement(slug, value, n, detail)})

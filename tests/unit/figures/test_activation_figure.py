@@ -2,7 +2,7 @@ import pytest
 
 from app.embeddings.figures.report import figures_of
 from isotropy.catalog import OUTLIER_RULES
-from tests.unit.figures.clouds import found
+from tests.unit.figures.clouds import subject_with
 
 PROFILE = {
     "mean": [0.0, 5.0, 0.0],
@@ -12,7 +12,7 @@ PROFILE = {
 
 
 def activation(**changed):
-    (figure,) = figures_of([found("activation_profile", PROFILE | changed)])
+    (figure,) = figures_of([subject_with("activation_profile", PROFILE | changed)])
     return figure
 
 
@@ -42,6 +42,6 @@ def test_many_outliers_are_counted_rather_than_all_named():
     assert "and 12 more" in figure.caption
 
 
-@pytest.mark.parametrize(("outliers", "says"), [([], "No rule flags a dimension"), (PROFILE["outliers"], "Marked: 1")])
-def test_a_profile_says_whether_it_is_quiet(outliers, says):
-    assert says in activation(outliers=outliers).caption
+@pytest.mark.parametrize(("outliers", "text"), [([], "No rule flags a dimension"), (PROFILE["outliers"], "Marked: 1")])
+def test_a_profile_says_whether_it_is_quiet(outliers, text):
+    assert text in activation(outliers=outliers).caption

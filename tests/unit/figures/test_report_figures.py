@@ -45,7 +45,7 @@ DATA = {
         "density": {"x_edges": [0, 2, 4], "y_edges": [-1, 1], "counts": [[600, 390]], "outside": 10},
     },
 }
-EVERY = [
+ALL_FIGURES = [
     "projection",
     "activation",
     "spectrum",
@@ -58,12 +58,12 @@ EVERY = [
     "sample_size",
 ]
 
-ALONE = {"space"}
+SINGLE_FIGURES = {"space"}
 CLOUD, WIDE = cache(lambda: cloud_of(200, 6)), cache(lambda: cloud_of(80, 9, seed=1))
 
 
 @cache
-def whole():
+def full():
     return subject_of(CLOUD(), "first", DATA)
 
 
@@ -73,17 +73,17 @@ def wide():
 
 
 def undefined(name="flat"):
-    reasons = {slug: measurement(slug, None, 50, reason=REASON) for slug in whole().found}
+    reasons = {slug: measurement(slug, None, 50, reason=REASON) for slug in full().found}
     return Subject(name, reasons, {slug: {"reason": REASON} for slug in DATA})
 
 
 def figure(slug, *subjects):
-    return next(one for one in figures_of(subjects or [whole()]) if one.slug == slug)
+    return next(result for result in figures_of(subjects or [full()]) if result.slug == slug)
 
 
-def traces(slug, *subjects, **wanted):
+def traces(slug, *subjects, **attributes):
     drawn = figure(slug, *subjects).draw().data
-    return [trace for trace in drawn if all(trace[name] == value for name, value in wanted.items())]
+    return [trace for trace in drawn if all(trace[name] == value for name, value in attributes.items())]
 
 
 def column(table, name):
@@ -98,8 +98,8 @@ def strict(text):
 
 
 def test_one_cloud_and_several_have_the_same_figures_in_the_same_order():
-    assert [one.slug for one in figures_of([whole()]) if one.slug not in ALONE] == EVERY
-    assert [one.slug for one in figures_of([whole(), wide(), undefined()])] == EVERY
+    assert [result.slug for result in figures_of([full()]) if result.slug not in SINGLE_FIGURES] == ALL_FIGURES
+    assert [result.slug for result in figures_of([full(), wide(), undefined()])] == ALL_FIGURES
 
 
 def test_every_figure_that_shows_a_measure_is_linked_from_it():
@@ -153,10 +153,10 @@ def test_a_single_eigenvalue_above_0_is_a_dot():
 
 
 def test_centred_cosines_are_drawn_beside_the_raw_ones_with_their_own_mean():
-    raw = whole().found["cosine_histogram"]
+    raw = full().found["cosine_histogram"]
     detail = {**raw.detail, "centred": {"counts": [0] * 99 + [3], "mean": -0.005, "rows": 3}}
     changed = measurement(raw.measure, raw.value, raw.n, detail)
-    subject = Subject("x", {**whole().found, "cosine_histogram": changed})
+    subject = Subject("x", {**full().found, "cosine_histogram": changed})
     outlines = traces("cosines", subject)
     assert [outline.name.split(",")[0] for outline in outlines] == ["raw", "centered"]
     assert outlines[1].y[99] == 1
@@ -183,30 +183,30 @@ def test_the_line_of_twonn_has_the_slope_of_its_fit_and_goes_through_its_points(
 
 
 def test_the_barcode_says_what_its_marks_are_where_there_are_any():
-    said = " Prominent bars are marked. Their number is not the number of groups."
-    assert said in figure("barcode").caption
-    unmarked = Subject("plain", {"barcode": whole().found["barcode"]})
-    assert said not in figure("barcode", unmarked).caption
+    sentence = " Prominent bars are marked. Their number is not the number of groups."
+    assert sentence in figure("barcode").caption
+    unmarked = Subject("plain", {"barcode": full().found["barcode"]})
+    assert sentence not in figure("barcode", unmarked).caption
 
 
 def test_bars_are_sorted_and_the_prominent_ones_marked_however_many_there_are():
     bars = barcode(CLOUD().sample).flip(0).tolist()
     assert column(figure("barcode").table, "length") == bars
-    prominent = int(whole().found["prominent_bars"].value)
+    prominent = int(full().found["prominent_bars"].value)
     outline, marked = traces("barcode")
     assert list(outline.x) == bars
     assert list(marked.x) == bars[:prominent]
-    few = subject_of(WIDE(), "few")
-    noise, long = traces("barcode", few)
+    short_series = subject_of(WIDE(), "few")
+    noise, long = traces("barcode", short_series)
     assert (long.line.color, list(long.x[1::3]) + list(noise.x[1::3])) == (
         palette.MARKED,
-        column(figure("barcode", few).table, "length"),
+        column(figure("barcode", short_series).table, "length"),
     )
 
 
 def test_scores_by_rows_leave_out_what_is_undefined_and_draw_no_zeta_of_zero_twice():
-    named = [trace.name for trace in traces("sample_size", mode="lines+markers")]
-    assert named == ["ζ = 0", "0.5", "bias-corrected"]
+    names = [trace.name for trace in traces("sample_size", mode="lines+markers")]
+    assert names == ["ζ = 0", "0.5", "bias-corrected"]
     plain = traces("sample_size", name="ζ = 0")[0]
     assert (list(plain.x), list(plain.y)) == ([8, 64], [0.2, 0.4])
     (dashed,) = [trace for trace in traces("sample_size", mode="lines") if trace.line.dash == "dash"]
@@ -217,10 +217,10 @@ def test_scores_by_rows_leave_out_what_is_undefined_and_draw_no_zeta_of_zero_twi
 
 
 def test_where_one_draw_was_made_there_is_no_spread_and_the_number_of_draws_is_told():
-    shown = figure("sample_size")
-    assert shown.caption.startswith("Mean of up to 5 draws of that many of 200 rows, or fewer if rows run out")
-    assert column(shown.table, "draws") == [5, 3, 1]
-    low, high, line = [one for one in traces("sample_size") if one.legendgroup == "isoscore_unbiased"]
+    drawn = figure("sample_size")
+    assert drawn.caption.startswith("Mean of up to 5 draws of that many of 200 rows, or fewer if rows run out")
+    assert column(drawn.table, "draws") == [5, 3, 1]
+    low, high, line = [result for result in traces("sample_size") if result.legendgroup == "isoscore_unbiased"]
     assert (list(low.x), list(low.y), list(high.y)) == ([8, 64], [0.3, 0.4], [0.7, 0.6])
     assert list(line.x) == [8, 64, 128]
     assert list(line.customdata) == [" ± 0.20, 5 draws", " ± 0.10, 3 draws", ", 1 draw"]
@@ -228,20 +228,20 @@ def test_where_one_draw_was_made_there_is_no_spread_and_the_number_of_draws_is_t
 
 
 def test_the_example_shows_what_its_rows_were_drawn_from():
-    shown = gaussian_example()
-    truth = shown.draw().data[-1]
+    drawn = gaussian_example()
+    truth = drawn.draw().data[-1]
     assert (truth.name, list(truth.x), list(truth.y)) == ("truth", [8, 20_000], [0.85696, 0.85696])
     assert truth.line.dash == "longdash"
-    assert shown.caption.endswith("In long dashes, the score of the distribution itself, 0.857.")
+    assert drawn.caption.endswith("In long dashes, the score of the distribution itself, 0.857.")
 
 
 def test_a_projection_shows_the_names_of_its_points_where_it_has_them():
     assert all(trace.text is None for trace in traces("projection", type="scatter"))
-    named = Subject("named", {}, {"projection": DATA["projection"] | {"names": ["w", "w", "<i>", "w"]}})
-    shown = figure("projection", named)
-    assert shown.table.columns == ["name", "component_1", "component_2", "label"]
-    assert shown.table.rows[2] == ["<i>", 2.0, 0.5, "b"]
-    drawn = [trace for trace in shown.draw().data if trace.type == "scatter"]
+    names = Subject("named", {}, {"projection": DATA["projection"] | {"names": ["w", "w", "<i>", "w"]}})
+    projection = figure("projection", names)
+    assert projection.table.columns == ["name", "component_1", "component_2", "label"]
+    assert projection.table.rows[2] == ["<i>", 2.0, 0.5, "b"]
+    drawn = [trace for trace in projection.draw().data if trace.type == "scatter"]
     assert {text for trace in drawn for text in trace.text} == {"&lt;i&gt;", "w"}
     assert all(trace.hovertemplate.startswith("%{text}<br>") for trace in drawn)
 
@@ -271,13 +271,13 @@ def test_three_components_are_drawn_in_space_with_a_colour_for_each_label():
     assert {trace.type for trace in drawn} == {"scatter3d"}
     assert [(trace.name, trace.marker.color) for trace in drawn][1] == ("a (2)", palette.SERIES[0])
     assert (list(drawn[1].x), list(drawn[1].y), list(drawn[1].z)) == ([0.0, 3.0], [1.0, 0.0], [0.0, -0.5])
-    shown = figure("space")
-    ratio = shown.draw().layout.scene.aspectratio
+    space = figure("space")
+    ratio = space.draw().layout.scene.aspectratio
     assert (ratio.y / ratio.x, ratio.z / ratio.x) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
-    assert "4 of 1,000 points drawn." in shown.caption
-    assert "50.0%, 25.0%, 12.5% of the variance" in shown.caption
-    assert shown.table.columns == ["component_1", "component_2", "component_3", "label"]
-    assert shown.table.rows[2] == [2.0, 0.5, 0.0, "b"]
+    assert "4 of 1,000 points drawn." in space.caption
+    assert "50.0%, 25.0%, 12.5% of the variance" in space.caption
+    assert space.table.columns == ["component_1", "component_2", "component_3", "label"]
+    assert space.table.rows[2] == [2.0, 0.5, 0.0, "b"]
 
 
 @pytest.mark.parametrize(
@@ -285,10 +285,10 @@ def test_three_components_are_drawn_in_space_with_a_colour_for_each_label():
     [({"shares": [0.8, 0.2, 0.0]}, "lie in a plane"), ({"z": None}, "two components alone")],
 )
 def test_without_a_third_component_a_figure_says_why(changed, why):
-    data = {name: one for name, one in (DATA["projection"] | changed).items() if one is not None}
-    shown = figure("space", Subject("flat", {}, {"projection": data}))
-    assert why in shown.empty
-    assert not shown.draw().data
+    data = {name: result for name, result in (DATA["projection"] | changed).items() if result is not None}
+    drawn = figure("space", Subject("flat", {}, {"projection": data}))
+    assert why in drawn.empty
+    assert not drawn.draw().data
 
 
 def test_more_labels_than_colours_share_the_quiet_one():
@@ -300,47 +300,51 @@ def test_more_labels_than_colours_share_the_quiet_one():
     assert len(drawn) == 1 + len(palette.SERIES)
 
 
-@pytest.mark.parametrize("slug", EVERY)
+@pytest.mark.parametrize("slug", ALL_FIGURES)
 def test_several_are_drawn_each_in_its_colour_and_named_with_its_rows(slug):
-    both = figure(slug, whole(), wide())
-    drawn = both.draw().data
+    overlaid = figure(slug, full(), wide())
+    drawn = overlaid.draw().data
     colours = {str(trace.line.color) for trace in drawn if trace.type == "scatter"}
     colours |= {str(trace.marker.color) for trace in drawn}
     assert set(palette.SERIES[:2]) <= colours
-    assert "(first)" in both.caption or "each" in both.caption
-    names = {row[0] for row in both.table.rows} if both.table.columns[0] == "subject" else set(both.table.columns)
-    assert all(any(name in str(one) for one in names) for name in ("first", "second"))
+    assert "(first)" in overlaid.caption or "each" in overlaid.caption
+    names = (
+        {row[0] for row in overlaid.table.rows}
+        if overlaid.table.columns[0] == "subject"
+        else set(overlaid.table.columns)
+    )
+    assert all(any(name in str(result) for result in names) for name in ("first", "second"))
 
 
 def test_unequal_dimensions_and_rows_leave_cells_empty():
-    table = figure("spectrum", whole(), wide()).table
+    table = figure("spectrum", full(), wide()).table
     assert table.columns == ["component", "eigenvalue: first", "eigenvalue: second"]
     assert column(table, "eigenvalue: first")[6:] == [None] * 3
     assert column(table, "eigenvalue: second") == WIDE().eigenvalues.tolist()
-    assert "n = 200 (first), 80 (second) rows" in figure("spectrum", whole(), wide()).caption
+    assert "n = 200 (first), 80 (second) rows" in figure("spectrum", full(), wide()).caption
 
 
-@pytest.mark.parametrize("slug", EVERY)
+@pytest.mark.parametrize("slug", ALL_FIGURES)
 def test_who_is_undefined_is_named_with_the_reason(slug):
-    assert f"Not drawn: flat: {REASON}" in figure(slug, undefined("flat"), whole()).caption
-    alone = figure(slug, undefined("flat"))
-    assert alone.empty == REASON
-    assert not alone.draw().data
+    assert f"Not drawn: flat: {REASON}" in figure(slug, undefined("flat"), full()).caption
+    single = figure(slug, undefined("flat"))
+    assert single.empty == REASON
+    assert not single.draw().data
 
 
-@pytest.mark.parametrize("slug", [slug for slug in EVERY if slug != "projection"])
+@pytest.mark.parametrize("slug", [slug for slug in ALL_FIGURES if slug != "projection"])
 def test_who_is_undefined_keeps_its_colour_free(slug):
-    colours = {trace.line.color or trace.marker.color for trace in traces(slug, undefined("flat"), whole())}
+    colours = {trace.line.color or trace.marker.color for trace in traces(slug, undefined("flat"), full())}
     assert palette.SERIES[1] in colours
     assert palette.SERIES[0] not in colours
 
 
 def test_who_was_not_measured_is_named_too():
-    assert "Not drawn: bare: Not measured for this embedding." in figure("twonn", whole(), Subject("bare", {})).caption
+    assert "Not drawn: bare: Not measured for this embedding." in figure("twonn", full(), Subject("bare", {})).caption
 
 
 def test_a_figure_that_nobody_has_is_left_out():
-    assert [one.slug for one in figures_of([Subject("bare", {})])] == []
+    assert [result.slug for result in figures_of([Subject("bare", {})])] == []
 
 
 def test_a_name_is_no_markup_and_no_template():
@@ -350,18 +354,18 @@ def test_a_name_is_no_markup_and_no_template():
     assert first.hovertemplate.startswith(first.name)
 
 
-@pytest.mark.parametrize("subjects", [[whole], [whole, wide, undefined], [undefined]], ids=["one", "three", "none"])
+@pytest.mark.parametrize("subjects", [[full], [full, wide, undefined], [undefined]], ids=["one", "three", "none"])
 def test_no_plot_and_no_table_holds_nan(subjects):
-    for one in figures_of([subject() for subject in subjects]):
-        strict(one.draw().to_json())
-        assert "nan" not in one.table.csv().lower().replace("undefined", "")
+    for result in figures_of([subject() for subject in subjects]):
+        strict(result.draw().to_json())
+        assert "nan" not in result.table.csv().lower().replace("undefined", "")
 
 
 def test_eight_subjects_fit():
-    eight = [Subject(f"number {i}", whole().found, DATA) for i in range(8)]
-    for one in figures_of(eight):
-        assert one.draw().data
-        assert one.table.rows
+    eight = [Subject(f"number {i}", full().found, DATA) for i in range(8)]
+    for result in figures_of(eight):
+        assert result.draw().data
+        assert result.table.rows
 
 
 def test_long_lists_are_thinned_in_the_plot_and_whole_in_the_table():
@@ -369,32 +373,34 @@ def test_long_lists_are_thinned_in_the_plot_and_whole_in_the_table():
     survival = -torch.log1p(-torch.arange(1, 5001) / 5001)
     detail = {"discard": 0.1, "log_mu": log_mu.tolist(), "minus_log_survival": survival.tolist()}
     subject = Subject("long", {"twonn": measurement("twonn", 2.0, 5000, detail, se=0.1)})
-    shown = figure("twonn", subject)
-    assert "2,000 of 5,000 points drawn" in shown.caption
+    drawn = figure("twonn", subject)
+    assert "2,000 of 5,000 points drawn" in drawn.caption
     grey, coloured = traces("twonn", subject, mode="markers")
     assert len(grey.x) + len(coloured.x) == 2000
     assert (grey.marker.color, len(grey.x)) == (palette.QUIET, 200)
     assert grey.x[-1] == log_mu[-1]
-    assert len(shown.table.rows) == 5000
-    assert sum(row[2] == "no" for row in shown.table.rows) == 500
+    assert len(drawn.table.rows) == 5000
+    assert sum(row[2] == "no" for row in drawn.table.rows) == 500
 
 
 def test_numbers_that_are_counts_are_whole():
     assert all(type(row[0]) is int for row in figure("rogue").table.rows)
-    assert {type(one) for one in column(figure("cosines").table, "pairs")} == {int}
+    assert {type(result) for result in column(figure("cosines").table, "pairs")} == {int}
     assert np.isfinite(column(figure("rogue").table, "contribution")).all()
 
 
 def test_of_a_value_alone_there_is_no_figure():
-    alone = Subject("before", {"twonn": measurement("twonn", 7.5, 100)})
-    assert figures_of([alone, Subject("after", alone.found)]) == []
-    (told,) = figures_of([Subject("x", {"twonn": measurement("twonn", None, 100, reason=REASON)})])
-    assert told.empty == REASON
-    assert figure("twonn", whole(), alone).caption.endswith(" Not drawn: before: Only its value is stored.")
+    single = Subject("before", {"twonn": measurement("twonn", 7.5, 100)})
+    assert figures_of([single, Subject("after", single.found)]) == []
+    (undefined_figure,) = figures_of([Subject("x", {"twonn": measurement("twonn", None, 100, reason=REASON)})])
+    assert undefined_figure.empty == REASON
+    assert figure("twonn", full(), single).caption.endswith(" Not drawn: before: Only its value is stored.")
 
 
 def test_long_names_lose_in_a_plot_what_they_share():
     names = [f"sst2 · all-MiniLM-L6-v2 · layer {i}, mean" for i in (0, 3)]
-    spectrum = figure("spectrum", *(Subject(name, whole().found) for name in names))
-    assert [(one.name, one.mode) for one in spectrum.draw().data] == [(f"layer {i}, mean", "lines") for i in (0, 3)]
+    spectrum = figure("spectrum", *(Subject(name, full().found) for name in names))
+    assert [(result.name, result.mode) for result in spectrum.draw().data] == [
+        (f"layer {i}, mean", "lines") for i in (0, 3)
+    ]
     assert spectrum.table.columns[1].endswith(f": {names[0]}")

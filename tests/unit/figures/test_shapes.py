@@ -4,20 +4,20 @@ import pytest
 
 from app.embeddings.figures.overlay import Subject
 from app.embeddings.figures.report import figures_of
-from tests.unit.figures.clouds import found, measurement
+from tests.unit.figures.clouds import measurement, subject_with
 
 EDGES = {"edges": [-1.0, 0.0, 0.5, 1.0]}
 
 
 def figure(slug, measure, detail, **fields):
-    return next(one for one in figures_of([found(measure, detail, **fields)]) if one.slug == slug)
+    return next(result for result in figures_of([subject_with(measure, detail, **fields)]) if result.slug == slug)
 
 
 def cosines(counts, rows, mean, of_rows):
     histogram = measurement("cosine_histogram", 0.2, rows, {**EDGES, "counts": counts, "rows": rows})
     exact = measurement("mean_cosine", mean, of_rows)
-    (one,) = figures_of([Subject("x", {"cosine_histogram": histogram, "mean_cosine": exact})])
-    return one
+    (result,) = figures_of([Subject("x", {"cosine_histogram": histogram, "mean_cosine": exact})])
+    return result
 
 
 def test_eigenvalues_of_zero_have_no_place_on_a_logarithmic_axis():
@@ -34,10 +34,10 @@ def test_cumulative_shares_end_at_one_and_the_caption_says_where_half_is():
 def test_anisotropy_without_its_centred_half_says_why():
     raw = measurement("anisotropy_raw", 1.0, 10, {"values": [1.0, 0.0]})
     centred = measurement("anisotropy_centred", None, 10, reason="All points are equal.")
-    (one,) = figures_of([Subject("x", {"anisotropy_raw": raw, "anisotropy_centred": centred})])
-    assert "Centered it is undefined: All points are equal." in one.caption
-    assert [row[2] for row in one.table.rows] == [None, None]
-    assert [bar.name for bar in one.draw().data] == ["raw"]
+    (result,) = figures_of([Subject("x", {"anisotropy_raw": raw, "anisotropy_centred": centred})])
+    assert "Centered it is undefined: All points are equal." in result.caption
+    assert [row[2] for row in result.table.rows] == [None, None]
+    assert [bar.name for bar in result.draw().data] == ["raw"]
 
 
 def test_a_sample_of_cosines_is_disclosed_and_no_pair_told_in_words():
@@ -68,5 +68,5 @@ def test_names_of_rogue_dimensions_do_not_cover_one_another():
 def test_few_points_are_drawn_without_a_graphics_card(points, kind):
     plane = {"n": points, "x": [0.0] * points, "y": [1.0] * points, "shares": [0.5, 0.25], "labels": None}
     cloud = Subject("cloud", {}, {"projection": plane | {"density": None}})
-    drawn = next(one for one in figures_of([cloud]) if one.slug == "projection").draw()
+    drawn = next(result for result in figures_of([cloud]) if result.slug == "projection").draw()
     assert [trace.type for trace in drawn.data] == [kind]

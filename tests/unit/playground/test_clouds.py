@@ -60,12 +60,12 @@ def test_a_skewed_cloud_is_skewed_in_every_coordinate_and_a_gaussian_in_none():
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_at_full_spread_no_direction_is_preferred(shape):
-    least, greatest = variances(cloud(shape, 1, 0, MAX_POINTS))[[2, 0]]
-    assert least / greatest > 0.85
+    smallest, greatest = variances(cloud(shape, 1, 0, MAX_POINTS))[[2, 0]]
+    assert smallest / greatest > 0.85
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_small_cloud_is_the_beginning_of_a_great_one_but_for_its_own_mean_and_size(shape):
-    few, many = cloud(shape, 1, 0, 32), cloud(shape, 1, 0, MAX_POINTS)[:32]
-    many = many - many.mean(0)
-    assert few == pytest.approx(many / np.sqrt(np.square(many).sum(1).mean()))
+    small, large = cloud(shape, 1, 0, 32), cloud(shape, 1, 0, MAX_POINTS)[:32]
+    large = large - large.mean(0)
+    assert small == pytest.approx(large / np.sqrt(np.square(large).sum(1).mean()))

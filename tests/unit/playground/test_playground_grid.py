@@ -90,10 +90,10 @@ def test_the_mean_cosine_follows_the_shift_and_isoscore_does_not():
 
 
 def test_few_points_make_isoscore_low_and_its_correction_is_near_the_truth():
-    few, many = (numbers_at(Position("gaussian", 1.0, 0.0, n)) for n in (8, 2000))
-    assert few["isoscore"] < 0.6
-    assert many["isoscore"] > 0.99
-    assert few["isoscore_unbiased"] == pytest.approx(1, abs=0.1)
+    small, large = (numbers_at(Position("gaussian", 1.0, 0.0, n)) for n in (8, 2000))
+    assert small["isoscore"] < 0.6
+    assert large["isoscore"] > 0.99
+    assert small["isoscore_unbiased"] == pytest.approx(1, abs=0.1)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from workers.embeddings.encoder import load_texts
 TABLE = 'a,b,gold\n"one, two",x,1\n,y,0\nthree,z,1.0\nfour,,\n'
 
 
-def config(**given):
-    return EncodingConfig.model_validate({"model": "any", "text_columns": ["a"], **given})
+def config(**settings):
+    return EncodingConfig.model_validate({"model": "any", "text_columns": ["a"], **settings})
 
 
 @pytest.fixture

@@ -52,8 +52,8 @@ def layers_of(sessions):
 
     def layers_of(encoding_id):
         with sessions() as session:
-            found = session.scalars(select(Embedding).where(Embedding.encoding_id == encoding_id))
-            return {(one.layer, one.pooling): one for one in found}
+            layers = session.scalars(select(Embedding).where(Embedding.encoding_id == encoding_id))
+            return {(layer.layer, layer.pooling): layer for layer in layers}
 
     return layers_of
 
@@ -78,9 +78,9 @@ def copied(models_dir):
     """Copy a tiny model under another name, to be spoilt."""
     folders = []
 
-    def copied(name, of="tiny-bert"):
+    def copied(name, source="tiny-bert"):
         folders.append(models_dir / name)
-        shutil.copytree(models_dir / of, folders[-1])
+        shutil.copytree(models_dir / source, folders[-1])
         return folders[-1]
 
     yield copied

@@ -41,11 +41,11 @@ def test_every_vector_is_that_of_its_text_alone(settings, models_dir, make_encod
     expected = one_at_a_time(models_dir / model, [(TEXTS[i],) for i in FULL])
     layers = layers_of(encoding_id)
     assert set(layers) == set(expected) == {(layer, pooling) for layer in (0, 1, 2) for pooling in Pooling}
-    assert set(jobs) == {Job(job_kinds.INSPECT, one.id) for one in layers.values()}
-    for place, embedding in layers.items():
+    assert set(jobs) == {Job(job_kinds.INSPECT, layer_embedding.id) for layer_embedding in layers.values()}
+    for layer_pooling, embedding in layers.items():
         x = read(settings, embedding)
         assert (x.dtype, x.shape) == (np.float32, (5, 16))
-        np.testing.assert_allclose(x, expected[place], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(x, expected[layer_pooling], rtol=1e-5, atol=1e-6)
 
 
 def test_pairs_and_long_texts_are_read_as_the_model_reads_them(settings, models_dir, make_encoding, layers_of):
@@ -56,21 +56,21 @@ def test_pairs_and_long_texts_are_read_as_the_model_reads_them(settings, models_
     expected = one_at_a_time(models_dir / "tiny-bert", texts, max_length=20)
     layers = layers_of(encoding_id)
     assert len(layers) == 3
-    for place, embedding in layers.items():
-        np.testing.assert_allclose(read(settings, embedding), expected[place], rtol=1e-5, atol=1e-6)
+    for layer_pooling, embedding in layers.items():
+        np.testing.assert_allclose(read(settings, embedding), expected[layer_pooling], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("of", ["tiny-bert", "tiny-gpt2"])
-def test_a_tokenizer_that_pads_on_the_left_makes_no_difference(settings, copied, make_encoding, layers_of, of):
-    folder = copied("left", of)
-    told = json.loads((folder / "tokenizer_config.json").read_text())
-    (folder / "tokenizer_config.json").write_text(json.dumps(told | {"padding_side": "left"}))
+def test_a_tokenizer_that_pads_on_the_left_makes_no_difference(settings, copied, make_encoding, layers_of, source):
+    folder = copied("left", source)
+    provenance = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps(provenance | {"padding_side": "left"}))
     assert AutoTokenizer.from_pretrained(folder).padding_side == "left"
     encoding_id = make_encoding(model="left")
     encode_texts(encoding_id, settings, "cpu")
     expected = one_at_a_time(folder, [(TEXTS[i],) for i in FULL])
-    for place, embedding in layers_of(encoding_id).items():
-        np.testing.assert_allclose(read(settings, embedding), expected[place], rtol=1e-5, atol=1e-6)
+    for layer_pooling, embedding in layers_of(encoding_id).items():
+        np.testing.assert_allclose(read(settings, embedding), expected[layer_pooling], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.both_databases
@@ -95,8 +95,10 @@ def test_layers_are_inspected_and_measured_with_the_names_and_labels_of_their_te
     assert (embedding.n, embedding.d) == (5, 16)
     first, *_ = embedding.inspection["preview"]
     assert (first["name"], first["label"]) == ("the film", "x")
-    told = {key: embedding.provenance[key] for key in ("model", "texts", "layer", "pooling", "max_length", "seed")}
-    assert told == {
+    provenance = {
+        key: embedding.provenance[key] for key in ("model", "texts", "layer", "pooling", "max_length", "seed")
+    }
+    assert provenance == {
         "model": "tiny-bert", "texts": "reviews", "layer": 1, "pooling": "mean", "max_length": 64, "seed": 0,
     }  # fmt: skip
     measure_embedding(measure.row_id, settings, "cpu")
@@ -108,7 +110,7 @@ def test_layers_are_inspected_and_measured_with_the_names_and_labels_of_their_te
 def test_the_files_of_all_layers_share_one_file_of_names(settings, sessions, make_encoding, layers_of):
     encoding_id = make_encoding()
     encode_texts(encoding_id, settings, "cpu")
-    names = {one.files[1].file_sha256 for one in layers_of(encoding_id).values()}
+    names = {layer_embedding.files[1].file_sha256 for layer_embedding in layers_of(encoding_id).values()}
     assert len(names) == 1
     lines = open_storage(settings).local(names.pop()).read_text().splitlines()
     assert [json.loads(line)["name"] for line in lines] == [TEXTS[i] for i in FULL]
@@ -167,8 +169,8 @@ def test_an_encoding_that_is_no_longer_wanted_stops_and_leaves_no_file(
     assert not worker.is_alive()
     assert layers_of(encoding_id) == {}
     assert set(settings.files.iterdir()) == before
-    left = get_encoding(encoding_id)
-    status = None if left is None else left.status
+    encoding = get_encoding(encoding_id)
+    status = None if encoding is None else encoding.status
     states = {"cancel": EncodingStatus.CANCELLED, "delete": None, "begin again": EncodingStatus.QUEUED}
     assert status is states[stop]
 
@@ -179,11 +181,11 @@ def test_cancelled_at_the_last_moment_no_file_and_no_row_is_left(
 ):
     encoding_id = make_encoding()
     before = set(settings.files.iterdir())
-    asked = []
+    calls = []
 
     def npy_file(*arguments):
-        asked.append(arguments)
-        if len(asked) == 9:
+        calls.append(arguments)
+        if len(calls) == 9:
             with sessions.begin() as session:
                 session.get(Encoding, encoding_id).status = EncodingStatus.CANCELLED
         return files.npy_file(*arguments)

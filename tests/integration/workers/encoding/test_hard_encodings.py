@@ -33,12 +33,12 @@ from workers.models import longest_input
 
 @pytest.mark.parametrize("step", ["_forward", "pool"])
 def test_a_batch_that_does_not_fit_is_halved_once(settings, make_encoding, get_encoding, error_of, monkeypatch, step):
-    where, of = (encoder, 0) if step == "pool" else (encoder.Encoder, 2)
+    where, position = (encoder, 0) if step == "pool" else (encoder.Encoder, 2)
     real = getattr(where, step)
 
     def fits(largest):
         def limited(*arguments):
-            if len(arguments[of]) > largest:
+            if len(arguments[position]) > largest:
                 raise torch.OutOfMemoryError("CUDA")
             return real(*arguments)
 
@@ -98,8 +98,8 @@ def test_a_text_as_long_as_the_positions_of_a_model_that_counts_them_from_behind
     assert (encoding.status, encoding.error) == (EncodingStatus.FINISHED, None)
     assert encoding.environment["max_length"] == 32
     expected = one_at_a_time(folder, [("good " * 50,), ("bad",)], max_length=32)
-    for place, embedding in layers_of(encoding_id).items():
-        np.testing.assert_allclose(read(settings, embedding), expected[place], rtol=1e-5, atol=1e-6)
+    for layer_pooling, embedding in layers_of(encoding_id).items():
+        np.testing.assert_allclose(read(settings, embedding), expected[layer_pooling], rtol=1e-5, atol=1e-6)
 
 
 def test_a_model_that_says_no_number_of_positions_takes_texts_as_long_as_asked_for():
@@ -117,8 +117,8 @@ def test_a_model_that_takes_no_mask_is_pooled_over_the_tokens_that_are_no_paddin
     encoding = get_encoding(encoding_id)
     assert (encoding.status, encoding.error) == (EncodingStatus.FINISHED, None)
     expected = one_at_a_time(folder, [(TEXTS[i],) for i in FULL])
-    for place, embedding in layers_of(encoding_id).items():
-        np.testing.assert_allclose(read(settings, embedding), expected[place], rtol=1e-5, atol=1e-6)
+    for layer_pooling, embedding in layers_of(encoding_id).items():
+        np.testing.assert_allclose(read(settings, embedding), expected[layer_pooling], rtol=1e-5, atol=1e-6)
 
 
 def test_a_text_without_a_token_is_named_by_its_row(make_encoding, error_of, copied):
