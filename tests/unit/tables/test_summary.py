@@ -95,7 +95,7 @@ def test_a_seed_that_was_run_twice_counts_once():
 def test_a_group_of_which_a_study_gave_up_a_run_is_marked_on_that_data_set_and_told():
     runs = [run(0.0, 0), run(1.0, 0, 0.99), run(1.0, 1, None, status=RunStatus.PRUNED)]
     found = of(*experiment("a", *runs), *experiment("b", run(1.0, 2), on="MRPC"))
-    assert [(row.labels, row.given_up) for row in found.rows] == [(["0"], frozenset()), (["1"], {"CoLA"})]
+    assert [(row.labels, row.pruned_on) for row in found.rows] == [(["0"], frozenset()), (["1"], {"CoLA"})]
     assert found.notes[-1] == (
         "Never bold, because the study pruned some of their runs, and the finished ones overstate them: 1."
     )
