@@ -149,15 +149,15 @@ def hold_experiment(session: Session, run: Run) -> None:
     resumes the others after a failure is not asked again.
     """
     experiment = session.get(Experiment, run.experiment_id, with_for_update=True)
-    others = Run.experiment_id == run.experiment_id, Run.id != run.id
-    if experiment is None or session.scalar(select(Run.id).where(*others, Run.status.in_(FINAL)).limit(1)):
+    siblings = Run.experiment_id == run.experiment_id, Run.id != run.id
+    if experiment is None or session.scalar(select(Run.id).where(*siblings, Run.status.in_(FINAL)).limit(1)):
         return
     reason = HELD_FOR.get(run.cause) if run.cause else None
     if reason is None:
         if session.scalar(select(Step.step).where(Step.run_id == run.id, Step.step > 0).limit(1)):
             return
         reason = "failed before its first step"
-    waiting = update(Run).where(*others, Run.status == RunStatus.QUEUED)
+    waiting = update(Run).where(*siblings, Run.status == RunStatus.QUEUED)
     paused = waiting.values(status=RunStatus.PAUSED, attempts=0).returning(Run.id)
     if session.scalars(paused.execution_options(synchronize_session=False)).all():
         experiment.held = f"The first run {reason}, so the others wait. {run.error}"

@@ -130,9 +130,9 @@ def resume_arguments(command: ArgumentParser) -> None:
 
 def resume(isoscope: Isoscope, arguments: Namespace) -> int:
     """Queue the paused runs of an experiment, those too that wait since its first run failed."""
-    found = isoscope.resume_experiment(isoscope.find_experiment(arguments.experiment))
-    queued = sum(run["status"] == "queued" for run in found["runs"])
-    return write_json(found) if arguments.json else write([f"{found['name']}: {plural(queued, 'run')} queued"])
+    row = isoscope.resume_experiment(isoscope.find_experiment(arguments.experiment))
+    queued = sum(run["status"] == "queued" for run in row["runs"])
+    return write_json(row) if arguments.json else write([f"{row['name']}: {plural(queued, 'run')} queued"])
 
 
 def open_test_arguments(command: ArgumentParser) -> None:

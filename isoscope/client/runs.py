@@ -203,7 +203,7 @@ class Figures(Connection):
 
     def figure_of_comparison(self, slug: str, *embeddings: Reference, **query: Any) -> Row:
         """Return a figure with several embeddings in it, or over the steps of layers and checkpoints."""
-        return self.get("compare", "figures", slug, id=[id_of(one) for one in embeddings], **query)
+        return self.get("compare", "figures", slug, id=[id_of(embedding) for embedding in embeddings], **query)
 
     def figures_of_runs(self, q: str = "") -> list[str]:
         """Return the slugs of all figures that the runs of a search can have."""

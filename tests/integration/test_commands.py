@@ -74,7 +74,7 @@ def test_a_sweep_is_launched_searched_and_cancelled_runs_exit_with_one(typed, fi
     assert (code, out) == (1, "4 cancelled\n")
     assert err.endswith("4 of 4 runs have ended\n")
 
-    searched = {"runs": [{"status": "finished"}, {"status": "pruned"}]}
+    searched = {"runs": [{"status": "finished"}, {"status": "pruned"}], "held": None}
     monkeypatch.setattr(Isoscope, "wait", lambda *_: searched)
     code, out, _ = typed("sweep", files / "sweep.yaml", "--dataset", "Rows", "--wait")
     assert (code, out) == (0, "1 finished, 1 pruned\n"), "a search gives some of its runs up"
