@@ -6,9 +6,7 @@ FEATURE = Feature(
     api=("app.training.api.datasets:router", "app.training.api.queue:router"),
     pages=(
         "app.training.pages.datasets:router",
-        "app.training.pages.sweep:router",
-        "app.training.pages.study:router",
-        "app.training.pages.sweep_file:router",
+        "app.training.pages.launch:router",
         "app.training.pages.queue:router",
     ),
     row_lists=("app.training.run_actions:RUNS", "app.training.run_actions:EXPERIMENTS"),

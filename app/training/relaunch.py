@@ -3,25 +3,29 @@
 import json
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 from fastapi import Request
+from pydantic import ValidationError
 
 from app.context import Context
 from app.core.settings import Settings
+from app.core.validation_messages import messages_of
 from app.db.config import TrainingOptions
 from app.db.encoding import EncodingConfig
 from app.db.models import Dataset, Experiment, Run
 from app.db.options.option import options_of
 from app.db.reported_config import AnyConfig
+from app.db.study import Search
 from app.training.experiments import StudyRequest
 from app.training.sweeps import SweepRequest
-from isoscope.core.errors import ConflictError, InvalidError
+from isoscope.core.errors import ConflictError, FieldError, InvalidError, invalid
 from isoscope.core.formatting import one_line
 from isoscope.files.yaml_document import write_yaml
 from isotropy.catalog import Regularizer
 
 LaunchRequest = SweepRequest | StudyRequest
+Launched = TypeVar("Launched", bound=TrainingOptions)
 FOUND_OUT = {"paused", "over", "why"}
 """What is known of a search only after it was launched."""
 
@@ -90,6 +94,38 @@ def yaml_of(request: LaunchRequest, dataset: Dataset) -> str:
         "search": "Ranges in which the best lambda and zeta are searched; empty: from -1 to 1.",
     }
     return HEADING + write_yaml(plain(request), meanings | explanations)
+
+
+def read_sweep_document(document: Mapping[str, Any]) -> SweepRequest:
+    """Return the sweep that a document describes. Raises InvalidError with every field that is wrong."""
+    return _read_document(SweepRequest, document)
+
+
+def read_study_document(document: Mapping[str, Any]) -> StudyRequest:
+    """Return the search that a document describes. Raises InvalidError with every field that is wrong."""
+    return _read_document(StudyRequest, document)
+
+
+def _read_document(kind: type[Launched], document: Mapping[str, Any]) -> Launched:
+    fields = (*kind.model_fields, *Search.model_fields)
+    try:
+        return kind.model_validate(document)
+    except ValidationError as error:
+        messages = [(sentence, [str(part) for part in path]) for sentence, path in messages_of(error.errors(), fields)]
+        raise invalid(
+            FieldError((path[-1] if path[0] == "search" else path[0]) if path else None, sentence)
+            for sentence, path in messages
+        ) from error
+
+
+def sound_settings(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a document with its defaults; where some fields are wrong, the others alone."""
+    kind = StudyRequest if "search" in document else SweepRequest
+    try:
+        return kind.model_validate(document).model_dump(mode="json")
+    except ValidationError as error:
+        wrong = {problem["loc"][0] for problem in error.errors() if problem["loc"]}
+        return {name: value for name, value in document.items() if name not in wrong}
 
 
 def _require_settings(experiment: Experiment) -> None:

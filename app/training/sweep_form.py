@@ -11,12 +11,24 @@ from app.core.validation_messages import messages_of
 from app.db.config import TrainingOptions, applies_to
 from app.db.models import Dataset
 from app.db.options.option import list_type, options_of
+from app.db.study import Search
 from app.training.columns import propose_for
+from app.training.experiments import StudyRequest
 from app.training.grid_expansion import GRID_FIELDS
-from app.training.option_form import Control, controls_of, field_pairs, meaning, plain, read_fields, split, text_of
+from app.training.option_form import (
+    Control,
+    controls_of,
+    field_pairs,
+    labelled,
+    meaning,
+    plain,
+    read_fields,
+    split,
+    text_of,
+)
 from app.training.presets import PRESETS, Preset, Stage
 from app.training.sweeps import SweepRequest
-from isoscope.core.errors import FieldError, InvalidError, invalid
+from isoscope.core.errors import FieldError, InvalidError, IsoscopeError, invalid
 from isoscope.core.task import METRIC_TITLES, METRICS, TaskKind
 from isotropy.catalog import REGULARIZERS, Regularizer
 
@@ -212,3 +224,66 @@ def unsaid() -> InvalidError:
         "/api/experiments, or take `fixed_regularizers` out of the grid.",
         "grid",
     )
+
+
+SEARCH_PREFIX = "search_"
+SEARCH_OPTIONS = options_of(Search)
+SEARCH_LABELS = LABELS | {name: option.label for name, option in SEARCH_OPTIONS.items()}
+
+
+def search_texts(search: Mapping[str, Any]) -> dict[str, str]:
+    """Return settings of a search, as JSON holds them, as texts of its form."""
+    return {name: text_of(value) for name, value in search.items() if name in SEARCH_OPTIONS}
+
+
+def read_search(data: Mapping[str, Any]) -> dict[str, str]:
+    """Return the fields of a search in a form or a query string, without their prefix."""
+    fields = {name: data.get(f"{SEARCH_PREFIX}{name}") for name in SEARCH_OPTIONS}
+    return {name: str(text).strip() for name, text in fields.items() if text is not None}
+
+
+def search_pairs(values: Values, search: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the fields of the search form that say this."""
+    return [*pairs_of(values), *((SEARCH_PREFIX + name, text) for name, text in search.items())]
+
+
+def search_controls(values: Values, search: Mapping[str, str]) -> list[Control]:
+    """Return the controls of the search form: those of a search, and the seeds, which the sweep form has too."""
+    return [*controls_of(Search, search, SEARCH_PREFIX).values(), controls_of(StudyRequest, values)["seeds"]]
+
+
+def parse_search(values: Values, search: Mapping[str, str]) -> StudyRequest:
+    """Return the request that both forms mean. Raises InvalidError with every field that is wrong."""
+    errors: list[FieldError] = []
+    sweep = None
+    try:
+        sweep = parse(values)
+    except InvalidError as error:
+        errors += error.errors
+    if sweep is not None and sweep.grid:
+        sentence = (
+            f"A search has no grid, and the sweep form ranges over {', '.join(f'`{name}`' for name in sweep.grid)}. "
+            "Take it out there, or launch the sweep."
+        )
+        errors.append(FieldError("grid", sentence))
+    settings = {name: meaning(Search.model_fields[name], text) for name, text in search.items()}
+    try:
+        ranges = Search.model_validate(settings | {"prune": search.get("prune") == "true"})
+    except ValidationError as error:
+        errors += [
+            FieldError(str(location[0]) if location else "lam_low", sentence)
+            for sentence, location in messages_of(error.errors(), form=True)
+        ]
+    if sweep is None or errors:
+        raise invalid(errors)
+    options: dict[str, Any] = sweep.model_dump(include=set(TrainingOptions.model_fields))
+    return StudyRequest(**options, name=sweep.name, dataset_id=sweep.dataset_id, seeds=sweep.seeds, search=ranges)
+
+
+def label_search_problem(problem: IsoscopeError) -> IsoscopeError:
+    """Return an error at the fields of the search form, by their labels."""
+    first, *further = (
+        FieldError(f"{SEARCH_PREFIX}{field}" if field in SEARCH_OPTIONS else field, detail)
+        for field, detail in labelled(problem, SEARCH_LABELS).errors
+    )
+    return replace(problem, message=first.detail, field=first.field, further=tuple(further))

@@ -4,7 +4,7 @@ import pytest
 
 from app.db.config import RunConfig
 from app.training.models import ModelChoice
-from app.training.sweep_checks import check_run
+from app.training.sweeps import check_run
 from isoscope.core.errors import InvalidError
 
 MODEL = ModelChoice("tiny", "", 6)

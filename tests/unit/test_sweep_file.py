@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.training.pages.sweep_file import asked_by, search_asked_by
+from app.training.relaunch import read_study_document, read_sweep_document
 from isoscope.core.errors import InvalidError
 from isoscope.files.yaml_document import read_yaml
 
@@ -30,7 +30,7 @@ SWEEP = f"dataset_id: {'a' * 32}\ntext_columns: [sentence]\nlabel_column: label\
 )
 def test_a_number_of_a_sweep_is_one_within_bounds(line, field, sentence):
     with pytest.raises(InvalidError) as refused:
-        asked_by(read_yaml(SWEEP + line))
+        read_sweep_document(read_yaml(SWEEP + line))
     assert refused.value.field == field
     assert sentence in refused.value.message
 
@@ -45,6 +45,6 @@ def test_a_number_of_a_sweep_is_one_within_bounds(line, field, sentence):
 )
 def test_a_number_of_a_search_is_one_within_bounds(given, field, sentence):
     with pytest.raises(InvalidError) as refused:
-        search_asked_by(read_yaml(f"{SWEEP}search: {{regularizer: cosreg, {given}}}"))
+        read_study_document(read_yaml(f"{SWEEP}search: {{regularizer: cosreg, {given}}}"))
     assert refused.value.field == field
     assert sentence in refused.value.message

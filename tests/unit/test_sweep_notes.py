@@ -6,7 +6,7 @@ from app.db.config import RunConfig
 from app.db.models import Dataset
 from app.training.grid_expansion import product_of
 from app.training.presets import PRESETS, unfit
-from app.training.sweep_checks import SweepRanges, notes_of, notes_of_rows
+from app.training.sweeps import SweepRanges, notes_of, notes_of_rows
 from isoscope.files.columns import Column
 from isotropy.catalog import Regularizer
 

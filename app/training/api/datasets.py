@@ -11,7 +11,7 @@ from app.db.hub_tasks import HubName
 from app.db.models import Dataset, DatasetOrigin
 from app.training import datasets
 from app.training.columns import TaskProposal, propose_for
-from app.training.splits import read_division
+from app.training.datasets import read_division
 from app.web.dependencies import ContextDep, Row
 from app.web.uploads import parsing, received
 from isoscope.files.columns import Column

@@ -10,7 +10,7 @@ from app.db.hub_tasks import TASKS, HubName
 from app.training import datasets
 from app.training.columns import propose_for
 from app.training.dataset_figures import baseline_of, dataset_figures, is_counted
-from app.training.splits import read_division
+from app.training.datasets import read_division
 from app.web.dependencies import ContextDep
 from app.web.responses import FileKind, figure_file, render, see
 from app.web.templating import confirm_deletion

@@ -1,0 +1,320 @@
+"""The forms that launch a sweep or a search, and fill themselves in from a YAML file."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from http import HTTPStatus
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Form, Request, Response, UploadFile
+
+from app.context import Context
+from app.core.names import file_name
+from app.db.models import Dataset
+from app.db.options.regularization import reading
+from app.db.study import Search
+from app.training.columns import propose_for
+from app.training.datasets import list_trainable
+from app.training.experiments import create_experiment, create_study, get_experiment, plan_study
+from app.training.failure_advice import again
+from app.training.models import list_models
+from app.training.option_form import CHECKED, MAX_ADDRESS, address_that_shows, in_folds, labelled
+from app.training.presets import PRESETS, unfit
+from app.training.queue_status import has_gpu, list_workers
+from app.training.relaunch import (
+    read_study_document,
+    read_sweep_document,
+    request_of,
+    sound_settings,
+    ways_of_form,
+    yaml_of,
+)
+from app.training.sweep_form import (
+    EXTRA,
+    FRESH,
+    GRID_GROUPS,
+    LABELS,
+    Values,
+    active_methods,
+    defaults,
+    fitting,
+    label_search_problem,
+    pairs_of,
+    parse,
+    parse_search,
+    preset_of,
+    read_search,
+    read_values,
+    search_controls,
+    search_pairs,
+    search_texts,
+    sweep_controls,
+    task_of,
+    texts_of,
+    texts_of_settings,
+    unsaid,
+)
+from app.training.sweep_preview import preview_sweep
+from app.training.sweeps import plan_sweep
+from app.web.dependencies import ContextDep, FormDep
+from app.web.responses import attachment, render, see
+from app.web.uploads import chosen
+from isoscope.core.errors import FieldError, InvalidError, IsoscopeError, invalid
+from isoscope.core.formatting import MAX_SHOWN_CHARACTERS
+from isoscope.files.yaml_document import FIELD, MAX_CHARACTERS, read_yaml
+from isotropy.catalog import REGULARIZERS, Regularizer
+
+router = APIRouter(prefix="/experiments")
+
+SWEEP_ADDRESS = "/experiments/new"
+SEARCH_ADDRESS = "/experiments/search"
+STEPS_COUNT = "Max steps is set, so epochs are ignored."
+
+
+@router.get("/new")
+def new_experiment(request: Request, context: ContextDep) -> Response:
+    """Show the form, filled in from an earlier launch, a preset and the query string."""
+    query = request.query_params
+    if CHECKED in query:
+        return sweep_page(request, context, defaults(None, "") | read_values(query), checked=True, status=200)
+    before = again(context, query.get("run"), query.get("experiment"))
+    return sweep_page(request, context, _starting_values(request, context, before.values), before.problem, status=200)
+
+
+def _starting_values(request: Request, context: Context, before: Values) -> Values:
+    requested = before | read_values(request.query_params)
+    datasets = list_trainable(context)
+    dataset = _find_dataset(datasets, requested) or next(iter(datasets), None)
+    preset = preset_of(requested)
+    preset_texts = texts_of(preset, gpu=has_gpu(list_workers(context))) if preset else {}
+    values = defaults(dataset, list_models(context.settings)[0].name) | FRESH | preset_texts | requested
+    columns = {column.name for column in dataset.columns} if dataset else set()
+    if not {values["label_column"], *values["text_columns"]} <= columns:
+        values |= task_of(dataset)
+    return fitting(values)
+
+
+def _find_dataset(datasets: list[Dataset], values: Values) -> Dataset | None:
+    return next((dataset for dataset in datasets if dataset.id == values.get("dataset_id")), None)
+
+
+@router.post("")
+def launch_experiment(request: Request, context: ContextDep, form: FormDep) -> Response:
+    """Launch the sweep, or show the form again with a sentence at every field that is wrong."""
+    values = read_values(form)
+    try:
+        experiment = create_experiment(context, parse(values))
+    except IsoscopeError as error:
+        # An address that finds the same errors can be loaded again; a full disk is told in place.
+        address = address_that_shows(SWEEP_ADDRESS, pairs_of(values)) if isinstance(error, InvalidError) else None
+        return see(address) if address else sweep_page(request, context, defaults(None, "") | values, error)
+    return see(f"/experiments/{experiment.id}")
+
+
+def sweep_page(
+    request: Request,
+    context: Context,
+    values: Values,
+    problem: IsoscopeError | None = None,
+    *,
+    checked: bool = False,
+    status: int | None = None,
+    yaml: str = "",
+) -> Response:
+    """Render the sweep form. One that was sent and is wrong is ``checked``: its errors are shown like ``problem``."""
+    datasets, workers = list_trainable(context), list_workers(context)
+    dataset = _find_dataset(datasets, values)
+    preview, unready = None, None
+    if dataset or checked:
+        try:
+            preview = preview_sweep(context, plan_sweep(context, parse(values), ask_hub=checked))
+        except IsoscopeError as error:
+            unready = labelled(error, LABELS)
+    if checked:
+        problem = unready
+    elif problem:
+        problem = labelled(problem, LABELS)
+    preset = preset_of(values)
+    controls, visible_controls = sweep_controls(values, gpu=has_gpu(workers))
+    # A choice that this task does not offer is kept for when the task changes back.
+    hidden = [
+        control
+        for control in controls.values()
+        if control.text in control.words and values["task"] not in control.option.tasks
+    ]
+    template_values: dict[str, Any] = {
+        "datasets": datasets,
+        "dataset": dataset,
+        "proposal": propose_for(dataset.hub_name, dataset.columns) if dataset else None,
+        "models": list_models(context.settings),
+        "values": values,
+        "labels": LABELS,
+        "extra_fields": list(EXTRA),
+        "grid_fields": ["grid", *(f"grid-{number}" for number, _ in enumerate(values["grid"], start=1))],
+        "controls": controls,
+        "hidden": hidden,
+        "groups": in_folds(visible_controls.values()),
+        "regularizers": REGULARIZERS,
+        "active": active_methods(values),
+        "shrunk": reading("zeta"),
+        "grid_groups": GRID_GROUPS,
+        "presets": PRESETS,
+        "preset": preset,
+        "unfit": unfit(preset, values["task"]) if preset else None,
+        "has_gpu": has_gpu(workers),
+        "preview": preview,
+        "unready": unready,
+        "steps_count": STEPS_COUNT if values["epochs"] and values["max_steps"] else "",
+        "told": problem or unready,
+        "yaml": yaml,
+        "ways": ways_of_form(request, context, dataset, partial(parse, values)),
+    }
+    return render(request, "training/experiment_new.html", template_values, problem, status=status)
+
+
+@router.get("/search")
+def new_study(request: Request, context: ContextDep) -> Response:
+    """Show the search form; the training settings come from the sweep form by the query string, or from a search."""
+    query = request.query_params
+    if CHECKED in query:
+        values = defaults(None, "") | read_values(query)
+        return search_page(request, context, values, read_search(query), checked=True, status=200)
+    before = again(context, None, query.get("experiment"))
+    values = _starting_values(request, context, before.values)
+    swept = [regularizer for regularizer in values["regularizers"] if regularizer in REGULARIZERS]
+    search = search_texts(Search().model_dump(mode="json"))
+    search["regularizer"] = swept[0] if swept else Regularizer.ISTAR.value
+    search |= search_texts(before.search) | read_search(query)
+    return search_page(request, context, values, search, before.problem, status=200)
+
+
+@router.post("/search")
+def launch_study(request: Request, context: ContextDep, form: FormDep) -> Response:
+    """Launch the search, or show the form again with a sentence at every field that is wrong."""
+    values, search = read_values(form), read_search(form)
+    try:
+        experiment = create_study(context, parse_search(values, search))
+    except IsoscopeError as error:
+        pairs = search_pairs(values, search)
+        address = address_that_shows(SEARCH_ADDRESS, pairs) if isinstance(error, InvalidError) else None
+        return see(address) if address else search_page(request, context, defaults(None, "") | values, search, error)
+    return see(f"/experiments/{experiment.id}")
+
+
+def search_page(
+    request: Request,
+    context: Context,
+    values: Values,
+    search: Mapping[str, str],
+    problem: IsoscopeError | None = None,
+    *,
+    checked: bool = False,
+    status: int | None = None,
+    yaml: str = "",
+) -> Response:
+    """Render the search form; the arguments are those of ``sweep_page``."""
+    dataset = _find_dataset(list_trainable(context), values)
+    if checked:
+        problem = None
+        try:
+            plan_study(context, parse_search(values, search))
+        except IsoscopeError as error:
+            problem = error
+    problem = label_search_problem(problem) if problem else None
+    controls = search_controls(values, search)
+    template_values = {
+        "values": values,
+        "hidden": [(name, text) for name, text in pairs_of(values) if name != "seeds"],
+        "back": f"{SWEEP_ADDRESS}?{urlencode(pairs_of(values))}",
+        "dataset": dataset,
+        "groups": in_folds(controls),
+        "labels": {control.name: control.option.label for control in controls},
+        "yaml": yaml,
+        "ways": ways_of_form(request, context, dataset, partial(parse_search, values, search)),
+    }
+    return render(request, "training/experiment_search.html", template_values, problem, status=status)
+
+
+@router.post("/new/yaml")
+def fill_in(
+    request: Request,
+    context: ContextDep,
+    yaml: Annotated[str, Form()] = "",
+    file: Annotated[UploadFile | str | None, Form()] = None,
+) -> Response:
+    """Fill in the form from a file or pasted text, or say what is wrong at its field."""
+    try:
+        text = _read_file(file) or yaml
+    except InvalidError as error:
+        return sweep_page(request, context, defaults(None, ""), error, yaml=yaml)
+    response = _filled_in(request, context, text)
+    address = f"{SWEEP_ADDRESS}/yaml?{urlencode({'yaml': text})}"
+    return response if response.status_code == HTTPStatus.SEE_OTHER or len(address) > MAX_ADDRESS else see(address)
+
+
+@router.get("/new/yaml")
+def show_filled_in(request: Request, context: ContextDep, yaml: str = "") -> Response:
+    """Show the form as a document fills it in, at an address that can be loaded again."""
+    return _filled_in(request, context, yaml)
+
+
+def _filled_in(request: Request, context: Context, yaml: str) -> Response:
+    try:
+        document = read_yaml(yaml)
+    except InvalidError as error:
+        return sweep_page(request, context, defaults(None, ""), error, yaml=yaml)
+    local_document, replaced = _with_local_dataset(context, document)
+    settings = sound_settings(local_document)
+    values = defaults(None, "") | texts_of_settings(settings)
+    page = partial(sweep_page, request, context, values, yaml=yaml)
+    address = f"{SWEEP_ADDRESS}?{urlencode(pairs_of(values))}"
+    if "search" in document:
+        search = search_texts(settings.get("search") or Search().model_dump(mode="json"))
+        page = partial(search_page, request, context, values, search, yaml=yaml)
+        address = f"{SEARCH_ADDRESS}?{urlencode(search_pairs(values, search))}"
+    try:
+        _check_document(context, local_document)
+    except IsoscopeError as error:
+        return page(replace(error, further=(*error.further, *replaced)))
+    return page(invalid(replaced), status=200) if replaced else see(address)
+
+
+def _check_document(context: Context, document: Mapping[str, Any]) -> None:
+    if "search" in document:
+        plan_study(context, read_study_document(document), ask_hub=False)
+        return
+    sweep = read_sweep_document(document)
+    if "fixed_regularizers" in sweep.grid:
+        raise unsaid()
+    plan_sweep(context, sweep, ask_hub=False)
+
+
+def _with_local_dataset(context: Context, document: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[FieldError]]:
+    """Return the document on a data set of this dashboard, with a sentence if it names another."""
+    datasets, dataset_id = list_trainable(context), document.get("dataset_id")
+    if not datasets or any(dataset.id == dataset_id for dataset in datasets):
+        return document, []
+    name = "no data set"
+    if dataset_id is not None:
+        name = f"a data set that is not here ({dataset_id!s:.{MAX_SHOWN_CHARACTERS}})"
+    sentence = f"The file names {name}; {datasets[0].name} is chosen instead."
+    return {**document, "dataset_id": datasets[0].id}, [FieldError("dataset_id", sentence)]
+
+
+def _read_file(file: UploadFile | str | None) -> str:
+    if (upload := chosen(file)) is None:
+        return ""
+    try:
+        # In UTF-8 a character has at most four bytes.
+        return upload.stream.read(4 * MAX_CHARACTERS + 1).decode()
+    except UnicodeDecodeError as error:
+        raise InvalidError(f"Expected a file of text in UTF-8, got other bytes in {upload.filename}.", FIELD) from error
+
+
+@router.get("/{experiment_id}/request.yaml")
+def show_yaml(context: ContextDep, experiment_id: str) -> Response:
+    experiment = get_experiment(context, experiment_id)
+    text = yaml_of(request_of(experiment), experiment.dataset)
+    headers = attachment(f"{file_name(experiment.name) or 'sweep'}.yaml")
+    return Response(text, media_type="application/yaml", headers=headers)
