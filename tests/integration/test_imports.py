@@ -51,7 +51,7 @@ def sent(client, archive):
 @pytest.fixture
 def few_at_once(monkeypatch):
     """Small batches, so that a small experiment takes many of them."""
-    few = tuple(table._replace(at_once=5) for table in TABLES)
+    few = tuple(table._replace(batch_rows=5) for table in TABLES)
     monkeypatch.setattr(job, "TABLES", few)
     monkeypatch.setattr(removal, "STEPS_AT_ONCE", 2)
 
