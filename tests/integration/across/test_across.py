@@ -133,7 +133,7 @@ def test_cautions_name_zeta_and_averaged_fields(client, launch):
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "words_of_error"),
     [
         ("q=lam<<1", "Expected"),
         ("q=colour:red", "There is no field 'colour'"),

@@ -74,7 +74,7 @@ def test_submitted_form_is_an_address_with_its_figure(client, sweep):
     assert answer["title"] == "Mean cosine similarity by batch size"
 
 
-@pytest.mark.parametrize(("asked", "slug"), [("x=iso", "isotropy"), ("x=λ", "lambda")])
+@pytest.mark.parametrize(("query", "slug"), [("x=iso", "isotropy"), ("x=λ", "lambda")])
 def test_aliases_select_the_scatter(client, sweep, query, slug):
     page = words(client.get(f"/experiments/{sweep}?{query}"))
     assert re.findall(r'data-figure="[^"]*/figures/(\w+)\.json', page) == [slug]
