@@ -175,7 +175,7 @@ def _means(context: Context, selection: RunSelection, query: AcrossQuery, table:
     text = print_summary(summarize(context, selection, table.columns), table.style)
     return {
         "table": table,
-        "print_summary": text,
+        "printed": text,
         "texts": {"LaTeX": ("tex", latex(text)), "Markdown": ("md", markdown(text))},
         "files": _join_queries(query.encoded(on=""), table.encoded()),
         "columns": COLUMNS,
