@@ -120,16 +120,17 @@ def test_kept_columns_hubness_and_norm_color_rows(client, embedding_id):
     assert '<option value="column-1">kind</option>' in page
     kinds, _ = draw(client, embedding_id, "column-1")
     assert [trace["name"] for trace in kinds] == ["a (40)", "b (20)"]
-    (prices,), _ = draw(client, embedding_id, "column-2")
+    (prices, *legend), _ = draw(client, embedding_id, "column-2")
     assert prices["marker"]["color"] == [i / 8 for i in range(N)]
+    assert [entry["name"] for entry in legend] == ["0.0737 or less", "2.51", "4.94", "7.30 or more"]
     assert (prices["marker"]["cmin"], prices["marker"]["cmax"]) == pytest.approx(
         np.quantile(np.arange(N) / 8, (0.01, 0.99))
     )
     counts = np.bincount(np.concatenate([nearest(row)[0] for row in range(N) if row != TWIN]), minlength=N)
     counts[TWIN] = counts[0]
-    (hubness,), _ = draw(client, embedding_id, "column-0")
+    (hubness, *_), _ = draw(client, embedding_id, "column-0")
     assert hubness["marker"]["color"] == counts.tolist()
-    (norms,), _ = draw(client, embedding_id, "norm")
+    (norms, *_), _ = draw(client, embedding_id, "norm")
     assert norms["marker"]["color"] == pytest.approx(np.linalg.norm(make_points(), axis=1), rel=1e-5)
 
 
