@@ -42,15 +42,15 @@ class Context:
         require_room(self.settings, staying=staying)
         self.spare.make()
 
-    def scalar(self, wanted: Select[Item]) -> Item | None:
+    def scalar(self, query: Select[Item]) -> Item | None:
         """Return the first value that is selected, or None."""
         with self.sessions() as session:
-            return session.scalar(wanted)
+            return session.scalar(query)
 
-    def scalars(self, wanted: Select[Item]) -> list[Item]:
+    def scalars(self, query: Select[Item]) -> list[Item]:
         """Return all values that are selected."""
         with self.sessions() as session:
-            return list(session.scalars(wanted))
+            return list(session.scalars(query))
 
     def get(self, table: type[Item], key: str) -> Item | None:
         """Return the row of a table by its key, or None."""
@@ -73,17 +73,17 @@ def create_context(settings: Settings) -> Context:
     )
 
 
-Given = ParamSpec("Given")
+Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
 def freeing(
-    delete: Callable[Concatenate[Context, Given], Result],
-) -> Callable[Concatenate[Context, Given], Result]:
+    delete: Callable[Concatenate[Context, Arguments], Result],
+) -> Callable[Concatenate[Context, Arguments], Result]:
     """Let a service that deletes something work on a full disk, by freeing the spare file first."""
 
     @wraps(delete)
-    def with_room(context: Context, /, *args: Given.args, **keywords: Given.kwargs) -> Result:
+    def with_room(context: Context, /, *args: Arguments.args, **keywords: Arguments.kwargs) -> Result:
         with context.spare.freed():
             return delete(context, *args, **keywords)
 

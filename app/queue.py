@@ -55,7 +55,7 @@ WATCHING_SECONDS = 0.3
 IDLE_SECONDS = 15.0
 
 
-class Line(NamedTuple):
+class QueueLine(NamedTuple):
     """What the engine has of a queue."""
 
     begun: dict[str, str | None]
@@ -109,38 +109,38 @@ class JobQueue:
 
     def cancel(self, *jobs: Job) -> None:
         """Take jobs back: a waiting one never starts, a running one is stopped within about a second."""
-        with _later_if_away(_named(jobs)):
+        with _later_if_away(_describe_jobs(jobs)):
             self._client.cancel_workflows([job.workflow_id for job in jobs])
 
     def active(self) -> set[str]:
         """Workflow ids of all jobs that wait or run."""
-        found = self._client.list_workflows(status=ACTIVE, load_input=False, load_output=False)
-        return {workflow.workflow_id for workflow in found}
+        workflows = self._client.list_workflows(status=ACTIVE, load_input=False, load_output=False)
+        return {workflow.workflow_id for workflow in workflows}
 
-    def line(self, queue: Queue) -> Line:
+    def line(self, queue: Queue) -> QueueLine:
         """Return what of a queue has begun, and what waits to be taken."""
-        found = self._client.list_workflows(
+        workflows = self._client.list_workflows(
             queue_name=queue.value, status=["ENQUEUED", "PENDING"], load_input=False, load_output=False
         )
-        begun = {one.workflow_id: one.executor_id for one in found if one.status == "PENDING"}
-        return Line(begun, {one.workflow_id for one in found} - begun.keys())
+        begun = {workflow.workflow_id: workflow.executor_id for workflow in workflows if workflow.status == "PENDING"}
+        return QueueLine(begun, {workflow.workflow_id for workflow in workflows} - begun.keys())
 
     def ensure(self, job: Job) -> None:
         """Hand in a job unless it waits or runs already; again if the engine believes that it ended."""
         with _later_if_away(job.workflow_id):
-            known = self._status(job)
-            if known is None or known.status not in ACTIVE:
-                self._hand_in_anew(job, known)
+            status = self._status(job)
+            if status is None or status.status not in ACTIVE:
+                self._hand_in_anew(job, status)
 
     def slots(self) -> set[str]:
         """Names of the workers, living or not, that have taken a job and not ended it."""
-        taken = self._client.list_workflows(status="PENDING", load_input=False, load_output=False)
-        return {workflow.executor_id for workflow in taken if workflow.executor_id is not None}
+        workflows = self._client.list_workflows(status="PENDING", load_input=False, load_output=False)
+        return {workflow.executor_id for workflow in workflows if workflow.executor_id is not None}
 
-    def taken(self, slot: str) -> set[str]:
+    def list_taken(self, slot: str) -> set[str]:
         """Workflow ids of the jobs that a worker has taken and not ended, as far as the engine knows."""
-        taken = self._client.list_workflows(status="PENDING", executor_id=slot, load_input=False, load_output=False)
-        return {workflow.workflow_id for workflow in taken}
+        workflows = self._client.list_workflows(status="PENDING", executor_id=slot, load_input=False, load_output=False)
+        return {workflow.workflow_id for workflow in workflows}
 
     def put_back(self, workflow_ids: Collection[str]) -> None:
         """Put jobs back into their queues that nobody works on, whatever the engine believes."""
@@ -151,11 +151,11 @@ class JobQueue:
         """Delete the engine's record of jobs that ended more than so many days ago; return how many there were."""
         before = (datetime.now(UTC) - timedelta(days=days)).isoformat()
         forgotten = 0
-        while found := self._client.list_workflows(
+        while workflows := self._client.list_workflows(
             status=ENDED, completed_before=before, limit=FORGOTTEN_AT_ONCE, load_input=False, load_output=False
         ):
-            self._client.delete_workflows([workflow.workflow_id for workflow in found])
-            forgotten += len(found)
+            self._client.delete_workflows([workflow.workflow_id for workflow in workflows])
+            forgotten += len(workflows)
         return forgotten
 
     def restart(self, job: Job) -> None:
@@ -164,20 +164,20 @@ class JobQueue:
             self._hand_in_anew(job, self._status(job))
 
     def _status(self, job: Job) -> WorkflowStatus | None:
-        found = self._client.list_workflows(workflow_ids=[job.workflow_id], load_input=False, load_output=False)
-        return found[0] if found else None
+        workflows = self._client.list_workflows(workflow_ids=[job.workflow_id], load_input=False, load_output=False)
+        return workflows[0] if workflows else None
 
-    def _hand_in_anew(self, job: Job, known: WorkflowStatus | None) -> None:
+    def _hand_in_anew(self, job: Job, status: WorkflowStatus | None) -> None:
         """Hand in a job; one that was cancelled at a worker a moment ago when that has stopped it.
 
         Nothing is done where another handed it in meanwhile: a worker may be at it.
         """
-        if known is not None and _may_be_unseen(known):
+        if status is not None and _may_be_unseen(status):
             time.sleep(SECONDS_TO_SEE_A_CANCEL)
             now = self._status(job)
-            if now is not None and (now.status in ACTIVE or now.created_at != known.created_at):
+            if now is not None and (now.status in ACTIVE or now.created_at != status.created_at):
                 return
-        if known is not None:
+        if status is not None:
             self._client.delete_workflows([job.workflow_id])
         self.enqueue(job)
 
@@ -190,14 +190,14 @@ class JobQueue:
         self._client.destroy()
 
 
-def _may_be_unseen(known: WorkflowStatus) -> bool:
+def _may_be_unseen(status: WorkflowStatus) -> bool:
     """Whether a worker may still be at what was cancelled; what no worker had taken needs no wait."""
-    if known.status != "CANCELLED" or known.executor_id is None or known.updated_at is None:
+    if status.status != "CANCELLED" or status.executor_id is None or status.updated_at is None:
         return False
-    return abs(datetime.now(UTC).timestamp() - known.updated_at / 1000) < CLOCKS_DIFFER_BY.total_seconds()
+    return abs(datetime.now(UTC).timestamp() - status.updated_at / 1000) < CLOCKS_DIFFER_BY.total_seconds()
 
 
-def _named(jobs: Sequence[Job]) -> str:
+def _describe_jobs(jobs: Sequence[Job]) -> str:
     return jobs[0].workflow_id if len(jobs) == 1 else f"a batch of {len(jobs)} jobs"
 
 

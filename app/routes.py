@@ -53,8 +53,8 @@ def show_home(request: Request, context: ContextDep) -> Response:
     experiment = newest
     if newest and all(run.performance is None for run in newest.runs):
         experiment = newest_experiment(context, with_results=True) or newest
-    shown = _verdict(context, experiment) if experiment else {}
-    shown |= {
+    values = _verdict(context, experiment) if experiment else {}
+    values |= {
         "experiment": experiment,
         "begun": newest if newest is not experiment else None,
         "listed": find_embeddings(context, EmbeddingSearch(layers=True), limit=NEWEST).rows,
@@ -64,7 +64,7 @@ def show_home(request: Request, context: ContextDep) -> Response:
         "max_bytes": context.settings.max_upload_bytes,
         "workers": list_workers(context),
     }
-    return render(request, "home.html", shown)
+    return render(request, "home.html", values)
 
 
 def _verdict(context: Context, experiment: Experiment) -> dict[str, Any]:
@@ -145,8 +145,8 @@ def show_figure_of_run(
 @figures_router.get("/embeddings/{embedding_id}/figures/{slug}")
 def show_figure_of_embedding(context: ContextDep, embedding_id: str, slug: str, query: ShrinkageDep) -> FigureOut:
     """A figure of an embedding's report, `zeta` among them."""
-    found = report_figures(context, get_embedding(context, embedding_id), slug, query)
-    return FigureOut.from_figure(find_figure(found, slug))
+    figures = report_figures(context, get_embedding(context, embedding_id), slug, query)
+    return FigureOut.from_figure(find_figure(figures, slug))
 
 
 @figures_router.get("/embeddings/{embedding_id}/postprocessings/{postprocessing_id}/figures/{slug}")

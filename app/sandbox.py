@@ -57,7 +57,8 @@ def limit_resources(memory_bytes: int, cpu_seconds: float) -> None:
 def _lower(limit: int, value: int, grace: int = 0) -> None:
     """Lower a limit and the hard limit above it, both within what whoever started us allowed."""
     _, hard = resource.getrlimit(limit)
-    soft, hard = (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard) for wanted in (value, value + grace))
+    caps = (value, value + grace)
+    soft, hard = (cap if hard == resource.RLIM_INFINITY else min(cap, hard) for cap in caps)
     resource.setrlimit(limit, (soft, hard))
 
 

@@ -67,7 +67,7 @@ def work(settings: Settings, device: str, *, lifeline: bool) -> None:
             working(settings.queue, slot, executor.execute),
             Reconciler(sessions, queue, slot, locks, executor.has, settings.webhook_url),
             Janitor(Ledger(sessions, open_storage(settings)), queue, locks),
-            Turns(sessions, queue, slot, locks, executor.left),
+            Turns(sessions, queue, slot, locks, executor.recently_left),
         ):
             Thread(target=processes.time_device, args=(slot,), name="speed", daemon=True).start()
             stop.wait()

@@ -40,14 +40,14 @@ class Turns(Background):
     """Hands in what is next for this worker, again and again while the context is open."""
 
     def __init__(
-        self, sessions: Sessions, queue: JobQueue, slot: str, locks: Locks, left: Callable[[], set[str]]
+        self, sessions: Sessions, queue: JobQueue, slot: str, locks: Locks, recently_left: Callable[[], set[str]]
     ) -> None:
         super().__init__()
         self._sessions = sessions
         self._queue = queue
         self._slot = slot
         self._locks = locks
-        self._left = left
+        self._recently_left = recently_left
 
     def work(self) -> None:
         """Hand in what is next."""
@@ -55,15 +55,17 @@ class Turns(Background):
         while not self.stop.wait(seconds):
             seconds = TURN_SECONDS
             try:
-                hand_in_next(self._sessions, self._queue, self._slot, self._locks, self._left())
+                hand_in_next(self._sessions, self._queue, self._slot, self._locks, self._recently_left())
             except Exception as error:
                 seconds = SECONDS_AFTER_AN_ERROR
-                known = isinstance(error, SQLAlchemyError)
-                logger.warning("the next job could not be handed in: %s", one_line(error), exc_info=not known)
+                is_database_error = isinstance(error, SQLAlchemyError)
+                logger.warning(
+                    "the next job could not be handed in: %s", one_line(error), exc_info=not is_database_error
+                )
 
 
 def hand_in_next(
-    sessions: Sessions, queue: JobQueue, slot: str, locks: Locks, left: Collection[str] = frozenset()
+    sessions: Sessions, queue: JobQueue, slot: str, locks: Locks, recently_left: Collection[str] = frozenset()
 ) -> None:
     """Hand in the job whose turn it is, if this worker is free for it; a busy worker only takes back what is too early.
 
@@ -75,11 +77,11 @@ def hand_in_next(
     if not has_waiting(sessions, Queue.GPU):
         return
     line = queue.line(Queue.GPU)  # before the rows: a job that ends in between has begun here, and waits for nobody
-    first = next_in_turn(sessions, Queue.GPU, line.begun.keys() | left)
+    first = next_in_turn(sessions, Queue.GPU, line.begun.keys() | recently_left)
     if first is None:
         return
     free = slot not in line.begun.values()
-    later = line.waiting - {first.workflow_id} - set(left)
+    later = line.waiting - {first.workflow_id} - set(recently_left)
     if not later and (not free or first.workflow_id in line.waiting):
         return
     with suppress(ConflictError), locks.held("turns"):  # else another worker is at it
@@ -125,18 +127,18 @@ class Executor:
         self._runs = runs
         self._calls: Counter[Job] = Counter()
         self._begun: set[Job] = set()
-        self._left: dict[str, float] = {}
+        self._recently_left: dict[str, float] = {}
         self._stopping = False
 
     def has(self) -> set[str]:
         """Workflow ids of the jobs that are here now: at work, or waiting to be tried again."""
         return {job.workflow_id for job in list(self._calls)}
 
-    def left(self) -> set[str]:
+    def recently_left(self) -> set[str]:
         """Workflow ids of the jobs that were left here of late while their rows wait: others go first."""
         since = time.monotonic() - REST_SECONDS
-        self._left = {workflow_id: at for workflow_id, at in list(self._left.items()) if at > since}
-        return set(self._left)
+        self._recently_left = {workflow_id: at for workflow_id, at in list(self._recently_left.items()) if at > since}
+        return set(self._recently_left)
 
     async def execute(self, job: Job) -> None:
         """Work on a job until its row is final or it is given up.
@@ -148,7 +150,7 @@ class Executor:
         try:
             await self._execute(job)
         except Exception as error:  # noqa: BLE001 - told to the engine, it would have to be written where nothing can be
-            self._left[job.workflow_id] = time.monotonic()
+            self._recently_left[job.workflow_id] = time.monotonic()
             logger.error("%s was left to be handed in anew: %s", job.workflow_id, one_line(error))
         finally:
             self._calls[job] -= 1
@@ -264,7 +266,7 @@ def _ended(exit_code: int) -> Ended:
     if exit_code == DISK_FULL:
         return Ended(AttemptOutcome.DISK_FULL, FULL)
     if exit_code == NOT_STARTED:
-        return Ended(AttemptOutcome.KILLED, "no process to be had")
+        return Ended(AttemptOutcome.KILLED, "could not start a process")
     words = f"exit code {exit_code}" if exit_code >= 0 else f"signal {signal.Signals(-exit_code).name}"
     return Ended(AttemptOutcome.KILLED, words)
 

@@ -60,12 +60,12 @@ def disk_full(error: BaseException) -> bool:
 
     Libraries that are not Python have no type for it, and torch not even words.
     """
-    told = f"{type(error).__name__}: {error}".lower()
+    message = f"{type(error).__name__}: {error}".lower()
     full = (
         (isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT))
-        or (isinstance(error, SQLAlchemyError) and "is full" in told)
-        or "no space left on device" in told
-        or any(words in told for words in TORCH_CANNOT_WRITE)
+        or (isinstance(error, SQLAlchemyError) and "is full" in message)
+        or "no space left on device" in message
+        or any(words in message for words in TORCH_CANNOT_WRITE)
     )
     return full or any(map(disk_full, filter(None, (error.__cause__, error.__context__))))
 

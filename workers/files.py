@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 WAITS_SECONDS = (1, 5, 20, 60, 120)
 
 
-def fetch(sha256: str, what: str, settings: Settings) -> Path:
+def fetch(sha256: str, filename: str, settings: Settings) -> Path:
     """Return where a file, ``what`` to the user, can be read here; wait minutes for a storage out of reach."""
     storage = open_storage(settings)
     try:
@@ -32,11 +32,11 @@ def fetch(sha256: str, what: str, settings: Settings) -> Path:
             try:
                 return storage.local(sha256)
             except UnavailableError:
-                logger.warning("The file %s cannot be had; trying again in %s s.", what, seconds)
+                logger.warning("The file %s cannot be had; trying again in %s s.", filename, seconds)
                 time.sleep(seconds)
         return storage.local(sha256)
     except NotFoundError as error:
-        raise NotFoundError(f"The file {what} is gone from the storage; upload it again.") from error
+        raise NotFoundError(f"The file {filename} is gone from the storage; upload it again.") from error
 
 
 Keep = Callable[[Callable[[], BinaryIO]], Stored]
@@ -59,7 +59,7 @@ def keeping(ledger: Ledger) -> Iterator[Keep]:
     try:
         yield keep
     finally:
-        ledger.release(*(one.sha256 for one in stored))
+        ledger.release(*(file.sha256 for file in stored))
 
 
 def _patiently(make: Callable[[], BinaryIO], ledger: Ledger) -> Stored:
@@ -84,20 +84,20 @@ class _Generated(io.RawIOBase):
     def __init__(self, blocks: Iterator[bytes | memoryview]) -> None:
         super().__init__()
         self._blocks = blocks
-        self._left = memoryview(b"")
+        self._remaining = memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        while not self._left:
+        while not self._remaining:
             if (block := next(self._blocks, None)) is None:
                 return 0
-            self._left = memoryview(block).cast("B")
-        taken = self._left[: len(buffer)]
-        buffer[: len(taken)] = taken
-        self._left = self._left[len(taken) :]
-        return len(taken)
+            self._remaining = memoryview(block).cast("B")
+        piece = self._remaining[: len(buffer)]
+        buffer[: len(piece)] = piece
+        self._remaining = self._remaining[len(piece) :]
+        return len(piece)
 
 
 def npy_file(n: int, d: int, dtype: np.dtype[Any], blocks: Iterable[NDArray[Any]]) -> BinaryIO:

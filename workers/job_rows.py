@@ -74,9 +74,9 @@ class ResultJob(Generic[Row]):
     waiting: Update
     """Changes the row as long as it waits."""
 
-    def fill(self, session: Session, **found: Any) -> None:
+    def fill(self, session: Session, **values: Any) -> None:
         """Write what was found; nothing if the row waits no more."""
-        session.execute(self.waiting.values(status=models.ResultStatus.READY, error=None, **found))
+        session.execute(self.waiting.values(status=models.ResultStatus.READY, error=None, **values))
 
     def check(self, *, current: bool) -> None:
         """Raise ConflictError unless it asks about the vectors that are chosen now."""
@@ -107,7 +107,7 @@ class StoppedError(Exception):
     """The row was cancelled, deleted or begun again by another worker while it was worked on."""
 
 
-class Progress:
+class JobProgress:
     """A row that was begun at ``started_at``.
 
     Every write raises StoppedError if it no longer runs, or was begun again since: who began last writes.
@@ -129,7 +129,7 @@ class Progress:
         running: StrEnum,
         row_id: str,
         **values: Any,
-    ) -> tuple[Begun, "Progress"] | None:
+    ) -> tuple[Begun, "JobProgress"] | None:
         """Set a row to running, and further columns; return it with its progress, or None if nobody waits for it."""
         with sessions.begin() as session:
             row = session.get(table, row_id, with_for_update=True)
@@ -152,9 +152,9 @@ class Progress:
     def advance(self, done: int, **values: Any) -> None:
         """Say how much is done, and set other columns; may be called often, writes once a second."""
         if time.monotonic() - self._written_at >= SECONDS_BETWEEN_WRITES:
-            self.say(done=done, **values)
+            self.set_columns(done=done, **values)
 
-    def say(self, **values: Any) -> None:
+    def set_columns(self, **values: Any) -> None:
         """Set columns of the row in a transaction of their own."""
         with self.sessions.begin() as session:
             self.write(session, **values)

@@ -161,8 +161,8 @@ class AdvisoryLocks:
 
 
 def _lock(connection: Connection, name: str) -> bool:
-    found = connection.execute(f"select pg_try_advisory_lock({NUMBER})", (name,)).fetchone()
-    return found is not None and bool(found[0])
+    row = connection.execute(f"select pg_try_advisory_lock({NUMBER})", (name,)).fetchone()
+    return row is not None and bool(row[0])
 
 
 BEAT_SECONDS = 10

@@ -49,7 +49,7 @@ HUB_FILES = ["*.safetensors", "*.json", "*.txt", "*.model"]
 
 
 @dataclass(frozen=True)
-class Source:
+class ModelSource:
     """Where a model's files are on this machine."""
 
     folder: Path
@@ -61,13 +61,13 @@ class Source:
         return {path.name: _sha256(path) for path in sorted(self.folder.glob("*.safetensors"))}
 
 
-def find_source(name: str, settings: Settings, revision: str | None = None) -> Source:
+def find_source(name: str, settings: Settings, revision: str | None = None) -> ModelSource:
     """Find a model by name: the bundled one, a folder of the models directory, or a Hub name, in this order.
 
     A Hub model is downloaded as it is now, or as it was at ``revision``.
     """
     folder = bundled_folder() if name == BUNDLED else _local_folder(name, settings)
-    source = _download(name, revision) if folder is None else Source(folder, None)
+    source = _download(name, revision) if folder is None else ModelSource(folder, None)
     if not any(source.folder.glob("*.safetensors")):
         raise InvalidError(
             f"The model {name!r} has no weights as safetensors; pickled weights are never loaded. Convert it with "
@@ -77,7 +77,7 @@ def find_source(name: str, settings: Settings, revision: str | None = None) -> S
     return source
 
 
-def load_tokenizer(source: Source, name: str) -> PreTrainedTokenizerBase:
+def load_tokenizer(source: ModelSource, name: str) -> PreTrainedTokenizerBase:
     """Return the tokenizer of a model; it has a token to pad with."""
     try:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(source.folder, trust_remote_code=False)
@@ -124,11 +124,11 @@ def fit_together(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> 
     """Give the model its tokenizer's padding, and have the tokenizer make only what the model takes."""
     model.config.pad_token_id = tokenizer.pad_token_id
     # A tokenizer saved without its class makes columns that some models do not take.
-    taken = set(signature(model.forward).parameters)
+    accepted = set(signature(model.forward).parameters)
     if getattr(model.config, "type_vocab_size", 0) < 2:
         # RoBERTa knows one type only, and GPT-2 would take a type for a word.
-        taken.discard("token_type_ids")
-    tokenizer.model_input_names = [name for name in tokenizer.model_input_names if name in taken]
+        accepted.discard("token_type_ids")
+    tokenizer.model_input_names = [name for name in tokenizer.model_input_names if name in accepted]
 
 
 def longest_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, max_length: int) -> int:
@@ -167,7 +167,7 @@ def _local_folder(name: str, settings: Settings) -> Path | None:
     return folder if plain and (folder / "config.json").is_file() else None
 
 
-def _download(name: str, revision: str | None) -> Source:
+def _download(name: str, revision: str | None) -> ModelSource:
     try:
         folder = Path(snapshot_download(name, revision=revision, allow_patterns=HUB_FILES))
     except HFValidationError as error:
@@ -182,7 +182,7 @@ def _download(name: str, revision: str | None) -> Source:
         raise NotFoundError(
             f"There is no model {name!r} on this machine, and the Hub refuses it: {one_line(error)}", "model"
         ) from error
-    return Source(folder, folder.name)
+    return ModelSource(folder, folder.name)
 
 
 def _sha256(path: Path) -> str:
@@ -193,7 +193,7 @@ def _sha256(path: Path) -> str:
 PACKAGES = ("accelerate", "datasets", "numpy", "scikit-learn", "tokenizers", "torch", "transformers")
 
 
-def describe_environment(source: Source, device: torch.device, max_length: int) -> dict[str, Any]:
+def describe_environment(source: ModelSource, device: torch.device, max_length: int) -> dict[str, Any]:
     """Return versions, hashes and the device, as they go into the row."""
     return {
         "model": {"revision": source.revision, "weights_sha256": source.weights_sha256()},
@@ -225,10 +225,10 @@ def pool(states: Tensor, attention_mask: Tensor, pooling: Pooling) -> Tensor:
         return mean_of_tokens(states, attention_mask)
     real = attention_mask.bool()
     if pooling is Pooling.FIRST:
-        place = real.int().argmax(dim=1)
+        positions = real.int().argmax(dim=1)
     else:
-        place = real.shape[1] - 1 - real.flip(1).int().argmax(dim=1)
-    return states[torch.arange(len(states), device=states.device), place]
+        positions = real.shape[1] - 1 - real.flip(1).int().argmax(dim=1)
+    return states[torch.arange(len(states), device=states.device), positions]
 
 
 def sentence_pooling(model: PreTrainedModel) -> Pooling:
@@ -247,8 +247,8 @@ def sentence_pooling(model: PreTrainedModel) -> Pooling:
 
 def _is_causal(model: PreTrainedModel) -> bool:
     """Whether a first token stays as it is when the second changes; there is no one setting that tells."""
-    one, other = [token for token in range(3) if token != model.config.get_text_config().pad_token_id][:2]
-    ids = torch.tensor([[one, one], [one, other]], device=model.device)
+    first_id, changed = [token for token in range(3) if token != model.config.get_text_config().pad_token_id][:2]
+    ids = torch.tensor([[first_id, first_id], [first_id, changed]], device=model.device)
     with looking_at(model):
         states = hidden_states_of(model(input_ids=ids, attention_mask=torch.ones_like(ids), output_hidden_states=True))
     first = states[-1][:, 0]

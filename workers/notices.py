@@ -79,10 +79,10 @@ def _claim(sessions: Sessions, experiment_id: str, now: datetime) -> Message | N
 
 def message_of(experiment_id: str, name: str, counts: Counter[RunStatus]) -> Message:
     """Return what is posted: ``text`` for chats that show it, the rest for programs."""
-    told = ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
+    counted = ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
     return {
         "event": "experiment.ended",
-        "text": f"{name} has ended: {plural(counts.total(), 'run')}, {told}.",
+        "text": f"{name} has ended: {plural(counts.total(), 'run')}, {counted}.",
         "experiment": {
             "id": experiment_id,
             "name": name,

@@ -51,9 +51,9 @@ def _members(group: int) -> Iterator[Path]:
                 yield process
 
 
-def _sum(found: list[int | None]) -> int | None:
-    told = [one for one in found if one is not None]
-    return sum(told) if told else None
+def _sum(sizes: list[int | None]) -> int | None:
+    present = [size for size in sizes if size is not None]
+    return sum(present) if present else None
 
 
 logger = logging.getLogger(__name__)
@@ -178,10 +178,10 @@ def _work(workflow_id: str, work: str, row_id: str, settings: Settings, device: 
             logger.warning("%s could not reach the database: %s", workflow_id, one_line(error))
             sys.exit(DATABASE_AWAY)
         raise
-    if at_once := [one for one in following if not one.kind.in_turn]:
+    if immediate := [job for job in following if not job.kind.in_turn]:
         queue = JobQueue(settings.queue)
-        for one in at_once:
-            queue.ensure(one)
+        for job in immediate:
+            queue.ensure(job)
         queue.close()
 
 

@@ -84,12 +84,12 @@ def take_over_the_dead(queue: JobQueue, slot: str, locks: Locks, free_before: se
     if not locks.settled:
         return set()
     free = set()
-    for other in queue.slots() - {slot}:
-        with suppress(ConflictError), locks.held(other):
+    for other_slot in queue.slots() - {slot}:
+        with suppress(ConflictError), locks.held(other_slot):
             if locks.settled:  # still: our own session may be a new one meanwhile
-                free.add(other)
-                if other in free_before:
-                    queue.put_back(queue.taken(other))
+                free.add(other_slot)
+                if other_slot in free_before:
+                    queue.put_back(queue.list_taken(other_slot))
     return free
 
 
@@ -100,7 +100,7 @@ def retake_own(queue: JobQueue, slot: str, has: Callable[[], set[str]], missing_
     word lies a moment: what is missing this time is returned, to be handed in at the next look, and only what was
     missing before is put back.
     """
-    missing = queue.taken(slot) - has()
+    missing = queue.list_taken(slot) - has()
     if lost := missing & missing_before:
         logger.warning("put back, as nothing here works on them: %s", ", ".join(sorted(lost)))
         queue.put_back(lost)
@@ -186,8 +186,8 @@ class Janitor(Background):
 def _do(done: str, chore: Callable[[], int]) -> None:
     """Do a chore, and say how much there was to do; one that fails is done the next time, and keeps no other back."""
     try:
-        if found := chore():
-            logger.info(done, found)
+        if count := chore():
+            logger.info(done, count)
     except (SQLAlchemyError, UnavailableError) as error:
         logger.warning("%s could not be done: %s", chore.__name__, one_line(error))
     except Exception:

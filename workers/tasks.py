@@ -39,7 +39,7 @@ from isotropy.tasks.variants import Variant, all_variants, default_variants
 from workers.embeddings.inspection import fetch_upload
 from workers.failure import record
 from workers.files import fetch, keeping
-from workers.job_rows import Progress, StoppedError, job_sessions
+from workers.job_rows import JobProgress, StoppedError, job_sessions
 
 GROUP = PAIRS[-1]
 TRUTH = "truth.jsonl"
@@ -72,7 +72,7 @@ def judge_task(task_id: str, settings: Settings, device: str) -> Sequence[Job]:
     """
     sessions = job_sessions(settings)
     anew: dict[str, Any] = {"done": 0, "total": None, "judged": None}
-    begun = Progress.begin(sessions, TaskRun, UNFINISHED_TASK, TaskStatus.RUNNING, task_id, **anew)
+    begun = JobProgress.begin(sessions, TaskRun, UNFINISHED_TASK, TaskStatus.RUNNING, task_id, **anew)
     if begun is None:
         return ()
     row, progress = begun
@@ -88,13 +88,13 @@ def judge_task(task_id: str, settings: Settings, device: str) -> Sequence[Job]:
     return ()
 
 
-def _judge(asked: _Asked, progress: Progress) -> None:
+def _judge(asked: _Asked, progress: JobProgress) -> None:
     loaded = _load(asked)
     config = asked.config
     try:
         task = JudgingTask(loaded.corpus, loaded.truth, config.similarity, config.seed, config.metric)
         variants = (all_variants if config.full else default_variants)(task.setting)
-        progress.say(total=len(variants), notes=loaded.notes)
+        progress.set_columns(total=len(variants), notes=loaded.notes)
         decision = _decide(task, variants, config.tolerance, progress)
         chosen, smallest = (map_of(task, variants[place]) for place in (decision.chosen, decision.smallest))
     except ValueError as error:
@@ -102,7 +102,7 @@ def _judge(asked: _Asked, progress: Progress) -> None:
     _store(decision, chosen, smallest, Ledger(progress.sessions, open_storage(asked.settings)), progress)
 
 
-def _decide(task: JudgingTask, variants: Sequence[Variant], tolerance: float, progress: Progress) -> Decision:
+def _decide(task: JudgingTask, variants: Sequence[Variant], tolerance: float, progress: JobProgress) -> Decision:
     judged: list[ScoreSoFar] = []
 
     def advance(one: ScoredVariant) -> None:
@@ -177,7 +177,7 @@ def _truth(asked: _Asked) -> Path:
     return fetch(asked.row.truth_sha256, asked.filename, asked.settings)
 
 
-def _store(decision: Decision, chosen: Map, smallest: Map, ledger: Ledger, progress: Progress) -> None:
+def _store(decision: Decision, chosen: Map, smallest: Map, ledger: Ledger, progress: JobProgress) -> None:
     """Keep results and maps; nothing of them where nobody waits for them any more."""
     with keeping(ledger) as keep:
         kept = [keep(partial(io.BytesIO, save(one.tensors(), one.metadata()))) for one in (chosen, smallest)]

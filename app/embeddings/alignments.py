@@ -17,7 +17,7 @@ from app.db.job_kinds import Job
 from app.db.models import Alignment, Embedding, ResultStatus, RowsBy
 from app.embeddings.comparison import Against, Pairing, bases_of, pairing, rows_left_out
 from app.embeddings.service import repeat_failed
-from app.figures.figure import Columns, Table
+from app.figures.figure import Columns, FigureTable
 from isoscope.core.errors import ConflictError, InvalidError
 from isotropy.catalog import ALIGNMENTS, AlignmentEntry
 
@@ -301,8 +301,10 @@ def find_moved_rows(context: Context, first: Embedding, counterpart: Embedding) 
     return MovedRows(aligned[0], list(map(MovedRow, *columns)), moved["references"], moved["reason"] or "")
 
 
-def tabulate_moved_rows(rows: Sequence[MovedRow]) -> Table:
+def tabulate_moved_rows(rows: Sequence[MovedRow]) -> FigureTable:
     columns = ["row", "other_row", "name", "neighbors_kept", "residual"]
     return (
-        Table(columns, Columns(*(list(column) for column in zip(*rows, strict=True)))) if rows else Table(columns, [])
+        FigureTable(columns, Columns(*(list(column) for column in zip(*rows, strict=True))))
+        if rows
+        else FigureTable(columns, [])
     )

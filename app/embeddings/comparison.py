@@ -16,7 +16,7 @@ from app.core.names import natural_order
 from app.db.models import Embedding, Measurement
 from app.embeddings.readings import similarity_of
 from app.embeddings.service import require_measured
-from app.figures.figure import Cell, Table
+from app.figures.figure import Cell, FigureTable
 from isoscope.core.errors import InvalidError
 from isoscope.files.selection import unpacked
 from isotropy.catalog import MEASURES, SIMILARITIES, Measure, Similarity
@@ -325,7 +325,7 @@ class Comparison:
         return by_slug.get(slug) or by_slug.get(USUAL_MEASURE) or next(iter(by_slug.values()), None)
 
     @property
-    def table(self) -> Table:
+    def table(self) -> FigureTable:
         """Return every value in a row of its own, beside its difference from the first and its change."""
         columns = ["measure", "embedding", "id", "value", "se", "n", "reason"]
         cells = ("difference", "difference_se", "low", "high", "paired", "rows", "why_no_interval", "excludes_zero")
@@ -345,7 +345,7 @@ class Comparison:
                 for contrast in contrasts:
                     values += [*contrast, contrast.excludes_zero] if contrast else [None] * len(cells)
                 rows.append([compared.measure.slug, name, embedding.id, *values])
-        return Table(columns, rows)
+        return FigureTable(columns, rows)
 
     @property
     def cautions(self) -> list[str]:

@@ -5,7 +5,7 @@ from functools import cache
 from typing import NamedTuple, TypeVar
 
 from app.db.models import Embedding, Measurement
-from app.figures.figure import Cell, Table
+from app.figures.figure import Cell, FigureTable
 from isoscope.core.formatting import capitalized, tick
 from isotropy.catalog import GROUPS, MEASURES, SIMILARITIES, Measure, Similarity, measures_in, references
 
@@ -93,7 +93,7 @@ class Reading(NamedTuple):
         return []
 
     @property
-    def table(self) -> Table:
+    def table(self) -> FigureTable:
         """The items with the columns that have a value; n only by label."""
         detail, items = self.measurement.detail or {}, self.items
         heading = next(heading for name, heading in DETAIL_LISTS.items() if name in detail)
@@ -103,7 +103,7 @@ class Reading(NamedTuple):
             cells = [getattr(item, name) for item in items]
             if heading == "label" if name == "n" else any(cell not in (None, "") for cell in cells):
                 columns[name] = cells
-        return Table(list(columns), [list(row) for row in zip(*columns.values(), strict=True)])
+        return FigureTable(list(columns), [list(row) for row in zip(*columns.values(), strict=True)])
 
 
 def readings_of(embedding: Embedding) -> list[Reading]:
@@ -167,7 +167,7 @@ def grouped(items: Iterable[Grouped], measure: Callable[[Grouped], Measure]) -> 
     return {heading: groups[group] for group, heading in GROUPS.items() if groups[group]}
 
 
-def table_of(embedding: Embedding) -> Table:
+def table_of(embedding: Embedding) -> FigureTable:
     """Return a row for each measurement, followed by the rows of its items."""
     rows: list[list[Cell]] = []
     for reading in readings_of(embedding):
@@ -177,7 +177,7 @@ def table_of(embedding: Embedding) -> Table:
             [slug, item.key, item.value, item.unbiased, item.se, None, None, item.n, item.reason]
             for item in reading.items
         ]
-    return Table(["measure", "item", "value", "unbiased", "se", "low", "high", "n", "reason"], rows)
+    return FigureTable(["measure", "item", "value", "unbiased", "se", "low", "high", "n", "reason"], rows)
 
 
 class ReferenceValue(NamedTuple):

@@ -71,20 +71,20 @@ class Columns(Sequence[list[Cell]]):
         return len(self.columns[0])
 
     @overload
-    def __getitem__(self, place: int) -> list[Cell]: ...
+    def __getitem__(self, index: int) -> list[Cell]: ...
     @overload
-    def __getitem__(self, place: slice) -> list[list[Cell]]: ...
-    def __getitem__(self, place: int | slice) -> list[Cell] | list[list[Cell]]:
-        if isinstance(place, slice):
-            return [list(row) for row in zip(*(column[place] for column in self.columns), strict=True)]
-        return [column[place] for column in self.columns]
+    def __getitem__(self, index: slice) -> list[list[Cell]]: ...
+    def __getitem__(self, index: int | slice) -> list[Cell] | list[list[Cell]]:
+        if isinstance(index, slice):
+            return [list(row) for row in zip(*(column[index] for column in self.columns), strict=True)]
+        return [column[index] for column in self.columns]
 
     def __iter__(self) -> Iterator[list[Cell]]:
         return map(list, zip(*self.columns, strict=True))
 
 
 @dataclass(frozen=True)
-class Table:
+class FigureTable:
     """The numbers of a figure, unrounded."""
 
     columns: list[str]
@@ -110,7 +110,7 @@ class Figure:
     slug: str
     title: str
     caption: str
-    table: Table
+    table: FigureTable
     draw: Callable[[], go.Figure]
     empty: str | None = None
     wide: bool = False
@@ -127,7 +127,7 @@ class Figure:
 
 def undefined(slug: str, title: str, reason: str) -> Figure:
     """A figure of what has no value here, which says why instead."""
-    return Figure(slug, title, "", Table([], []), draw=partial(plot, []), empty=reason)
+    return Figure(slug, title, "", FigureTable([], []), draw=partial(plot, []), empty=reason)
 
 
 def plot(traces: list[Any], **layout: Any) -> go.Figure:
@@ -141,12 +141,12 @@ def plain(text: str, longest: int) -> str:
     return escape(cut).replace("%{", "%&#123;")
 
 
-def thinned(items: Sequence[Item], most: int) -> list[Item]:
+def thinned(items: Sequence[Item], max_items: int) -> list[Item]:
     """At most so many items at equal steps, the first and the last among them."""
-    if len(items) <= most:
+    if len(items) <= max_items:
         return list(items)
-    step = (len(items) - 1) / (most - 1)
-    return [items[round(i * step)] for i in range(most)]
+    step = (len(items) - 1) / (max_items - 1)
+    return [items[round(i * step)] for i in range(max_items)]
 
 
 def _bytes(column: Sequence[Cell]) -> bytes:
@@ -182,14 +182,14 @@ def linear_axis(
 
     ``within`` are the ends between which values can lie at all: that room stays between them.
     """
-    known = [value for value in values if value is not None]
-    low, high = min(known, default=0.0), max(known, default=0.0)
+    present = [value for value in values if value is not None]
+    low, high = min(present, default=0.0), max(present, default=0.0)
     axis: dict[str, Any] = {"title": {"text": title}}
     about = ABOUT * (within[1] - within[0] if within else abs(low))
     if about and high <= low + ALIKE * max(abs(low), abs(high)):
         room = ROOM * about
-        least, most = (within[0] - room, within[1] + room) if within else (-inf, inf)
-        axis["range"] = [max(low - about, least), min(low + about, most)]
+        lowest, highest = (within[0] - room, within[1] + room) if within else (-inf, inf)
+        axis["range"] = [max(low - about, lowest), min(low + about, highest)]
     return axis
 
 
@@ -212,8 +212,8 @@ def log_ticks(low: float, high: float) -> list[float]:
     """Round numbers from low to high, as few as tell the scale; where they lie close together, at equal steps."""
     first, last = floor(log10(low)), ceil(log10(high))
     for ladder in LADDERS:
-        every = ceil((last - first) / MOST_DECADES) if ladder == (1,) else 1
-        candidates = (float(f"{digit}e{decade}") for decade in range(first, last + 1, every) for digit in ladder)
+        spacing = ceil((last - first) / MOST_DECADES) if ladder == (1,) else 1
+        candidates = (float(f"{digit}e{decade}") for decade in range(first, last + 1, spacing) for digit in ladder)
         ticks = [tick for tick in candidates if low <= tick <= high]
         if len(ticks) >= FEWEST_TICKS:
             return ticks

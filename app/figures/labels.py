@@ -10,7 +10,7 @@ from app.db.options.option import lowered
 from isoscope.core.formatting import starred
 from isotropy.catalog import MEASURES
 
-WHOLE = {"lambda": "λ", "lam": "λ", "zeta": "ζ"}
+GREEK = {"lambda": "λ", "lam": "λ", "zeta": "ζ"}
 PARTS = (
     (re.compile(r"_?ci95_half_width$"), " ± (95% CI)"),
     (re.compile(r"\bcentred(?=_\d)"), "centered"),
@@ -36,12 +36,12 @@ def inside(field: str) -> str:
 
 def heading(column: str) -> str:
     """A column's name as a reader wants it: λ, IsoScore★ mean, raw, k = 1 ± (95% CI)."""
-    if column in WHOLE:
-        return WHOLE[column]
-    measure, rest = (found[1], column[found.end() :]) if (found := MEASURE.match(column)) else ("", column)
+    if column in GREEK:
+        return GREEK[column]
+    measure, suffix = (match[1], column[match.end() :]) if (match := MEASURE.match(column)) else ("", column)
     for pattern, words in PARTS:
-        rest = pattern.sub(words, rest)
-    return f"{starred(MEASURES[measure].name) if measure else ''}{rest}".strip()
+        suffix = pattern.sub(words, suffix)
+    return f"{starred(MEASURES[measure].name) if measure else ''}{suffix}".strip()
 
 
 WIDTH, HEIGHT = 300, 190
@@ -54,26 +54,26 @@ BAR = 2.0
 CORNERS = tuple(product(("top", "bottom"), ("right", "left")))
 
 
-class Box(NamedTuple):
+class LabelBox(NamedTuple):
     """A rectangle in pixels."""
 
-    left: float
+    x0: float
     bottom: float
     right: float
     top: float
 
-    def meets(self, other: "Box") -> bool:
+    def meets(self, box: "LabelBox") -> bool:
         """Whether they have more than an edge in common."""
-        across = self.left < other.right and other.left < self.right
-        return across and self.bottom < other.top and other.bottom < self.top
+        across = self.x0 < box.right and box.x0 < self.right
+        return across and self.bottom < box.top and box.bottom < self.top
 
-    def within(self, other: "Box") -> bool:
+    def within(self, box: "LabelBox") -> bool:
         """Whether nothing of it is outside of the other."""
-        across = other.left <= self.left and self.right <= other.right
-        return across and other.bottom <= self.bottom and self.top <= other.top
+        across = box.x0 <= self.x0 and self.right <= box.right
+        return across and box.bottom <= self.bottom and self.top <= box.top
 
 
-class Named(NamedTuple):
+class LabeledPoint(NamedTuple):
     """A point with the half-widths of its error bars, and what it is called."""
 
     x: float
@@ -83,7 +83,7 @@ class Named(NamedTuple):
     name: str
 
 
-def positions(points: Sequence[Named], x_range: Sequence[float], y_range: Sequence[float]) -> list[str | None]:
+def positions(points: Sequence[LabeledPoint], x_range: Sequence[float], y_range: Sequence[float]) -> list[str | None]:
     """Plotly's textposition of each name, those first in the sequence first; None where there is no room.
 
     A name stands beside its point in one of the four corners that its own error bars leave free; where bars of other
@@ -91,34 +91,34 @@ def positions(points: Sequence[Named], x_range: Sequence[float], y_range: Sequen
     """
     scale = WIDTH / (x_range[1] - x_range[0]), HEIGHT / (y_range[1] - y_range[0])
     placed = [_scaled(point, scale) for point in points]
-    marks = [Box(p.x - POINT, p.y - POINT, p.x + POINT, p.y + POINT) for p in placed]
-    bars = [bar for p in placed for bar in (Box(p.x - p.x_bar, p.y - BAR, p.x + p.x_bar, p.y + BAR),
-                                            Box(p.x - BAR, p.y - p.y_bar, p.x + BAR, p.y + p.y_bar))]  # fmt: skip
-    frame = Box(x_range[0] * scale[0], y_range[0] * scale[1], x_range[1] * scale[0], y_range[1] * scale[1])
-    names: list[Box] = []
-    found: list[str | None] = []
+    marks = [LabelBox(p.x - POINT, p.y - POINT, p.x + POINT, p.y + POINT) for p in placed]
+    bars = [bar for p in placed for bar in (LabelBox(p.x - p.x_bar, p.y - BAR, p.x + p.x_bar, p.y + BAR),
+                                            LabelBox(p.x - BAR, p.y - p.y_bar, p.x + BAR, p.y + p.y_bar))]  # fmt: skip
+    frame = LabelBox(x_range[0] * scale[0], y_range[0] * scale[1], x_range[1] * scale[0], y_range[1] * scale[1])
+    names: list[LabelBox] = []
+    corners_used: list[str | None] = []
     for point in placed:
         corners = {f"{high} {side}": _corner(point, high, side) for high, side in CORNERS}
         inside = {where: box for where, box in corners.items() if box.within(frame)}
         free = {where: box for where, box in inside.items() if not any(map(box.meets, [*marks, *names]))}
         crossed = {where: sum(map(box.meets, bars)) for where, box in free.items()}
         where = min(crossed, key=lambda corner: crossed[corner], default=None)
-        found.append(where)
+        corners_used.append(where)
         if where:
             names.append(free[where])
-    return found
+    return corners_used
 
 
-def _scaled(point: Named, scale: tuple[float, float]) -> Named:
+def _scaled(point: LabeledPoint, scale: tuple[float, float]) -> LabeledPoint:
     across, up = scale
-    return Named(point.x * across, point.y * up, point.x_bar * across, point.y_bar * up, point.name)
+    return LabeledPoint(point.x * across, point.y * up, point.x_bar * across, point.y_bar * up, point.name)
 
 
-def _corner(point: Named, high: str, side: str) -> Box:
+def _corner(point: LabeledPoint, high: str, side: str) -> LabelBox:
     length = LETTER * len(point.name)
-    left = point.x + POINT if side == "right" else point.x - POINT - length
+    x0 = point.x + POINT if side == "right" else point.x - POINT - length
     bottom = point.y + POINT if high == "top" else point.y - POINT - LINE
-    return Box(left, bottom, left + length, bottom + LINE)
+    return LabelBox(x0, bottom, x0 + length, bottom + LINE)
 
 
 BETWEEN_PARTS = re.compile(r"( · |, )")
@@ -134,25 +134,25 @@ def short_names(names: Sequence[str], longest: int) -> list[str]:
     parts = [BETWEEN_PARTS.split(name) for name in names]
     if len(parts) > 1 and _too_long(parts, longest):
         begin = _shared(parts)
-        parts = [one[begin:] for one in parts]
+        parts = [pieces[begin:] for pieces in parts]
         if _too_long(parts, longest):
-            end = _shared([one[::-1] for one in parts])
-            parts = [one[: len(one) - end] for one in parts]
-    whole = ["".join(one) for one in parts]
-    short = [_cut(name, longest) for name in whole]
+            end = _shared([pieces[::-1] for pieces in parts])
+            parts = [pieces[: len(pieces) - end] for pieces in parts]
+    full_names = ["".join(pieces) for pieces in parts]
+    short = [_cut(name, longest) for name in full_names]
     if len(set(short)) == len(short):
         return short
-    return [f"{i}. {_cut(name, longest - len(f'{i}. '))}" for i, name in enumerate(whole, 1)]
+    return [f"{i}. {_cut(name, longest - len(f'{i}. '))}" for i, name in enumerate(full_names, 1)]
 
 
 def _too_long(parts: Sequence[Sequence[str]], longest: int) -> bool:
-    return any(sum(map(len, one)) > longest for one in parts)
+    return any(sum(map(len, pieces)) > longest for pieces in parts)
 
 
 def _shared(parts: Sequence[Sequence[str]]) -> int:
     """How many pieces all begin with, a part and what follows it each time; of the shortest one part is left."""
-    most = min(map(len, parts)) - 1
-    return next((i for i in range(0, most, 2) if len({one[i] for one in parts}) > 1), most)
+    max_shared = min(map(len, parts)) - 1
+    return next((i for i in range(0, max_shared, 2) if len({pieces[i] for pieces in parts}) > 1), max_shared)
 
 
 def _cut(name: str, longest: int) -> str:

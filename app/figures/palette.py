@@ -23,14 +23,14 @@ LINEAR_TO, FULL_AT = 0.2, 10.0
 
 MAIN = "#14938d"
 """The data themselves."""
-OTHER = "#8059bb"
+SECOND = "#8059bb"
 """A second series beside them."""
 MARKED = "#c04688"
 """What the reader chose, or should notice."""
 QUIET = "#7c8186"
 """Context that stays behind."""
 
-SERIES = (MAIN, OTHER, "#c26a00", "#2f6fb3", MARKED, "#5d7f1f", "#a8553a", "#5a6b7f")
+SERIES = (MAIN, SECOND, "#c26a00", "#2f6fb3", MARKED, "#5d7f1f", "#a8553a", "#5a6b7f")
 """Several things side by side: embeddings, classes. There are no more than these; what is beyond is drawn QUIET."""
 
 METHODS = {name: penalty.colour for name, penalty in REGULARIZERS.items()}
@@ -47,7 +47,7 @@ def of_lambda(lam: float) -> str:
         return _hex(ZERO)
     share = min(asinh(abs(lam) / LINEAR_TO) / asinh(FULL_AT / LINEAR_TO), 1)
     lightness, chroma, hue = (
-        least + (most - least) * share for least, most in (LIGHTNESS, CHROMA, BELOW if lam < 0 else ABOVE)
+        start + (end - start) * share for start, end in (LIGHTNESS, CHROMA, BELOW if lam < 0 else ABOVE)
     )
     return _hex((lightness, chroma * cos(radians(hue)), chroma * sin(radians(hue))))
 

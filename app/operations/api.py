@@ -41,11 +41,11 @@ class SpaceOut(Row):
 @router.get("/space")
 def show_space(context: ContextDep) -> SpaceOut:
     """Free space of the server's disks, and what takes up room by kind."""
-    found = health.measure_space(context)
+    space = health.measure_space(context)
     return SpaceOut(
-        disks=[DiskOut(**disk._asdict() | {"folder": str(disk.folder)}) for disk in found.disks],
-        uses=[UseOut.model_validate(use) for use in found.uses],
-        reserve_bytes=found.reserve_bytes,
+        disks=[DiskOut(**disk._asdict() | {"folder": str(disk.folder)}) for disk in space.disks],
+        uses=[UseOut.model_validate(use) for use in space.uses],
+        reserve_bytes=space.reserve_bytes,
     )
 
 

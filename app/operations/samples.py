@@ -76,8 +76,8 @@ def launch_sample_encoding(context: Context) -> Encoding:
 def get_sample_dataset(context: Context) -> Dataset:
     """Return the sample's data set; one that was deleted is made again."""
     of_the_sample = select(Dataset).where(Dataset.origin == DatasetOrigin.SAMPLE).order_by(Dataset.created_at.desc())
-    if (there := context.scalar(of_the_sample.limit(1))) is not None:
-        return there
+    if (dataset := context.scalar(of_the_sample.limit(1))) is not None:
+        return dataset
     with (FOLDER / "train.tsv").open("rb") as train, (FOLDER / "validation.tsv").open("rb") as validation:
         return create_dataset(
             context, Incoming(train, "train.tsv"), Incoming(validation, "validation.tsv"), NAME, DatasetOrigin.SAMPLE

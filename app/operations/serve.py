@@ -43,7 +43,7 @@ class Child:
                 return
             if now - self.started_at > STEADY_SECONDS:
                 self.back_off = FIRST_BACK_OFF_SECONDS
-            say(f"the {self.name} process ended ({exit_code}); starting it again in {self.back_off:.0f} s")
+            print_line(f"the {self.name} process ended ({exit_code}); starting it again in {self.back_off:.0f} s")
             self.process = None
             self.start_again_at = now + self.back_off
             self.back_off = min(2 * self.back_off, LONGEST_BACK_OFF_SECONDS)
@@ -77,7 +77,7 @@ def serve(settings: Settings) -> int:
     try:
         try_listening(settings)
     except OSError:
-        say(
+        print_line(
             f"Something else already listens at {settings.host}:{settings.port}, perhaps another Isoscope. "
             "Stop it, or choose another port: ISOSCOPE_PORT=8001"
         )
@@ -102,8 +102,10 @@ def keep_alive(settings: Settings, stop: Event) -> None:
             child.look_after(time.monotonic())
         if not announced and is_listening(settings):
             announced = True
-            say(f"Isoscope is at http://{settings.host}:{settings.port}  (Ctrl-C stops it; data in {settings.root})")
-    say("stopping; interrupted runs resume at the next start")
+            print_line(
+                f"Isoscope is at http://{settings.host}:{settings.port}  (Ctrl-C stops it; data in {settings.root})"
+            )
+    print_line("stopping; interrupted runs resume at the next start")
     for child in children:
         child.stop()
     for child in children:
@@ -120,13 +122,13 @@ def prepare(settings: Settings) -> None:
         context = create_context(settings)
         try:
             if launch_samples(context):
-                say("the database is empty: a sample embedding and a sample sweep are queued")
+                print_line("the database is empty: a sample embedding and a sample sweep are queued")
         except FullDiskError as error:
-            say(f"the samples are not queued: {error}")
+            print_line(f"the samples are not queued: {error}")
         context.close()
 
 
-def say(sentence: str) -> None:
+def print_line(sentence: str) -> None:
     """Tell the person at the terminal."""
     sys.stdout.write(f"{sentence}\n")
     sys.stdout.flush()

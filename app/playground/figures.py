@@ -15,7 +15,7 @@ from app.embeddings.figures.overlay import Subject
 from app.embeddings.figures.report import figures_of
 from app.embeddings.figures.sample_size import SAMPLE_SIZE
 from app.figures import palette
-from app.figures.figure import Cell, Figure, Table, plot
+from app.figures.figure import Cell, Figure, FigureTable, plot
 from app.playground.clouds import MEASURES, SHAPES, SHIFTS, Position, cloud, nearest, numbers_at
 from isoscope.core.formatting import count, number, plural
 
@@ -81,7 +81,7 @@ def shift_figure(position: Position) -> Figure:
             f"The same {count(position.n)} points, moved away from the origin. The mean cosine follows their mean; "
             "IsoScore does not see it. Marked: the position of the slider."
         ),
-        table=Table(["shift", *MEASURES], rows),
+        table=FigureTable(["shift", *MEASURES], rows),
         draw=partial(_draw_shift, values, position.shift),
     )
 
@@ -145,7 +145,7 @@ def cloud_figure(position: Position, *, flat: bool = False) -> Figure:
             f"The colored line connects the origin to the mean of the points.{gray} The unit is the root "
             f"mean square distance of the points from their mean.{turn}"
         ),
-        table=Table(list(AXES), points),
+        table=FigureTable(list(AXES), points),
         draw=partial(_flat if flat else _solid, points, centred, position.shift),
     )
 

@@ -14,7 +14,7 @@ from app.context import Context
 from app.db.models import Base, Run, RunFigure, Split
 from app.db.models import RunPredictions as StoredPredictions
 from app.db.predictions import Predictions, read_predictions
-from app.figures.figure import Table
+from app.figures.figure import FigureTable
 from app.results.openings import require_opened
 from app.storage.storage import Download
 from app.training.experiments import get_run, no_run
@@ -233,10 +233,10 @@ class PredictionTable(NamedTuple):
         spans = self.predictions.kind is TaskKind.SPAN
         absent = ("reference",) if spans else ("exact_match", "f1")
         columns = [name for name in PredictionRow._fields if name not in absent]
-        yield Table(columns, []).csv()
+        yield FigureTable(columns, []).csv()
         for start in range(0, len(self.predictions), ROWS_PER_CHUNK):
             chunk = self.rows(start, start + ROWS_PER_CHUNK)
-            lines = Table(columns, [[getattr(row, name) for name in columns] for row in chunk]).csv()
+            lines = FigureTable(columns, [[getattr(row, name) for name in columns] for row in chunk]).csv()
             yield lines.partition("\n")[2]
 
 

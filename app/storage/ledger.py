@@ -64,7 +64,7 @@ class Ledger:
             yield store
         except BaseException:
             try:
-                self.release(*(one.sha256 for one in stored))
+                self.release(*(file.sha256 for file in stored))
             except SQLAlchemyError:
                 # What broke it off is the database itself. A worker's janitor removes them a day later.
                 logger.warning("%s stored files stay without a row", len(stored), exc_info=True)
@@ -74,11 +74,11 @@ class Ledger:
     def recording(self, *stored: Stored) -> Iterator[Session]:
         """Open the transaction that adds the rows of stored bytes, where they have none, and what refers to them."""
         with self.sessions.begin() as session:
-            hold(session.connection(), *{_lock_name(one.sha256) for one in stored})
-            for one in stored:
-                if not self.storage.exists(one.sha256):
+            hold(session.connection(), *{_lock_name(file.sha256) for file in stored})
+            for file in stored:
+                if not self.storage.exists(file.sha256):
                     raise ConflictError("The same file was deleted at this moment; upload it again.")
-                session.merge(models.StoredFile(sha256=one.sha256, size_bytes=one.size_bytes))
+                session.merge(models.StoredFile(sha256=file.sha256, size_bytes=file.size_bytes))
             session.flush()
             yield session
 
@@ -89,7 +89,7 @@ class Ledger:
         made, and that is what the user asked for.
         """
         freed = 0
-        for sha256 in {found for found in hashes if found is not None}:
+        for sha256 in set(filter(None, hashes)):
             try:
                 freed += self._release(sha256)
             except UnavailableError:
@@ -104,12 +104,12 @@ class Ledger:
         """
         with self.sessions() as session:
             first = session.scalar(select(func.min(models.StoredFile.created_at)))
-            named = set(session.scalars(select(models.StoredFile.sha256)))
+            recorded = set(session.scalars(select(models.StoredFile.sha256)))
         if first is None:
             return 0
         last = utcnow() - timedelta(seconds=TEMPORARY_SECONDS)
-        left = [sha256 for sha256, stored_at in self.storage.listed() if first <= stored_at < last]
-        return sum(self._sweep(sha256) for sha256 in left if sha256 not in named)
+        unrecorded = [sha256 for sha256, stored_at in self.storage.listed() if first <= stored_at < last]
+        return sum(self._sweep(sha256) for sha256 in unrecorded if sha256 not in recorded)
 
     def _sweep(self, sha256: str) -> bool:
         with self.sessions.begin() as session:

@@ -59,13 +59,13 @@ class Cache:
         (self.folder / sha256).unlink(missing_ok=True)
 
     def _make_room(self) -> None:
-        found = []
+        files = []
         for path in self.folder.iterdir():
             with suppress(FileNotFoundError):  # a download ends, or a file is removed, just now
-                found.append((path, path.stat()))
-        excess = sum(stat.st_size for _, stat in found) - self._max_bytes
+                files.append((path, path.stat()))
+        excess = sum(stat.st_size for _, stat in files) - self._max_bytes
         oldest_in_use = time.time() - IN_USE_SECONDS
-        for path, stat in sorted(found, key=lambda one: one[1].st_mtime):
+        for path, stat in sorted(files, key=lambda file: file[1].st_mtime):
             if excess <= 0 or stat.st_mtime > oldest_in_use:
                 return
             path.unlink(missing_ok=True)
@@ -130,14 +130,14 @@ class S3Storage(Storage):
         """Yield the SHA-256 of every object, and when it was stored."""
         with self._explaining():
             try:
-                found = self._remote.ls(self._bucket, detail=True, refresh=True)
+                objects = self._remote.ls(self._bucket, detail=True, refresh=True)
             except FileNotFoundError as error:
                 if _lacks_bucket(error):
                     raise
-                found = []  # nothing is stored yet
-        for one in found:
-            if SHA256.fullmatch(name := one["name"].rpartition("/")[2]):
-                yield name, one["LastModified"]
+                objects = []  # nothing is stored yet
+        for details in objects:
+            if SHA256.fullmatch(name := details["name"].rpartition("/")[2]):
+                yield name, details["LastModified"]
 
     def _keep(self, temporary: Path, stored: Stored) -> None:
         if self._size(stored.sha256) != stored.size_bytes:

@@ -9,8 +9,8 @@ import plotly.graph_objects as go
 from app.context import Context
 from app.db.task import JudgedVariant
 from app.figures import palette
-from app.figures.figure import Cell, Figure, Table, linear_axis, plain, plot
-from app.figures.labels import Named, positions, short_names
+from app.figures.figure import Cell, Figure, FigureTable, linear_axis, plain, plot
+from app.figures.labels import LabeledPoint, positions, short_names
 from app.tasks.family import Member, read_family
 from app.tasks.figures import task_figures
 from app.tasks.service import get_results, get_task
@@ -59,7 +59,7 @@ def family_figure(members: Sequence[Member], metric: str) -> Figure | None:
     note = f" IsoScore of {plural(left_out, 'embedding')} is undefined." if left_out else ""
     caption = f"Squares: vectors as they are. Circles: the chosen variant.{lines} Bars are 95% intervals.{note}"
     rows = [row for one in judged for row in _rows(one)]
-    return Figure(SLUG, TITLE, caption, Table(COLUMNS, rows), partial(_draw, drawn, metric))
+    return Figure(SLUG, TITLE, caption, FigureTable(COLUMNS, rows), partial(_draw, drawn, metric))
 
 
 def _rows(one: Member) -> Iterator[list[Cell]]:
@@ -145,7 +145,7 @@ def _points(members: Sequence[Member], across: Sequence[float], up: Sequence[flo
 def _numbers(members: Sequence[Member], across: Sequence[float], up: Sequence[float]) -> dict[str, tuple[str, str]]:
     """Return the number of each layer and where it stands, of those that have room."""
     named = [
-        Named(one.as_it_is.isoscore or 0.0, one.as_it_is.report.value, 0, 0, str(one.layer))
+        LabeledPoint(one.as_it_is.isoscore or 0.0, one.as_it_is.report.value, 0, 0, str(one.layer))
         for one in members
         if one.as_it_is is not None
     ]

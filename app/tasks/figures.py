@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from app.db.task import JudgedVariant, TaskResults
 from app.figures import palette
-from app.figures.figure import Cell, Figure, Table, linear_axis, log_axis, plain, plot, undefined
+from app.figures.figure import Cell, Figure, FigureTable, linear_axis, log_axis, plain, plot, undefined
 from isoscope.core.formatting import count, number, plural
 from isotropy.catalog import METRICS
 
@@ -27,7 +27,7 @@ class Role(NamedTuple):
 
 AS_IT_IS = Role("As it is", palette.MAIN, "square")
 CHOSEN = Role("Chosen", palette.MARKED, "circle")
-SMALLEST = Role("Smallest", palette.OTHER, "diamond")
+SMALLEST = Role("Smallest", palette.SECOND, "diamond")
 
 
 def task_figures(results: TaskResults) -> list[Figure]:
@@ -87,7 +87,7 @@ def bytes_of_variants(results: TaskResults) -> Figure:
         title="Performance by size",
         caption="Each point is a variant. No other beats those on the line in both size and score, on these rows."
         f"{_named(results)}",
-        table=Table([*table.columns, "on the line"], rows),
+        table=FigureTable([*table.columns, "on the line"], rows),
         draw=partial(_draw, results, range(len(results.variants)), lambda one: float(one.bytes), _bytes_axis, front),
     )
 
@@ -106,7 +106,7 @@ def _bytes_axis(values: Sequence[float]) -> dict[str, Any]:
     return log_axis("Bytes per vector", values)
 
 
-def _table(results: TaskResults) -> Table:
+def _table(results: TaskResults) -> FigureTable:
     columns = [
         "variant", "role", "bytes", "IsoScore, bias-corrected", "choose", "report", "low", "high",
         "difference", "difference low", "difference high",
@@ -116,7 +116,7 @@ def _table(results: TaskResults) -> Table:
         [one.name, roles.get(place, ""), one.bytes, one.isoscore, one.choose.value, *one.report.model_dump().values()]
         for place, one in enumerate(results.variants)
     ]
-    return Table(columns, rows)
+    return FigureTable(columns, rows)
 
 
 def _draw(results: TaskResults, places: Sequence[int], across: Across, axis: Axis, front: Sequence[int]) -> go.Figure:

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from app.db.models import Dataset
 from app.figures import palette
-from app.figures.figure import Cell, Figure, Table, plain, plot
+from app.figures.figure import Cell, Figure, FigureTable, plain, plot
 from app.training.columns import TaskProposal, propose_for
 from isoscope.core.formatting import count, number, plural
 from isoscope.core.task import TaskKind
@@ -80,7 +80,7 @@ def _classes(label: Column) -> Figure:
         title="Class balance",
         caption=f"Share of rows in each class of {label.name}. Of the train rows, the rarest class has "
         f"{number(100 * smallest)}% and the most frequent {number(100 * largest)}%.",
-        table=Table(["class", "train rows", "train share", "validation rows", "validation share"], rows),
+        table=FigureTable(["class", "train rows", "train share", "validation rows", "validation share"], rows),
         draw=partial(_draw_classes, values, shares),
         wide=len(values) > 40,
     )
@@ -117,7 +117,7 @@ def _lengths(slug: str, column: Column) -> Figure:
         title=f"Text length: {plain(column.name, LONGEST_CLASS)}",
         caption=f"{plural(lengths.n, 'train row')}: {mean} characters on average, {longest} at most. "
         "An English token has about four characters.",
-        table=Table(["from (characters)", "to", "train rows"], rows),
+        table=FigureTable(["from (characters)", "to", "train rows"], rows),
         draw=partial(_draw_lengths, rows),
     )
 

@@ -20,7 +20,6 @@ from starlette.exceptions import HTTPException
 from app.core.settings import Settings
 from app.core.space import full_disk, fullest, is_full
 from app.core.validation_messages import messages_of
-from app.db.failures import explain_error
 from app.web.templating import templates
 from isoscope.core.errors import (
     AbandonedError,
@@ -88,7 +87,11 @@ class Problem(BaseModel):
     @classmethod
     def from_error(cls, error: IsoscopeError) -> Self:
         """Return what an error says."""
-        fields = [FieldProblem(detail=one.detail, field=one.field) for one in error.errors if one.field is not None]
+        fields = [
+            FieldProblem(detail=problem.detail, field=problem.field)
+            for problem in error.errors
+            if problem.field is not None
+        ]
         return cls(detail=error.message, field=error.field, errors=fields)
 
 
@@ -107,8 +110,8 @@ def invalid_request(errors: Sequence[Any]) -> InvalidError:
     """All that pydantic finds wrong with a request, as sentences at the fields they belong to."""
     placed = [error | {"loc": [part for part in error["loc"] if part not in PARTS]} for error in errors]
     return invalid(
-        FieldError(next((part for part in one.path if isinstance(part, str)), None), one.sentence)
-        for one in messages_of(placed)
+        FieldError(next((part for part in message.path if isinstance(part, str)), None), message.sentence)
+        for message in messages_of(placed)
     )
 
 
@@ -116,14 +119,14 @@ def problem_response(request: Request, status: int, problem: Problem, request_id
     """A problem in the form the caller reads."""
     if request.scope["path"].startswith("/api/") or "text/html" not in request.headers.get("accept", ""):
         return JSONResponse(problem.model_dump(), status)
-    shown = {
+    values = {
         "status": status,
         "title": TITLES.get(status, "That did not work"),
         "message": problem.detail,
         "request_id": request_id,
         "without": _without(request, problem.field),
     }
-    return templates.TemplateResponse(request, "web/error.html", shown, status_code=status)
+    return templates.TemplateResponse(request, "web/error.html", values, status_code=status)
 
 
 def _later(request: Request, sentence: str) -> Response:
@@ -160,17 +163,17 @@ def install(app: FastAPI, settings: Settings) -> None:
     # Coroutines, as plain functions would wait for a thread, of which there may be none when these are needed.
     @app.exception_handler(IsoscopeError)
     async def refused(request: Request, error: IsoscopeError) -> Response:
-        return _told(request, error)
+        return _respond(request, error)
 
     @app.exception_handler(RequestValidationError)
     async def malformed(request: Request, error: RequestValidationError) -> Response:
-        return _told(request, invalid_request(error.errors()))
+        return _respond(request, invalid_request(error.errors()))
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:
         # What FastAPI says where the temporary file of an upload cannot be written.
         if is_full(error.__cause__):
-            return _told(request, full_disk(Path(tempfile.gettempdir())))
+            return _respond(request, full_disk(Path(tempfile.gettempdir())))
         response = problem_response(request, error.status_code, Problem(detail=_explained(request, error)))
         response.headers.update(error.headers or {})
         return response
@@ -197,7 +200,7 @@ def _install_databases_and_disks(app: FastAPI, settings: Settings) -> None:
         if not is_full(error):
             raise error
         logger.error("a disk is full", exc_info=error)
-        return _told(request, full_disk(fullest(settings)))
+        return _respond(request, full_disk(fullest(settings)))
 
     @app.exception_handler(PoolTimeoutError)
     async def crowded(request: Request, error: PoolTimeoutError) -> Response:
@@ -208,16 +211,16 @@ def _install_databases_and_disks(app: FastAPI, settings: Settings) -> None:
         if LOCKED in str(error.orig):
             return _later(request, BUSY)
         # In a thread, as it may ask the database for its schema.
-        if (told := await run_in_threadpool(explain_error, error, settings)) is not None:
-            logger.error("%s", told.message, exc_info=error)
-            return _told(request, told)
+        if (explained := await run_in_threadpool(explain_error, error, settings)) is not None:
+            logger.error("%s", explained.message, exc_info=error)
+            return _respond(request, explained)
         if not isinstance(error, OperationalError):
             raise error
         logger.error("the database does not answer: %s", error.orig, exc_info=error)
         return _later(request, "The database does not respond. Try again in a moment.")
 
 
-def _told(request: Request, error: IsoscopeError) -> Response:
+def _respond(request: Request, error: IsoscopeError) -> Response:
     response = problem_response(request, status_of(error), Problem.from_error(error))
     if isinstance(error, BusyError):
         response.headers["Retry-After"] = str(error.retry_seconds)

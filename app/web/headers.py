@@ -62,9 +62,9 @@ class HeadAsGet:
                 ended = True
                 await send({"type": "http.response.body", "body": b""})
             if message.get("more_body"):
-                rest.cancel()
+                body_scope.cancel()
 
-        with CancelScope() as rest:
+        with CancelScope() as body_scope:
             await self._app({**scope, "method": "GET"}, receive, sending)
 
 

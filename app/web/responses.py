@@ -9,7 +9,7 @@ from fastapi import Request, Response
 from fastapi.responses import FileResponse, RedirectResponse, StreamingResponse
 from pydantic import BaseModel, Field
 
-from app.figures.figure import Figure, Table, plot
+from app.figures.figure import Figure, FigureTable, plot
 from app.storage.storage import Download
 from app.web.error_responses import status_of
 from app.web.templating import templates
@@ -29,7 +29,7 @@ DOCUMENTED: dict[str, Any] = {
 def render(
     request: Request,
     template: str,
-    shown: Mapping[str, Any],
+    values: Mapping[str, Any],
     problem: IsoscopeError | None = None,
     *,
     status: int | None = None,
@@ -37,7 +37,7 @@ def render(
 ) -> Response:
     """Show a page; its form says the problem, if there is one, whose status the page has unless another is given."""
     status = status or (status_of(problem) if problem else 200)
-    return templates.TemplateResponse(request, template, {"problem": problem, **shown}, status, headers)
+    return templates.TemplateResponse(request, template, {"problem": problem, **values}, status, headers)
 
 
 def see(path: str) -> Response:
@@ -62,7 +62,7 @@ def figure_file(figures: Iterable[Figure], slug: str, kind: FileKind) -> Respons
     return csv_file(figure.table)
 
 
-def csv_file(table: Table, name: str | None = None) -> Response:
+def csv_file(table: FigureTable, name: str | None = None) -> Response:
     """A table as a CSV file to keep; without a name it has that of the link that led here."""
     headers = attachment(f"isoscope-{name}.csv" if name else None)
     return Response(table.csv(), media_type="text/csv", headers=headers)
@@ -71,8 +71,8 @@ def csv_file(table: Table, name: str | None = None) -> Response:
 def attachment(name: str | None = None) -> dict[str, str]:
     """The header of an answer that is a file to keep; without a name it has that of the link that led there."""
     quoted = quote(name or "", safe="")
-    told = f'; filename="{name}"' if quoted == name else f"; filename*=utf-8''{quoted}" if name else ""
-    return {"Content-Disposition": f"attachment{told}"}
+    parameter = f'; filename="{name}"' if quoted == name else f"; filename*=utf-8''{quoted}" if name else ""
+    return {"Content-Disposition": f"attachment{parameter}"}
 
 
 def file_of(download: Download) -> FileResponse:
@@ -80,7 +80,7 @@ def file_of(download: Download) -> FileResponse:
     return FileResponse(download.path, media_type=BINARY, headers=attachment(download.filename))
 
 
-class Made(Protocol):
+class GeneratedFile(Protocol):
     """A file that is made while it is sent, whose size is known before."""
 
     @property
@@ -95,10 +95,10 @@ class Made(Protocol):
         """Yield the file."""
 
 
-def sent(made: Made) -> StreamingResponse:
+def sent(file: GeneratedFile) -> StreamingResponse:
     """A file to keep, sent while it is made."""
-    headers = attachment(made.filename) | {"Content-Length": str(made.size_bytes)}
-    return StreamingResponse(made.blocks(), media_type=BINARY, headers=headers)
+    headers = attachment(file.filename) | {"Content-Length": str(file.size_bytes)}
+    return StreamingResponse(file.blocks(), media_type=BINARY, headers=headers)
 
 
 class FigureOut(BaseModel):
@@ -136,6 +136,6 @@ class Tab(NamedTuple):
     """Behind the address of the page, where the part is a page of its own."""
 
 
-def chosen_tab(tabs: Sequence[Tab], asked: str, usual: str = "") -> str:
+def chosen_tab(tabs: Sequence[Tab], slug: str, usual: str = "") -> str:
     """Return the slug of the tab that is asked for; otherwise the usual one, or the first."""
-    return asked if any(one.slug == asked and not one.path for one in tabs) else usual or tabs[0].slug
+    return slug if any(tab.slug == slug and not tab.path for tab in tabs) else usual or tabs[0].slug

@@ -130,8 +130,8 @@ class Gate:
             path = request.scope["path"]
             if path.startswith("/api/"):
                 return _problem(request, 401, "Expected the header 'Authorization: Bearer <access token>'.")
-            wanted = f"{path}?{request.url.query}" if request.method == "GET" else "/"
-            return RedirectResponse(f"/login?next={quote(wanted.removesuffix('?'))}", 303)
+            target = f"{path}?{request.url.query}" if request.method == "GET" else "/"
+            return RedirectResponse(f"/login?next={quote(target.removesuffix('?'))}", 303)
         return None
 
     def _known_host(self, host: str) -> bool:
@@ -148,12 +148,12 @@ class Gate:
         # Not request.url, whose path may begin in a forged Host.
         if request.scope["path"].startswith(OPEN_PATHS) or request.session.get(SESSION_KEY):
             return True
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        return scheme.lower() == "bearer" and self.accepts(given)
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        return scheme.lower() == "bearer" and self.accepts(token)
 
-    def accepts(self, given: str) -> bool:
+    def accepts(self, token: str) -> bool:
         """Whether this is the access token."""
-        return self._token is not None and hmac.compare_digest(given.encode(), self._token.encode())
+        return self._token is not None and hmac.compare_digest(token.encode(), self._token.encode())
 
 
 def _problem(request: Request, status: int, detail: str) -> Response:
@@ -189,14 +189,14 @@ class BodyLimit:
             await self._app(scope, receive, send)
             return
         path = scope["path"].removeprefix("/api").strip("/")
-        most = next((most for route, most in self._caps.items() if route.fullmatch(path)), 0)
-        cap = most + FORM_OVERHEAD_BYTES
+        max_bytes = next((max_bytes for route, max_bytes in self._caps.items() if route.fullmatch(path)), 0)
+        cap = max_bytes + FORM_OVERHEAD_BYTES
         length = Headers(scope=scope).get("content-length", "")
         declared = int(length) if length.isdigit() else 0
         if declared > cap:
             await _too_large(cap, scope, receive, send)
             return
-        if most and scope["method"] == "POST":
+        if max_bytes and scope["method"] == "POST":
             try:
                 require_room(self._settings, arriving=declared)
             except FullDiskError as error:
@@ -263,8 +263,8 @@ async def create_login(
         problem = InvalidError(
             "That is not the access token. It is the value of ISOSCOPE_ACCESS_TOKEN on the server.", "token"
         )
-        shown = {"next": next, "problem": problem}
-        wrong = templates.TemplateResponse(request, "web/login.html", shown, status_code=401)
+        values = {"next": next, "problem": problem}
+        wrong = templates.TemplateResponse(request, "web/login.html", values, status_code=401)
         return await gate.slowed(request, wrong)
     request.session[SESSION_KEY] = True
     return RedirectResponse(next if _is_local(next) else "/", 303)

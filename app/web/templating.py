@@ -49,16 +49,16 @@ class HeldFiles(StaticFiles):
         if scope["method"] not in ("GET", "HEAD"):
             raise HTTPException(405)
         try:
-            found, status = self.lookup_path(path)
+            file_path, status = self.lookup_path(path)
         except (OSError, ValueError):  # a name too long, or with NUL
             raise HTTPException(404) from None
         if status is None or not S_ISREG(status.st_mode):
             raise HTTPException(404)
-        headers, asked = FileResponse(found, stat_result=status).headers, Headers(scope=scope)
-        if self.is_not_modified(headers, asked):
+        headers, request_headers = FileResponse(file_path, stat_result=status).headers, Headers(scope=scope)
+        if self.is_not_modified(headers, request_headers):
             return NotModifiedResponse(headers)
-        packed = "gzip" in asked.get("accept-encoding", "") and found.endswith(TEXTS)
-        content = _held(found, status.st_mtime_ns, packed)
+        packed = "gzip" in request_headers.get("accept-encoding", "") and file_path.endswith(TEXTS)
+        content = _held(file_path, status.st_mtime_ns, packed)
         headers.update({"content-length": str(len(content)), "vary": "Accept-Encoding"})
         if packed:  # here, once, as the middleware would compress megabytes for each request while all others wait
             headers["content-encoding"] = "gzip"
@@ -93,11 +93,11 @@ def data_url(media_type: str, text: str) -> str:
 @cache
 def inlined(path: str) -> str:
     """A static file as a data URL, the files it names in it likewise."""
-    place = PurePosixPath(path)
+    relative = PurePosixPath(path)
     text = (STATIC / path).read_text(encoding="utf-8")
-    if place.parent.name != "vendor" and place.suffix in REFERENCES:
-        text = REFERENCES[place.suffix].sub(lambda found: inlined(str(place.parent / found[1])), text)
-    return data_url(TYPES[place.suffix], text)
+    if relative.parent.name != "vendor" and relative.suffix in REFERENCES:
+        text = REFERENCES[relative.suffix].sub(lambda match: inlined(str(relative.parent / match[1])), text)
+    return data_url(TYPES[relative.suffix], text)
 
 
 UPLOADS = {
@@ -234,6 +234,6 @@ def confirm_deletion(
     used_by: Sequence[Experiment] = (),
 ) -> Response:
     """Ask before deleting what is called ``name``: say what is lost or still uses it, and link the way ``back``."""
-    told = " ".join(filter(None, (loss, lost_too)))
-    shown = {"section": section, "name": name, "loss": told, "back": back, "used_by": used_by}
-    return templates.TemplateResponse(request, "web/confirm_delete.html", shown)
+    losses = " ".join(filter(None, (loss, lost_too)))
+    values = {"section": section, "name": name, "loss": losses, "back": back, "used_by": used_by}
+    return templates.TemplateResponse(request, "web/confirm_delete.html", values)

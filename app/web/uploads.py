@@ -27,8 +27,8 @@ class Parsers:
 
     def __init__(self, slots: int) -> None:
         self._limiter = CapacityLimiter(slots)
-        self._most = slots * (1 + WAITING_PER_SLOT)
-        self._here = 0
+        self._max_waiting = slots * (1 + WAITING_PER_SLOT)
+        self._present = 0
 
     async def run(self, request: Request, work: Callable[[], T]) -> T:
         """Return what ``work`` does on a thread of its own once a slot is free.
@@ -40,7 +40,7 @@ class Parsers:
             AbandonedError: the client is gone.
 
         """
-        if self._here >= self._most:
+        if self._present >= self._max_waiting:
             raise BusyError(
                 f"Too many uploads at once. Try again in {RETRY_SECONDS} seconds.", retry_seconds=RETRY_SECONDS
             )
@@ -50,7 +50,7 @@ class Parsers:
             begun.set()
             return work()
 
-        self._here += 1
+        self._present += 1
         # The context is copied as the task is made, and by anyio into the thread.
         token = ABANDONED.set(gone)
         working = asyncio.create_task(to_thread.run_sync(begin, limiter=self._limiter))
@@ -68,7 +68,7 @@ class Parsers:
             if not begun.is_set():  # on its thread it ends by itself, as its sandbox does
                 working.cancel()
             await asyncio.gather(working, watching, return_exceptions=True)
-            self._here -= 1
+            self._present -= 1
 
 
 def parser_slots(settings: Settings) -> int:

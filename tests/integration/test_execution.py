@@ -324,7 +324,7 @@ def test_what_another_asked_for_again_meanwhile_is_not_begun_twice(context, monk
         monkeypatch.setattr("app.queue.time", SimpleNamespace(sleep=another_asks))
         context.queue.restart(job)
         time.sleep(1)
-        assert context.queue.taken("here/cpu") == {job.workflow_id}
+        assert context.queue.list_taken("here/cpu") == {job.workflow_id}
         assert len(began) == 2
 
 

@@ -67,9 +67,9 @@ def test_after_minutes_in_vain_a_job_is_left_for_a_while_and_the_next_one_is_tak
     assert len(processes.started) == 0
     assert executor.has() == set()
     assert f"{job.workflow_id} was left to be handed in anew: database or disk is full" in caplog.text
-    assert executor.left() == {job.workflow_id}
+    assert executor.recently_left() == {job.workflow_id}
     monkeypatch.setattr("workers.executor.REST_SECONDS", 0.0)
-    assert executor.left() == set()
+    assert executor.recently_left() == set()
     execute(context, job, processes)
     assert len(processes.started) == 1
 

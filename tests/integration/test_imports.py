@@ -14,7 +14,7 @@ from tests.factories import SHARED
 from workers.executor import Executor
 from workers.imports import job, tables
 from workers.imports.tables import TABLES, ImportTarget
-from workers.job_rows import Progress, StoppedError
+from workers.job_rows import JobProgress, StoppedError
 
 pytestmark = pytest.mark.both_databases
 
@@ -58,7 +58,7 @@ def few_at_once(monkeypatch):
 
 def killed_after(batches, context, sent, monkeypatch):
     """Work on the import until so many batches are written."""
-    write, left = Progress.write, batches
+    write, left = JobProgress.write, batches
 
     def counting(progress, session, **values):
         nonlocal left
@@ -69,7 +69,7 @@ def killed_after(batches, context, sent, monkeypatch):
         write(progress, session, **values)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Progress, "write", counting)
+        patched.setattr(JobProgress, "write", counting)
         with pytest.raises(StoppedHere):
             job.import_experiment(sent, context.settings, "cpu")
 
@@ -128,7 +128,7 @@ def test_an_import_that_is_cancelled_or_begun_again_writes_no_more(context, clie
     with context.sessions() as session:
         row = session.get_one(Import, sent)
     killed_after(1, context, sent, monkeypatch)
-    progress = Progress(context.sessions, Import, ImportStatus.RUNNING, sent, row.created_at)  # not the last attempt
+    progress = JobProgress(context.sessions, Import, ImportStatus.RUNNING, sent, row.created_at)  # not the last attempt
     with context.sessions.begin() as session, pytest.raises(StoppedError):
         progress.write(session, content="x")
 

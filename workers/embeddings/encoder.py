@@ -28,7 +28,7 @@ from isoscope.hidden_states import NOT_ONE_SEQUENCE, hidden_states_of, looking_a
 from workers.failure import out_of_memory
 from workers.files import ID, LABEL, NAME
 from workers.models import (
-    Source,
+    ModelSource,
     be_quiet,
     find_source,
     fit_together,
@@ -265,7 +265,7 @@ def allocate_vectors(matrices: int, n: int, d: int, folder: Path) -> NDArray[np.
         return np.memmap(file, dtype=np.float32, mode="w+", shape=(matrices, n, d))
 
 
-def load_model(source: Source, name: str, device: torch.device) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+def load_model(source: ModelSource, name: str, device: torch.device) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Return the pretrained model on ``device`` and its tokenizer.
 
     Raises:

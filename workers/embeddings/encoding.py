@@ -21,7 +21,7 @@ from isoscope.files.text import Quoting
 from workers.embeddings.encoder import EncodedTexts, Encoder, LayerPooling, Texts, load_model, load_texts
 from workers.failure import record
 from workers.files import ARRAY, LABEL, NAME, fetch, jsonl_file, keeping, npy_file
-from workers.job_rows import Progress, StoppedError, files_of, job_sessions
+from workers.job_rows import JobProgress, StoppedError, files_of, job_sessions
 from workers.models import be_quiet, choose_device, describe_environment, find_source, longest_input
 
 MAX_NAME_CHARACTERS = 200
@@ -35,7 +35,7 @@ def encode_texts(encoding_id: str, settings: Settings, device: str) -> Sequence[
     """
     sessions = job_sessions(settings)
     restart: dict[str, Any] = {"done": 0, "total": None}
-    begun = Progress.begin(sessions, Encoding, UNFINISHED_ENCODING, EncodingStatus.RUNNING, encoding_id, **restart)
+    begun = JobProgress.begin(sessions, Encoding, UNFINISHED_ENCODING, EncodingStatus.RUNNING, encoding_id, **restart)
     if begun is None:
         return ()
     encoding, progress = begun
@@ -48,7 +48,7 @@ def encode_texts(encoding_id: str, settings: Settings, device: str) -> Sequence[
         return ()
 
 
-def _encode(encoding: Encoding, progress: Progress, settings: Settings, device: str) -> Sequence[Job]:
+def _encode(encoding: Encoding, progress: JobProgress, settings: Settings, device: str) -> Sequence[Job]:
     be_quiet()
     choose_device(device)
     torch_device = torch.device(torch.device(device).type)  # the only one of its type that this process sees
@@ -57,14 +57,14 @@ def _encode(encoding: Encoding, progress: Progress, settings: Settings, device: 
     path = fetch(encoding.file_sha256, f"{encoding.filename} of {encoding.name!r}", settings)
     ids = id_column(column.name for column in encoding.columns)
     texts = load_texts(path, encoding.filename, config, encoding.quoting or Quoting.TEXT, ids)
-    progress.say(total=len(texts))
+    progress.set_columns(total=len(texts))
 
     source = find_source(config.model, settings, (encoding.environment or {}).get("model", {}).get("revision"))
     model, tokenizer = load_model(source, config.model, torch_device)
     max_length = longest_input(model, tokenizer, config.max_length)
     environment = describe_environment(source, torch_device, max_length)
     environment["texts"] = {"n": len(texts), "n_empty": texts.n_empty}
-    progress.say(environment=environment)
+    progress.set_columns(environment=environment)
 
     encoded = Encoder(model, tokenizer, config, max_length).encode(texts, settings.root, progress.advance)
     environment["model"]["layers"] = encoded.depth
@@ -80,7 +80,7 @@ def publish(
     encoded: EncodedTexts,
     environment: dict[str, Any],
     ledger: Ledger,
-    progress: Progress,
+    progress: JobProgress,
 ) -> list[Job]:
     """Add an embedding of each layer and pooling and finish the encoding in one transaction; return inspection jobs.
 

@@ -19,7 +19,7 @@ from isoscope.core.formatting import blaming
 from workers.failure import record
 from workers.files import fetch
 from workers.imports.tables import TABLES, ImportTarget, adopt_dataset, refuse_duplicate, write_experiment
-from workers.job_rows import Progress, StoppedError, job_sessions
+from workers.job_rows import JobProgress, StoppedError, job_sessions
 
 
 def import_experiment(import_id: str, settings: Settings, device: str) -> Sequence[Job]:
@@ -28,7 +28,7 @@ def import_experiment(import_id: str, settings: Settings, device: str) -> Sequen
     After a kill it resumes behind the last batch. If it fails, what it wrote is removed.
     """
     sessions = job_sessions(settings)
-    begun = Progress.begin(sessions, Import, UNFINISHED_IMPORT, ImportStatus.RUNNING, import_id)
+    begun = JobProgress.begin(sessions, Import, UNFINISHED_IMPORT, ImportStatus.RUNNING, import_id)
     if begun is None or (archived := begun[0].file_sha256) is None:
         return ()
     row, progress = begun
@@ -64,7 +64,7 @@ def discard_import(import_id: str, settings: Settings, device: str) -> Sequence[
     return ()
 
 
-def _target(row: Import, path: Path, progress: Progress, settings: Settings) -> ImportTarget:
+def _target(row: Import, path: Path, progress: JobProgress, settings: Settings) -> ImportTarget:
     """Return the target of the rows. The first attempt checks the archive and writes its experiment."""
     if row.experiment_id is not None:
         return ImportTarget(row.id, row.experiment_id)
@@ -74,7 +74,7 @@ def _target(row: Import, path: Path, progress: Progress, settings: Settings) -> 
     return ImportTarget(row.id, _write_experiment(row.id, checked, progress))
 
 
-def _write_experiment(import_id: str, checked: CheckedArchive, progress: Progress) -> str:
+def _write_experiment(import_id: str, checked: CheckedArchive, progress: JobProgress) -> str:
     with progress.sessions.begin() as session:
         hold(session.connection(), "imports")
         progress.write(session, content=checked.content_hash, total=checked.n_rows)
@@ -85,7 +85,7 @@ def _write_experiment(import_id: str, checked: CheckedArchive, progress: Progres
         return experiment.id
 
 
-def _write(archive: Archive, target: ImportTarget, row: Import, progress: Progress) -> None:
+def _write(archive: Archive, target: ImportTarget, row: Import, progress: JobProgress) -> None:
     """Write the remaining rows in transactions of less than a second."""
     written: dict[str, int] = dict(row.written)
     for table in TABLES:
@@ -97,7 +97,7 @@ def _write(archive: Archive, target: ImportTarget, row: Import, progress: Progre
             let_others_write(progress.sessions)
 
 
-def _finish(archive: Archive, target: ImportTarget, progress: Progress) -> None:
+def _finish(archive: Archive, target: ImportTarget, progress: JobProgress) -> None:
     dataset = archive.experiment().dataset
     with progress.sessions.begin() as session:
         hold(session.connection(), "imports")

@@ -12,7 +12,7 @@ from app.db.options.training import Optimizer, Precision, Schedule
 from isoscope.core.errors import InvalidError
 from isoscope.hidden_states import depth
 from workers.failure import NotFiniteError
-from workers.models import Source, fit_together, load_tokenizer, load_weights, require_weights
+from workers.models import ModelSource, fit_together, load_tokenizer, load_weights, require_weights
 from workers.training.metrics import Tally
 from workers.training.penalties import Penalties
 from workers.training.tasks import Task
@@ -21,7 +21,7 @@ from workers.training.tasks import Task
 POOLER = ".pooler."
 
 
-def load_model(source: Source, task: Task) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+def load_model(source: ModelSource, task: Task) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Return the pretrained model with a head for the task, and its tokenizer.
 
     The head is drawn by the run's seed, unless the model's files have one of its very names and shapes.

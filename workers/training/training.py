@@ -17,7 +17,7 @@ from app.db.models import Run
 from isoscope.core.formatting import blaming
 from isotropy.catalog import Regularizer
 from workers.failure import out_of_memory
-from workers.models import Source, be_quiet, choose_device, describe_environment, find_source, longest_input
+from workers.models import ModelSource, be_quiet, choose_device, describe_environment, find_source, longest_input
 from workers.training.checkpoints import CheckpointCallback, SelectionCallback, divide, restore
 from workers.training.data import describe_rows, load_columns, load_test_columns
 from workers.training.ddp_sync import Agreement, ProcessRank, SharedTally
@@ -42,7 +42,7 @@ NONE = -1
 class Loaded:
     """A run's model and rows in memory."""
 
-    source: Source
+    source: ModelSource
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
     max_length: int

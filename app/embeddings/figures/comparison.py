@@ -14,7 +14,7 @@ from app.db.models import Measurement
 from app.embeddings.alignments import Aligned, AlignedSteps, MovedRows
 from app.embeddings.comparison import ComparedMeasure, Comparison
 from app.figures import palette
-from app.figures.figure import Cell, Figure, Table, linear_axis, plain, plot, thinned
+from app.figures.figure import Cell, Figure, FigureTable, linear_axis, plain, plot, thinned
 from isoscope.core.formatting import number, plural, starred
 from isotropy.catalog import ALIGNMENTS, AlignmentEntry
 
@@ -66,7 +66,7 @@ def _values_figure(comparison: Comparison, compared: ComparedMeasure) -> Figure:
         slug="over-steps",
         title=f"{name} over the {comparison.axis.lower()}s",
         caption=f"Range: {measure.range}.{bars if any(point.low is not None for point in line.points) else ''}",
-        table=Table(columns, rows),
+        table=FigureTable(columns, rows),
         draw=partial(_draw, comparison, [line], name),
         empty=None if _has_values([line]) else "No step has a value of this measure.",
     )
@@ -95,7 +95,7 @@ def _changes_figure(comparison: Comparison, compared: ComparedMeasure) -> Figure
         )
         for title, color, steps in (
             (FROM_PREVIOUS, palette.MAIN, compared.changes),
-            (FROM_FIRST, palette.OTHER, compared.differences),
+            (FROM_FIRST, palette.SECOND, compared.differences),
         )
     ]
     return Figure(
@@ -117,7 +117,7 @@ def similarity_figures(comparison: Comparison, steps: AlignedSteps) -> list[Figu
             StepLine(title, color, [StepPoint(), *(_similarity_point(pair, entry) for pair in pairs)])
             for title, color, pairs in (
                 (TO_PREVIOUS, palette.MAIN, steps.to_previous),
-                (TO_FIRST, palette.OTHER, steps.to_first),
+                (TO_FIRST, palette.SECOND, steps.to_first),
             )
         ]
         figures.append(
@@ -144,13 +144,13 @@ def _has_values(lines: Sequence[StepLine]) -> bool:
     return any(point.value is not None for line in lines for point in line.points)
 
 
-def _table(comparison: Comparison, lines: Sequence[StepLine]) -> Table:
+def _table(comparison: Comparison, lines: Sequence[StepLine]) -> FigureTable:
     columns = [comparison.axis.lower(), "embedding", *(f"{line.name}{end}" for line in lines for end in ENDS)]
     rows: list[list[Cell]] = [
         [label, name, *(cell for line in lines for cell in line.points[step])]
         for step, (label, name) in enumerate(zip(comparison.labels, comparison.names, strict=True))
     ]
-    return Table(columns, rows)
+    return FigureTable(columns, rows)
 
 
 def _draw(comparison: Comparison, lines: Sequence[StepLine], title: str, *, zero: bool = False) -> go.Figure:
@@ -208,7 +208,9 @@ def _kept_figure(moved: MovedRows) -> Figure:
         title="Neighbors kept",
         caption=f"How many of a row's {NEIGHBORS} nearest by cosine, among {plural(moved.references, 'row')}, are the "
         "same in both. Rows on the left moved most.",
-        table=Table(["neighbors kept", "rows"], [list(pair) for pair in zip(neighbors_kept, counts, strict=True)]),
+        table=FigureTable(
+            ["neighbors kept", "rows"], [list(pair) for pair in zip(neighbors_kept, counts, strict=True)]
+        ),
         draw=partial(_histogram, neighbors_kept, counts, 1.0, "Neighbors kept"),
     )
 
@@ -224,7 +226,9 @@ def _residuals_figure(moved: MovedRows) -> Figure:
         title="Distance to the other place",
         caption="After the best rotation of one embedding onto the other, in typical row lengths: 0 stays, about 1.4 "
         "lands anywhere. Rows on the right moved most.",
-        table=Table(["from", "to", "rows"], [[i * width, (i + 1) * width, count] for i, count in enumerate(counts)]),
+        table=FigureTable(
+            ["from", "to", "rows"], [[i * width, (i + 1) * width, count] for i, count in enumerate(counts)]
+        ),
         draw=partial(_histogram, [(i + 0.5) * width for i in range(BINS)], counts, width, "Distance"),
     )
 

@@ -95,7 +95,7 @@ def _histograms(overlay: Overlay) -> list[CosineHistogram]:
         return [_raw(series, "raw", palette.MAIN, raw_legend)]
     edges, mean = series.of(HISTOGRAM)["edges"], centred["mean"]
     return [
-        _raw(series, "raw", palette.OTHER, raw_legend),
+        _raw(series, "raw", palette.SECOND, raw_legend),
         CosineHistogram("centred", palette.MAIN, f"centered, mean {number(mean)}", edges, centred["counts"], mean),
     ]
 

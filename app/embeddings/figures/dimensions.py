@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from app.embeddings.figures.overlay import Overlay, Series
 from app.figures import palette
-from app.figures.figure import Cell, Figure, Table, plot
+from app.figures.figure import Cell, Figure, FigureTable, plot
 from isoscope.core.formatting import count, number, plural
 from isotropy.catalog import OUTLIER_RULES
 
@@ -53,7 +53,7 @@ def mark_dimensions(figure: Figure, dimensions: Sequence[int], finding: str) -> 
     return replace(
         figure,
         caption=f"{figure.caption} Dotted: {plural(len(dimensions), 'dimension')} of the finding “{finding}”{first}.",
-        table=Table([*figure.table.columns, "in_the_finding"], rows),
+        table=FigureTable([*figure.table.columns, "in_the_finding"], rows),
         draw=partial(_draw_with_lines, figure.draw, dimensions[:MAX_LINES]),
     )
 

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from app.db.models import Measurement, Pooling
 from app.figures import palette
-from app.figures.figure import Cell, Figure, Table, plain, plot
+from app.figures.figure import Cell, Figure, FigureTable, plain, plot
 from isoscope.core.formatting import count, number, starred
 from isotropy.catalog import Measure
 
@@ -44,7 +44,7 @@ def heat_map(rows: Sequence[HeatMapRow], measures: Sequence[Measure]) -> Figure:
         caption="Each column has its own shading, from its minimum (light) to its maximum (dark) over layers. Layer 0 "
         "is the embedding layer. ↑ isotropic: dark is most isotropic. ↓ isotropic: light is. Click a cell to open the "
         "report of its layer.",
-        table=Table(
+        table=FigureTable(
             ["layer", "measure", "value", "se", "n", "reason"],
             [
                 [row.layer, measure.slug, measurement.value, measurement.se, measurement.n, measurement.reason or ""]
@@ -143,7 +143,7 @@ def by_layer(measure: Measure, lines: Mapping[Pooling, Sequence[LayerPoint]]) ->
             for pooling, point in zip(lines, undefined, strict=True)
             if point
         ),
-        table=Table(["pooling", "layer", measure.slug, "se", "n", "reason"], rows),
+        table=FigureTable(["pooling", "layer", measure.slug, "se", "n", "reason"], rows),
         draw=partial(_draw_layers, measure, lines),
         empty=None if any(row[2] is not None for row in rows) else "No layer has a value of this measure yet.",
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 from app.db.models import Embedding, Measurement
 from app.figures import palette
-from app.figures.figure import Cell, Columns, Table, plain
+from app.figures.figure import Cell, Columns, FigureTable, plain
 from app.figures.labels import short_names
 from isoscope.core.formatting import count, plural
 
@@ -131,18 +131,20 @@ class Overlay:
         """A template of what is told at a point of a subject, of several after its name."""
         return f"{series.label}<br>{words}<extra></extra>" if self.several else f"{words}<extra></extra>"
 
-    def table(self, index: str, columns: Mapping[str, Callable[[Series], Sequence[Cell]]], *, start: int = 1) -> Table:
+    def table(
+        self, index: str, columns: Mapping[str, Callable[[Series], Sequence[Cell]]], *, start: int = 1
+    ) -> FigureTable:
         """A row for each place of the longest list, with the columns of each subject; shorter lists leave gaps."""
         heads = [f"{head}: {series.name}" if self.several else head for series in self.series for head in columns]
         lists = [read(series) for series in self.series for read in columns.values()]
-        return Table([index, *heads], [[i, *row] for i, row in enumerate(zip_longest(*lists), start)])
+        return FigureTable([index, *heads], [[i, *row] for i, row in enumerate(zip_longest(*lists), start)])
 
-    def stacked(self, columns: Mapping[str, Callable[[Series], Sequence[Cell]]]) -> Table:
+    def stacked(self, columns: Mapping[str, Callable[[Series], Sequence[Cell]]]) -> FigureTable:
         """The rows of each subject below those of the one before, with its name where there are several."""
         if not self.several:
-            return Table(list(columns), Columns(*(read(self.series[0]) for read in columns.values())))
+            return FigureTable(list(columns), Columns(*(read(self.series[0]) for read in columns.values())))
         lists = [[read(series) for read in columns.values()] for series in self.series]
         names = [series.name for series, (first, *_) in zip(self.series, lists, strict=True) for _ in first]
-        return Table(
+        return FigureTable(
             ["subject", *columns], Columns(names, *(list(chain(*parts)) for parts in zip(*lists, strict=True)))
         )

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from app.embeddings.figures.overlay import Overlay, Series
 from app.figures import palette
-from app.figures.figure import Figure, Table, plain, plot, thinned, undefined
+from app.figures.figure import Figure, FigureTable, plain, plot, thinned, undefined
 from isoscope.core.formatting import count
 
 PROJECTION = "projection"
@@ -79,7 +79,7 @@ def _remarks(overlay: Overlay) -> str:
     return " ".join(remarks)
 
 
-def tabulate_points(overlay: Overlay, axes: str) -> Table:
+def tabulate_points(overlay: Overlay, axes: str) -> FigureTable:
     """Return a table of the points along ``axes``, with row, name and label where they are stored."""
     components = {f"component_{i}": partial(_coordinates, axis) for i, axis in enumerate(axes, start=1)}
     return overlay.stacked(

@@ -15,7 +15,7 @@ from app.figures.figure import plain, plot
 from isoscope.core.formatting import count, number
 
 SEED = 0
-RAMP = (palette.MAIN, "#2f6fb3", palette.OTHER, palette.MARKED)
+RAMP = (palette.MAIN, "#2f6fb3", palette.SECOND, palette.MARKED)
 """Colors from the smallest number to the largest, each with enough contrast to light and dark paper."""
 TAIL = 0.01
 """Share of the rows on either side that is as far as the ends of the ramp."""

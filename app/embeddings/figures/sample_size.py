@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from app.embeddings.figures.overlay import Overlay, Series
 from app.figures import palette
-from app.figures.figure import Cell, Figure, Table, log_axis, plot
+from app.figures.figure import Cell, Figure, FigureTable, log_axis, plot
 from isoscope.core.formatting import count, number, plural, short
 
 SAMPLE_SIZE = "sample_size"
@@ -184,7 +184,7 @@ def zeta_curve(lines: Sequence[ZetaLine], chosen: ZetaLine, zeta: float, source:
             "Colored: the rows chosen above. Gray: random samples of other sizes, with a fixed seed."
             + "".join(f" Of {plural(line.rows, 'row')} it is undefined: {line.reason}" for line in lines if line.reason)
         ),
-        table=Table(
+        table=FigureTable(
             ["zeta", *(f"isoscore_star_{line.rows}_rows" for line in lines)],
             [[step, *(line.at(step) for line in lines)] for step in ZETAS],
         ),

@@ -138,7 +138,7 @@ def _draw_anisotropy(overlay: Overlay) -> go.Figure:
     traces: list[Any] = []
     for series in overlay.series:
         for slug, name, mode, dash, colour in (
-            (RAW, "raw", "lines+markers", "solid", palette.OTHER),
+            (RAW, "raw", "lines+markers", "solid", palette.SECOND),
             (CENTRED, "centered", "lines", "dash", palette.MAIN),
         ):
             shares = _anisotropies(slug, series)

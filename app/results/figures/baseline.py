@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from app.db.options.regularization import NAMES
 from app.db.run_rows import AnyRun
 from app.figures import palette
-from app.figures.figure import Figure, Table, plain, plot
+from app.figures.figure import Figure, FigureTable, plain, plot
 from app.results.captions import describe_means, describe_pruned, describe_unscored, estimate_cells, explain_empty
 from app.results.conclusion.comparisons import Comparison
 from app.results.conclusion.verdict_words import interval, signed
@@ -65,7 +65,7 @@ def method_bars(table: RunTable, metric: str) -> Figure:
         slug="methods",
         title="Performance by method",
         caption=caption,
-        table=Table(
+        table=FigureTable(
             [
                 "method",
                 *table.heads,
@@ -181,7 +181,7 @@ def differences(table: RunTable, comparisons: Sequence[Comparison], metric: str)
         slug="differences",
         title="Difference from λ = 0",
         caption=_difference_caption(comparisons) if comparisons else "",
-        table=Table(
+        table=FigureTable(
             [*table.heads, *DIFFERENCE_HEADS],
             [[*table.cells(comparison.setting), *_difference_cells(comparison)] for comparison in comparisons],
         ),

@@ -10,7 +10,7 @@ from app.db.models import Run
 from app.db.models.runs import Looks
 from app.db.run_rows import AnyRun
 from app.figures import palette
-from app.figures.figure import STEP_AXIS, Figure, Table, plot
+from app.figures.figure import STEP_AXIS, Figure, FigureTable, plot
 from app.results.captions import describe_means, describe_source, describe_texts, explain_absence, format_sizes
 from app.results.figures import legend, sweep_curves
 from app.results.labels import SHARES, is_of_texts, level_of, slug_of, title_of
@@ -74,7 +74,7 @@ def late_anisotropy(table: RunTable, looks: Mapping[str, Looks], sample: str = "
         f"{describe_means(sizes)} Raw: with the mean of the points; centered: without it.{sample}"
         if means
         else "",
-        table=Table(
+        table=FigureTable(
             [*table.heads, *SHARE_NAMES, *(f"{name}_ci95_half_width" for name in SHARE_NAMES if intervals),
              *(f"{name}_seeds" for name in SHARE_NAMES)],
             [
@@ -195,7 +195,7 @@ def _heat_map(
         title=title,
         caption=f"By layer, {describe_source(runs, launched)}. {shades}: {MEASURES[slug_of(measure)].range}."
         f"{gap if any(None in values for _, values in looks) else ''}{more_words}",
-        table=Table(
+        table=FigureTable(
             ["step", *(f"layer_{layer + 1}" for layer in range(depth))],
             [[step, *values, *[None] * (depth - len(values))] for step, values in looks],
         ),

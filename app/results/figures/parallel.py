@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from app.db.config import TrainingOptions
 from app.db.options.regularization import NAMES
 from app.figures import palette
-from app.figures.figure import Cell, Columns, Figure, Table, plain, plot
+from app.figures.figure import Cell, Columns, Figure, FigureTable, plain, plot
 from app.figures.labels import inside
 from app.results.captions import explain_empty
 from app.results.labels import SCALES
@@ -87,7 +87,7 @@ def parallel(table: RunTable, metric: str) -> Figure:
         "filter runs. The search field shows the filter, and accepts it from the keyboard. Click the axis to clear it."
         if runs
         else "",
-        table=Table([axis.field or axis.title for axis in axes], Columns(*(axis.values for axis in axes))),
+        table=FigureTable([axis.field or axis.title for axis in axes], Columns(*(axis.values for axis in axes))),
         draw=partial(_draw, axes, [setting.lam for setting in settings]),
         empty=None if runs else explain_empty(table),
         wide=True,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import plotly.graph_objects as go
 
 from app.figures import palette
-from app.figures.figure import Cell, Columns, Figure, Table, plot
+from app.figures.figure import Cell, Columns, Figure, FigureTable, plot
 from app.results.captions import (
     describe_means,
     describe_source,
@@ -93,9 +93,9 @@ def _profile_caption(table: RunTable, profiles: Mapping[Setting, Profile]) -> st
     return f"Mean of each dimension {rows}; averaged over seeds ({seeds}). The table has the standard deviations."
 
 
-def _profile_table(table: RunTable, profiles: Mapping[Setting, Profile]) -> Table:
+def _profile_table(table: RunTable, profiles: Mapping[Setting, Profile]) -> FigureTable:
     if not profiles:
-        return Table([], [])
+        return FigureTable([], [])
     heads = [
         f"{head}: {table.label(setting)}" if len(profiles) > 1 else head
         for setting in profiles
@@ -107,7 +107,7 @@ def _profile_table(table: RunTable, profiles: Mapping[Setting, Profile]) -> Tabl
         for profile in profiles.values()
         for column in (profile.mean, profile.std)
     ]
-    return Table(["dimension", *heads], Columns(range(width), *columns))
+    return FigureTable(["dimension", *heads], Columns(range(width), *columns))
 
 
 def _draw_profiles(table: RunTable, profiles: Mapping[Setting, Profile]) -> go.Figure:
@@ -160,7 +160,7 @@ def measure_by_layer(table: RunTable, results: RunData, measure: str) -> Figure:
         slug=measure,
         title=f"{title_of(measure)} by layer",
         caption=_layer_caption(table, results, measure, means) if means else "",
-        table=Table(
+        table=FigureTable(
             [*table.heads, "layer", "seeds", f"{measure}_mean", "ci95_half_width"],
             [
                 [*table.cells(setting), layer, mean.n if mean else 0, *estimate_cells(mean)]

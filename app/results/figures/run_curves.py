@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 
 from app.db.models import Run
 from app.figures import palette
-from app.figures.figure import STEP_AXIS, Figure, Table, linear_axis, plot
+from app.figures.figure import STEP_AXIS, Figure, FigureTable, linear_axis, plot
 from app.results.captions import explain_absence
 from app.results.labels import penalty_words
 from isoscope.core.task import TaskKind
@@ -36,7 +36,7 @@ def _curve(run: Run, points: list[tuple[int, float | None]], slug: str, title: s
         slug=slug,
         title=title,
         caption=caption,
-        table=Table(["step", slug], [[step, value] for step, value in logged]),
+        table=FigureTable(["step", slug], [[step, value] for step, value in logged]),
         draw=partial(_draw, logged, title, palette.of_lambda(run.lam)),
         empty=explain_absence(
             logged,

@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 from app.db.run_rows import AnyRun
 from app.figures import palette
 from app.figures.figure import Cell, Figure, log_axis, plain, plot, thinned
-from app.figures.labels import Named, heading, positions
+from app.figures.labels import LabeledPoint, heading, positions
 from app.results.captions import explain_empty
 from app.results.figures import legend
 from app.results.figures.legend import LAMBDA, MAX_ENTRIES, Colouring
@@ -421,7 +421,7 @@ def _name_traces(drawing: ScatterPlot, marks: Sequence[Mark]) -> list[go.Scatter
     points = []
     for mark in ordered:
         (x, x_reach), (y, y_reach) = drawing.x.drawn_extent(mark.x), drawing.y.drawn_extent(mark.y)
-        points.append(Named(x, y, x_reach, y_reach, f"λ = {short(mark.setting.lam)}"))
+        points.append(LabeledPoint(x, y, x_reach, y_reach, f"λ = {short(mark.setting.lam)}"))
     corners = positions(points, drawing.x_limits, drawing.y_limits)
     placed = [
         (mark, point.name, corner) for mark, point, corner in zip(ordered, points, corners, strict=True) if corner

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from app.db.learning import learned_nothing
 from app.db.run_rows import AnyRun
-from app.figures.figure import Cell, Table
+from app.figures.figure import Cell, FigureTable
 from app.figures.labels import heading
 from app.results.captions import describe_pruned, describe_unscored, estimate_cells, format_sizes, list_first
 from app.results.figures.legend import TITLES, Colouring, colour_choices
@@ -172,7 +172,7 @@ class Scatter:
         listed = list_first(labels, MAX_LISTED, ", ")
         return f" Not drawn, because {heading(quantity.key)} is undefined: {listed}. {reason}"
 
-    def table(self) -> Table:
+    def table(self) -> FigureTable:
         """Return the means with their error bars; with ``seeds`` all finished runs, and why a value is missing."""
         table_fields = setting_quantities(self.runs)
         # All runs are alike in these, so that no other column has them.
@@ -185,7 +185,7 @@ class Scatter:
         if self.style.seeds:
             return self._run_table(extra, keys)
         heads = [f"{key}_{suffix}" for key in keys for suffix in ("seeds", "mean", self.style.error.column)]
-        return Table(
+        return FigureTable(
             [*self.runs.heads, *extra, *heads, *self.trivial.heads],
             [
                 [
@@ -202,9 +202,9 @@ class Scatter:
             ],
         )
 
-    def _run_table(self, extra: Sequence[str], keys: Sequence[str]) -> Table:
+    def _run_table(self, extra: Sequence[str], keys: Sequence[str]) -> FigureTable:
         judged = ["trivial_performance", "learned_nothing"] if self.trivial.heads else []
-        return Table(
+        return FigureTable(
             [
                 *self.runs.heads,
                 *extra,

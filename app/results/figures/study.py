@@ -10,7 +10,7 @@ from app.db.models import Experiment
 from app.db.options.regularization import coordinates
 from app.db.study import Search, Trial, front_of, trials_of
 from app.figures import palette
-from app.figures.figure import Cell, Figure, Table, linear_axis, plot
+from app.figures.figure import Cell, Figure, FigureTable, linear_axis, plot
 from app.results.captions import list_first
 from app.results.labels import SCALES, MetricRange
 from app.results.quantities import LAMBDA_AXIS
@@ -64,7 +64,7 @@ def pareto(experiment: Experiment) -> Figure:
         title="Front of isotropy and performance",
         caption=f"Each point is a trial, averaged over seeds ({len(ended)} in all; diamond: baseline). Filled points, "
         f"joined by the line, are Pareto-optimal ({len(front)}).",
-        table=Table([*HEADS, "isoscore_star", "performance", "on_the_front"], rows),
+        table=FigureTable([*HEADS, "isoscore_star", "performance", "on_the_front"], rows),
         draw=partial(_draw_front, ended, front, SCALES[experiment.config.metric]),
         empty=None if ended else NO_TRIAL,
     )
@@ -84,7 +84,7 @@ def history(experiment: Experiment) -> Figure:
         title="History of the search",
         caption=f"{scale.title} of {plural(len(ended), 'trial')} as means over seeds, number 0 the baseline, "
         f"and the best so far as steps.{pruned}",
-        table=Table([*HEADS, "performance", "best_so_far"], rows),
+        table=FigureTable([*HEADS, "performance", "best_so_far"], rows),
         draw=partial(_draw_history, ended, best, scale),
         empty=None if ended else NO_TRIAL,
     )
@@ -99,7 +99,7 @@ def plane(experiment: Experiment) -> Figure:
         slug="search-plane",
         title="λ and ζ by performance",
         caption=f"{plural(len(ended), 'trial')} without the baseline, colored by {scale.title}.{shades}",
-        table=Table([*HEADS, "performance"], [[*trial.cells, trial.performance] for trial in ended]),
+        table=FigureTable([*HEADS, "performance"], [[*trial.cells, trial.performance] for trial in ended]),
         draw=partial(_draw_plane, ended),
         empty=None if ended else NO_TRIAL,
     )

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from app.db.run_rows import AnyRun
 from app.figures import palette
-from app.figures.figure import STEP_AXIS, Figure, Table, log_axis, plot
+from app.figures.figure import STEP_AXIS, Figure, FigureTable, log_axis, plot
 from app.results.captions import describe_means, describe_source, estimate_cells, explain_absence
 from app.results.figures import legend
 from app.results.run_table import RunTable
@@ -151,9 +151,9 @@ def _band(
     )
 
 
-def mean_table(table: RunTable, column: str, means: Means) -> Table:
+def mean_table(table: RunTable, column: str, means: Means) -> FigureTable:
     """Return means step by step; ``column`` names their values."""
-    return Table(
+    return FigureTable(
         [*table.heads, "step", "seeds", f"{column}_mean", "ci95_half_width"],
         [
             [*table.cells(setting), step, mean.n, *estimate_cells(mean)]
@@ -163,8 +163,8 @@ def mean_table(table: RunTable, column: str, means: Means) -> Table:
     )
 
 
-def _run_values(table: RunTable, quantity: LoggedQuantity, curves: Mapping[AnyRun, Curve]) -> Table:
-    return Table(
+def _run_values(table: RunTable, quantity: LoggedQuantity, curves: Mapping[AnyRun, Curve]) -> FigureTable:
+    return FigureTable(
         [*table.heads, "seed", "step", quantity.column],
         [
             [*cells, run.seed, step, value]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from app.db.models import RunStatus
 from app.db.run_rows import AnyRun
-from app.figures.figure import Cell, Table
+from app.figures.figure import Cell, FigureTable
 from app.figures.labels import head, inside
 from app.results.captions import describe_overstated, estimate_cells, list_first
 from app.results.labels import SCALES
@@ -58,14 +58,14 @@ class Summary:
     notes: list[str]
     """Caveats, each a sentence."""
 
-    def table(self) -> Table:
+    def table(self) -> FigureTable:
         """Return one unrounded row for each cell."""
         lines: list[list[Cell]] = [
             [*row.labels, column.dataset, column.measure, *estimate_cells(estimate), estimate.n if estimate else 0]
             for row in self.rows
             for column, estimate in zip(self.columns, row.cells, strict=True)
         ]
-        return Table([*self.heads, "data set", "measure", "mean", "std", "n"], lines)
+        return FigureTable([*self.heads, "data set", "measure", "mean", "std", "n"], lines)
 
 
 def summarize_groups(table: RunTable, fields: Sequence[str], column_choice: TableColumns, metrics: Metrics) -> Summary:

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from app.figures.figure import Columns, Figure, Table, plain, plot, thinned
+from app.figures.figure import Columns, Figure, FigureTable, plain, plot, thinned
 
 
 def test_a_csv_cannot_start_a_formula_but_keeps_negative_numbers():
-    table = Table(["=name", "value"], [["=1+1", -2.5], ["+1", None], ["-x", 3.0], ["@a", 0.1], ["plain", 1e-9]])
+    table = FigureTable(["=name", "value"], [["=1+1", -2.5], ["+1", None], ["-x", 3.0], ["@a", 0.1], ["plain", 1e-9]])
     rows = list(csv.reader(io.StringIO(table.csv())))
     assert rows == [
         ["'=name", "value"],
@@ -35,7 +35,7 @@ def test_ticks_beyond_all_prefixes_are_written_without_the_inline_styles_of_rais
 
 def test_the_version_follows_words_and_numbers():
     def figure(caption, value):
-        return Figure("a", "A", caption, Table(["x"], [[value]]), draw=lambda: plot([]))
+        return Figure("a", "A", caption, FigureTable(["x"], [[value]]), draw=lambda: plot([]))
 
     assert figure("one", 1.0).version == figure("one", 1.0).version
     assert len({figure("one", 1.0).version, figure("two", 1.0).version, figure("one", 2.0).version}) == 3
@@ -44,7 +44,9 @@ def test_the_version_follows_words_and_numbers():
 @pytest.mark.parametrize("cells", [[1.0, 2.0, "a"], [1.0, None, "a"], [1.0, 2.5, "b"]])
 def test_the_version_follows_every_cell(cells):
     def version(*row):
-        return Figure("a", "A", "", Table(["x", "y", "z"], [list(row), [0, 0, ""]]), draw=lambda: plot([])).version
+        return Figure(
+            "a", "A", "", FigureTable(["x", "y", "z"], [list(row), [0, 0, ""]]), draw=lambda: plot([])
+        ).version
 
     assert version(*cells) == version(*cells)
     assert version(*cells) != version(1.0, 2.25, "a")
@@ -69,6 +71,6 @@ def test_columns_are_read_as_rows():
         [2, "c"],
         rows[1:],
     )
-    tables = [Table(["n", "name"], held) for held in (columns, rows)]
+    tables = [FigureTable(["n", "name"], held) for held in (columns, rows)]
     assert len({table.csv() for table in tables}) == 1
     assert len({Figure("a", "A", "", table, draw=lambda: plot([])).version for table in tables}) == 1

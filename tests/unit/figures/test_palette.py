@@ -26,7 +26,7 @@ def contrast(one, other):
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_every_colour_stands_out_from_light_and_dark_paper(paper):
-    colours = [palette.MAIN, palette.OTHER, palette.MARKED, palette.QUIET, *palette.SERIES, *palette.METHODS.values()]
+    colours = [palette.MAIN, palette.SECOND, palette.MARKED, palette.QUIET, *palette.SERIES, *palette.METHODS.values()]
     colours += [palette.of_zeta(step / 10) for step in range(11)]
     colours += [palette.of_lambda(lam) for lam in LAMBDAS]
     assert [colour for colour in colours if contrast(colour, paper) < 3] == []

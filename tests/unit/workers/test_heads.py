@@ -7,7 +7,7 @@ from app.db.config import RunConfig
 from isoscope.core.errors import InvalidError
 from isoscope.hidden_states import depth, hidden_states_of, looking_at, width
 from tests.tiny import make_tokenizer, tiny_configs
-from workers.models import Source, fit_together, longest_input
+from workers.models import ModelSource, fit_together, longest_input
 from workers.training.tasks import TASKS
 from workers.training.trainer import load_model
 
@@ -36,7 +36,7 @@ def make_task(kind, model="tiny-bert", seed=0, **changes):
 @pytest.mark.parametrize("name", MODELS)
 def test_padding_changes_no_output(models_dir, name, kind):
     task = make_task(kind, name)
-    model, tokenizer = load_model(Source(models_dir / name, None), task)
+    model, tokenizer = load_model(ModelSource(models_dir / name, None), task)
     rows = task.encode(COLUMNS, tokenizer, longest_input(model, tokenizer, 128))
     outputs = ["start_logits", "end_logits"] if kind == "span" else ["logits"]
     with looking_at(model):
@@ -56,7 +56,7 @@ def test_padding_changes_no_output(models_dir, name, kind):
 @pytest.mark.parametrize("name", MODELS)
 def test_every_weight_has_a_gradient_which_several_processes_wait_for(models_dir, name, kind):
     task = make_task(kind, name)
-    model, tokenizer = load_model(Source(models_dir / name, None), task)
+    model, tokenizer = load_model(ModelSource(models_dir / name, None), task)
     rows = task.encode(COLUMNS, tokenizer, longest_input(model, tokenizer, 128))
     (batch,) = rows.batches(range(3), 3, model.device)
     model(**batch).loss.backward()
@@ -64,7 +64,7 @@ def test_every_weight_has_a_gradient_which_several_processes_wait_for(models_dir
 
 
 def test_a_head_of_another_shape_is_drawn_by_the_seed(models_dir):
-    source = Source(models_dir / "tiny-bert", None)
+    source = ModelSource(models_dir / "tiny-bert", None)
     heads = [load_model(source, make_task("regression", seed=seed))[0].classifier.weight for seed in (0, 0, 1)]
     assert heads[0].shape == (1, 16)
     assert torch.equal(heads[0], heads[1])
@@ -75,7 +75,7 @@ def test_a_head_of_another_shape_is_drawn_by_the_seed(models_dir):
     ("name", "typed"), [("tiny-bert", True), ("tiny-albert", True), ("tiny-roberta", False), ("tiny-gpt2", False)]
 )
 def test_the_second_of_two_texts_is_of_another_type_only_to_models_that_know_two(models_dir, name, typed):
-    model, _ = load_model(Source(models_dir / name, None), make_task("classification", name))
+    model, _ = load_model(ModelSource(models_dir / name, None), make_task("classification", name))
     tokenizer = make_tokenizer()
     tokenizer.model_input_names = ["input_ids", "token_type_ids", "attention_mask"]
     fit_together(model, tokenizer)
@@ -87,6 +87,6 @@ def test_the_second_of_two_texts_is_of_another_type_only_to_models_that_know_two
 def test_gradient_checkpointing_is_refused_where_a_model_has_none(models_dir):
     task = make_task("classification", "tiny-albert", gradient_checkpointing=True)
     with pytest.raises(InvalidError, match=r"^Expected no gradient checkpointing, which 'tiny-albert'.* Leave it out"):
-        load_model(Source(models_dir / "tiny-albert", None), task)
+        load_model(ModelSource(models_dir / "tiny-albert", None), task)
     task = make_task("classification", gradient_checkpointing=True)
-    assert load_model(Source(models_dir / "tiny-bert", None), task)[0].supports_gradient_checkpointing
+    assert load_model(ModelSource(models_dir / "tiny-bert", None), task)[0].supports_gradient_checkpointing
