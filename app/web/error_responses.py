@@ -20,6 +20,7 @@ from starlette.exceptions import HTTPException
 from app.core.settings import Settings
 from app.core.space import full_disk, fullest, is_full
 from app.core.validation_messages import messages_of
+from app.db.failures import explain_error
 from app.web.templating import templates
 from isoscope.core.errors import (
     AbandonedError,
