@@ -45,22 +45,23 @@ class Report:
 
     def markdown(self) -> str:
         """Return all of it."""
+        metrics = {name: TASKS[name].metric.value for name in self.tasks}
         parts = [
             self._scale(),
             self._failed(),
             "### Performance and IsoScore★ by task and method",
-            "Means over seeds ± standard deviation, on the validation rows at the end of a run.",
-            method_table(self.results, {name: TASKS[name].metric.value for name in self.tasks}),
+            "Performance, then IsoScore★, on the validation rows at the end of a run. Means over seeds ± standard "
+            "deviation.",
+            method_table(self.results, metrics),
             *self._sweeps(),
             "### Cost",
-            "Times are from the start of a run to its end. Loading and evaluation are the same with and without a "
-            "penalty, so the difference is the penalty's. For I-STAR it includes the pass over training rows for the "
-            "shrinkage covariance. Single runs on a busy machine scatter, and an interrupted run counts its pause.",
+            "From the start of a run to its end, beside the plain run of the same sweep. I-STAR includes the pass for "
+            "the shrinkage covariance. On a busy machine single runs scatter.",
             cost_table(self.results),
             "### Anisotropy by method",
-            "Share of the k-th direction in the last layer's tokens of the probe rows, averaged over the measurements "
-            "in the last 30% of the steps.",
-            anisotropy_table(self.results),
+            "Share of the first direction in the last layer's tokens of the probe rows, raw, then centered. Averaged "
+            "over the measurements in the last 30% of the steps.",
+            anisotropy_table(self.results, metrics),
             *self._checked(),
         ]
         return "\n\n".join(part for part in parts if part)
@@ -107,15 +108,11 @@ class Report:
         pairs, equal = repeated(self.results)
         parts = [
             "### Does IsoScore★ rise with λ?",
-            "This compares how well I-STAR and its bias-corrected form steer IsoScore★. At λ = 0 both are plain "
-            "training. The last two columns say how far the mean moves from λ = −1 to λ = 1, and for how many steps "
-            "from one λ to the next it rises.",
-            sweep_table(self.results, self.tasks, lambda one: one.isoscore_star),
-            "Bias-corrected IsoScore of the same runs, which the second form asks for. It is measured on the mean "
-            "vector of each text and averaged over layers:",
-            sweep_table(self.results, self.tasks, lambda one: one.isoscore_unbiased),
-            "Performance of the same runs:",
-            sweep_table(self.results, self.tasks, lambda one: one.performance),
+            "IsoScore★ of I-STAR and its bias-corrected form. The last columns: how far it moves from λ = −1 to λ = 1, "
+            "and in how many steps from one λ to the next it rises.",
+            sweep_table(self.results, self.tasks, lambda run: run.isoscore_star),
+            "Bias-corrected IsoScore of the same runs, on the mean vector of each text, averaged over layers:",
+            sweep_table(self.results, self.tasks, lambda run: run.isoscore_unbiased),
         ]
         if pairs:
             parts.append(f"Plain training was run twice for each task and seed; {equal} of {pairs} pairs are equal.")
@@ -131,8 +128,8 @@ class Report:
             return ["### Metrics recomputed", spans]
         return [
             "### Metrics recomputed",
-            "One plain run of each task was evaluated on all validation rows. Its model was downloaded, and "
-            f"transformers alone predicted with it; scikit-learn and SciPy scored. {spans}",
+            "One plain run of each task, on all validation rows. Its model was downloaded; transformers predicted, "
+            f"scikit-learn and SciPy scored. {spans}",
             table(["task", "metric", "rows", "of the run", "recomputed"], rows),
         ]
 

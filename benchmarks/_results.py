@@ -11,7 +11,6 @@ from app.results.statistics.estimate import tail_mean
 from benchmarks._tasks import CHECK
 from isotropy.catalog import Regularizer
 
-DIRECTIONS = (1, 2, 3)
 METHODS = (
     (Regularizer.NONE, 0.0),
     (Regularizer.ISTAR, -1.0),
@@ -45,7 +44,7 @@ class Result(NamedTuple):
 def result_of(task: str, part: str, run: Mapping[str, Any]) -> Result:
     """Read a finished run as the API shows it."""
     began, ended = (datetime.fromisoformat(run[name]) for name in ("started_at", "finished_at"))
-    measures = [f"anisotropy_{kind}_{k}" for kind in ("raw", "centred") for k in DIRECTIONS]
+    measures = [f"anisotropy_{kind}_1" for kind in ("raw", "centred")]
     last_step = run["steps"][-1]["step"]
     return Result(
         task=task,
@@ -63,28 +62,14 @@ def result_of(task: str, part: str, run: Mapping[str, Any]) -> Result:
 
 
 def method_table(results: Sequence[Result], metrics: Mapping[str, str]) -> str:
-    """Performance and IsoScore* of every task and method."""
-    rows = [
-        [
-            f"{task} ({metrics[task]})",
-            _method(*method),
-            str(len(of)),
-            _told(one.performance for one in of),
-            _told(one.isoscore_star for one in of),
-        ]
-        for task, method, of in _compared(results)
-    ]
-    return table(["task", "method", "n", "performance", "IsoScore★"], rows)
+    """Return performance and IsoScore* of each task and method."""
+    return _by_method(results, metrics, lambda run: run.performance, lambda run: run.isoscore_star)
 
 
-def anisotropy_table(results: Sequence[Result]) -> str:
-    """The k-th anisotropies of every task and method, raw and centred."""
-    rows = [
-        [task, _method(*method), str(len(of)), *(_triple(of, kind) for kind in ("raw", "centred"))]
-        for task, method, of in _compared(results)
-    ]
-    ks = " / ".join(map(str, DIRECTIONS))
-    return table(["task", "method", "n", f"raw, k = {ks}", f"centred, k = {ks}"], rows)
+def anisotropy_table(results: Sequence[Result], metrics: Mapping[str, str]) -> str:
+    """Return the share of the first direction of each task and method, raw and centered."""
+    shares = [lambda run, kind=kind: run.anisotropy[f"anisotropy_{kind}_1"] for kind in ("raw", "centred")]
+    return _by_method(results, dict.fromkeys(metrics), *shares)
 
 
 def sweep_table(results: Sequence[Result], tasks: Iterable[str], value: Callable[[Result], float | None]) -> str:
@@ -96,10 +81,9 @@ def sweep_table(results: Sequence[Result], tasks: Iterable[str], value: Callable
         means = {lam: mean for lam, values in along.items() if (mean := _mean(values)) is not None}
         moved = _signed(f"{means[1.0] - means[-1.0]:+.3f}") if {-1.0, 1.0} <= means.keys() else "–"
         rises = [later > earlier for earlier, later in pairwise(means.values())]
-        n = min((len(values) for values in along.values() if values), default=0)
-        told = [_told(values) for values in along.values()]
-        rows.append([task, NAMES[regularizer], str(n), *told, moved, f"{sum(rises)} of {len(rises)}"])
-    return table(["task", "method", "n", *(f"λ = {_signed(f'{lam:g}')}" for lam in lambdas), "−1 to 1", "rises"], rows)
+        cells = [_told(values) for values in along.values()]
+        rows.append([task, NAMES[regularizer], *cells, moved, f"{sum(rises)} of {len(rises)}"])
+    return table(["task", "method", *(f"λ = {_signed(f'{lam:g}')}" for lam in lambdas), "−1 to 1", "rises"], rows)
 
 
 def cost_table(results: Sequence[Result]) -> str:
@@ -158,12 +142,18 @@ def _of(results: Sequence[Result], task: str, regularizer: Regularizer, lam: flo
     return [one for one in _once(results) if (one.task, one.regularizer, one.lam) == wanted]
 
 
-def _compared(results: Sequence[Result]) -> Iterable[tuple[str, tuple[Regularizer, float], list[Result]]]:
-    """Yield what there is of each task and method."""
-    for task in dict.fromkeys(one.task for one in results):
-        for method in METHODS:
-            if of := _of(results, task, *method):
-                yield task, method, of
+def _by_method(
+    results: Sequence[Result], metrics: Mapping[str, str | None], *values: Callable[[Result], float | None]
+) -> str:
+    """Return a table with a row for each task, a column for each method, and several values in a cell."""
+    rows = []
+    for task in dict.fromkeys(run.task for run in results):
+        cells = [
+            ", ".join(_told(value(run) for run in _of(results, task, *method)) for value in values)
+            for method in METHODS
+        ]
+        rows.append([f"{task} ({metrics[task]})" if metrics[task] else task, *cells])
+    return table(["task", *(_method(*method) for method in METHODS)], rows)
 
 
 def _method(regularizer: Regularizer, lam: float) -> str:
@@ -186,8 +176,3 @@ def _told(values: Iterable[float | None]) -> str:
         return "–"
     spread = f" ± {statistics.stdev(known):.3f}" if len(known) > 1 else ""
     return _signed(f"{statistics.fmean(known):.3f}{spread}")
-
-
-def _triple(of: Sequence[Result], kind: str) -> str:
-    means = [_mean(one.anisotropy[f"anisotropy_{kind}_{k}"] for one in of) for k in DIRECTIONS]
-    return " / ".join("–" if mean is None else f"{mean:.3f}" for mean in means)

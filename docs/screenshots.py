@@ -35,11 +35,9 @@ SECOND = ROOT / "docs/cosreg.yaml"
 WIDTH = 1180
 COLORS = 96
 PATIENCE_MILLISECONDS = 120_000
-LONG_MILLISECONDS = 900_000
-"""For a dry run, which waits for the run before it."""
 PATIENCE_SECONDS = 3 * 3600
 OF_EMBEDDINGS = ("upload", "report")
-OF_SWEEPS = ("dry-run", "watching", "experiment", "means", "across")
+OF_SWEEPS = ("watching", "experiment", "means", "across")
 
 
 class Tour:
@@ -120,14 +118,10 @@ def upload_dataset(tour: Tour) -> None:
 
 
 def launch(tour: Tour) -> str:
-    """Try the sweep on eight rows and launch it, and the second one by its file; the first one's id."""
+    """Launch the sweep, and the second one by its file; return the first one's id."""
     page = tour.page
     [dataset] = [one["id"] for one in tour.client.datasets() if one["name"] == DATASET]
     tour.open(f"/experiments/new?{urlencode({'dataset_id': dataset, **FORM})}")
-    if (trial := page.get_by_role("button", name="Try eight rows")).count():  # or it was tried before
-        trial.click()
-    expect(page.locator("#dry-run")).to_contain_text("one run at a time", timeout=LONG_MILLISECONDS)
-    tour.picture("dry-run", 760, "label:has-text('λ values')")
     there = {one["name"]: one["id"] for one in tour.client.experiments()}
     if FORM["name"] not in there:
         page.get_by_role("button", name="Launch", exact=True).click()
