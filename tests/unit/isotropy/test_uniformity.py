@@ -42,7 +42,7 @@ def test_duplicates_are_pairs_at_distance_zero():
     assert uniformity(x).value == pytest.approx(math.log((1 + 2 * math.exp(-4)) / 3), rel=1e-12)
 
 
-@pytest.mark.parametrize(("n", "rows", "found"), [(0, 0, "are 0"), (3, 1, "is 1"), (3, 0, "are 0")])
+@pytest.mark.parametrize(("n", "rows", "expected"), [(0, 0, "are 0"), (3, 1, "is 1"), (3, 0, "are 0")])
 def test_fewer_than_two_rows_that_are_not_zero_leave_it_undefined(n, rows, expected):
     x = torch.zeros(n, 2)
     x[:rows] = 1
