@@ -28,8 +28,8 @@ test: lint ## Lint, check types and import rules, run every test
 	@$(BIN)/python -m pytest -n 3 --dist worksteal
 
 # Each computes by other kernels: the oldest of all libraries, then those of AVX2 with more threads than a test asks for.
-PROCESSORS := \
-  "ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE OPENBLAS_CORETYPE=Nehalem OMP_NUM_THREADS=1" \
+OLDEST := "ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE OPENBLAS_CORETYPE=Nehalem OMP_NUM_THREADS=1"
+PROCESSORS := $(OLDEST) \
   "ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 OMP_NUM_THREADS=3"
 NUMERIC_TESTS := $(addprefix tests/,oracle property unit/isotropy unit/playground unit/statistics unit/workers)
 
@@ -60,7 +60,7 @@ images: ## Build both container images, with docker, podman, or the engine that 
 services: $(VENV)/.test ## Build the images, start docker-compose.yml's services, lose a worker, take all down
 	@$(BIN)/python -m pytest tests/long/test_services.py
 
-faults: $(VENV)/.test ## Run the long tests: fuzzers, machines that die at random, the images and their services
+faults: processors ## Run the numeric tests with other kernels, and the long tests: fuzzers, lost machines, images
 	@echo "== Running the long tests, half an hour or more"
 	@$(BIN)/python -m pytest tests/long
 
