@@ -122,7 +122,7 @@ def test_kept_columns_hubness_and_norm_color_rows(client, embedding_id):
     assert [trace["name"] for trace in kinds] == ["a (40)", "b (20)"]
     (prices, *legend), _ = draw(client, embedding_id, "column-2")
     assert prices["marker"]["color"] == [i / 8 for i in range(N)]
-    assert [entry["name"] for entry in legend] == ["0.0737 or less", "2.51", "4.94", "7.30 or more"]
+    assert [entry["name"] for entry in legend] == ["0.0737 or less", "2.48", "4.89", "7.30 or more"]
     assert (prices["marker"]["cmin"], prices["marker"]["cmax"]) == pytest.approx(
         np.quantile(np.arange(N) / 8, (0.01, 0.99))
     )
