@@ -34,7 +34,7 @@ def test_what_is_logged_and_what_libraries_write_is_kept_over_all_attempts(tmp_p
 
 
 def test_standard_error_is_as_it_was_afterwards(tmp_path, capfd):
-    with Log(tmp_path).kept():
+    with Log(tmp_path).captured():
         os.write(2, b"inside\n")
     os.write(2, b"outside\n")
     assert capfd.readouterr().err == "outside\n"
@@ -44,7 +44,7 @@ def test_what_is_logged_is_still_shown_on_the_console(tmp_path, capfd):
     handler = logging.StreamHandler(sys.stderr)
     logging.getLogger().addHandler(handler)
     try:
-        with Log(tmp_path).kept():
+        with Log(tmp_path).captured():
             logging.getLogger("workers").warning("shown")
         assert handler.stream is sys.stderr
     finally:
@@ -75,7 +75,7 @@ def test_how_far_the_work_is_stands_in_the_file_and_not_on_the_console(tmp_path,
     handler = logging.StreamHandler(sys.stderr)
     logging.getLogger().addHandler(handler)
     try:
-        with Log(tmp_path).kept():
+        with Log(tmp_path).captured():
             logging.getLogger("workers.training").info("step 3")
         logging.getLogger("workers.training").info("not kept")
     finally:
