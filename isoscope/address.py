@@ -1,4 +1,4 @@
-"""Where a dashboard is, what it asks for, and what it says: the same for the client and for a script's own loop."""
+"""Address, token and error sentences of a dashboard, for the client and for scripts."""
 
 import os
 from http import HTTPStatus
@@ -11,6 +11,7 @@ from isoscope.core.errors import InvalidError
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 URL, TOKEN = "ISOSCOPE_URL", "ISOSCOPE_ACCESS_TOKEN"
+# Answers after which the same request may work in a while.
 LATER = {
     HTTPStatus.REQUEST_TIMEOUT,
     HTTPStatus.TOO_EARLY,
@@ -19,21 +20,20 @@ LATER = {
     HTTPStatus.SERVICE_UNAVAILABLE,
     HTTPStatus.GATEWAY_TIMEOUT,
 }
-"""What says that the same may work in a while."""
 
 
 class Address(NamedTuple):
-    """A dashboard, and what it is asked with."""
+    """URL and credentials of a dashboard."""
 
+    # Without a password, so that it may be shown.
     url: str
-    """Without a password, so that it may be shown."""
     token: str | None
+    # User and password of a proxy, from the address.
     login: tuple[str, str] | None
-    """User and password for a proxy before it, where the address had them."""
 
 
 def read_address(url: str | None = None, token: str | None = None) -> Address:
-    """Return the dashboard that is named, or that of the environment, or port 8000 of this machine.
+    """Return the given dashboard, or that of the environment, or port 8000 of this machine.
 
     Raises InvalidError for an address or a token with which no request can be made.
     """
@@ -54,7 +54,7 @@ def read_address(url: str | None = None, token: str | None = None) -> Address:
 
 
 def open_client(address: Address, timeout: float | httpx2.Timeout) -> httpx2.Client:
-    """Return a client of a dashboard; to this machine it goes straight, whatever proxy the environment names."""
+    """Return an HTTP client; requests to this machine bypass proxies of the environment."""
     headers = {"Authorization": f"Bearer {address.token}"} if address.token else {}
     return httpx2.Client(
         base_url=address.url,
@@ -75,7 +75,7 @@ def error_detail(answer: httpx2.Response) -> tuple[str, str | None] | None:
 
 
 def error_sentence(answer: httpx2.Response) -> str:
-    """Return what a refusal says; of what is not a dashboard's own words the status, or where it is sent on to."""
+    """Return the sentence of a refusal, else the status, or the address of a redirect."""
     if words := error_detail(answer):
         return words[0]
     status = f"{answer.request.method} {answer.request.url} answered {answer.status_code}"
@@ -86,13 +86,13 @@ def error_sentence(answer: httpx2.Response) -> str:
 
 
 def is_away(answer: httpx2.Response) -> bool:
-    """Whether it is not the dashboard that answers, or not now: the same request may work in a while."""
+    """Return whether the same request may work in a while."""
     lost = answer.status_code == HTTPStatus.NOT_FOUND and error_detail(answer) is None
     return lost or answer.status_code in LATER
 
 
 def _harmless(url: str) -> str:
-    """The text of an address without what stands before its @."""
+    """Return an address without credentials."""
     scheme, slashes, location = url.rpartition("://")
     return f"{scheme}{slashes}{location.rpartition('@')[2]}"
 

@@ -9,10 +9,9 @@ NOT_SHIPPED = ("build.py", "pyproject.toml")
 
 
 class Packages(BuildHookInterface[Any]):
-    """Includes both packages in a wheel. An editable installation reads them where they are."""
+    """A build hook that includes both packages in a wheel; an editable installation reads them where they are."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Add their files to what is built."""
         if version != "standard":
             return
         repository = Path(self.root).parent

@@ -1,4 +1,4 @@
-"""A callback of transformers' Trainer that streams one's own fine-tune into the dashboard."""
+"""A callback of transformers' Trainer that streams a fine-tune into the dashboard."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -21,35 +21,32 @@ from isoscope.track import SECONDS_TO_FINISH, LoggedRun, log_run
 from isotropy.isoscore import isoscore_from_covariance
 from isotropy.score import Score
 
+# Target number of measurements without ``every``.
 LOOKS = 12
-"""About so many are taken of the layers, where it is not said how many steps lie between two."""
 ZETA = 0.0
-"""Of the IsoScore★ that is reported: nothing is shrunk."""
 
 
 class IsoscopeCallback(TrainerCallback):
-    """Streams loss, measures by layer of some texts, and the metrics of the last evaluation.
+    """Streams loss, measures by layer of probe texts, and the metrics of the last evaluation.
 
-    The loss is what the Trainer logs, with whatever its ``compute_loss`` adds; a logged value of the name ``penalty``
-    is streamed beside it. Layers are looked at before the first step, every ``every`` steps and at the end, without
-    dropout and without touching the random state. The run ends when the evaluation of the trained model has come,
-    during training or after it, or when the script does; where the Trainer loads the best model at its end, that is the
-    trained one. Each training is a run of its own, one that is resumed too. Under several processes the first one alone
-    streams.
+    The loss is what the Trainer logs; a logged value named ``penalty`` is streamed beside it. Layers are measured
+    before the first step, every ``every`` steps and at the end, without dropout and without touching the random state.
+    The run ends with the evaluation of the trained model (the best one if the Trainer loads it), or with the script.
+    Each training is a run of its own, also a resumed one. With several processes only the first streams.
 
     Args:
-        experiment: the name under which runs stand beside one another.
+        experiment: groups runs.
         dataset: its name.
-        metric: what performance is measured by; the evaluation has to give it, as ``eval_accuracy`` for accuracy.
+        metric: measure of performance; the evaluation must return it, as ``eval_accuracy`` for accuracy.
         task: classification, regression or span.
-        probe: texts, or a batch ``{"input_ids", "attention_mask", ...}`` [n, tokens], on which layers are looked at;
+        probe: texts, or a batch ``{"input_ids", "attention_mask", ...}`` [n, tokens], on which layers are measured;
             the same in all runs that are compared.
-        every: steps between two looks at the layers; None means at most about 12 in all.
-        model: its name; None means what its configuration says.
+        every: steps between measurements of the layers; None means at most about 12 in all.
+        model: its name; None takes the configuration's.
         regularizer: with lam and zeta, what ``compute_loss`` adds: see ``isoscope.log_run``.
         lam: its strength.
         zeta: of I-STAR.
-        settings: what else was chosen, added to what the ``TrainingArguments`` say.
+        settings: added to those of the ``TrainingArguments``.
         stop_when_cancelled: end the training when the run is cancelled in the dashboard.
         url: of the dashboard.
         token: its access token.
@@ -57,7 +54,6 @@ class IsoscopeCallback(TrainerCallback):
     """
 
     run: LoggedRun | None = None
-    """From the beginning of the training."""
 
     def __init__(
         self,
@@ -103,7 +99,6 @@ class IsoscopeCallback(TrainerCallback):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **objects: Any
     ) -> None:
-        """Begin the run, and look at the model before its first step."""
         if not state.is_world_process_zero:
             return
         self._forget()
@@ -132,14 +127,12 @@ class IsoscopeCallback(TrainerCallback):
         logs: Mapping[str, float] | None = None,
         **_: Any,
     ) -> None:
-        """Stream the loss; what the Trainer sums up at the end has another name."""
         if self.run is not None and logs and "loss" in logs:
             self.run.step(state.global_step, task_loss=logs["loss"], penalty=logs.get("penalty"))
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **objects: Any
     ) -> None:
-        """Look at the layers if it is time."""
         if self.run is None:
             return
         if state.global_step % self._steps_between == 0 or state.global_step == state.max_steps:
@@ -155,7 +148,6 @@ class IsoscopeCallback(TrainerCallback):
         metrics: Mapping[str, float] | None = None,
         **_: Any,
     ) -> None:
-        """Keep the metrics of this step; after training they end the run."""
         step = state.global_step if self._trained_to is None else self._trained_to
         self._evaluations[step] = {name.removeprefix("eval_"): value for name, value in (metrics or {}).items()}
         if self._trained_to is not None:
@@ -164,7 +156,7 @@ class IsoscopeCallback(TrainerCallback):
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **objects: Any
     ) -> None:
-        """Look at the trained model, and end the run if it was evaluated; else its evaluation, or the script, does."""
+        """Measure the trained model, and end the run if it was evaluated; else its evaluation, or the script, does."""
         if self.run is None:
             return
         self._trained_to = _step_of_the_model(args, state)
@@ -176,7 +168,7 @@ class IsoscopeCallback(TrainerCallback):
             self.run.at_exit(self.finish)
 
     def finish(self, timeout: float = SECONDS_TO_FINISH) -> None:
-        """End the run with what has been measured so far, waiting at most so long; once ended it stays so."""
+        """End the run with the measurements so far, waiting up to ``timeout`` seconds; once ended it stays so."""
         if self.run is None:
             return
         newest = next(reversed(self._evaluations), None)
@@ -206,7 +198,7 @@ class IsoscopeCallback(TrainerCallback):
         )
 
     def _forget(self) -> None:
-        """Leave what is known of a training before; its run ends here if it has not."""
+        """Reset the state of an earlier training; end its run if it has not ended."""
         if self.run is not None and self._trained_to is not None:
             self.finish()
         elif self.run is not None:
@@ -231,7 +223,7 @@ def _of_all_layers(layers: LayerMeasures) -> Score:
 
 
 def _step_of_the_model(args: TrainingArguments, state: TrainerState) -> int:
-    """After how many steps a training left the model as it is at its end."""
+    """Return the step of the model that a training leaves at its end."""
     if args.load_best_model_at_end and state.best_model_checkpoint is not None and state.best_global_step is not None:
         best: int = state.best_global_step
         return best
@@ -240,7 +232,6 @@ def _step_of_the_model(args: TrainingArguments, state: TrainerState) -> int:
 
 
 def _bare(model: Any) -> PreTrainedModel:
-    """The model within whatever spreads it over devices."""
     bare: PreTrainedModel = getattr(model, "module", model)
     return bare
 
@@ -262,7 +253,6 @@ def _batches(
 
 
 def _settings_of(args: TrainingArguments) -> dict[str, Any]:
-    """What the Trainer was told, by the names of Isoscope's training options."""
     length = {"max_steps": args.max_steps} if args.max_steps > 0 else {}
     if not length and float(args.num_train_epochs).is_integer():
         length = {"epochs": int(args.num_train_epochs)}

@@ -1,4 +1,4 @@
-"""``isoscope check``: what is wrong with the vectors of a file, without a server. ``score`` opens and prints alike."""
+"""``isoscope check``: what is wrong with the vectors of a file, without a server."""
 
 import json
 from argparse import Namespace
@@ -21,12 +21,12 @@ from isotropy.cloud import Cloud, read_cloud
 from isotropy.findings import Finding, Severity, findings_of, sort_findings, to_finding
 from isotropy.findings.drift import SHARED_ROWS, SharedRows, drift
 
+# Rows and dimensions of a finding that are printed.
 LISTED = 10
-"""Rows and dimensions of a finding that are printed."""
 
 
 def open_files(paths: list[Path], arguments: Namespace, annotations: Path | None = None) -> Matrix:
-    """Open the files as the page would propose to, but for what was named; labels and groups only if asked for."""
+    """Open the files with the likeliest selection where none was named; labels and groups only if asked for."""
     for path in (*paths, *([annotations] if annotations else [])):
         if not path.is_file():
             problem = f"{path} is a folder" if path.is_dir() else f"There is no file {path}"
@@ -46,12 +46,11 @@ def open_files(paths: list[Path], arguments: Namespace, annotations: Path | None
 
 
 def names_in(matrix: Matrix) -> str | None:
-    """Return the column or array that likely names the rows; None where none does."""
+    """Return the column or array that likely names the rows."""
     return matrix.selection.names or propose(matrix.contents).names
 
 
 def _vectors(arguments: Namespace, contents: Contents) -> str | list[str]:
-    """Return what was named, or else the likeliest."""
     columns: list[str] | None = arguments.vectors
     if columns is None:
         return propose(contents).vectors
@@ -59,7 +58,7 @@ def _vectors(arguments: Namespace, contents: Contents) -> str | list[str]:
 
 
 def print_check(arguments: Namespace) -> int:
-    """Print the findings of a file; 1 where one is as severe as ``--fail-on``, else 0."""
+    """Print the findings of a file; return 1 where one is as severe as ``--fail-on``, else 0."""
     matrix = open_files(arguments.files, arguments, arguments.annotations)
     cloud = _read(matrix, arguments.seed, "reading")
     names_of = partial(values_of, matrix, names_in(matrix))
@@ -86,7 +85,7 @@ def _read(matrix: Matrix, seed: int, doing: str) -> Cloud:
 
 
 def _shared(matrix: Matrix, earlier: Matrix, seed: int, *, same_rows: bool) -> SharedRows | None:
-    """Return a sample of the rows that both files have, by their names or in order; None where none are known."""
+    """Return a sample of the rows that both files have, by name or in order; None where none are known."""
     if same_rows:
         if matrix.n != earlier.n:
             raise InvalidError(
@@ -113,7 +112,7 @@ def _table(matrix: Matrix, cloud: Cloud, findings: Sequence[Finding]) -> Iterato
 
 
 def lines_of(finding: Finding) -> Iterator[str]:
-    """Yield what was found and where, what a measure would be if it were mended, the evidence and the advice."""
+    """Yield the lines of a finding: rows, effect on its measure, evidence and advice."""
     where = [part for part in (_listed(finding, "row"), _listed(finding, "dimension")) if part]
     yield f"{finding.severity.value}: {finding.title}" + (f": {'; '.join(where)}." if where else ".")
     effect = finding.effect
@@ -122,7 +121,6 @@ def lines_of(finding: Finding) -> Iterator[str]:
 
 
 def _listed(finding: Finding, noun: str) -> str:
-    """Return the rows or dimensions with their names; nothing where there are none."""
     rows = noun == "row"
     numbers, names, count = (
         (finding.rows, finding.names, finding.row_count)

@@ -1,6 +1,6 @@
 """``isoscope decide``: the best variant of vectors by a task, and the smallest that is about as good.
 
-Of several vectors, such as layers, each is judged by the same task, with what they show together.
+Several vectors, such as layers, are evaluated by the same task.
 """
 
 import json
@@ -24,7 +24,6 @@ from isotropy.tasks.variants import Variant, all_variants, default_variants
 
 
 def print_decision(arguments: Namespace) -> int:
-    """Print what each variant scores and which to take, or their list alone."""
     loaded, task = read_task(arguments, arguments.vectors[0] if arguments.vectors else None)
     variants = variants_of(arguments, task)
     if arguments.list:
@@ -48,12 +47,7 @@ def print_decision(arguments: Namespace) -> int:
 
 
 def read_task(arguments: Namespace, vectors: str | list[str] | None) -> tuple[LoadedTask, JudgingTask]:
-    """Return the task of the given files on some of their vectors; None takes the likeliest.
-
-    Raises:
-        InvalidError: the files make no task.
-
-    """
+    """Return the task of the given files on some of their vectors; None takes the likeliest."""
     similarity = Similarity(arguments.similarity)
     files = TaskFiles(
         arguments.corpus,
@@ -75,12 +69,11 @@ def read_task(arguments: Namespace, vectors: str | list[str] | None) -> tuple[Lo
 
 
 def variants_of(arguments: Namespace, task: JudgingTask) -> Sequence[Variant]:
-    """Return the variants that are judged: the default list, or all."""
     return (all_variants if arguments.full else default_variants)(task.setting)
 
 
 def judge(arguments: Namespace, task: JudgingTask, variants: Sequence[Variant], name: str | None = None) -> Decision:
-    """Return what the variants score, with a bar of how many are done."""
+    """Return the scores of the variants, showing a progress bar."""
     with tqdm(total=len(variants), desc=name, unit=" variants", disable=None, leave=False) as bar:
         try:
             return decide(task, variants, arguments.tolerance, progress=lambda _: bar.update())
@@ -113,14 +106,12 @@ def _entry(variant: Variant, task: JudgingTask) -> dict[str, Any]:
 
 
 def list_lines(variants: Sequence[Variant], task: JudgingTask) -> Iterator[str]:
-    """Yield the list of variants that is printed before it runs."""
     yield f"{plural(len(variants), 'variant')}, judged by {METRICS[task.judged_by]}, {task.similarity}:"
     for index, variant in enumerate(variants):
         yield f"{index:4}  {variant.bytes_of(task.setting.d):6,} bytes  {variant.name}"
 
 
 def _table(task: JudgingTask, decision: Decision) -> Iterator[str]:
-    """Yield the scores of all variants, and the conclusion."""
     if decision.task == "compression":
         yield (
             "There is no ground truth, so only compression is judged: whether the same rows are found, not whether "
@@ -153,7 +144,7 @@ def _scores(judged: VariantScores) -> str:
 
 
 class JudgedVectors(NamedTuple):
-    """What the variants of some vectors score."""
+    """Scores of the variants of some vectors."""
 
     name: str
     decision: Decision
@@ -165,12 +156,7 @@ class JudgedVectors(NamedTuple):
 
 
 def print_decisions(arguments: Namespace) -> int:
-    """Print what several vectors of the same rows score by one task, as they are and with their chosen variant.
-
-    Raises:
-        InvalidError: they are not of the same rows, or make no task.
-
-    """
+    """Print the scores of several vectors of the same rows by one task, unchanged and with their chosen variant."""
     names = [",".join(columns) for columns in arguments.vectors]
     _check(arguments, names)
     aside = sys.stderr if arguments.json or arguments.list else sys.stdout
@@ -197,7 +183,7 @@ def print_decisions(arguments: Namespace) -> int:
 
 
 def document(judged: Sequence[JudgedVectors]) -> dict[str, Any]:
-    """Return what ``--json`` prints of several vectors: the document of each, and the rank relation over them."""
+    """Return the JSON of several vectors: the document of each, and the rank relation over them."""
     placed, decision = [vectors.placed for vectors in judged], judged[0].decision
     relation = relation_of(placed)
     return {
@@ -226,7 +212,7 @@ def _check(arguments: Namespace, names: Sequence[str]) -> None:
 
 
 def _lists(names: Sequence[str], lists: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield each list of variants once, below the names of the vectors that it is of."""
+    """Yield each list of variants once, below the names of its vectors."""
     for index, lines in enumerate(lists):
         if lines not in lists[:index]:
             yield ", ".join(name for name, other_lines in zip(names, lists, strict=True) if other_lines == lines) + ":"
@@ -234,7 +220,6 @@ def _lists(names: Sequence[str], lists: Sequence[Sequence[str]]) -> Iterator[str
 
 
 def _lines(judged: Sequence[JudgedVectors], task: JudgingTask) -> Iterator[str]:
-    """Yield the table of all vectors, the sentence about them, and the conclusion of each."""
     metric = METRICS[judged[0].decision.metric]
     heads = ["vectors", "IsoScore", f"{metric} [95%]", "chosen variant", "IsoScore", f"{metric} [95%]", "reported on"]
     yield from table(heads, [_row(vectors) for vectors in judged])

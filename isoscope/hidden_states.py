@@ -1,4 +1,4 @@
-"""Hidden states of a model that is only looked at, and what moments tell of each of its layers."""
+"""Hidden states of a model in evaluation, and measures of its layers."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,18 +28,16 @@ RAW, CENTRED = MEASURES["anisotropy_raw"], MEASURES["anisotropy_centred"]
 
 
 def depth(model: PreTrainedModel) -> int:
-    """Return the number of transformer layers."""
     return int(model.config.get_text_config().num_hidden_layers)
 
 
 def width(model: PreTrainedModel) -> int:
-    """Return the number of dimensions of a hidden state."""
     return int(model.config.get_text_config().hidden_size)
 
 
 @contextmanager
 def looking_at(model: PreTrainedModel) -> Iterator[None]:
-    """Switch dropout and gradients off, and afterward back to what they were."""
+    """Disable dropout and gradients, and restore them afterward."""
     training = model.training
     model.train(False)
     try:
@@ -50,7 +48,7 @@ def looking_at(model: PreTrainedModel) -> Iterator[None]:
 
 
 def mean_of_tokens(states: Tensor, attention_mask: Tensor) -> Tensor:
-    """Return the mean [batch, d] of each text's tokens [batch, tokens, d] that are not padding."""
+    """Return the mean [batch, d] of each text's tokens [batch, tokens, d] without padding."""
     real = attention_mask.bool().unsqueeze(-1)
     # Not multiplied by the mask: what a model makes of padding may be NaN.
     return states.masked_fill(~real, 0).sum(dim=1) / real.sum(dim=1)
@@ -65,24 +63,21 @@ def hidden_states_of(outputs: ModelOutput) -> Sequence[Tensor]:
 
 
 def empty_moments(model: PreTrainedModel) -> Moments:
-    """Return moments of no points of the model's width, kept on its device if that has float64."""
+    """Return empty moments of the model's width, on its device if that has float64."""
     return Moments(width(model), "cpu" if model.device.type == "mps" else model.device)
 
 
 def tokens_by_layer(hidden_states: Sequence[Tensor], attention_mask: Tensor) -> Iterator[Tensor]:
-    """Yield the tokens [n, d] of every transformer layer; padding and the embedding layer are left out.
+    """Yield the tokens [n, d] of every transformer layer, without padding and the embedding layer.
 
-    Args:
-        hidden_states: 1 + L tensors [batch, tokens, d].
-        attention_mask: [batch, tokens], zero where a token is padding.
-
+    ``hidden_states``: 1 + L tensors [batch, tokens, d]; ``attention_mask``: [batch, tokens], zero for padding.
     """
     for number in range(1, len(hidden_states)):
         yield union_of_layers(hidden_states, attention_mask, [number])
 
 
 class LayerMoments:
-    """Moments of some points of every transformer layer."""
+    """Moments of points of every transformer layer."""
 
     def __init__(self, model: PreTrainedModel) -> None:
         self.layers = [empty_moments(model) for _ in range(depth(model))]
@@ -93,7 +88,6 @@ class LayerMoments:
             moments.update(added)
 
     def union(self) -> Moments:
-        """Return the moments of all layers as one cloud."""
         union = Moments(self.layers[0].d, self.layers[0].mean.device)
         for moments in self.layers:
             union.merge(moments)
@@ -105,14 +99,13 @@ class ByLayer(NamedTuple):
 
     scores: list[Score]
     n: int
-    """Points behind each."""
 
 
 class LayerMeasures:
     """Measures of the tokens of every transformer layer, from one pass over texts.
 
-    The bias-corrected IsoScore alone is that of one vector a text, the mean of its tokens: it wants independent rows,
-    and tokens of one text are not. Windows that are cut of one long text are texts here, though they overlap.
+    The bias-corrected IsoScore alone uses one vector per text, the mean of its tokens: it needs independent rows, and
+    tokens of one text are not. Windows of one long text are texts here, though they overlap.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
@@ -140,7 +133,6 @@ class LayerMeasures:
         return scores | {"isoscore_unbiased": ByLayer(unbiased, self._texts[0].n)}
 
     def values(self) -> dict[str, list[float | None]]:
-        """Return the values of the scores by layer, None where one is undefined."""
         return {
             measure: [score.value for score in layer_scores.scores] for measure, layer_scores in self.scores().items()
         }

@@ -1,4 +1,4 @@
-"""Search for the rows nearest to a vector, block by block: of a report's pages, of the API and of look-up jobs."""
+"""Exact block-by-block search for nearest rows."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -10,14 +10,14 @@ from isotropy.catalog import Similarity
 
 
 class NearestRow(NamedTuple):
-    """A row by its position, and its cosine, dot product or distance to the query."""
+    """Position of a row, and its cosine, dot product or distance to the query."""
 
     position: int
     nearness: float
 
 
 def directions(vectors: NDArray[Any]) -> NDArray[np.float64]:
-    """Return vectors [m, d] at length 1, NaN where they hold zeros alone."""
+    """Return vectors [m, d] at length 1, NaN for zeros."""
     wide = vectors.astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
         # Over the largest entry first, so that no square leaves the range of float64.
@@ -33,17 +33,10 @@ def nearest_rows(
     similarity: Similarity,
     excluded: int | None = None,
 ) -> list[NearestRow]:
-    """Return the k rows nearest to a query, nearest first; of equally near rows the first.
+    """Return the k rows nearest to a query [d], nearest first, ties by position.
 
-    By cosine, rows of zeros have no direction and are never near.
-
-    Args:
-        blocks: vectors [m, d] and the position of each [m].
-        query: a vector [d].
-        k: rows to return; fewer where there are fewer.
-        similarity: what orders the rows.
-        excluded: position of the row that is the query itself.
-
+    ``blocks`` yields vectors [m, d] and their positions [m]; ``excluded`` is the position of the query itself. By
+    cosine, rows of zeros have no direction and are never near.
     """
     by_cosine = similarity is Similarity.COSINE
     target = directions(query[None])[0] if by_cosine else query.astype(np.float64)

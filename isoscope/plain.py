@@ -1,4 +1,4 @@
-"""Numbers that rows, files and pages can all hold, and what a script tells of its run as JSON can hold it."""
+"""Plain numbers and text that rows, files and pages can all hold."""
 
 import math
 import re
@@ -18,7 +18,7 @@ LONGEST_LINE = 1000
 
 
 def bounded(value: V) -> V:
-    """The value as it is; raises ValueError at a number whose square, or whose last digit in a browser, is lost."""
+    """Return the value; raise ValueError if its square overflows or a browser would lose its last digit."""
     if isinstance(value, int) and abs(value) > GREATEST_WHOLE:
         raise ValueError(f"expected a whole number up to 2 to the power of 53, got {str(value)[:LONGEST_NUMBER]}")
     if isinstance(value, float) and value and not SMALLEST <= abs(value) <= GREATEST:
@@ -27,10 +27,7 @@ def bounded(value: V) -> V:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON has it: that of a tensor or an array of one element, and text for what else there is.
-
-    Halves of surrogate pairs and NUL are written as they are escaped, since no database keeps them.
-    """
+    """Return a value as JSON: numbers of arrays of one element, else text without NUL and lone surrogates."""
     if isinstance(value, Mapping):
         return {_text(name): plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
@@ -46,14 +43,14 @@ def plain(value: Any) -> Any:
 
 
 def plain_list(values: Any) -> list[Any]:
-    """Return the values of a list, an array or a tensor as JSON has them; numbers of an array are not touched."""
+    """Return a list, array or tensor as JSON values; numbers of an array are not touched."""
     if hasattr(values, "tolist"):
         values = values.tolist()
     return [plain(value) for value in values]
 
 
 def number_of(value: Any, name: str, reasons: list[str]) -> float | None:
-    """Return a number that the dashboard can hold, or None with the reason added; of one too small for it, 0."""
+    """Return a number that the dashboard can hold, or None with the reason added; tiny ones are 0."""
     if value is None:
         return None
     try:
@@ -68,21 +65,17 @@ def number_of(value: Any, name: str, reasons: list[str]) -> float | None:
 
 
 def by_layer_of(measure: str, values: Sequence[Any], reasons: list[str]) -> list[float | None]:
-    """Return numbers by layer, with a reason for each that is none."""
+    """Return numbers by layer, with a reason for each missing one."""
     return [number_of(value, f"{measure} of layer {layer}", reasons) for layer, value in enumerate(values, 1)]
 
 
 def line_of(text: object) -> str:
-    """Return a text as the dashboard keeps it, on one line and no longer than that may be; nothing of blanks alone."""
+    """Return a text on one line, cut to the dashboard's limit; empty for blanks alone."""
     return one_line(_text(text))[:LONGEST_LINE]
 
 
 def word_of(name: object) -> str:
-    """Return a name as the dashboard writes names.
-
-    >>> word_of("rougeL")
-    'rouge_l'
-    """
+    """Return a name in the dashboard's spelling: rougeL is rouge_l."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", str(name))
     word = re.sub(r"[^a-z0-9]+", "_", words.lower()).strip("_")
     return (word if word[:1].isalpha() else f"n_{word}")[:LONGEST_WORD]

@@ -1,4 +1,4 @@
-"""Whether embeddings that are more isotropic score higher: a rank correlation over embeddings, and a sentence of it."""
+"""Rank correlation of isotropy and score over embeddings, and its sentence."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -13,8 +13,8 @@ import numpy.typing as npt
 from isoscope.core.formatting import number, plural
 from isotropy.catalog import METRICS
 
+# With four even the clearest order has p = 1/12.
 FEWEST = 5
-"""Embeddings below which a rank correlation says nothing: of four even the clearest order has p = 1/12."""
 LEVEL = 0.05
 MOST_EXACT = 7
 DRAWN = 9_999
@@ -23,13 +23,12 @@ Values = npt.NDArray[np.float64]
 
 
 class ScoredEmbedding(NamedTuple):
-    """An embedding as it is: what it is called, its IsoScore if that is defined, and what it scores."""
+    """An embedding's name, IsoScore if defined, score, and ``series``: the model that layers share."""
 
     name: str
     isoscore: float | None
     score: float
     series: str | None = None
-    """What layers of one model have in common; None where that is not known."""
 
 
 class RankRelation(NamedTuple):
@@ -38,16 +37,14 @@ class RankRelation(NamedTuple):
     embeddings: int
     rho: float | None
     p: float | None
-    """None too where layers of one model are among them: their values follow each other, so not every order is as
-    likely, and of 5 to 25 layers that drift at random a permutation finds a relation in 15 to 51%."""
+    """None too for layers of one model: their values follow each other, so that orders are not equally likely; of 5
+    to 25 layers that drift at random a permutation test finds a relation in 15 to 51%.
+    """
 
 
 @lru_cache(maxsize=256)
 def rank_relation(points: tuple[tuple[float, float], ...]) -> RankRelation:
-    """Return the rank correlation of isotropy and score over embeddings.
-
-    All orders are looked at up to seven embeddings, 9,999 drawn ones above.
-    """
+    """Return the rank correlation of isotropy and score; all orders up to seven embeddings, 9,999 drawn above."""
     n = len(points)
     x, y = (_ranks(np.array(values)) for values in zip(*points, strict=True))
     size = float(np.sqrt((x @ x) * (y @ y)))
@@ -64,7 +61,7 @@ def rank_relation(points: tuple[tuple[float, float], ...]) -> RankRelation:
 
 
 def relation_of(embeddings: Sequence[ScoredEmbedding]) -> RankRelation | None:
-    """Return the relation over embeddings judged by one task; None of fewer than five."""
+    """Return the relation over embeddings of one task; None for fewer than five."""
     drawn = [(embedding, embedding.isoscore) for embedding in embeddings if embedding.isoscore is not None]
     if len(drawn) < FEWEST:
         return None
@@ -74,7 +71,7 @@ def relation_of(embeddings: Sequence[ScoredEmbedding]) -> RankRelation | None:
 
 
 def statement(embeddings: Sequence[ScoredEmbedding], metric: str) -> str:
-    """Return what embeddings show: the relation, or the two ends where there are too few for one."""
+    """Return the sentence about the relation, or the two extremes where there are too few embeddings."""
     title = METRICS[metric]
     relation = relation_of(embeddings)
     if relation is None:
@@ -96,7 +93,7 @@ def statement(embeddings: Sequence[ScoredEmbedding], metric: str) -> str:
 
 
 def _ends(embeddings: Sequence[ScoredEmbedding], title: str) -> str:
-    """Return which embedding is the most isotropic, and which scores best; these may be one."""
+    """Return the most isotropic embedding, and the one that scores best."""
     scored = [embedding for embedding in embeddings if embedding.isoscore is not None]
     if len(scored) < 2:
         undefined = "" if len(scored) == len(embeddings) else f", {len(scored)} with an IsoScore"
@@ -110,7 +107,7 @@ def _ends(embeddings: Sequence[ScoredEmbedding], title: str) -> str:
 
 
 def _ranks(values: Values) -> Values:
-    """Return ranks less their mean; equal values share theirs."""
+    """Return centered ranks; ties share theirs."""
     _, positions, counts = np.unique(values, return_inverse=True, return_counts=True)
     ranks: Values = (np.cumsum(counts) - (counts - 1) / 2)[positions]
     centered: Values = ranks - ranks.mean()

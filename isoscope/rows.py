@@ -1,4 +1,4 @@
-"""Rows of a matrix: how many dimensions can be measured, a sample, what rows are called, and those in two matrices."""
+"""Rows of a matrix: limits, samples, names, and rows that two matrices share."""
 
 from collections.abc import Mapping, Sequence
 
@@ -18,12 +18,6 @@ MAX_DIMENSIONS = 16_384
 
 
 def require_measurable(matrix: Matrix) -> None:
-    """Refuse a matrix of more dimensions than can be measured.
-
-    Raises:
-        InvalidError: it has more than ``MAX_DIMENSIONS``.
-
-    """
     if matrix.d > MAX_DIMENSIONS:
         raise InvalidError(
             f"Expected at most {MAX_DIMENSIONS:,} columns, of which a covariance still fits into memory, got "
@@ -32,9 +26,9 @@ def require_measurable(matrix: Matrix) -> None:
 
 
 def draw_rows(matrix: Matrix, seed: int) -> tuple[Tensor, Tensor]:
-    """Return the rows whose pairs a report by that seed looks at, and their places in the file, int64.
+    """Return the sampled rows [at most ``PAIR_ROWS``, d] whose pairs a report by that seed uses, and their positions.
 
-    They are the ``pairs`` of ``isotropy.cloud.read_cloud``, [at most ``PAIR_ROWS``, d], but nothing is summed.
+    They are the ``pairs`` of ``isotropy.cloud.read_cloud``, but nothing is summed.
     """
     points, rows = draw(matrix, SAMPLE_ROWS, seed)
     # Copies, or the whole sample would be held for as long as its head.
@@ -42,7 +36,7 @@ def draw_rows(matrix: Matrix, seed: int) -> tuple[Tensor, Tensor]:
 
 
 def values_of(matrix: Matrix, annotation: str | None, rows: Tensor) -> list[str] | None:
-    """Return the names or labels of some rows, given by their places in the file; None where none were chosen."""
+    """Return the names or labels of rows by position in the file; None where none were chosen."""
     if annotation is None:
         return None
     indices = {row: index for index, row in enumerate(rows.tolist())}
@@ -54,29 +48,26 @@ def values_of(matrix: Matrix, annotation: str | None, rows: Tensor) -> list[str]
 
 
 def pairs_by_name(matrix: Matrix, names: str | None, baseline: Matrix, baseline_names: str | None) -> dict[int, int]:
-    """Return for each row whose name one row alone has in both the place of that row in the other.
-
-    Nothing where rows of one have no names.
-    """
+    """Return the position in the other matrix of each row whose name is unique in both; nothing without names."""
     now, before = _unique_names(matrix, names), _unique_names(baseline, baseline_names)
     return {now[name]: before[name] for name in now.keys() & before.keys()}
 
 
 def pairs_by_place(matrix: Matrix, baseline: Matrix) -> dict[int, int]:
-    """Return the same of two matrices that are parts of one file."""
+    """Return the pairs of two matrices that are parts of one file."""
     baseline_rows = {position: row for row, position in enumerate(_in_file(baseline))}
     return {row: baseline_rows[position] for row, position in enumerate(_in_file(matrix)) if position in baseline_rows}
 
 
 def sampled(pairs: Mapping[int, int], limit: int, seed: int) -> list[int]:
-    """Return at most so many of the rows that are paired, in random order."""
+    """Return a random sample of the pairs."""
     order = torch.randperm(len(pairs), generator=torch.Generator().manual_seed(seed))[:limit].tolist()
     in_order = sorted(pairs)
     return [in_order[index] for index in order]
 
 
 def shared_rows(matrix: Matrix, baseline: Matrix, pairs: Mapping[int, int], limit: int, seed: int) -> SharedRows | None:
-    """Return a sample of the rows that are paired and finite in both; None where there is none."""
+    """Return a sample of the paired rows that are finite in both; None without any."""
     rows = sampled(pairs, limit, seed)
     ours, theirs = rows_at(matrix, rows), rows_at(baseline, [pairs[row] for row in rows])
     finite = ours.isfinite().all(1) & theirs.isfinite().all(1)
@@ -84,7 +75,7 @@ def shared_rows(matrix: Matrix, baseline: Matrix, pairs: Mapping[int, int], limi
 
 
 def rows_at(matrix: Matrix, positions: Sequence[int]) -> Tensor:
-    """Return some rows, float64 [as many, d], NaN where they are not finite."""
+    """Return rows as float64, NaN where they are not finite."""
     indices = {position: number for number, position in enumerate(positions)}
     selected = torch.full((len(positions), matrix.d), torch.nan, dtype=torch.float64)
     for rows, file_rows, _ in finite_chunks(matrix):
@@ -95,7 +86,6 @@ def rows_at(matrix: Matrix, positions: Sequence[int]) -> Tensor:
 
 
 def _unique_names(matrix: Matrix, names: str | None) -> dict[str, int]:
-    """Return where each name stands that one row alone has."""
     rows_by_name: dict[str, int] = {}
     repeated = set()
     for row, name in enumerate(() if names is None else matrix.contents.values(names)):
@@ -110,14 +100,7 @@ def _in_file(matrix: Matrix) -> Sequence[int]:
 
 
 def with_names(finding: MeasureResult, matrix: Matrix, annotation: str | None) -> MeasureResult:
-    """Add the names of hubs to a finding of hubness, and count their rows as in the file.
-
-    Args:
-        finding: of ``isotropy.report.measure``; returned as it is without hubs.
-        matrix: the rows that were measured.
-        annotation: what names them; None where they have no names.
-
-    """
+    """Add the names of hubs to a finding of ``isotropy.report.measure``, with rows counted as in the file."""
     hubs = (finding.detail or {}).get("hubs")
     if not hubs:
         return finding

@@ -23,7 +23,6 @@ from isotropy.report import MeasureResult, measure
 
 
 def print_score(arguments: Namespace) -> int:
-    """Print the measures of the files that were named, as a table or as JSON."""
     matrix = open_files(arguments.files, arguments, arguments.annotations)
     with tqdm(total=matrix.n, desc="reading", unit=" rows", unit_scale=True, disable=None, leave=False) as rows:
         cloud = read_cloud(matrix, arguments.seed, progress=rows.update, similarity=Similarity(arguments.similarity))
@@ -42,7 +41,6 @@ def print_score(arguments: Namespace) -> int:
 def _json(
     _: Matrix, cloud: Cloud, measures: dict[str, MeasureResult], wrong: Sequence[findings.Finding]
 ) -> Iterator[str]:
-    """Yield one document: the measures by their slugs, the numbers of rows and dimensions, and the findings."""
     counts = {"n": cloud.n, "d": cloud.d, "n_left_out": cloud.n_left_out}
     document: dict[str, Any] = {name: _entry(count) for name, count in counts.items()}
     document["independent"] = {**_entry(cloud.dealing.groups), "detail": {"by": cloud.dealing.by}}
@@ -60,7 +58,6 @@ def _entry(value: object, se: float | None = None, reason: str | None = None) ->
 def _table(
     matrix: Matrix, cloud: Cloud, measures: dict[str, MeasureResult], wrong: Sequence[findings.Finding]
 ) -> Iterator[str]:
-    """Yield the lines of a table by group."""
     yield f"points n = {cloud.n:,}, dimensions d = {cloud.d:,}"
     if cloud.n_left_out:
         yield f"rows left out for NaN or infinity: {cloud.n_left_out:,}"

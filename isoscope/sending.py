@@ -1,4 +1,4 @@
-"""Sends what a script logs to the dashboard, from a thread of its own: training never waits for the server."""
+"""Sends logged steps to the dashboard from a thread of its own, so that training never waits for the server."""
 
 import json
 import sys
@@ -14,8 +14,8 @@ from isoscope.address import error_detail, error_sentence, is_away, open_client,
 from isoscope.core.errors import InvalidError
 from isoscope.plain import LONGEST_LINE
 
+# Steps that wait for a server that is away; beyond that the oldest are dropped.
 MAX_KEPT = 10_000
-"""Steps that wait for a server that is away; of more the oldest are let go."""
 STEPS_AT_ONCE = 200
 PREDICTIONS_AT_ONCE = 2000
 BYTES_AT_ONCE = 400_000
@@ -24,54 +24,45 @@ BEAT_SECONDS = 60.0
 LONGEST_WAIT_SECONDS = 30.0
 ANSWER_SECONDS = 20.0
 MAX_NOTES = 50
+# A script's total wait at its ends for a server that has never answered.
 NEVER_ANSWERED_SECONDS = 5.0
-"""A script waits no longer at its ends, all together, for a server that has never answered."""
+# The content was refused: another body may be taken.
 WRONG = (HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-"""What is refused for what it says: another body may be taken."""
 
 Json = dict[str, Any]
 
 
 class RefusedError(Exception):
-    """The server has understood, and says no; or nothing can be sent to it at all, which has no status."""
+    """The server refused, or nothing can be sent to it at all, which has no status."""
 
     def __init__(self, detail: str, status: int = 0, field: str | None = None) -> None:
         super().__init__(detail)
         self.status = status
         self.field = field
-        """At fault, where a dashboard named one."""
 
     @property
     def is_full(self) -> bool:
-        """Whether the run has as many steps as it may."""
         return (self.status, self.field) == (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "steps")
 
 
 class Sender:
-    """Announces a run, sends its steps in the order they were logged, then its end; says once what goes wrong.
+    """Announces a run, sends its steps in order, then its end; reports each problem once.
 
-    A server that is away is asked again, at growing intervals. Of a batch that is refused the halves are sent, so that
-    one wrong step is let go and no other, and of a run that becomes full only what it has no room for. One that refuses
-    the run itself, because it was cancelled or its announcement is wrong, is left in peace.
+    Retries a server that is away at growing intervals. Splits a refused batch until only wrong steps are dropped; of a
+    full run only excess steps. Stops when the server refuses the run itself (cancelled or invalid).
 
-    Args:
-        url: of the dashboard; else that of the environment.
-        token: its access token; else that of the environment.
-        announcement: what begins the run, in plain values, with the id of the run.
-
+    ``url`` and ``token`` default to those of the environment; ``announcement`` begins the run and has its id.
     """
 
     def __init__(self, url: str | None, token: str | None, announcement: Json) -> None:
         self.url = ""
-        """Of the dashboard, if there is one to be asked."""
         self.refusal: RefusedError | None = None
-        """Why nothing more is sent."""
+        # Why the end was not taken, if another one may be.
         self.refused_end: str | None = None
-        """Why the end was not taken, if another one may be."""
+        # Steps that were dropped, because too many waited or the server refused them.
         self.dropped = 0
-        """Steps that were let go, because too many waited or because the server refused them."""
+        # The run takes no further step: only heartbeats are sent.
         self._full = False
-        """Whether the run takes no further step: none is sent any more, only that the script lives."""
         self._newest = -1
         self._announcement = announcement
         self._begun = False
@@ -94,11 +85,10 @@ class Sender:
         Thread(target=self._work, args=(client,), name="isoscope", daemon=True).start()
 
     def is_ended(self) -> bool:
-        """Whether an end was told that was not refused."""
         return self._ending is not None
 
     def put(self, step: int, values: Mapping[str, Any]) -> None:
-        """Have values of a step sent; more of the same step are added to those that wait."""
+        """Queue values of a step; further values of the same step are merged."""
         with self._changed:
             if not self._takes():
                 return
@@ -113,7 +103,7 @@ class Sender:
             self._changed.notify()
 
     def put_predictions(self, columns: Mapping[str, list[Any]]) -> None:
-        """Have predictions sent, some thousand rows at a time; columns are as long as one another."""
+        """Queue predictions, columns of one length, in chunks of some thousand rows."""
         lengths = {len(column) for column in columns.values()}
         if len(lengths) > 1:
             self.warn_once(
@@ -131,9 +121,9 @@ class Sender:
             self._changed.notify()
 
     def end(self, ending: Json, seconds: float) -> bool:
-        """Send the rest and the end, waiting at most so long; whether all of it has arrived.
+        """Send the rest and the end, waiting up to ``seconds``; return whether all of it has arrived.
 
-        The first end is the one, unless it is refused; told again, it is waited for again.
+        The first end counts, unless it is refused; called again, it is waited for again.
         """
         with self._changed:
             if self._ending is None and self.refusal is None:
@@ -152,19 +142,16 @@ class Sender:
             return self._arrived
 
     def warn_once(self, sentence: str) -> None:
-        """Tell the user, once."""
         if sentence not in self._warnings:
             self._warnings.add(sentence)
             sys.stderr.write(f"isoscope: {sentence}\n")
 
     def _takes(self) -> bool:
-        """Whether something more is to be sent; tell the user where it is too late."""
         if self.refusal is None and self.is_ended():
             self.warn_once("what is logged after the end of a run is let go")
         return self.refusal is None and not self.is_ended()
 
     def _is_over(self) -> bool:
-        """Whether there is nothing to wait for any more."""
         return self._arrived or self.refusal is not None or self.refused_end is not None
 
     def _give_up(self, error: RefusedError) -> None:
@@ -201,7 +188,7 @@ class Sender:
                 wait = min(max(1.0, 2 * wait), LONGEST_WAIT_SECONDS)
 
     def _wait(self, wait: float) -> None:
-        """Wait until there is something to send, and after a failure so long; an end is sent sooner."""
+        """Wait until there is something to send, after a failure at least ``wait``; an end is sent sooner."""
         with self._changed:
             waiting = self._steps or self._predictions
             if not waiting and self._ending is None and self._begun:
@@ -212,7 +199,7 @@ class Sender:
             time.sleep(min(wait, 1.0))
 
     def _send(self) -> bool:
-        """Send what waits; whether that was the end."""
+        """Send what waits; return whether that was the end."""
         if not self._begun:
             self._post("/api/runs", self._announcement)
             self._begun = True
@@ -231,7 +218,6 @@ class Sender:
         return self._send_end(ending)
 
     def _batch(self) -> list[Json]:
-        """The first steps that wait, as many as go into one request; they are let go when they have arrived."""
         batch: list[Json] = []
         size = 0
         with self._changed:
@@ -243,7 +229,7 @@ class Sender:
         return batch
 
     def _send_steps(self, batch: list[Json]) -> None:
-        """Send steps, and where they are refused each half of them, so that what is wrong is let go alone."""
+        """Send steps; halve refused batches so that only wrong steps are dropped."""
         if batch and self._full:  # since the half before this one
             return
         try:
@@ -269,7 +255,7 @@ class Sender:
                     del self._steps[sent["step"]]
 
     def _send_predictions(self, part: Json) -> None:
-        """Send some predictions; those that are refused for what they say are let go, and the run's end tells so."""
+        """Send some predictions; those refused for their content are dropped and noted at the run's end."""
         try:
             self._post(f"/api/runs/{self._announcement['id']}/predictions", part)
         except RefusedError as error:
@@ -281,7 +267,7 @@ class Sender:
             self._predictions = [waiting for waiting in self._predictions if waiting is not part]
 
     def _send_end(self, ending: Json) -> bool:
-        """Send the end; whether it was taken. Of one that is refused for what it says another may come."""
+        """Send the end and return whether it was taken; after a refusal for its content another may come."""
         body = ending
         lost = [
             f"{n} {noun} were not logged."
@@ -313,7 +299,7 @@ class Sender:
 
 
 def _merge_step(waiting: Json, update: Mapping[str, Any]) -> Json:
-    """A step with more of it: measures by layer beside those that it has, reasons one behind the other."""
+    """Return a step with more values: layers merged by measure, reasons joined."""
     joined = {**waiting, **update}
     if "layers" in joined:
         joined["layers"] = {**waiting.get("layers", {}), **update.get("layers", {})}

@@ -1,4 +1,4 @@
-"""Read a task from files: vectors with ids, and the queries, pairs or labels that judge them."""
+"""Read a task from files: vectors with ids, and queries, pairs or labels."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,10 +29,10 @@ from isotropy.tasks.parts import FEWEST_GROUPS
 from isotropy.tasks.truth import DEPTH, LabelTruth, PairTruth, QueryTruth, Truth, exact_neighbors
 
 BY_IDS = "choose their column by --ids"
+# Corpus rows used as queries where there are no others, at most a fifth of all.
 HELD_OUT = 1000
-"""Rows of the corpus that are queries where there are no others, at most a fifth of all."""
+# The fewest rows for which a fifth gives a split enough queries.
 FEWEST_ROWS = 5 * FEWEST_GROUPS
-"""The fewest rows for which a fifth gives a split enough queries."""
 
 
 @dataclass(frozen=True)
@@ -48,16 +48,11 @@ class TaskFiles:
     vectors: str | list[str] | None = None
     ids: str | None = None
     groups: str | None = None
+    # Of a BEIR data set; None takes test, or the first.
     split: str | None = None
-    """Of ``qrels`` that are a BEIR data set; None takes test, or the first."""
 
     def check(self) -> None:
-        """Refuse files that make no task, or more than one.
-
-        Raises:
-            InvalidError: with the option at fault.
-
-        """
+        """Raise InvalidError, with the option at fault, unless the files make exactly one task."""
         named_truths = [name for name in ("qrels", "pairs", "labels") if getattr(self, name) is not None]
         if len(named_truths) > 1:
             raise InvalidError(
@@ -78,7 +73,6 @@ class TaskFiles:
 
     @property
     def of_beir(self) -> bool:
-        """Whether the ground truth is a BEIR data set, in a folder or a zip file."""
         return self.qrels is not None and (self.qrels.is_dir() or self.qrels.suffix.lower() == ZIP_SUFFIX)
 
 
@@ -88,17 +82,12 @@ class LoadedTask:
 
     corpus: NDArray[np.float32]
     truth: Truth
+    # Sentences about what was left out.
     notes: list[str] = field(default_factory=list)
-    """What was left out, in sentences."""
 
 
 def load_task(files: TaskFiles, similarity: Similarity, seed: int = 0) -> LoadedTask:
-    """Read the vectors and the ground truth of a task.
-
-    Raises:
-        InvalidError: the files make no task; the sentence says why.
-
-    """
+    """Read the vectors and the ground truth of a task; raise InvalidError if they do not fit."""
     files.check()
     of_rows = files.queries is None and files.pairs is None
     corpus = read_vectors(
@@ -138,7 +127,7 @@ def _with_beir(corpus: NamedVectors, queries: NamedVectors, data_set: Path, spli
 
 
 def _named_by(vectors: NamedVectors, texts: NamedFile) -> NamedVectors:
-    """Return vectors with the ids of the texts that they were made of, in their order, unless they have ids."""
+    """Return vectors with the ids of their source texts, unless they have ids."""
     if vectors.row_ids.column is not None:
         return vectors
     ids = read_beir_ids(texts)
@@ -154,7 +143,6 @@ def _named_by(vectors: NamedVectors, texts: NamedFile) -> NamedVectors:
 
 
 def require_alike(corpus: NamedVectors, queries: NamedVectors) -> None:
-    """Raise InvalidError unless queries have the dimensions of the corpus."""
     if queries.x.shape[1] != corpus.x.shape[1]:
         raise InvalidError(
             f"{queries.filename} has {queries.x.shape[1]:,} dimensions, {corpus.filename} {corpus.x.shape[1]:,}: "
@@ -166,12 +154,7 @@ def require_alike(corpus: NamedVectors, queries: NamedVectors) -> None:
 def with_qrels(
     corpus: NamedVectors, queries: NamedVectors, judgments: Sequence[Judgment], name: str, advice: str = BY_IDS
 ) -> LoadedTask:
-    """Return the task of queries with relevant documents, of judgments that came in a file of this name.
-
-    Raises:
-        InvalidError: the ids are of other vectors, nothing is relevant, or a document is judged twice.
-
-    """
+    """Return the task of queries with relevant documents."""
     query_rows, document_rows = corpus_and_query_rows(corpus.row_ids, queries.row_ids, judgments, name, advice)
     relevant: list[dict[int, int]] = [{} for _ in queries.ids]
     for query, row, judgment in zip(query_rows, document_rows, judgments, strict=True):
@@ -196,12 +179,7 @@ def with_qrels(
 
 
 def with_pairs(corpus: NamedVectors, pairs: Sequence[ScoredPair], name: str, advice: str = BY_IDS) -> LoadedTask:
-    """Return the task of pairs with scores, which came in a file of this name.
-
-    Raises:
-        InvalidError: the ids are of other vectors, or all scores are equal.
-
-    """
+    """Return the task of pairs with scores."""
     rows = np.array(pair_rows(corpus.row_ids, pairs, name, advice), np.int64)
     matched = np.asarray((rows >= 0).all(axis=1))
     scores = np.array([pair.score for pair in pairs])[matched]
@@ -215,12 +193,7 @@ def with_pairs(corpus: NamedVectors, pairs: Sequence[ScoredPair], name: str, adv
 
 
 def with_labels(corpus: NamedVectors) -> LoadedTask:
-    """Return the task of telling the labels of rows.
-
-    Raises:
-        InvalidError: there are fewer than two classes, or no row has a class that another row has.
-
-    """
+    """Return the task of predicting the labels of rows; raise InvalidError for fewer than two classes."""
     labels = corpus.labels or []
     rows = np.array([row for row, label in enumerate(labels) if label], np.int64)
     classes, codes = _numbered(labels[row] for row in rows)
@@ -246,12 +219,7 @@ def with_queries(corpus: NamedVectors, queries: NamedVectors, similarity: Simila
 
 
 def without_truth(corpus: NamedVectors, similarity: Similarity, seed: int) -> LoadedTask:
-    """Return the task of compression where some rows of the corpus are its queries.
-
-    Raises:
-        InvalidError: there are too few rows.
-
-    """
+    """Return the task of compression with some corpus rows as its queries."""
     n = len(corpus.x)
     if n < FEWEST_ROWS:
         raise InvalidError(f"Expected at least {FEWEST_ROWS} rows where none are queries, got {n}.", "corpus")
@@ -273,7 +241,6 @@ def _unknown(count: int, name: str) -> list[str]:
 
 
 def _left_out(count: int, singular: str, plural_words: str) -> list[str]:
-    """Return the sentence of what is not used; none where all is."""
     return [f"{count:,} {singular if count == 1 else plural_words}."] if count else []
 
 
@@ -283,9 +250,9 @@ def _codes(values: Iterable[str]) -> NDArray[np.int64]:
 
 
 def _numbered(values: Iterable[str]) -> tuple[list[str], NDArray[np.int64]]:
-    """Return the different values in order, and the place of each value among them.
+    """Return the distinct values in order, and the index of each value among them.
 
-    Not of an array of strings, in which each value takes the room of the longest.
+    Not by an array of strings, in which each value takes the room of the longest.
     """
     all_values = list(values)
     different = sorted(set(all_values))

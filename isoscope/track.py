@@ -23,8 +23,8 @@ ENDED_SILENTLY = "Its script ended before it finished this run."
 SECONDS_TO_FINISH = 30.0
 SECONDS_AT_EXIT = 5.0
 
+# Measures by layer, first transformer layer first; None where one is undefined.
 Layers = Mapping[str, Sequence[float | None]]
-"""Measures by layer, first transformer layer first; None where one is undefined."""
 
 
 def log_run(
@@ -45,22 +45,21 @@ def log_run(
     url: str | None = None,
     token: str | None = None,
 ) -> "LoggedRun":
-    """Begin a run in the dashboard and return it; the dashboard hears of it from another thread.
+    """Begin a run in the dashboard and return it; it is announced from another thread.
 
     Args:
-        experiment: its name; runs of one name stand beside one another and are compared.
+        experiment: groups and compares runs.
         dataset: its name, and nothing else of it.
         model: its name.
-        metric: what performance is measured by: accuracy, f1, matthews, pearson, spearman, exact_match or word_f1.
+        metric: measure of performance: accuracy, f1, matthews, pearson, spearman, exact_match or word_f1.
         task: classification, regression or span.
-        regularizer: one by its name in ``isotropy.catalog.REGULARIZERS``, such as istar; None for plain training.
+        regularizer: a name in ``isotropy.catalog.REGULARIZERS``, such as istar; None for plain training.
         lam: its strength, of either sign.
         zeta: of I-STAR, in [0, 1].
         seed: runs that differ in nothing else are repetitions.
-        settings: what else was chosen, by name: runs that differ in it are told apart. One that is called as a
-            training option of Isoscope (learning_rate, batch_size, epochs ...) is that option. What is not given is
-            shown as unknown.
-        environment: what it runs on, by name; shown, and nothing more.
+        settings: everything else that distinguishes runs, by name. Names of training options of Isoscope
+            (learning_rate, batch_size, epochs ...) are those options; the others are shown as unknown.
+        environment: shown only.
         total_steps: optimizer steps in all, for the progress.
         probe: ``{"tokens": n, "texts": n}`` behind the measures by layer.
         url: of the dashboard; else ``ISOSCOPE_URL``, else port 8000 of this machine.
@@ -88,24 +87,23 @@ def log_run(
 
 
 class LoggedRun:
-    """A run that this process logs. As a context it is finished by ``finish``, or failed by what is raised in it."""
+    """A run that this process logs. As a context it is finished by ``finish``, or failed by an exception."""
 
     def __init__(self, announcement: Mapping[str, Any], sender: Sender) -> None:
         self.id = str(announcement["id"])
         self.url = f"{sender.url}/runs/{self.id}"
-        """Of its page."""
         self._sender = sender
         self._last: Callable[[float], object] | None = None
         atexit.register(self._leave)
 
     @property
     def cancelled(self) -> bool:
-        """Whether somebody has cancelled it in the dashboard, which a script may take as a wish to stop."""
+        """Return whether the run was cancelled in the dashboard; a script may then stop."""
         refusal = self._sender.refusal
         return refusal is not None and (refusal.status, refusal.field) == (HTTPStatus.CONFLICT, "status")
 
     def at_exit(self, end: Callable[[float], object]) -> None:
-        """Have the end of the process call this with the seconds it may wait, unless the run has ended before."""
+        """Register a callback for process exit, called with the seconds it may wait, unless the run ended before."""
         self._last = end
 
     def step(
@@ -139,10 +137,9 @@ class LoggedRun:
         exact_match: Sequence[float] | None = None,
         f1: Sequence[float] | None = None,
     ) -> None:
-        """Log what the trained model predicts for validation rows, before ``finish``; arrays and tensors too.
+        """Log predictions for validation rows, before ``finish`` and in as many calls as needed.
 
-        With them the dashboard compares runs row by row, and with the best constant prediction. May be called batch by
-        batch. NaN and infinity are refused.
+        They allow comparing runs row by row, and with the best constant prediction. NaN and infinity are refused.
 
         Args:
             rows: positions in the validation rows, from 0, the same for every run; without them the first n.
@@ -171,11 +168,11 @@ class LoggedRun:
         notes: Sequence[str] = (),
         timeout: float = SECONDS_TO_FINISH,
     ) -> bool:
-        """End the run with what came out of it, and wait for the dashboard; whether all has arrived there.
+        """End the run with its results, and wait for the dashboard; return whether all has arrived there.
 
-        Where the dashboard refuses what came out it says why, and this may be called again with what it takes; a run
-        for which that does not happen has failed with that sentence when the script ends. What has not arrived yet is
-        sent while the script goes on; called again, this waits for it again.
+        If the dashboard refuses the results it says why, and this may be called again with others; otherwise the run
+        fails with that sentence when the script ends. Sending goes on after ``timeout``; called again, this waits
+        again.
 
         Args:
             metrics: on the validation rows, by name; that of the experiment is the performance.
@@ -185,8 +182,8 @@ class LoggedRun:
             by_layer: measures of the trained model's layers.
             by_layer_n: points behind each of these measures.
             by_layer_reasons: beside each layer of a measure why it is None, or None.
-            results: whatever else came out, by name.
-            notes: what has to be known of the run.
+            results: other results, by name.
+            notes: shown with the run.
             timeout: seconds to wait at most; five in all for a dashboard that has never answered.
 
         """
@@ -213,7 +210,6 @@ class LoggedRun:
         return self._end(ending, timeout)
 
     def fail(self, error: str, timeout: float = SECONDS_TO_FINISH) -> bool:
-        """End the run with a sentence that says what went wrong."""
         return self._end({"error": line_of(error) or ENDED_SILENTLY}, timeout)
 
     def __enter__(self) -> Self:
@@ -230,7 +226,7 @@ class LoggedRun:
         return arrived
 
     def _leave(self) -> None:
-        """End with the process what has not ended before, and wait a little for an end that has not arrived."""
+        """End at process exit what has not ended before, and wait a little for it to arrive."""
         if self._last is not None and not self._sender.is_ended():
             self._last(SECONDS_AT_EXIT)
             if self._sender.is_ended():

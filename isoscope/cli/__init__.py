@@ -15,19 +15,19 @@ from isoscope.core.errors import IsoscopeError, UnavailableError
 if TYPE_CHECKING:
     from isoscope.client import Isoscope
 
+# Entry point group of the server's commands: each adds arguments to a parser, and what runs it.
 SERVER = "isoscope.commands"
-"""The entry points by which the server adds its commands: each adds arguments to a parser, and what runs it."""
 
 
 class Command(NamedTuple):
-    """What a command is for, and where it is."""
+    """A command's summary and module."""
 
     help: str
+    # In ``isoscope.cli``, with a function of the command's name; the server's have none.
     module: str = ""
-    """Of ``isoscope.cli``, with a function of the command's name and one of its arguments; the server's have none."""
     function: str = ""
+    # Whether it connects to a dashboard.
     asks: bool = True
-    """Whether it speaks to a dashboard."""
 
 
 COMMANDS = {
@@ -67,7 +67,6 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def parser_of(called: Sequence[str]) -> ArgumentParser:
-    """Return a parser that knows all commands by name, and the arguments of those that are called."""
     parser = ArgumentParser(
         prog="isoscope",
         description="Measure isotropy, and train for it. score, check and decide read files and need no server. "

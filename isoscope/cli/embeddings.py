@@ -13,8 +13,8 @@ from isotropy.catalog import MEASURES
 
 SETTINGS = ("label_column", "poolings", "layers", "max_rows", "max_length", "batch_size", "seed")
 SCORES = ("isoscore", "mean_cosine")
+# Written form of null, which leaves nothing out.
 ALL = "all"
-"""How null is written, which leaves nothing out."""
 
 
 def upload_arguments(command: ArgumentParser) -> None:
@@ -48,7 +48,6 @@ def upload(isoscope: Isoscope, arguments: Namespace) -> int:
 
 
 def _measured(scores: dict[str, Row], rows: int | None) -> list[str]:
-    """The measures as ``isoscope score`` prints them."""
     measured = {slug: scores[slug] for slug in MEASURES if slug in scores}
     cells = {
         slug: cell(
@@ -131,7 +130,7 @@ def _texts(isoscope: Isoscope, arguments: Namespace) -> Row:
 
 
 def _queries(isoscope: Isoscope, launched: Row) -> list[str]:
-    """Where the queries of a BEIR data set are, and what judges them; nothing of other texts."""
+    """Return the queries and qrels of a BEIR data set; nothing for other texts."""
     qrels = launched["qrels"]
     splits = ", ".join(f"{judged_split['split']} ({judged_split['judgments']:,})" for judged_split in qrels)
     return [f"queries: {isoscope.url}/encodings/{qrels[0]['queries_id']}; judgments: {splits}"] if qrels else []

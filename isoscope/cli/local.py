@@ -9,8 +9,8 @@ from isoscope.core.errors import IsoscopeError, UnavailableError
 from isoscope.threads import wait_briefly
 from isotropy.catalog import MEASURES, METRICS, Similarity
 
+# Import name -> name to install.
 REQUIRED = {"torch": "torch", "faiss": "faiss-cpu", "pytrec_eval": "pytrec-eval-terrier", "sklearn": "scikit-learn"}
-"""Modules by what installs them."""
 
 
 def score_arguments(command: ArgumentParser) -> None:
@@ -90,14 +90,12 @@ def _missing(error: ModuleNotFoundError) -> Exception:
 
 
 def parse_seed(text: str) -> int:
-    """Read a seed; raises ArgumentTypeError for what is none."""
     if not text.isdecimal():
         raise ArgumentTypeError(f"expected a whole number from 0, got {text!r}")
     return int(text)
 
 
 def parse_names(text: str) -> list[str]:
-    """Split names at commas."""
     return [name for part in text.split(",") if (name := part.strip())]
 
 

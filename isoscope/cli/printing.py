@@ -25,7 +25,7 @@ Value = float | list[float | None] | None
 
 
 def write(lines: Iterable[str]) -> int:
-    """Print lines and return the exit code: 1 where they could not be written, silently to a pipe that was closed."""
+    """Print lines and return the exit code: 1 if output failed, silent for a closed pipe."""
     try:
         sys.stdout.writelines(f"{line}\n" for line in lines)
         sys.stdout.flush()
@@ -39,30 +39,27 @@ def write(lines: Iterable[str]) -> int:
 
 
 def write_json(document: Any) -> int:
-    """Print one JSON document."""
     return write([json.dumps(document, ensure_ascii=False, allow_nan=False)])
 
 
 def note(sentence: str) -> None:
-    """Say on the standard error how far something is, so that the output stays what was asked for."""
+    """Print progress to standard error."""
     sys.stderr.write(f"{sentence}\n")
     sys.stderr.flush()
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table; the last column is as wide as it is."""
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in (heads, *rows)]
 
 
 def number(value: float | None) -> str:
-    """Return a number in four digits; a dash where there is none."""
     return "-" if value is None else f"{value:.4g}"
 
 
 @contextmanager
 def sending(files: Sequence[Path]) -> Iterator[Callable[[int], object]]:
-    """Yield what is to be told of each part, in bytes, that has left."""
+    """Yield a callback that reports bytes sent."""
     from tqdm import tqdm  # noqa: PLC0415 - the commands that send nothing need no bar
 
     total = sum(file.stat().st_size for file in files if file.is_file())
@@ -71,7 +68,7 @@ def sending(files: Sequence[Path]) -> Iterator[Callable[[int], object]]:
 
 
 def by_group(cells: Mapping[str, str]) -> Iterator[str]:
-    """Yield the lines of a table, of what was measured by the measures' slugs."""
+    """Yield the lines of a table of measures by slug."""
     for group, heading in GROUPS.items():
         of_group = {slug: cell for slug, cell in cells.items() if MEASURES[slug].group == group}
         if of_group:
@@ -81,7 +78,7 @@ def by_group(cells: Mapping[str, str]) -> Iterator[str]:
 
 
 def independent_rows(by: str, groups: int) -> str | None:
-    """Return the line that tells which rows count as one in errors and in the bias correction; None where none do."""
+    """Return the line about dependent rows in errors and bias correction, if any."""
     if by == "duplicates":
         return f"exact duplicates count as one row in errors and bias corrections: {groups:,} are distinct"
     return (
@@ -97,7 +94,7 @@ def cell(
     total: int | None,
     detail: Mapping[str, Any] | None = None,
 ) -> str:
-    """A value with its error, the ``parts`` of its detail, and the ``n`` rows behind it if not all ``total``."""
+    """Return a value with its error, the ``parts`` of its detail, and ``n`` unless it is ``total``."""
     if value is None:
         return f"undefined: {reason}"
     values = value if isinstance(value, list) else [value]

@@ -105,7 +105,6 @@ def import_experiment(isoscope: Isoscope, arguments: Namespace) -> int:
 
 
 def _written(isoscope: Isoscope, sent: Row) -> Row:
-    """Wait for the experiment, showing how many rows are written."""
     from tqdm import tqdm  # noqa: PLC0415
 
     with tqdm(desc="importing", unit=" rows", unit_scale=True, disable=None, leave=False) as bar:

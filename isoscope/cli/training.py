@@ -12,7 +12,6 @@ from isoscope.client.training import MOVING
 from isoscope.core.formatting import about, plural, size
 
 MEANINGS = {"text": "are part of the text", "quoted": "enclose cells"}
-"""Of the quotes in .tsv files."""
 SPLITS = ("train", "validation", "test")
 STANDARD_INPUT = "-"
 HEADS = ("Setting", "Choice", "Seeds", "Test", "95% ±", "Difference", "95% ±", "Validation")

@@ -19,9 +19,9 @@ __all__ = ["Isoscope", "RefusedError"]
 class Isoscope(Embeddings, Postprocessings, Tasks, Encodings, Imports, Runs, ScriptRuns, Queue, Figures):
     """A dashboard at ``url`` that asks for ``token``, from ``ISOSCOPE_URL`` and ``ISOSCOPE_ACCESS_TOKEN`` by default.
 
-    It raises RefusedError, which says the server's sentence, where the server refuses, UnavailableError where none
-    answers, and InvalidError for what cannot be sent at all. Where a method takes something on the server, it takes its
-    id or the dictionary that another method answered with.
+    Methods raise RefusedError with the server's sentence, UnavailableError where no server answers, and InvalidError
+    for what cannot be sent. They refer to things on the server by id, or by the dictionary that another method
+    returned.
 
     >>> isoscope = Isoscope()
     >>> experiment = isoscope.wait(isoscope.sweep("sweep.yaml"))
@@ -34,20 +34,15 @@ class Isoscope(Embeddings, Postprocessings, Tasks, Encodings, Imports, Runs, Scr
         return self.get_list("measures")
 
     def playground(self, shape: str, spread: float, shift: float, n: int) -> Row:
-        """Return what was measured of a small cloud at a position of ``playground_grid``."""
+        """Return the measures of a small cloud at a position of ``playground_grid``."""
         return self.get("playground", shape=shape, spread=spread, shift=shift, n=n)
 
     def playground_grid(self) -> Row:
-        """Return the positions at which small clouds were measured."""
         return self.get("playground", "grid")
 
     def space(self) -> Row:
-        """Return the free space of the server's disks, and what takes up room there.
-
-        >>> isoscope.space()["disks"][0]["free_bytes"]
-        """
+        """Return the free space of the server's disks, and what takes up room there."""
         return self.get("space")
 
     def health(self) -> Row:
-        """Return how many workers are alive."""
         return self.get("health")

@@ -1,4 +1,4 @@
-"""Ask a dashboard: typed requests, whose refusals are exceptions that say its sentence."""
+"""Typed requests to a dashboard, whose refusals are exceptions with its sentence."""
 
 import random
 import time
@@ -19,33 +19,29 @@ from isoscope.core.errors import InvalidError, IsoscopeError, UnavailableError
 # The server describes a data set's files before it answers.
 TIMEOUT = httpx2.Timeout(300.0, connect=10.0)
 NOT_SIGNED_IN = 401
+# A request is sent again while the server answers that too many came at once.
 BUSY_SECONDS = 600.0
-"""How long a request is sent again while the server answers that too many came at once."""
 LONGEST_PAGE = 500
 
+# An answer of the API: see ``/api/openapi.json`` of the server.
 Row = dict[str, Any]
-"""What the API answers with: see ``/api/openapi.json`` of the server."""
+# Something on the server: its id, or the server's answer about it.
 Reference = str | Mapping[str, Any]
-"""Something on the server: its id, or what the server answered about it."""
+# Form fields with the file of each.
 Files = Iterable[tuple[str, str | Path]]
-"""Fields of a form with the file of each."""
+# Called with the bytes of each part of an upload.
 Progress = Callable[[int], object]
-"""Told of each part of an upload, in bytes, as it leaves."""
 
 
 @dataclass
 class RefusedError(IsoscopeError):
-    """The server refused: its sentence, the field that is at fault if one is, and the HTTP status.
-
-    >>> RefusedError("There is no run 'x'.", status=404).status
-    404
-    """
+    """The server refused: its sentence, the field at fault if one is, and the HTTP status."""
 
     status: int = 0
 
 
 class Connection:
-    """Where a dashboard is, and the token that it asks for."""
+    """Address of a dashboard and its access token."""
 
     def __init__(self, url: str | None = None, token: str | None = None) -> None:
         address = read_address(url, token)
@@ -61,51 +57,40 @@ class Connection:
         self.close()
 
     def close(self) -> None:
-        """Let go of the connections that are kept open."""
         self._client.close()
 
     def ask(self, method: str, path: str, **arguments: Any) -> Any:
-        """Return the JSON of an answer, None of one without a body.
-
-        >>> isoscope.ask("GET", "/api/health")
-        {'status': 'ok', 'workers_alive': 1}
-        """
+        """Return the JSON of an answer, None for one without a body."""
         return self._read(self._send(method, path, **arguments))
 
     def get(self, *path: Reference | int, **query: Any) -> Row:
-        """Return the document at a path, given in parts as ``path_of`` takes them."""
         document: Row = self.ask("GET", path_of(*path), params=query)
         return document
 
     def get_list(self, *path: Reference | int, **query: Any) -> list[Any]:
-        """Return the list at a path, all of it."""
         rows: list[Any] = self.ask("GET", path_of(*path), params=query)
         return rows
 
     def post(self, *path: Reference | int, **body: Any) -> Row:
-        """Send a body, as ``json`` or as ``data`` of a form, and return the answer."""
         document: Row = self.ask("POST", path_of(*path), **body)
         return document
 
     def put(self, *path: Reference | int, **body: Any) -> Row:
-        """Set what is at a path, and return it."""
         document: Row = self.ask("PUT", path_of(*path), **body)
         return document
 
     def patch(self, *path: Reference | int, **body: Any) -> Row:
-        """Change what is at a path, and return it."""
         document: Row = self.ask("PATCH", path_of(*path), **body)
         return document
 
     def delete(self, *path: Reference | int) -> Row:
-        """Delete what is at a path, and return what the server says of it: mostly nothing."""
         answer: Row = self.ask("DELETE", path_of(*path)) or {}
         return answer
 
     def send_files(
         self, path: str, files: Files, fields: Mapping[str, str | None], progress: Progress | None = None
     ) -> Row:
-        """Return the answer to a form with files, which are read while they travel."""
+        """Return the answer to a form with files, which are streamed."""
         values = {name: value for name, value in fields.items() if value is not None}
         with ExitStack() as opened:
             parts = [(name, (Path(file).name, opened.enter_context(_open(file, progress)))) for name, file in files]
@@ -113,7 +98,7 @@ class Connection:
         return answer
 
     def download(self, path: str, target: str | Path, **arguments: Any) -> Path:
-        """Write the file at a path of the server to ``target``, whole or not at all, and return where it is."""
+        """Write the file at a path of the server to ``target``, whole or not at all."""
         target = Path(target)
         unfinished = target.with_name(f"{target.name}.part")
         try:
@@ -134,13 +119,12 @@ class Connection:
         return target
 
     def listed(self, path: str, **query: Any) -> tuple[list[Row], int]:
-        """Return the rows of a page of a list, and how many there are on all."""
+        """Return one page of a list and the total number of rows."""
         answer = self._send("GET", path, params={name: value for name, value in query.items() if value is not None})
         rows: list[Row] = self._read(answer)
         return rows, int(answer.headers.get("X-Total-Count", len(rows)))
 
     def all_rows(self, path: str, **query: Any) -> Iterator[Row]:
-        """Yield all rows of a list, asking for a page after the other."""
         offset, total = 0, 1
         while offset < total:
             rows, total = self.listed(path, **query, limit=LONGEST_PAGE, offset=offset)
@@ -148,7 +132,7 @@ class Connection:
             offset += LONGEST_PAGE
 
     def _send(self, method: str, path: str, **arguments: Any) -> httpx2.Response:
-        """Return the answer; where the server is too busy to take a request, that of a later try."""
+        """Return the answer, retrying while the server is too busy."""
         until = time.monotonic() + BUSY_SECONDS
         while True:
             try:
@@ -173,7 +157,6 @@ class Connection:
             raise RefusedError(f"What answers at {self.url} is no Isoscope.", status=answer.status_code) from error
 
     def _refusal(self, answer: httpx2.Response) -> IsoscopeError:
-        """Return what the server said; of what is not its own words the status."""
         status, words = answer.status_code, error_detail(answer)
         if words is None and is_away(answer):
             return self._away(f"status {status}")
@@ -190,21 +173,16 @@ class Connection:
 
 
 def path_of(*parts: Reference | int) -> str:
-    """Return the path of something in the API: its name or id in each place.
-
-    >>> path_of("runs", {"id": "1a"}, "model")
-    '/api/runs/1a/model'
-    """
+    """Return the path of names and ids in the API."""
     return "".join(f"/{quote(id_of(part), safe='')}" for part in ("api", *parts))
 
 
 def id_of(reference: Reference | int) -> str:
-    """Return the id of something, given as such or as the server told of it."""
     return str(reference["id"]) if isinstance(reference, Mapping) else str(reference)
 
 
 def _seconds_to_wait(answer: httpx2.Response) -> float | None:
-    """How long a server that did not take a request asks to be left alone; None where it took it."""
+    """Return how long a busy server asks to wait; None if it took the request."""
     if answer.status_code != HTTPStatus.TOO_MANY_REQUESTS:
         return None
     seconds = answer.headers.get("Retry-After", "")
@@ -222,7 +200,7 @@ def _open(file: str | Path, progress: Progress | None) -> IO[bytes]:
 
 
 class _ProgressFile:
-    """A file that tells how much of it was read."""
+    """A file that reports the bytes read."""
 
     def __init__(self, file: IO[bytes], progress: Progress) -> None:
         self._file, self._progress = file, progress
@@ -237,7 +215,6 @@ class _ProgressFile:
         return getattr(self._file, name)
 
     def read(self, size: int = -1) -> bytes:
-        """Read on, and tell."""
         part = self._file.read(size)
         self._progress(len(part))
         return part

@@ -1,4 +1,4 @@
-"""Data sets, embeddings, and what is tried on them, over the API."""
+"""Data sets, embeddings and post-processing over the API."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -8,13 +8,13 @@ from typing import Any
 from isoscope.client.connection import Connection, Progress, Reference, Row, id_of, path_of
 from isoscope.core.errors import InvalidError
 
+# States of embeddings and encodings that a worker still changes.
 BUSY = ("making", "inspecting", "measuring", "queued", "running")
-"""States of embeddings and encodings on which a worker works, or will."""
 LOOK_EVERY_SECONDS = 1.0
 
 
 class Datasets(Connection):
-    """Train, validation and test rows that sweeps are of."""
+    """Data sets of train, validation and test rows."""
 
     def upload_dataset(
         self,
@@ -33,12 +33,10 @@ class Datasets(Connection):
     ) -> Row:
         """Upload train, validation and test rows: .tsv, .csv, .jsonl or .parquet.
 
-        Scores on test rows are sealed: see ``open_test``. Instead of a validation or a test file,
-        ``validation_fraction`` and ``test_fraction`` draw some of the train rows by ``split_seed``. Or
-        ``split_column`` names the split of each row; ``split_values`` maps its values, such as
-        ``{"validation": ["dev"]}``.
-
-        Quotes of .tsv files enclose cells where every one does; ``quoting`` says otherwise: ``"text"`` or ``"quoted"``.
+        Scores on test rows are sealed: see ``open_test``. Instead of files, ``validation_fraction`` and
+        ``test_fraction`` draw train rows by ``split_seed``, or ``split_column`` names the split of each row;
+        ``split_values`` maps its values, such as ``{"validation": ["dev"]}``. ``quoting`` of .tsv files is ``"text"``
+        or ``"quoted"``.
 
         >>> isoscope.upload_dataset("train.tsv", "dev.tsv", test="test.tsv", name="MRPC")["n_test"]
         1725
@@ -58,25 +56,17 @@ class Datasets(Connection):
         return self.send_files("/api/datasets", files, form, progress)
 
     def hub_dataset(self, name: str, *, test: bool | None = None) -> Row:
-        """Name a task of the Hub, such as ``mrpc``, where the server's workers reach it.
-
-        Its test split is used where it has labels; ``test=False`` leaves it out.
-        """
+        """Add a task of the Hub, such as ``mrpc``; ``test=False`` leaves its labeled test split out."""
         return self.post("datasets", "hub", json={"name": name, "test": test})
 
     def datasets(self) -> list[Row]:
-        """Return all data sets, newest first."""
         return self.get_list("datasets")
 
     def dataset(self, dataset: Reference) -> Row:
-        """Return one data set with its columns."""
         return self.get("datasets", dataset)
 
     def find_dataset(self, name: str) -> Row:
-        """Return the data set of a name or an id, the newest of several.
-
-        >>> isoscope.find_dataset("CoLA")["id"]
-        """
+        """Return the newest data set with a name or id."""
         datasets = self.datasets()
         match = next((dataset for dataset in datasets if name in (dataset["id"], dataset["name"])), None)
         if match is None:
@@ -85,19 +75,15 @@ class Datasets(Connection):
         return match
 
     def read_dataset(self, dataset: Reference, quoting: str) -> Row:
-        """Read the quotes of its .tsv files as ``"text"`` or as ``"quoted"`` cells; no experiment may use it yet.
-
-        >>> isoscope.read_dataset(dataset, "text")["columns"][0]["examples"]
-        """
+        """Set how quotes of its .tsv files are read, ``"text"`` or ``"quoted"``; no experiment may use it yet."""
         return self.put("datasets", dataset, "quoting", json={"quoting": quoting})
 
     def delete_dataset(self, dataset: Reference) -> None:
-        """Delete a data set that no experiment uses."""
         self.delete("datasets", dataset)
 
 
 class Embeddings(Connection):
-    """Matrices of vectors and what is measured of them."""
+    """Uploaded embeddings and their measurements."""
 
     def upload(
         self,
@@ -107,11 +93,10 @@ class Embeddings(Connection):
         commit: bool = True,
         progress: Progress | None = None,
     ) -> Row:
-        """Upload a file of vectors, or several that are one matrix; unless ``commit`` is off it is measured at once.
+        """Upload one file of vectors, or several shards; measured at once unless ``commit`` is off.
 
-        >>> isoscope.upload("embeddings.npy")["status"]
+        >>> isoscope.upload("part-1.npy", "part-2.npy", annotations="labels.csv", name="Reviews")["status"]
         'inspecting'
-        >>> isoscope.upload("part-1.npy", "part-2.npy", annotations="labels.csv", name="Reviews")
         """
         if not files:
             raise InvalidError("Expected a file of embeddings: name one.", "file")
@@ -120,25 +105,20 @@ class Embeddings(Connection):
         return self.send_files(path, fields, {"name": name}, progress)
 
     def embeddings(self, q: str | None = None, *, limit: int = 50, offset: int = 0, **search: Any) -> list[Row]:
-        """Return embeddings, newest first; ``q`` is words of their names, files, notes and tags.
-
-        >>> isoscope.embeddings("reviews", sort="-isoscore")[0]["isoscore"]
-        0.31
-        """
+        """Return embeddings, newest first; ``q`` searches names, files, notes and tags."""
         return self.listed("/api/embeddings", q=q, limit=limit, offset=offset, **search)[0]
 
     def embedding(self, embedding: Reference) -> Row:
-        """Return one embedding with its measurements, which are there when its ``status`` is ``ready``."""
         return self.get("embeddings", embedding)
 
     def wait_for_embedding(self, embedding: Reference) -> Row:
-        """Return an embedding once a worker has done what it does with it: ``ready``, ``draft`` or ``failed``."""
+        """Return an embedding once it is ``ready``, ``draft`` or ``failed``."""
         while (row := self.embedding(embedding))["status"] in BUSY:
             time.sleep(LOOK_EVERY_SECONDS)
         return row
 
     def score(self, embedding: Reference) -> dict[str, Row]:
-        """Return what was measured of an embedding by the measures' slugs, once it is measured.
+        """Return the measurements of an embedding by slug, once it is measured.
 
         >>> isoscope.score(isoscope.upload("embeddings.npy"))["isoscore"]["value"]
         0.31
@@ -149,14 +129,11 @@ class Embeddings(Connection):
         return {measurement["measure"]: measurement for measurement in row["measurements"]}
 
     def describe_embedding(self, embedding: Reference, **change: Any) -> Row:
-        """Change an embedding's ``name``, ``notes`` or ``tags``. Fields that are not passed stay as they are.
-
-        >>> isoscope.describe_embedding(embedding, tags=["reviews"])
-        """
+        """Change an embedding's ``name``, ``notes`` or ``tags``."""
         return self.patch("embeddings", embedding, json=change_of(change))
 
     def select(self, embedding: Reference, selection: Mapping[str, Any], *, commit: bool = True) -> Row:
-        """Choose vectors, names and labels of what an embedding's files hold; measured at once unless told not to.
+        """Choose the vectors, names and labels in an embedding's files; measured at once unless ``commit`` is off.
 
         >>> isoscope.select(draft, {"vectors": "hidden", "labels": "class"})
         """
@@ -164,15 +141,12 @@ class Embeddings(Connection):
         return self.put("embeddings", embedding, "selection", params=query, json=dict(selection))
 
     def commit(self, embedding: Reference, *, similarity: str | None = None) -> Row:
-        """Have a draft measured; neighbors are near by ``similarity``: ``"cosine"``, ``"dot"`` or ``"euclidean"``.
-
-        >>> isoscope.commit(draft, similarity="cosine")
-        """
+        """Measure a draft; ``similarity`` of neighbors is ``"cosine"``, ``"dot"`` or ``"euclidean"``."""
         query = {"similarity": similarity} if similarity else {}
         return self.post("embeddings", embedding, "commit", params=query)
 
     def findings(self, embedding: Reference) -> list[Row]:
-        """Return what is wrong with an embedding, the most severe first; nothing of a healthy one."""
+        """Return what is wrong with an embedding, the most severe first."""
         return self.get_list("embeddings", embedding, "findings")
 
     def select_without(
@@ -184,17 +158,15 @@ class Embeddings(Connection):
         dimensions: Sequence[int] = (),
         name: str | None = None,
     ) -> Row:
-        """Measure an embedding without what a finding names, or without these rows and dimensions, as one of its own.
+        """Create and measure an embedding without a finding's rows and dimensions, or without those given.
 
-        >>> isoscope.select_without(embedding, "outlier_rows")["name"]
-        'Reviews without 12 outlier rows'
         >>> isoscope.select_without(embedding, rows=[3, 17], name="Reviews, cleaned")
         """
         body = {"finding": finding, "rows": list(rows), "dimensions": list(dimensions), "name": name}
         return self.post("embeddings", embedding, "selections", json=body)
 
     def figure_data(self, embedding: Reference, slug: str) -> Row:
-        """Return what a figure shows and no measure holds: ``sample_size``, ``projection`` or ``neighbours``."""
+        """Return the data of a figure that no measure holds: ``sample_size``, ``projection`` or ``neighbours``."""
         return self.get("embeddings", embedding, "figure-data", slug)
 
     def zeta_curve(self, embedding: Reference, source: str = "identity", **query: Any) -> Row:
@@ -202,21 +174,18 @@ class Embeddings(Connection):
         return self.get("embeddings", embedding, "curves", "zeta", source=source, **query)
 
     def request_zeta_curve(self, embedding: Reference, source: Reference) -> Row:
-        """Have the curve computed that shrinks toward another embedding's covariance."""
+        """Compute the curve that shrinks toward another embedding's covariance."""
         return self.post("embeddings", embedding, "curves", "zeta", json={"source_id": id_of(source)})
 
     def neighbors(self, embedding: Reference, name: str | None = None, *, text: str | None = None) -> Row:
-        """Return the rows nearest to the row of a name, or to a text once it was looked up."""
+        """Return the rows nearest to a row by its name, or to a text that was looked up."""
         query = {"name": name} if text is None else {"text": text}
         return self.get("embeddings", embedding, "neighbors", **query)
 
     def request_neighbors(self, embedding: Reference, text: str) -> Row:
-        """Have the rows nearest to a text looked up; ask again until the ``status`` is ready or failed.
+        """Look up the rows nearest to a text; ask again until the ``status`` is ready or failed.
 
-        The text is encoded as the rows were, of an embedding that was encoded on the dashboard.
-
-        >>> isoscope.request_neighbors(embedding, "a film about trains")["status"]
-        'queued'
+        Only for embeddings that were encoded on the dashboard.
         """
         return self.post("embeddings", embedding, "neighbors", json={"text": text})
 
@@ -225,67 +194,44 @@ class Embeddings(Connection):
         return self.download(path_of("embeddings", embedding, "files", position), target)
 
     def download_vectors(self, embedding: Reference, target: str | Path) -> Path:
-        """Write the vectors as the suffix of the target says, .npy or .safetensors.
-
-        >>> isoscope.download_vectors(embedding, "vectors.safetensors")
-        """
+        """Write the vectors as .npy or .safetensors."""
         suffix = Path(target).suffix
         if suffix not in (".npy", ".safetensors"):
             raise InvalidError(f"Expected a target that ends in .npy or .safetensors, got {target}.")
         return self.download(path_of("embeddings", embedding, f"vectors{suffix}"), target)
 
     def compare(self, *embeddings: Reference, to: str = "first") -> Row:
-        """Return every measure of embeddings in order, and differences to the first with their intervals.
-
-        With ``to="previous"`` each is compared with the one before, as steps of a series are.
-        """
+        """Return every measure of embeddings, and differences to the first (``to="previous"``: to the one before)."""
         return self.get("compare", id=[id_of(embedding) for embedding in embeddings], to=to)
 
     def align(self, *embeddings: Reference, to: str = "first") -> list[Row]:
-        """Have embeddings of the same rows compared row by row with the first, or with the ``"previous"`` one.
-
-        >>> isoscope.align(layer_1, layer_12)[0]["status"]
-        'queued'
-        """
+        """Compare embeddings of the same rows row by row with the first, or with the ``"previous"`` one."""
         body = {"id": [id_of(embedding) for embedding in embeddings], "to": to}
         rows: list[Row] = self.ask("POST", path_of("compare", "alignments"), json=body)
         return rows
 
     def alignments(self, *embeddings: Reference, to: str = "first") -> list[Row]:
-        """Return how alike embeddings are to the first: CKA, shared neighbors, Procrustes residual.
-
-        >>> isoscope.alignments(layer_1, layer_12)[0]["values"][0]["value"]
-        0.83
-        """
+        """Return the alignment of embeddings with the first: CKA, shared neighbors, Procrustes residual."""
         return self.get_list("compare", "alignments", id=[id_of(embedding) for embedding in embeddings], to=to)
 
     def moved_rows(
         self, first: Reference, second: Reference, *, by: str = "neighbors", limit: int = 100, offset: int = 0
     ) -> Row:
-        """Return the rows that moved most between two embeddings that were compared row by row, by name and place.
-
-        They kept fewest neighbors, or by ``"residual"`` lie farthest from their places in the other.
-
-        >>> isoscope.moved_rows(layer_1, layer_12)["rows"][0]["name"]
-        'king'
-        """
+        """Return the rows that kept fewest neighbors between aligned embeddings, or moved most by ``"residual"``."""
         ids = [id_of(first), id_of(second)]
         return self.get("compare", "rows", id=ids, by=by, limit=limit, offset=offset)
 
     def tags(self) -> list[str]:
-        """Return the tags of all embeddings."""
         return self.get_list("tags")
 
     def trash_embedding(self, embedding: Reference) -> None:
-        """Put an embedding into the trash."""
         self.delete("embeddings", embedding)
 
     def restore_embedding(self, embedding: Reference) -> Row:
-        """Take an embedding out of the trash."""
         return self.post("embeddings", embedding, "restore")
 
     def trash(self, *, limit: int = 50, offset: int = 0) -> Row:
-        """Return what is in the trash, and how much deleting it would free."""
+        """Return the trash, and how many bytes deleting it would free."""
         return self.get("trash", limit=limit, offset=offset)
 
     def empty_trash(self) -> Row:
@@ -293,15 +239,14 @@ class Embeddings(Connection):
         return self.delete("trash")
 
     def purge_embedding(self, embedding: Reference) -> Row:
-        """Delete an embedding in the trash for good."""
         return self.delete("trash", embedding)
 
 
 class Postprocessings(Connection):
-    """Methods that were tried on an embedding."""
+    """Post-processing methods that were tried on an embedding."""
 
     def postprocess(self, embedding: Reference, method: str, **parameters: Any) -> Row:
-        """Fit a method on one half of a sample of the rows, and have it judged by the other.
+        """Fit a method on one half of a sample of the rows and evaluate it on the other.
 
         >>> isoscope.postprocess(embedding, "soft_zca", eps=0.1)["status"]
         'queued'
@@ -310,7 +255,7 @@ class Postprocessings(Connection):
         return self.post("embeddings", embedding, "postprocessings", json=body)
 
     def postprocessings(self, embedding: Reference) -> list[Row]:
-        """Return what was tried on the vectors that are chosen now, newest first."""
+        """Return the trials on the current selection, newest first."""
         return self.get_list("embeddings", embedding, "postprocessings")
 
     def postprocessing(self, embedding: Reference, postprocessing: Reference) -> Row:
@@ -318,21 +263,19 @@ class Postprocessings(Connection):
         return self.get("embeddings", embedding, "postprocessings", postprocessing)
 
     def delete_postprocessing(self, embedding: Reference, postprocessing: Reference) -> None:
-        """Drop a trial in any state."""
         self.delete("embeddings", embedding, "postprocessings", postprocessing)
 
     def download_map(self, embedding: Reference, postprocessing: Reference, target: str | Path) -> Path:
-        """Write the fitted map as safetensors."""
         parts = ("embeddings", embedding, "postprocessings", postprocessing, "map.safetensors")
         return self.download(path_of(*parts), target)
 
     def make_embedding(self, embedding: Reference, postprocessing: Reference, name: str | None = None) -> Row:
-        """Map all rows by a trial, as an embedding of its own."""
+        """Create an embedding of all rows mapped by a trial."""
         trial = ("embeddings", embedding, "postprocessings", postprocessing)
         return self.post(*trial, "embedding", json={"name": name})
 
 
 def change_of(change: Mapping[str, Any]) -> Row:
-    """Return a change of a description as JSON has it."""
+    """Return a change of a description as JSON."""
     tags = change.get("tags")
     return dict(change) if tags is None else {**change, "tags": list(tags)}

@@ -12,13 +12,12 @@ from isoscope.core.errors import InvalidError
 
 
 class Encodings(Connection):
-    """Texts, and the embeddings of each layer that a model makes of them."""
+    """Texts, and the embeddings that a model makes of them."""
 
     def encode(self, file: str | Path, model: str, *, name: str | None = None, **settings: Any) -> Row:
-        """Upload texts and put them through a model; without ``text_columns`` the likeliest is taken.
+        """Upload texts and encode them with a model; without ``text_columns`` the likeliest is taken.
 
-        Of a BEIR data set, a folder or a zip file, the corpus is returned; its queries are encoded with it. All rows
-        are taken unless ``max_rows`` says otherwise.
+        For a BEIR data set, a folder or a zip file, returns the corpus; its queries are encoded too.
 
         >>> encoding = isoscope.encode("texts.txt", model="all-MiniLM-L6-v2", poolings=["first", "mean"])
         >>> isoscope.layers(isoscope.wait_for_encoding(encoding))
@@ -27,14 +26,7 @@ class Encodings(Connection):
         return self.launch_encoding(texts, {**likely_settings(texts), "model": model, **settings})
 
     def upload_texts(self, file: str | Path, *, name: str | None = None, progress: Progress | None = None) -> Row:
-        """Upload a file of texts: a draft, whose ``columns`` say what is in it.
-
-        Of a BEIR data set, a folder or a zip file, it is the draft of the corpus, whose ``qrels`` list the splits. To
-        launch it launches the queries too.
-
-        >>> isoscope.upload_texts("scifact")["qrels"][0]["split"]
-        'test'
-        """
+        """Upload a file of texts as a draft with ``columns``; for a BEIR data set the corpus, with ``qrels``."""
         path = Path(file)
         files = folder_paths(path) if path.is_dir() else [path]
         called = path.resolve().name if path.is_dir() and name is None else name
@@ -43,32 +35,30 @@ class Encodings(Connection):
         )
 
     def texts_of_dataset(self, dataset: Reference, split: str = "validation", *, name: str | None = None) -> Row:
-        """Take the texts of a data set, its ``train`` or its ``validation`` rows: a draft."""
+        """Return a draft of the ``train`` or ``validation`` texts of a data set."""
         fields = {"dataset_id": id_of(dataset), "split": split, "name": name}
         form = {field: value for field, value in fields.items() if value is not None}
         return self.post("encodings", data=form)
 
     def encodings(self) -> list[Row]:
-        """Return all encodings, newest first."""
         return self.get_list("encodings")
 
     def encoding(self, encoding: Reference) -> Row:
-        """Return one encoding and how far it is."""
         return self.get("encodings", encoding)
 
     def plan_encoding(self, encoding: Reference, config: Mapping[str, Any]) -> Row:
-        """Return what a configuration would make: embeddings, rows, bytes. Nothing is launched."""
+        """Return the embeddings, rows and bytes that a configuration would make."""
         return self.post("encodings", encoding, "plan", json=dict(config))
 
     def launch_encoding(self, encoding: Reference, config: Mapping[str, Any]) -> Row:
-        """Put the texts of a draft through a model.
+        """Encode the texts of a draft.
 
         >>> isoscope.launch_encoding(texts, {"model": "all-MiniLM-L6-v2", "text_columns": ["line"]})
         """
         return self.post("encodings", encoding, "launch", json=dict(config))
 
     def wait_for_encoding(self, encoding: Reference) -> Row:
-        """Return an encoding once it has ended and its layers are measured; raise with its error where it failed."""
+        """Return an encoding once its layers are measured; raise RefusedError where it failed."""
         while (row := self.encoding(encoding))["status"] in BUSY:
             time.sleep(LOOK_EVERY_SECONDS)
         if row["status"] == "failed":
@@ -78,7 +68,6 @@ class Encodings(Connection):
         return row
 
     def cancel_encoding(self, encoding: Reference) -> Row:
-        """Stop one that waits or runs."""
         return self.post("encodings", encoding, "cancel")
 
     def layers(self, encoding: Reference) -> list[Row]:
@@ -91,13 +80,12 @@ class Encodings(Connection):
 
 
 def likely_settings(texts: Mapping[str, Any]) -> Row:
-    """Return what the page would propose for texts: the likeliest column; of a BEIR data set its texts, all rows."""
+    """Return the settings that the page would propose: the likeliest column, or a BEIR data set's texts."""
     of_beir = {"text_columns": ["text"], "max_rows": None}
     return of_beir if texts["qrels"] else {"text_columns": likely_columns(texts)}
 
 
 def likely_columns(texts: Mapping[str, Any]) -> list[str]:
-    """Return the column that the page would propose: the first that looks like texts, else the first."""
     columns = texts["columns"]
     likely = [column["name"] for column in columns if column["kind"] == "text"] or [c["name"] for c in columns]
     return likely[:1]

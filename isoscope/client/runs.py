@@ -1,4 +1,4 @@
-"""Runs, those of scripts, and figures over the API.
+"""Runs, runs of scripts, and figures over the API.
 
 A figure has title, numbers, and ``plot`` as plotly takes it; null where there is nothing to draw yet.
 """
@@ -14,12 +14,12 @@ TEXTS = {".md": "markdown", ".tex": "latex", ".csv": "csv"}
 
 
 class Runs(Connection):
-    """Fine-tunes of all experiments."""
+    """Runs of all experiments."""
 
     def runs(
         self, q: str = "", *, sort: str = "", experiment: Reference | None = None, limit: int = 50, offset: int = 0
     ) -> list[Row]:
-        """Return runs that are searched for, of one experiment or of all, the newest first unless sorted otherwise.
+        """Return the runs of a search, in one experiment or in all, newest first unless sorted otherwise.
 
         >>> isoscope.runs("task:cola lam<0 status:finished", sort="-performance")
         """
@@ -28,19 +28,14 @@ class Runs(Connection):
     def page_of_runs(
         self, q: str = "", *, sort: str = "", experiment: Reference | None = None, limit: int = 50, offset: int = 0
     ) -> tuple[list[Row], int]:
-        """Return a page of the runs that are searched for, and how many there are on all pages."""
+        """Return a page of the runs of a search, and their total number."""
         return self.listed(_path(experiment), q=q, sort=sort, limit=limit, offset=offset)
 
     def all_runs(self, q: str = "", *, sort: str = "", experiment: Reference | None = None) -> Iterator[Row]:
-        """Yield all runs that are searched for, however many."""
         return self.all_rows(_path(experiment), q=q, sort=sort)
 
     def run(self, run: Reference) -> Row:
-        """Return one run with configuration, results, environment and all that it logged.
-
-        >>> isoscope.run(experiment["runs"][0])["results"]["metrics"]
-        {'matthews': 0.41}
-        """
+        """Return one run with configuration, results, environment and everything it logged."""
         return self.get("runs", run)
 
     def request_of_run(self, run: Reference) -> Row:
@@ -51,7 +46,7 @@ class Runs(Connection):
         return self.get("runs", run, "request")
 
     def table_of_runs(self, q: str = "", *, group: Iterable[str] = (), **look: Any) -> Row:
-        """Return means and standard deviations of groups of the runs that are searched for.
+        """Return means and standard deviations of groups of the runs of a search.
 
         >>> isoscope.table_of_runs("task:cola", group=["lam"], columns="isotropy")["rows"]
         """
@@ -60,10 +55,7 @@ class Runs(Connection):
     def download_table_of_runs(
         self, target: str | Path, q: str = "", *, group: Iterable[str] = (), **look: Any
     ) -> Path:
-        """Write the same as .md, .tex or .csv, as the target is called.
-
-        >>> isoscope.download_table_of_runs("means.tex", "task:cola", group=["lam"], decimals=2)
-        """
+        """Write ``table_of_runs`` as .md, .tex or .csv."""
         suffix = Path(target).suffix
         if suffix not in TEXTS:
             raise InvalidError(f"Expected a target that ends in {', '.join(TEXTS)}, got {str(target)!r}.", "target")
@@ -71,14 +63,11 @@ class Runs(Connection):
         return self.download(path_of("compare", "runs", "table"), target, params=query)
 
     def conclusion_of_runs(self, q: str = "", *, group: Iterable[str] = (), on: str = "") -> Row:
-        """Return what the runs that are searched for say, and what has to be known before they are compared.
-
-        >>> isoscope.conclusion_of_runs("task:cola", group=["model"])["conclusion"]["sentences"]
-        """
+        """Return the conclusion from the runs of a search, and what limits comparing them."""
         return self.get("compare", "runs", "conclusion", q=q, group=list(group), on=on)
 
     def settings_of_runs(self, q: str = "") -> Row:
-        """Return the settings in which runs that are searched for differ, and those that they share."""
+        """Return the settings in which the runs of a search differ, and those that they share."""
         return self.get("compare", "runs", "settings", q=q)
 
     def activation(self, run: Reference) -> Row:
@@ -86,45 +75,30 @@ class Runs(Connection):
         return self.get("runs", run, "activation")
 
     def predictions(self, run: Reference, *, split: str = "validation") -> Iterator[Row]:
-        """Yield what a run predicted for each row: row, reference, predicted; scores of answers.
+        """Yield a run's prediction for each row; those of ``split="test"`` are sealed until ``open_test``.
 
-        Those of ``split="test"`` are sealed until ``open_test``.
-
-        >>> wrong = [one for one in isoscope.predictions(run) if one["predicted"] != one["reference"]]
+        >>> wrong = [row for row in isoscope.predictions(run) if row["predicted"] != row["reference"]]
         """
         return self.all_rows(path_of("runs", run, "predictions"), split=split)
 
     def download_predictions(self, run: Reference, target: str | Path, *, split: str = "validation") -> Path:
-        """Write the same as a CSV file.
-
-        >>> isoscope.download_predictions(run, "predictions.csv")
-        """
         return self.download(path_of("runs", run, "predictions"), target, params={"format": "csv", "split": split})
 
     def download_model(self, run: Reference, target: str | Path) -> Path:
-        """Write the trained model of a run whose settings say ``export``, as a zip file.
-
-        >>> isoscope.download_model(run, "model.zip")
-        """
+        """Write the trained model of a run whose settings say ``export``, as a zip file."""
         return self.download(path_of("runs", run, "model"), target)
 
     def cancel_run(self, run: Reference) -> Row:
-        """Cancel a run that waits or runs."""
         return self.post("runs", run, "cancel")
 
     def tag_run(self, run: Reference, tags: Iterable[str]) -> Row:
-        """Replace the tags of a run.
-
-        >>> isoscope.tag_run(run, ["rerun"])
-        """
         return self.patch("runs", run, json={"tags": list(tags)})
 
     def delete_run(self, run: Reference) -> None:
-        """Delete a run that has ended."""
         self.delete("runs", run)
 
     def act_on_runs(self, action: str, runs: Iterable[Reference]) -> Row:
-        """Do one thing to several runs: ``cancel``, ``retry`` or ``delete``. Returns ``done`` and ``refused``.
+        """Cancel, retry or delete several runs; return ``done`` and ``refused``.
 
         >>> isoscope.act_on_runs("retry", isoscope.all_runs("status:failed"))["refused"]
         []
@@ -132,11 +106,11 @@ class Runs(Connection):
         return self._act("runs", action, runs)
 
     def act_on_experiments(self, action: str, experiments: Iterable[Reference]) -> Row:
-        """Do one thing to several experiments: ``cancel``, ``retry`` or ``delete``."""
+        """Cancel, retry or delete several experiments."""
         return self._act("experiments", action, experiments)
 
     def act_on_embeddings(self, action: str, embeddings: Iterable[Reference]) -> Row:
-        """Do one thing to several embeddings: ``measure`` or ``trash``."""
+        """Apply ``measure`` or ``trash`` to several embeddings."""
         return self._act("embeddings", action, embeddings)
 
     def _act(self, resource: str, action: str, rows: Iterable[Reference]) -> Row:
@@ -144,21 +118,21 @@ class Runs(Connection):
 
 
 class ScriptRuns(Connection):
-    """Runs that no worker touches."""
+    """Runs of the user's own scripts."""
 
     def begin_run(self, announcement: Mapping[str, Any]) -> Row:
         """Announce a run: experiment, dataset, model, task, metric, regularizer, lam, zeta, seed, settings."""
         return self.post("runs", json=dict(announcement))
 
     def log_steps(self, run: Reference, steps: Iterable[Mapping[str, Any]]) -> Row:
-        """Log steps of a run; none of them says that its script still trains.
+        """Log steps of a run; an empty list says that its script still trains.
 
         >>> isoscope.log_steps(run, [{"step": 1, "task_loss": 0.7, "penalty": -0.1}])
         """
         return self.post("runs", run, "steps", json={"steps": [dict(step) for step in steps]})
 
     def log_predictions(self, run: Reference, predictions: Mapping[str, Any]) -> Row:
-        """Log what a run predicted for up to 10,000 validation rows: columns of one length.
+        """Log predictions for up to 10,000 validation rows, as columns of one length.
 
         >>> isoscope.log_predictions(run, {"rows": [0, 1], "reference": [1, 0], "predicted": [1, 1]})
         """
@@ -173,15 +147,13 @@ class Figures(Connection):
     """Every figure of every page."""
 
     def figures(self, experiment: Reference) -> list[str]:
-        """Return the slugs of all figures that an experiment can have."""
+        """Return the slugs of an experiment's figures."""
         return self.get_list("experiments", experiment, "figures")
 
     def figure(self, experiment: Reference, slug: str, **query: Any) -> Row:
-        """Return a figure of an experiment: ``isotropy``, ``lambda``, ``learning`` and the others.
+        """Return a figure of an experiment: ``isotropy``, ``lambda``, ``learning`` and others.
 
-        >>> figure = isoscope.figure(experiment, "lambda")
-        >>> figure["columns"], figure["rows"][0]
-        >>> plotly.graph_objects.Figure(figure["plot"]).show()
+        >>> plotly.graph_objects.Figure(isoscope.figure(experiment, "lambda")["plot"]).show()
         """
         return self.get("experiments", experiment, "figures", slug, **query)
 
@@ -190,23 +162,19 @@ class Figures(Connection):
         return self.get("runs", run, "figures", slug, **query)
 
     def figure_of_embedding(self, embedding: Reference, slug: str, **query: Any) -> Row:
-        """Return a figure of an embedding's report."""
         return self.get("embeddings", embedding, "figures", slug, **query)
 
     def figure_of_postprocessing(self, embedding: Reference, postprocessing: Reference, slug: str) -> Row:
-        """Return a figure of what a method changed, before and after."""
         return self.get("embeddings", embedding, "postprocessings", postprocessing, "figures", slug)
 
     def figure_of_encoding(self, encoding: Reference, slug: str, **query: Any) -> Row:
-        """Return a figure of an encoding's layers."""
         return self.get("encodings", encoding, "figures", slug, **query)
 
     def figure_of_comparison(self, slug: str, *embeddings: Reference, **query: Any) -> Row:
-        """Return a figure with several embeddings in it, or over the steps of layers and checkpoints."""
+        """Return a figure of several embeddings, or over the steps of layers and checkpoints."""
         return self.get("compare", "figures", slug, id=[id_of(embedding) for embedding in embeddings], **query)
 
     def figures_of_runs(self, q: str = "") -> list[str]:
-        """Return the slugs of all figures that the runs of a search can have."""
         return self.get_list("compare", "runs", "figures", q=q)
 
     def figure_of_runs(self, slug: str, q: str = "", *, group: Iterable[str] = (), **query: Any) -> Row:
@@ -214,7 +182,6 @@ class Figures(Connection):
         return self.get("compare", "runs", "figures", slug, q=q, group=list(group), **query)
 
     def figure_of_playground(self, slug: str, **position: Any) -> Row:
-        """Return a figure of the playground at a position of its sliders."""
         return self.get("playground", "figures", slug, **position)
 
 

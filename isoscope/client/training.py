@@ -1,4 +1,4 @@
-"""Sweeps, their experiments, experiments as files, and the queue over the API."""
+"""Sweeps, experiments, imports and the queue over the API."""
 
 import sys
 import time
@@ -13,25 +13,25 @@ from isoscope.core.errors import InvalidError, UnavailableError
 from isoscope.core.formatting import quoted
 from isoscope.files.yaml_document import MAX_CHARACTERS, read_yaml
 
+# States of a run that change by themselves; a paused one waits for a person.
 MOVING = ("queued", "running", "streaming")
-"""States of a run that are going to change by themselves; a paused one waits for a person."""
 LOOK_EVERY_SECONDS = 5.0
 IMPORTING = ("queued", "running", "removing")
 IMPORT_SECONDS = 1.0
+# How long ``wait`` tolerates a server that is away, such as while it restarts.
 PATIENCE_SECONDS = 600.0
-"""So long a server that was there may be away while its experiment is waited for: it is started anew."""
 
+# A sweep: its settings, or the path of a YAML file of them.
 Request = Mapping[str, Any] | str | Path
-"""A sweep: its settings, or the path of a YAML file of them."""
 
 
 class Experiments(Datasets):
-    """Sweeps before, while and after they run."""
+    """Sweeps and their experiments."""
 
     def sweep(self, request: Request, *, dataset: str | None = None) -> Row:
-        """Launch a sweep, given as settings or as a file of YAML; ``dataset`` names the data set by name or id.
+        """Launch a sweep, given as settings or as a YAML file; ``dataset`` names the data set by name or id.
 
-        Settings with a ``search`` are those of a search, which chooses lambda and zeta instead of listing them.
+        Settings with a ``search`` choose lambda and zeta instead of listing them.
 
         >>> isoscope.sweep("sweep.yaml", dataset="CoLA")["status"]
         'queued'
@@ -40,11 +40,7 @@ class Experiments(Datasets):
         return self.post("studies" if "search" in settings else "experiments", json=settings)
 
     def plan_sweep(self, request: Request, *, dataset: str | None = None) -> Row:
-        """Return how many runs a sweep would be and about how long they take; nothing is launched.
-
-        >>> isoscope.plan_sweep("sweep.yaml")["estimate"]["seconds"]
-        512.0
-        """
+        """Return the number of runs and the estimated time of a sweep, without launching it."""
         return self.post("experiments", "plan", json=self.settings_of(request, dataset))
 
     def presets(self) -> list[Row]:
@@ -52,28 +48,16 @@ class Experiments(Datasets):
         return self.get_list("presets")
 
     def experiments(self, q: str = "", *, limit: int = 50, offset: int = 0, **narrowed: str) -> list[Row]:
-        """Return experiments that have a run which is searched for, newest first, their runs in numbers.
-
-        ``tag`` narrows the list.
-
-        >>> isoscope.experiments("task:cola")[0]["counts"]
-        {'finished': 9}
-        """
+        """Return experiments with a run that matches the search, newest first; ``tag`` narrows the list."""
         return self.listed("/api/experiments", q=q, limit=limit, offset=offset, **narrowed)[0]
 
     def all_experiments(self, q: str = "") -> Iterator[Row]:
-        """Yield all experiments that have a run which is searched for, however many."""
         return self.all_rows("/api/experiments", q=q)
 
     def experiment(self, experiment: Reference) -> Row:
-        """Return one experiment and how far its runs are."""
         return self.get("experiments", experiment)
 
     def find_experiment(self, name: str) -> Row:
-        """Return the experiment of an id, or of a name that no other has.
-
-        >>> isoscope.find_experiment("CosReg on agreement")["id"]
-        """
         experiments = self.experiments(f"experiment={quoted(name)}")
         if not experiments:
             raise InvalidError(f"There is no experiment {name!r} on {self.url}, by its name or its id.", "experiment")
@@ -83,7 +67,7 @@ class Experiments(Datasets):
         return experiments[0]
 
     def request(self, experiment: Reference) -> Row:
-        """Return the settings that launch an experiment's runs, or its search, again, here or on another dashboard.
+        """Return the settings that launch an experiment's runs, or its search, again.
 
         >>> there.sweep(here.request(experiment), dataset="CoLA")
         """
@@ -93,23 +77,17 @@ class Experiments(Datasets):
         """Return two tests and a verdict for each lambda.
 
         The tests: does the setting change performance, and does performance go with isotropy across settings.
-
-        >>> isoscope.conclusion(experiment)["sentences"]
         """
         return self.get("experiments", experiment, "conclusion")
 
     def test_scores(self, experiment: Reference) -> Row:
-        """Return whether an experiment's test scores are sealed and what can be chosen; once opened, the scores.
-
-        >>> isoscope.test_scores(experiment)["state"]
-        'sealed'
-        """
+        """Return whether an experiment's test scores are sealed and what can be chosen; once opened, the scores."""
         return self.get("experiments", experiment, "opening")
 
     def open_test(self, experiment: Reference, choose: str, *, note: str = "", by: str = "") -> Row:
-        """Freeze a choice, a setting as ``test_scores`` lists it or the id of a run, and return the test scores.
+        """Freeze a choice, a setting of ``test_scores`` or the id of a run, and return the test scores.
 
-        It is recorded for ever. A choice made after the first is marked as changed afterward.
+        It is recorded forever. A choice made after the first is marked as changed afterward.
 
         >>> isoscope.open_test(experiment, "lambda = -1", note="best on validation")["chosen"]["test"]["mean"]
         0.86
@@ -118,12 +96,9 @@ class Experiments(Datasets):
         return self.post("experiments", experiment, "opening", json=body)
 
     def wait(self, experiment: Reference, on_change: Callable[[Row], object] | None = None) -> Row:
-        """Return an experiment once its runs have ended or are paused; ``told`` is called with it when one has changed.
+        """Return an experiment once its runs have ended or are paused; call ``on_change`` when one has changed.
 
-        A search between two trials goes on. A server that is away, as while it is started anew, is waited for minutes.
-
-        >>> isoscope.wait(isoscope.sweep("sweep.yaml"))["status"]
-        'finished'
+        Waits for minutes if the server is away, such as while it restarts.
         """
         before: list[str] = []
         row = self.experiment(experiment)
@@ -138,7 +113,7 @@ class Experiments(Datasets):
             row = self._patiently(self.experiment, experiment)
 
     def _patiently(self, ask: Callable[..., Row], *arguments: Any, **options: Any) -> Row:
-        """Return what is asked for, of a server that is away once it is back."""
+        """Return an answer, waiting for a server that is away."""
         until, warned = time.monotonic() + PATIENCE_SECONDS, False
         while True:
             try:
@@ -153,18 +128,14 @@ class Experiments(Datasets):
             time.sleep(LOOK_EVERY_SECONDS)
 
     def results(self, experiment: Reference) -> list[Row]:
-        """Return the runs of an experiment with configuration, results, environment and all that they logged."""
+        """Return the runs of an experiment with configuration, results, environment and everything they logged."""
         return [self.get("runs", run) for run in self.experiment(experiment)["runs"]]
 
     def cancel_experiment(self, experiment: Reference) -> Row:
-        """Cancel all runs of an experiment that have not ended."""
         return self.post("experiments", experiment, "cancel")
 
     def describe_experiment(self, experiment: Reference, **change: Any) -> Row:
-        """Change an experiment's ``name``, ``notes`` or ``tags``. Fields that are not passed stay as they are.
-
-        >>> isoscope.describe_experiment(experiment, name="CoLA, five seeds")
-        """
+        """Change an experiment's ``name``, ``notes`` or ``tags``."""
         return self.patch("experiments", experiment, json=change_of(change))
 
     def retry_experiment(self, experiment: Reference) -> Row:
@@ -180,23 +151,18 @@ class Experiments(Datasets):
         return self.post("samples", "embedding")
 
     def delete_experiment(self, experiment: Reference) -> None:
-        """Delete an experiment whose runs have all ended."""
         self.delete("experiments", experiment)
 
     def settings_of(self, request: Request, dataset: str | None = None) -> Row:
-        """Return a sweep's settings, read from the file if it is one, of the data set that is named."""
         settings = dict(request) if isinstance(request, Mapping) else _read(Path(request))
         return settings if dataset is None else settings | {"dataset_id": self.find_dataset(dataset)["id"]}
 
 
 class Imports(Experiments):
-    """Exports, and imports while they are checked and written."""
+    """Exported experiments, and their imports."""
 
     def export_experiment(self, experiment: Reference, target: str | Path) -> Path:
-        """Write an experiment as a zip file that another dashboard takes.
-
-        >>> there.import_experiment(here.export_experiment(experiment, "cola.zip"))
-        """
+        """Write an experiment as a zip file that another dashboard takes."""
         return self.download(path_of("experiments", experiment, "export"), target)
 
     def import_experiment(
@@ -207,15 +173,15 @@ class Imports(Experiments):
         on_change: Callable[[Row], object] | None = None,
         progress: Progress | None = None,
     ) -> Row:
-        """Import an experiment that was exported, and return it; without ``wait``, the import as it is being queued.
+        """Import an exported experiment and return it; without ``wait``, return the queued import.
 
-        ``told`` is called with the import whenever it has changed, ``progress`` with the bytes of each part sent.
+        ``on_change`` is called with the import whenever it has changed, ``progress`` with the bytes of each part sent.
         """
         sent = self.send_files("/api/experiments/import", [("file", file)], {}, progress)
         return self.wait_for_import(sent, on_change) if wait else sent
 
     def wait_for_import(self, sent: Reference, on_change: Callable[[Row], object] | None = None) -> Row:
-        """Return the experiment of an import once all of it is there; raise with the error where it failed."""
+        """Return the experiment of an import once all of it is there; raise RefusedError where it failed."""
         before: Row | None = None
         while (row := self._patiently(self.show_import, sent))["status"] in IMPORTING:
             if on_change is not None and row != before:
@@ -227,11 +193,9 @@ class Imports(Experiments):
         raise RefusedError(row["error"] or f"The import of {row['filename']} was cancelled.", "file", status=422)
 
     def imports(self) -> list[Row]:
-        """Return the latest imports, newest first."""
         return self.get_list("imports")
 
     def show_import(self, sent: Reference) -> Row:
-        """Return an import and how many of its rows are written."""
         return self.get("imports", sent)
 
     def cancel_import(self, sent: Reference) -> Row:
@@ -240,49 +204,41 @@ class Imports(Experiments):
 
 
 class Queue(Connection):
-    """The workers and the runs that wait for them."""
+    """Workers and waiting runs."""
 
     def queue(self, *, limit: int = 50, offset: int = 0) -> Row:
-        """Return what works where, and what waits in the order in which it will be taken.
-
-        >>> [run["id"] for run in isoscope.queue()["waiting"]]
-        """
+        """Return the workers with their runs, and waiting runs in order."""
         return self.get("queue", limit=limit, offset=offset)
 
     def pause_all(self) -> int:
-        """Put every run that waits or runs aside, and return how many these are."""
         return int(self.post("queue", "pause")["runs"])
 
     def resume_all(self) -> int:
-        """Have every paused run go on when its turn comes, and return how many these are."""
         return int(self.post("queue", "resume")["runs"])
 
     def pause_experiment(self, experiment: Reference) -> Row:
-        """Put all runs of an experiment that wait or run aside, until they are resumed."""
         return self.post("experiments", experiment, "pause")
 
     def resume_experiment(self, experiment: Reference) -> Row:
-        """Have all paused runs of an experiment go on, when their turns come."""
         return self.post("experiments", experiment, "resume")
 
     def move_experiment(self, experiment: Reference, to: str) -> Row:
-        """Move the queued runs of an experiment before or behind all others: ``first`` or ``last``."""
+        """Move the queued runs of an experiment ``first`` or ``last``."""
         return self.post("experiments", experiment, "move", json={"to": to})
 
     def prioritize_experiment(self, experiment: Reference, priority: int) -> Row:
-        """Give all runs of an experiment one number: of waiting runs those with lower ones go first."""
+        """Set the priority of all runs of an experiment; lower numbers go first."""
         return self.put("experiments", experiment, "priority", json={"priority": priority})
 
     def pause_run(self, run: Reference) -> Row:
-        """Put a run that waits or runs aside, until it is resumed from its last checkpoint."""
+        """Pause a run, until it is resumed from its last checkpoint."""
         return self.post("runs", run, "pause")
 
     def resume_run(self, run: Reference) -> Row:
-        """Have a paused run go on, when its turn comes."""
         return self.post("runs", run, "resume")
 
     def retry_run(self, run: Reference) -> Row:
-        """Try a failed or cancelled run again, from its last checkpoint where one is left.
+        """Retry a failed or cancelled run, from its last checkpoint where one is left.
 
         >>> for run in isoscope.all_runs("status:failed"):
         ...     isoscope.retry_run(run)
@@ -290,11 +246,11 @@ class Queue(Connection):
         return self.post("runs", run, "retry")
 
     def move_run(self, run: Reference, to: str) -> Row:
-        """Move a queued run among those that wait: ``first``, ``up``, ``down`` or ``last``."""
+        """Move a waiting run ``first``, ``up``, ``down`` or ``last``."""
         return self.post("runs", run, "move", json={"to": to})
 
     def prioritize_run(self, run: Reference, priority: int) -> Row:
-        """Give a run its number: of waiting runs those with lower ones go first."""
+        """Set the priority of a run; lower numbers go first."""
         return self.put("runs", run, "priority", json={"priority": priority})
 
 

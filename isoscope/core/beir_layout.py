@@ -11,17 +11,12 @@ LAYOUT = "A BEIR data set holds corpus.jsonl, queries.jsonl and qrels/test.tsv"
 
 
 def is_beir(filenames: Sequence[str]) -> bool:
-    """Whether files with these names are a BEIR data set rather than one file of texts: a zip file, or several."""
+    """Return whether file names are those of a BEIR data set: a zip file, or several files."""
     return len(filenames) > 1 or any(name.lower().endswith(ZIP_SUFFIX) for name in filenames)
 
 
 def folder_paths(folder: Path) -> list[Path]:
-    """Return the files of a data set in a folder.
-
-    Raises:
-        InvalidError: the folder holds none.
-
-    """
+    """Return the files of a BEIR data set in a folder; raise InvalidError if there are none."""
     texts = [path for path in (folder / CORPUS, folder / QUERIES) if path.is_file()]
     qrels = sorted((folder / "qrels").glob(f"*{QRELS_SUFFIX}"))
     if len(texts) < 2 or not qrels:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class FieldError(NamedTuple):
-    """What is wrong with one field: the name of a form's field or of a JSON key, and a sentence."""
+    """A form field or JSON key, and a sentence about what is wrong with it."""
 
     field: str | None
     detail: str
@@ -14,10 +14,10 @@ class FieldError(NamedTuple):
 
 @dataclasses.dataclass
 class IsoscopeError(Exception):
-    """Base of all errors whose message is shown to the user as it stands.
+    """Base of all errors whose message is shown to the user.
 
-    ``field`` names the form field or JSON key at fault, so that a page can show the sentence beside it; ``page`` is the
-    path of what the sentence names, so that it can be opened from there. ``more`` are further fields that are wrong.
+    ``field`` is the form field or JSON key at fault, ``page`` the path of what the sentence names, ``more`` further
+    fields that are wrong.
     """
 
     message: str
@@ -29,17 +29,15 @@ class IsoscopeError(Exception):
         return self.message
 
     def at(self, field: str) -> str:
-        """Return what is wrong with one field; nothing where it is right."""
         return " ".join(error.detail for error in self.errors if error.field == field)
 
     @property
     def errors(self) -> tuple[FieldError, ...]:
-        """All that is wrong, the first first."""
         return (FieldError(self.field, self.message), *self.further)
 
 
 class NotFoundError(IsoscopeError):
-    """There is no such thing, or no longer."""
+    """The thing does not exist, or no longer."""
 
 
 class ConflictError(IsoscopeError):
@@ -55,7 +53,7 @@ class FullDiskError(IsoscopeError):
 
 
 class UnsupportedFormatError(IsoscopeError):
-    """A kind of file that is not read here."""
+    """A file format that is not supported."""
 
 
 class InvalidError(IsoscopeError):
@@ -68,7 +66,7 @@ class UnavailableError(IsoscopeError):
 
 @dataclasses.dataclass
 class BusyError(IsoscopeError):
-    """Too many ask for the same at once; the same works after ``retry_seconds``."""
+    """Too many requests at once; the same works after ``retry_seconds``."""
 
     retry_seconds: int = dataclasses.field(default=5, kw_only=True)
 
@@ -78,13 +76,13 @@ class AbandonedError(IsoscopeError):
 
 
 def invalid(errors: Iterable[FieldError]) -> InvalidError:
-    """Return one error for all that is wrong, of which there is something; each sentence once."""
+    """Return one error for all problems, each sentence once."""
     first, *further = dict.fromkeys(errors)
     return InvalidError(first.detail, first.field, further=tuple(further))
 
 
 def check_all(*checks: Callable[[], object]) -> None:
-    """Make every check, then raise InvalidError with all that they found wrong."""
+    """Run every check, then raise InvalidError with all that they found wrong."""
     faults: list[FieldError] = []
     for check in checks:
         try:

@@ -20,7 +20,7 @@ MAX_LISTED = 10
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """A number to some significant digits: 0.847, −12.3, 48,213, 1.20 × 10⁻⁵."""
+    """Format to significant digits: 0.847, −12.3, 48,213, 1.20 × 10⁻⁵."""
     if value is None:
         return MISSING
     if value == 0:
@@ -33,7 +33,7 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def with_error(value: float, error: float | None) -> str:
-    """A number with its error to two digits, as sure as that: −0.005 ± 0.066; to three digits where it has none."""
+    """Format a number with its error to two digits: −0.005 ± 0.066; three digits without an error."""
     if not error:
         return number(value) + ("" if error is None else " ± 0")
     spread = number(error, 2)
@@ -44,7 +44,7 @@ def with_error(value: float, error: float | None) -> str:
 
 
 def as_sure(value: float, error: float | None) -> str:
-    """A number to three digits, to fewer where its error allows no more: 0.091 of 0.0908 ± 0.030."""
+    """Format to three digits, or fewer where the error allows no more: 0.091 of 0.0908 ± 0.030."""
     spread = number(error, 2) if error else ""
     decimals = len(spread.partition(".")[2])
     if not spread or "×" in spread or "×" in number(value) or decimals >= len(number(value).partition(".")[2]):
@@ -53,27 +53,27 @@ def as_sure(value: float, error: float | None) -> str:
 
 
 def two_decimals(value: float) -> str:
-    """A cosine or a score as they are usually told: 0.40, −0.13, and never a minus before zero."""
+    """Format a cosine or score: 0.40, −0.13, never −0.00."""
     return _signed(f"{value:.2f}".replace("-0.00", "0.00"))
 
 
 def short(value: float | None) -> str:
-    """A number as a person would type it, for settings: −1, 0.2, 3e−5."""
+    """Format a setting as typed: −1, 0.2, 3e−5."""
     return MISSING if value is None else _signed(f"{value:.12g}".replace("e-0", "e-"))
 
 
 def tick(value: float) -> str:
-    """An end of a scale: whole numbers whole, others to three digits."""
+    """Format an end of a scale: integers whole, others to three digits."""
     return count(int(value)) if value == int(value) else number(value)
 
 
 def count(value: int | None) -> str:
-    """A whole number with its thousands marked: 250,000."""
+    """Format an integer with thousands marked: 250,000."""
     return MISSING if value is None else _signed(f"{value:,}")
 
 
 def percent(share: float) -> str:
-    """A share of 0 to 1 that is not rounded to nothing or to all: 0.4%, 61%, 99.7%, more than 99.9%."""
+    """Format a share of 0 to 1 without rounding to 0% or 100%: 0.4%, 61%, 99.7%, more than 99.9%."""
     hundredths = 100 * share
     if 0 < hundredths < 0.05:
         return "less than 0.1%"
@@ -84,12 +84,12 @@ def percent(share: float) -> str:
 
 
 def plural(value: int, noun: str, nouns: str | None = None) -> str:
-    """A count with its noun: 1 run, 9 runs."""
+    """Return a count with its noun: 1 run, 9 runs."""
     return f"{count(value)} {noun if value == 1 else nouns or noun + 's'}"
 
 
 def size(value: int) -> str:
-    """Bytes in decimal units: 9.61 MB."""
+    """Format bytes in decimal units: 9.61 MB."""
     amount, unit = float(value), 0
     while amount >= 1000 and unit < len(BYTE_UNITS) - 1:
         amount, unit = amount / 1000, unit + 1
@@ -97,7 +97,7 @@ def size(value: int) -> str:
 
 
 def limit(value: int) -> str:
-    """Bytes as limits are set, in binary units where these are whole: 2 GiB."""
+    """Format a limit in bytes in binary units where these are whole: 2 GiB."""
     for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
         if value and value % 2**power == 0:
             return f"{count(value >> power)} {unit}"
@@ -105,7 +105,7 @@ def limit(value: int) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """A span of time in its two greatest units: 2 min 5 s."""
+    """Format a time in its two largest units: 2 min 5 s."""
     if seconds is None:
         return MISSING
     if seconds < 10:
@@ -119,19 +119,19 @@ def duration(seconds: float | None) -> str:
 
 
 def durations(low: float, high: float) -> str:
-    """A range of spans of time: 40 s to 1 min 5 s; one span where both read alike."""
+    """Format a range of times: 40 s to 1 min 5 s; one time where both read alike."""
     shortest, longest = duration(low), duration(high)
     return shortest if shortest == longest else f"{shortest} to {longest}"
 
 
 def about(seconds: float) -> str:
-    """A rough span of time in one unit, of which there are at least two: 24 hours, 90 seconds."""
+    """Format a rough time in one unit, at least two of it: 24 hours, 90 seconds."""
     noun, length = next(((noun, length) for noun, length in SECONDS_OF if seconds >= 2 * length), ("second", 1))
     return plural(max(1, round(seconds / length)), noun)
 
 
 def ago(moment: datetime, now: datetime) -> str:
-    """How long ago something was, in one unit: 3 minutes ago."""
+    """Format time since in one unit: 3 minutes ago."""
     seconds = (now - moment).total_seconds()
     for noun, length in SECONDS_OF:
         if seconds >= length:
@@ -140,23 +140,22 @@ def ago(moment: datetime, now: datetime) -> str:
 
 
 def one_line(text: str) -> str:
-    """A text without what cannot be printed, its words one blank apart."""
+    """Return a text without unprintable characters, its words one blank apart."""
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
 
 
 def capitalized(text: str) -> str:
-    """A text as a sentence begins: its first letter large, the others as they are."""
     return text[:1].upper() + text[1:]
 
 
 def quoted(text: str) -> str:
-    """A value such that the search for runs reads it as it is."""
+    """Quote a value for the run search."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
 def starred(name: str) -> str:
-    """The name of a measure with its star as the papers print it: IsoScore★."""
+    """Return a measure's name with its star as printed: IsoScore★."""
     return name.replace("*", "★")
 
 
@@ -165,7 +164,6 @@ def _signed(text: str) -> str:
 
 
 def quote(name: str) -> str:
-    """Return a name between quotes, cut short."""
     cut = "..." if len(name) > MAX_SHOWN_CHARACTERS else ""
     return repr(name[:MAX_SHOWN_CHARACTERS]) + cut
 
@@ -178,7 +176,7 @@ def listed(names: Collection[str]) -> str:
 
 @contextmanager
 def blaming(filename: str, field: str | None = None) -> Iterator[None]:
-    """Say in an error which file it is about, and in which field that file came unless the error names another."""
+    """Add the file, and its form field unless the error names another, to errors."""
     try:
         yield
     except IsoscopeError as error:
@@ -186,5 +184,5 @@ def blaming(filename: str, field: str | None = None) -> Iterator[None]:
 
 
 def storable(text: str) -> str:
-    """Return text without what UTF-8 or PostgreSQL cannot hold: lone surrogates and NUL become a replacement mark."""
+    """Replace what UTF-8 or PostgreSQL cannot hold, lone surrogates and NUL."""
     return text.encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")

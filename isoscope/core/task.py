@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class TaskKind(StrEnum):
-    """What a model learns to give for a text or a pair of texts: a class, a number, or a span of the second text."""
+    """Kinds of tasks by what the model predicts: a class, a number, or a span of the second text."""
 
     CLASSIFICATION = "classification"
     REGRESSION = "regression"
@@ -12,7 +12,7 @@ class TaskKind(StrEnum):
 
 
 class Metric(StrEnum):
-    """What a run's performance is measured by, on the validation rows."""
+    """Measures of performance on the validation rows."""
 
     ACCURACY = "accuracy"
     F1 = "f1"
@@ -32,11 +32,10 @@ METRIC_TITLES: dict[Metric, str] = {
     Metric.EXACT_MATCH: "Exact match",
     Metric.WORD_F1: "F1 of words",
 }
-"""What each is called, in forms, figures and tables."""
 
+# The first of each kind of task is proposed.
 METRICS: dict[TaskKind, tuple[Metric, ...]] = {
     TaskKind.CLASSIFICATION: (Metric.ACCURACY, Metric.F1, Metric.MATTHEWS),
     TaskKind.REGRESSION: (Metric.PEARSON, Metric.SPEARMAN),
     TaskKind.SPAN: (Metric.WORD_F1, Metric.EXACT_MATCH),
 }
-"""Metrics that a kind of task has; the first is proposed."""

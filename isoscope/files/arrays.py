@@ -19,13 +19,11 @@ from isoscope.files.contents import MAX_COLUMN_BLOCK_BYTES, Block, Contents, Par
 BFLOAT16 = "bfloat16"
 ANNOTATION_ROWS = 65_536
 MAX_LISTED = 5
+# A longer first axis of [layers, n, d] is hardly one of layers.
 MAX_LAYERS = 200
-"""Of an array [layers, n, d]: a longer first axis is hardly one of layers."""
 MAX_PARTS = 1000
-"""Layers of all arrays of a file."""
 
 Opener = Callable[[], AbstractContextManager[IO[bytes]]]
-"""Opens a seekable stream, anew at each call."""
 
 
 @dataclass(frozen=True)
@@ -40,35 +38,31 @@ class Array(ABC):
 
     @property
     def size_bytes(self) -> int:
-        """What the header declares."""
         return math.prod(self.shape) * self.dtype.itemsize
 
     @property
     def is_numeric(self) -> bool:
-        """Whether float32 or float64 can hold the values."""
         return self.dtype.kind in "biuf" and self.dtype.itemsize <= 8
 
     @property
     def is_matrix(self) -> bool:
-        """Whether this could be the vectors."""
         return len(self.shape) == 2 and self.size_bytes > 0 and self.is_numeric
 
     @property
     def is_annotation(self) -> bool:
-        """Whether this could name or label rows."""
         return len(self.shape) == 1 and self.size_bytes > 0 and self.dtype.kind in "USbiu"
 
     def layers(self) -> "Sequence[Array]":
-        """Return the matrices of an array [layers, n, d]; none of other arrays."""
+        """Return the matrices of an array [layers, n, d]; none for other shapes."""
         return ()
 
     @abstractmethod
     def blocks(self, rows: int, *, transpose: bool) -> Iterator[Block]:
-        """Return a matrix, or its transpose, from top to bottom in blocks [at most ``rows``, columns]."""
+        """Yield a matrix, or its transpose, in blocks [at most ``rows``, columns]."""
 
     @abstractmethod
     def values(self) -> Iterator[str]:
-        """Yield the values of an array of one dimension as text."""
+        pass
 
 
 @dataclass(frozen=True)
@@ -76,13 +70,10 @@ class StoredArray(Array):
     """An array whose values are one run of bytes."""
 
     fortran: bool
-    """Whether the values of a column, not those of a row, lie side by side."""
     offset: int
-    """Where in the stream that ``open`` gives the values begin."""
     open: Opener
 
     def layers(self) -> "Sequence[StoredArray]":
-        """Return the matrices of an array [layers, n, d]: each is one run of its bytes."""
         if len(self.shape) != 3 or not self.is_numeric or self.size_bytes == 0:
             return ()
         if self.fortran or self.shape[0] > MAX_LAYERS:
@@ -94,7 +85,7 @@ class StoredArray(Array):
         ]
 
     def require_size(self, held_bytes: int) -> None:
-        """Refuse an array whose header declares more or fewer bytes than there are."""
+        """Raise InvalidError if the header declares more or fewer bytes than there are."""
         if self.size_bytes != held_bytes:
             raise InvalidError(
                 f"The header of {self.name!r} declares {self.size_bytes:,} bytes ({shape_text(self.shape)} of "
@@ -115,7 +106,6 @@ class StoredArray(Array):
             yield from map(value_text, block[:, 0].tolist())
 
     def _runs(self, n: int, columns: int, step: int) -> Iterator[Block]:
-        """Yield an array stored row after row as blocks [at most ``step``, columns]."""
         with self.open() as stream:
             self._seek(stream, 0)
             for start in range(0, n, step):
@@ -124,7 +114,6 @@ class StoredArray(Array):
                 yield self._decoded(block)
 
     def _strides(self, n: int, columns: int, step: int) -> Iterator[Block]:
-        """Yield the transpose of an array stored row after row as blocks [at most ``step``, n]."""
         step = max(1, min(step, MAX_COLUMN_BLOCK_BYTES // (n * self.dtype.itemsize)))
         with self.open() as stream:
             for start in range(0, columns, step):
@@ -141,7 +130,6 @@ class StoredArray(Array):
             raise self._damaged() from None
 
     def _fill(self, block: Block, stream: IO[bytes]) -> None:
-        """Read the next values into ``block``, whose memory is one run."""
         memory = block.reshape(-1).view(np.uint8).data
         try:
             filled = stream.readinto(memory)  # type: ignore[attr-defined]  # every binary stream has it
@@ -163,12 +151,10 @@ class StoredArray(Array):
 
 
 def shape_text(shape: tuple[int, ...]) -> str:
-    """Return "8,000 x 300"."""
     return " x ".join(f"{length:,}" for length in shape) if shape else "a single value"
 
 
 def value_text(value: object) -> str:
-    """Return a value as text that UTF-8 can hold."""
     if isinstance(value, bytes):
         return storable(value.decode("utf-8", "replace"))
     return storable(str(value))
@@ -220,7 +206,6 @@ class ArrayFile(Contents):
 
 
 def _why_no_matrix(arrays: Sequence[Array]) -> str:
-    """Say what is there instead of a matrix of numbers, and how to make one of it."""
     if not arrays:
         return "The file holds no array: expected one with a row for each vector. Write it again."
     nearest = max(arrays, key=lambda array: (array.is_numeric, len(array.shape) == 2, array.size_bytes))
@@ -231,7 +216,6 @@ def _why_no_matrix(arrays: Sequence[Array]) -> str:
 
 
 def _advice(array: Array) -> str:
-    """Say how to turn the array that comes nearest into a matrix."""
     if not array.is_numeric:
         return f"{array.type_name} is not a type of real numbers that is read here; convert it to float32"
     if len(array.shape) in (2, 3) and array.size_bytes == 0:

@@ -28,8 +28,8 @@ MAX_MEMBERS = 10_000
 MAX_SPLITS = 20
 MAX_SPLIT_CHARACTERS = 100
 BROKEN = "The zip file cannot be read: {reason}. Write it again."
+# Files that macOS and editors add begin like this.
 NO_MEMBER = ("__MACOSX", ".")
-"""What macOS and editors add begins so."""
 ID, TITLE, TEXT = "_id", "title", "text"
 
 
@@ -39,16 +39,10 @@ class BeirFiles(NamedTuple):
     corpus: NamedFile
     queries: NamedFile
     qrels: dict[str, NamedFile]
-    """By split, those of the usual split first."""
 
 
 def find_beir(files: Iterable[NamedFile]) -> BeirFiles:
-    """Tell the files of a data set apart by their names; folders before a name do not matter.
-
-    Raises:
-        InvalidError: one is missing, there twice, or of another kind.
-
-    """
+    """Identify the files of a data set by name, in any folder; raise InvalidError if one is missing or there twice."""
     texts: dict[str, NamedFile] = {}
     qrels: dict[str, NamedFile] = {}
     for file in files:
@@ -79,12 +73,6 @@ def _check_splits(qrels: Mapping[str, NamedFile]) -> None:
 
 
 def choose_split(splits: Iterable[str], requested: str | None, field: str = "split") -> str:
-    """Return the split that was asked for, else test, else the first.
-
-    Raises:
-        InvalidError: there is no such split.
-
-    """
     available = list(splits)
     if requested is not None and requested not in available:
         raise InvalidError(
@@ -95,12 +83,7 @@ def choose_split(splits: Iterable[str], requested: str | None, field: str = "spl
 
 @contextmanager
 def open_beir(path: Path) -> Iterator[BeirFiles]:
-    """Open a data set in a folder or a zip file; what is unpacked goes at the end.
-
-    Raises:
-        InvalidError: it is no such data set; the sentence says why.
-
-    """
+    """Open a data set in a folder or a zip file, unpacked until the context ends; raise InvalidError if it is none."""
     if path.is_dir():
         yield find_beir(NamedFile(member, member.name) for member in folder_paths(path))
         return
@@ -111,10 +94,7 @@ def open_beir(path: Path) -> Iterator[BeirFiles]:
 def unpack(path: Path, folder: Path) -> list[NamedFile]:
     """Write the members of a zip file that belong to a data set into ``folder``, under names of our own.
 
-    Raises:
-        InvalidError: it is no zip file, is damaged or encrypted.
-        TooLargeError: it has too many members, or was made to exhaust memory or disk.
-
+    Raises InvalidError for a damaged or encrypted file, TooLargeError for one made to exhaust memory or disk.
     """
     with path.open("rb") as stream:
         if not stream.read(4).startswith(ZIP_MAGIC):
@@ -131,7 +111,6 @@ def unpack(path: Path, folder: Path) -> list[NamedFile]:
 
 
 def _members(directory: Sequence[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
-    """Return the members that belong to a data set, checked; nothing is read of the others."""
     if len(directory) > MAX_MEMBERS:
         raise TooLargeError(f"The zip file has {len(directory):,} members, more than {MAX_MEMBERS:,}. {LAYOUT}.")
     members = [member for member in directory if _belongs(PurePosixPath(member.filename))]
@@ -159,12 +138,11 @@ class BeirSplit(Frozen):
 
     name: str
     filename: str
-    """In the folder."""
     judgments: int
 
 
 class BeirDescription(Frozen):
-    """What a data set holds; its files lie in the folder that was given."""
+    """Contents of a data set; its files lie in the folder that was given."""
 
     corpus: TextsDescription
     queries: TextsDescription
@@ -172,13 +150,9 @@ class BeirDescription(Frozen):
 
 
 def describe_beir(files: list[NamedFile], folder: Path) -> BeirDescription:
-    """Read a data set, one zip file or its files, and write corpus, queries and judgments to ``folder``.
+    """Read a data set and write corpus, queries and judgments to ``folder``. Run it in the sandbox.
 
-    A document's title goes before its text, as BEIR joins them. Run it in the sandbox.
-
-    Raises:
-        IsoscopeError: with the field ``file``, if a file cannot be read or does not belong to a BEIR data set.
-
+    A document's title goes before its text, as BEIR joins them. Errors have the field ``file``.
     """
     if len(files) == 1:
         with blaming(files[0].filename, "file"):
@@ -202,12 +176,7 @@ def describe_beir(files: list[NamedFile], folder: Path) -> BeirDescription:
 
 
 def read_beir_ids(file: NamedFile) -> list[str]:
-    """Return the ids of a corpus or of queries, in the order of the file.
-
-    Raises:
-        InvalidError: the file is no such table, or a row has no id.
-
-    """
+    """Return the ids of a corpus or of queries, in file order."""
     return [row[0] for row in _rows(file, [ID])]
 
 
@@ -219,7 +188,6 @@ def _write_texts(file: NamedFile, name: str, target: Path) -> None:
 
 
 def _rows(file: NamedFile, columns: list[str]) -> Iterator[list[str]]:
-    """Yield the values of some columns; documents may lack a title."""
     with blaming(file.filename, "file"):
         table = open_table(file.path, file.filename, Role.TEXTS)
         if lacking := [name for name in columns if name not in table.columns and name != TITLE]:

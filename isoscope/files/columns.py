@@ -26,71 +26,60 @@ MAX_LABELS = 200
 
 WHOLE_NUMBER = re.compile(r"(-?(?:0|[1-9]\d*))(?:\.0*)?", re.ASCII)
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
+# Lower bounds of the bins for text lengths; the last bin is open.
 LENGTH_EDGES = sorted({2**k for k in range(21)} | {3 * 2**k for k in range(20)} | {0})
-"""Bounds of the bins in which lengths of texts are counted, each with its lower one; the last is of all longer ones."""
+# More distinct values of several words each are repeated texts, not classes.
 MOST_CLASSES = 20
-"""More different values, of several words each, are texts that come again and not classes."""
+# Published test files have these in place of labels that are kept back.
 UNLABELLED = "-1"
-"""What published test files have in place of labels that are kept back."""
 DIGEST_BYTES = 8
 NO_ROWS = "the file names columns but has no rows: expected at least one."
 
 
 class ColumnKind(StrEnum):
-    """What a column looks like, so that a form can propose it for the right thing."""
+    """The likely use of a column, so that forms can propose it."""
 
     TEXT = "text"
     NUMBER = "number"
     LABEL = "label"
     SPAN = "span"
-    """Answers and where they begin in a text: see ``isoscope.files.span``."""
 
 
 class TextLengths(Frozen):
-    """Lengths of the texts of the train file, in characters."""
+    """Lengths of texts in characters: rows per bin of ``LENGTH_EDGES``."""
 
     n: NonNegativeInt
     mean: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     longest: NonNegativeInt
     counts: Annotated[list[NonNegativeInt], Field(max_length=len(LENGTH_EDGES))]
-    """Rows by length: 0, 1, 2, 3, 4 to 5, 6 to 7, 8 to 11, 12 to 15 and so on, up to the longest."""
 
 
 class Column(Frozen):
-    """A column that all files have."""
+    """A column that all files have. Null counts: not applicable, or stored by an earlier version."""
 
     name: str
     kind: ColumnKind
+    # In the train file; 1,001 means more than 1,000.
     n_distinct: int
-    """In the train file; 1,001 means more than 1,000."""
     examples: list[str]
-    """Three values of the train file, cut short."""
+    # Distinct values of the train file as labels, in order; null above 200.
     values: list[str] | None
-    """The distinct values of the train file as labels, in order; null when there are more than 200."""
     train_counts: list[NonNegativeInt] | None = None
-    """Rows of the train file with each of ``values``; null without these, and where an earlier version read it."""
     validation_counts: list[NonNegativeInt] | None = None
-    """Rows of the validation file with each of ``values``."""
     lengths: TextLengths | None = None
-    """Of a column of texts; null where an earlier version read it."""
+    # Up to three values of the validation file that the train file lacks.
     unseen: list[str]
-    """Up to three values of the validation file that the train file lacks; looked for only if ``values``."""
+    # A value of either file, cut short, that is no finite number.
     not_number: str | None = None
-    """A value, cut short, of either file that is no finite number; null where all are."""
     n_missing_train: int
     n_missing_validation: int
     n_unseen: int = 0
-    """Rows of the validation file with a value that the train file lacks; counted only if ``values``."""
     n_also_train: int = 0
-    """Rows of the validation file with a text that the train file has too; counted only of texts."""
     n_missing_test: int = 0
     n_test_unseen: int = 0
-    """Rows of the test file with a label that the train file lacks; counted only of labels."""
     n_test_also_train: int = 0
-    """Rows of the test file with a text that the train file has too; counted only of texts."""
     n_test_also_validation: int = 0
     test_unlabelled: bool = False
-    """Whether the test file has no value here that could be a label: all are missing, or -1 where train never is."""
 
     @model_validator(mode="after")
     def _count_every_value(self) -> Self:
@@ -101,7 +90,7 @@ class Column(Frozen):
 
     @property
     def only_class(self) -> str | None:
-        """The class that all labeled rows of the validation file have; None where they differ or were not counted."""
+        """The class of all labeled validation rows; None where they differ or were not counted."""
         counted = zip(self.values or (), self.validation_counts or (), strict=False)
         present = [value for value, n in counted if n]
         return present[0] if len(present) == 1 and not self.n_unseen else None
@@ -120,17 +109,15 @@ def sort_labels(labels: Iterable[str]) -> list[str]:
 
 
 Rows = Callable[[], Iterator[Sequence[Scalar | None]]]
-"""Starts reading the rows of a file, one value for each column."""
 
 
 class ColumnStats:
-    """Counts the values of a column; of different ones it keeps no more than 1,001."""
+    """Counts of the values of a column; keeps at most 1,001 distinct values."""
 
     def __init__(self) -> None:
         self.n = 0
         self.n_missing = 0
         self.not_number: str | None = None
-        """The first value that is no finite number, cut short."""
         self._distinct: dict[str, int] = {}
         self._lengths = [0] * len(LENGTH_EDGES)
         self._characters = 0
@@ -138,7 +125,6 @@ class ColumnStats:
         self._all_spans = True
 
     def add(self, value: Scalar | None) -> None:
-        """Take the value of the next row."""
         self.n += 1
         if value is None:
             self.n_missing += 1
@@ -156,30 +142,25 @@ class ColumnStats:
 
     @property
     def n_distinct(self) -> int:
-        """Different values; one more than 1,000 means more than 1,000."""
         return len(self._distinct)
 
     @property
     def examples(self) -> list[str]:
-        """The first three different values, cut short; of answers the text of the first."""
         if self.kind is ColumnKind.SPAN:
             return examples(span.texts[0] for text in self._distinct if (span := read_span(text)))
         return examples(self._distinct)
 
     @property
     def values(self) -> list[str] | None:
-        """The different values in order, None if they are too many for labels."""
         return sort_labels(self._distinct) if self.n_distinct <= MAX_LABELS else None
 
     def counts_of(self, values: Sequence[str] | None) -> list[int] | None:
-        """Return the rows with each of these values; None without any, or if there are too many to be counted."""
         if values is None or self.n_distinct > MAX_DISTINCT:
             return None
         return [self._distinct.get(value, 0) for value in values]
 
     @property
     def lengths(self) -> TextLengths | None:
-        """How long its texts are; None where it holds none."""
         n = self.n - self.n_missing
         if not n or not (self.kind is ColumnKind.TEXT or self.holds_texts):
             return None
@@ -188,7 +169,6 @@ class ColumnStats:
 
     @property
     def kind(self) -> ColumnKind:
-        """Labels are few and come again; what is left is numbers or text, but for answers."""
         if self._all_spans and self._distinct:
             return ColumnKind.SPAN
         if self.n_distinct <= min(MAX_LABELS, self.n // 2) and not self._has_fractions:
@@ -197,7 +177,6 @@ class ColumnStats:
 
     @property
     def holds_texts(self) -> bool:
-        """Whether values are texts to read, also where each comes several times, as texts of pairs do."""
         if self.kind is ColumnKind.LABEL and self.n_distinct > MOST_CLASSES and self.not_number is not None:
             return 2 * sum(" " in value for value in self._distinct) > self.n_distinct
         return self.kind is ColumnKind.TEXT
@@ -207,7 +186,7 @@ class ColumnStats:
         return self.not_number is None and any(not float(value).is_integer() for value in self._distinct)
 
     def unlabelled_beside(self, train: "ColumnStats") -> bool:
-        """Whether no row here is labeled: all values are missing, or -1 where those of ``train`` never are."""
+        """Return whether all values are missing, or are -1 where those of ``train`` never are."""
         return not self._distinct or (set(self._distinct) == {UNLABELLED} and UNLABELLED not in train._distinct)
 
     def lacks(self, values: list[str]) -> list[str]:
@@ -216,7 +195,6 @@ class ColumnStats:
 
 
 def is_number(value: Scalar) -> bool:
-    """Whether a value is a finite number, or the text of one."""
     if isinstance(value, str):
         text = value.strip()
         return NUMBER.fullmatch(text) is not None and isfinite(float(text))
@@ -224,10 +202,9 @@ def is_number(value: Scalar) -> bool:
 
 
 def count_leaks(columns: Sequence[Column], train: Rows, validation: Rows, test: Rows | None = None) -> list[Column]:
-    """Return the columns with counts of rows that leak: a text that train has too, a label that train never has.
+    """Return the columns with counts of texts shared with train, and of labels that train lacks.
 
-    They are those of the validation file, and of a test file, whose texts are looked for in the validation file too.
-    Each file is read once more. Of each different text of the train file 8 bytes are kept.
+    Test texts are also looked for in the validation file. Each file is read once more.
     """
     texts = [index for index, column in enumerate(columns) if column.kind is ColumnKind.TEXT]
     train_digests = _digests(texts, train) if texts else {}
@@ -257,7 +234,7 @@ def count_leaks(columns: Sequence[Column], train: Rows, validation: Rows, test: 
 
 
 def stats_of(table: Table) -> tuple[int, dict[str, ColumnStats]]:
-    """Read a whole file; return its number of rows and what each column holds."""
+    """Return the number of rows of a file and the statistics of each column."""
     stats = [ColumnStats() for _ in table.columns]
     for row in table.rows():
         for column, value in zip(stats, row, strict=True):
@@ -299,7 +276,7 @@ def _digests(indices: Sequence[int], train: Rows) -> dict[int, set[bytes]]:
 
 
 def text_digest(value: Scalar) -> bytes:
-    """Return what two equal texts have in common, however their words are spaced."""
+    """Return a digest of a text that ignores spacing."""
     return blake2b(" ".join(str(value).split()).encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
 
 
@@ -311,27 +288,20 @@ class DatasetDescription(Frozen):
     n_test: int | None = None
     columns: list[Column]
     quoting: dict[str, Quoting]
-    """How the quotes of its .tsv files were read, by split; without files that hold none."""
 
 
 class TextsDescription(Frozen):
-    """One file of texts."""
+    """One file of texts, described like a train file."""
 
     n: int
     columns: list[Column]
-    """What they say of a train file is of this one; nothing is missing from a validation file that there is not."""
     quoting: Quoting | None
-    """How the quotes of a .tsv file were read; None where there are none."""
 
 
 def describe_texts(path: Path, filename: str, quoting: Quoting | None = None) -> TextsDescription:
-    """Read a file of texts, a text a line or a table, and describe its columns. Run it in the sandbox.
+    """Read a file of texts, one per line or a table, and describe its columns. Run it in the sandbox.
 
-    Quotes of a .tsv file are read as chosen, else as they are meant.
-
-    Raises:
-        IsoscopeError: with the field ``file``, if it cannot be read or has no rows.
-
+    Errors have the field ``file``.
     """
     with blaming(filename, "file"):
         table = open_table(path, filename, Role.TEXTS, quoting)
@@ -349,14 +319,9 @@ def describe_pair(
     test_filename: str = "",
     quoting: Quoting | Readings | None = None,
 ) -> DatasetDescription:
-    """Read the files and describe the columns that train and validation have. Run it in the sandbox.
+    """Describe the columns that train and validation files share. Run it in the sandbox.
 
-    Quotes of .tsv files are read as chosen, for all or by split; else as they are meant.
-
-    Raises:
-        IsoscopeError: with the field ``train``, ``validation`` or ``test``, if that file cannot be read or has no rows.
-        InvalidError: the files share no column, or none of texts, or the test file lacks one that the others have.
-
+    Raises IsoscopeError with the field ``train``, ``validation`` or ``test`` at fault.
     """
     files = {"train": (train_path, train_filename), "validation": (validation_path, validation_filename)}
     files |= {} if test_path is None else {"test": (test_path, test_filename)}
@@ -390,7 +355,6 @@ def describe_pair(
 
 
 def find_readings(files: Mapping[str, tuple[Path, str]], chosen: Quoting | None = None) -> dict[str, Quoting]:
-    """Return how the quotes of the .tsv files of a data set are read, by split: as chosen, else as they are meant."""
     quotes = {}
     for split, (path, filename) in files.items():
         with blaming(filename, split):
@@ -419,7 +383,7 @@ def read_columns(
     role: Role = Role.ROWS,
     quoting: Quoting | None = None,
 ) -> dict[str, list[Scalar | None]]:
-    """Return whole columns; text files give text, jsonl and parquet what they hold. A missing value is None."""
+    """Return whole columns; a missing value is None."""
     table = open_table(path, filename, role, quoting)
     missing = [name for name in columns if name not in table.columns]
     if missing:
@@ -432,7 +396,6 @@ def read_columns(
 
 
 def open_table(path: Path, filename: str, role: Role = Role.ROWS, quoting: Quoting | None = None) -> Table:
-    """Open a table in any format that may be uploaded as this."""
     return detect(path, filename, role).open_table(path, quoting)
 
 

@@ -14,8 +14,8 @@ from isoscope.core.errors import InvalidError, TooLargeError
 
 MAX_DECOMPRESSED_BYTES = 8 * 2**30
 MAX_RATIO = 200
+# A small constant matrix may be compressed as far as it goes.
 RATIO_MATTERS_BYTES = 64 * 2**20
-"""Below this a constant matrix may be compressed as far as it goes."""
 
 GZIP_MAGIC = b"\x1f\x8b"
 GZIP_SUFFIX = ".gz"
@@ -32,12 +32,11 @@ ZIP_ERRORS = (
 
 
 def is_bomb(declared_bytes: int, held_bytes: int) -> bool:
-    """Whether values declare far more bytes than are held for them, which honest ones never do."""
+    """Return whether values declare far more bytes than are stored for them."""
     return declared_bytes > max(RATIO_MATTERS_BYTES, MAX_RATIO * held_bytes)
 
 
 def require_honest(noun: str, declared_bytes: int, held_bytes: int) -> None:
-    """Refuse values that would exhaust memory or time when they are unpacked."""
     if is_bomb(declared_bytes, held_bytes):
         raise TooLargeError(
             f"{noun} declares {declared_bytes:,} bytes in {held_bytes:,}, more than {MAX_RATIO} to 1, as made to "
@@ -52,7 +51,7 @@ def require_honest(noun: str, declared_bytes: int, held_bytes: int) -> None:
 
 @contextmanager
 def open_unpacked(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file; if it is compressed with gzip, its bytes are read unpacked."""
+    """Open a file; if it is gzipped, its bytes are read unpacked."""
     with path.open("rb") as stream:
         if stream.peek(len(GZIP_MAGIC)).startswith(GZIP_MAGIC):
             with io.BufferedReader(_Unpacked(stream, path.stat().st_size)) as unpacked:
@@ -62,13 +61,12 @@ def open_unpacked(path: Path) -> Iterator[IO[bytes]]:
 
 
 def is_gzipped(path: Path) -> bool:
-    """Whether the first bytes are those of gzip."""
     with path.open("rb") as stream:
         return stream.read(len(GZIP_MAGIC)) == GZIP_MAGIC
 
 
 class _Unpacked(io.RawIOBase):
-    """Unpacks a gzip file, and counts what comes out of it: gzip does not declare how much it holds."""
+    """A gzip stream that counts what comes out: gzip does not declare how much it holds."""
 
     def __init__(self, stream: IO[bytes], held_bytes: int) -> None:
         self._file = gzip.GzipFile(fileobj=stream)
@@ -97,7 +95,7 @@ class _Unpacked(io.RawIOBase):
 
 @contextmanager
 def open_zip(path: Path, broken: str) -> Iterator[zipfile.ZipFile]:
-    """Open a zip file, of which the directory alone is read; ``broken`` is as of ``reading_zip``."""
+    """Open a zip file, reading its directory only; ``broken`` is as of ``reading_zip``."""
     with _HonestDirectory(path) as file:
         with reading_zip(broken):
             opened = zipfile.ZipFile(cast("IO[bytes]", file))
@@ -107,7 +105,7 @@ def open_zip(path: Path, broken: str) -> Iterator[zipfile.ZipFile]:
 
 @contextmanager
 def reading_zip(broken: str) -> Iterator[None]:
-    """Raise InvalidError with the sentence ``broken``, its ``{reason}`` filled in, where zipfile cannot read on."""
+    """Raise InvalidError with the sentence ``broken``, its ``{reason}`` filled in, where zipfile fails."""
     try:
         yield
     except ZIP_ERRORS as error:
@@ -115,7 +113,7 @@ def reading_zip(broken: str) -> Iterator[None]:
 
 
 class _HonestDirectory(io.FileIO):
-    """A file that refuses to be read at great length: zipfile believes what an archive declares of its directory."""
+    """A file that refuses long reads: zipfile believes what an archive declares of its directory."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is not None and size > MAX_DIRECTORY_BYTES:

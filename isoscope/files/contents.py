@@ -13,15 +13,14 @@ from isoscope.core.formatting import storable
 from isoscope.files.strict import Frozen
 
 Block = NDArray[Any]
-"""Some rows of a matrix [k, d]."""
 
+# Distinct values are counted up to one more than this, which means "more than 1,000".
 MAX_DISTINCT = 1000
-"""Distinct values are counted up to one more than this, which then means "more than 1,000"."""
 EXAMPLE_CHARACTERS = 60
 MAX_ROWS = 50_000_000
 PRUNED_EVERY_ROWS = 1000
+# Columns held at once when a row-major matrix is read transposed.
 MAX_COLUMN_BLOCK_BYTES = 64 * 2**20
-"""Of the columns that are held at once where a matrix stored row after row is read transposed."""
 
 
 class Part(Frozen):
@@ -31,82 +30,68 @@ class Part(Frozen):
     n: int
     d: int
     dtype: str
+    # The array [layers, n, d] that it is one layer of.
     stack: str | None = None
-    """The array [layers, n, d] that it is one layer of; None of other arrays."""
     layer: int | None = None
-    """Which one, from 0."""
 
 
 class Annotation(Frozen):
-    """A column, or an array of one dimension, that could be the names or the labels of the rows."""
+    """A column, or an array of one dimension, that could name or label the rows."""
 
     name: str
     n: int
     n_distinct: int
-    """1,001 means more than 1,000."""
     examples: list[str]
 
 
 class Offer(Protocol):
-    """What can be chosen from. Arrays and lists are ``parts``, other tables have ``numeric_columns``: never both."""
+    """Parts of a file to choose from: either ``parts`` (arrays, lists) or ``numeric_columns``."""
 
     @property
-    def parts(self) -> list[Part]:
-        """Arrays that could be the vectors."""
-        ...
+    def parts(self) -> list[Part]: ...
 
     @property
-    def numeric_columns(self) -> list[str]:
-        """Columns that could be the vectors together."""
-        ...
+    def numeric_columns(self) -> list[str]: ...
 
     @property
-    def annotations(self) -> list[Annotation]:
-        """What could name or label the rows."""
-        ...
+    def annotations(self) -> list[Annotation]: ...
 
 
 class Contents(ABC):
-    """An opened file whose structure is checked and whose values are yet to be read, again and again if need be."""
+    """An opened file whose structure is checked; its values can be read repeatedly."""
 
     n: int
-    """Rows of columns of numbers, which are read as float64."""
     parts: list[Part]
     numeric_columns: list[str]
     annotations: list[Annotation]
+    # Columns of fractions beside a column of vectors: neither coordinates nor labels, but kept.
     real_columns: list[str] = []  # noqa: RUF012 - replaced, never changed
-    """Columns of fractions beside a column of vectors: neither coordinates nor labels, but kept."""
 
     def shape(self, vectors: str | list[str]) -> tuple[int, int]:
-        """Rows and columns as stored."""
         if isinstance(vectors, list):
             return self.n, len(vectors)
         part = self.part(vectors)
         return part.n, part.d
 
     def dtype(self, vectors: str | list[str]) -> str:
-        """The name of the type as stored."""
         return "float64" if isinstance(vectors, list) else self.part(vectors).dtype
 
     def part(self, name: str) -> Part:
-        """Return the part of a name that ``Selection.check`` has let pass."""
         return next(part for part in self.parts if part.name == name)
 
     @abstractmethod
     def blocks(self, vectors: str | list[str], rows: int, *, transpose: bool) -> Iterator[Block]:
-        """Return the matrix, or its transpose, from top to bottom in blocks [at most ``rows``, columns]."""
+        """Yield the matrix, or its transpose, in blocks [at most ``rows``, columns]."""
 
     @abstractmethod
     def values(self, annotation: str) -> Iterator[str]:
-        """Return the values of an annotation as text, one a row."""
+        pass
 
     def rows_of(self, annotations: Sequence[str]) -> Iterator[tuple[str, ...]]:
-        """Return the values of some annotations as text, a tuple a row."""
         return zip(*map(self.values, annotations), strict=True)
 
 
 def annotation_of(name: str, n: int, values: Iterable[str]) -> Annotation:
-    """Describe a column by its values, of which no more are taken than it needs."""
     distinct: dict[str, None] = {}
     for value in values:
         distinct[value] = None
@@ -116,12 +101,11 @@ def annotation_of(name: str, n: int, values: Iterable[str]) -> Annotation:
 
 
 def examples(values: Iterable[str]) -> list[str]:
-    """Return the first three values, cut short."""
     return [value[:EXAMPLE_CHARACTERS] for value in islice(values, 3)]
 
 
 def cell_text(value: object) -> str:
-    """Return a value as a name or a label; 3.0 is 3, as whole numbers beside missing ones are stored."""
+    """Return a value as a name or label; 3.0 is 3, as integers beside missing values are stored."""
     if isinstance(value, str):
         return storable(value).strip()
     if isinstance(value, float) and value.is_integer():
@@ -130,7 +114,7 @@ def cell_text(value: object) -> str:
 
 
 class AnnotationStats:
-    """Counts rows, and the different values of some columns up to one more than 1,000."""
+    """Counts of rows, and of distinct values of some columns up to 1,001."""
 
     def __init__(self, columns: Sequence[str]) -> None:
         self.n = 0
@@ -138,7 +122,6 @@ class AnnotationStats:
         self._open = list(enumerate(self._distinct.values()))
 
     def add(self, row: Sequence[object]) -> None:
-        """Take the values of the columns in the next row."""
         self.n += 1
         for i, values in self._open:
             values[cell_text(row[i])] = None
@@ -146,19 +129,17 @@ class AnnotationStats:
             self._open = [(i, values) for i, values in self._open if len(values) <= MAX_DISTINCT]
 
     def annotations(self) -> list[Annotation]:
-        """Describe the columns by the rows taken so far."""
         return [annotation_of(name, self.n, values) for name, values in self._distinct.items()]
 
 
 class RowFile(Contents):
-    """The contents of a file whose rows can only be read in order: a table, or lists of numbers a row."""
+    """A file whose rows can only be read in order: a table, or lists of numbers."""
 
     @abstractmethod
     def rows(self, vectors: str | list[str], step: int) -> Iterator[Block]:
-        """Yield all rows in blocks [at most ``step``, columns]."""
+        pass
 
     def blocks(self, vectors: str | list[str], rows: int, *, transpose: bool) -> Iterator[Block]:
-        """Return the vectors, or their transpose, from top to bottom."""
         if not transpose:
             return self.rows(vectors, rows)
         return transposed(partial(self._columns, vectors, rows), *self.shape(vectors), rows)
@@ -170,10 +151,7 @@ class RowFile(Contents):
 
 
 def transposed(read: Callable[[slice], Iterator[Block]], n: int, d: int, step: int) -> Iterator[Block]:
-    """Yield the transpose of [n, d] in blocks [at most ``step``, n], reading all rows once for each.
-
-    ``read`` starts at the first row and gives some of the columns.
-    """
+    """Yield the transpose of [n, d] in blocks [at most ``step``, n]; reads all rows once per block."""
     step = max(1, min(step, MAX_COLUMN_BLOCK_BYTES // (8 * n)))
     for start in range(0, d, step):
         chosen = slice(start, min(start + step, d))

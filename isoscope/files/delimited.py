@@ -1,4 +1,4 @@
-"""Tables in csv and tsv: what the columns hold is told by the first lines, and all others have to agree."""
+"""Tables in csv and tsv: the first lines decide the column types, and all others have to agree."""
 
 import re
 from collections import Counter
@@ -37,33 +37,28 @@ ELISION = "..."
 
 @dataclass(frozen=True)
 class TableLayout:
-    """Which columns there are and what each can serve as; the first line is a header or the first row."""
+    """Columns and their possible roles; the first line is a header or the first row."""
 
     has_header: bool
     columns: list[str]
     numeric: list[str] = field(default_factory=list)
     annotations: list[str] = field(default_factory=list)
     lists: list[str] = field(default_factory=list)
-    """Columns whose cells are lists of numbers."""
 
 
 def open_csv(path: Path, _: Quoting | None = None) -> TableVectors:
-    """Open the vectors of a csv file."""
     return _open_vectors(partial(records, path, ",", Quoting.TEXT))
 
 
 def open_tsv(path: Path, quoting: Quoting | None = None) -> TableVectors:
-    """Open the vectors of a tsv file; quotes as chosen, else as they are meant."""
     return _open_vectors(partial(records, path, "\t", quoting or tsv_quotes(path).reading or Quoting.TEXT))
 
 
 def open_csv_table(path: Path, _: Quoting | None = None) -> Table:
-    """Open a csv file whose first line names the columns."""
     return _open_table(partial(records, path, ",", Quoting.TEXT))
 
 
 def open_tsv_table(path: Path, quoting: Quoting | None = None) -> Table:
-    """Open a tsv file whose first line names the columns; quotes as chosen, else as they are meant."""
     meant = tsv_quotes(path).reading
     quoting = meant and (quoting or meant)
     table = _open_table(partial(records, path, "\t", quoting or Quoting.TEXT))
@@ -101,7 +96,6 @@ class DelimitedTable(VectorTable):
         self._positions = {column: i for i, column in enumerate(layout.columns)}
 
     def vector_columns(self) -> VectorColumns:
-        """Return the columns of lists and numbers, and those of names and labels."""
         layout = self._layout
         stats = AnnotationStats(layout.annotations)
         widths: dict[str, int] = {}
@@ -139,7 +133,6 @@ class DelimitedTable(VectorTable):
 
 
 def _number(cell: str, line: int, i: int, column: str) -> float:
-    """Return a cell as a number, NaN where it is missing."""
     try:
         return float(cell)
     except ValueError:
@@ -152,7 +145,6 @@ def _number(cell: str, line: int, i: int, column: str) -> float:
 
 
 def find_layout(sample: list[Record]) -> TableLayout:
-    """Return the layout of a table that begins with these lines."""
     if not sample:
         raise InvalidError("The file holds blank lines only: expected a line for each vector.")
     lines = [cells for _, cells in sample]
@@ -182,9 +174,9 @@ def find_layout(sample: list[Record]) -> TableLayout:
 
 
 def _is_header(lines: list[list[str]]) -> bool:
-    """Whether the first line names the columns.
+    """Return whether the first line names the columns.
 
-    It does if it has text and no number, and if its numbers count the columns (0, 1, 2, ... as pandas writes them)
+    It does if it has text and no number, or if its numbers count the columns (0, 1, 2, ... as pandas writes them)
     above values that are not whole.
     """
     first, *rows = lines
@@ -196,13 +188,13 @@ def _is_header(lines: list[list[str]]) -> bool:
 
 
 def _are_lists(cells: list[str]) -> bool:
-    """Whether most of the cells that are not empty are lists of numbers, so that the others are mistakes."""
+    """Return whether most non-empty cells are lists of numbers, so that the others are mistakes."""
     filled = [cell for cell in cells if cell.strip()]
     return sum(map(is_list, filled)) * 2 > len(filled)
 
 
 def _is_numeric(cells: list[str]) -> bool:
-    """Whether most of the cells that are not empty are numbers, so that the others are mistakes."""
+    """Return whether most non-empty cells are numbers, so that the others are mistakes."""
     filled = [cell for cell in cells if cell.strip()]
     return sum(NUMBER.fullmatch(cell) is not None for cell in filled) * 2 > len(filled)
 
@@ -220,18 +212,13 @@ def _why_no_numbers(cells: list[str]) -> str:
 
 
 def is_list(cell: str) -> bool:
-    """Whether a cell looks like a list of numbers: [0.5, -1.25], or [ 0.5 -1.25] as NumPy prints it."""
+    """Return whether a cell looks like a list of numbers: [0.5, -1.25], or [ 0.5 -1.25] as NumPy prints it."""
     text = cell.strip()
     return text.startswith("[") and text.endswith("]") and len(text) > len("[]") and not text.startswith("[[")
 
 
 def parse_list(cell: str, line: int, column: str) -> list[float]:
-    """Return the numbers of a cell.
-
-    Raises:
-        InvalidError: the cell holds no list of numbers, or one that was shortened when it was printed.
-
-    """
+    """Return the numbers of a cell; raise InvalidError if it holds no list, or one shortened in printing."""
     text = cell.strip()
     if not is_list(text):
         raise InvalidError(
@@ -255,7 +242,6 @@ def parse_list(cell: str, line: int, column: str) -> list[float]:
 
 
 def require_width(values: Sequence[float], d: int, line: int, column: str) -> None:
-    """Refuse a list of another length than the first."""
     if len(values) != d:
         raise InvalidError(
             f"Line {line} holds a list of {len(values):,} numbers in the column {quote(column)}, where the lines "

@@ -22,21 +22,21 @@ from isoscope.files.text import Quoting
 
 SPLITS = ("train", "validation", "test")
 SUFFIX = ".jsonl.gz"
+# Fraction of the requested rows: with fewer, groups of equal texts are too large to draw from.
 FEWEST_DRAWN = 0.5
-"""Of the rows asked for: with fewer, groups of equal texts are too large to draw from."""
 
 Values = Annotated[list[Annotated[str, Field(min_length=1, max_length=200)]], Field(max_length=20)]
 
 
 class ColumnDivision(Frozen):
-    """A column names the split of each row."""
+    """A division by a column that names the split of each row."""
 
     kind: Literal["column"] = "column"
     column: Annotated[str, Field(min_length=1, max_length=200)]
     train: Values = Field(["train"])
     validation: Values = Field(["validation"])
+    # None: ``test`` where there are such rows, else no test split.
     test: Values | None = None
-    """None: ``test`` where there are such rows, else no test split."""
 
     @model_validator(mode="after")
     def _require_one_split_a_value(self) -> Self:
@@ -48,7 +48,6 @@ class ColumnDivision(Frozen):
         return self
 
     def values_of(self, split: str) -> list[str]:
-        """Return the values that put a row into a split."""
         values: list[str] | None = getattr(self, split)
         return ["test"] if values is None else values
 
@@ -64,7 +63,6 @@ class FractionDivision(Frozen):
 
     kind: Literal["fraction"] = "fraction"
     fraction: Fraction | None = None
-    """Of test rows."""
     validation_fraction: Fraction | None = None
     seed: int = Field(0, ge=0, le=2**31 - 1)
 
@@ -76,7 +74,7 @@ class FractionDivision(Frozen):
 
     @property
     def fractions(self) -> dict[str, float]:
-        """What is drawn for each split, the test split first: what it gets is the same beside any validation rows."""
+        """Return the fraction of each split, test first, so that it does not depend on validation rows."""
         fractions = {"test": self.fraction, "validation": self.validation_fraction}
         return {split: fraction for split, fraction in fractions.items() if fraction is not None}
 
@@ -85,12 +83,10 @@ Division = ColumnDivision | FractionDivision
 
 
 class Divided(NamedTuple):
-    """What became of a file."""
+    """Rows of each split of a divided file, and how .tsv quotes were read."""
 
     counts: dict[str, int]
-    """Rows of each split that it was divided into."""
     quoting: dict[str, Quoting]
-    """How the quotes of it, as ``train``, and of the validation file were read, where they are .tsv and hold any."""
 
 
 def divide_file(
@@ -101,14 +97,9 @@ def divide_file(
     folder: Path,
     quoting: Quoting | None = None,
 ) -> Divided:
-    """Write the rows of each split as ``<split>.jsonl.gz`` into ``folder``.
+    """Write the rows of each split as ``<split>.jsonl.gz`` into ``folder``. Run it in the sandbox.
 
-    Of fractions these are train and what is drawn of it; texts of the validation file are never drawn. Quotes of .tsv
-    files are read as chosen, else as they are meant. Run it in the sandbox.
-
-    Raises:
-        InvalidError: with the field of the form that is at fault.
-
+    Texts of a given validation file are never drawn. Raises InvalidError with the form field at fault.
     """
     files = {"train": (path, filename)} | ({"validation": validation} if validation else {})
     readings = find_readings(files, quoting)
@@ -166,7 +157,6 @@ def _unmapped(division: ColumnDivision, number: int, name: str, value: Scalar | 
 
 
 def _digests_of(path: Path, filename: str, quoting: Quoting | None, texts: Sequence[str]) -> set[bytes]:
-    """Return what the rows of a validation file share with others."""
     with blaming(filename, "validation"):
         table = open_table(path, filename, quoting=quoting)
         return {digest for row in table.rows() for digest in _digests(table.columns, row, texts)}
@@ -197,7 +187,6 @@ def _draw_fractions(
 
 
 def _drawn(division: FractionDivision, groups: "Groups", barred: Collection[bytes]) -> dict[bytes, str]:
-    """Return the split of each group that is drawn, by turns that the seed gives."""
     turns = sorted(groups.sizes(barred).items(), key=lambda group: _turn(division.seed, group[0]))
     split_of: dict[bytes, str] = {}
     for split, fraction in division.fractions.items():
@@ -212,7 +201,7 @@ def _drawn(division: FractionDivision, groups: "Groups", barred: Collection[byte
 
 
 def _last_of_a_label(seed: int, groups: "Groups", drawn: Collection[bytes]) -> set[bytes]:
-    """Return groups that are drawn though no other has one of their labels: no model can learn what train rows lack."""
+    """Return groups that would be drawn though no other has one of their labels; they stay in train."""
     train_labels: set[tuple[str, str]] = set()
     first: dict[tuple[str, str], bytes] = {}
     for root, row in groups.rows():
@@ -229,14 +218,14 @@ def _target(fraction: float, n: int) -> int:
 
 
 def _digests(columns: Sequence[str], row: Sequence[Scalar | None], texts: Sequence[str]) -> list[bytes]:
-    """What a row shares with others: its texts, or all of it where there is no column of texts."""
+    """Return digests of a row's texts, or of the whole row without text columns."""
     cells = dict(zip(columns, row, strict=True))
     digests = [text_digest(value) for name in texts if (value := cells.get(name)) is not None]
     return digests or [text_digest(json.dumps([cells[name] for name in sorted(cells)]))]
 
 
 def _turn(seed: int, root: bytes) -> bytes:
-    """The place of a group among all, by the seed and its texts alone: neither rows' order nor platform matters."""
+    """Return a group's rank from the seed and its texts alone, whatever row order and platform."""
     return blake2b(root, digest_size=16, key=str(seed).encode()).digest()
 
 
@@ -245,7 +234,7 @@ def _record(columns: Sequence[str], row: Sequence[Scalar | None], leave_out: int
 
 
 class Writers:
-    """Writes rows to a file for each split; the same rows give the same bytes."""
+    """Writers of a file per split; the same rows give the same bytes."""
 
     def __init__(self, folder: Path, splits: Sequence[str]) -> None:
         self._opened = ExitStack()
@@ -259,7 +248,6 @@ class Writers:
         self._opened.close()
 
     def write(self, split: str, record: Mapping[str, Any]) -> None:
-        """Add a row to a split."""
         self._files[split].write(f"{json.dumps(record, ensure_ascii=False)}\n")
         self.counts[split] += 1
 
@@ -270,7 +258,7 @@ class Writers:
 
 
 class Groups:
-    """The rows of a file, those together that share a text, directly or through others.
+    """Rows of a file grouped by shared texts, directly or through others.
 
     The smallest digest of its texts names a group.
     """
@@ -279,7 +267,6 @@ class Groups:
         self.table = table
         self.n, columns = stats_of(table)
         self.texts = [name for name, column in columns.items() if column.holds_texts]
-        """Without any, all columns at once are what rows share."""
         labels = [name for name, stats in columns.items() if stats.kind is ColumnKind.LABEL and not stats.holds_texts]
         self._labels = {name: table.columns.index(name) for name in labels}
         self._parent: dict[bytes, bytes] = {}
@@ -288,17 +275,14 @@ class Groups:
             self._add(_digests(table.columns, row, self.texts))
 
     def rows(self) -> Iterator[tuple[bytes, Sequence[Scalar | None]]]:
-        """Yield each row, with the name of its group."""
         for row in self.table.rows():
             yield self._find(_digests(self.table.columns, row, self.texts)[0]), row
 
     def labels_of(self, row: Sequence[Scalar | None]) -> list[tuple[str, str]]:
-        """Return the labels of a row, each with its column."""
         cells = ((name, row[index]) for name, index in self._labels.items())
         return [(name, label_text(value)) for name, value in cells if value is not None]
 
     def sizes(self, barred: Collection[bytes] = ()) -> dict[bytes, int]:
-        """Return how many rows each group has, without groups that have one of the ``barred`` digests."""
         sizes: Counter[bytes] = Counter()
         for digest, rows in self._rows.items():
             sizes[self._find(digest)] += rows

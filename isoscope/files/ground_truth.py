@@ -28,44 +28,39 @@ ID_NAMES = ("id", "_id", "ids", "doc_id", "docid", "corpus-id", "corpus_id", "qu
 QUERY_NAMES = ("query-id", "query_id", "qid", "query")
 DOCUMENT_NAMES = ("corpus-id", "corpus_id", "doc_id", "docid", "document", "corpus")
 SCORE_NAMES = ("score", "relevance", "label", "rel", "similarity")
+# trec_eval takes memory for each grade up to the largest.
 LARGEST_GRADE = 1000
-"""trec_eval takes memory for each grade up to the largest."""
 QRELS = ("query-id", "corpus-id", "score")
+# Columns of the JSON lines that ``read_qrels`` and ``read_pairs`` read back.
 PAIRS = ("one", "other", "score", "group")
-"""Columns of the JSON lines that judgments and pairs are written as, which ``read_qrels`` and ``read_pairs`` read."""
 SHOWN_LINES = 5
 SHOWN_IDS = 5
 BY_COLUMN = "choose another column of ids"
 
 
 def id_column(columns: Iterable[str]) -> str | None:
-    """Return the likeliest column of ids; None where no name tells of any."""
     lower = {name.lower(): name for name in reversed(list(columns))}
     return next((lower[name] for name in ID_NAMES if name in lower), None)
 
 
 @dataclass(frozen=True)
 class RowIds:
-    """What the rows of a file are called."""
+    """Ids of the rows of a file; without a column they are row numbers."""
 
     filename: str
     values: list[str]
     column: str | None
-    """Where the ids come from; None: they are the numbers of the rows."""
 
     def rows(self, ids: Sequence[str]) -> list[int]:
-        """Return the row of each id, -1 where there is none."""
         rows_by_id = {name: row for row, name in enumerate(self.values)}
         return [rows_by_id.get(name, -1) for name in ids]
 
     @property
     def called(self) -> str:
-        """Where the ids come from, for an error."""
         numbers = f"Rows of {self.filename} are called by their numbers from 0"
         return numbers if self.column is None else f"Ids of {self.filename} are those of {quote(self.column)}"
 
     def require_unique(self, field: str, advice: str) -> None:
-        """Raise InvalidError where an id names several rows, with what to do about it."""
         name, count = Counter(self.values).most_common(1)[0]
         if count > 1:
             raise InvalidError(
@@ -76,18 +71,9 @@ class RowIds:
 
 
 def read_ids(matrix: Matrix, filename: str, requested: str | None, names: str | None, field: str = "ids") -> RowIds:
-    """Return the ids of a matrix's rows; their numbers are those in its files.
+    """Return the ids of a matrix's rows, by default of the likeliest column, else row numbers.
 
-    Args:
-        matrix: the rows.
-        filename: what the user calls its files.
-        requested: the column of ids; None takes the likeliest, or the numbers of the rows.
-        names: the column that names the rows, which is taken before the numbers.
-        field: the field of errors.
-
-    Raises:
-        InvalidError: there is no such column.
-
+    ``names``, the column that names the rows, is preferred to numbers. Errors have the field ``field``.
     """
     offered = {annotation.name: annotation for annotation in matrix.contents.annotations if annotation.n == matrix.n}
     if requested is not None and requested not in offered:
@@ -101,7 +87,7 @@ def read_ids(matrix: Matrix, filename: str, requested: str | None, names: str | 
 
 @dataclass(frozen=True)
 class NamedVectors:
-    """The vectors of a file, in memory, and what its rows are called."""
+    """Vectors in memory with the ids of their rows."""
 
     filename: str
     x: NDArray[np.float32]
@@ -111,16 +97,13 @@ class NamedVectors:
 
     @property
     def ids(self) -> list[str]:
-        """The id of each row."""
         return self.row_ids.values
 
     @property
     def called(self) -> str:
-        """Where the ids come from, for an error."""
         return self.row_ids.called
 
     def rows(self, ids: Sequence[str]) -> NDArray[np.int64]:
-        """Return the row of each id, -1 where there is none."""
         return np.array(self.row_ids.rows(ids), np.int64)
 
 
@@ -136,18 +119,7 @@ def read_vectors(
 ) -> NamedVectors:
     """Read vectors into memory, with ids of their rows; files after the first continue its rows.
 
-    Args:
-        paths: the files.
-        field: "corpus" or "queries", the field of errors.
-        annotations: a file of further columns.
-        vectors: the array or the columns; None takes the likeliest.
-        ids: the column of ids; None takes the likeliest, or the numbers of the rows.
-        labels: the column of labels.
-        groups: the column of groups.
-
-    Raises:
-        InvalidError: the vectors cannot be used; the sentence says why.
-
+    ``vectors`` and ``ids`` default to the likeliest. Errors have the field ``field``, "corpus" or "queries".
     """
     annotation_file = NamedFile(annotations, annotations.name) if annotations else None
     _, contents = open_upload(Upload(tuple(NamedFile(path, path.name) for path in paths), annotation_file))
@@ -163,12 +135,7 @@ def read_vectors(
 
 
 def vectors_of(matrix: Matrix, row_ids: RowIds, field: str) -> NamedVectors:
-    """Read a matrix into memory.
-
-    Raises:
-        InvalidError: it holds NaN or infinity.
-
-    """
+    """Read a matrix into memory; raise InvalidError if it holds NaN or infinity."""
     x = _in_memory(matrix, row_ids.filename, field)
     groups = matrix.groups()
     return NamedVectors(row_ids.filename, x, row_ids, None if groups is None else list(groups), matrix.labels())
@@ -200,22 +167,16 @@ class Judgment(NamedTuple):
 
 
 class ScoredPair(NamedTuple):
-    """How alike two rows are."""
+    """Similarity of two rows, and the group of dependent pairs that this one is in, if any."""
 
     first: str
     second: str
     score: float
     group: str = ""
-    """Of pairs that depend on each other; empty where none is known."""
 
 
 def read_qrels(path: Path, filename: str) -> list[Judgment]:
-    """Return the judgments of a table of query ids, document ids and relevance; without a score each is relevant.
-
-    Raises:
-        InvalidError: the table holds no such thing.
-
-    """
+    """Return the judgments of a table of query ids, document ids and relevance; without a score each is relevant."""
     table = _table(path, filename, "qrels")
     columns = [_column(table, names, index) for index, names in enumerate((QUERY_NAMES, DOCUMENT_NAMES, SCORE_NAMES))]
     query, document, score = columns
@@ -230,12 +191,7 @@ def read_qrels(path: Path, filename: str) -> list[Judgment]:
 
 
 def read_pairs(path: Path, filename: str, groups: str | None = None) -> list[ScoredPair]:
-    """Return the pairs of a table of two ids and a score; ``groups`` is a column of pairs that depend on each other.
-
-    Raises:
-        InvalidError: the table holds no such thing.
-
-    """
+    """Return the pairs of a table of two ids and a score; ``groups`` is a column of dependent pairs."""
     table = _table(path, filename, "pairs")
     score = next((column for column in table.columns if column.lower() in SCORE_NAMES), None)
     id_columns = [column for column in table.columns if column not in (score, groups)]
@@ -258,9 +214,7 @@ def corpus_and_query_rows(
 ) -> tuple[list[int], list[int]]:
     """Return the rows of queries and corpus that judgments name, -1 where an id is unknown.
 
-    Raises:
-        InvalidError: none is known, so they are of other vectors; with ``advice`` on what to do.
-
+    Raises InvalidError with ``advice`` if all are unknown.
     """
     query_rows = queries.rows([judgment.query for judgment in judgments])
     document_rows = corpus.rows([judgment.document for judgment in judgments])
@@ -275,9 +229,7 @@ def corpus_and_query_rows(
 def pair_rows(corpus: RowIds, pairs: Sequence[ScoredPair], filename: str, advice: str) -> list[tuple[int, int]]:
     """Return the two rows that each pair names, -1 where an id is unknown.
 
-    Raises:
-        InvalidError: no pair has two known ids; with ``advice`` on what to do.
-
+    Raises InvalidError with ``advice`` if no pair has two known ids.
     """
     firsts, seconds = corpus.rows([pair.first for pair in pairs]), corpus.rows([pair.second for pair in pairs])
     rows = list(zip(firsts, seconds, strict=True))
@@ -297,7 +249,6 @@ def _nothing_matches(filename: str, noun: str, example: str, ids: RowIds, field:
 
 
 def write_qrels(judgments: Iterable[Judgment], path: Path) -> None:
-    """Write judgments as JSON lines that ``read_qrels`` reads."""
     _write(QRELS, judgments, path)
 
 
@@ -312,7 +263,7 @@ def _table(path: Path, filename: str, field: str) -> Table:
 
 
 def _column(table: Table, names: Sequence[str], index: int) -> str | None:
-    """Return the column of one of these names, or else the one in that place that has none of another's."""
+    """Return the column with one of these names, else the one in that position without another's name."""
     by_name = next((column for column in table.columns if column.lower() in names), None)
     if by_name is not None or index >= len(table.columns):
         return by_name
@@ -356,28 +307,23 @@ class UnknownIds(Frozen):
 
     noun: Noun
     count: int
-    """Of different ids."""
     examples: list[str]
 
 
 class TruthPreview(Frozen):
-    """What a file of ground truth holds, and how much of it the rows know."""
+    """Contents of a ground truth file, and how many lines have known ids."""
 
     lines: int
     used: int
-    """Lines whose ids are all known."""
     head: list[list[str]]
-    """The first lines: two ids and a score each."""
     unknown: list[UnknownIds]
     ids: str
-    """Where the ids of the rows come from, in a sentence."""
     query_ids: str | None = None
-    """Where those of the queries come from."""
 
 
 @dataclass(frozen=True)
 class NamedRows:
-    """The files of an embedding, what was chosen of them, and the column of ids if one was named."""
+    """The files of an embedding, its selection, and the column of ids if one was named."""
 
     upload: Upload
     selection: Selection
@@ -385,7 +331,6 @@ class NamedRows:
     ids: str | None = None
 
     def read(self, field: str) -> RowIds:
-        """Return the ids of the rows. Raises InvalidError where two rows have the same."""
         matrix = open_matrix(self.upload, self.selection)
         row_ids = read_ids(matrix, self.name, self.ids, self.selection.names, field)
         row_ids.require_unique(field, BY_COLUMN)
@@ -393,12 +338,7 @@ class NamedRows:
 
 
 def check_qrels(path: Path, filename: str, corpus: NamedRows, queries: NamedRows, target: Path) -> TruthPreview:
-    """Check a table of relevant documents against corpus and queries, and write it to ``target`` as JSON lines.
-
-    Raises:
-        InvalidError: it is no such table, or is about other rows.
-
-    """
+    """Check relevant documents against corpus and queries, and write them to ``target`` as JSON lines."""
     judgments = read_qrels(path, filename)
     documents, query_ids = corpus.read("ids"), queries.read("query_ids")
     row_pairs = corpus_and_query_rows(documents, query_ids, judgments, filename, BY_COLUMN)
@@ -423,12 +363,7 @@ def check_qrels(path: Path, filename: str, corpus: NamedRows, queries: NamedRows
 
 
 def check_pairs(path: Path, filename: str, groups: str | None, corpus: NamedRows, target: Path) -> TruthPreview:
-    """Check a table of pairs with scores against the rows, and write it to ``target`` as JSON lines.
-
-    Raises:
-        InvalidError: it is no such table, or is about other rows.
-
-    """
+    """Check pairs with scores against the rows, and write them to ``target`` as JSON lines."""
     pairs = read_pairs(path, filename, groups)
     documents = corpus.read("ids")
     rows = pair_rows(documents, pairs, filename, BY_COLUMN)

@@ -24,8 +24,8 @@ MAX_OBJECTS = 1000
 MAX_DEPTH = 32
 MAX_CHUNK_BYTES = 256 * 2**20
 CACHE_BYTES = 64 * 2**20
+# Thousands of texts may be one text of a gigabyte, held once.
 TEXT_ROWS = 256
-"""Texts of any length are read a few at a time: thousands may be one text of a gigabyte, held once."""
 FILTERS = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32, h5py.h5z.FILTER_LZF}
 
 # What h5py says to files that are damaged.
@@ -65,19 +65,17 @@ class Hdf5Array(Array):
 
 
 def open_vectors(path: Path, _: Quoting | None = None) -> ArrayFile:
-    """Open the vectors of a file."""
     return ArrayFile(read_hdf5(path))
 
 
 def read_hdf5(path: Path) -> list[Hdf5Array]:
-    """Return the datasets of a file, each checked to lie in it."""
     with _open(path) as file:
         return [_array(path, name, dataset) for name, dataset in _datasets(file)]
 
 
 @contextmanager
 def _open(path: Path) -> Iterator[h5py.File]:
-    """Open a file, and turn what h5py says of a broken one, now or while it is read, into a sentence."""
+    """Open a file, and turn what h5py says of a broken one into a sentence."""
     try:
         with h5py.File(path, "r", locking=False, rdcc_nbytes=CACHE_BYTES) as file:
             yield file
@@ -89,7 +87,7 @@ def _open(path: Path) -> Iterator[h5py.File]:
 
 
 def _datasets(file: h5py.File) -> Iterator[tuple[str, h5py.Dataset]]:
-    """Yield what the tree holds by hard links, each object once, at whatever number of paths it hangs."""
+    """Yield each object that hard links reach once, at whatever number of paths."""
     addresses = {_address(file)}
     pending: list[tuple[str, h5py.Group, int]] = [("", file, 0)]
     while pending:

@@ -1,4 +1,4 @@
-"""JSON lines: an object a line, whose values are text, numbers, lists of numbers, or the answers to a question."""
+"""JSON lines: one object per line, with text, numbers, lists of numbers, or answers to a question."""
 
 import json
 from collections import Counter
@@ -28,28 +28,24 @@ from isoscope.files.table import (
 from isoscope.files.text import MAX_COLUMNS as MAX_VECTOR_COLUMNS
 from isoscope.files.text import Quoting, lines
 
+# Null in a list, as NaN is read, is a missing number.
 NUMBERS = frozenset({int, float, type(None)})
-"""What a list of numbers may hold: null, which NaN is read as, is a number that is missing."""
 SCALARS = frozenset({str, bool, int, float})
 
 
 @dataclass
 class JsonlKey:
-    """What the objects hold under a key."""
+    """Statistics of the values under a key."""
 
     name: str
+    # Numbers in each list; None where the first value is no list of numbers.
     width: int | None = None
-    """Numbers in each list; None where the first value is no list of numbers."""
     n: int = 0
-    """Values that are not null."""
     types: set[type] = field(default_factory=set)
-    """Of the values that are not null; ``Span`` is that of answers."""
     distinct: dict[str, None] = field(default_factory=dict)
     trouble: str = ""
-    """Why the lists make no matrix."""
 
     def add(self, value: Any, line: int) -> None:
-        """Take the value of a line."""
         if value is None:
             return
         self.n += 1
@@ -66,14 +62,12 @@ class JsonlKey:
             self.distinct[cell_text(value)] = None
 
     def _describe(self, value: Any) -> str:
-        """Say what is there instead of a list of as many numbers."""
         if not isinstance(value, list):
             return cell_text(value)[:40]
         return plural(len(value), "value") + (" that are not all numbers" if len(value) == self.width else "")
 
     @property
     def kind(self) -> ValueKind | None:
-        """What the values are, None if some of them are no scalars."""
         if not self.types or not self.types <= SCALARS:
             return None
         if not self.types <= {int, float}:
@@ -93,7 +87,6 @@ def open_table(path: Path, _: Quoting | None = None) -> Table:
 
 
 def open_vectors(path: Path, _: Quoting | None = None) -> TableVectors:
-    """Open the vectors of a file."""
     return TableVectors(JsonlTable(path, MAX_VECTOR_COLUMNS))
 
 
@@ -115,7 +108,6 @@ class JsonlTable(VectorTable):
         self.columns = [key.name for key in self._keys if key.types <= SCALARS or key.types == {Span}]
 
     def vector_columns(self) -> VectorColumns:
-        """Return the keys of lists and numbers, and those of names and labels."""
         parts = _parts(self._keys, self._n)
         numeric, annotations = roles({key.name: key.kind for key in self._keys if key.kind is not None})
         if not parts and not numeric:
@@ -138,7 +130,7 @@ class JsonlTable(VectorTable):
 
 
 def _parts(keys: list[JsonlKey], n: int) -> list[Part]:
-    """Return the keys whose lists make a matrix; raise the reason if lists are there and none does."""
+    """Return the keys whose lists make a matrix; raise the reason if lists exist and none does."""
     lists = [key for key in keys if key.width is not None]
     for key in lists:
         if key.n < n:
@@ -152,7 +144,6 @@ def _parts(keys: list[JsonlKey], n: int) -> list[Part]:
 
 
 def _numbers(values: Sequence[float | None], line: int, key: str) -> Block:
-    """Return a row [d], with NaN for what is missing."""
     try:
         return np.array(values, np.float64)
     except OverflowError:
@@ -162,7 +153,6 @@ def _numbers(values: Sequence[float | None], line: int, key: str) -> Block:
 
 
 def objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the number of each line that is not blank, and its object."""
     for number, line in enumerate(lines(path, newline="\n"), start=1):
         if line.strip():
             yield number, _parse(line, number)

@@ -31,45 +31,37 @@ USUAL_DIMENSIONS = frozenset(
 
 @dataclass(frozen=True)
 class Matrix:
-    """The chosen vectors [n, d] with the names and labels of their rows."""
+    """The chosen vectors [n, d] with names and labels of rows; places and numbers are None if nothing is left out."""
 
     contents: Contents
     selection: Selection
     n: int
     d: int
     dtype: np.dtype[Any]
-    """float32 or float64: what the chunks hold, whatever the file holds."""
     row_places: NDArray[np.int64] | None = None
-    """The place in the file of each row; None where the selection leaves no row out."""
     dimension_numbers: NDArray[np.int64] | None = None
-    """The number in the file of each dimension; None where the selection leaves none out."""
 
     def chunks(self, rows: int = 8192) -> Iterator[Block]:
-        """Yield all rows in file order as arrays [at most ``rows``, d] of ``dtype``: fewer where rows are very long."""
+        """Yield rows in file order as arrays [at most ``rows``, d] of ``dtype``: fewer where rows are very long."""
         rows = max(1, min(rows, MAX_CHUNK_BYTES // (self.d * self.dtype.itemsize)))
         blocks = self.contents.blocks(self.selection.vectors, rows, transpose=self.selection.transpose)
         return map(self._converted, blocks)
 
     def in_file(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the places in the file of some of the rows."""
         return rows if self.row_places is None else self.row_places[rows]
 
     def names(self) -> list[str] | None:
-        """Return the name of each row, n of them; None where none were chosen."""
         return self._values(self.selection.names)
 
     def labels(self) -> list[str] | None:
-        """Return the label of each row, n of them; None where none were chosen."""
         return self._values(self.selection.labels)
 
     @property
     def dimension_names(self) -> list[str] | None:
-        """The columns that the dimensions come from; None where they have no names."""
         selection = self.selection
         return None if isinstance(selection.vectors, str) or selection.transpose else selection.columns
 
     def groups(self) -> Iterator[str] | None:
-        """Return the group of each row, n of them; None where none were chosen."""
         return None if self.selection.groups is None else self.contents.values(self.selection.groups)
 
     def _converted(self, block: Block) -> Block:
@@ -81,12 +73,11 @@ class Matrix:
 
 
 def open_matrix(upload: Upload, selection: Selection) -> Matrix:
-    """Open the matrix that ``selection`` makes of the files; the vectors are read as chunks are asked for."""
+    """Open the matrix that ``selection`` makes of the files; vectors are read as chunks are asked for."""
     return select(open_upload(upload, selection.quoting)[1], selection)
 
 
 def select(contents: Contents, selection: Selection) -> Matrix:
-    """Return the matrix that ``selection`` makes of opened files."""
     selection.check(contents)
     n, d = contents.shape(selection.vectors)
     if selection.transpose:
@@ -118,7 +109,7 @@ def _float_type(stored: str) -> np.dtype[Any]:
 
 
 class MatrixStats:
-    """Counts rows that no measure sees and rows that are suspect, with 16 bytes of memory for each."""
+    """Counts of unmeasured and suspect rows; takes 16 bytes per row."""
 
     def __init__(self) -> None:
         self.n = 0
@@ -127,7 +118,6 @@ class MatrixStats:
         self._digests = bytearray()
 
     def add(self, block: Block) -> None:
-        """Count the rows of a block [k, d] of float32 or float64."""
         finite = block[np.isfinite(block).all(axis=1)]
         self.n += len(block)
         self.n_nonfinite += len(block) - len(finite)
@@ -138,7 +128,6 @@ class MatrixStats:
 
     @property
     def n_duplicate(self) -> int:
-        """Finite rows equal to an earlier one."""
         digests: NDArray[np.bytes_] = np.frombuffer(self._digests, f"S{DIGEST_BYTES}")
         return len(digests) - len(np.unique(digests))
 
@@ -147,13 +136,6 @@ class Remaining(Contents):
     """Contents of which a matrix [n, d] is chosen, read without some of its rows and dimensions.
 
     Columns and arrays are chosen from all that the files hold, annotations among those of the whole matrix's rows.
-
-    Args:
-        contents: all that the files hold.
-        rows: the places of all rows that are left, in order, of ``n``.
-        n: rows of the whole matrix.
-        dimensions: the numbers of all dimensions that are left, in order.
-
     """
 
     def __init__(self, contents: Contents, rows: NDArray[np.int64], n: int, dimensions: NDArray[np.int64]) -> None:
@@ -183,7 +165,7 @@ class Remaining(Contents):
 
 
 class PreviewRow(Frozen):
-    """The beginning of a row; null where a value is NaN or infinite, which JSON cannot hold."""
+    """The beginning of a row; null where a value is not finite, which JSON cannot hold."""
 
     name: str | None
     label: str | None
@@ -194,11 +176,8 @@ class Inspection(Frozen):
     """The parts of the files, and the matrix that ``selection`` makes of them."""
 
     format: str
-    """The name of one of ``isoscope.files.upload_formats.FORMATS``."""
     parts: list[Part]
-    """Arrays, or columns of lists, to choose the vectors from; empty where each coordinate has its column."""
     numeric_columns: list[str]
-    """Columns to choose the vectors from; empty where there are parts."""
     annotations: list[Annotation]
 
     selection: Selection
@@ -206,34 +185,22 @@ class Inspection(Frozen):
     d: int
     dtype: str
     n_nonfinite: int
-    """Rows with NaN, infinity or an empty cell: no measure sees them."""
     n_zero: int
-    """Rows of zeros."""
     n_duplicate: int
-    """Finite rows equal to an earlier one."""
     preview: list[PreviewRow]
-    """The first 5 rows, of each the first 8 values."""
     warnings: list[str]
     quoting: Quoting | None = None
-    """How the quotes of .tsv files were read; null where there are none."""
 
     @property
     def layer(self) -> int | None:
-        """Which layer of its array the chosen matrix is; None where it is none."""
         return next((part.layer for part in self.parts if part.name == self.selection.vectors), None)
 
     def check(self, selection: Selection) -> None:
-        """Raise InvalidError, with the field at fault, if the file does not have what ``selection`` names."""
         selection.check(self)
 
 
 def inspect(upload: Upload, selection: Selection | None = None) -> Inspection:
-    """Read the files in chunks and say what they hold under ``selection``, or under the likeliest one.
-
-    Raises:
-        IsoscopeError: a file cannot be read, holds no matrix, or lacks what is selected.
-
-    """
+    """Read the files in chunks and describe them under ``selection``, or under the likeliest one."""
     quoting = selection.quoting if selection else None
     file_format, contents = open_upload(upload, quoting)
     matrix = select(contents, selection or propose(contents))
@@ -262,7 +229,6 @@ def inspect(upload: Upload, selection: Selection | None = None) -> Inspection:
 
 
 def _preview(matrix: Matrix, chunk: Block) -> list[PreviewRow]:
-    """Return the top left corner of the first chunk [k, d]."""
     corner = chunk[:PREVIEW_ROWS, :PREVIEW_VALUES]
     names, labels = (
         [None] * len(corner)
@@ -277,7 +243,6 @@ def _preview(matrix: Matrix, chunk: Block) -> list[PreviewRow]:
 
 
 def _warnings(matrix: Matrix, stats: MatrixStats) -> list[str]:
-    """Say what the user should know before reading any number off this matrix."""
     n, d = matrix.n - stats.n_nonfinite, matrix.d
     sentences = {
         f"None of the {stats.n:,} rows is finite, so nothing can be measured.": n == 0,

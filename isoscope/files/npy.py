@@ -1,4 +1,4 @@
-"""NumPy's files: an array in an .npy file, and several in an .npz archive. Headers are read, and no values."""
+"""NumPy's files: one array in an .npy file, several in an .npz archive. Only headers are read here."""
 
 import re
 import zipfile
@@ -18,8 +18,8 @@ from isoscope.files.table import ColumnTable, Table
 from isoscope.files.text import Quoting
 
 MAX_HEADER_BYTES = 10_000
+# Magic, version and length of the header, where it is longest.
 PREAMBLE_BYTES = 12
-"""The magic, the version and the length of the header, where it is longest."""
 MAX_DIMENSIONS = 32
 MAX_LENGTH = 2**63 - 1
 MAX_MEMBERS = 1000
@@ -29,8 +29,8 @@ VERSIONS = {
     (3, 0): npy_format.read_array_header_2_0,  # they differ in the names of records, which are not read here
 }
 
+# Nothing is unpacked here, but a name like this was made to write elsewhere.
 UNSAFE_NAME = re.compile(r"^/|\\|:|(^|/)\.\.(/|$)")
-"""Nothing is unpacked here, but a name like this was made to write elsewhere."""
 
 BROKEN_NPZ = (
     "The npz archive cannot be read ({reason}): it was cut off, altered, or not written by numpy.savez. Write or "
@@ -39,17 +39,14 @@ BROKEN_NPZ = (
 
 
 def open_npy(path: Path, _: Quoting | None = None) -> ArrayFile:
-    """Open the vectors of an .npy file."""
     return ArrayFile(read_npy(path))
 
 
 def open_npz(path: Path, _: Quoting | None = None) -> ArrayFile:
-    """Open the vectors of an .npz file."""
     return ArrayFile(read_npz(path))
 
 
 def open_table(path: Path, _: Quoting | None = None) -> Table:
-    """Open an array of one dimension as a column of names or labels."""
     (array,) = read_npy(path)
     if not array.is_annotation:
         raise InvalidError(
@@ -60,7 +57,6 @@ def open_table(path: Path, _: Quoting | None = None) -> Table:
 
 
 def read_npy(path: Path) -> list[StoredArray]:
-    """Return the one array of a file."""
     with path.open("rb") as stream:
         array = _read_header(stream, "array", lambda: path.open("rb"))
     array.require_size(path.stat().st_size - array.offset)
@@ -68,7 +64,6 @@ def read_npy(path: Path) -> list[StoredArray]:
 
 
 def read_npz(path: Path) -> list[StoredArray]:
-    """Return the arrays of an archive, each by the name it was saved under."""
     with open_zip(path, BROKEN_NPZ) as archive, reading_zip(BROKEN_NPZ):
         members = archive.infolist()
         _check_directory(members)
@@ -76,7 +71,7 @@ def read_npz(path: Path) -> list[StoredArray]:
 
 
 def _read_header(stream: IO[bytes], name: str, open_: Opener) -> StoredArray:
-    """Return the array whose npy bytes ``stream`` begins with, of which the header and little more is read."""
+    """Return the array whose npy bytes ``stream`` begins with; reads little more than the header."""
     head = BytesIO(stream.read(PREAMBLE_BYTES + MAX_HEADER_BYTES))  # numpy would read any length that is declared
     try:
         version = npy_format.read_magic(head)

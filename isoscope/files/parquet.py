@@ -33,12 +33,11 @@ BATCH_ROWS = 4096
 BUFFER_BYTES = 2**20
 MAX_BATCH_BYTES = 32 * 2**20
 WIDEST_BYTES = 8
+# pandas begins the name of an index column like this.
 INDEX = "__index_level_"
-"""How pandas begins the name of a column that counts the rows."""
 
 
 Batches = Iterator[tuple[int, pa.RecordBatch]]
-"""Batches of rows, each with the number of rows before it."""
 
 
 def open_table(path: Path, _: Quoting | None = None) -> Table:
@@ -52,7 +51,6 @@ def open_table(path: Path, _: Quoting | None = None) -> Table:
 
 
 def open_vectors(path: Path, _: Quoting | None = None) -> TableVectors:
-    """Open the vectors of a file."""
     return TableVectors(ParquetTable(path, MAX_ROWS, MAX_COLUMNS))
 
 
@@ -76,7 +74,6 @@ class ParquetTable(VectorTable):
         self._widths: dict[str, int] = {}
 
     def vector_columns(self) -> VectorColumns:
-        """Return the columns of lists and numbers, and those of names and labels. Lists of any length are read once."""
         if self._n == 0:
             raise InvalidError("The parquet file has columns but no rows, so there is nothing to measure.")
         troubles: list[str] = []
@@ -122,7 +119,6 @@ class ParquetTable(VectorTable):
             yield block
 
     def _batches(self, columns: Sequence[str], step: int) -> Batches:
-        """Yield all rows that the file declares in batches."""
         start = 0
         with _open(self._path) as file:
             for batch in file.iter_batches(step, columns=list(columns), use_threads=False):
@@ -134,7 +130,6 @@ class ParquetTable(VectorTable):
             )
 
     def _part_of(self, field: pa.Field, troubles: list[str]) -> Part | None:
-        """Return the part that a column of lists is, or note why it is none."""
         dtype = np.dtype(field.type.value_type.to_pandas_dtype()).name
         if pa.types.is_fixed_size_list(field.type):
             return Part(name=field.name, n=self._n, d=field.type.list_size, dtype=dtype)
@@ -169,7 +164,7 @@ def _open(path: Path) -> Iterator[pq.ParquetFile]:
 
 @contextmanager
 def _reading() -> Iterator[None]:
-    """Turn what pyarrow says of a broken file, when it is opened or while it is read, into a sentence."""
+    """Turn what pyarrow says of a broken file into a sentence."""
     try:
         yield
     except MemoryError:  # pyarrow's own is a pa.ArrowException too, but it is the sandbox that knows the limit
@@ -187,7 +182,6 @@ def _reading() -> Iterator[None]:
 
 
 def _require_width(lists: pa.Array, start: int, name: str, d: int) -> None:
-    """Refuse lists that are missing or not of d numbers, by the number of the first such row."""
     widths = lists.value_lengths().fill_null(0).to_numpy()
     if (wrong := np.flatnonzero(widths != d)).size:
         row = int(wrong[0])
@@ -199,7 +193,6 @@ def _require_width(lists: pa.Array, start: int, name: str, d: int) -> None:
 
 
 def _is_scalar(type_: pa.DataType) -> bool:
-    """Whether a column of this type holds text, numbers, or true and false."""
     if pa.types.is_dictionary(type_):
         return _is_scalar(type_.value_type)
     return any(
@@ -215,7 +208,7 @@ def _is_scalar(type_: pa.DataType) -> bool:
 
 
 def _is_span(type_: pa.DataType) -> bool:
-    """Whether a column of this type holds answers: a list of texts and one of positions, and whatever else."""
+    """Return whether a column type holds answers: a list of texts and one of positions."""
     if not pa.types.is_struct(type_):
         return False
     lists = {field.name: field.type.value_type for field in type_ if _is_list(field.type)}
@@ -230,7 +223,6 @@ def _is_list(type_: pa.DataType) -> bool:
 
 
 def _is_numbers(type_: pa.DataType) -> bool:
-    """Whether a column of this type holds lists of numbers."""
     return (_is_list(type_) or pa.types.is_fixed_size_list(type_)) and _is_number(type_.value_type)
 
 

@@ -26,12 +26,11 @@ TYPES = {
 
 
 def open_vectors(path: Path, _: Quoting | None = None) -> ArrayFile:
-    """Open the vectors of a file."""
     return ArrayFile(read_safetensors(path))
 
 
 def read_safetensors(path: Path) -> list[StoredArray]:
-    """Return the arrays of a file, in the order of their values, which must fill it without gap or overlap."""
+    """Return the arrays of a file in the order of their values, which must fill it without gap or overlap."""
     size = path.stat().st_size
     with path.open("rb") as stream:
         length = int.from_bytes(stream.read(LENGTH_BYTES), "little")
@@ -62,7 +61,6 @@ def read_safetensors(path: Path) -> list[StoredArray]:
 
 
 def _parse(text: bytes) -> dict[str, Any]:
-    """Return the header as an object whose keys occur once."""
     try:
         header = json.loads(text.decode("utf-8"), object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
@@ -80,7 +78,6 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _offsets(name: str, entry: object) -> tuple[int, int]:
-    """Return where the values of an array begin and end behind the header."""
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
         raise _bad(f"{name[:80]!r} is not described by dtype, shape and data_offsets")
     offsets = entry["data_offsets"]
@@ -104,7 +101,6 @@ def _array(path: Path, name: str, entry: dict[str, Any], offset: int) -> StoredA
 
 
 def _are_lengths(value: object) -> bool:
-    """Whether this is a list of whole numbers from 0, of which true and false are none."""
     return isinstance(value, list) and all(type(length) is int and 0 <= length < 2**63 for length in value)
 
 

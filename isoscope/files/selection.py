@@ -1,4 +1,4 @@
-"""Which part of a file is the matrix of vectors, which name and label its rows, and the likeliest choice of both."""
+"""The part of a file that is the matrix, the columns that name and label its rows, and the likeliest choice of both."""
 
 import re
 from base64 import b64decode, b64encode
@@ -21,12 +21,12 @@ LABEL_NAMES = ("label", "labels", "class", "target", "category", "y", "label_id"
 MAX_DOUBTFUL = 2
 NUMBERED = re.compile(r"(.*?)(\d{1,6})")
 MIN_FAMILY = 3
+# Rows or dimensions that are listed one by one.
 MAX_LISTED = 100_000
-"""Rows, or dimensions, that are given one by one at most."""
+# Rows a selection leaves out: stored in its row, beyond ``MAX_LISTED`` as bits.
 MAX_WITHOUT = 1_000_000
-"""Rows that a selection leaves out at most: they are stored in its row, beyond ``MAX_LISTED`` as bits."""
+# Rows of a file from which that many are left out: as bits they take 1.3 MB.
 MAX_BITS = 8_000_000
-"""Rows of a file of which that many are left out: as bits they take 1.3 MB."""
 
 
 def _in_order(numbers: list[int]) -> list[int]:
@@ -34,7 +34,7 @@ def _in_order(numbers: list[int]) -> list[int]:
 
 
 def _packed(numbers: list[int]) -> list[int] | str:
-    """Return many numbers as base64 of bits: the first is that of 0, the highest of the first byte."""
+    """Return numbers as base64 of bits: the first is that of 0, the highest of the first byte."""
     if len(numbers) <= MAX_LISTED:
         return numbers
     bits = np.zeros(numbers[-1] + 1, np.bool_)
@@ -43,7 +43,6 @@ def _packed(numbers: list[int]) -> list[int] | str:
 
 
 def unpacked(stored: object) -> Any:
-    """Return the numbers of a stored selection, however they are stored."""
     if not isinstance(stored, str):
         return stored
     if len(stored) > MAX_BITS // 6 + 4:
@@ -66,10 +65,10 @@ Rows = Annotated[
 class Selection(Frozen):
     """What a user chose of a file.
 
-    ``vectors`` is the name of an array or of a column of lists, or the names of columns of numbers, in order.
-    A column that names or labels the rows is none of their coordinates, even if it is among those named.
-    Rows of one of the ``groups``, such as sentences of one document, depend on each other.
-    ``transpose`` takes the columns of that matrix as the samples: "rows are samples" switched off.
+    ``vectors`` is an array, a column of lists, or columns of numbers in order; annotations are never coordinates.
+    Rows of one of the ``groups``, such as sentences of one document, depend on each other. ``transpose``: columns are
+    the samples. ``without_rows`` are positions in the file, from 0. Null ``similarity``: Euclidean distance in
+    measures, cosine in lists of neighbors.
     """
 
     vectors: str | list[str]
@@ -78,36 +77,29 @@ class Selection(Frozen):
     groups: str | None = None
     transpose: bool = False
     quoting: Quoting | None = None
-    """How the quotes of .tsv files are read; null for as they are meant (see ``isoscope.files.text``)."""
     without_rows: Rows = Field([])
-    """Places in the file, from 0, of rows that are left out."""
     without_dimensions: Dimensions = Field([])
-    """Numbers, from 0, of dimensions that are left out of what ``vectors`` names."""
     similarity: Similarity | None = None
-    """By which neighbors are near; null for Euclidean distance in measures and the cosine in lists of neighbors."""
 
     @property
     def neighbors_by(self) -> Similarity:
-        """By which neighbors are near in measures."""
         return self.similarity or Similarity.EUCLIDEAN
 
     @property
     def lists_by(self) -> Similarity:
-        """By which neighbors are near in lists of neighbors."""
         return self.similarity or Similarity.COSINE
 
     @property
     def columns(self) -> list[str]:
-        """The columns whose numbers are the coordinates; empty where an array holds them."""
         if isinstance(self.vectors, str):
             return []
         gone = set() if self.transpose else set(self.without_dimensions)
         return [column for number, column in enumerate(self.vectors) if number not in gone]
 
     def without_as(self, former: Mapping[str, Any]) -> Self:
-        """Return the selection without what a former one of the same files left out, as far as that is there still.
+        """Keep the exclusions of a former selection of the same files, as far as they still apply.
 
-        Rows stay out unless they become columns, dimensions also only while they are those of the same vectors.
+        Rows stay out unless they become columns, dimensions only while they are those of the same vectors.
         """
         earlier = Selection.model_validate(former)
         if earlier.transpose != self.transpose:
@@ -120,12 +112,7 @@ class Selection(Frozen):
         return self.model_copy(update=exclusions)
 
     def remaining(self, n: int, d: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return which rows and which dimensions are left of n and d.
-
-        Raises:
-            InvalidError: there is no such row or dimension, or none is left.
-
-        """
+        """Return which of n rows and d dimensions are left; raise InvalidError if none, or one does not exist."""
         rows = _remaining(self.without_rows, n, "row", "without_rows")
         return rows, _remaining(self.without_dimensions, d, "dimension", "without_dimensions")
 
@@ -145,7 +132,6 @@ class Selection(Frozen):
         self._check_annotation(offer, "groups", self.groups, n)
 
     def _check_array(self, offer: Offer) -> int | None:
-        """Return the number of samples of the chosen array."""
         for part in offer.parts:
             if part.name == self.vectors:
                 return part.d if self.transpose else part.n
@@ -156,7 +142,6 @@ class Selection(Frozen):
         )
 
     def _check_columns(self, offer: Offer) -> int | None:
-        """Return the number of samples of the chosen columns, None where it is not known from the columns alone."""
         if not self.vectors or isinstance(self.vectors, str):
             raise InvalidError(
                 f"Expected a list of columns that hold the vectors, got {self.vectors!r:.80}: "
@@ -207,10 +192,10 @@ def _remaining(excluded_numbers: list[int], count: int, noun: str, field: str) -
 
 
 def propose(offer: Offer) -> Selection:
-    """Return the array with a telling name or the largest, or the columns that look like a vector, and its annotations.
+    """Return the likeliest array or columns, and annotations.
 
-    Columns that share a name but for a running number, as e0 to e63, are the vector; without such, all columns of
-    numbers are. Of layers the last is taken.
+    Of arrays, one with a telling name, else the largest; of layers the last. Of columns, those that differ in a running
+    number (e0 to e63), else all numbers.
     """
     if not offer.parts:
         vectors = find_family(offer.numeric_columns) or offer.numeric_columns
@@ -226,10 +211,7 @@ def propose(offer: Offer) -> Selection:
 
 
 def find_family(columns: Sequence[str]) -> list[str]:
-    """Return the columns of the longest run of names that differ by a running number alone, such as dim_0, dim_1, ...
-
-    Empty where no three columns do.
-    """
+    """Return the longest run of column names that differ by a running number (dim_0, dim_1, ...), if at least three."""
     families: dict[str, dict[int, str]] = {}
     for column in columns:
         if match := NUMBERED.fullmatch(column):
@@ -240,7 +222,7 @@ def find_family(columns: Sequence[str]) -> list[str]:
 
 
 def excluded(offer: Offer, selection: Selection) -> list[str]:
-    """Return the columns of numbers that are no part of the vectors, and neither name nor label the rows."""
+    """Return columns of numbers that are neither coordinates nor annotations."""
     if isinstance(selection.vectors, str):
         return []
     used = {*selection.columns, selection.names, selection.labels}
@@ -248,7 +230,7 @@ def excluded(offer: Offer, selection: Selection) -> list[str]:
 
 
 def doubtful(offer: Offer, selection: Selection) -> list[Annotation]:
-    """Return the one or two columns of whole numbers among coordinates that have fractions: they may be labels."""
+    """Return one or two columns of integers among fractional coordinates: they may be labels."""
     if isinstance(selection.vectors, str):
         return []
     chosen = set(selection.columns)

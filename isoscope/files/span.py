@@ -20,12 +20,12 @@ class Span(NamedTuple):
     """The right answers to a question, at least one."""
 
     texts: list[str]
+    # Position in the context of the first character of each text.
     starts: list[int]
-    """The position in the context of the first character of each text, from 0."""
 
     @classmethod
     def parse(cls, value: Any) -> Self:
-        """Take the two lists of an object. Raises ValueError with what is wrong with them."""
+        """Read the two lists of an object; raise ValueError with what is wrong with them."""
         texts, starts = value[TEXTS], value[STARTS]
         if texts is None and starts is None:
             return cls([], [])
@@ -41,17 +41,11 @@ class Span(NamedTuple):
 
 
 def is_nested_span(value: object) -> bool:
-    """Whether a value says that it holds answers, rightly or not."""
     return isinstance(value, Mapping) and TEXTS in value and STARTS in value
 
 
 def span_text(value: Mapping[str, Any], column: str, row_label: str) -> str | None:
-    """Return answers as JSON text, None where there is none; ``place`` is the line or row.
-
-    Raises:
-        InvalidError: they are not answers.
-
-    """
+    """Return answers as JSON text, None for none; raise InvalidError at ``place``, the line or row."""
     try:
         span = Span.parse(value)
     except ValueError as error:
@@ -60,7 +54,7 @@ def span_text(value: Mapping[str, Any], column: str, row_label: str) -> str | No
 
 
 def read_span(text: str) -> Span | None:
-    """Return the answers that a JSON text holds, None if it holds something else or no answer."""
+    """Return the answers in a JSON text, None if it holds something else or no answer."""
     if not text.startswith("{"):
         return None
     try:

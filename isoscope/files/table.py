@@ -20,33 +20,29 @@ from isoscope.files.span import span_text
 from isoscope.files.text import Quoting, lines
 
 Scalar = str | int | float
+# The number of each line or row, from 1, and its values.
 Cells = Iterator[tuple[int, Sequence[Any]]]
-"""The number of each line or row, from 1, and its values."""
 
 MAX_COLUMNS = 1000
+# More columns than this are not offered as names or labels, text before numbers.
 MAX_ANNOTATIONS = 64
-"""More columns than this are not offered as names or labels, text before numbers."""
 LINE_NAME = "line"
+# Integers under these names are labels or row counts, not coordinates.
 NOT_VECTORS = frozenset({"class", "cluster", "group", "id", "idx", "index", "label", "label_id", "labels", "target"})
-"""Names under which whole numbers are labels or a count of the rows, not coordinates."""
 
 
 class Table(ABC):
-    """Named columns, and lines or rows of cells that can be read again and again."""
+    """Named columns whose rows can be read repeatedly; ``quoting`` is None unless tab-separated with quotes."""
 
     columns: list[str]
-    """Those of text and numbers."""
     quoting: Quoting | None = None
-    """How the quotes of a tab-separated file are read; None where there are none, and for other formats."""
     row_label = "Line {}"
-    """How errors name a row by its number."""
 
     @abstractmethod
     def cells(self, columns: Sequence[str]) -> Cells:
-        """Yield the cells of some columns as the format holds them."""
+        pass
 
     def rows(self, columns: Sequence[str] | None = None) -> Iterator[list[Scalar | None]]:
-        """Yield the values of some columns, or of all; None where one is missing."""
         columns = self.columns if columns is None else columns
         for number, cells in self.cells(columns):
             yield [self._scalar(cell, name, number) for name, cell in zip(columns, cells, strict=True)]
@@ -72,12 +68,11 @@ class ColumnTable(Table):
 
 
 def open_lines(path: Path, _: Quoting | None = None) -> Table:
-    """Open a text file, each line of which is the value of its row in one column; blank, it is missing."""
+    """Open a text file as one column, a value per line; blank lines are missing values."""
     return ColumnTable(LINE_NAME, lambda: (line.rstrip("\r\n") for line in lines(path, newline="\n")))
 
 
 def require_columns(columns: Sequence[str], limit: int = MAX_COLUMNS) -> None:
-    """Refuse more columns than can be chosen from, and two of one name."""
     if len(columns) > limit:
         raise InvalidError(f"The file has {len(columns):,} columns, more than {limit:,}: keep those you will choose.")
     for name, count in Counter(columns).most_common(1):
@@ -98,7 +93,7 @@ class ValueKind(Enum):
 def roles(kinds: Mapping[str, ValueKind], counters: Collection[str] = ()) -> tuple[list[str], list[str]]:
     """Return the columns that could be coordinates, and those that could be names or labels.
 
-    Whole numbers could be both, except the ``counters`` of rows and columns with a name such as label.
+    Integers could be both, except ``counters`` of rows and columns with a name such as label.
     """
     whole_numbers = [column for column, kind in kinds.items() if kind is ValueKind.INTEGER]
     not_vectors = {column for column in whole_numbers if column in counters or column.lower() in NOT_VECTORS}
@@ -112,26 +107,24 @@ class VectorColumns(NamedTuple):
 
     n: int
     parts: list[Part]
-    """Columns of lists."""
     numeric: list[str]
-    """Columns that could be coordinates."""
     annotations: list[Annotation]
 
 
 class VectorTable(Table):
-    """A table that may hold vectors: lists in the cells of a column, or a column of numbers for each coordinate."""
+    """A table that may hold vectors: lists in a column, or a column of numbers per coordinate."""
 
     @abstractmethod
     def vector_columns(self) -> VectorColumns:
-        """Read the table once and return what it offers. Raise InvalidError where it holds no vectors."""
+        """Read the table once and return its vector columns; raise InvalidError if there are none."""
 
     @abstractmethod
     def lists(self, column: str, step: int) -> Iterator[Block]:
-        """Yield the lists of a column in blocks [at most ``step``, d]."""
+        pass
 
     @abstractmethod
     def numbers(self, columns: list[str], step: int) -> Iterator[Block]:
-        """Yield the numbers of some columns in blocks [at most ``step``, columns], NaN where one is missing."""
+        pass
 
 
 class TableVectors(RowFile):
@@ -155,7 +148,6 @@ class TableVectors(RowFile):
 
 
 def blocks(rows: Iterable[Sequence[float] | Block], step: int) -> Iterator[Block]:
-    """Yield rows of numbers in blocks [at most ``step``, d]."""
     remaining = iter(rows)
     while block := list(islice(remaining, step)):
         yield np.array(block, np.float64)

@@ -1,4 +1,4 @@
-"""Lines and cells of text files, streamed and capped; what quotes mean in tab-separated ones."""
+"""Lines and cells of text files, streamed and capped; how quotes in tab-separated files are read."""
 
 import csv
 import io
@@ -16,52 +16,52 @@ CELL = re.compile(r'(?:"([^"]*+(?:""[^"]*+)*+)"|([^"\t]*+))(\t|\Z)')
 MAX_RECORD_CHARACTERS = 16 * 2**20
 MAX_LINE_CHARACTERS = 16 * 2**20
 MAX_COLUMNS = 65_536
+# Separators in files that are named .csv or .tsv by mistake.
 SEPARATORS = "\t;|"
-"""What may separate cells in files that are named .csv, or .tsv, by mistake."""
+# A file without any quote needs no look at its lines.
 QUOTE_BLOCK_BYTES = 2**20
-"""Of a file that may hold no quote at all, and then needs no look at its lines."""
 
 
 class Quoting(StrEnum):
-    """How the quotes of a tab-separated file are read."""
+    """How quotes of a tab-separated file are read."""
 
+    # Every character counts, as GLUE and most scientific tools write it.
     TEXT = "text"
-    """Every character counts, as GLUE and most scientific tools write it."""
+    # Quotes enclose cells and are doubled within them, as pandas and spreadsheets write it.
     QUOTED = "quoted"
-    """Quotes enclose cells and are doubled within them, as pandas and spreadsheets write it."""
 
 
+# The number of a line, from 1, and its text without the line end.
 Line = tuple[int, str]
-"""The number of a line, from 1, and its text without the line end."""
 
 
+# Quoting by role of the file; without those that hold no quotes.
 Readings = Mapping[str, Quoting]
-"""How the quotes of several files are read, by what each file is; without those that hold no quotes."""
 
 
 class Quotes(Enum):
-    """What the quotes of a tab-separated file say of how they are meant."""
+    """Evidence in a tab-separated file on how its quotes are meant."""
 
     NONE = "none"
+    # A cell holds a quote and is not a whole quoted field.
     TEXT = "text"
-    """A cell holds a quote and is not a whole quoted field."""
+    # Every cell with a quote is a whole quoted field, and at least one needs its quotes.
     QUOTED = "quoted"
-    """Every cell that holds a quote is a whole quoted field, and at least one needs its quotes."""
+    # Every cell with a quote is a whole quoted field, and none needs its quotes.
     PAIRS = "pairs"
-    """Every cell that holds a quote is a whole quoted field, and none needs its quotes."""
 
     @property
     def reading(self) -> Quoting | None:
-        """How they are read where nothing else tells: pairs are text, since GLUE's files hold genuine ones."""
+        """Return the reading without other evidence: pairs are text, since GLUE's files hold genuine ones."""
         if self is Quotes.NONE:
             return None
         return Quoting.QUOTED if self is Quotes.QUOTED else Quoting.TEXT
 
 
 def settle_readings(quotes_by_file: Mapping[str, Quotes], chosen: Quoting | None = None) -> dict[str, Quoting]:
-    """Return how the quotes of each file of a data set are read: as chosen, else as they are meant.
+    """Return the quoting of each file of a data set: as chosen, else as detected.
 
-    Pairs that say nothing by themselves are read as in a sibling file whose quotes enclose cells.
+    Ambiguous pairs are read as in a sibling file whose quotes enclose cells.
     """
     pairs = Quoting.QUOTED if Quotes.QUOTED in quotes_by_file.values() else Quoting.TEXT
     meant = {name: pairs if quotes is Quotes.PAIRS else quotes.reading for name, quotes in quotes_by_file.items()}
@@ -69,7 +69,7 @@ def settle_readings(quotes_by_file: Mapping[str, Quotes], chosen: Quoting | None
 
 
 def look_at_quotes(lines: Iterable[str]) -> Quotes:
-    """Return what the quotes of a file say; a cell needs its own if it holds a doubled quote, a tab or a line end."""
+    """Return the evidence of a file's quotes; a cell needs its own if it holds a doubled quote, a tab or a line end."""
     has_quotes, needed = False, False
     for _, record in quoted_records(lines):
         if '"' not in record:
@@ -85,7 +85,7 @@ def look_at_quotes(lines: Iterable[str]) -> Quotes:
 
 
 def quoted_records(lines: Iterable[str]) -> Iterator[Line]:
-    """Join lines until the quotes of each record are balanced; an endless record is cut, and so is not balanced."""
+    """Join lines until the quotes of each record are balanced; an endless record is cut."""
     parts: list[str] = []
     first = size = 0
     inside = False
@@ -102,7 +102,7 @@ def quoted_records(lines: Iterable[str]) -> Iterator[Line]:
 
 
 def split_quoted(record: str) -> list[str] | None:
-    """Return the cells of a record without the quotes that enclose them; None where quotes stand in mid-cell."""
+    """Return the cells of a record without enclosing quotes; None where quotes stand in mid-cell."""
     if '"' not in record:
         return record.split("\t")
     cells: list[str] = []
@@ -116,12 +116,12 @@ def split_quoted(record: str) -> list[str] | None:
     return None
 
 
+# The number of the line, from 1, and its cells.
 Record = tuple[int, list[str]]
-"""The number of the line, from 1, and its cells."""
 
 
 def lines(path: Path, newline: str) -> Iterator[str]:
-    """Yield the lines of a UTF-8 text, gzipped or not, with or without a byte order mark, each with its line end."""
+    """Yield the lines of a UTF-8 text, gzipped or not, with or without a byte order mark."""
     number = 0
     with open_unpacked(path) as raw, io.TextIOWrapper(raw, encoding="utf-8-sig", newline=newline) as stream:
         try:
@@ -149,7 +149,6 @@ def lines(path: Path, newline: str) -> Iterator[str]:
 
 
 def tsv_quotes(path: Path) -> Quotes:
-    """Return what the quotes of a tab-separated file say of how they are meant. Reads the whole file."""
     with open_unpacked(path) as raw:
         if not any(b'"' in block for block in iter(partial(raw.read, QUOTE_BLOCK_BYTES), b"")):
             return Quotes.NONE
@@ -157,9 +156,9 @@ def tsv_quotes(path: Path) -> Quotes:
 
 
 def records(path: Path, separator: str, quoting: Quoting) -> Iterator[Record]:
-    """Yield the lines of a table that are not blank, all with as many cells as the first.
+    """Yield the non-blank lines of a table, all with as many cells as the first.
 
-    Cells separated by commas follow RFC 4180; of those separated by tabs, ``quoting`` is how quotes are read.
+    Commas follow RFC 4180; ``quoting`` applies to tabs.
     """
     if separator == ",":
         lines_of_cells = _csv_records(path)
@@ -185,7 +184,7 @@ def records(path: Path, separator: str, quoting: Quoting) -> Iterator[Record]:
 
 
 def about_separator(cells: Sequence[str], separators: str) -> str | None:
-    """Return what to do about a line that is a single cell, for it holds another separator; None of any other."""
+    """Return advice about a single-cell line that holds another separator, else None."""
     separator = next((candidate for candidate in separators if candidate in cells[0]), None)
     if len(cells) > 1 or separator is None:
         return None

@@ -12,12 +12,12 @@ from isoscope.files.upload_formats import Role
 SHOWN_ROWS = 8
 SHOWN_TOKENS = 200
 SAMPLE_ROWS = 2000
+# A file may be sorted by length, so the sample is spread over this many rows.
 SCANNED_ROWS = 20_000
-"""A file may be sorted by length, so the sample is spread over as many rows, where that many are read at once."""
 
 
 class SampledToken(Frozen):
-    """A token by its text; special ones are added by the tokenizer."""
+    """The text of a token, and whether the tokenizer added it."""
 
     text: str
     special: bool
@@ -34,7 +34,6 @@ class TokenLengths(NamedTuple):
     """Tokens of a row."""
 
     first: int
-    """Of its first text alone, special tokens included."""
     total: int
 
 
@@ -48,7 +47,7 @@ class TokenSample(NamedTuple):
 def sample_tokens(
     tokenizer_file: Path, path: Path, filename: str, texts: list[str], label: str, quoting: Quoting | None
 ) -> TokenSample:
-    """Tokenize a sample of the rows of a file; those without a text are left out."""
+    """Tokenize a sample of the rows of a file; rows without text are left out."""
     from tokenizers import Tokenizer  # noqa: PLC0415 - only the dashboard and its workers have it
 
     tokenizer = Tokenizer.from_file(str(tokenizer_file))

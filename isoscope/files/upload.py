@@ -1,4 +1,4 @@
-"""The files of one embedding: its vectors in one file or in shards, names and labels in a file of their own."""
+"""The files of one embedding: vectors in one file or in shards, names and labels in a file of their own."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class NamedFile:
-    """Bytes on disk, and what the user calls them."""
+    """A file on disk and its name for the user."""
 
     path: Path
     filename: str
@@ -39,17 +39,10 @@ class Upload:
     """What was uploaded together."""
 
     vectors: tuple[NamedFile, ...]
-    """In the order of their rows; at least one."""
     annotations: NamedFile | None = None
 
 
 def require_readable(path: Path) -> None:
-    """Refuse a file that this user may not read.
-
-    Raises:
-        InvalidError: it cannot be opened.
-
-    """
     try:
         path.open("rb").close()
     except OSError as error:
@@ -57,12 +50,7 @@ def require_readable(path: Path) -> None:
 
 
 def open_upload(upload: Upload, quoting: Quoting | None = None) -> tuple[Format, Contents]:
-    """Open all files and check their structure; the quotes of .tsv files are read as chosen, else as they are meant.
-
-    Raises:
-        IsoscopeError: a file cannot be read, or does not fit to the first.
-
-    """
+    """Open all files and check their structure; raise IsoscopeError if one does not fit the first."""
     file_format = common_format(upload.vectors)
     opened: list[tuple[str, Contents]] = []
     for file in upload.vectors:
@@ -75,7 +63,7 @@ def open_upload(upload: Upload, quoting: Quoting | None = None) -> tuple[Format,
 
 
 def find_upload_quoting(upload: Upload) -> Quoting | None:
-    """Return how the first .tsv file with quotes means them; None where no file has such."""
+    """Return the detected quoting of the first .tsv file with quotes, None without any."""
     files = [(file.path, detect(file.path, file.filename)) for file in upload.vectors]
     if (annotations := upload.annotations) is not None:
         files.append((annotations.path, detect(annotations.path, annotations.filename, Role.ANNOTATIONS)))
@@ -84,7 +72,6 @@ def find_upload_quoting(upload: Upload) -> Quoting | None:
 
 
 def common_format(files: Sequence[NamedFile]) -> Format:
-    """Return the format of all files, by their first bytes and names only."""
     formats = []
     for file in files:
         with _blaming(file, files):
@@ -100,21 +87,18 @@ def common_format(files: Sequence[NamedFile]) -> Format:
 
 
 def check_annotations(file: NamedFile) -> None:
-    """Refuse what cannot be a file of names and labels, by its first bytes and name only."""
     with blaming(file.filename, "annotations"):
         detect(file.path, file.filename, Role.ANNOTATIONS)
 
 
 def _blaming(file: NamedFile, files: Sequence[NamedFile]) -> AbstractContextManager[None]:
-    """Say in an error which file it is about, if there are several."""
     return blaming(file.filename) if len(files) > 1 else nullcontext()
 
 
 class Shards(Contents):
-    """Several files of the same arrays or columns as one, the rows of each below those of the one before."""
+    """Several files of the same arrays or columns, read as one."""
 
     def __init__(self, files: list[tuple[str, Contents]]) -> None:
-        """Take the name and the contents of each file, in the order of their rows."""
         (first_name, first), *later = files
         for name, shard in later:
             if _layout(shard) != _layout(first):
@@ -164,12 +148,10 @@ class Shards(Contents):
 
 
 def _layout(contents: Contents) -> list[tuple[str, int, str]] | list[str]:
-    """Return what has to be the same in all files."""
     return [(part.name, part.d, part.dtype) for part in contents.parts] or contents.numeric_columns
 
 
 def _offered(contents: Contents) -> list[str]:
-    """Return the same in words, cut short."""
     if contents.parts:
         return [f"{part.name!r} of {part.d:,} dimensions ({part.dtype})" for part in contents.parts]
     columns = contents.numeric_columns
@@ -177,7 +159,7 @@ def _offered(contents: Contents) -> list[str]:
 
 
 class Annotated(Contents):
-    """Vectors of some contents, with the columns of a second file offered before their own names and labels."""
+    """Contents with the columns of a second file offered before their own names and labels."""
 
     def __init__(self, contents: Contents, path: Path, filename: str, quoting: Quoting | None = None) -> None:
         self._contents = contents
@@ -194,7 +176,6 @@ class Annotated(Contents):
             _require_rows(offered, contents)
         existing = {*contents.numeric_columns, *(annotation.name for annotation in contents.annotations)}
         self._columns = {f"{name} ({filename})" if name in existing else name: name for name in columns}
-        """Columns of the second file, by the names under which they are offered."""
         renamed = [column.model_copy(update={"name": new}) for column, new in zip(offered, self._columns, strict=True)]
         self.annotations = renamed + contents.annotations
 
@@ -213,7 +194,6 @@ class Annotated(Contents):
 
 
 def _require_rows(offered: list[Annotation], contents: Contents) -> None:
-    """Refuse a file that has another number of rows than any matrix that the vectors could make."""
     n_rows = offered[0].n
     fitting = {length for part in contents.parts for length in (part.n, part.d)}
     if contents.numeric_columns:

@@ -1,4 +1,4 @@
-"""The formats of uploads, record one record: what identifies a file, what may be uploaded so, and what reads it.
+"""The formats of uploads, one record each: what identifies a file, its roles, and what reads it.
 
 Detection, error sentences and the lists on pages come from these records; docs/contributing/format.md adds one.
 Binary formats are detected by their first bytes, text by the name of the file.
@@ -71,9 +71,7 @@ class Role(StrEnum):
 
     VECTORS = "vectors"
     ANNOTATIONS = "annotations"
-    """Names and labels in a file of their own."""
     ROWS = "rows"
-    """A data set."""
     TEXTS = "texts"
 
 
@@ -82,23 +80,18 @@ class Format:
     """A format of uploads."""
 
     name: str
-    """As it is stored with an embedding and told in sentences."""
     titles: tuple[str, ...]
-    """What lists on pages call it."""
+    # The usual one first.
     suffixes: tuple[str, ...]
-    """What names of files end in, the usual one first."""
+    # Tests the first 512 bytes and the suffix; None for text, which only its suffix tells.
     magic: Callable[[bytes, str], bool] | None = None
-    """Whether the first 512 bytes prove it, given the suffix too; None for text, which only its suffix tells."""
+    # ``module:function``: only the sandbox loads pyarrow and h5py.
     vectors: str = ""
-    """``module:function`` that opens a file of vectors; a name, since only the sandbox loads pyarrow and h5py."""
     table: str = ""
-    """``module:function`` that opens a file of names and labels, or of rows."""
     holds_rows: bool = False
-    """Whether a data set may be uploaded so: the table has named columns."""
 
     @property
     def roles(self) -> frozenset[Role]:
-        """What may be uploaded in this format."""
         return frozenset(
             role
             for role, may in {
@@ -112,16 +105,13 @@ class Format:
 
     @property
     def is_text(self) -> bool:
-        """Whether a file is text, which may be compressed with gzip where rows or texts are read."""
         return self.magic is None
 
     def open_vectors(self, path: Path, quoting: "Quoting | None" = None) -> "Contents":
-        """Open a file of vectors; quotes of .tsv files are read as chosen, else as they are meant."""
         opened: Contents = resolve_name(self.vectors)(path, quoting)
         return opened
 
     def open_table(self, path: Path, quoting: "Quoting | None" = None) -> "Table":
-        """Open a file of names and labels, or of rows."""
         opened: Table = resolve_name(self.table)(path, quoting)
         return opened
 
@@ -143,7 +133,7 @@ def _is_word2vec_binary(head: bytes, _: str) -> bool:
 
 
 def _is_text(head: bytes) -> bool:
-    """Whether the first bytes of a file are text in UTF-8, the last character of which may be cut."""
+    """Return whether bytes are UTF-8 text, the last character of which may be cut."""
     try:
         text = getincrementaldecoder("utf-8")().decode(head)
     except UnicodeDecodeError:
@@ -152,7 +142,6 @@ def _is_text(head: bytes) -> bool:
 
 
 def first_member(head: bytes) -> bytes:
-    """Return the name of the first member of a zip archive, which starts at byte 30."""
     return head[30 : 30 + int.from_bytes(head[26:28], "little")]
 
 
@@ -201,31 +190,27 @@ FORMATS = {
         Format("txt", ("text",), (".txt",), table="isoscope.files.table:open_lines"),
     )
 }  # fmt: skip
-"""By name, in the order of lists."""
 
 
 def formats_of(role: Role) -> list[Format]:
-    """Return the formats that a file may have which is uploaded as this."""
     return [record for record in FORMATS.values() if role in record.roles]
 
 
 def suffixes(role: Role) -> list[str]:
-    """Return all that names of such files end in."""
     return list(dict.fromkeys(suffix for record in formats_of(role) for suffix in record.suffixes))
 
 
 def listed(role: Role) -> str:
-    """Return ".npy, .npz or .csv", by what names of such files usually end in."""
+    """Return ".npy, .npz or .csv", the usual suffixes."""
     return _joined(record.suffixes[0] for record in formats_of(role))
 
 
 def titles(role: Role) -> str:
-    """Return "NumPy, HDF5 or csv", as lists on pages have it."""
     return _joined(title for record in formats_of(role) for title in record.titles)
 
 
 def listed_rows() -> str:
-    """Return ".jsonl, .csv or .tsv, gzipped or not, or .parquet": what a data set may be uploaded as."""
+    """Return ".jsonl, .csv or .tsv, gzipped or not, or .parquet"."""
     texts = _joined(record.suffixes[0] for record in formats_of(Role.ROWS) if record.is_text)
     binaries = _joined(record.suffixes[0] for record in formats_of(Role.ROWS) if not record.is_text)
     return f"{texts}, gzipped or not, or {binaries}"
@@ -240,14 +225,9 @@ UNPACKED = {Role.ROWS, Role.TEXTS}
 
 
 def detect(path: Path, filename: str, role: Role = Role.VECTORS) -> Format:
-    """Return the format of a file that is uploaded as this. Reads its first bytes only: the web process may call it.
+    """Return the format of a file in this role from its first bytes: the web process may call it.
 
-    Of rows or texts that are compressed with gzip, as in x.csv.gz, it is the format of what unpacks.
-
-    Raises:
-        InvalidError: the file is empty, or is not what its name says.
-        UnsupportedFormatError: it is something else than a format of such files.
-
+    For gzipped rows or texts, as in x.csv.gz, it is the format of the content. Raises UnsupportedFormatError.
     """
     unpack = role in UNPACKED and is_gzipped(path)
     with open_unpacked(path) if unpack else path.open("rb") as stream:
@@ -269,7 +249,6 @@ def detect(path: Path, filename: str, role: Role = Role.VECTORS) -> Format:
 
 
 def _by_content(head: bytes, suffix: str) -> Format | None:
-    """Return the format that the first bytes prove; refuse what they prove to be something else."""
     if proven := next((record for record in FORMATS.values() if record.magic and record.magic(head, suffix)), None):
         return proven
     if head.startswith(ZIP_MAGIC):
@@ -283,7 +262,6 @@ def _by_content(head: bytes, suffix: str) -> Format | None:
 
 
 def _why_no_archive(first: bytes, suffix: str) -> str:
-    """Tell archives apart by the name of their first member."""
     if suffix in TORCH_SUFFIXES or first.endswith(b"data.pkl"):
         return TORCH_ADVICE
     if first in {b"[Content_Types].xml", b"mimetype"} or first.startswith((b"xl/", b"_rels/")):
@@ -292,7 +270,6 @@ def _why_no_archive(first: bytes, suffix: str) -> str:
 
 
 def _by_name(suffix: str, role: Role) -> Format:
-    """Return the text format that the name says; the binary formats would have been known by their first bytes."""
     if suffix in TORCH_SUFFIXES:
         raise UnsupportedFormatError(BIN_ADVICE if suffix == ".bin" else TORCH_ADVICE)
     if suffix in {".pkl", ".pickle", ".joblib"}:

@@ -1,6 +1,6 @@
-"""What word2vec, fastText and GloVe write: a word and its numbers a line, or the binary file of word2vec.
+"""Word vectors of word2vec, fastText and GloVe: a word and its numbers per line, or word2vec's binary file.
 
-word2vec and fastText put a line above with the number of words and of dimensions, which the binary file needs.
+word2vec and fastText begin with the number of words and dimensions, which the binary file needs.
 Lines that begin with decimals have no words: ``numpy.savetxt`` writes them.
 """
 
@@ -17,11 +17,11 @@ from isoscope.files.contents import Block, Part, RowFile, annotation_of
 from isoscope.files.text import MAX_COLUMNS, Quoting, lines
 
 HEADER = re.compile(r"(\d{1,12})[ \t](\d{1,6})", re.ASCII)
+# Two numbers that cannot be counts of words and dimensions, above a longer line.
 OTHER_HEADER = re.compile(r"[+-]?\d+[ \t][+-]?\d+", re.ASCII)
-"""Two numbers that cannot be counts of words and dimensions, above a line of more than a word and a number."""
 NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf)", re.IGNORECASE | re.ASCII)
+# A number that is no word such as a year or an id.
 DECIMAL = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+(?=e))(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
-"""A number that is no word such as a year or an id."""
 SAMPLE_LINES = 20
 READ_BYTES = 2**20
 MAX_HEADER_BYTES = 32
@@ -33,7 +33,7 @@ TEXTS = "If these are texts, encode them under Encodings."
 
 
 class Word2VecText(RowFile):
-    """A file of words and numbers. Each line is read once here and once by each matrix."""
+    """A file of words and numbers; each line is read once here and once by each matrix."""
 
     def __init__(self, path: Path, _: Quoting | None = None) -> None:
         self._path = path
@@ -79,16 +79,13 @@ class Word2VecText(RowFile):
         return (fields[0] for _, fields in self._records())
 
     def _fields(self, line: str, numbers: int = -1) -> list[str]:
-        """Return the word of a line, empty where lines have none, and its numbers as text."""
         return line.rsplit(self._separator, numbers) if self._has_words else ["", *line.split()]
 
     def _holds(self, numbers: int, row: str) -> bool:
-        """Whether so many numbers follow a word without spaces."""
         fields = row.split(self._separator)[1:]
         return len(fields) == numbers and all(map(NUMBER.fullmatch, fields))
 
     def _records(self) -> Iterator[tuple[int, list[str]]]:
-        """Yield the number of each line, and its word with the d numbers as text."""
         for number, line in enumerate(_lines(self._path), start=1):
             if number == 1 and self._skipped:
                 continue
@@ -103,7 +100,6 @@ class Word2VecText(RowFile):
 
 
 def _lines(path: Path) -> Iterator[str]:
-    """Yield the lines without their ends; only the last ones may be blank."""
     blank = 0
     for line in lines(path, newline="\n"):
         if text := line.rstrip(" \t\r\n"):
@@ -126,7 +122,7 @@ def _numbers(line: int, cells: list[str]) -> list[float]:
 
 
 class Word2VecBinary(RowFile):
-    """A file of words and float32 vectors, which the first line counts."""
+    """A file of words and float32 vectors, whose first line counts both."""
 
     def __init__(self, path: Path, _: Quoting | None = None) -> None:
         self._path = path
@@ -152,7 +148,6 @@ class Word2VecBinary(RowFile):
         return (storable(word.decode("utf-8", "replace")) for word, _ in self._records())
 
     def _records(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yield each word with the bytes of its vector."""
         size = FLOAT_BYTES * self._d
         with self._path.open("rb") as stream:
             stream.seek(self._start)

@@ -12,14 +12,14 @@ MAX_CHARACTERS = 65_536
 MAX_DEPTH = 10
 MAX_VALUES = 2500
 MAX_DIGITS = 20
+# Larger integers are not the same to every reader of JSON.
 GREATEST = 2**53
-"""Integers beyond it are not the same to everyone who reads JSON."""
 FIELD = "yaml"
 TIMESTAMP = "tag:yaml.org,2002:timestamp"
 
 
 class _Plain(yaml.SafeLoader):
-    """The safe loader, to which a date is a text."""
+    """The safe loader, which leaves dates as text."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's own way to say what a scalar may be
         letter: [(tag, pattern) for tag, pattern in resolvers if tag != TIMESTAMP]
@@ -37,10 +37,10 @@ class _InLines(yaml.SafeDumper):
 
 
 def read_yaml(text: str) -> dict[str, Any]:
-    """Return what a document says.
+    """Return a document as plain values.
 
-    Raises InvalidError, with the line, for what is no YAML, no mapping, too long or too deep, and for anchors, aliases
-    and tags, by which a short text can mean a long one, or a value that is not plain.
+    Raises InvalidError, with the line, also for anchors, aliases and tags, by which a
+    short text can mean a long one.
     """
     if len(text) > MAX_CHARACTERS:
         raise InvalidError(f"Expected at most {MAX_CHARACTERS:,} characters of YAML, got {len(text):,}.", FIELD)
@@ -63,7 +63,7 @@ def read_yaml(text: str) -> dict[str, Any]:
 
 
 def _require_plain(text: str) -> None:
-    """Look at the events alone, before anything is built of them."""
+    """Check the events before anything is built of them."""
     depth = values = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         line = event.start_mark.line + 1 if event.start_mark else 1
@@ -94,7 +94,7 @@ def _require_each_once(node: yaml.Node) -> None:
 
 
 def _require_finite(node: yaml.Node) -> None:
-    """Look at the numbers as they are written: some are long to read and nothing when read."""
+    """Check numbers as written: some are long to read and nothing when read."""
     if isinstance(node, yaml.ScalarNode):
         line = node.start_mark.line + 1
         if node.tag == "tag:yaml.org,2002:int" and len(node.value) > MAX_DIGITS:
@@ -108,7 +108,7 @@ def _require_finite(node: yaml.Node) -> None:
 
 
 def _require_kept(value: Any) -> None:
-    """Refuse values that JSON or a database would not give back as they are."""
+    """Raise InvalidError at values that JSON or a database would not give back as they are."""
     if isinstance(value, dict):
         for name, item in value.items():
             _require_kept(name)
@@ -125,7 +125,7 @@ def _require_kept(value: Any) -> None:
 
 
 def write_yaml(document: Mapping[str, Any], comments: Mapping[str, str]) -> str:
-    """Return a document as YAML, an entry a paragraph under its comment, lists of plain values in one line."""
+    """Return a document as YAML, each entry under its comment, lists of plain values in one line."""
     return "".join(_entry(name, value, comments.get(name)) for name, value in document.items())
 
 
