@@ -1,1 +1,1 @@
-"""What every room of app stands on: settings, messages of validation, the process."""
+"""Shared foundations of app: settings, validation messages, the process."""

@@ -1,4 +1,4 @@
-"""Make names of uploads, rows and methods fit to be shown."""
+"""Displayable names of uploads, rows and methods."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,19 +15,19 @@ NOT_IN_FILES = re.compile(r"[\W_]+")
 
 
 def natural_order(filename: str) -> list[str | int]:
-    """Sort shard-2 before shard-10."""
+    """Return a sort key that puts shard-2 before shard-10."""
     parts = re.split(r"(\d+)", filename.casefold())
     return [int(part) if i % 2 else part for i, part in enumerate(parts)]
 
 
 def describe_files(filenames: Sequence[str]) -> str:
-    """What several files are called: shard-1.npy and 3 more."""
+    """Return a name for several files: shard-1.npy and 3 more."""
     first, *later_names = filenames
     return f"{first[-200:]} and {len(later_names)} more" if later_names else first
 
 
 def base_name(filename: str) -> str:
-    """A name for show only, without any folder a client may have sent; no path is ever made from it."""
+    """Return a name for display without any folder; no path is ever made from it."""
     name = PureWindowsPath(PurePosixPath(filename).name).name
     printable = "".join(character for character in name if character.isprintable()).strip()
     if not printable.strip("."):
@@ -36,19 +36,19 @@ def base_name(filename: str) -> str:
 
 
 def file_name(text: str) -> str:
-    """A text as the name of a file on any machine: letters and digits of all scripts, joined by hyphens."""
+    """Return a text as a file name on any machine: letters and digits of all scripts, joined by hyphens."""
     return NOT_IN_FILES.sub("-", text).strip("-")
 
 
 def clean_name(name: str | None, default: str) -> str:
-    """The name the user gave, or else the file's."""
+    """Return the user's name, or else the file's."""
     return one_line(name or default)[:MAX_NAME_CHARACTERS] or default[:MAX_NAME_CHARACTERS]
 
 
 def file_stem(name: str) -> str:
-    """A name as that of a file without its suffix, plain on any machine: word2vec-zca-whitening, soft-zca-eps-0.5.
+    """Return an ASCII file name without suffix: word2vec-zca-whitening, soft-zca-eps-0.5.
 
-    What the name of an uploaded file ended in is left out wherever it stands.
+    The suffix of the uploaded file is left out wherever it stands.
     """
     uploaded = rf"(?:{'|'.join(map(re.escape, suffixes(Role.VECTORS)))})\b"
     bare = re.sub(uploaded, "", name, flags=re.IGNORECASE)
@@ -56,7 +56,7 @@ def file_stem(name: str) -> str:
 
 
 def describe_method(method: str, parameters: Mapping[str, Any]) -> str:
-    """A method in words: Soft ZCA whitening, eps 0.1; one of another version by its slug."""
+    """Return a method in words: Soft ZCA whitening, eps 0.1; an unknown one by its slug."""
     record = METHODS.get(method)
     defaults = {parameter.name: parameter.default for parameter in record.parameters[1:]} if record else {}
     settings = [

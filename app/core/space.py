@@ -15,8 +15,8 @@ from isoscope.core.errors import FullDiskError
 from isoscope.core.formatting import size
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
+# More than SQLite writes ahead to delete an experiment.
 SPARE_BYTES = 32 * MIB
-"""More than SQLite writes ahead to delete an experiment."""
 BLOCK = bytes(MIB)
 
 
@@ -26,17 +26,16 @@ class Disk(NamedTuple):
     folder: Path
     free_bytes: int
     total_bytes: int
+    # Not only temporary files.
     holds_data: bool
-    """Whether data stay on it, not temporary files alone."""
 
 
 def is_full(error: BaseException | None) -> bool:
-    """Whether an error of the operating system says that a disk or a quota is full."""
+    """Return whether an operating system error is about a full disk or quota."""
     return isinstance(error, OSError) and error.errno in FULL
 
 
 def full_disk(folder: Path) -> FullDiskError:
-    """Return the error of a folder whose disk is full."""
     with suppress(OSError):
         free = size(shutil.disk_usage(folder).free)
         return FullDiskError(
@@ -47,7 +46,6 @@ def full_disk(folder: Path) -> FullDiskError:
 
 @contextmanager
 def explaining_full(folder: Path) -> Iterator[None]:
-    """Raise FullDiskError where the disk of a folder turns out to be full."""
     try:
         yield
     except OSError as error:
@@ -57,7 +55,7 @@ def explaining_full(folder: Path) -> Iterator[None]:
 
 
 def data_folders(settings: Settings) -> list[Path]:
-    """Return the folders of this machine in which data stay."""
+    """Return this machine's folders with permanent data."""
     folders = [settings.root, settings.files if settings.bucket is None else settings.cache]
     return folders + [file.parent for file in settings.sqlite_files]
 
@@ -75,15 +73,14 @@ def disks(settings: Settings) -> list[Disk]:
 
 
 def fullest(settings: Settings) -> Path:
-    """Return the folder with the least free space, which is the likeliest where an error does not name one."""
+    """Return the folder with the least free space, the likeliest where an error does not name one."""
     return min((disk.free_bytes, disk.folder) for disk in disks(settings))[1]
 
 
 def require_room(settings: Settings, *, arriving: int = 0, staying: int = 0) -> None:
-    """Refuse what would leave less than the reserve on a disk.
+    """Raise FullDiskError if less than the reserve would be left on a disk.
 
-    Bytes that are ``arriving`` are received as a temporary file first and then stored; those ``staying`` are only
-    stored. Raises FullDiskError, which names the folder, the bytes free and the bytes needed.
+    ``arriving`` bytes are received as a temporary file first and then stored; ``staying`` ones are only stored.
     """
     needed_bytes: dict[int, int] = {}
     for folder, size_bytes in (
@@ -127,7 +124,7 @@ class Spare:
         return cls(settings.root / "reserve", min(SPARE_BYTES, settings.reserve_bytes))
 
     def make(self) -> None:
-        """Make the file where it is missing and there is room for twice its size."""
+        """Make the file if it is missing and there is room for twice its size."""
         if not self.size_bytes or self.path.exists():
             return
         with suppress(OSError):
@@ -142,7 +139,7 @@ class Spare:
 
     @contextmanager
     def freed(self) -> Iterator[None]:
-        """Free the file while something is deleted, if the disk is nearly full; make it again when there is room."""
+        """Free the file during a deletion if the disk is nearly full; make it again when there is room."""
         with suppress(OSError):
             if shutil.disk_usage(self.path.parent).free < self.size_bytes:
                 self.path.unlink(missing_ok=True)

@@ -1,11 +1,11 @@
-"""What training costs: operations of a model, padded tokens of batches, seconds of a step on a timed machine."""
+"""Cost of training: operations of a model, padded tokens of batches, seconds of a step on a timed machine."""
 
 from collections.abc import Sequence
 
 from pydantic import BaseModel
 
+# A forward pass, and a backward pass of twice its operations.
 TRAINING_PASSES = 3
-"""A step is a forward pass, and a backward pass of twice its operations."""
 LAYER_PASSES = 6.0
 """Passes over a layer's hidden states, as ``MachineSpeed`` times one, that take what its products do not.
 
@@ -14,27 +14,27 @@ Fitted to BERT at widths 384 to 1024, batches of 16 to 32 texts of 32 to 256 tok
 
 
 class MachineSpeed(BaseModel):
-    """Timed by a worker on its device, as it starts."""
+    """Timings by a worker of its device at its start."""
 
     device_name: str
+    # Operations per second of a large matrix product, by precision.
     products: dict[str, float]
-    """Operations per second of a large matrix product, by precision."""
+    # GELU, norm and dropout, forward and backward, per number of a hidden state.
     element_seconds: float
-    """Of GELU, norm and dropout, forward and backward, for each number of a hidden state."""
+    # Forward and backward pass of one tiny layer: call overhead, which bounds small models.
     layer_seconds: float
-    """Forward and backward pass of one tiny layer: the time of its calls alone, which bounds small models."""
 
 
 class ModelSize(BaseModel):
-    """Read from a model's configuration and the header of its weights."""
+    """Sizes read from a model's configuration and the header of its weights."""
 
     layers: int
     width: int
     parameters: int
+    # All matrices but embeddings.
     matrix_weights: int
-    """Weights that every token is multiplied by: all matrices but embeddings."""
+    # Longest input; None if unknown.
     positions: int | None = None
-    """Longest input; None where the configuration does not say."""
 
     def forward_operations(self, tokens: float, length: float) -> float:
         """Return the operations of a forward pass over ``tokens`` tokens in sequences of ``length``."""
@@ -42,7 +42,7 @@ class ModelSize(BaseModel):
 
 
 def expected_longest(lengths: Sequence[int], batch_size: int) -> float:
-    """Return the expected length of the longest of ``batch_size`` texts drawn at random: a batch is padded to it."""
+    """Return the expected length of the longest of ``batch_size`` random texts: a batch is padded to it."""
     n = len(lengths)
     return sum(
         length * (((rank + 1) / n) ** batch_size - (rank / n) ** batch_size)

@@ -1,4 +1,4 @@
-"""Sentences for what pydantic finds wrong: those of the API, and of forms, which say labels for names of fields."""
+"""Sentences for validation errors of the API and of forms, which use labels in place of field names."""
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -66,26 +66,24 @@ Sentence = Callable[[Error, ErrorPath], str]
 
 
 class FieldMessage(NamedTuple):
-    """A sentence, and the place of the value it is about: names of fields and positions in lists."""
+    """A sentence, and the location of the value: field names and list positions."""
 
     sentence: str
     path: list[str | int]
 
 
 def dotted(path: ErrorPath) -> str:
-    """What the API calls a value: seeds.0."""
+    """Return the API's name of a value: seeds.0."""
     return ".".join(map(str, path))
 
 
 def messages_of(
     errors: Sequence[Error], known_names: Collection[str] = (), *, form: bool = False
 ) -> list[FieldMessage]:
-    """Return a sentence for each value that is wrong, even where it could have been of several kinds.
+    """Return a sentence for each wrong value, one for a value of several alternatives.
 
-    In a ``form`` it says what to enter, as the label stands beside it; else it names the value.
-
-    Names that there are not come first, each with the one of ``known`` that is most like it: where one is misspelled,
-    the right one is missing too. Of a list the first wrong value is told.
+    A ``form`` says what to enter, as the label stands beside it; else the sentence names the value. Unknown names come
+    first, each with the most similar of ``known``. Of a list the first wrong value is reported.
     """
     by_field: dict[tuple[str, ...], list[Error]] = {}
     for error in sorted(errors, key=lambda entry: entry["type"] != UNKNOWN):
@@ -100,17 +98,16 @@ def wrong_fields(error: ValidationError) -> list[FieldError]:
 
 
 def message_of(errors: Sequence[Error], known_names: Collection[str] = ()) -> FieldMessage:
-    """Return the first of them."""
     return messages_of(errors, known_names)[0]
 
 
 def with_labels(sentence: str, labels: Mapping[str, str]) -> str:
-    """Return a sentence of the API with labels in place of the names of fields, which stand between backticks."""
+    """Replace field names between backticks by their labels."""
     return FIELD.sub(lambda match: labels.get(match[1], match[1]), sentence)
 
 
 def _message(errors: Sequence[Error], known_names: Collection[str], sentence: Sentence) -> FieldMessage:
-    """Of the alternatives of a union, tell which the value was meant for, if it is of the kind of one."""
+    """Return the message for a value of a union, by the alternative that it was meant for."""
     first = errors[0]
     path = _path(first)
     if first["type"] == UNKNOWN:
@@ -131,7 +128,7 @@ def _message(errors: Sequence[Error], known_names: Collection[str], sentence: Se
 
 
 def form_sentence(error: Error, path: ErrorPath) -> str:
-    """What to enter in a field, and what stands there instead."""
+    """Return what to enter in a field, and its current value."""
     if error["type"] == MISSING:
         return "This field is empty."
     if error["type"] not in EXPECTED:
@@ -142,7 +139,7 @@ def form_sentence(error: Error, path: ErrorPath) -> str:
 
 
 def sentence_of(error: Error, path: ErrorPath) -> str:
-    """What was expected at that place and what came; of rarer errors pydantic's own words."""
+    """Return what was expected there and what came; for rarer errors pydantic's own words."""
     name = dotted(path)
     if name and error["type"] == MISSING:
         return f"Expected {name}, got nothing."
@@ -176,7 +173,7 @@ def _context(error: Error) -> dict[str, str]:
 
 
 def _kind(error: Error) -> str:
-    """What one alternative of a union would have taken."""
+    """Return the type that one alternative of a union accepts."""
     items = LIST_OF.search(str(error["loc"][-1]))
     if error["type"] == "list_type":
         return ITEMS[items[1]] if items else "a list"
@@ -202,5 +199,5 @@ def _format(value: Any) -> str:
 
 
 def _quote(came: str | float | bool) -> str:
-    """A number as it is, also where it came as text; any other text between quotes, cut short."""
+    """Return a number unchanged, also as text; other text between quotes, cut short."""
     return came if isinstance(came, str) and NUMBER.fullmatch(came) else f"{came!r:.{LONGEST_SHOWN}}"

@@ -1,4 +1,4 @@
-"""The configuration of a run: as it is launched and stored, and as pages and figures read it."""
+"""The configuration of a run: as launched and stored, and as pages and figures read it."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Self, get_args
@@ -16,7 +16,7 @@ Seed = Annotated[int, Field(ge=0, lt=2**31)]
 
 
 def words_for_booleans(document: Any, fields: Mapping[str, FieldInfo]) -> Any:
-    """Write true and false as words where numbers belong: pydantic would take them for 1 and 0."""
+    """Replace true and false where numbers belong by words: pydantic would take them for 1 and 0."""
     if not isinstance(document, Mapping):
         return document
     numeric = {name for name, field in fields.items() if _is_numeric(field.annotation)}
@@ -48,7 +48,6 @@ class TrainingConfig(TrainingOptions):
     """What all runs of an experiment share, with what was read from its data set."""
 
     logged: ClassVar[bool] = False
-    """Whether a script reported it: see ``app.db.reported_config``."""
 
     label_names: Annotated[
         list[str],
@@ -63,19 +62,15 @@ class TrainingConfig(TrainingOptions):
 
     @property
     def stated(self) -> Mapping[str, Any]:
-        """All options by their names."""
         return self.__dict__
 
     def states(self, name: str) -> bool:
-        """Whether it has this option."""
         return name in self.__dict__
 
     def value(self, name: str, otherwise: Any = None) -> Any:
-        """Return an option by its name, and something else for what is none."""
         return self.__dict__.get(name, otherwise)
 
     def dump(self) -> dict[str, Any]:
-        """Return it as archives and the API hold it."""
         return self.model_dump(mode="json")
 
 
@@ -93,35 +88,31 @@ class RunConfig(TrainingConfig):
 
     @property
     def weights(self) -> dict[Regularizer, float]:
-        """Lambda of every regularizer that this run adds to its loss; empty for plain training."""
+        """Return λ of every regularizer in the loss; empty for plain training."""
         return added(self.regularizer, self.lam, self.fixed_regularizers)
 
     @property
     def selects(self) -> bool:
-        """Whether it is evaluated while it trains, to choose its weights or to stop it early."""
+        """Return whether it is evaluated during training, to choose its weights or to stop early."""
         return selects({"checkpoint": self.checkpoint, "patience": self.patience})
 
     def reads(self, field: str) -> bool:
-        """Whether anything in this run depends on an option."""
+        """Return whether anything in this run depends on an option."""
         return applies(field, self.weights, self.points)
 
 
+# By name, in the order of groups.
 OPTIONS = options_of(RunConfig)
-"""Every option of a run by its name, in the order of groups."""
 TRAINING_OPTIONS = options_of(TrainingOptions)
-"""Those that a request says."""
 
 
 def applies_to(field: str) -> Collection[Regularizer] | None:
-    """Return the regularizers that read an option; None where all runs do."""
+    """Return the regularizers that read an option; None for all runs."""
     return OPTIONS[field].applies_to if field in OPTIONS else None
 
 
 def applies(field: str, regularizers: Iterable[Regularizer], points: TokenPooling | None) -> bool:
-    """Return whether an option means anything to a run with these regularizers that sees these points.
-
-    ``points`` is None for those of each regularizer's paper.
-    """
+    """Return whether an option has an effect for these regularizers and points; None takes each paper's points."""
     readers = applies_to(field)
     if readers is None:
         return True

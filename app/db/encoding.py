@@ -1,4 +1,4 @@
-"""The configuration of an encoding, all that is needed to repeat it, stored whole in its row; how much it may make."""
+"""The configuration of an encoding, stored whole in its row, and its limits."""
 
 from typing import Annotated
 
@@ -10,12 +10,11 @@ from app.db.states import Pooling
 from isoscope.core.errors import InvalidError
 from isotropy.catalog.sources import ETHAYARAJH_2019
 
+# Layers x poolings of one encoding.
 MAX_EMBEDDINGS = 500
-"""Of one encoding: a layer under a pooling each."""
+# Stored vectors of one encoding.
 MAX_BYTES = 32 * 2**30
-"""Of all vectors of one encoding, on the disk."""
 FLOAT_BYTES = 4
-"""Of each number of them, float32."""
 
 StateNumber = Annotated[int, Field(ge=0, le=1000)]
 
@@ -25,7 +24,7 @@ TEXT_SETTINGS = Group("Texts and model", "All other settings")
 
 
 class EncodingConfig(Options):
-    """Which texts go through which model, and what becomes an embedding of its own."""
+    """Texts, model, and the layers and poolings that become embeddings."""
 
     model: Annotated[
         str,
@@ -131,7 +130,7 @@ class EncodingConfig(Options):
 
 
 def require_sensible(embeddings: int, size_bytes: int) -> None:
-    """Refuse an encoding of too many embeddings, or too many bytes of vectors."""
+    """Raise InvalidError for too many embeddings, or too many bytes of vectors."""
     if embeddings > MAX_EMBEDDINGS or size_bytes > MAX_BYTES:
         raise InvalidError(
             f"Expected at most {MAX_EMBEDDINGS} embeddings of {MAX_BYTES / 1e9:,.1f} GB together, got {embeddings:,} "

@@ -1,4 +1,4 @@
-"""Say why a database refused a statement, and look through SQLite's files after a crash."""
+"""Explain database errors, and check SQLite's files after a crash."""
 
 import logging
 import shutil
@@ -17,8 +17,8 @@ from app.db.session import cause, engine_on, redacted
 from isoscope.core.errors import ConflictError, FullDiskError, IsoscopeError, UnavailableError
 
 POSTGRESQL_FULL = "53100"
+# Undefined column, undefined table.
 POSTGRESQL_UNDEFINED = ("42703", "42P01")
-"""Undefined column, undefined table."""
 SQLITE_UNDEFINED = ("no such column", "no such table", "has no column named")
 # On a full disk SQLite says of some of its files only that they cannot be written or made.
 SQLITE_UNSPECIFIC = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
@@ -66,9 +66,9 @@ logger = logging.getLogger(__name__)
 
 @contextmanager
 def checked_after_a_crash(mark: Path, *urls: str) -> Iterator[None]:
-    """Keep a mark while the context is open; where one was left, look through the databases first.
+    """Keep a mark while the context is open; where one was left, check the databases first.
 
-    Raises ConflictError where one is damaged. An end by an exception leaves the mark.
+    Raises ConflictError where one is damaged. An exception leaves the mark.
     """
     if mark.exists():
         logger.warning("The last end was not an orderly one: checking the databases.")
@@ -80,7 +80,7 @@ def checked_after_a_crash(mark: Path, *urls: str) -> Iterator[None]:
 
 
 def require_intact(url: str) -> None:
-    """Raise ConflictError where a file of SQLite is damaged; one that is not there, or is no file, is fine."""
+    """Raise ConflictError where a file of SQLite is damaged; missing files are fine."""
     parsed = make_url(url)
     if parsed.get_backend_name() != "sqlite" or not parsed.database or not Path(parsed.database).exists():
         return

@@ -22,7 +22,7 @@ ENTAILMENT = ("entailment", "not_entailment")
 
 
 class HubName(StrEnum):
-    """What the tasks are called here."""
+    """Names of the tasks."""
 
     SST2 = "sst2"
     QNLI = "qnli"
@@ -36,33 +36,32 @@ class HubName(StrEnum):
 
 
 class Source(NamedTuple):
-    """Where on the Hub the rows are."""
+    """Location of the rows on the Hub."""
 
     repo: str
     config_name: str | None
-    """None where the repository has no configurations."""
+    # A commit.
     revision: str
-    """A commit."""
 
 
 class HubTask(NamedTuple):
-    """What is published about a task."""
+    """Published facts about a task."""
 
     title: str
     source: Source
     text_columns: tuple[str, ...]
+    # Class names in the order of their numbers.
     labels: tuple[str, ...]
-    """Names of the classes in the order of their numbers; empty where the task is not classification."""
     n_train: int
     n_validation: int
     metric: Metric = Metric.ACCURACY
     task: TaskKind = TaskKind.CLASSIFICATION
     label_column: str = "label"
+    # Labeled test rows: other tasks keep theirs back for a leaderboard.
     n_test: int | None = None
-    """Rows of its test split, where that has labels: those of the other tasks were kept back for a leaderboard."""
 
     def columns(self) -> list[Column]:
-        """The columns, described as those of an uploaded file are."""
+        """Return the columns, described as those of an uploaded file."""
         texts = [_column(name, ColumnKind.TEXT, ()) for name in self.text_columns]
         return [*texts, _column(self.label_column, LABEL_KINDS[self.task], self.labels)]
 

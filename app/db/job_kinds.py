@@ -1,4 +1,4 @@
-"""The kinds of jobs, each one record: the row it fills, when that row waits for it, what does it, its words on pages.
+"""The kinds of jobs, one record each: the row it fills, when that row waits for it, the function, its words on pages.
 
 Queue, executor, reconciler and pages read these records; docs/contributing/job.md adds one.
 """
@@ -10,59 +10,58 @@ from typing import Any
 from app.db import models
 from app.db.models.runs import IN_TURN
 
+# Somebody waits at the lab for a job of seconds; other jobs may take hours.
 WAITED_FOR_PRIORITY = 10
-"""Somebody looks at the lab and waits; such a job takes seconds, and what else waits may take hours."""
 
 
 class Queue(StrEnum):
-    """What waits for the same place at a worker."""
+    """Jobs that share a place at a worker."""
 
+    # One model at a time per device. Waits in the rows; a free worker hands in the next.
     GPU = "gpu"
-    """What runs a model: one at a time to a device. Waits in the rows, and a worker that is free hands in the next."""
+    # Reports and what they need, which never wait for a model.
     MEASURE = "measure"
-    """Reports and what they need, which never wait for a model."""
+    # Somebody looks at the page: waits for no report either.
     LAB = "lab"
-    """Somebody looks at the page: waits for no report either."""
+    # May take minutes and gains nothing from running side by side.
     IMPORTS = "imports"
-    """May take minutes and gains nothing from running side by side, so it keeps out of all of these."""
 
 
 @dataclass(frozen=True)
 class JobKind:
-    """What a worker does with a row."""
+    """A job that a worker does on a row."""
 
+    # As in the engine, logs and workers' rows.
     name: str
-    """As the engine, logs and workers' rows have it."""
     queue: Queue
+    # Any: the tables share ``status``, ``attempts`` and ``error``, each with states of its own.
     table: Any
-    """Whose row it fills. Any: the tables share ``status``, ``attempts`` and ``error``, each with states of its own."""
+    # States in which a row waits: workers bring the job back while the row is in one of them.
     waiting: tuple[StrEnum, ...]
-    """States in which a row waits for this job: workers bring it back for as long as the row is in one of them."""
+    # The state of a row whose job was given up.
     failed: StrEnum
-    """The state of a row whose job was given up."""
+    # ``module:function`` of (row id, settings, device) that returns the jobs that follow.
     work: str
-    """``module:function`` of (row id, settings, device) that returns the jobs that follow; only workers resolve it."""
+    # Words on the queue page.
     doing: str
-    """What a worker does, as the page of the queue says it."""
+    # First part of the address of the row's page.
     pages: str = ""
-    """Where the row has a page: the first part of that page's address."""
+    # Somebody looks at the page until it is done, so it goes first.
     waited_for: bool = False
-    """Whether somebody looks at the page until it is done, so that it goes before all that is not."""
+    # Its row has ``finished_at`` once it was given up.
     dated: bool = False
-    """Whether its row says when the work ended, in ``finished_at``, once it was given up."""
+    # The column with the time since which a row waits; None for the row's age.
     queued_at: Any = None
-    """The column that says since when a row waits; None for the row's age."""
+    # Priority, queueing time and tie-breaker; empty for the oldest first.
     order: tuple[Any, ...] = ()
-    """Columns in whose order rows wait: priority, since when, and what orders equals; empty for the oldest first."""
 
     @property
     def in_turn(self) -> bool:
-        """Whether the job waits in its row until a worker hands it in; others are handed in when rows are written."""
+        """Return whether the job waits in its row until a worker hands it in."""
         return self.queue is Queue.GPU
 
     @property
     def priority(self) -> int:
-        """The turn of a job whose row says nothing of it: lower numbers go first, of equal ones who came first."""
         return WAITED_FOR_PRIORITY if self.waited_for else models.DEFAULT_PRIORITY
 
 
@@ -215,12 +214,11 @@ class Job:
 
     kind: JobKind
     row_id: str
+    # From the row; no part of the job's identity.
     row_priority: int | None = field(default=None, compare=False)
-    """What the row says of its turn, where it says anything: no part of what the job is."""
 
     @property
     def workflow_id(self) -> str:
-        """The engine's name of this job."""
         return f"{self.kind.name}-{self.row_id}"
 
     @classmethod
@@ -230,5 +228,4 @@ class Job:
 
     @property
     def priority(self) -> int:
-        """Lower numbers go first in a queue; of equal ones who came first."""
         return self.kind.priority if self.row_priority is None else self.row_priority

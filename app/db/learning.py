@@ -23,8 +23,8 @@ from isoscope.core.task import Metric, TaskKind
 PARTS = 10
 FACTOR = 2.0
 MOST_TIMES_UNTRAINED = 3.0
+# Here 0 means no relation, whether a constant has a value or not.
 CORRELATIONS = (Metric.MATTHEWS, Metric.PEARSON, Metric.SPEARMAN)
-"""Of these 0 says that nothing is known, whether a constant has a value or not."""
 ROUNDING = 1e-9
 MOST_CHARACTERS = 60
 NO_CORRELATION = "A constant correlates with nothing. A model that learned nothing scores about 0."
@@ -33,10 +33,7 @@ NO_CORRELATION = "A constant correlates with nothing. A model that learned nothi
 def find_divergence(losses: Sequence[float | None], untrained: float | None) -> Divergence | None:
     """Return how a training diverged, if it did.
 
-    Args:
-        losses: the logged task losses in order, None for one that was not a number.
-        untrained: the loss of a model that knows nothing yet; None where that is unknown.
-
+    ``losses`` are the logged task losses, None for not a number; ``untrained`` is the loss of an ignorant model.
     """
     part = max(1, len(losses) // PARTS)
     start = _start([loss for loss in losses[:part] if loss is not None], untrained)
@@ -50,13 +47,12 @@ def find_divergence(losses: Sequence[float | None], untrained: float | None) -> 
 
 
 def diverged(run: AnyRun) -> str | None:
-    """Return how a run's training diverged, as a sentence; None where it did not, or where nothing tells."""
+    """Return how a run's training diverged, as a sentence; None where it did not, or where it is unknown."""
     divergence = run.learning.divergence if run.learning and run.status.final else None
     return None if divergence is None else divergence_words(divergence)
 
 
 def divergence_words(divergence: Divergence) -> str:
-    """Return what is to be said of it."""
     start = f"{divergence.start:.3g}"
     if divergence.loss is None:
         return f"Training diverged: its task loss started at {start} and was not a number at the end."
@@ -74,10 +70,10 @@ Labels = NDArray[np.int64]
 
 
 def best_class(train: Labels, labels: Labels, names: Sequence[str], metric: Metric, rows: str) -> Trivial:
-    """Return the constant class with the best metric on ``train``, scored on ``labels``; both [n], places in ``names``.
+    """Return the constant class with the best metric on ``train``, scored on ``labels``; both [n] index ``names``.
 
-    It is the most frequent class for accuracy, macro F1 and Matthews, and for F1 of the second of two classes that
-    one. ``rows`` says which rows ``train`` are of.
+    It is the most frequent class for accuracy, macro F1 and Matthews, and the second of two classes for F1. ``rows``
+    names the rows that ``train`` are of.
     """
     frequent = int(np.bincount(train).argmax())
     looked_for = metric is Metric.F1 and len(names) == 2 and 1 in train
@@ -96,7 +92,7 @@ def best_class(train: Labels, labels: Labels, names: Sequence[str], metric: Metr
 
 
 def best_number(train: NDArray[np.float64], rows: str) -> Trivial:
-    """Return the mean of ``train``, the constant of the least squared error: no constant correlates with anything."""
+    """Return the mean of ``train``, which has the least squared error: no constant correlates with anything."""
     names = (Metric.PEARSON, Metric.SPEARMAN)
     return Trivial(
         predictor=f"always {number(float(train.mean()), 4)}, the mean of the {rows} rows",
@@ -112,7 +108,7 @@ def empty_answer(exact_match: float, f1: float) -> Trivial:
 
 
 def constant_words(predictions: Predictions, names: Sequence[str]) -> str | None:
-    """Return what every row was given, where all were given the same, in words; None where they differ."""
+    """Return the one prediction of all rows in words; None where they differ."""
     constant = predictions.constant
     if constant is None or len(predictions) == 1:
         return None
@@ -123,7 +119,7 @@ def constant_words(predictions: Predictions, names: Sequence[str]) -> str | None
 
 
 def trivial_score(run: AnyRun) -> float | None:
-    """Return what the trivial predictor scores by a run's own metric: 0 for a correlation; None where unknown."""
+    """Return the trivial predictor's score by a run's metric: 0 for a correlation; None where unknown."""
     if run.learning is None or run.learning.trivial is None:
         return None
     metric = run.config.metric
@@ -132,15 +128,14 @@ def trivial_score(run: AnyRun) -> float | None:
 
 
 def trivial_predictor(run: AnyRun) -> str:
-    """Return what the trivial predictor of a run is, in words; empty where there is none."""
+    """Return the trivial predictor of a run in words, if there is one."""
     return run.learning.trivial.predictor if run.learning and run.learning.trivial else ""
 
 
 def learned_nothing(run: AnyRun) -> str | None:
-    """Return why a finished run learned nothing, as a sentence; None if it learned something or nothing tells.
+    """Return why a finished run learned nothing, as a sentence: constant predictions or a trivial score.
 
-    It did not where it gives every row the same prediction, or where its performance is not above that of the trivial
-    predictor. Only the run's row is read, and not its results.
+    None if it learned something or this is unknown. Reads only the run's row, not its results.
     """
     if run.status is not RunStatus.FINISHED:
         return None
@@ -154,7 +149,7 @@ def learned_nothing(run: AnyRun) -> str | None:
 
 
 def _of_class(labels: Labels, chosen: int, n_classes: int) -> dict[Metric, float | None]:
-    """What a constant class scores, as the metrics of runs count."""
+    """Return the metrics of a constant class."""
     share = float((labels == chosen).mean())
     f1: float | None = 2 * share / (1 + share)
     if n_classes == 2:

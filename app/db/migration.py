@@ -27,10 +27,7 @@ OLDEST_REVISION = "0029"
 
 
 def upgrade(engine: Engine, revision: str = "head") -> None:
-    """Create or upgrade the tables to ``revision``.
-
-    Raises ConflictError where a newer version of Isoscope made them, or one before 0.1.
-    """
+    """Create or upgrade the tables; raise ConflictError where a newer version made them, or one before 0.1."""
     if (problem := schema_problem(engine)) is not None and problem.advice != MIGRATE:
         raise ConflictError(str(problem))
     with altering(engine) as connection:
@@ -38,10 +35,7 @@ def upgrade(engine: Engine, revision: str = "head") -> None:
 
 
 def try_insert(engine: Engine) -> None:
-    """Insert a row and roll it back.
-
-    Raises SQLAlchemyError where no row can be written.
-    """
+    """Insert a row and roll it back; raise SQLAlchemyError where no row can be written."""
     with engine.connect() as connection:
         hold(connection, "rehearsal")
         connection.execute(insert(Dataset).values(name="rehearsal", origin=DatasetOrigin.BY_NAME, columns=[]))
@@ -52,8 +46,8 @@ def try_insert(engine: Engine) -> None:
 def altering(engine: Engine) -> Iterator[Connection]:
     """Open a transaction in which tables may be altered.
 
-    SQLite alters a table by copying it, and dropping the old one would delete all rows that refer to its rows.
-    So its foreign keys are off meanwhile, which has to be set before the transaction begins.
+    SQLite alters a table by copying it, and dropping the old one would delete all rows that refer to its rows:
+    foreign keys are off meanwhile, which has to be set before the transaction begins.
     """
     with engine.connect() as connection:
         is_sqlite = connection.dialect.name == "sqlite"
@@ -72,13 +66,12 @@ def altering(engine: Engine) -> Iterator[Connection]:
 
 
 def current_revision(engine: Engine) -> str | None:
-    """Return the revision of the tables; None where there are none."""
     with engine.connect() as connection:
         return MigrationContext.configure(connection).get_current_revision()
 
 
 class SchemaProblem(NamedTuple):
-    """Why the tables and this version do not fit, and what to do."""
+    """Why the tables and this version do not fit, and the remedy."""
 
     problem: str
     advice: str
@@ -88,7 +81,6 @@ class SchemaProblem(NamedTuple):
 
 
 def schema_problem(engine: Engine) -> SchemaProblem | None:
-    """Return why the tables do not fit this version; None where they do."""
     current, revisions = current_revision(engine), known_revisions()
     database, needed = redacted(engine.url), revisions[0]
     if current is None:
@@ -112,7 +104,6 @@ def require_schema(url: str) -> None:
 
 
 def known_revisions() -> list[str]:
-    """Return all revisions of this version, newest first."""
     return [script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()]
 
 

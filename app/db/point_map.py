@@ -1,4 +1,4 @@
-"""The map of an embedding's rows: what its files hold, and how they are to be read."""
+"""The map of an embedding's rows: contents and format of its files."""
 
 from typing import Literal
 
@@ -8,38 +8,37 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt
 
 from isotropy.catalog import Similarity
 
+# Slug of the map in FigureData, and of its points in FigureFile.
 MAP = "map"
-"""Slug of the map in ``FigureData``, and of its points in ``FigureFile``."""
+# Names of its rows in FigureFile: UTF-8, a line each, in the order of the points.
 MAP_NAMES = "map_names"
-"""Slug of the names of its rows in ``FigureFile``: UTF-8, a line each, in the order of the points."""
+# Nearest neighbors of its rows in FigureFile.
 MAP_NEIGHBORS = "map_neighbors"
-"""Slug of the nearest neighbors of its rows in ``FigureFile``."""
+# A kept column in FigureFile, by its place in the header.
 MAP_COLUMN = "map_column_{}"
-"""Slug of the numbers of a kept column in ``FigureFile``, by its place in the header."""
 
+# Directions of the rows in FigureFile, an .npy of float16: see MapHeader.vectors.
 MAP_VECTORS = "map_vectors"
-"""Slug of the rows' directions in ``FigureFile``, an .npy of float16: see ``MapHeader.vectors``."""
 
+# Of more rows the map shows a sample.
 MAX_MAPPED = 1_000_000
-"""Rows of a map; of more rows it shows a sample."""
+# Kept columns that a map can be colored by, the first of the file.
 MAX_COLUMNS = 12
-"""Kept columns that a map can be colored by, the first of the file."""
+# A missing neighbor, or one that the map does not show.
 NO_POINT = 2**32 - 1
-"""In place of a neighbor that there is not, or that the map does not show."""
 
 SectionType = Literal["float32", "uint32", "uint16"]
 
 
 class Section(BaseModel):
-    """A run of numbers in the file of points, lowest byte first."""
+    """A run of numbers in the file of points, little-endian."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     type: SectionType
+    # Bytes before it.
     offset: NonNegativeInt
-    """Bytes before it."""
     count: NonNegativeInt
-    """Numbers in it."""
 
 
 class MapLabels(BaseModel):
@@ -47,8 +46,8 @@ class MapLabels(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    # The last is empty for rows without label, or beyond the labels that keep their name.
     names: list[str]
-    """The last is empty where rows have none, or one beyond those that keep their name."""
     counts: list[int]
 
 
@@ -58,10 +57,9 @@ class MapColumn(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
+    # Numbers of the points, NaN for missing; of labels an index of labels.names.
     values: Section
-    """Numbers of the points, NaN where there is none; of labels a place in ``labels.names``."""
     labels: MapLabels | None
-    """None of a column of numbers."""
 
 
 class MapNeighbors(BaseModel):
@@ -71,49 +69,46 @@ class MapNeighbors(BaseModel):
 
     k: int
     rows: int
+    # point: ascending. neighbor: k points of each, nearest first, NO_POINT for none. distance: to these, in the unit
+    # of the map. By cosine 1 less the cosine; by dot product minus the product, in the unit squared.
     sections: dict[Literal["point", "neighbor", "distance"], Section]
-    """``point``: ascending. ``neighbor``: k points of each, nearest first, ``NO_POINT`` where there is none.
-    ``distance``: to these, in the unit of the map. By cosine 1 less the cosine; by dot product minus the product, in
-    the unit squared."""
     similarity: Similarity = Similarity.EUCLIDEAN
 
     def unit_of(self, unit: float) -> float:
-        """Return what one unit of distances is in the numbers of the file, for the unit of the map."""
+        """Return the unit of distances in the numbers of the file, given the unit of the map."""
         return {Similarity.EUCLIDEAN: unit, Similarity.COSINE: 1.0, Similarity.DOT: unit * unit}[self.similarity]
 
     def displayed(self, distance: float) -> float:
-        """Return what a list shows of a distance: itself, the cosine or the product."""
+        """Return the displayed value of a distance: itself, the cosine or the product."""
         return {Similarity.COSINE: 1 - distance, Similarity.DOT: -distance}.get(self.similarity, distance)
 
 
 class MapHeader(BaseModel):
-    """What is known of a map beside its files."""
+    """Facts about a map beside its files."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    # Rows that were measured.
     n: int
-    """Rows that were measured."""
+    # Rows of the map: all that were measured, or a sample in file order.
     points: int
-    """Rows of the map: all that were measured, or a sample in the order of the file."""
+    # Unit of coordinates and norms in the numbers of the file.
     unit: float
-    """What one unit of coordinates and norms is in the numbers of the file."""
+    # Of the variance, along either axis.
     shares: list[float]
-    """Of the variance, along either axis."""
+    # xy: two coordinates of each point. norm: of each. row: its position in the file, where that is not its number.
+    # label: an index of labels.names.
     sections: dict[Literal["xy", "norm", "row", "label"], Section]
-    """``xy``: coordinates, two of each point. ``norm``: of each. ``row``: its place in the file, where that is not its
-    number. ``label``: a place in ``labels.names``."""
     labels: MapLabels | None
     named: bool
-    """Whether rows have names."""
     columns: list[MapColumn] = []
-    """What else rows can be colored by."""
+    # None for none, or measured by an earlier version.
     neighbors: MapNeighbors | None = None
-    """None where there are none, and where an earlier version measured."""
+    # Rows of the file of unit vectors: all points, or an even sample; 0 where neighbors has every row, or measured
+    # by an earlier version.
     vectors: int = 0
-    """Rows of the file of vectors, each at length 1: all points or so many at equal steps; 0 where ``neighbors`` has
-    every row, and where an earlier version measured."""
 
 
 def vector_points(points: int, vectors: int) -> NDArray[np.int64]:
-    """Return the points of a map whose vectors are kept, ascending: all, or so many at equal steps."""
+    """Return the points of a map whose vectors are kept, ascending: all, or an even sample."""
     return np.arange(vectors, dtype=np.int64) * points // max(vectors, 1)

@@ -15,18 +15,18 @@ from app.db.models import RunPredictions, Split
 from isoscope.core.task import TaskKind
 
 MAX_ROWS = 1_000_000
+# UTF-8 bytes of all answers of one split.
 MAX_TEXT_BYTES = 64 * 2**20
-"""UTF-8 bytes of all answers of one split."""
+# Ids in one query: fewer than either database takes.
 RUNS_AT_ONCE = 500
-"""Ids in one query: fewer than either database takes."""
+# Relative tolerance for equal predicted numbers: batches of other lengths round differently.
 SAME = 1e-6
-"""Relative difference up to which predicted numbers count as one: batches of other lengths round differently."""
 
 MAGIC = b"ISP1"
+# Magic, kind, rows; then the columns, little-endian, compressed by zlib.
 HEADER = struct.Struct("<4sBQ")
-"""Magic, kind, rows. Behind it are the columns, one after another, little-endian, compressed by zlib."""
+# The kind in the header is a position here: never reorder.
 KINDS = (TaskKind.CLASSIFICATION, TaskKind.REGRESSION, TaskKind.SPAN)
-"""The kind in the header is a position here: never reorder."""
 INT, FLOAT = np.dtype("<i8"), np.dtype("<f8")
 WORD_BYTES = 8
 
@@ -37,23 +37,20 @@ Texts = tuple[str, ...]
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What one run predicted for each row of one split, in the order of the rows.
+    """Predictions of one run for each row of one split, in the order of the rows.
 
-    Runs of one data set share row numbers, whatever subset each was evaluated on, so that they can be paired by row.
-
-    Raises:
-        ValueError: columns differ in length or type, rows do not ascend, numbers are not finite, or limits are passed.
-
+    Runs of one data set share row numbers, so that they can be paired by row. Raises ValueError where columns differ in
+    length or type, rows do not ascend, numbers are not finite, or limits are passed.
     """
 
+    # [n], positions of the rows in the split, ascending. For spans a row is a question.
     rows: Integers
-    """[n], positions of the rows in the split, from 0, ascending. For spans a row is a question."""
+    # [n], right labels (positions in ``label_names``) or numbers; None for spans.
     reference: Integers | Numbers | None
-    """[n], right labels (positions in the configuration's ``label_names``) or numbers; None for spans."""
+    # [n], predicted labels, numbers, or answers.
     predicted: Integers | Numbers | Texts
-    """[n], predicted labels, numbers, or answers."""
+    # [n], of each answer, for spans only; so is ``f1``.
     exact_match: Numbers | None = None
-    """[n], of each answer, for spans only; so is ``f1``."""
     f1: Numbers | None = None
 
     def __post_init__(self) -> None:
@@ -85,14 +82,13 @@ class Predictions:
 
     @property
     def kind(self) -> TaskKind:
-        """The kind of task that such predictions belong to."""
         if isinstance(self.predicted, tuple):
             return TaskKind.SPAN
         return TaskKind.CLASSIFICATION if self.predicted.dtype == INT else TaskKind.REGRESSION
 
     @property
     def constant(self) -> int | float | str | None:
-        """The prediction that every row got, where all got the same one; None where they differ."""
+        """Return the prediction that every row got; None where they differ."""
         if isinstance(self.predicted, tuple):
             return self.predicted[0] if len(set(self.predicted)) == 1 else None
         low, high = self.predicted.min(), self.predicted.max()
@@ -101,7 +97,6 @@ class Predictions:
         return value
 
     def pack(self) -> bytes:
-        """Return all of it as compact bytes, which ``unpack`` reads."""
         steps = np.diff(self.rows, prepend=0)
         if isinstance(self.predicted, tuple):
             texts = [text.encode(errors="replace") for text in self.predicted]  # a half of a character has no bytes
@@ -116,12 +111,7 @@ class Predictions:
 
     @classmethod
     def unpack(cls, data: bytes) -> Self:
-        """Read what ``pack`` wrote. Nothing in the bytes is run, and no more is unpacked than the limits allow.
-
-        Raises:
-            ValueError: the bytes are something else, cut off, or beyond the limits.
-
-        """
+        """Read what ``pack`` wrote; raise ValueError for other bytes, or more than the limits allow."""
         _require(len(data) >= HEADER.size, "expected packed predictions, got too few bytes")
         magic, number, n = HEADER.unpack_from(data)
         _require(magic == MAGIC and number < len(KINDS), "expected packed predictions, got something else")
@@ -150,15 +140,12 @@ class Predictions:
 
 
 def write_predictions(session: Session, run_id: str, split: Split, predictions: Predictions) -> None:
-    """Store a run's predictions on a split, in place of those that it had."""
+    """Store a run's predictions on a split, replacing earlier ones."""
     session.merge(RunPredictions(run_id=run_id, split=split, n=len(predictions), data=predictions.pack()))
 
 
 def read_predictions(session: Session, run_ids: Sequence[str], split: Split) -> dict[str, Predictions]:
-    """Return the predictions on a split of those of the runs that have some, by the run's id.
-
-    One query for 500 runs. About 40 bytes a row are in memory for each run.
-    """
+    """Return predictions on a split by run id, one query for 500 runs."""
     predictions: dict[str, Predictions] = {}
     stored = select(RunPredictions.run_id, RunPredictions.data).where(RunPredictions.split == split)
     for start in range(0, len(run_ids), RUNS_AT_ONCE):

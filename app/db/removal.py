@@ -1,7 +1,6 @@
 """Remove experiments in transactions of less than a second, so that others write meanwhile; hidden until they are gone.
 
-An experiment that was deleted, and the rows of an import that failed or was cancelled, are hidden from the first
-transaction to the last (``app.db.session``). Cut off at any moment, a removal is taken up by a worker's janitor.
+Cut off at any moment, a removal is resumed by a worker's janitor.
 """
 
 import time
@@ -13,15 +12,15 @@ from app.db.session import SEEING_ARRIVING, Sessions
 
 STEPS_AT_ONCE = 20_000
 RUNS_AT_ONCE = 50
+# Between two transactions on SQLite: how often those who wait for its one writer look.
 PAUSE_SECONDS = 0.1
-"""Between two transactions on SQLite: whoever waits for its one writer looks that often whether it is free."""
 SEEING = {SEEING_ARRIVING: True}
+# States of an import that ended, of whose rows none may stay.
 ENDED_WITHOUT = (ImportStatus.FAILED, ImportStatus.CANCELLED)
-"""States of an import that ended, of whose rows none may stay."""
 
 
 def remove_experiment(sessions: Sessions, experiment_id: str) -> None:
-    """Remove a hidden experiment: the steps of its runs, then its runs with all that belongs to them, then itself."""
+    """Remove a hidden experiment: steps, then runs with all that belongs to them, then itself."""
     with sessions() as session:
         ids = session.scalars(select(Run.id).where(Run.experiment_id == experiment_id), execution_options=SEEING).all()
     for run_id in ids:
@@ -36,7 +35,7 @@ def remove_experiment(sessions: Sessions, experiment_id: str) -> None:
 
 
 def remove_imported(sessions: Sessions, row: Import) -> None:
-    """Remove what an import wrote: its experiment with its openings, and its data set unless another has it by now."""
+    """Remove an import's experiment with its openings, and its data set unless another has it by now."""
     if row.experiment_id is not None:
         with sessions.begin() as session:
             session.execute(delete(Opening).where(Opening.experiment_id == row.experiment_id))
@@ -48,7 +47,7 @@ def remove_imported(sessions: Sessions, row: Import) -> None:
 
 
 def remove_left(sessions: Sessions) -> int:
-    """Take up removals that were cut off or given up, and return how many there were."""
+    """Resume removals that were cut off or given up, and return their number."""
     with sessions() as session:
         deleted = session.scalars(
             select(Experiment.id).where(Experiment.removed_at.is_not(None)), execution_options=SEEING
@@ -67,7 +66,7 @@ def remove_left(sessions: Sessions) -> int:
 
 
 def let_others_write(sessions: Sessions) -> None:
-    """Pause between two transactions where the database has one writer, so that others get their turn."""
+    """Pause between two transactions where the database has one writer."""
     if sessions.kw["bind"].dialect.name == "sqlite":
         time.sleep(PAUSE_SECONDS)
 

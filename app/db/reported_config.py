@@ -1,4 +1,4 @@
-"""What a user's own script said of its runs: checked where Isoscope has a meaning for it, kept as it is elsewhere."""
+"""The configuration that a user's own script reported: checked where Isoscope has a meaning for it."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -17,10 +17,9 @@ from isoscope.plain import bounded
 from isotropy.catalog import Regularizer, TokenPooling
 
 UNKNOWN = "unknown"
-"""What a user's own script did not say of its run."""
 MAX_SETTINGS = 100
+# Cached configurations, of some kilobytes each: twice the runs of a figure.
 MOST_KEPT = 2048
-"""Configurations that stay read, of some kilobytes each: those of twice the runs that a figure is made of."""
 
 Line = Annotated[str, Field(max_length=1000), AfterValidator(one_line)]
 Word = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
@@ -64,9 +63,9 @@ _SETTINGS: TypeAdapter[dict[str, Any]] = TypeAdapter(Settings)
 
 
 class ReportedConfig(Part):
-    """What a script said of all runs of an experiment. What is not said is None, and no default stands in for it.
+    """A script's report on all runs of an experiment. Unreported values are None, without defaults.
 
-    Its own settings stand beside what is named here.
+    Its own settings stand beside the fields here.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -92,38 +91,32 @@ class ReportedConfig(Part):
 
     @property
     def fixed_regularizers(self) -> Mapping[Regularizer, float]:
-        """A script has one regularizer at most."""
         return {}
 
     @property
     def label_names(self) -> list[str]:
-        """The classes, if the script names them among its settings."""
         names = self.value("label_names")
         return list(map(str, names)) if isinstance(names, list) else []
 
     @property
     def selects(self) -> bool:
-        """Whether it is evaluated while it trains, to choose its weights or to stop it early."""
         return selects({"checkpoint": self.checkpoint, "patience": self.patience})
 
     @property
     def stated(self) -> Mapping[str, Any]:
-        """All that the script said, by name."""
         return {name: self.value(name) for name in self.model_fields_set}
 
     def states(self, name: str) -> bool:
-        """Whether the script said it."""
         return name in self.model_fields_set
 
     def value(self, name: str, otherwise: Any = None) -> Any:
-        """Return a setting by its name, and something else for what the script did not say."""
         if name not in self.model_fields_set:
             return otherwise
         return self.__dict__[name] if name in self.__dict__ else (self.model_extra or {})[name]
 
 
 class ReportedRunConfig(ReportedConfig):
-    """What a script said of one run."""
+    """A script's report on one run."""
 
     regularizer: Regularizer
     lam: Number
@@ -132,25 +125,22 @@ class ReportedRunConfig(ReportedConfig):
 
     @property
     def weights(self) -> dict[Regularizer, float]:
-        """Lambda of the regularizer that it adds to its loss; empty for plain training."""
         return added(self.regularizer, self.lam, {})
 
 
 AnyConfig = TrainingConfig | ReportedConfig
-"""What all runs of an experiment share, whoever trains them."""
 AnyRunConfig = RunConfig | ReportedRunConfig
-"""The configuration of a run, whoever trains it."""
 
 
 @lru_cache(maxsize=MOST_KEPT)
 def _read_text(kind: type[TrainingConfig] | type[ReportedConfig], text: str) -> AnyConfig:
-    """Return what a text says, the same record for the same text: it is frozen, and pages read it again and again."""
+    """Parse a configuration once per text: it is frozen, and pages read it again and again."""
     config: AnyConfig = as_stored(kind).validate_json(text)
     return config
 
 
 class ConfigColumn(Typed[AnyConfig]):
-    """A column of configurations: launched ones, and those that scripts reported, which say so of themselves."""
+    """A column of configurations: launched ones, and those that scripts reported."""
 
     cache_ok = True
 
@@ -160,16 +150,14 @@ class ConfigColumn(Typed[AnyConfig]):
         self.reported = reported
 
     def check(self, value: Any) -> AnyConfig:
-        """Return a configuration that is to be stored; raises ValidationError if it is invalid."""
         return value if isinstance(value, self.launched | self.reported) else self._kind(value).model_validate(value)
 
     def read(self, value: Any) -> AnyConfig:
-        """Read a configuration that was checked when it was stored."""
         config: AnyConfig = as_stored(self._kind(value)).validate_python(value)
         return config
 
     def read_text(self, text: str) -> AnyConfig:
-        """Read it without parsing it first. Inside a text the quotes of the key would have backslashes before them."""
+        """Read it without parsing it first. In JSON text the quotes of the key would be escaped."""
         return _read_text(self.reported if '"logged":' in text else self.launched, text)
 
     def _kind(self, value: Any) -> type[TrainingConfig] | type[ReportedConfig]:

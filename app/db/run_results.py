@@ -1,4 +1,4 @@
-"""What came out of a run: written by workers and scripts, stored, shown, exported, imported as it is."""
+"""Results of a run: written by workers and scripts, stored, shown, exported and imported unchanged."""
 
 from math import isfinite
 from typing import Annotated, Any, Self
@@ -24,8 +24,8 @@ def _null_for_nan(value: Any) -> Any:
     return None if isinstance(value, float) and not isfinite(value) else value
 
 
+# Null where undefined. Rows of early versions may hold NaN instead.
 Value = Annotated[Number | None, BeforeValidator(_null_for_nan)]
-"""A number, null where it is undefined. Rows of early versions may hold NaN instead."""
 Measure = Annotated[str, Field(pattern=r"^[a-z0-9_]{1,60}$")]
 Reason = Annotated[str, Field(max_length=10_000)]
 Values = Annotated[list[Value], Field(max_length=MAX_LAYERS)]
@@ -33,7 +33,7 @@ Reasons = Annotated[list[Reason | None], Field(max_length=MAX_LAYERS)]
 
 
 class Part(BaseModel):
-    """Base of all parts of results: nothing but what is named, and what was not said is left out again in writing."""
+    """Base of all parts of results: strict, and unset fields are not written."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -42,12 +42,11 @@ class Part(BaseModel):
         return {name: value for name, value in write(self).items() if name in self.model_fields_set}
 
     def dump(self) -> dict[str, Any]:
-        """Return it as rows, archives and the API hold it."""
         return self.model_dump(mode="json")
 
 
 class Trivial(Part):
-    """The best constant predictor, and what it scores on the rows that a run was evaluated on."""
+    """The best constant predictor, and its score on the run's evaluation rows."""
 
     predictor: Reason = Field(description="In words: always “0”, the most frequent class of the training rows.")
     metrics: dict[Metric, Value]
@@ -55,14 +54,14 @@ class Trivial(Part):
 
 
 class Divergence(Part):
-    """Where the task loss of a training that diverged ended, and where it started."""
+    """Final and initial task loss of a training that diverged."""
 
     loss: Value = Field(description="Null where it was not a number.")
     start: Number
 
 
 class Learning(Part):
-    """What says whether a run learned anything. Lists and figures of many runs read this part of results alone."""
+    """Evidence on whether a run learned anything. Lists and figures of many runs read this part alone."""
 
     trivial: Trivial | None = None
     constant_prediction: Reason | None = Field(
@@ -130,7 +129,7 @@ class Selected(Part):
 
 
 class RunResults(Learning):
-    """Results of a run on its validation rows. What a field leaves out was not measured, or its script did not say."""
+    """Results of a run on its validation rows. Missing fields were not measured or not reported."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -162,11 +161,10 @@ class RunResults(Learning):
 
     @property
     def learning(self) -> Learning | None:
-        """Return what rows repeat of it; None where it says nothing of that."""
+        """Return the part that runs repeat; None if it is empty."""
         stored = {name: getattr(self, name) for name in Learning.model_fields}
         present = {name: value for name, value in stored.items() if value is not None}
         return Learning(**present) if present else None
 
     def with_divergence(self, divergence: Divergence | None) -> Self:
-        """Return the same results of a training that did or did not diverge."""
         return self.model_copy(update={"divergence": divergence})

@@ -42,7 +42,6 @@ class RunRow:
 
     @property
     def seconds(self) -> float | None:
-        """How long it was worked on."""
         return seconds_between(self)
 
 

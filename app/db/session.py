@@ -28,16 +28,16 @@ from app.core.settings import BUSY_SECONDS
 from app.db.models import Dataset, Experiment, Import, ImportStatus, Run
 from isoscope.core.errors import ConflictError
 
+# The first version of SQLite whose ``unixepoch`` takes 'subsec'.
 KNOWS_FRACTIONS = (3, 42)
-"""The first version of SQLite whose ``unixepoch`` takes 'subsec'."""
 CONNECT_SECONDS = 5
 SECONDS_BETWEEN_TRIES = 0.5
 # As many as the web process has threads, since a connection of SQLite is but an open file; PostgreSQL has few to give.
 SQLITE_POOL, POSTGRESQL_POOL = 40, 15
+# How long a request waits for a connection before it is told to try again.
 POOL_SECONDS = 10
-"""How long a request waits for a connection before it is told to try again."""
+# The execution option of a query that sees hidden rows too.
 SEEING_ARRIVING = "arriving"
-"""The execution option of a query that sees hidden rows too."""
 _UNFINISHED = Import.status != ImportStatus.FINISHED
 _EXPERIMENTS = select(Import.experiment_id).where(Import.experiment_id.is_not(None), _UNFINISHED)
 _DATASETS = select(Import.dataset_id).where(Import.dataset_id.is_not(None), _UNFINISHED)
@@ -51,13 +51,13 @@ def unixepoch(modifier: str) -> float:
 
 
 def add_clock(connection: Any, _: object = None) -> None:
-    """Give a connection the function, if it is one of SQLite's and its SQLite is too old to have it."""
+    """Add the function to a connection if its SQLite is too old to have it."""
     if isinstance(connection, sqlite3.Connection) and sqlite3.sqlite_version_info < KNOWS_FRACTIONS:
         connection.create_function("unixepoch", 1, unixepoch)
 
 
 def add_clock_to_all_connections() -> None:
-    """Give it to every connection of this process: the engine opens its own, some of them out of reach."""
+    """Add it to every connection of this process: the engine opens its own, some of them out of reach."""
     if not event.contains(Pool, "connect", add_clock):
         event.listen(Pool, "connect", add_clock)
 
@@ -69,10 +69,10 @@ Sessions = sessionmaker[Session]
 
 
 def create_database_engine(url: str, *, patience: float = 0, poolclass: type[Pool] | None = None) -> Engine:
-    """An engine for the metrics database at ``url``.
+    """Return an engine for the metrics database at ``url``.
 
-    A writer of SQLite waits for another as long as ``?timeout=`` of the URL says, else 30 seconds. Where PostgreSQL
-    does not answer, connecting is tried again for ``patience`` seconds.
+    A writer of SQLite waits for another for ``?timeout=`` of the URL, else 30 seconds. Connecting to PostgreSQL is
+    retried for ``patience`` seconds.
     """
     if url.startswith("sqlite"):
         waiting = {} if "timeout" in make_url(url).query else {"timeout": BUSY_SECONDS}
@@ -93,7 +93,6 @@ def create_database_engine(url: str, *, patience: float = 0, poolclass: type[Poo
 
 @contextmanager
 def engine_on(url: str, *, poolclass: type[Pool] | None = None) -> Iterator[Engine]:
-    """An engine for the metrics database at ``url``, for as long as the context is open."""
     engine = create_database_engine(url, poolclass=poolclass)
     try:
         yield engine
@@ -106,7 +105,7 @@ def _pooled(poolclass: type[Pool] | None, limit: int) -> dict[str, Any]:
 
 
 def create_sessions(url: str, *, patience: float = 0, poolclass: type[Pool] | None = None) -> Sessions:
-    """A factory of sessions on the database at ``url``; ``with sessions.begin() as session`` commits."""
+    """Return a factory of sessions; ``with sessions.begin() as session`` commits."""
     engine = create_database_engine(url, patience=patience, poolclass=poolclass)
     sessions = sessionmaker(engine, expire_on_commit=False)
     event.listen(sessions, "do_orm_execute", _hide)
@@ -132,7 +131,7 @@ _HIDING = (
 
 
 def _hide(state: ORMExecuteState) -> None:
-    """Hide what is on its way in, or out."""
+    """Hide rows that are being imported or removed."""
     if not isinstance(state.statement, Select) or state.is_column_load:
         return
     if not state.execution_options.get(SEEING_ARRIVING, False):
@@ -152,18 +151,18 @@ def require_database(url: str, setting: str) -> None:
 
 
 def redacted(url: URL) -> str:
-    """The URL without what may be secret: its password and its query."""
+    """Return the URL without its password and query."""
     return url.set(query={}).render_as_string(hide_password=True)
 
 
 def cause(error: SQLAlchemyError) -> str:
-    """The driver's own words, in one line."""
+    """Return the driver's own words, in one line."""
     words = str(getattr(error, "orig", None) or error)
     return " ".join(words.split()).rstrip(".")
 
 
 def one_line(error: Exception) -> str:
-    """What an error says, in one line of a log: of one of a database the driver's own words."""
+    """Return an error as one log line; of a database error the driver's own words."""
     return (
         cause(error)
         if isinstance(error, SQLAlchemyError)
@@ -172,9 +171,9 @@ def one_line(error: Exception) -> str:
 
 
 def hold(connection: Connection, *names: str) -> None:
-    """Hold the locks of these names until the transaction ends, of which this must be the beginning.
+    """Hold the locks of these names, across processes, until the transaction ends; this must be its first statement.
 
-    Every process on the database is kept out. SQLite has one lock for all: that of its only writer.
+    SQLite has one lock for all: that of its only writer.
     """
     if connection.dialect.name == "sqlite":
         connection.execute(text("BEGIN IMMEDIATE"))
@@ -184,9 +183,9 @@ def hold(connection: Connection, *names: str) -> None:
 
 
 def _configure_sqlite(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
-    """Let readers and one writer work at the same time, and a second writer wait instead of fail.
+    """Let readers and one writer work at the same time, and a second writer wait.
 
-    ``lower`` is that of all letters, as PostgreSQL's in most locales: SQLite's own knows A to Z only.
+    ``lower`` handles all letters, as PostgreSQL's in most locales: SQLite's own knows A to Z only.
     """
     cast("sqlite3.Connection", connection).create_function("lower", 1, _lower, deterministic=True)
     cursor = connection.cursor()

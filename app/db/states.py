@@ -1,10 +1,10 @@
-"""How far a row is, and where it comes from."""
+"""States and origins of rows."""
 
 from enum import StrEnum
 
 
 class EmbeddingStatus(StrEnum):
-    """An embedding's way: made by a worker unless uploaded, inspected, committed by the user, measured."""
+    """States of an embedding: made by a worker unless uploaded, inspected, committed by the user, measured."""
 
     MAKING = "making"
     INSPECTING = "inspecting"
@@ -15,7 +15,7 @@ class EmbeddingStatus(StrEnum):
 
 
 class EmbeddingOrigin(StrEnum):
-    """Whether the vectors were uploaded, or made here: of other vectors, as a part of them, or of texts."""
+    """Origins of an embedding."""
 
     UPLOAD = "upload"
     POSTPROCESSED = "postprocessed"
@@ -24,7 +24,7 @@ class EmbeddingOrigin(StrEnum):
 
 
 class Pooling(StrEnum):
-    """Which vector of a layer stands for a text: that of its first token, the mean, that of its last token."""
+    """The vector of a text: that of its first token, the mean, that of its last token."""
 
     FIRST = "first"
     MEAN = "mean"
@@ -32,7 +32,7 @@ class Pooling(StrEnum):
 
 
 class RowsBy(StrEnum):
-    """How the same rows of two embeddings are found: by name, by their places in their files, in order."""
+    """How the same rows of two embeddings are found: by name, by position in their files, in order."""
 
     NAME = "name"
     POSITION = "place"
@@ -40,14 +40,14 @@ class RowsBy(StrEnum):
 
 
 class FileRole(StrEnum):
-    """What a file of an embedding holds: rows of vectors, or the names and labels of all rows."""
+    """Contents of a file of an embedding."""
 
     VECTORS = "vectors"
     ANNOTATIONS = "annotations"
 
 
 class ResultStatus(StrEnum):
-    """The way of what is asked for after the report was made: a curve, a method of post-processing."""
+    """States of an answer beside a report: a curve, a post-processing method."""
 
     QUEUED = "queued"
     READY = "ready"
@@ -55,7 +55,7 @@ class ResultStatus(StrEnum):
 
 
 class EncodingStatus(StrEnum):
-    """An encoding's way: a draft until its columns and model are chosen. The last three are final."""
+    """States of an encoding: a draft until its columns and model are chosen. The last three are final."""
 
     DRAFT = "draft"
     QUEUED = "queued"
@@ -66,11 +66,10 @@ class EncodingStatus(StrEnum):
 
 
 UNFINISHED_ENCODING = (EncodingStatus.QUEUED, EncodingStatus.RUNNING)
-"""States of an encoding that still waits for a worker, or is at one."""
 
 
 class TaskStatus(StrEnum):
-    """A task run's way: a draft until it is launched. The last three are final."""
+    """States of a task run: a draft until it is launched. The last three are final."""
 
     DRAFT = "draft"
     QUEUED = "queued"
@@ -81,14 +80,10 @@ class TaskStatus(StrEnum):
 
 
 UNFINISHED_TASK = (TaskStatus.QUEUED, TaskStatus.RUNNING)
-"""States of a task run that still waits for a worker, or is at one."""
 
 
 class ImportStatus(StrEnum):
-    """An import's way. One that failed or was cancelled is removing until the rows that it wrote are gone.
-
-    The last three are final.
-    """
+    """States of an import. A failed or cancelled one is removing until its rows are gone. The last three are final."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -99,20 +94,19 @@ class ImportStatus(StrEnum):
 
 
 UNFINISHED_IMPORT = (ImportStatus.QUEUED, ImportStatus.RUNNING)
-"""States of an import that still waits for a worker, or is at one."""
 
 
 class MeasurementStatus(StrEnum):
-    """Whether a measure has a value here. Where it has none, the reason is stored instead of NaN."""
+    """Whether a measure has a value. Without one the reason is stored instead of NaN."""
 
     OK = "ok"
     UNDEFINED = "undefined"
 
 
 class RunStatus(StrEnum):
-    """A run's way. A paused one goes on when somebody says so; a streaming one is written by a user's own script.
+    """States of a run. A paused one waits to be resumed; a streaming one is written by a user's own script.
 
-    The last four are final; pruned is what the search for the best lambda gave up because others did better.
+    The last four are final; the search for the best lambda pruned a run because others did better.
     """
 
     QUEUED = "queued"
@@ -126,21 +120,20 @@ class RunStatus(StrEnum):
 
     @property
     def final(self) -> bool:
-        """Whether nothing happens to the run any more by itself."""
         return self in FINAL
 
 
+# Waits for a worker, or is at one.
 UNFINISHED = (RunStatus.QUEUED, RunStatus.RUNNING)
-"""States of a run that still waits for a worker, or is at one."""
 
+# Can be tried again.
 RETRIED = (RunStatus.FAILED, RunStatus.CANCELLED)
-"""States of a run that can be tried again."""
 
 FINAL = (RunStatus.FINISHED, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.PRUNED)
 
 
 class FailureCause(StrEnum):
-    """Why a run failed, as far as whoever saw it fail knows for sure."""
+    """Why a run failed, as far as known for sure."""
 
     MEMORY = "memory"
     MODEL = "model"
@@ -161,8 +154,8 @@ class AttemptOutcome(StrEnum):
     PRUNED = "pruned"
     CANCELLED = "cancelled"
     PAUSED = "paused"
+    # By a signal, or without a word.
     KILLED = "killed"
-    """Its process was ended by a signal, or ended itself without a word."""
     WORKER_LOST = "worker_lost"
     WORKER_STOPPED = "worker_stopped"
     DATABASE_AWAY = "database_away"
@@ -170,7 +163,7 @@ class AttemptOutcome(StrEnum):
 
 
 class Phase(StrEnum):
-    """What a running run is doing."""
+    """Phases of a running run."""
 
     LOADING = "loading"
     SHRINKAGE = "shrinkage"
@@ -179,17 +172,17 @@ class Phase(StrEnum):
 
 
 class DatasetOrigin(StrEnum):
-    """Where a data set's rows come from."""
+    """Origins of a data set's rows."""
 
     UPLOAD = "upload"
     SAMPLE = "sample"
     HUB = "hub"
+    # A name alone: the rows are where its runs were trained.
     BY_NAME = "named"
-    """A name alone: the rows are where its runs were trained, on another Isoscope or in a user's own script."""
 
 
 class ExperimentOrigin(StrEnum):
-    """Whether an experiment's runs were launched here, brought from another Isoscope, or logged by a user's script."""
+    """Whether an experiment's runs were launched here, imported, or logged by a user's script."""
 
     LAUNCHED = "launched"
     IMPORTED = "imported"
@@ -197,14 +190,14 @@ class ExperimentOrigin(StrEnum):
 
 
 class ChoiceKind(StrEnum):
-    """What was chosen before test scores were opened: all seeds of a setting, or one run."""
+    """Choices before test scores are opened: all seeds of a setting, or one run."""
 
     SETTING = "setting"
     RUN = "run"
 
 
 class Split(StrEnum):
-    """Rows of a data set that a run is evaluated on: validation rows, or sealed test rows."""
+    """Evaluation rows of a data set: validation rows, or sealed test rows."""
 
     VALIDATION = "validation"
     TEST = "test"

@@ -1,4 +1,4 @@
-"""The search of an experiment for the best lambda and zeta: what it ranges over, and how its runs are its trials."""
+"""The search of an experiment for the best lambda and zeta: its ranges, and its runs as trials."""
 
 import math
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ HOW_LONG = Group("Budget")
 
 
 class Objective(StrEnum):
-    """What a search makes as great as it can."""
+    """The objective to maximize."""
 
     PERFORMANCE = "performance"
     PERFORMANCE_AND_ISOTROPY = "performance_and_isotropy"
@@ -149,27 +149,26 @@ class Search(Options):
 
     @property
     def axis(self) -> tuple[float, float]:
-        """The ends of what is searched in place of lambda: lambda itself, or the logarithm of its size with its sign.
+        """Return the bounds of the searched axis: lambda itself, or its signed logarithm over ``least_size``.
 
-        The logarithm is that over ``least_size``: so it goes on at 0 from the negative lambdas to the positive.
+        The logarithm continues through 0 from negative to positive lambdas.
         """
         return self.axis_position(self.lam_low), self.axis_position(self.lam_high)
 
     def axis_position(self, lam: float) -> float:
-        """Where a lambda lies on the axis."""
         if self.least_size is None:
             return lam
         return math.copysign(math.log(max(abs(lam) / self.least_size, 1.0)), lam)
 
     def lam(self, position: float) -> float:
-        """The lambda of a place on the axis, to the digits that are shown."""
+        """Return the lambda at a position of the axis, to the digits that are shown."""
         if self.least_size is not None:
             position = math.copysign(self.least_size * math.exp(abs(position)), position)
         rounded = float(f"{position:.4g}")
         return min(max(rounded, self.lam_low), self.lam_high)
 
     def zeta(self, drawn: float) -> float:
-        """The zeta of a drawn one, to the digits that are shown, which may be fewer than those of the range's ends."""
+        """Round a drawn zeta to the digits that are shown, which may be fewer than those of the range's ends."""
         return min(max(round(drawn, ZETA_DIGITS), self.zeta_low), self.zeta_high)
 
 
@@ -181,33 +180,31 @@ class Trial(NamedTuple):
 
     @property
     def unended(self) -> bool:
-        """Whether some of them have not ended."""
         return any(not run.status.final for run in self.runs)
 
     @property
     def pruned(self) -> bool:
-        """Whether it was given up, because others did better."""
         return any(run.status is RunStatus.PRUNED for run in self.runs)
 
     @property
     def failed(self) -> bool:
-        """Whether one of them failed, or finished with a metric that is undefined."""
+        """Return whether a run failed, or finished with an undefined metric."""
         without = (run.status for run in self.runs if run.performance is None)
         return any(status in (RunStatus.FAILED, RunStatus.FINISHED) for status in without)
 
     @property
     def performance(self) -> float | None:
-        """The mean over seeds, where all have one."""
+        """Return the mean over seeds, where all have one."""
         return _mean([run.performance for run in self.runs])
 
     @property
     def isotropy(self) -> float | None:
-        """The mean IsoScore* over seeds, where all have one."""
+        """Return the mean IsoScore* over seeds, where all have one."""
         return _mean([run.isoscore_star for run in self.runs])
 
 
 def trials_of(runs: Sequence["Run"]) -> list[Trial]:
-    """The trials of a search from its runs in their order; each has as many runs as the first, the baseline."""
+    """Return the trials of a search from its runs in order; each has as many runs as the baseline."""
     seeds = next((index for index, run in enumerate(runs) if run.regularizer is not Regularizer.NONE), len(runs))
     return [
         Trial(number, runs[start : start + seeds]) for number, start in enumerate(range(0, len(runs), max(seeds, 1)))
@@ -215,7 +212,7 @@ def trials_of(runs: Sequence["Run"]) -> list[Trial]:
 
 
 def front_of(points: Sequence[tuple[float, float]]) -> list[int]:
-    """The places of points that no other exceeds in one coordinate without falling behind it in the other."""
+    """Return the positions of Pareto-optimal points."""
     order = sorted(range(len(points)), key=lambda index: points[index], reverse=True)
     front: list[int] = []
     best = -math.inf

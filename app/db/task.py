@@ -1,4 +1,4 @@
-"""What a task run is of, and what came out: the document that ``isoscope decide --json`` prints."""
+"""Configuration and results of a task run: the document that ``isoscope decide --json`` prints."""
 
 from typing import Annotated, Literal
 
@@ -13,36 +13,33 @@ Column = Annotated[str, Field(max_length=200)]
 
 
 class TaskConfig(Frozen):
-    """What judges the vectors, and how they are compared."""
+    """Ground truth columns, metric and similarity of a task."""
 
     kind: TruthKind
     similarity: Similarity = Similarity.COSINE
+    # None takes the usual one of the kind.
     metric: str | None = None
-    """None takes the usual one of the kind."""
     labels: Column | None = None
-    """The column of labels."""
+    # The column of queries, pairs or rows that depend on each other.
     groups: Column | None = None
-    """The column of queries, pairs or rows that depend on each other."""
     ids: Column | None = None
+    # Columns of ids; None takes the likeliest, or row numbers.
     query_ids: Column | None = None
-    """Columns of ids; None takes the likeliest, or the numbers of the rows."""
     seed: Seed = 0
+    # All methods with all dimensions and storages: several hundred variants, not 40.
     full: bool = False
-    """Whether all methods are judged with all dimensions and storages: several hundred variants, not 40."""
     tolerance: Annotated[FiniteFloat, Field(ge=0, le=1)] = 0.01
 
     @property
     def judged_by(self) -> str:
-        """The metric."""
         return self.metric or TASKS[self.kind].metrics[0]
 
     @property
     def metric_title(self) -> str:
-        """What sentences call the metric."""
         return METRICS[self.judged_by]
 
     def judges_like(self, second: "TaskConfig") -> bool:
-        """Whether scores compare with those of another task: only columns of ids and the metric's name may differ."""
+        """Return whether scores compare with another task's: only id columns and the metric's name may differ."""
         same = {"ids": None, "query_ids": None}
         mine, theirs = (config.model_copy(update=same | {"metric": config.judged_by}) for config in (self, second))
         return mine == theirs
@@ -142,7 +139,6 @@ class TaskResults(Frozen):
 
 MapVariant = Literal["chosen", "smallest"]
 Side = Literal["corpus", "queries"]
-"""The vectors that a task maps."""
 
 
 class TaskMaps(Frozen):

@@ -30,12 +30,10 @@ T = TypeVar("T")
 
 
 def new_id() -> str:
-    """A random identifier, short enough for a URL: 32 hexadecimal characters."""
     return uuid4().hex
 
 
 def utcnow() -> datetime:
-    """The current time, with its zone."""
     return datetime.now(UTC)
 
 
@@ -45,8 +43,8 @@ def _fit_for_a_query(text: str) -> str:
     return text
 
 
+# An id in a request's body. No database would even look up NUL and lone surrogates.
 RowId = Annotated[str, AfterValidator(_fit_for_a_query)]
-"""An id as a request's body gives it. NUL and halves of characters no database would even look up."""
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -62,17 +60,15 @@ class UtcDateTime(TypeDecorator[datetime]):
         return value
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Give every time read its zone."""
         if value is None:
             return None
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
 class Typed(TypeDecorator[T], Generic[T]):
-    """A record in a JSON column, or several: checked as it is written, and as it is read from rows of any version.
+    """A record or records in a JSON column: validated on writing, and on reading rows of any version.
 
-    Attributes of rows take also what JSON holds. What a query takes out of the column, such as
-    ``Run.results["metrics"]``, is plain JSON.
+    Attributes of rows take JSON too. Paths in a query, such as ``Run.results["metrics"]``, are plain JSON.
     """
 
     impl = JSON
@@ -93,15 +89,12 @@ class Typed(TypeDecorator[T], Generic[T]):
         self._adapter: TypeAdapter[T] = TypeAdapter(kind)
 
     def coerce_compared_value(self, op: Any, value: Any) -> TypeEngine[Any]:
-        """Compare with what is compared, as a JSON column does."""
         return self.impl_instance.coerce_compared_value(op, value)
 
     def check(self, value: Any) -> T:
-        """Return what is to be stored; raises ValidationError if it is invalid."""
         return self._adapter.validate_python(value)
 
     def read(self, value: Any) -> T:
-        """Read JSON that was parsed already."""
         return self._adapter.validate_python(value)
 
     def read_text(self, text: str) -> T:
@@ -109,11 +102,9 @@ class Typed(TypeDecorator[T], Generic[T]):
         return self._adapter.validate_json(text)
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
-        """Store a record as JSON; raises ValidationError if a value is invalid."""
         return None if value is None else to_jsonable_python(self.check(value))
 
     def process_result_value(self, value: Any, dialect: Dialect) -> T | None:
-        """Read a record."""
         return None if value is None else self._reading(self.read, value)
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any] | None:
@@ -123,10 +114,9 @@ class Typed(TypeDecorator[T], Generic[T]):
         return lambda text: None if text in (None, "null") else self._reading(self.read_text, text)
 
     def _reading(self, read: Callable[[Any], T], value: Any) -> T:
-        """Read a record; fields that are invalid as they are stored, as a later version may have written them.
+        """Read a record; keep invalid fields as stored, as a later version may have written them.
 
-        So one such row breaks no list that it stands in, and can be deleted. Raises ValidationError where the rest is
-        no record.
+        So one such row breaks no list, and can be deleted. Raises ValidationError where the rest is no record.
         """
         try:
             return read(value)
@@ -144,7 +134,7 @@ class Typed(TypeDecorator[T], Generic[T]):
 
 
 class _AsStored:
-    """A model whose fields are read by their types alone, as its own checks were made when the row was written.
+    """A model whose fields are read by type alone, as its checks were made when the row was written.
 
     A tenth of the time of full validation. Fields that a row of an earlier version lacks take their defaults.
     """
@@ -173,7 +163,6 @@ class _AsStored:
 
 @cache
 def as_stored(model: type[M]) -> TypeAdapter[M]:
-    """Return a reader of rows that were checked as this model when they were written."""
     return TypeAdapter(Annotated[model, _AsStored()])  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""Who works on what: slots of workers, attempts at runs, jobs that rows wait for, scripts that fell silent."""
+"""Slots of workers, attempts at runs, waiting jobs, scripts that fell silent."""
 
 import fcntl
 import socket
@@ -31,12 +31,12 @@ from isoscope.core.errors import ConflictError, InvalidError
 
 MAX_CHARACTERS = 100
 HELD_FOR = {FailureCause.MEMORY: "ran out of memory", FailureCause.KILLED: "was killed repeatedly"}
+# A script that trains reports every minute, whether it has logged anything or not.
 SILENT_AFTER = timedelta(minutes=5)
-"""A script that trains says so every minute, whether it has logged anything or not."""
 
 
 def slot_name(settings: Settings, device: str) -> str:
-    """The same for every worker of this device on this machine, across restarts."""
+    """Return the name of a worker's slot: the same for this device on this machine, across restarts."""
     name = f"{settings.worker_name or socket.gethostname()}/{device}"
     if len(name) > MAX_CHARACTERS:
         raise InvalidError(
@@ -47,7 +47,7 @@ def slot_name(settings: Settings, device: str) -> str:
 
 
 class FileLocks:
-    """Locked files in one folder; the kernel lets go of them."""
+    """Locked files in one folder; the kernel releases them."""
 
     settled = True
 
@@ -56,7 +56,6 @@ class FileLocks:
 
     @contextmanager
     def held(self, name: str) -> Iterator[None]:
-        """Hold the lock of that name."""
         with (self._folder / f"{name.replace('/', '_')}.lock").open("w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -66,7 +65,6 @@ class FileLocks:
 
 
 def slot_taken(name: str) -> ConflictError:
-    """Return the error of a slot that another worker holds."""
     return ConflictError(
         f"Another worker already works as {name}. Stop it first, or give this one another --device "
         "or another ISOSCOPE_WORKER_NAME."
@@ -87,7 +85,7 @@ def end_attempts(
     detail: str | None = None,
     ended_at: datetime | None = None,
 ) -> None:
-    """End those of the attempts that are open. Call it after the runs are changed: all lock rows in this order."""
+    """End open attempts. Call it after the runs are changed: all lock rows in this order."""
     logged = select(func.max(Step.step)).where(Step.run_id == Attempt.run_id).scalar_subquery()
     ended: dict[str, Any] = {"outcome": outcome, "detail": detail, "ended_at": ended_at or utcnow()}
     # Steps that an earlier attempt logged are taken back when this one begins to train.
@@ -97,7 +95,7 @@ def end_attempts(
 
 
 def end_lost(session: Session, condition: ColumnElement[bool]) -> None:
-    """End open attempts whose worker is gone, each at that worker's last heartbeat where that is known."""
+    """End open attempts whose worker is gone, each at that worker's last heartbeat if known."""
     still_open = select(Attempt, Worker.heartbeat_at).outerjoin(Worker, Worker.slot == Attempt.worker)
     for attempt, heard_at in session.execute(still_open.where(Attempt.ended_at.is_(None), condition)).all():
         ended_at = max(attempt.started_at, heard_at) if heard_at is not None else None
@@ -112,7 +110,7 @@ def waiting_jobs(sessions: Sessions) -> list[Job]:
 
 
 def has_waiting(sessions: Sessions, queue: Queue) -> bool:
-    """Whether any row waits for a job of a queue: one cheap statement, for a worker without work."""
+    """Return whether any row waits for a job of a queue: one cheap statement, for a worker without work."""
     with sessions() as session:
         connection = session.connection(execution_options={"isolation_level": "AUTOCOMMIT"})
         return bool(connection.scalar(_select_waiting(queue)))
@@ -125,7 +123,7 @@ def _select_waiting(queue: Queue) -> Select[tuple[bool]]:
 
 
 def next_in_turn(sessions: Sessions, queue: Queue, but: Collection[str]) -> Job | None:
-    """Return the job of a queue whose turn it is, by priority and age, leaving out those workflow ids."""
+    """Return the next job of a queue by priority and age, leaving out those workflow ids."""
     kinds = [kind for kind in KINDS.values() if kind.queue is queue]
     with sessions() as session:
         jobs = [job for kind in kinds for job in _jobs(session, kind, len(but) + 1)]
@@ -134,7 +132,7 @@ def next_in_turn(sessions: Sessions, queue: Queue, but: Collection[str]) -> Job 
 
 
 def _jobs(session: Session, kind: JobKind, limit: int | None = None) -> list[tuple[Job, datetime]]:
-    """Return the jobs of a kind that rows wait for, and since when."""
+    """Return the waiting jobs of a kind, and since when they wait."""
     table = kind.table
     order = kind.order or (literal(None), table.created_at if kind.queued_at is None else kind.queued_at, table.id)
     waits = select(table.id, *order[:2]).where(table.status.in_(kind.waiting))
@@ -143,10 +141,10 @@ def _jobs(session: Session, kind: JobKind, limit: int | None = None) -> list[tup
 
 
 def hold_experiment(session: Session, run: Run) -> None:
-    """Pause the waiting runs of an experiment whose first run has just failed in a way that all of them may.
+    """Pause the waiting runs of an experiment whose first run failed in a way that all of them may.
 
-    That is before its first step, or as memory ran out. Once another run has ended nothing is held, so that whoever
-    resumes the others after a failure is not asked again.
+    That is before its first step, or out of memory. Once another run has ended nothing is held, so that whoever
+    resumes the others is not asked again.
     """
     experiment = session.get(Experiment, run.experiment_id, with_for_update=True)
     siblings = Run.experiment_id == run.experiment_id, Run.id != run.id
@@ -164,6 +162,6 @@ def hold_experiment(session: Session, run: Run) -> None:
 
 
 def is_silent(run: Run) -> bool:
-    """Whether the script of a run that has not ended says nothing any more."""
+    """Return whether the script of an unfinished run stopped reporting."""
     heard = run.heard_at or run.queued_at
     return run.status is RunStatus.STREAMING and utcnow() - heard > SILENT_AFTER

@@ -1,1 +1,1 @@
-"""What users say of an embedding or an experiment: name, notes, tags, star, archive."""
+"""Users' descriptions of embeddings and experiments: name, notes, tags."""

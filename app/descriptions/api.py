@@ -33,7 +33,6 @@ class RowActionOut(BaseModel):
 
 
 def actions_router(row_list: RowList, tag: str) -> APIRouter:
-    """Return the route of the actions on rows of a list."""
     router = APIRouter(prefix=row_list.path, tags=[tag])
     names = ", ".join(f"`{slug}`" for slug in row_list.actions)
 

@@ -17,7 +17,6 @@ TEXTS = ("name", "notes", "tags")
 
 
 def actions_router(row_list: RowList) -> APIRouter:
-    """Return the route of the actions on selected rows of a list."""
     router = APIRouter(prefix=row_list.path)
 
     @router.post("/actions")
@@ -29,7 +28,7 @@ def actions_router(row_list: RowList) -> APIRouter:
         query: Annotated[str, Form()] = "",
         confirmed: Annotated[Literal["", "yes"], Form()] = "",
     ) -> Response:
-        """Apply an action to the selected rows; ask for confirmation first where something is deleted."""
+        """Apply an action to the selected rows; ask for confirmation before deleting."""
         ids = list(dict.fromkeys(selected or []))
 
         def show_page(problem: InvalidError | None = None, refused_rows: Sequence[RefusedRow] = ()) -> Response:
@@ -65,7 +64,6 @@ def description_router(
     get: Callable[[Context, str], Described],
     describe: Callable[[Context, str, DescriptionChange], Described],
 ) -> APIRouter:
-    """Return the routes of a list's actions, and of the form for a row's name, tags and notes."""
     router = actions_router(row_list)
 
     def show_page(

@@ -1,4 +1,4 @@
-"""Lists of rows that users select from, and the actions on the selected rows, for pages and the API."""
+"""Lists of selectable rows, and the actions on them, for pages and the API."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ MAX_ROWS = 1000
 
 
 class RowAction(NamedTuple):
-    """Something that is done to each of the selected rows."""
+    """An action on each selected row."""
 
     label: str
     apply: Callable[[Context, str], object]
+    # What is lost for good. The page asks for confirmation.
     warning: str = ""
-    """What is lost for good. The page asks for confirmation."""
 
 
 class RefusedRow(NamedTuple):
@@ -32,29 +32,21 @@ class RowList:
     """A list of embeddings, experiments or runs: its page, its checkboxes and its actions."""
 
     path: str
-    """Path of the list; the page of a row is below it."""
     title: str
     section: str
     field: str
-    """Name of the checkboxes."""
     actions: Mapping[str, RowAction]
     get_name: Callable[[Context, str], str]
+    # Page that a query string of the list came from; None where it is ``path`` itself.
     address: Callable[[str], str] | None = None
-    """Return the page that a query string of the list came from; None where it is ``path`` itself."""
 
     def back(self, query: str) -> str:
-        """Return the address of the list with this query string."""
         if self.address is not None:
             return self.address(query)
         return f"{self.path}?{query}" if query else self.path
 
     def act(self, context: Context, slug: str, ids: Sequence[str]) -> list[RefusedRow]:
-        """Apply an action to each row, and return the rows on which it failed.
-
-        Raises:
-            InvalidError: there is no such action, no row, or too many rows.
-
-        """
+        """Apply an action to each row, and return the rows on which it failed."""
         if (action := self.actions.get(slug)) is None:
             raise InvalidError(f"No action named {slug!r}. Actions are: {', '.join(self.actions)}.", "action")
         if not ids:
@@ -70,7 +62,6 @@ class RowList:
         return refused_rows
 
     def name_or_id(self, context: Context, row_id: str) -> str:
-        """Return the name of a row, or its id if the row is gone."""
         try:
             return self.get_name(context, row_id)
         except IsoscopeError:

@@ -30,7 +30,7 @@ class DescriptionChange(Strict):
 
 
 def describe(row: Described, change: DescriptionChange) -> None:
-    """Write a change to a row of a session. Raise InvalidError at the field that is wrong."""
+    """Apply a change to a row; raise InvalidError at the field that is wrong."""
     if change.name is not None:
         row.name = _clean_name(change.name)
     if change.notes is not None:
@@ -40,7 +40,6 @@ def describe(row: Described, change: DescriptionChange) -> None:
 
 
 def set_tags(row: Tagged, tags: Sequence[str]) -> None:
-    """Replace the tags of a row of a session. Raise InvalidError of ``tags``."""
     tag_rows = {tag_row.tag: tag_row for tag_row in row.tags}
     tag_class = type(row).tags.property.mapper.class_
     row.tags = [tag_rows.get(tag) or tag_class(tag=tag) for tag in clean_tags(tags)]

@@ -7,7 +7,7 @@ __all__ = ["Incoming", "Storage", "Stored", "open_storage"]
 
 
 def open_storage(settings: Settings) -> Storage:
-    """The storage that the settings name; whether it can be reached shows with its first use."""
+    """Return the storage of the settings, without connecting."""
     if settings.bucket is None:
         return FolderStorage(settings.files)
     # Here: most installations have no S3, and the web process has to start fast.

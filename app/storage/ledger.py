@@ -1,4 +1,4 @@
-"""Stored bytes and the rows that refer to them, for whoever adds files or lets them go."""
+"""Stored bytes and the rows that refer to them."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -19,8 +19,8 @@ from isoscope.core.errors import ConflictError, UnavailableError
 
 logger = logging.getLogger(__name__)
 
+# Keeps the bytes of a stream, at most so many.
 Store = Callable[[BinaryIO, int], Stored]
-"""Keeps the bytes of a stream, of which there may be so many."""
 
 # The columns that refer to stored bytes, and the embedding that a row of theirs goes with, where it does.
 REFERENCES: tuple[tuple[InstrumentedAttribute[Any], InstrumentedAttribute[str] | None], ...] = (
@@ -42,18 +42,18 @@ REFERENCES: tuple[tuple[InstrumentedAttribute[Any], InstrumentedAttribute[str] |
 
 @dataclass(frozen=True)
 class Ledger:
-    """Keeps the bytes in the storage and the rows of ``files`` in step."""
+    """Keeps stored bytes and the rows of ``files`` in step."""
 
     sessions: Sessions
     storage: Storage
 
     def store(self, stream: BinaryIO, max_bytes: int) -> Stored:
-        """Keep the bytes of ``stream``; they stay without a row until ``recording`` or ``release``."""
+        """Store the bytes of ``stream``, without a row until ``recording`` or ``release``."""
         return self.storage.write(stream, max_bytes)
 
     @contextmanager
     def arriving(self) -> Iterator[Store]:
-        """Store files to be recorded before the end; whatever breaks that off, those that no row needs are let go."""
+        """Store files to be recorded before the context ends; on failure delete those that no row needs."""
         stored: list[Stored] = []
 
         def store(stream: BinaryIO, max_bytes: int) -> Stored:
@@ -72,7 +72,7 @@ class Ledger:
 
     @contextmanager
     def recording(self, *stored: Stored) -> Iterator[Session]:
-        """Open the transaction that adds the rows of stored bytes, where they have none, and what refers to them."""
+        """Open the transaction that adds rows of stored bytes, and what refers to them."""
         with self.sessions.begin() as session:
             hold(session.connection(), *{_lock_name(file.sha256) for file in stored})
             for file in stored:
@@ -85,8 +85,7 @@ class Ledger:
     def release(self, *hashes: str | None) -> int:
         """Delete the bytes that no row needs any more, and return how many.
 
-        Where the storage is out of reach they stay, for the next time: what referred to them is gone or was never
-        made, and that is what the user asked for.
+        Where the storage is out of reach they stay, for the next time: what referred to them is gone.
         """
         freed = 0
         for sha256 in set(filter(None, hashes)):
@@ -97,10 +96,9 @@ class Ledger:
         return freed
 
     def sweep(self) -> int:
-        """Delete stored bytes that no row of ``files`` names and whose job was killed before it did; return how many.
+        """Delete bytes stored more than a day ago that no row of ``files`` names; return how many.
 
-        They were stored more than a day ago, which no job takes from storing to recording, and after the first of the
-        rows: a new database beside the files of another owns none of them.
+        No job takes a day from storing to recording. Older than the first row, they belong to another database.
         """
         with self.sessions() as session:
             first = session.scalar(select(func.min(models.StoredFile.created_at)))
@@ -134,12 +132,11 @@ class Ledger:
 
 
 def needed(sha256: str) -> ColumnElement[bool]:
-    """Whether some row refers to these bytes."""
     return or_(*(exists().where(column == sha256) for column, _ in REFERENCES))
 
 
 def references() -> CompoundSelect[tuple[str, str | None]]:
-    """Every reference to stored bytes: their ``sha256``, and the ``embedding_id`` that it goes with or null."""
+    """Return every reference to stored bytes: ``sha256``, and the ``embedding_id`` that it goes with or null."""
     return union_all(
         *(
             select(column.label("sha256"), (null() if owner is None else owner).label("embedding_id"))
@@ -149,9 +146,8 @@ def references() -> CompoundSelect[tuple[str, str | None]]:
 
 
 def _lock_name(sha256: str) -> str:
-    """Of the lock on some bytes and their row, held until the commit.
+    """Return the name of the lock on some bytes and their row, held until the commit.
 
-    Between the last row of some bytes going and the bytes going, or between two looks for their row, the same bytes
-    may be uploaded again.
+    Between the last row of some bytes going and the bytes going the same bytes may be uploaded again.
     """
     return f"file:{sha256}"

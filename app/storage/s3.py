@@ -21,15 +21,15 @@ from s3fs import S3FileSystem
 from app.storage.storage import BLOCK_BYTES, SHA256, Storage, Stored, arriving, gone, require_hash
 from isoscope.core.errors import InvalidError, UnavailableError
 
+# Whoever asked for a path has opened it by then; an open file may be unlinked without harm.
 IN_USE_SECONDS = 60 * 60
-"""Whoever asked for a path has opened it by then; an open file may be unlinked without harm."""
 
 
 class Cache:
     """A folder of files named by their hash, shared by the processes of a machine.
 
-    When they come to more than ``max_bytes``, those least recently used go, but none that was asked for within the
-    last hour. The time of its last use is a file's mtime, because not every file system notes when one is read.
+    Above ``max_bytes`` the least recently used go, but none used within the last hour. The time of the last use is a
+    file's mtime, because not every file system notes reads.
     """
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
@@ -37,7 +37,7 @@ class Cache:
         self._max_bytes = max_bytes
 
     def find(self, sha256: str) -> Path | None:
-        """Return the path of a copy if there is one, and note that it is used."""
+        """Return the path of a copy if there is one, and mark it as used."""
         path = self.folder / sha256
         with self._locked():
             if not path.exists():
@@ -46,7 +46,7 @@ class Cache:
         return path
 
     def add(self, temporary: Path, sha256: str) -> Path:
-        """Take over a complete file of this folder, and make room for it. Two who bring the same do no harm."""
+        """Take over a complete file of this folder, and make room for it. Concurrent calls are safe."""
         path = self.folder / sha256
         with self._locked():
             temporary.replace(path)
@@ -55,7 +55,6 @@ class Cache:
         return path
 
     def remove(self, sha256: str) -> None:
-        """Drop a copy; that there is none is fine."""
         (self.folder / sha256).unlink(missing_ok=True)
 
     def _make_room(self) -> None:
@@ -73,7 +72,7 @@ class Cache:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Keep other processes from dropping a file between the look at it and the note that it is used."""
+        """Keep other processes from dropping a file between finding it and marking its use."""
         handle = os.open(self.folder, os.O_RDONLY)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
@@ -85,8 +84,8 @@ class Cache:
 logger = logging.getLogger(__name__)
 
 CONNECTION = {"connect_timeout": 5, "read_timeout": 30, "retries": {"mode": "standard", "total_max_attempts": 3}}
+# Attempts at a transfer that breaks off.
 ROUNDS = 2
-"""Of those attempts, for what breaks off while it is being transferred."""
 # A part is in memory while it is sent or received; S3 takes at most 10,000 of one object.
 PART_BYTES = 8 * 2**20
 PARALLEL_PARTS = 4
@@ -105,11 +104,10 @@ class S3Storage(Storage):
         self._remote.retries = ROUNDS
 
     def exists(self, sha256: str) -> bool:
-        """Whether the bucket has the object."""
         return self._size(sha256) is not None
 
     def local(self, sha256: str) -> Path:
-        """Return the cached copy of an object, fetched and compared with its hash if it is not there yet."""
+        """Return the cached copy of an object, fetched and compared with its hash if needed."""
         if (path := self._cache.find(require_hash(sha256))) is not None:
             return path
         with arriving(self._blocks(sha256), self.folder) as (temporary, stored):
@@ -127,7 +125,6 @@ class S3Storage(Storage):
         self._cache.remove(sha256)
 
     def listed(self) -> Iterator[tuple[str, datetime]]:
-        """Yield the SHA-256 of every object, and when it was stored."""
         with self._explaining():
             try:
                 objects = self._remote.ls(self._bucket, detail=True, refresh=True)
@@ -151,7 +148,6 @@ class S3Storage(Storage):
         self._cache.add(temporary, stored.sha256)
 
     def _size(self, sha256: str) -> int | None:
-        """Bytes of an object; None if there is none."""
         with self._explaining():
             try:
                 return int(self._remote.info(self._key(sha256))["size"])
@@ -172,7 +168,7 @@ class S3Storage(Storage):
 
     @contextmanager
     def _explaining(self) -> Iterator[None]:
-        """Turn what the service or the network says into a sentence; the words themselves go to the log."""
+        """Turn errors of service or network into a sentence; the words themselves go to the log."""
         try:
             yield
         except (OSError, BotoCoreError, ClientError, TransportError) as error:

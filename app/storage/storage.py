@@ -1,4 +1,4 @@
-"""What every storage can do, how bytes arrive in it, and the storage that is a folder."""
+"""The storage interface, how bytes arrive in it, and the storage in a folder."""
 
 import hashlib
 import os
@@ -20,13 +20,13 @@ from isoscope.core.errors import InvalidError, NotFoundError, TooLargeError
 BLOCK_BYTES = 2**20
 TEMPORARY_PREFIX = "arriving-"
 TEMPORARY_SECONDS = 24 * 60 * 60
+# Prefixes of folders in which the rows of an upload are processed.
 DIVIDING, CHECKING = "divide-", "check-truth-"
-"""What names of folders begin with in which the rows of an upload are worked on."""
 SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class Incoming(NamedTuple):
-    """A file as it arrives, and what the sender calls it."""
+    """A file as it arrives, and its name."""
 
     stream: BinaryIO
     filename: str
@@ -44,18 +44,14 @@ class Storage(ABC):
     """Files named by their SHA-256, so that identical bytes are kept once. None is visible before it is whole."""
 
     def __init__(self, folder: Path) -> None:
+        # Of this machine; bytes arrive there under temporary names.
         self.folder = folder
-        """Of this machine; bytes arrive there under temporary names."""
 
     def write(self, stream: BinaryIO, max_bytes: int) -> Stored:
-        """Keep the bytes of a stream under their hash; nothing is left behind if that fails.
+        """Store the bytes of a stream under their hash; leave nothing behind if that fails.
 
-        Raises:
-            TooLargeError: the stream has more than ``max_bytes``; no more than one block beyond them is read.
-            InvalidError: the stream is empty.
-            FullDiskError: the disk has no room for it.
-            UnavailableError: the storage cannot be reached, or refuses this server.
-
+        Reads at most one block beyond ``max_bytes``. Raises TooLargeError, InvalidError (empty), FullDiskError, or
+        UnavailableError for an unreachable storage.
         """
         with arriving(_capped(stream, max_bytes), self.folder) as (temporary, stored):
             self._keep(temporary, stored)
@@ -63,38 +59,29 @@ class Storage(ABC):
 
     @abstractmethod
     def exists(self, sha256: str) -> bool:
-        """Whether the file is stored."""
+        pass
 
     @abstractmethod
     def local(self, sha256: str) -> Path:
-        """Return where the file can be read on this machine. Open it soon: a cached copy may go after an hour.
+        """Return the file's path on this machine. Open it soon: a cached copy may go after an hour.
 
-        Raises:
-            NotFoundError: there is no such file, or the name is not a hash.
-            InvalidError: the bytes are not those that were stored.
-            UnavailableError: the storage cannot be reached, or refuses this server.
-
+        Raises NotFoundError for a missing file, InvalidError for changed bytes, UnavailableError.
         """
 
     @abstractmethod
     def delete(self, sha256: str) -> None:
-        """Remove a file; that there is none is fine."""
+        """Remove a file if it is there."""
 
     @abstractmethod
     def listed(self) -> Iterator[tuple[str, datetime]]:
-        """Yield the SHA-256 of every file that is stored, and when it was.
-
-        Raises:
-            UnavailableError: the storage cannot be reached, or refuses this server.
-
-        """
+        """Yield the SHA-256 of every stored file, and when it was stored."""
 
     @abstractmethod
     def _keep(self, temporary: Path, stored: Stored) -> None:
         """Store the bytes at ``temporary``, which may be moved."""
 
     def sweep_temporary(self) -> None:
-        """Remove what interrupted uploads left behind more than a day ago."""
+        """Remove leftovers of uploads interrupted more than a day ago."""
         oldest = time.time() - TEMPORARY_SECONDS
         for leftover in self.folder.glob(f"{TEMPORARY_PREFIX}*"):
             with suppress(FileNotFoundError):  # its upload may end just now
@@ -103,7 +90,7 @@ class Storage(ABC):
 
 
 def sweep_folders(root: Path) -> None:
-    """Remove the folders that uploads left behind whose process was killed more than a day ago."""
+    """Remove leftover folders of uploads killed more than a day ago."""
     oldest = time.time() - TEMPORARY_SECONDS
     for prefix in (DIVIDING, CHECKING):
         for leftover in root.glob(f"{prefix}????????"):  # as tempfile names them
@@ -122,13 +109,12 @@ def require_hash(sha256: str) -> str:
 
 
 def gone(sha256: str) -> NotFoundError:
-    """The error of a file that should be there."""
     return NotFoundError(f"The file {sha256[:12]}… is gone from the storage; upload it again.")
 
 
 @contextmanager
 def arriving(blocks: Iterable[bytes], folder: Path) -> Iterator[tuple[Path, Stored]]:
-    """Put bytes on the disk under a temporary name, hashed. The file is gone afterward unless it was moved."""
+    """Write bytes to a temporary file, hashed. It is removed afterward unless it was moved."""
     digest = hashlib.sha256()
     size_bytes = 0
     # In the folder they stay in, because a rename is atomic only within one file system.
@@ -164,24 +150,20 @@ def _capped(stream: BinaryIO, max_bytes: int) -> Iterator[bytes]:
 
 
 class FolderStorage(Storage):
-    """A folder of files named by their hash. They are flushed to the disk, then renamed: no crash leaves a half."""
+    """A folder of files named by their hash, flushed to the disk and then renamed: no crash leaves half a file."""
 
     def exists(self, sha256: str) -> bool:
-        """Whether the file is in the folder."""
         return self._path(sha256).exists()
 
     def local(self, sha256: str) -> Path:
-        """Return the file itself."""
         if not (path := self._path(sha256)).exists():
             raise gone(sha256)
         return path
 
     def delete(self, sha256: str) -> None:
-        """Remove a file; that there is none is fine."""
         self._path(sha256).unlink(missing_ok=True)
 
     def listed(self) -> Iterator[tuple[str, datetime]]:
-        """Yield the SHA-256 of every file of the folder, and when it was stored last."""
         for path in self.folder.iterdir():
             if SHA256.fullmatch(path.name):
                 with suppress(FileNotFoundError):  # it is deleted just now
@@ -202,7 +184,7 @@ class FolderStorage(Storage):
 
 @dataclass(frozen=True)
 class Download:
-    """A file on this machine and the name to keep it under."""
+    """A file on this machine and its download name."""
 
     path: Path
     filename: str

@@ -1,4 +1,4 @@
-"""The rows that pages show, and their states. The job engine's own tables live elsewhere and are never read here."""
+"""Rows and their states. The job engine's own tables live elsewhere and are never read here."""
 
 from app.db.models.base import MAX_TAG_CHARACTERS, MAX_TAGS, Base, Described, Tagged
 from app.db.models.embeddings import (

@@ -1,4 +1,4 @@
-"""What tables share: names of constraints, how types are stored, and what users say of a row."""
+"""Shared parts of tables: names of constraints, types, descriptions by users."""
 
 import enum
 from collections.abc import Collection, Iterable
@@ -18,7 +18,7 @@ def _values(members: Iterable[enum.Enum]) -> list[str]:
 
 
 class Base(DeclarativeBase):
-    """Names every constraint the same on both databases, so that migrations can name them too."""
+    """The base of all tables, with the same constraint names on both databases for migrations."""
 
     metadata = MetaData(
         naming_convention={
@@ -45,7 +45,7 @@ class Base(DeclarativeBase):
 
 @event.listens_for(Base, "attribute_instrument")
 def _take_what_json_holds(_: type[Base], name: str, attribute: QueryableAttribute[Any]) -> None:
-    """Check what is assigned to a column of records, and make records of it."""
+    """Validate what is assigned to a column of records."""
     columns = getattr(attribute.property, "columns", ())
     if columns and isinstance(kind := columns[0].type, Typed):
 
@@ -56,7 +56,7 @@ def _take_what_json_holds(_: type[Base], name: str, attribute: QueryableAttribut
 
 
 class Answered:
-    """What is asked for beside a report or before a sweep, and answered by a job: how far the row is."""
+    """A question beside a report or before a sweep, answered by a job."""
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
     status: Mapped[ResultStatus] = mapped_column(default=ResultStatus.QUEUED, index=True)
@@ -66,24 +66,22 @@ class Answered:
 
     @property
     def waiting(self) -> bool:
-        """Whether a worker still has to answer."""
+        """Return whether a worker still has to answer."""
         return self.status is ResultStatus.QUEUED
 
 
 MAX_TAGS = 20
-"""Of a row."""
 MAX_TAG_CHARACTERS = 40
 
 
 class Tagged:
-    """A row whose tags are in a table of their own, ``tags`` of the row."""
+    """A row with ``tags`` in a table of their own."""
 
     id: Any
     tags: Any
 
     @property
     def words(self) -> Collection[str]:
-        """Its tags as texts."""
         return [row.tag for row in self.tags]
 
 

@@ -1,4 +1,4 @@
-"""Embeddings: their files, what was measured of them, and what was made of them."""
+"""Embeddings: their files, measurements, and what was made of them."""
 
 import hashlib
 import json
@@ -20,7 +20,7 @@ from isotropy.catalog import MEASURES
 
 
 class StoredFile(Base):
-    """The bytes of an upload, kept once under their hash however often they are uploaded."""
+    """The bytes of an upload, kept once under their hash."""
 
     __tablename__ = "files"
 
@@ -30,27 +30,25 @@ class StoredFile(Base):
 
 
 class Embedding(Described, Base):
-    """A matrix of embeddings: where it is from, what was found in its files, what was chosen, how far it is."""
+    """A matrix of embeddings: origin, files, selection, progress and results."""
 
     __tablename__ = "embeddings"
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
     filename: Mapped[str] = mapped_column(String(255))
-    """What the files are called together."""
     origin: Mapped[EmbeddingOrigin] = mapped_column(default=EmbeddingOrigin.UPLOAD)
+    # How it was made here, null for an upload; words and numbers, not references:
+    # of an embedding {"source", "method", "parameters", "fit_rows", "seed"}, by a task's map also {"which", "variant",
+    # "dimensions", "similarity"}; as a selection {"source", "finding", "rows", "dimensions"} (numbers left out);
+    # of texts {"model", "texts"} and what else repeats it.
     provenance: Mapped[dict[str, Any] | None]
-    """How it was made here, null for an upload: of another embedding ``{"source", "method", "parameters", "fit_rows",
-    "seed"}``, by the map of a task also ``{"which", "variant", "dimensions", "similarity"}``, as a selection of one
-    ``{"source", "finding", "rows", "dimensions"}``, the latter two how many it leaves out, of texts ``{"model",
-    "texts"}`` and what else repeats it. Words and numbers, not references."""
     source_id: Mapped[str | None] = mapped_column(ForeignKey("embeddings.id", ondelete="SET NULL"), index=True)
-    """The embedding that it was made of."""
+    # The PostProcessing or TaskRun whose map makes it, which goes with the source: no foreign key.
     made_by_id: Mapped[str | None] = mapped_column(String(32))
-    """The ``PostProcessing`` or ``TaskRun`` whose map makes it, which goes with the source: no foreign key."""
+    # The encoding of texts that it is a layer of; the next two say which.
     encoding_id: Mapped[str | None] = mapped_column(ForeignKey("encodings.id", ondelete="CASCADE"), index=True)
-    """The encoding of texts that it is a layer of; the next two say which."""
+    # Of an encoding, 0 being the embedding layer; or of an uploaded array [layers, n, d].
     layer: Mapped[int | None]
-    """Of an encoding, 0 being the embedding layer; or of an uploaded array [layers, n, d]."""
     pooling: Mapped[Pooling | None]
     format: Mapped[str] = mapped_column(String(16))
     status: Mapped[EmbeddingStatus] = mapped_column(default=EmbeddingStatus.INSPECTING, index=True)
@@ -58,17 +56,14 @@ class Embedding(Described, Base):
     error: Mapped[str | None] = mapped_column(Text)
     attempts: Mapped[int] = mapped_column(default=0)
     inspection: Mapped[dict[str, Any] | None]
-    """What the files hold: see ``isoscope.files.matrix``."""
     selection: Mapped[dict[str, Any] | None]
-    """Which part of it is the matrix, its names and its labels: see ``isoscope.files.selection``."""
     n: Mapped[int | None]
     d: Mapped[int | None]
+    # Rows with NaN or infinity, which no measure sees.
     n_left_out: Mapped[int | None]
-    """Rows with NaN or infinity, which no measure sees."""
+    # {"by": "rows", "duplicates" or "groups", "groups": count, "blocks": equal for equal assignments to blocks,
+    # "names" and "names_in_any_order": hashes of the rows' names}.
     independent: Mapped[dict[str, Any] | None]
-    """Which rows are taken as independent: ``{"by": "rows", "duplicates" or "groups", "groups": how many, "blocks":
-    what is equal where rows were dealt to blocks alike, "names" and "names_in_any_order": hashes of the rows' names,
-    where they have any}``. Null from older versions."""
     created_at: Mapped[datetime] = mapped_column(default=utcnow, index=True)
     measured_at: Mapped[datetime | None]
     trashed_at: Mapped[datetime | None] = mapped_column(index=True)
@@ -90,39 +85,35 @@ class Embedding(Described, Base):
     )
 
     def key_of(self, *question: Any) -> str:
-        """Return the key of a question about the vectors that are chosen at present."""
         return hashlib.sha256(json.dumps([self.selection, *question], sort_keys=True).encode()).hexdigest()
 
     @property
     def shards(self) -> list["EmbeddingFile"]:
-        """The files that hold the vectors, in the order of their rows."""
         return [file for file in self.files if file.role is FileRole.VECTORS]
 
     def upload(self, path_of: Callable[["EmbeddingFile"], Path]) -> Upload:
-        """Return the files as readers take them; ``path_of`` tells where one lies on this machine."""
+        """Return the files as readers take them; ``path_of`` locates one on this machine."""
         named_files = {file: NamedFile(path_of(file), file.filename) for file in self.files}
         annotation_files = (named_files[file] for file in self.files if file.role is FileRole.ANNOTATIONS)
         return Upload(tuple(named_files[shard] for shard in self.shards), next(annotation_files, None))
 
     @property
     def findings(self) -> list[dict[str, Any]]:
-        """What is wrong with the cloud, as ``FigureData`` has it; none from older versions."""
         findings: list[dict[str, Any]] = [] if self.findings_data is None else self.findings_data.data["findings"]
         return findings
 
     @property
     def n_measured(self) -> int:
-        """Rows that measures see; 0 until the files have been read."""
+        """Return the number of measured rows; 0 until the files have been read."""
         return (self.n or 0) - (self.n_left_out or 0)
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all files."""
         return sum(file.size_bytes for file in self.files)
 
 
 class EmbeddingTag(Base):
-    """A word that a user put on an embedding, to find it by."""
+    """A user's tag of an embedding."""
 
     __tablename__ = "embedding_tags"
 
@@ -131,13 +122,13 @@ class EmbeddingTag(Base):
 
 
 class EmbeddingFile(Base):
-    """A file of an embedding: its vectors, or a shard of them, or what names and labels the rows."""
+    """A file of an embedding: vectors, a shard of them, or names and labels of rows."""
 
     __tablename__ = "embedding_files"
 
     embedding_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), primary_key=True)
+    # Order of the shards' rows.
     position: Mapped[int] = mapped_column(primary_key=True)
-    """The rows of one shard lie below those of the one before."""
     role: Mapped[FileRole] = mapped_column(default=FileRole.VECTORS)
     filename: Mapped[str] = mapped_column(String(255))
     file_sha256: Mapped[str] = mapped_column(ForeignKey("files.sha256"), index=True)
@@ -150,38 +141,35 @@ class EmbeddingFile(Base):
 
 
 class Measurement(Base):
-    """One measure of one embedding. ``detail`` holds what is not a single number: a spectrum, a profile."""
+    """One measure of one embedding."""
 
     __tablename__ = "measurements"
 
     embedding_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), primary_key=True)
     measure: Mapped[str] = mapped_column(String(40), primary_key=True)
-    """Slug of ``isotropy.catalog``."""
     status: Mapped[MeasurementStatus]
     value: Mapped[float | None]
+    # Standard error of the value, where one is known.
     se: Mapped[float | None]
-    """Standard error of the value, in its units, where one is known."""
+    # {"parts": [contribution of each block to the error], "at": {"1000": {"value", "parts"}}}, "at" for measures
+    # that depend on the number of rows: see isotropy.score and isotropy.neighbours.
     resampled: Mapped[dict[str, Any] | None]
-    """``{"parts": [what each block of rows adds to the error], "at": {"1000": {"value", "parts"}}}``, "at" for measures
-    that depend on the number of rows: see ``isotropy.score`` and ``isotropy.neighbours``. Null from older versions."""
     reason: Mapped[str | None] = mapped_column(Text)
     n: Mapped[int]
-    """Rows behind the value."""
 
     @property
     def parts(self) -> list[float]:
-        """What each block of rows adds to the error; none where that is not known."""
+        """Return the contribution of each block of rows to the error."""
         parts: list[float] = (self.resampled or {}).get("parts", [])
         return parts
 
     @property
     def low(self) -> float | None:
-        """Lower end of the 95% interval of the population's value; None where the measure is no estimate of it."""
+        """Return the lower end of the population value's 95% interval; None for measures that do not estimate it."""
         return None if (half := self._half_width) is None or self.value is None else self.value - half
 
     @property
     def high(self) -> float | None:
-        """Upper end of that interval."""
         return None if (half := self._half_width) is None or self.value is None else self.value + half
 
     @property
@@ -191,11 +179,10 @@ class Measurement(Base):
             return None
         return quantile(0.05, block_degrees(len(self.parts))) * hypot(*self.parts)
 
+    # Lists on pages, at most one: {"values": [number or null]}, greatest or first at k = 1;
+    # {"by_label": [{"label", "value", "n", "reason"}]}, both also with "unbiased";
+    # {"dimensions": [{"dimension", "value"}]}; or {"parts": {name: number or null}}. Others are for figures.
     detail: Mapped[dict[str, Any] | None]
-    """Lists that pages show, one at most: ``{"values": [number or null]}``, greatest or first at k = 1;
-    ``{"by_label": [{"label", "value", "n", "reason"}]}``, each also with "unbiased", a number or null, where that is
-    measured; ``{"dimensions": [{"dimension", "value"}]}``; or ``{"parts": {name: number or null}}``. Others are for
-    figures."""
 
 
 BLAMED = "blamed"
@@ -232,7 +219,7 @@ class FigureData(Base):
 
 
 class FigureFile(Base):
-    """A file that a figure of a report reads: see ``app.db.point_map``."""
+    """A file of a report's figure: see ``app.db.point_map``."""
 
     __tablename__ = "figure_files"
 
@@ -242,10 +229,10 @@ class FigureFile(Base):
 
 
 class ZetaCurve(Answered, Base):
-    """IsoScore* at 101 values of zeta, for each of several numbers of rows drawn from the embedding.
+    """IsoScore* at 101 values of zeta, for several numbers of rows drawn from the embedding.
 
-    ``source`` is where the shrinkage covariance comes from: ``identity`` (scaled to the data), ``sample``
-    (all rows of the same file) or ``embedding`` (``source_id``).
+    ``source`` of the shrinkage covariance is ``identity`` (scaled to the data), ``sample`` (all rows of the same file)
+    or ``embedding`` (``source_id``).
     """
 
     __tablename__ = "zeta_curves"
@@ -256,37 +243,36 @@ class ZetaCurve(Answered, Base):
     source: Mapped[str] = mapped_column(String(16))
     source_id: Mapped[str | None] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), index=True)
     seed: Mapped[int] = mapped_column(default=0)
+    # {"rows": m, "values": [101 numbers or null], "reason": str | null} for each number of rows.
     lines: Mapped[list[Any] | None]
-    """One ``{"rows": m, "values": [101 numbers or null], "reason": str | null}`` for each number of rows."""
 
 
 class Lookup(Answered, Base):
-    """The rows of an embedding that are nearest to a new text, encoded as they were."""
+    """The rows of an embedding nearest to a new text."""
 
     __tablename__ = "lookups"
     # A text is looked up once, however often it is asked for at once.
     __table_args__ = (UniqueConstraint("embedding_id", "key"),)
 
     embedding_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), index=True)
+    # SHA-256 of the chosen vectors and the text: see lookup_key.
     key: Mapped[str] = mapped_column(String(64))
-    """SHA-256 of the chosen vectors and the text: see ``lookup_key``."""
+    # The text.
     name: Mapped[str] = mapped_column(Text)
-    """The text, as it was asked for."""
+    # Neighbors as in FigureData, each with its position in the file as "row"; none "after".
     results: Mapped[dict[str, Any] | None]
-    """Neighbors as in ``FigureData``, of the text, each with its position in the file as ``row``; none "after"."""
 
     def is_current(self, embedding: Embedding) -> bool:
-        """Whether it was asked for of the vectors that are chosen now, and not of others chosen before."""
+        """Return whether it is about the vectors that are chosen now."""
         return self.key == lookup_key(embedding, self.name)
 
 
 def lookup_key(embedding: Embedding, text: str) -> str:
-    """Return the key of the look-up of a text among the vectors that are chosen now."""
     return embedding.key_of(text, "text")
 
 
 class Alignment(Answered, Base):
-    """How alike two embeddings of the same rows are: the same whichever is named first, so the lower id is."""
+    """Alignment of two embeddings of the same rows, the lower id first."""
 
     __tablename__ = "alignments"
     # Two embeddings are aligned once, however often it is asked for at once.
@@ -295,45 +281,43 @@ class Alignment(Answered, Base):
     embedding_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), index=True)
     other_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), index=True)
     rows_by: Mapped[RowsBy]
+    # {"shared": rows that both have, "rows": compared rows, "scores": {slug of isotropy.catalog.ALIGNMENTS:
+    # {"value", "parts", "reason"}}}, as in Measurement.
     results: Mapped[dict[str, Any] | None]
-    """``{"shared": rows that both have, "rows": how many of them were compared, "scores": {slug of
-    ``isotropy.catalog.ALIGNMENTS``: {"value", "parts", "reason"}}}``, as in ``Measurement``."""
+    # {"references": rows searched for neighbors, "names": null or [cut to 60 characters], "rows": [positions in
+    # the file of the lower id], "other_rows": [of the other], "kept": null or [share of neighbors], "residual": null or
+    # [of each], "reason": null or why one is null}. See isotropy.alignment.
     moved: Mapped[dict[str, Any] | None] = mapped_column(deferred=True)
-    """How far each row moves: ``{"references": rows among which neighbors were sought, "names": null or [a name of
-    each, cut to 60 characters], "rows": [places in the file of the lower id], "other_rows": [in that of the other],
-    "kept": null or [share of neighbors], "residual": null or [of each], "reason": null or why one of them is null}``.
-    See ``isotropy.alignment``."""
 
 
 class PostProcessing(Answered, Base):
-    """A method of post-processing and its parameters: fitted on part of an embedding's rows, judged by the others."""
+    """A post-processing method with parameters: fitted on part of an embedding's rows, evaluated on the others."""
 
     __tablename__ = "postprocessings"
     # The same method with the same parameters is fitted once, however often it is asked for at once.
     __table_args__ = (UniqueConstraint("embedding_id", "key"),)
 
     embedding_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), index=True)
+    # SHA-256 of method and parameters.
     key: Mapped[str] = mapped_column(String(64))
-    """SHA-256 of method and parameters."""
+    # Slug of isotropy.catalog.METHODS.
     method: Mapped[str] = mapped_column(String(40))
-    """Slug of ``isotropy.catalog.METHODS``."""
     parameters: Mapped[dict[str, Any]]
+    # {"rows", "distinct", "fit_rows", "seed", "before": {slug: measurement}, "after", "in_sample", "neighbours"}:
+    # equal rows, "distinct" of them differing, are fitted on or held out together; neighbors as in FigureData, null
+    # without names. Before and after are of held-out rows, in_sample of fitted rows, after.
     results: Mapped[dict[str, Any] | None]
-    """``{"rows", "distinct", "fit_rows", "seed", "before": {slug: finding}, "after": {...}, "in_sample": {...},
-    "neighbours"}``: distinct is the number of rows that differ, as equal ones are fitted on or held out together; a
-    finding is a ``Measurement`` as a dict without its embedding; neighbors as in ``FigureData``, null without names.
-    Before and after are of the rows held out, in sample of those fitted on, after."""
+    # The fitted map as safetensors, for isotropy.postprocess.methods.restore.
     state_sha256: Mapped[str | None] = mapped_column(ForeignKey("files.sha256"), index=True)
-    """The fitted map as safetensors, for ``isotropy.postprocess.methods.restore``."""
 
     def is_of(self, embedding: Embedding) -> bool:
-        """Whether it was asked for of the vectors that are chosen now, and not of others chosen before."""
+        """Return whether it is about the vectors that are chosen now."""
         return self.key == embedding.key_of(self.method, self.parameters)
 
 
+# For rows drawn from an embedding, and the half of them that methods are fitted on.
 SAMPLE_SEED = 0
-"""Of the rows that are drawn from an embedding, and of the half of them that methods are fitted on."""
+# Trials and tasks whose maps are making embeddings.
 MAKING = select(Embedding.made_by_id).where(
     Embedding.status == EmbeddingStatus.MAKING, Embedding.made_by_id.is_not(None)
 )
-"""Trials and tasks whose maps are making embeddings."""

@@ -16,7 +16,7 @@ from isoscope.files.text import Quoting
 
 
 class Encoding(Base):
-    """A file of texts, the model they go through, how far they are, and the embeddings that came out."""
+    """A file of texts, a model, progress, and the resulting embeddings."""
 
     __tablename__ = "encodings"
 
@@ -25,31 +25,27 @@ class Encoding(Base):
     filename: Mapped[str] = mapped_column(String(255))
     file_sha256: Mapped[str] = mapped_column(ForeignKey("files.sha256"), index=True)
     n_texts: Mapped[int]
-    """Texts in the file."""
     columns: Mapped[list[Column]] = mapped_column(Typed(list[Column]))
-    """Those of the file."""
     quoting: Mapped[Quoting | None]
-    """How the quotes of a .tsv file are read; null where there are none, or of what was stored before, as text."""
     config: Mapped[EncodingConfig | None] = mapped_column(Typed(EncodingConfig))
-    """Null for a draft."""
     status: Mapped[EncodingStatus] = mapped_column(default=EncodingStatus.DRAFT, index=True)
     done: Mapped[int] = mapped_column(default=0)
+    # With ``done``: texts encoded so far, and in all.
     total: Mapped[int | None]
-    """Texts encoded so far, and to be encoded."""
     attempts: Mapped[int] = mapped_column(default=0)
     error: Mapped[str | None] = mapped_column(Text)
+    # Model revision, hashes, package versions, device.
     environment: Mapped[dict[str, Any] | None]
-    """Model revision, hashes, package versions, device."""
     created_at: Mapped[datetime] = mapped_column(default=utcnow, index=True)
+    # Launched at, which is its turn in the queue; of a draft, uploaded at.
     queued_at: Mapped[datetime] = mapped_column(default=utcnow)
-    """Last launched at, which is its turn in the queue; of a draft, uploaded at."""
     started_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
 
+    # Of the corpus of a BEIR data set, by split.
     qrels: Mapped[list["Qrels"]] = relationship(
         foreign_keys="Qrels.corpus_id", lazy="selectin", viewonly=True, order_by="Qrels.place"
     )
-    """Of the corpus of a BEIR data set: which queries find which of its documents, by split."""
     embeddings: Mapped[list[Embedding]] = relationship(
         cascade="all, delete-orphan", passive_deletes=True, order_by="Embedding.layer"
     )
@@ -65,8 +61,8 @@ class Qrels(Base):
     corpus_id: Mapped[str] = mapped_column(ForeignKey("encodings.id", ondelete="CASCADE"), index=True)
     queries_id: Mapped[str] = mapped_column(ForeignKey("encodings.id", ondelete="CASCADE"), index=True)
     split: Mapped[str] = mapped_column(String(100))
+    # In the list of splits, the usual one first.
     place: Mapped[int]
-    """In the list of splits, the usual one first."""
     judgments: Mapped[int]
+    # As JSON lines: see isoscope.files.ground_truth.
     file_sha256: Mapped[str] = mapped_column(ForeignKey("files.sha256"), index=True)
-    """As JSON lines: see ``isoscope.files.ground_truth``."""

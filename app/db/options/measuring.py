@@ -12,10 +12,10 @@ from app.db.options.training import LearningOptions
 from isotropy.catalog.sources import RUDMAN_2024
 
 PRECHELT = "Prechelt (1998). Early Stopping – But When? Neural Networks: Tricks of the Trade, 55–69."
+# One training row in this many is held out to choose the weights.
 HELD_OUT_PART = 10
-"""One training row in this many is held out to choose the weights."""
+# Measurements per run where ``probe_every`` is null and time allows.
 LOOKS_PER_RUN = 12
-"""Target number of measurements per run where ``probe_every`` is null and time allows."""
 
 
 class Checkpoint(StrEnum):
@@ -37,7 +37,7 @@ class SelectionRows(StrEnum):
 
 
 def selects(config: Mapping[str, Any]) -> bool:
-    """Whether a run is evaluated during training, to choose its weights or to stop early."""
+    """Return whether a run is evaluated during training, to choose its weights or to stop early."""
     return config.get("checkpoint") == Checkpoint.BEST or config.get("patience") is not None
 
 

@@ -23,12 +23,11 @@ class HelpFold:
     formula: str = ""
     details: str = ""
     source: str = ""
+    # Slugs of related measures in the catalog.
     measures: tuple[str, ...] = ()
-    """Slugs of related measures in the catalog."""
 
     @property
     def short(self) -> bool:
-        """Whether there is nothing to unfold."""
         return not (self.formula or self.details or self.source or self.measures)
 
 
@@ -39,7 +38,6 @@ class Help(HelpFold):
     text: str = ""
 
     def saying(self, text: str) -> "Help":
-        """Return this help with another sentence."""
         return replace(self, text=text)
 
 
@@ -66,46 +64,43 @@ MEASURING = Group("Training", "Measuring and keeping")
 GROUPS = (
     DATA, TASK, NAME, SWEPT, VECTORS, SHRINKAGE, BARCODE, FIXED, TRAINING, OPTIMIZER, MACHINE, CHECKPOINTS, MEASURING,
 )  # fmt: skip
-"""In the order of forms and run pages."""
 
 
 @dataclass(frozen=True, eq=False)
 class Option(HelpFold):
     """Words of an option, in the annotation of its field beside the bounds of its type."""
 
+    # In forms, column heads, errors and docs.
     label: str
-    """Its name in forms, column heads, errors and docs."""
+    # Its effect, in a sentence.
     text: str
-    """What it does, in a sentence."""
     group: Group = TRAINING
+    # Plural noun of its values in the run count of a sweep: 2 batch sizes.
     several: str = field(default="", kw_only=True)
-    """Plural noun for its values in the run count of a sweep: 2 batch sizes."""
+    # Of its number: row, or singular|plural, as process|processes.
     unit: str = field(default="", kw_only=True)
-    """Unit of its number: row, or singular|plural, as process|processes."""
+    # Names of its values in the order they are offered. Empty: the value is typed.
     words: Mapping[str, str] = field(default_factory=dict, kw_only=True)
-    """Names of its values in the order they are offered. Empty: the value is typed."""
+    # Meaning of null. Empty: the option is not used.
     none_means: str = field(default="", kw_only=True)
-    """Meaning of null. Empty: the option is not used."""
+    # Whether runs of one experiment may differ in it and remain comparable.
     in_grid: bool = field(default=True, kw_only=True)
-    """Whether runs of one experiment may differ in it and remain comparable."""
+    # Whether its value changes the time of a training step.
     slows: bool = field(default=True, kw_only=True)
-    """Whether its value changes the time of a training step."""
+    # Regularizers that read it. None: every run, plain training included.
     applies_to: frozenset[Regularizer] | None = field(default=None, kw_only=True)
-    """Regularizers that read it. None: every run, plain training included."""
+    # Whether those regularizers read it only where they see tokens.
     of_tokens: bool = field(default=False, kw_only=True)
-    """Whether those regularizers read it only where they see tokens."""
+    # Tasks that read it.
     tasks: frozenset[TaskKind] = field(default=frozenset(TaskKind), kw_only=True)
-    """Tasks that read it."""
+    # Whether the option has an effect, given the others of a configuration.
     needs: Callable[[Mapping[str, Any]], bool] | None = field(default=None, kw_only=True)
-    """Whether the option has an effect, given the others of a configuration."""
 
     @property
     def noun(self) -> str:
-        """Plural noun for its values."""
         return self.several or f"{lowered(self.label)} values"
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """Describe the field in the API schema by its sentence."""
         return handler(schema) | {"description": self.text}
 
 
@@ -126,7 +121,6 @@ class Options(BaseModel):
 
 
 def option_in(info: FieldInfo) -> Option | None:
-    """Return the option record of a field, or None."""
     return next((entry for entry in info.metadata if isinstance(entry, Option)), None)
 
 

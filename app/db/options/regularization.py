@@ -13,8 +13,8 @@ from isoscope.core.task import TaskKind
 from isotropy.catalog import REGULARIZERS, Layers, Regularizer, TokenPooling
 from isotropy.catalog.sources import ATIENZA_2019, KUDRIASHOV_2025, RUDMAN_2024
 
+# Regularizers that read hidden states.
 SEEING = frozenset(name for name, penalty in REGULARIZERS.items() if penalty.sees is not None)
-"""Regularizers that look at hidden states."""
 SEEING_TOKENS = frozenset(name for name in SEEING if REGULARIZERS[name].tokens)
 NAMES: Mapping[Regularizer, str] = {
     Regularizer.NONE: "none",
@@ -58,12 +58,11 @@ class Bars(StrEnum):
 
 
 def reading(option: str) -> frozenset[Regularizer]:
-    """Return the regularizers whose records name an option as one of theirs."""
     return frozenset(name for name, penalty in REGULARIZERS.items() if option in penalty.options)
 
 
 def added(regularizer: Regularizer, lam: float, fixed: Mapping[Regularizer, float]) -> dict[Regularizer, float]:
-    """Lambda of every regularizer that a run adds to its loss; empty for plain training."""
+    """Return λ of every regularizer in a run's loss; empty for plain training."""
     weights = dict(fixed)
     if regularizer is not Regularizer.NONE and lam != 0:
         weights[regularizer] = lam
@@ -71,7 +70,7 @@ def added(regularizer: Regularizer, lam: float, fixed: Mapping[Regularizer, floa
 
 
 def added_words(weights: Mapping[str, float]) -> str:
-    """Regularizers with their λ: CosReg 1; I-STAR 0.5; none."""
+    """Return regularizers with their λ: CosReg 1; I-STAR 0.5; none."""
     parts = [
         f"{NAMES[regularizer]} {short(weights[regularizer])}" for regularizer in Regularizer if regularizer in weights
     ]
@@ -79,7 +78,7 @@ def added_words(weights: Mapping[str, float]) -> str:
 
 
 def coordinates(regularizer: Regularizer, lam: float) -> str:
-    """Which run of a sweep it is, but for seed and grid: I-STAR, λ = −1."""
+    """Return a run's setting without seed and grid: I-STAR, λ = −1."""
     return f"{'baseline' if regularizer is Regularizer.NONE else NAMES[regularizer]}, λ = {short(lam)}"
 
 
