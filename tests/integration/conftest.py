@@ -1,7 +1,7 @@
 """What has a database here runs on SQLite, and on PostgreSQL too where it is marked ``both_databases``.
 
-That is whatever a query, a lock, the queue, a search, a race, an import or a removal may do otherwise there. Refusals,
-words and pages are the same on any database, and training's rows only carry what it made.
+Marked is what a dialect, a lock, a race, the engine or what a column holds may do otherwise there, with one test
+of each kind of query, search and removal. The rest only reads and writes rows, which is the same on any database.
 """
 
 import io

@@ -38,7 +38,6 @@ def ready(client, context, work, cloud, trained_once):
     return client.get(f"/api/embeddings/{make_once(context, trained_once, 'ready', measure)}").json()
 
 
-@pytest.mark.both_databases
 def test_an_upload_is_inspected_shown_as_a_draft_and_measured_when_committed(client, work, cloud):
     created = upload(client, npy(cloud))
     assert created.status_code == 201
@@ -99,7 +98,6 @@ def test_a_curve_towards_another_dimension_is_refused(client, work, ready):
     assert "Expected an embedding of 8 dimensions" in answer.json()["detail"]
 
 
-@pytest.mark.both_databases
 def test_identical_bytes_are_stored_once_and_go_with_the_last_embedding(client, context, work, cloud):
     first, second = (upload(client, npy(cloud)).json()["id"] for _ in range(2))
     files = context.settings.root / "files"
@@ -124,7 +122,6 @@ def test_identical_bytes_uploaded_at_the_same_moment_are_all_kept(client, contex
     assert len([path for path in (context.settings.root / "files").rglob("*") if path.is_file()]) == 1
 
 
-@pytest.mark.both_databases
 def test_nan_rows_are_left_out_and_counted_and_no_nan_reaches_the_answer(client, work, cloud):
     cloud[3, 2], cloud[7, 0] = np.nan, np.inf
     created = upload(client, npy(cloud), query="?commit=auto").json()
@@ -293,7 +290,6 @@ def test_the_limit_holds_for_all_files_together(context, cloud):
     assert [path for path in (settings.root / "files").rglob("*") if path.is_file()] == []
 
 
-@pytest.mark.both_databases
 def test_names_and_labels_of_a_second_file_are_offered_chosen_and_kept(client, work, cloud):
     lines = "".join(f"w{i},{'ab'[i % 2]},{i % 3}\n" for i in range(400))
     files = [*shards(cloud), ("annotations", ("labels.csv", f"word,label,group\n{lines}".encode()))]
@@ -349,7 +345,6 @@ def test_a_second_file_of_another_length_fails_with_both_numbers(client, work, c
     assert failed["error"].startswith("labels.txt: expected a row for each vector, 400, got 2.")
 
 
-@pytest.mark.both_databases
 def test_a_draft_is_committed_once(client, work, ready):
     answer = client.post(f"/api/embeddings/{ready['id']}/commit")
     assert answer.status_code == 409

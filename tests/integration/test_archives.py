@@ -26,7 +26,7 @@ from tests.archives import GRID, UNDEFINED, add_experiment, exported, make_run, 
 from tests.factories import OPTIONS
 from workers.reconciler import advance_searches
 
-pytestmark = [pytest.mark.both_databases, pytest.mark.usefixtures("unboxed")]
+pytestmark = pytest.mark.usefixtures("unboxed")
 
 OF_SWEEPS = available_figures({"search": False})
 ROWS = "sentence\tlabel\nthe keys are here\t1\nthe keys is here\t0\nthe dogs run\t1\nthe dogs runs\t0\n"
@@ -40,6 +40,7 @@ def experiment(context):
     return add_experiment(context)
 
 
+@pytest.mark.both_databases
 def test_an_experiment_comes_in_elsewhere_with_identical_figures_and_rows(client, experiment, elsewhere):
     imported = sent(elsewhere, exported(client, experiment))
     assert imported.is_success, imported.detail
@@ -71,6 +72,7 @@ def test_an_experiment_comes_in_elsewhere_with_identical_figures_and_rows(client
         assert elsewhere.get(f"/runs/{copied['id']}", headers={"Accept": "text/html"}).status_code == 200
 
 
+@pytest.mark.both_databases
 def test_a_run_that_its_script_begins_while_its_experiment_is_exported_is_left_out_whole(context, elsewhere):
     told = {"experiment": "e", "dataset": "d", "model": "m", "task": "classification", "metric": "accuracy"}
 
@@ -165,6 +167,7 @@ def test_an_unfinished_run_comes_in_as_cancelled_and_says_why(client, experiment
     assert f"elsewhere and imported, as exported by Isoscope {VERSION} at " in page
 
 
+@pytest.mark.both_databases
 def test_an_imported_experiment_can_be_deleted_and_imported_again_but_not_twice(client, experiment, elsewhere):
     content = exported(client, experiment)
     first = sent(elsewhere, content).json()
@@ -332,6 +335,7 @@ def test_a_figure_of_nothing_is_an_empty_plot_and_says_what_will_come(client, co
         assert (found["plot"], found["empty"] is not None) == (None, True)
 
 
+@pytest.mark.both_databases
 def test_a_search_that_goes_on_where_it_came_from_asks_for_nothing_here(client, context, experiment, elsewhere):
     with context.sessions.begin() as session:
         session.get_one(Experiment, experiment).study = Search(trials=9).model_dump(mode="json")

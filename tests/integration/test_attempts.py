@@ -20,7 +20,7 @@ from workers.executor import Executor
 from workers.locks import Heartbeat
 from workers.process import DATABASE_AWAY, DISK_FULL
 
-pytestmark = [pytest.mark.both_databases, pytest.mark.usefixtures("impatient")]
+pytestmark = pytest.mark.usefixtures("impatient")
 
 
 @pytest.fixture
@@ -100,6 +100,7 @@ def test_a_worker_that_was_lost_was_last_there_at_its_last_heartbeat(client, con
         assert session.get_one(Attempt, (at_work, 1)).ended_at == heard
 
 
+@pytest.mark.both_databases
 def test_a_worker_that_was_killed_and_started_again_ends_what_it_left_open(client, context, at_work):
     heard = utcnow() + timedelta(seconds=5)
     with context.sessions.begin() as session:
@@ -150,6 +151,7 @@ def test_no_step_of_the_clock_makes_a_duration_negative(context, at_work):
         assert run.seconds == 12.5
 
 
+@pytest.mark.both_databases
 def test_attempts_go_with_their_run(context, at_work):
     with context.sessions.begin() as session:
         session.delete(session.get_one(Run, at_work))

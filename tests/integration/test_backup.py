@@ -122,8 +122,8 @@ def test_restore_refuses_a_place_with_data(context, client, filled, run, tmp_pat
     assert list_rows(context.settings) == (["kept"], [1])
 
 
-@pytest.mark.both_databases
 @pytest.mark.parametrize("part", ["database", "file", "checkpoint", "SHA256SUMS"])
+@pytest.mark.both_databases
 def test_damaged_backup_is_refused_and_leaves_nothing(context, filled, second_place, run, tmp_path, part):
     run(context.settings, "backup", tmp_path / "backups")
     [backup] = (tmp_path / "backups").iterdir()
@@ -153,7 +153,6 @@ def test_interrupted_restore_leaves_nothing(context, filled, second_place, run, 
     monkeypatch.undo()
 
 
-@pytest.mark.both_databases
 def test_backup_reports_deleted_and_damaged_files(context, filled, client, run, tmp_path):
     (context.settings.files / filled).unlink()
     code, out, _ = run(context.settings, "backup", tmp_path / "first")

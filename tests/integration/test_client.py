@@ -180,7 +180,6 @@ def status_of(call, *arguments):
     return 200
 
 
-@pytest.mark.both_databases
 def test_each_operation_of_the_api_is_asked_for_by_a_method(isoscope, settings, files, monkeypatch):
     known = operations(settings)
     assert sorted(set(known) - set(CALLS)) == []

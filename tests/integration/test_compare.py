@@ -25,7 +25,6 @@ def query(ids, **more):
     return urlencode([("id", one) for one in ids] + list(more.items()))
 
 
-@pytest.mark.both_databases
 def test_the_api_answers_values_and_differences_to_the_first(client, pair):
     answer = client.get(f"/api/compare?{query(pair)}").json()
     assert [one["name"] for one in answer["embeddings"]] == ["first", "<second>"]

@@ -140,7 +140,6 @@ def test_runs_that_learned_nothing_or_diverged_are_named_and_all_is_told_without
     assert "3 runs learned nothing" in page(client, experiment)
 
 
-@pytest.mark.both_databases
 def test_a_page_that_asks_again_reads_no_predictions(client, context):
     experiment = sweep(context, GAINS)
     path = f"/api/experiments/{experiment}/conclusion"
@@ -155,7 +154,6 @@ def test_a_page_that_asks_again_reads_no_predictions(client, context):
     assert client.get(f"/api/experiments/{experiment}/conclusion").json() != first
 
 
-@pytest.mark.both_databases
 def test_over_several_data_sets_each_is_compared_within_itself(client, context):
     for _ in range(2):
         sweep(context, GAINS)

@@ -10,8 +10,6 @@ from app.embeddings.service import get_embedding
 from app.embeddings.zeta_curves import list_curve_sources
 from tests.factories import add_embedding, add_encoding
 
-pytestmark = pytest.mark.both_databases
-
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -35,6 +33,7 @@ def shelf(context):
     return layer, upload
 
 
+@pytest.mark.both_databases
 def test_layers_of_the_same_encoding_come_first_and_those_of_others_never(context, shelf):
     layer, upload = shelf
     assert offered(context, layer) == ["layer 1", "upload 2", "upload 1", "upload 0"]

@@ -27,8 +27,6 @@ from app.storage import Incoming, Stored
 from isoscope.core.errors import ConflictError
 from tests.uploads.good import npy
 
-pytestmark = pytest.mark.both_databases
-
 NUL = "a\0b"
 
 
@@ -37,6 +35,7 @@ NUL = "a\0b"
     ["/embeddings/%00", "/api/embeddings/a%00b", "/runs/%00/figures/loss.csv", "/api/nowhere?source=%00",
      "/embeddings/x?source=a%00b", "/experiments/new?dataset_id=%00"],
 )  # fmt: skip
+@pytest.mark.both_databases
 def test_an_address_with_nul_is_refused(client, path):
     answer = client.get(path)
     assert answer.status_code == 422
@@ -44,6 +43,7 @@ def test_an_address_with_nul_is_refused(client, path):
 
 
 @pytest.mark.parametrize("text", [NUL, "\ud800"])
+@pytest.mark.both_databases
 def test_an_id_that_no_row_can_have_is_refused_in_a_body_too(client, pair, text):
     curves = f"/embeddings/{pair[0]}/curves"
     asked = client.post(f"/api{curves}/zeta", content=f'{{"source_id": {json_text(text)}}}', headers=JSON)
@@ -53,6 +53,7 @@ def test_an_id_that_no_row_can_have_is_refused_in_a_body_too(client, pair, text)
     assert launched.json()["field"] == "dataset_id"
 
 
+@pytest.mark.both_databases
 def test_an_id_with_nul_in_a_form_is_refused(client, pair):
     assert client.post(f"/embeddings/{pair[0]}/curves", data={"source_id": NUL}).status_code == 422
     sweep = {"dataset_id": NUL, "model": "m", "text_columns": "a", "label_column": "b"}
@@ -60,11 +61,13 @@ def test_an_id_with_nul_in_a_form_is_refused(client, pair):
     assert (answer.status_code, "contains a NUL character" in answer.text) == (422, True)
 
 
+@pytest.mark.both_databases
 def test_names_are_kept_without_what_no_database_can_keep(client):
     created = client.post("/api/embeddings", files={"file": ("a\0b.csv", b"1,2\n3,4\n")}, data={"name": NUL})
     assert (created.status_code, created.json()["name"]) == (201, "a b")
 
 
+@pytest.mark.both_databases
 def test_a_seed_beyond_what_a_column_holds_is_refused(client):
     answer = client.post(
         "/api/experiments", content=SWEEP.replace("}", ', "seeds": [2147483648]}') % '"x"', headers=JSON
@@ -73,11 +76,13 @@ def test_a_seed_beyond_what_a_column_holds_is_refused(client):
     assert answer.json()["field"] == "seeds"
 
 
+@pytest.mark.both_databases
 def test_times_are_read_in_utc(context, pair):
     with context.sessions() as session:
         assert session.get_one(Embedding, pair[0]).created_at.tzinfo is UTC
 
 
+@pytest.mark.both_databases
 def test_a_curve_that_is_asked_for_twice_at_once_is_one(context, pair):
     curves = at_once(lambda: request_zeta_curve(context, *pair))
     assert len({curve.id for curve in curves}) == 1
@@ -96,6 +101,7 @@ def test_a_curve_that_failed_is_computed_again_when_asked_for(context, pair):
     assert context.queue.active() == {Job(job_kinds.CURVE, first.id).workflow_id}
 
 
+@pytest.mark.both_databases
 def test_the_same_bytes_uploaded_at_once_are_kept_once_and_go_with_the_last(context):
     content = npy(np.eye(3))
     made = at_once(lambda: create_embedding(context, [Incoming(BytesIO(content), "x.npy")]))
@@ -113,6 +119,7 @@ def test_the_same_bytes_uploaded_at_once_are_kept_once_and_go_with_the_last(cont
     assert not context.storage.exists(sha256)
 
 
+@pytest.mark.both_databases
 def test_bytes_that_go_before_their_row_is_written_are_a_conflict(context):
     gone = Stored("0" * 64, 1)
     with (
@@ -122,6 +129,7 @@ def test_bytes_that_go_before_their_row_is_written_are_a_conflict(context):
         pytest.fail("there is nothing to record")
 
 
+@pytest.mark.both_databases
 def test_what_is_deleted_while_it_is_referred_to_is_a_conflict(context, client, pair, monkeypatch, caplog):
     def delete_first(*_: object, **__: object) -> None:
         with context.sessions.begin() as session:

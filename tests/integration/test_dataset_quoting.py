@@ -91,7 +91,6 @@ def test_rows_that_are_divided_are_read_in_the_same_way(client, context):
     assert first_texts(context, drawn["id"])[1] == "Yes."
 
 
-@pytest.mark.both_databases
 def test_a_data_set_stored_before_quotes_were_detected_is_read_as_then(client, context):
     found = upload(client).json()
     with context.sessions.begin() as session:

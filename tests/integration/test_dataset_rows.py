@@ -1,7 +1,5 @@
 """What the page of a data set says of its rows: class balance, lengths of texts, the trivial predictor."""
 
-import pytest
-
 from app.db.models import Dataset
 
 HEAD = "sentence\tlabel\n"
@@ -14,7 +12,6 @@ def upload(client, train=TRAIN, validation=VALIDATION):
     return client.post("/api/datasets", files=files).json()
 
 
-@pytest.mark.both_databases
 def test_classes_lengths_and_the_trivial_predictor_are_told(client):
     found = upload(client)
     text, label = found["columns"]

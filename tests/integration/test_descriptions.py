@@ -35,7 +35,6 @@ def kind(request):
     return request.param
 
 
-@pytest.mark.both_databases
 def test_form_changes_name_notes_and_tags(client, context, kind):
     row_id = kind.add(context, "first")
     assert f'href="{kind.path}/{row_id}/description"' in client.get(f"{kind.path}/{row_id}").text

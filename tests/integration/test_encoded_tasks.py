@@ -60,7 +60,6 @@ def encoded(client, context, settings, beir):
     return encoded
 
 
-@pytest.mark.both_databases
 def test_encoded_texts_are_judged_by_the_ids_of_beir(client, context, settings, work, encoded, beir):
     corpus, queries = encoded("corpus.jsonl"), encoded("queries.jsonl")
     work()
@@ -110,7 +109,6 @@ def launched(client, settings, work):
     return launched
 
 
-@pytest.mark.both_databases
 def test_a_zip_file_is_encoded_and_judged_without_another_upload(client, settings, launched, beir):
     corpus, queries, documents, _ = launched({"file": ("scifact.zip", zip_of(beir))})
     assert (corpus["name"], corpus["n_texts"], corpus["status"]) == ("scifact", DOCUMENTS, "draft")

@@ -97,7 +97,6 @@ def test_of_a_model_of_the_hub_the_plan_leaves_open_what_is_not_known(client, dr
     assert "the number of layers is known once the model is downloaded" in page_text
 
 
-@pytest.mark.both_databases
 def test_texts_go_through_the_model_and_each_layer_is_measured(client, encoding):
     answer = client.get(f"/api{encoding}").json()
     assert (answer["status"], answer["done"], answer["total"]) == ("finished", 30, 30)
@@ -167,7 +166,6 @@ def statements(context, do):
     return [row for row in selects if row.startswith("SELECT")]
 
 
-@pytest.mark.both_databases
 def test_the_report_takes_as_many_queries_for_six_layers_as_for_one_and_reads_no_detail(context, client, work):
     counts = []
     for changes in ({"layers": "1"}, {"poolings": ["first", "mean"]}):
@@ -195,7 +193,6 @@ def test_while_layers_are_measured_the_page_fills_up_by_itself(client, context, 
     assert 'hx-trigger="every 2s"' in page.text
 
 
-@pytest.mark.both_databases
 def test_what_waits_is_in_the_queue_and_in_the_list(client, draft):
     assert "reviews" not in client.get("/queue").text
     client.post(f"{draft}/launch", data=form())
@@ -204,7 +201,6 @@ def test_what_waits_is_in_the_queue_and_in_the_list(client, draft):
     assert "Waiting for a worker" in words(client.get(draft)) or "No worker is running" in words(client.get(draft))
 
 
-@pytest.mark.both_databases
 def test_one_can_be_cancelled_and_run_again_as_it_was_or_changed(client, work, draft):
     client.post(f"{draft}/launch", data=form())
     assert client.post(f"{draft}/cancel").status_code == 303
@@ -246,7 +242,6 @@ def test_a_failed_one_says_why_and_is_run_again_with_what_was_changed(client, wo
     assert client.get(f"/api{draft}").json()["status"] == "finished"
 
 
-@pytest.mark.both_databases
 def test_deleted_in_any_state_it_leaves_no_row_and_no_file(client, context, work, encoding):
     client.post(f"{encoding}/delete")
     with context.sessions() as session:
@@ -275,7 +270,6 @@ def test_the_texts_of_a_data_set_are_taken_without_a_second_upload(client, conte
     assert client.get(f"/api/encodings/{encoding['id']}").json()["status"] == "finished"
 
 
-@pytest.mark.both_databases
 def test_deleting_one_of_sixty_layers_takes_as_many_statements_as_one_of_three(context):
     took = []
     for count in (3, 60):
@@ -349,7 +343,7 @@ def test_labels_are_few_and_texts_are_there(client):
 
 
 @pytest.mark.parametrize(
-    ("given", "field", "sentence"),
+    ("values", "field", "sentence"),
     [
         ({"files": {"file": ("x.npy", b"\x93NUMPY")}}, "file", "x.npy: Expected .parquet, .jsonl, .csv, .tsv or .txt"),
         ({"files": {"file": ("x.csv", b"text\n")}}, "file", "x.csv: the file names columns but has no rows"),
@@ -379,7 +373,6 @@ def test_a_page_without_a_file_says_so_and_a_gone_one_is_not_found(client):
     assert (answer.status_code, "no encoding 'none'" in answer.json()["detail"], layers.status_code) == (404, True, 404)
 
 
-@pytest.mark.both_databases
 def test_two_at_once_launch_it_once(client, context, draft):
     assert client.post(f"/api{draft}/launch", json=config()).status_code == 200
     assert client.post(f"/api{draft}/launch", json=config(layers=[1])).status_code == 409

@@ -36,7 +36,7 @@ from workers.executor import MAX_ATTEMPTS, MAX_LOST_ATTEMPTS, Executor
 from workers.locks import Heartbeat
 from workers.process import DATABASE_AWAY
 
-pytestmark = [pytest.mark.both_databases, pytest.mark.usefixtures("impatient")]
+pytestmark = pytest.mark.usefixtures("impatient")
 
 KILLED = -signal.SIGKILL
 
@@ -63,6 +63,7 @@ def run_job(context):
     return Job(job_kinds.FINETUNE, run.id)
 
 
+@pytest.mark.both_databases
 def test_a_process_that_crashes_is_started_again(context, job):
     processes = Processes(-signal.SIGKILL, 1, 0)
     asyncio.run(Executor(context.sessions, processes, "here/cpu", context.settings.runs).execute(job))
@@ -91,6 +92,7 @@ def test_a_job_that_only_goes_down_with_its_workers_is_given_up_much_later(conte
     assert "ended 25 times without getting further (last by the end of its whole worker)" in embedding.error
 
 
+@pytest.mark.both_databases
 def test_a_run_that_was_given_to_another_worker_meanwhile_is_not_begun_again(context, run_job):
     class Cut(Processes):
         async def run(self, job: Job) -> int:
@@ -106,6 +108,7 @@ def test_a_run_that_was_given_to_another_worker_meanwhile_is_not_begun_again(con
     assert (run.worker, run.attempts, run.error) == ("there/cpu", 1, None)
 
 
+@pytest.mark.both_databases
 def test_a_run_of_a_lost_worker_is_taken_over_as_a_further_attempt(context, run_job):
     with context.sessions.begin() as session:
         run = session.get(Run, run_job.row_id)
@@ -260,6 +263,7 @@ def test_a_job_whose_row_is_gone_or_final_starts_nothing(context, job):
     assert processes.started == []
 
 
+@pytest.mark.both_databases
 def test_the_engine_runs_a_job_once_and_cancels_it_while_it_runs(context):
     began, ended = [], []
 
@@ -282,6 +286,7 @@ def test_the_engine_runs_a_job_once_and_cancels_it_while_it_runs(context):
 
 
 @pytest.mark.parametrize("again", ["ensure", "restart"])
+@pytest.mark.both_databases
 def test_what_is_cancelled_and_asked_for_again_at_once_is_never_at_work_twice(context, again):
     began, ended = [], []
 
@@ -338,6 +343,7 @@ def test_what_no_worker_had_taken_is_handed_in_again_at_once(context):
     assert context.queue.active() == {job.workflow_id}
 
 
+@pytest.mark.both_databases
 def test_a_waiting_job_goes_by_priority_then_by_age(context):
     order = []
 
@@ -384,6 +390,7 @@ def test_a_trial_of_the_lab_waits_neither_for_reports_nor_for_an_encoding(contex
             context.queue.cancel(job)
 
 
+@pytest.mark.both_databases
 def test_a_worker_has_a_row_while_it_lives(context):
     with Heartbeat(context.sessions, "here/cpu", "cpu", list), context.sessions() as session:
         assert session.get(Worker, "here/cpu").pid == os.getpid()
@@ -391,6 +398,7 @@ def test_a_worker_has_a_row_while_it_lives(context):
         assert session.get(Worker, "here/cpu") is None
 
 
+@pytest.mark.both_databases
 def test_idle_worker_stops_asking_and_wakes_for_a_job(context, monkeypatch):
     """The engine's threads would ask again only after hours; what wakes them is the job that waits."""
     monkeypatch.setattr("app.queue.IDLE_SECONDS", 10_000.0)

@@ -16,8 +16,6 @@ from tests.archives import add_experiment
 from tests.sealed import add_sealed
 from workers.imports.tables import refuse_duplicate
 
-pytestmark = pytest.mark.both_databases
-
 
 class StoppedHere(BaseException):
     """As if the process were killed."""
@@ -52,6 +50,7 @@ def count(context, table):
 
 
 @pytest.mark.parametrize("transactions", [1, 21])
+@pytest.mark.both_databases
 def test_a_removal_that_is_cut_off_is_hidden_and_taken_up_again(client, context, cut_off, transactions):
     experiment_id = add_experiment(context)
     run_id = client.get(f"/api/experiments/{experiment_id}").json()["runs"][0]["id"]

@@ -145,7 +145,6 @@ def test_a_full_disk_of_the_postgresql_server_is_told_as_such(settings):
     assert told.message == "The disk of the PostgreSQL server is full. Make room there, then try again."
 
 
-@pytest.mark.both_databases
 def test_free_and_used_space_are_on_a_page_and_in_the_api(client, context):
     content = npy(np.eye(100))
     client.post("/api/embeddings", files={"file": ("a.npy", content)})

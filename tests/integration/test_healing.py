@@ -17,7 +17,7 @@ from workers.executor import MAX_ATTEMPTS, Executor
 from workers.process import DISK_FULL
 from workers.reconciler import retake_own
 
-pytestmark = [pytest.mark.both_databases, pytest.mark.usefixtures("impatient")]
+pytestmark = pytest.mark.usefixtures("impatient")
 
 FULL = OperationalError("update", {}, Exception("database or disk is full"))
 
@@ -54,6 +54,7 @@ def execute(context, job, processes, failures=0):
     return executor
 
 
+@pytest.mark.both_databases
 def test_a_database_that_cannot_be_written_for_a_while_is_waited_for(context, job):
     processes = Processes(then=0)
     execute(context, job, processes, failures=5)
@@ -100,6 +101,7 @@ def test_a_job_is_here_while_it_is_worked_on(context, job):
     assert executor.has() == set()
 
 
+@pytest.mark.both_databases
 def test_a_job_that_the_engine_believes_at_work_and_that_is_not_is_put_back_at_the_second_look(
     context, job, monkeypatch
 ):
@@ -130,6 +132,7 @@ def test_a_job_that_the_engine_believes_at_work_and_that_is_not_is_put_back_at_t
         wait_for(lambda: not queue.active())
 
 
+@pytest.mark.both_databases
 def test_what_the_engine_knows_of_jobs_is_forgotten_days_after_their_end(context, job):
     async def execute(job):
         pass

@@ -39,7 +39,6 @@ HOLES = np.where(np.eye(40, 6, -5, dtype=bool), np.nan, np.random.default_rng(0)
 HOLES[20] = np.inf
 
 
-@pytest.mark.both_databases
 @pytest.mark.parametrize(
     ("matrix", "undefined"),
     [
@@ -75,7 +74,6 @@ def test_an_undefined_measure_is_null_with_a_reason_from_the_row_to_the_files(cl
         assert line["reason"]
 
 
-@pytest.mark.both_databases
 @pytest.mark.parametrize("power", [-660, 660])
 def test_points_of_extreme_size_score_as_any_others(client, work, power):
     x = np.random.default_rng(0).normal(size=(40, 3))
@@ -93,7 +91,6 @@ def test_points_of_extreme_size_score_as_any_others(client, work, power):
     assert curves[0] == curves[1]
 
 
-@pytest.mark.both_databases
 def test_rows_with_nan_or_infinity_are_left_out_counted_and_shown(client, work):
     embedding_id = uploaded(client, work, HOLES)
     result = strict(client.get(f"/api/embeddings/{embedding_id}").text)

@@ -176,7 +176,6 @@ def test_rows_that_no_database_or_page_could_hold_are_refused(refusal, files):
     assert refusal(packed(files | {"runs.jsonl": b""})) == (f"runs.jsonl is empty: there is no run to show. {ADVICE}")
 
 
-@pytest.mark.both_databases
 def test_rows_must_fit_together(refusal, files):
     def told(name, change, line=0):
         return refusal(packed(changed(files, name, change, line)))
@@ -233,7 +232,6 @@ def test_rows_must_fit_together(refusal, files):
     assert told("experiment.json", lambda one: one["grid"].update(seed=[1])).startswith("experiment.json: ")
 
 
-@pytest.mark.both_databases
 @pytest.mark.parametrize("error", [RuntimeError, OSError, ValueError])
 def test_what_goes_wrong_while_an_archive_is_open_is_not_said_to_be_the_files_fault(files, tmp_path, error):
     path = tmp_path / "sweep.zip"
@@ -269,7 +267,6 @@ def assert_empty(elsewhere):
     assert list(elsewhere.app.state.context.storage.listed()) == []
 
 
-@pytest.mark.both_databases
 def test_what_is_refused_leaves_nothing_behind(elsewhere, files):
     missing = {name: data for name, data in files.items() if name != "steps.jsonl"}
     newer = json.loads(files["manifest.json"]) | {"format": 2}
@@ -327,7 +324,6 @@ def places(value, path=()):
         yield from places(one, (*path, key))
 
 
-@pytest.mark.both_databases
 @pytest.mark.usefixtures("unboxed")
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))  # on either database
 @given(data=st.data())

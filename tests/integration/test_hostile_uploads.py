@@ -18,7 +18,6 @@ def uploads():
     return found
 
 
-@pytest.mark.both_databases
 def test_a_hostile_upload_is_refused_at_once_or_left_to_the_inspection(client, context, uploads):
     statuses = {}
     for what, (name, content) in uploads.items():

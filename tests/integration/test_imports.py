@@ -16,8 +16,6 @@ from workers.imports import job, tables
 from workers.imports.tables import TABLES, ImportTarget
 from workers.job_rows import JobProgress, StoppedError
 
-pytestmark = pytest.mark.both_databases
-
 ROWS = 19 + 38 + 57 + 17
 """Runs, attempts, steps and figures."""
 PAGES = ("/", "/experiments", "/runs", "/compare/runs", "/datasets", "/api/experiments", "/api/runs", "/api/datasets")
@@ -84,6 +82,7 @@ def count(context, *, hidden):
         ]
 
 
+@pytest.mark.both_databases
 def test_a_killed_import_is_hidden_everywhere_and_goes_on_where_it_was(client, context, sent, few_at_once, monkeypatch):
     before = {page: client.get(page, headers={"accept": "text/html"}).text for page in PAGES}
     killed_after(8, context, sent, monkeypatch)
@@ -180,6 +179,7 @@ def test_the_queue_shows_an_import_and_cancels_it(client, context, sent, few_at_
     assert client.get("/api/queue").json()["imports"] == []
 
 
+@pytest.mark.both_databases
 def test_the_same_rows_are_not_imported_twice_at_once(client, context, sent, archive, few_at_once, monkeypatch):
     killed_after(8, context, sent, monkeypatch)
     second = client.post("/api/experiments/import", files={"file": ("again.zip", archive.read_bytes())}).json()["id"]
@@ -191,6 +191,7 @@ def test_the_same_rows_are_not_imported_twice_at_once(client, context, sent, arc
     assert client.get(f"/api/imports/{sent}").json()["status"] == "finished"
 
 
+@pytest.mark.both_databases
 def test_a_data_set_that_came_meanwhile_is_taken(client, context, sent, few_at_once, monkeypatch):
     killed_after(8, context, sent, monkeypatch)
     with context.sessions.begin() as session:

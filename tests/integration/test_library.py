@@ -47,12 +47,10 @@ def shelf(context):
 
 @pytest.mark.usefixtures("shelf")
 class TestSearch:
-    @pytest.mark.both_databases
     def test_by_default_all_but_trash_and_layers_the_newest_first(self, client):
         assert names_in(client) == ["BERT cased", "GloVe", "a draft"]
         assert names_on(client, "/embeddings") == ["BERT cased", "GloVe", "a draft"]
 
-    @pytest.mark.both_databases
     @pytest.mark.parametrize(
         ("q", "names"),
         [
@@ -70,6 +68,7 @@ class TestSearch:
             ("'", []),
         ],
     )
+    @pytest.mark.both_databases
     def test_every_word_is_part_of_a_name_file_note_or_tag(self, client, q, names):
         assert sorted(names_in(client, f"q={q}")) == sorted(names)
         assert sorted(names_on(client, f"/embeddings?q={q}")) == sorted(names)
@@ -82,13 +81,12 @@ class TestSearch:
         assert names_in(client, "q=été À") == (["BERT cased"] if knows else [])
         assert knows or context.settings.database.startswith("postgresql")
 
-    @pytest.mark.both_databases
     @pytest.mark.parametrize("tag", ["words", "WORDS"])
+    @pytest.mark.both_databases
     def test_a_tag_is_found_whatever_its_case(self, client, tag):
         assert names_in(client, f"tag={tag}") == ["GloVe"]
         assert names_in(client, f"tag={tag[:3]}") == []
 
-    @pytest.mark.both_databases
     def test_layers_are_listed_where_they_are_asked_for(self, client):
         assert names_in(client, "layers=true")[0] == "BERT layer 3"
         assert names_in(client, "origin=encoded") == ["BERT layer 3"]
@@ -97,11 +95,9 @@ class TestSearch:
         assert "1 layer of encodings is not listed." in page
         assert 'href="/embeddings?q=bert&amp;layers=true"' in page
 
-    @pytest.mark.both_databases
     def test_the_trash_alone_is_listed_where_it_is_asked_for(self, client):
         assert names_in(client, "trashed=true") == ["thrown away, BERT"]
 
-    @pytest.mark.both_databases
     @pytest.mark.parametrize(
         ("sort", "names"),
         [
@@ -115,11 +111,11 @@ class TestSearch:
             ("d", ["BERT cased", "GloVe", "a draft"]),
         ],
     )
+    @pytest.mark.both_databases
     def test_sorted_by_a_column_what_has_no_value_comes_last(self, client, sort, names):
         assert names_in(client, f"sort={sort}") == names
         assert names_on(client, f"/embeddings?sort={sort}") == names
 
-    @pytest.mark.both_databases
     def test_headings_say_how_the_list_is_sorted_and_turn_it_round(self, client):
         page = " ".join(client.get("/embeddings?q=e&sort=-isoscore_unbiased").text.split())
         assert 'aria-sort="descending"> <a href="/embeddings?q=e&amp;sort=isoscore_unbiased">IsoScore</a>' in page
@@ -154,7 +150,6 @@ class TestSearch:
         assert '<form class="bare" method="get" action="/compare">' in page
 
 
-@pytest.mark.both_databases
 def test_pages_of_fifty_and_the_total_is_told(client, context):
     for number in range(60):
         add_embedding(context, f"cloud {number:02}")
@@ -167,7 +162,6 @@ def test_pages_of_fifty_and_the_total_is_told(client, context):
     assert ([row["name"] for row in answer.json()], answer.headers["x-total-count"]) == (["cloud 58", "cloud 59"], "60")
 
 
-@pytest.mark.both_databases
 def test_the_api_tells_the_numbers_it_sorts_by_all_tags_and_where_an_embedding_is_from(client, context):
     source = add_embedding(context, "raw", {"isoscore": 0.5, "mean_cosine": 0.25}, ["BERT", "b"])
     derived = add_embedding(context, "made", tags=["a", "bert"], source_id=source, provenance={"method": "centring"})
@@ -186,7 +180,6 @@ def test_the_api_tells_the_numbers_it_sorts_by_all_tags_and_where_an_embedding_i
     ]
 
 
-@pytest.mark.both_databases
 @pytest.mark.parametrize("path", ["/embeddings?q=cloud&tag=t", "/api/embeddings?limit=500", "/trash", "/"])
 def test_as_many_queries_for_sixty_as_for_three(client, context, path):
     def queries():
@@ -213,7 +206,6 @@ def test_as_many_queries_for_sixty_as_for_three(client, context, path):
 
 
 class TestDescription:
-    @pytest.mark.both_databases
     def test_name_notes_and_tags_are_changed_and_the_rest_stays(self, client, context):
         path = f"/api/embeddings/{add_embedding(context, 'old', tags=['former', 'kept'])}"
         answer = client.patch(path, json={"name": "  new\tname ", "notes": "one\r\ntwo  \n", "tags": ["Kept", "kept"]})

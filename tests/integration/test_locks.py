@@ -11,8 +11,6 @@ from tests.waiting import wait_for
 from workers import locks
 from workers.locks import FENCED_EXIT_CODE, AdvisoryLocks, open_locks
 
-pytestmark = pytest.mark.both_databases
-
 
 def end_nothing() -> None:
     """There is no job to end."""
@@ -24,6 +22,7 @@ def open_another(context, tmp_path):
     return lambda: open_locks(context.settings.queue, tmp_path, end_nothing)
 
 
+@pytest.mark.both_databases
 def test_a_name_is_held_by_one_worker_at_a_time(open_another):
     with open_another() as mine, open_another() as others, mine.held("here/cpu"):
         for one in (mine, others):
@@ -34,6 +33,7 @@ def test_a_name_is_held_by_one_worker_at_a_time(open_another):
             pass
 
 
+@pytest.mark.both_databases
 def test_a_name_is_free_again_when_its_holder_lets_go(open_another):
     with open_another() as mine, open_another() as others:
         with mine.held("here/cpu"):

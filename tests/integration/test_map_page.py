@@ -165,7 +165,6 @@ def test_map_of_an_earlier_version_keeps_the_projection(client, context, embeddi
     assert client.get(f"/embeddings/{'0' * 32}/map/plot.json").status_code == 404
 
 
-@pytest.mark.both_databases
 def test_files_go_with_the_embedding(client, context, few_pairs, work):
     embedding_id = measure(client, work)
     with context.sessions() as session:

@@ -10,8 +10,6 @@ from app.db.migration import upgrade
 from app.db.models import Base
 from app.db.session import create_database_engine
 
-pytestmark = pytest.mark.both_databases
-
 BROKEN_TAG = text("INSERT INTO experiment_tags (experiment_id, tag) VALUES ('gone', 'lost')")
 
 
@@ -28,18 +26,21 @@ def engine(request):
     engine.dispose()
 
 
+@pytest.mark.both_databases
 def test_migrations_make_exactly_the_models_tables(engine):
     upgrade(engine)
     with engine.connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
 
 
+@pytest.mark.both_databases
 def test_upgrading_twice_changes_nothing(engine):
     upgrade(engine)
     upgrade(engine)
     assert set(Base.metadata.tables) < set(inspect(engine).get_table_names())
 
 
+@pytest.mark.both_databases
 def test_several_processes_may_upgrade_at_one_moment(engine):
     url = engine.url.render_as_string(hide_password=False)
     processes = [get_context("spawn").Process(target=upgrade_at, args=(url,)) for _ in range(2)]

@@ -15,7 +15,6 @@ def open_by(client, experiment_id, choose, **given):
     return client.post(address(experiment_id), json={"choose": choose, **given})
 
 
-@pytest.mark.both_databases
 def test_scores_are_sealed_until_a_choice_is_frozen(client, context):
     experiment_id = add_sealed(context)
     sealed = client.get(address(experiment_id)).json()
@@ -56,7 +55,6 @@ def test_a_choice_may_be_typed_in_several_ways(client, context, typed):
     assert open_by(client, add_sealed(context), typed).json()["openings"][0]["label"] == "λ = 1"
 
 
-@pytest.mark.both_databases
 def test_a_run_is_chosen_by_its_id_or_its_seed(client, context):
     experiment_id = add_sealed(context)
     chosen = open_by(client, experiment_id, run_ids(context, experiment_id)[4]).json()
@@ -67,7 +65,6 @@ def test_a_run_is_chosen_by_its_id_or_its_seed(client, context):
     assert open_by(client, experiment_id, "λ = 1, seed 2").json()["openings"][1]["kind"] == "run"
 
 
-@pytest.mark.both_databases
 def test_a_choice_changed_afterwards_is_marked_for_ever(client, context):
     experiment_id = add_sealed(context)
     first = open_by(client, experiment_id, "lambda = 0").json()["chosen"]
@@ -166,7 +163,6 @@ def test_a_metric_that_is_undefined_says_why(client, context):
     assert "No test row has the label" in client.get(f"/experiments/{experiment_id}?tab=conclusion").text
 
 
-@pytest.mark.both_databases
 def test_predictions_on_test_rows_are_sealed_as_the_scores_are(client, context):
     experiment_id = add_sealed(context)
     add_predictions(context, experiment_id)

@@ -44,7 +44,6 @@ def touched():
     watched.clear()
 
 
-@pytest.mark.both_databases
 def test_no_path_of_a_request_is_opened(client, touched):
     for path in PATHS:
         for traversal in TRAVERSALS:

@@ -28,8 +28,6 @@ from workers.reconciler import reconcile
 from workers.training.job import fine_tune
 from workers.training.progress import Progress, RunStoppedError
 
-pytestmark = pytest.mark.both_databases
-
 
 @pytest.fixture
 def add(context):
@@ -102,6 +100,7 @@ def test_a_running_run_is_taken_from_its_worker(client, context, add):
     assert began == [run_id] * 2
 
 
+@pytest.mark.both_databases
 def test_pause_and_resume_at_once_start_it_again(client, context, add):
     """Before the engine has told the worker: then the trainer sees it in its row, as this one does."""
     _, (run_id,) = add("queued")
@@ -160,6 +159,7 @@ def test_a_run_of_a_machine_that_is_lost_is_put_aside_and_goes_on_at_another(cli
     assert began == [run_id, f"here {run_id}"]
 
 
+@pytest.mark.both_databases
 def test_a_pause_that_the_engine_missed_is_told_to_it_later(context, add):
     _, (run_id,) = add("queued")
     context.queue.enqueue(Job(job_kinds.FINETUNE, run_id))
@@ -178,6 +178,7 @@ def test_an_experiment_is_paused_and_resumed_but_for_what_has_ended(client, cont
     assert waiting(context, ids[0], ids[1], ids[4])
 
 
+@pytest.mark.both_databases
 def test_all_is_paused_and_resumed(client, context, add):
     _, first = add("queued", "running")
     _, second = add("queued", "cancelled")

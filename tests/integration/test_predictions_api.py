@@ -51,7 +51,6 @@ def stored(context, run, split=Split.VALIDATION):
         return read_predictions(session, [run], split).get(run)
 
 
-@pytest.mark.both_databases
 @pytest.mark.parametrize("task", TASKS)
 def test_what_a_script_logs_by_row_is_read_back_in_order_as_json_and_csv(client, begin, context, task):
     metric, columns = TASKS[task]
@@ -109,7 +108,6 @@ def test_answers_need_their_scores(client, begin):
     assert (answer.status_code, "exact_match" in answer.json()["detail"]) == (422, True)
 
 
-@pytest.mark.both_databases
 def test_more_rows_than_a_run_takes_are_refused(client, begin, context):
     run = begin()
     with context.sessions.begin() as session:
@@ -119,7 +117,6 @@ def test_more_rows_than_a_run_takes_are_refused(client, begin, context):
     assert (answer.status_code, answer.json()["field"]) == (413, "rows")
 
 
-@pytest.mark.both_databases
 def test_nothing_is_logged_to_a_run_that_has_ended_or_is_a_workers(client, begin, context):
     run = begin()
     assert client.post(f"/api/runs/{run}/finish", json={"metrics": {"accuracy": 0.5}}).status_code == 200
@@ -184,7 +181,6 @@ def archived(client, context):
     return experiment, run.id
 
 
-@pytest.mark.both_databases
 def test_predictions_travel_with_an_exported_experiment(client, context, archived):
     experiment, run = archived
     files = members(exported(client, experiment))
@@ -205,7 +201,6 @@ def test_predictions_travel_with_an_exported_experiment(client, context, archive
         assert (run.results.dump(), run.learning) == (results, RunResults(**results).learning)
 
 
-@pytest.mark.both_databases
 def test_import_accepts_archive_without_predictions(client, context, archived):
     files = members(exported(client, archived[0]))
     del files["predictions.jsonl"]

@@ -13,8 +13,6 @@ from isotropy.catalog import Regularizer
 from tests.factories import PLAIN, SHARED
 from workers.locks import Heartbeat
 
-pytestmark = pytest.mark.both_databases
-
 
 @pytest.fixture
 def add(context):
@@ -98,6 +96,7 @@ def test_what_waits_is_listed_in_its_turn_a_page_at_a_time(client, add):
     assert ([one["id"] for one in told["waiting"]], told["waiting_total"]) == (ids[:2], 53)
 
 
+@pytest.mark.both_databases
 def test_experiments_are_counted_and_moved_paused_and_cancelled_as_a_whole(client, add):
     first_id, _ = add(QUEUED, running("here/cpu"), PAUSED, name="first")
     second_id, _ = add(QUEUED, {"status": RunStatus.FINISHED}, name="second")

@@ -10,8 +10,6 @@ from app.queue import working
 from tests.waiting import wait_for
 from workers.reconciler import reconcile, take_over_the_dead
 
-pytestmark = pytest.mark.both_databases
-
 
 @pytest.fixture
 def row_ids(context):
@@ -27,12 +25,14 @@ def row_ids(context):
     return ids
 
 
+@pytest.mark.both_databases
 def test_rows_the_engine_does_not_know_are_enqueued_in_their_order(context, row_ids):
     assert waiting_jobs(context.sessions) == [Job(job_kinds.INSPECT, run_id) for run_id in row_ids]
     reconcile(context.sessions, context.queue, set())
     assert context.queue.active() == {f"inspect-{run_id}" for run_id in row_ids}
 
 
+@pytest.mark.both_databases
 def test_reconciling_twice_enqueues_once(context, row_ids):
     for _ in range(2):
         assert reconcile(context.sessions, context.queue, set()) == set()
@@ -72,6 +72,7 @@ def stranded(context, row_ids):
     return began, execute
 
 
+@pytest.mark.both_databases
 def test_the_jobs_of_a_worker_that_is_gone_go_to_one_of_another_name(context, row_ids, stranded, tmp_path):
     began, execute = stranded
     assert context.queue.slots() == {"here/cpu"}
@@ -106,6 +107,7 @@ def test_a_worker_whose_own_session_is_new_takes_nobody_for_dead(context, tmp_pa
     assert context.queue.slots() == {"here/cpu"}
 
 
+@pytest.mark.both_databases
 def test_a_job_the_engine_gave_up_while_its_row_waits_starts_again(context, row_ids):
     job = Job(job_kinds.INSPECT, row_ids[0])
     reconcile(context.sessions, context.queue, set())

@@ -23,7 +23,7 @@ def require_alike(stored, computed):
         assert value == pytest.approx(expected.value, rel=close, abs=max(1e-5, 0.1 * (expected.se or 0))), slug
 
 
-@pytest.mark.parametrize("place", range(3))
+@pytest.mark.parametrize("index", range(3))
 def test_generated_clouds_score_what_is_stored(index):
     computed = list(generated())[index]
     stored = references()[index]

@@ -25,7 +25,6 @@ def act(client, action, *ids, **fields):
     return client.post("/runs/actions", data={"run": list(ids), "action": action} | fields, follow_redirects=False)
 
 
-@pytest.mark.both_databases
 def test_selected_runs_are_cancelled_and_retried(client, context, runs):
     experiment_id, (waiting, failed, *_) = runs
     response = act(client, "cancel", waiting, query=f"q=lam>0&experiment={experiment_id}")

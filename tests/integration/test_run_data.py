@@ -7,8 +7,6 @@ from app.results import run_data
 from app.results.run_data import list_logged, list_looks
 from tests.factories import add_experiment, run_row
 
-pytestmark = pytest.mark.both_databases
-
 
 @pytest.fixture
 def written(context):
@@ -31,6 +29,7 @@ def test_few_values_are_read_completely(context, written):
     assert list_logged(context, experiment, "penalty").by_run == {run: [(10, -0.25)]}
 
 
+@pytest.mark.both_databases
 def test_many_values_are_read_at_equal_distances(context, written, monkeypatch):
     monkeypatch.setattr(run_data, "MAX_VALUES", 20)
     long = {step: {"task_loss": float(step)} for step in range(1, 101)}
@@ -54,6 +53,7 @@ def test_unequal_steps_read_the_same_values(context, written, monkeypatch):
     assert logged.by_run[runs[2]] == [(step, float(step)) for step in (7, 14, 28, 35, 49, 56, 70, 77, 84, 98)]
 
 
+@pytest.mark.both_databases
 def test_layers_are_sampled_like_values(context, written, monkeypatch):
     steps = {step: {"layers": {"mean_cosine": [0.5, step / 100]}} if step % 4 == 0 else {} for step in range(101)}
     experiment, (run,) = written(steps)

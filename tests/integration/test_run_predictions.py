@@ -5,14 +5,13 @@ from app.db.models import Run, RunPredictions, Split
 from app.db.predictions import Predictions, read_predictions, write_predictions
 from tests.factories import add_experiment, run_row
 
-pytestmark = pytest.mark.both_databases
-
 
 def predictions(predicted):
     n = len(predicted)
     return Predictions(np.arange(n), np.zeros(n, dtype=np.int64), np.array(predicted))
 
 
+@pytest.mark.both_databases
 def test_predictions_are_read_by_run_and_split_and_go_with_their_run(context):
     add_experiment(context, *(run_row(seed=seed, id=f"{seed:032x}") for seed in range(3)))
     first, second, third = (f"{seed:032x}" for seed in range(3))

@@ -20,8 +20,6 @@ from isotropy.catalog import Regularizer
 from tests.factories import add_experiment, run_row
 from tests.queries import queries_of
 
-pytestmark = pytest.mark.both_databases
-
 LAST_DAY_OF_2025 = datetime(2025, 12, 31, 23, 59, tzinfo=UTC)
 LISTED = 9
 """Queries of a list: a page of it with its experiments, how many there are, what is summed or compared."""
@@ -127,9 +125,11 @@ def words(answer):
 
 @pytest.mark.usefixtures("runs")
 class TestSearch:
+    @pytest.mark.both_databases
     def test_all_conditions_hold_of_what_is_found_and_nothing_else_is_missing(self, context):
         assert {q: found(context, q) for q in FOUND} == FOUND
 
+    @pytest.mark.both_databases
     def test_sorted_by_a_field_what_has_no_value_comes_last(self, context):
         orders = {
             "-perf": "bdeafgc",
@@ -163,6 +163,7 @@ class TestSearch:
         deadline=None,
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
     )
+    @pytest.mark.both_databases
     def test_whatever_is_typed_is_found_or_refused(self, context, q):
         try:
             assert find_matching_runs(context, q).total <= 7
@@ -172,6 +173,7 @@ class TestSearch:
             refused = None
         assert refused in (None, "q")
 
+    @pytest.mark.both_databases
     def test_every_field_is_searched_and_sorted_by(self, context):
         typed = {TextField: "x", TagsField: "x", NumberField: "1", FlagField: "yes", DayField: "2026-01-01"}
         for name, kind in FIELDS.items():
@@ -197,6 +199,7 @@ class TestApi:
         assert ([one["lam"] for one in answer.json()], answer.headers["x-total-count"]) == ([-1.0, 1.0], "2")
         assert client.get("/api/experiments/nowhere/runs").status_code == 404
 
+    @pytest.mark.both_databases
     def test_experiments_are_told_in_sums(self, client):
         answer = client.get("/api/experiments?limit=1&offset=1")
         assert answer.headers["x-total-count"] == "2"
@@ -245,6 +248,7 @@ class TestTable:
         row = client.get(path).text.split('<table class="stacked">')[1].split("</tr>")[1]
         assert re.findall('data-label="(.*?)"', row) == ["Seed", "Accuracy", "IsoScore★", "Time"]
 
+    @pytest.mark.both_databases
     def test_the_database_tells_the_same_differences_as_what_groups_the_runs(self, context):
         def fields(**config):
             grid = {name: [False, True] for name in config if name != "points"}
@@ -326,6 +330,7 @@ class TestTable:
 
 
 class TestExperiments:
+    @pytest.mark.both_databases
     def test_found_are_those_with_a_run_that_is(self, client, runs):
         def names(q):
             page = client.get("/experiments", params={"q": q})
@@ -340,6 +345,7 @@ class TestExperiments:
         assert names("status:failed perf>0") == []
         assert "No experiment has a run that is found by nothing." in words(client.get("/experiments?q=nothing"))
 
+    @pytest.mark.both_databases
     def test_progress_and_spread_are_those_of_the_runs(self, client, runs):
         page = words(client.get("/experiments"))
         assert '3 of 3, 1 failed <progress value="2" max="3"' in page

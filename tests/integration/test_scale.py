@@ -6,8 +6,6 @@ from sqlalchemy import event, func, select
 from app.db.models import Run, RunStatus, Step
 from benchmarks._many_runs import fill
 
-pytestmark = pytest.mark.both_databases
-
 FEW, MANY, STEPS = 20, 200, 12
 
 PAGES = {
@@ -47,6 +45,7 @@ def statements(context):
     event.remove(engine, "before_cursor_execute", note)
 
 
+@pytest.mark.both_databases
 def test_ten_times_the_runs_take_the_same_statements(client, context, statements):
     counts = []
     for runs in (FEW, MANY):
@@ -65,6 +64,7 @@ def test_ten_times_the_runs_take_the_same_statements(client, context, statements
     assert all(0 < count <= 15 for count in counts[0].values()), counts[0]
 
 
+@pytest.mark.both_databases
 def test_the_database_of_the_benchmark_has_the_rows_that_were_asked_for(context):
     experiments = fill(context, 50, 3, STEPS, waiting=5)
     with context.sessions() as session:

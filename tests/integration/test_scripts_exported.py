@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from app.results.logged_runs import MEASURES
 from tests.archives import exported, sent
 
-pytestmark = [pytest.mark.both_databases, pytest.mark.usefixtures("unboxed")]
+pytestmark = pytest.mark.usefixtures("unboxed")
 
 PLAIN = {
     "experiment": "mine", "dataset": "reviews", "model": "my-bert", "task": "classification", "metric": "accuracy",

@@ -7,7 +7,7 @@ import pytest
 from tests.archives import exported, members, packed, sent
 from tests.sealed import DIGITS, add_predictions, add_sealed
 
-pytestmark = [pytest.mark.both_databases, pytest.mark.usefixtures("unboxed")]
+pytestmark = pytest.mark.usefixtures("unboxed")
 
 SCORES, OPENINGS = "sealed/test_scores.jsonl", "sealed/openings.jsonl"
 PREDICTIONS = "sealed/predictions.jsonl"
@@ -53,6 +53,7 @@ def test_an_import_is_as_sealed_as_what_was_exported(client, elsewhere, context)
     assert opened["scores"] == open_by(client, experiment_id, "lambda = 1").json()["scores"]
 
 
+@pytest.mark.both_databases
 def test_the_history_of_openings_comes_along_and_counts_once(client, elsewhere, context):
     experiment_id = add_sealed(context)
     open_by(client, experiment_id, "lambda = 0")

@@ -28,7 +28,6 @@ def value(client, embedding_id, measure="isoscore"):
     return next(one["value"] for one in found["measurements"] if one["measure"] == measure)
 
 
-@pytest.mark.both_databases
 def test_a_finding_makes_a_selection_of_the_same_file(client, work, context):
     source = upload(client, work, cloud())
     answer = client.post(f"/api/embeddings/{source}/selections", json={"finding": "outlier_rows"})

@@ -44,7 +44,6 @@ def query(ids, **more):
     return urlencode([("id", one) for one in ids] + list(more.items()))
 
 
-@pytest.mark.both_databases
 def test_changes_are_from_the_previous_and_the_first(client, series):
     def changes(to, ids=series):
         found = client.get(f"/api/compare?{query(ids, to=to)}").json()["measures"]

@@ -105,7 +105,6 @@ def test_what_a_crash_left_unasked_the_reconciler_asks_for(context, launch, monk
     assert job == Job(job_kinds.FINETUNE, runs_of(context, experiment["id"])[1].id)
 
 
-@pytest.mark.both_databases
 def test_a_cancelled_search_asks_for_nothing_more_and_a_paused_one_waits(client, context, launch):
     experiment = launch()
     with context.sessions.begin() as session:
@@ -144,7 +143,6 @@ def test_cancelled_trials_are_not_failed_ones(context, launch):
     assert advance(context.sessions, experiment["id"]) == []
 
 
-@pytest.mark.both_databases
 def test_trials_have_the_turn_of_those_before_them(client, context, launch):
     experiment = launch({"at_once": 2})
     client.put(f"/api/experiments/{experiment['id']}/priority", json={"priority": 5000})
@@ -152,7 +150,6 @@ def test_trials_have_the_turn_of_those_before_them(client, context, launch):
     assert [(job.row_id, job.priority) for job in jobs] == [(runs_of(context, experiment["id"])[1].id, 5000)]
 
 
-@pytest.mark.both_databases
 @pytest.mark.parametrize("everything", [False, True])
 def test_a_search_can_be_paused_between_two_trials(client, context, launch, everything):
     experiment = launch()
@@ -172,7 +169,6 @@ def test_a_search_can_be_paused_between_two_trials(client, context, launch, ever
     assert len(waiting_jobs(context.sessions)) == 1
 
 
-@pytest.mark.both_databases
 def test_who_resumes_a_trial_resumes_its_search(client, context, launch):
     experiment = launch()
     path, run_id = f"/api/experiments/{experiment['id']}", experiment["runs"][0]["id"]
@@ -181,7 +177,6 @@ def test_who_resumes_a_trial_resumes_its_search(client, context, launch):
     assert client.get(path).json()["study"]["paused"] is False
 
 
-@pytest.mark.both_databases
 def test_between_two_trials_the_experiment_goes_on(client, context, launch):
     experiment = launch()
     with context.sessions.begin() as session:
@@ -290,7 +285,6 @@ def searched(context, launch):
     return experiment, runs
 
 
-@pytest.mark.both_databases
 def test_a_run_below_the_median_is_given_up_with_its_seeds_that_wait_and_says_why(client, context, searched):
     experiment, runs = searched
     own, sibling = runs[-2:]

@@ -21,8 +21,6 @@ from tests.factories import PLAIN
 from workers.reconciler import advance_searches
 from workers.training.search import advance
 
-pytestmark = pytest.mark.both_databases
-
 WORKERS = 4
 CONFIG = {"model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label", "label_names": ["0", "1"]}
 
@@ -80,6 +78,7 @@ def end(context, run_id):
         run.status, run.performance = RunStatus.FINISHED, 0.5
 
 
+@pytest.mark.both_databases
 def test_workers_that_end_runs_at_the_same_moment_never_ask_for_more_than_may_run(context, add, workers):
     experiment_id, most = add(trials=7, at_once=2), 2
     asked = []
@@ -112,6 +111,7 @@ def test_trials_wait_in_turn_for_a_worker(context, add):
     ],
     ids=["cancelled", "paused", "all paused"],
 )
+@pytest.mark.both_databases
 def test_no_trial_slips_in_while_a_search_is_stopped(context, add, workers, stop, state):
     for _ in range(3):
         experiment_id = add(at_once=2)

@@ -72,7 +72,6 @@ def test_the_new_embedding_is_what_the_lines_of_numpy_give(
     assert_same_images(vectors, names["apply"](x))
 
 
-@pytest.mark.both_databases
 def test_the_map_of_a_corpus_makes_its_queries_alike(client, context, settings, work, corpus, tmp_path, monkeypatch, x):
     monkeypatch.setattr("workers.tasks.listed", lambda setting: [AS_IT_IS, VARIANTS[4]])
     monkeypatch.setattr("isotropy.tasks.decision.min", lambda places, key: 1, raising=False)
@@ -114,7 +113,6 @@ def test_a_task_without_queries_maps_none(client, judged):
     assert refused.json()["detail"] == "This task has no queries. Map its corpus."
 
 
-@pytest.mark.both_databases
 def test_a_button_keeps_the_map_as_an_embedding_that_says_where_it_is_from(client, work, judged, corpus):
     task = judged(VARIANTS[1])
     page = client.get(f"/tasks/{task['id']}").text
@@ -158,7 +156,6 @@ def test_a_task_that_has_not_finished_makes_nothing(client, corpus):
     assert client.post(f"/api/tasks/{task['id']}/embedding", json={"which": "best"}).status_code == 422
 
 
-@pytest.mark.both_databases
 def test_a_task_that_is_gone_before_the_worker_comes_is_a_sentence(client, context, work, judged):
     task = judged(VARIANTS[0])
     made = client.post(f"/api/tasks/{task['id']}/embedding").json()["id"]

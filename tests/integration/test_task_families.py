@@ -94,7 +94,6 @@ def judge(settings):
     return judge
 
 
-@pytest.mark.both_databases
 def test_every_layer_is_judged_with_the_queries_of_its_layer_and_drawn_in_order(client, context, encoded, asked, judge):
     corpus, queries = encoded(0, "d"), encoded(1, "q")
     task = asked(corpus[2], queries[2])
@@ -158,7 +157,6 @@ def test_another_model_of_the_same_texts_is_judged_with_its_own_queries(client, 
     assert "figure-embeddings" in page
 
 
-@pytest.mark.both_databases
 def test_the_same_file_and_settings_are_one_family_and_others_are_not(client, encoded, asked):
     corpus, queries = encoded(0, "d"), encoded(1, "q")
     first = asked(corpus[0], queries[0])

@@ -70,7 +70,6 @@ def ask(client, corpus):
     return ask
 
 
-@pytest.mark.both_databases
 def test_queries_are_judged_and_the_map_applies_with_numpy(
     client, settings, ask, queries, qrels, numbers, tmp_path, monkeypatch
 ):
@@ -228,7 +227,6 @@ def test_what_is_cancelled_is_not_judged_and_a_kill_begins_afresh(client, contex
     assert client.get(f"/api/tasks/{task}").json()["status"] == "cancelled"
 
 
-@pytest.mark.both_databases
 def test_scores_are_shown_as_they_come_and_no_result_is_left_by_a_kill(client, settings, ask, monkeypatch):
     monkeypatch.setattr("workers.job_rows.SECONDS_BETWEEN_WRITES", 0)
     monkeypatch.setattr("workers.tasks.listed", lambda setting: default_variants(setting)[:3])

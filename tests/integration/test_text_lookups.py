@@ -107,7 +107,6 @@ def test_asks_for_a_name_or_a_text(client, encoded, query):
     assert unknown.json()["detail"] == "Nobody has looked up 'king' in this embedding yet."
 
 
-@pytest.mark.both_databases
 def test_lookup_waits_in_the_lab_queue_and_goes_with_its_embedding(client, context, encoded):
     client.post(f"/api/embeddings/{encoded}/neighbors", json={"text": "king"})
     with context.sessions() as session:

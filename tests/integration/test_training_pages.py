@@ -75,7 +75,6 @@ def words(answer):
     return " ".join(html.unescape(answer.text).split())
 
 
-@pytest.mark.both_databases
 def test_the_runs_table_has_a_column_for_all_that_varies(client, launch):
     runs = [
         make_run(lam, 0, regularizer=method, batch_size=rows)
@@ -109,7 +108,6 @@ def test_an_experiment_over_sets_of_further_regularizers_has_its_page(client, la
     assert "I-STAR 0.5; CosReg 1</" in words(every_tab(client, f"/runs/{runs[1].id}"))
 
 
-@pytest.mark.both_databases
 def test_the_head_of_an_experiment_tells_all_values_of_what_its_runs_differ_in(client, launch):
     grid = {
         "model": ["tiny-bert", "tiny-gpt"],
@@ -188,7 +186,6 @@ def test_the_layers_over_steps_are_those_of_the_setting_that_is_chosen(client, l
     assert ("by layer and step, λ = 1</h3>" in page, "Means over seeds (n = 1 to 2)." in page) == (True, True)
 
 
-@pytest.mark.both_databases
 def test_as_many_queries_for_twelve_runs_as_for_two(client, context, launch):
     few = launch(make_run(0.0, 0), make_run(1.0, 0))
     many = launch(*(make_run(lam, seed) for lam in (0.0, 1.0) for seed in range(6)))
@@ -200,7 +197,6 @@ def test_as_many_queries_for_twelve_runs_as_for_two(client, context, launch):
         assert 0 < of_few == of_many <= (FIGURE_QUERIES if "/figures/" in page else PAGE_QUERIES), page
 
 
-@pytest.mark.both_databases
 def test_no_list_of_runs_reads_their_results(client, context, launch):
     experiment = launch(make_run(0.0, 0), make_run(1.0, 0))
     for path in (

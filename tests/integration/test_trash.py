@@ -31,8 +31,6 @@ from app.embeddings.service import get_embedding
 from app.embeddings.trash import Purged, empty_trash
 from tests.factories import add_embedding, add_encoding, store
 
-pytestmark = pytest.mark.both_databases
-
 SHARED, UNSHARED, STATE, USED = b"s" * 1000, b"o" * 300, b"t" * 70, b"u" * 5000
 
 
@@ -117,6 +115,7 @@ def test_only_what_is_in_the_trash_can_be_purged(client, context, three):
     assert rows(context, Embedding) == 3
 
 
+@pytest.mark.both_databases
 def test_purging_takes_its_jobs_back(client, context):
     kinds = {EmbeddingStatus.INSPECTING: job_kinds.INSPECT, EmbeddingStatus.MAKING: job_kinds.MAKE}
     jobs = [Job(kind, add_embedding(context, status=status)) for status, kind in kinds.items()]
@@ -158,6 +157,7 @@ def test_what_needs_an_embedding_in_use_is_refused_in_the_trash(client, context)
     assert {answer.json()["detail"] for answer in requests[3:]} == {"ready is in the trash. Restore it first."}
 
 
+@pytest.mark.both_databases
 def test_the_trash_is_told_a_page_at_a_time_and_weighed_as_a_whole(client, context):
     for number in range(60):
         when = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=number)
@@ -176,6 +176,7 @@ def test_the_trash_is_told_a_page_at_a_time_and_weighed_as_a_whole(client, conte
     assert "Delete 60 embeddings?" in client.get("/trash/purge").text
 
 
+@pytest.mark.both_databases
 def test_purging_sixty_takes_as_many_statements_as_purging_three(context):
     counted = []
     event.listen(context.sessions.kw["bind"], "before_cursor_execute", lambda *arguments: counted.append(arguments[2]))
@@ -194,6 +195,7 @@ def test_purging_sixty_takes_as_many_statements_as_purging_three(context):
     ] * 5
 
 
+@pytest.mark.both_databases
 def test_a_file_shared_by_what_goes_in_several_batches_is_freed_once(context, monkeypatch):
     monkeypatch.setattr(trash, "BATCH", 2)
     kept_job = add_embedding(context, "kept", contents=[USED])

@@ -28,8 +28,6 @@ from tests.taking import taking
 from tests.waiting import wait_for
 from workers.executor import hand_in_next
 
-pytestmark = pytest.mark.both_databases
-
 
 @pytest.fixture
 def add(context):
@@ -84,6 +82,7 @@ def test_a_run_is_moved_among_those_that_wait(client, context, add, place, order
     assert "".join(names[run_id] for run_id in in_turn(context)) == order
 
 
+@pytest.mark.both_databases
 def test_a_worker_takes_them_in_the_new_order(client, context, add):
     _, ids = add()
     client.post(f"/api/runs/{ids[2]}/move", json={"to": "up"})
@@ -92,6 +91,7 @@ def test_a_worker_takes_them_in_the_new_order(client, context, add):
     assert taken(context, 3) == [ids[2], ids[1], ids[0]]
 
 
+@pytest.mark.both_databases
 def test_a_whole_experiment_is_moved_before_another_and_behind_it(client, context, add):
     _, first = add(2)
     second_id, second = add(2)
@@ -235,6 +235,7 @@ def test_a_moved_run_keeps_the_order_of_all_others(context, client, add):
         assert min(session.scalars(select(Run.priority))) >= FIRST_PRIORITY
 
 
+@pytest.mark.both_databases
 def test_two_web_processes_that_move_at_the_same_moment_lose_no_move(context, add):
     _, ids = add(8)
     other = create_context(context.settings)

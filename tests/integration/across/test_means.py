@@ -103,7 +103,6 @@ def test_single_run_has_no_differing_settings(client, launch):
     assert "All settings of these runs are the same." in words(client.get("/compare/runs"))
 
 
-@pytest.mark.both_databases
 @pytest.mark.parametrize(
     "path",
     ["/compare/runs", "/compare/runs/figures/lambda.csv", "/compare/runs/figures/silhouette.html",

@@ -27,7 +27,6 @@ def check(monkeypatch):
     return check
 
 
-@pytest.mark.both_databases
 def test_migrated_databases_are_fine_and_unchanged(context, check):
     level, sentence = check("metrics database", context.settings)
     assert (level, sentence.endswith(", the newest.")) == (OK, True)
@@ -49,7 +48,6 @@ def test_old_revision_is_a_problem(context, check, tmp_path, monkeypatch):
     assert sentence.endswith(f"is at schema revision {head}, and this version needs next. Run: isoscope migrate")
 
 
-@pytest.mark.both_databases
 def test_newer_revision_is_a_problem(context, check):
     with context.sessions.begin() as session:
         session.execute(text("update alembic_version set version_num = 'from-the-future'"))

@@ -8,8 +8,6 @@ from app.db.types import utcnow
 from app.db.work import slot_name
 from app.operations.doctor import OK, PROBLEM, WARNING, check_own_worker, check_workers, run_checks
 
-pytestmark = pytest.mark.both_databases
-
 
 @pytest.fixture
 def beat(context):
@@ -35,6 +33,7 @@ def waiting(context):
         session.add(Embedding(name="waits", filename="waits.npy", files=files, format="npy"))
 
 
+@pytest.mark.both_databases
 def test_living_worker_is_fine(context, beat):
     slot = beat(0)
     assert list(check_workers(context.settings)) == [

@@ -176,7 +176,6 @@ def test_files_are_downloaded_as_they_were_uploaded(client, source, vectors):
     assert "Expected vectors in one .npy file, got 1 of npz" in refused.json()["detail"]
 
 
-@pytest.mark.both_databases
 def test_what_was_tried_goes_with_the_embedding(client, work, context, base, trial, source):
     client.post(base, json={"method": "centring"})
     client.delete(f"/api/embeddings/{source}")
@@ -206,7 +205,6 @@ def test_only_the_newest_results_are_kept_with_their_maps(client, context, work,
     assert stored(context) == before + 2
 
 
-@pytest.mark.both_databases
 def test_a_result_that_an_embedding_is_being_made_by_is_kept(client, context, work, trial, base, monkeypatch):
     client.post(f"{base}/{trial['id']}/embedding")
     monkeypatch.setattr(service, "KEPT", 1)
@@ -231,7 +229,6 @@ def test_a_trial_is_deleted_with_its_map_but_not_while_an_embedding_is_made_by_i
     assert client.get(f"/api/embeddings/{made}").json()["status"] == "ready"
 
 
-@pytest.mark.both_databases
 def test_a_trial_that_waits_is_deleted_with_its_job(client, context, work, base):
     asked = client.post(base, json={"method": "centring"}).json()
     waiting = len(context.queue.active())
@@ -240,7 +237,6 @@ def test_a_trial_that_waits_is_deleted_with_its_job(client, context, work, base)
     assert work() == 0
 
 
-@pytest.mark.both_databases
 def test_a_failed_trial_is_tried_again(client, context, work, base, trial):
     with context.sessions.begin() as session:
         row = session.get(PostProcessing, trial["id"])
@@ -250,7 +246,6 @@ def test_a_failed_trial_is_tried_again(client, context, work, base, trial):
     assert work() == 1
 
 
-@pytest.mark.both_databases
 def test_results_of_vectors_chosen_before_are_not_shown(client, context, base, trial, source):
     with context.sessions.begin() as session:
         row = session.get(Embedding, source)

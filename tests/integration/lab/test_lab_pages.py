@@ -56,7 +56,6 @@ def test_a_position_that_nobody_waits_for_any_longer_is_dropped(client, context,
     assert len(client.get(f"/api/embeddings/{source}/postprocessings").json()) == 1
 
 
-@pytest.mark.both_databases
 def test_a_result_that_is_there_is_not_dropped(client, source, trial):
     client.post(f"/embeddings/{source}/lab", data={"method": "centring", "instead_of": trial["id"]})
     assert len(client.get(f"/api/embeddings/{source}/postprocessings").json()) == 2
@@ -137,7 +136,6 @@ def test_a_trial_of_another_version_is_shown_without_what_it_noted_besides(clien
     assert (page.status_code, "Of 199 rows held out" in page.text) == (200, True)
 
 
-@pytest.mark.both_databases
 def test_names_are_looked_up_among_the_rows_held_out(client, source, trial):
     neighbours = trial["results"]["neighbours"]
     assert (neighbours["k"], neighbours["rows"], len(neighbours["of"])) == (8, 199, 199)

@@ -39,7 +39,6 @@ def made_of(context, embedding_id, other_id):
     return stored.sha256
 
 
-@pytest.mark.both_databases
 def test_another_choice_of_what_was_measured_drops_what_rests_on_the_former(client, context, work, measured, second):
     state = made_of(context, measured, second)
     choice = {"vectors": ["x0", "x1", "x2"], "names": "word", "labels": "other"}

@@ -147,7 +147,6 @@ def test_the_page_reads_stored_rows_alone_in_a_fixed_number_of_queries(client, c
     assert work() == 0
 
 
-@pytest.mark.both_databases
 def test_a_figure_is_read_from_stored_rows_in_a_few_queries(client, context, measured):
     answers, slugs = [], ("activation", "spectrum", "cumulative", "anisotropy", "cosines", "zeta")
 

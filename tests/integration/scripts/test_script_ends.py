@@ -129,7 +129,6 @@ def test_a_run_that_its_script_gave_up_has_failed_with_its_sentence(client, begi
     assert "<strong>Its script gave this run up.</strong> ValueError: no rows" in client.get(f"/runs/{run['id']}").text
 
 
-@pytest.mark.both_databases
 def test_a_script_that_says_nothing_for_long_is_shown_as_silent_and_never_as_a_lost_worker(client, begin, context):
     run = begin().json()
     log(client, run, {"step": 7})
@@ -144,14 +143,12 @@ def test_a_script_that_says_nothing_for_long_is_shown_as_silent_and_never_as_a_l
     assert "silent" not in every_tab(client, f"/experiments/{run['experiment_id']}").text
 
 
-@pytest.mark.both_databases
 def test_no_worker_is_ever_asked_to_do_anything_for_it(begin, context):
     begin()
     assert waiting_jobs(context.sessions) == []
     assert context.queue.active() == set()
 
 
-@pytest.mark.both_databases
 def test_a_cancelled_run_takes_nothing_more_and_can_be_deleted_with_its_experiment(client, begin):
     run = begin().json()
     assert client.delete(f"/api/experiments/{run['experiment_id']}").status_code == 409

@@ -12,7 +12,6 @@ from tests.script_runs import log
 from tests.tabs import every_tab
 
 
-@pytest.mark.both_databases
 def test_a_script_begins_a_run_in_an_experiment_and_a_data_set_that_are_made_by_name(client, begin, context):
     answer = begin(total_steps=10)
     assert answer.status_code == 201
@@ -35,7 +34,6 @@ def test_a_script_begins_a_run_in_an_experiment_and_a_data_set_that_are_made_by_
         assert (dataset.name, dataset.origin, dataset.columns, dataset.n_train) == ("reviews", "named", [], None)
 
 
-@pytest.mark.both_databases
 def test_runs_of_one_name_stand_in_one_experiment_and_what_they_differ_in_is_its_grid(client, begin):
     first = begin(settings={"batch_size": 8, "head": "mlp"}).json()
     second = begin(seed=4, settings={"batch_size": 16, "head": "mlp"}).json()
@@ -150,7 +148,6 @@ def test_what_contradicts_itself_is_refused_at_its_field(begin, changes, field, 
     assert sentence.lower() in answer.json()["detail"].lower()
 
 
-@pytest.mark.both_databases
 def test_runs_that_could_not_be_compared_are_kept_apart(begin):
     begin()
     answer = begin(metric="f1")
@@ -196,7 +193,6 @@ def test_notes_of_the_end_are_all_kept_however_many_steps_had_one(client, begin)
     assert notes == ["7 steps were not logged.", "on a laptop", *(f"Step {n}: NaN" for n in range(MAX_NOTES - 2))]
 
 
-@pytest.mark.both_databases
 def test_a_step_that_is_told_again_keeps_its_other_measures_by_layer(client, begin):
     run = begin().json()
     log(client, run, {"step": 1, "layers": {"isoscore_star": [0.5], "mean_cosine": [0.25]}})
@@ -234,7 +230,6 @@ def test_a_step_that_cannot_be_kept_is_refused(client, begin, step, sentence):
     assert sentence in answer.json()["detail"]
 
 
-@pytest.mark.both_databases
 def test_a_run_has_no_more_steps_than_figures_can_show(client, begin, context):
     run = begin().json()
     with context.sessions.begin() as session:

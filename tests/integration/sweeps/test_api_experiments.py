@@ -26,7 +26,6 @@ def request_body(dataset):
     }
 
 
-@pytest.mark.both_databases
 def test_a_sweep_has_a_run_for_each_lambda_and_seed_and_a_baseline_for_each_seed(client, context, request_body):
     answer = client.post("/api/experiments", json=request_body)
     assert answer.status_code == 201
@@ -150,7 +149,6 @@ def test_what_one_regularizer_of_a_sweep_reads_can_be_chosen_beside_one_that_doe
     assert [run["regularizer"] for run in created.json()["runs"]] == ["none", "cosreg", "spectrum"]
 
 
-@pytest.mark.both_databases
 def test_float16_is_refused_where_all_workers_that_live_lack_a_gpu(client, context, request_body):
     half = request_body | {"precision": "fp16"}
 
@@ -189,7 +187,6 @@ def test_a_grid_over_steps_stands_in_for_epochs(client, request_body):
     assert [(config["epochs"], config["max_steps"]) for config in configs] == [(None, 5), (None, 10)]
 
 
-@pytest.mark.both_databases
 def test_a_row_holds_all_that_is_needed_to_repeat_the_run(client, request_body):
     created = client.post("/api/experiments", json=request_body).json()
     config = client.get(f"/api/runs/{created['runs'][0]['id']}").json()["config"]
@@ -344,7 +341,6 @@ def test_a_label_column_of_5000_values_is_refused(client, request_body):
     assert (answer.status_code, answer.json()["field"]) == (422, "label_column")
 
 
-@pytest.mark.both_databases
 def test_a_run_that_finished_cannot_be_cancelled(client, context, request_body):
     run_id = client.post("/api/experiments", json=request_body).json()["runs"][0]["id"]
     with context.sessions.begin() as session:

@@ -73,7 +73,6 @@ def test_a_penalty_that_never_changes_is_told(settings, make_run, get_run):
     assert get_run(heard).notes == []
 
 
-@pytest.mark.both_databases
 def test_a_run_that_is_final_or_gone_is_left_alone(settings, make_run, get_run, sessions):
     run_id = make_run()
     with sessions.begin() as session:
@@ -84,7 +83,6 @@ def test_a_run_that_is_final_or_gone_is_left_alone(settings, make_run, get_run, 
     assert list(settings.runs.iterdir()) == []
 
 
-@pytest.mark.both_databases
 @pytest.mark.parametrize("stop", ["cancel", "delete"])
 def test_a_run_that_is_no_longer_wanted_stops_soon(settings, make_run, get_run, sessions, stop):
     run_id = make_run(epochs=None, max_steps=100_000)
@@ -104,7 +102,6 @@ def test_a_run_that_is_no_longer_wanted_stops_soon(settings, make_run, get_run, 
     assert (run is None) if stop == "delete" else (run.status is RunStatus.CANCELLED)
 
 
-@pytest.mark.both_databases
 def test_a_run_that_is_another_workers_is_left_alone(settings, make_run, get_run, sessions):
     run_id = make_run()
     with sessions.begin() as session:
@@ -145,7 +142,6 @@ def test_a_run_taken_over_without_its_checkpoints_starts_afresh(settings, make_r
     assert outcomes[0] == outcomes[1]
 
 
-@pytest.mark.both_databases
 def test_two_trainers_never_work_on_one_folder(settings, make_run, get_run):
     run_id = make_run(epochs=1)
     folder = settings.runs / run_id

@@ -71,7 +71,6 @@ def clean(x):
 
 
 class TestInspecting:
-    @pytest.mark.both_databases
     def test_a_file_becomes_a_draft_with_what_it_holds(self, settings, make_embedding, get, x):
         embedding_id = make_embedding(x)
         assert inspect_embedding(embedding_id, settings, "cpu") == ()
@@ -108,8 +107,8 @@ class TestInspecting:
         assert row.error
         assert row.inspection is None
 
-    @pytest.mark.both_databases
     @pytest.mark.parametrize("ending", ["of numbers", "of an error"])
+    @pytest.mark.both_databases
     def test_what_is_found_of_a_former_choice_is_not_written(
         self, settings, sessions, make_embedding, get, x, monkeypatch, ending
     ):
@@ -129,7 +128,6 @@ class TestInspecting:
         row, _, _ = get(embedding_id)
         assert (row.status, row.error, row.selection) == (EmbeddingStatus.INSPECTING, None, chosen)
 
-    @pytest.mark.both_databases
     def test_a_row_that_is_no_longer_inspected_is_left_alone(self, settings, make_embedding, get, x):
         embedding_id = make_embedding(x, status=EmbeddingStatus.READY)
         assert inspect_embedding(embedding_id, settings, "cpu") == ()
@@ -138,7 +136,6 @@ class TestInspecting:
 
 
 class TestMeasuring:
-    @pytest.mark.both_databases
     def test_every_measure_of_the_catalogue_is_written(self, measured, x):
         row, found, _ = measured(x)
         assert (row.status, row.n_left_out, row.error) == (EmbeddingStatus.READY, 3, None)
@@ -217,7 +214,6 @@ class TestMeasuring:
         assert get_data(row.id) == data
         assert set(data) >= {"sample_size", "projection"}
 
-    @pytest.mark.both_databases
     @pytest.mark.parametrize(
         "x", [np.full((50, 3), np.nan), np.ones((1, 3)), np.ones((20, 3)), np.zeros((20, 3)), np.arange(20.0)[:, None]]
     )
@@ -253,15 +249,14 @@ class TestMeasuring:
         assert [line["rows"] for line in curves["identity"].lines] == [32, 64, 1000]
         assert found["cosine_histogram"].detail["rows"] == found["cosine_histogram"].n == 100
 
-    @pytest.mark.both_databases
     def test_a_row_that_no_longer_waits_is_left_alone(self, settings, make_embedding, get, x):
         embedding_id = make_embedding(x, status=EmbeddingStatus.DRAFT)
         assert measure_embedding(embedding_id, settings, "cpu") == ()
         assert measure_embedding("gone", settings, "cpu") == ()
         assert get(embedding_id)[1] == {}
 
-    @pytest.mark.both_databases
     @pytest.mark.parametrize("ending", ["of numbers", "of an error"])
+    @pytest.mark.both_databases
     def test_what_is_found_of_a_former_choice_is_not_written(
         self, settings, sessions, make_embedding, get, x, monkeypatch, ending
     ):
@@ -321,7 +316,6 @@ class TestCurve:
         assert found.status is ResultStatus.FAILED
         assert "Expected a shrinkage covariance of 6 dimensions, as 'x' has, got 'x' with 4" in found.error
 
-    @pytest.mark.both_databases
     def test_a_curve_that_is_done_or_gone_is_left_alone(self, settings, measured, curve, x):
         points, _, _ = measured(x)
         found = curve(points, points)

@@ -16,8 +16,6 @@ from app.storage.ledger import Ledger
 from tests.waiting import wait_for
 from workers.reconciler import Janitor
 
-pytestmark = pytest.mark.both_databases
-
 DAY = 24 * 60 * 60
 
 
@@ -80,6 +78,7 @@ def test_a_worker_sweeps_when_it_starts(ledger, queue, stored, named, tmp_path):
     assert ledger.storage.exists(named)
 
 
+@pytest.mark.both_databases
 def test_of_two_workers_one_sweeps(ledger, queue, stored, named, tmp_path):
     locks = FileLocks(tmp_path)
     old = stored(b"old", 2 * DAY)

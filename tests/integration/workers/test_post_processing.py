@@ -100,7 +100,6 @@ def test_the_rows_are_those_whose_pairs_the_report_looks_at(settings, get, sourc
     assert len(points) == 398
 
 
-@pytest.mark.both_databases
 def test_a_trial_measures_the_rows_held_out_before_and_after(trial_of, rows):
     trial = trial_of("soft_zca", eps=0.5)
     assert (trial.status, trial.error) == (ResultStatus.READY, None)
@@ -141,7 +140,6 @@ def test_the_fitted_map_is_kept_and_restored(trial_of, rows, settings):
     assert_same_images(restored.apply(rows[0]).numpy(), expected.apply(rows[0]).numpy())
 
 
-@pytest.mark.both_databases
 def test_the_second_trial_takes_the_numbers_before_from_the_first(trial_of, sessions):
     first = trial_of("centring")
     with sessions.begin() as session:
@@ -169,7 +167,6 @@ def test_a_trial_of_vectors_that_are_chosen_no_longer_fails_with_a_sentence(ask,
     assert get(PostProcessing, trial_id).error == "Other vectors were chosen of this embedding meanwhile. Ask again."
 
 
-@pytest.mark.both_databases
 def test_a_trial_that_nobody_waits_for_leaves_no_map_behind(ask, settings, sessions, monkeypatch, caplog):
     trial_id = ask("centring")
 
@@ -229,7 +226,6 @@ def test_an_embedding_is_made_of_all_rows_by_the_map_that_was_judged(trial_of, a
     assert (made.status, made.n, made.d, made.n_left_out) == (EmbeddingStatus.READY, 400, 6, 2)
 
 
-@pytest.mark.both_databases
 def test_making_again_after_a_kill_gives_the_same_file(trial_of, asked_for, settings, get, sessions):
     trial = trial_of("centring")
     first, second = asked_for(trial.id), asked_for(trial.id)
@@ -239,7 +235,6 @@ def test_making_again_after_a_kill_gives_the_same_file(trial_of, asked_for, sett
     assert make(first, settings, "cpu") == ()
 
 
-@pytest.mark.both_databases
 def test_making_what_was_deleted_fails_with_a_sentence(trial_of, asked_for, settings, get, sessions, source):
     made_id = asked_for(trial_of("centring").id)
     with sessions.begin() as session:
@@ -259,7 +254,6 @@ def test_making_by_a_map_of_other_vectors_fails_with_a_sentence(trial_of, asked_
     assert get(Embedding, made_id).error == expected
 
 
-@pytest.mark.both_databases
 def test_an_embedding_deleted_while_it_is_made_leaves_no_file(trial_of, asked_for, settings, sessions, monkeypatch):
     made_id = asked_for(trial_of("centring").id)
 

@@ -183,7 +183,6 @@ def test_a_complete_checkpoint_replaces_all_but_the_one_before(settings):
     assert not folder.path.exists()
 
 
-@pytest.mark.both_databases
 def test_folders_that_a_kill_left_behind_are_swept_away(settings, sessions, make_run):
     wanted, cancelled, held = make_run(), make_run(), make_run()
     with sessions.begin() as session:
@@ -212,7 +211,6 @@ def test_a_folder_that_is_removed_before_its_lock_is_had_is_made_again(settings,
         (folder.path / "log.txt").touch()
 
 
-@pytest.mark.both_databases
 def test_workers_that_sweep_at_the_same_moment_do_not_disturb_each_other(settings, sessions):
     for number in range(200):
         (settings.runs / f"left-{number}").mkdir()
@@ -222,7 +220,6 @@ def test_workers_that_sweep_at_the_same_moment_do_not_disturb_each_other(setting
     assert list(settings.runs.iterdir()) == []
 
 
-@pytest.mark.both_databases
 @pytest.mark.parametrize("state", [RunStatus.PAUSED, RunStatus.CANCELLED, RunStatus.FAILED])
 def test_a_run_that_was_stopped_goes_on_from_its_last_checkpoint(
     settings, often, make_run, get_run, whole, sessions, monkeypatch, state

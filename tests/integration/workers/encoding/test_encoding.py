@@ -60,7 +60,7 @@ def test_pairs_and_long_texts_are_read_as_the_model_reads_them(settings, models_
         np.testing.assert_allclose(read(settings, embedding), expected[layer_pooling], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("of", ["tiny-bert", "tiny-gpt2"])
+@pytest.mark.parametrize("source", ["tiny-bert", "tiny-gpt2"])
 def test_a_tokenizer_that_pads_on_the_left_makes_no_difference(settings, copied, make_encoding, layers_of, source):
     folder = copied("left", source)
     provenance = json.loads((folder / "tokenizer_config.json").read_text())
@@ -73,7 +73,6 @@ def test_a_tokenizer_that_pads_on_the_left_makes_no_difference(settings, copied,
         np.testing.assert_allclose(read(settings, embedding), expected[layer_pooling], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.both_databases
 def test_layers_are_inspected_and_measured_with_the_names_and_labels_of_their_texts(
     settings, sessions, make_encoding, get_encoding, layers_of
 ):
@@ -119,7 +118,6 @@ def test_the_files_of_all_layers_share_one_file_of_names(settings, sessions, mak
         assert rows == {path.name for path in settings.files.iterdir()}
 
 
-@pytest.mark.both_databases
 def test_an_encoding_that_is_final_or_gone_is_left_alone(settings, sessions, make_encoding, get_encoding, layers_of):
     encoding_id = make_encoding()
     with sessions.begin() as session:
@@ -144,7 +142,6 @@ def slowly(monkeypatch):
     return go
 
 
-@pytest.mark.both_databases
 @pytest.mark.parametrize("stop", ["cancel", "delete", "begin again"])
 def test_an_encoding_that_is_no_longer_wanted_stops_and_leaves_no_file(
     settings, sessions, make_encoding, get_encoding, layers_of, slowly, stop, monkeypatch
@@ -175,7 +172,6 @@ def test_an_encoding_that_is_no_longer_wanted_stops_and_leaves_no_file(
     assert status is states[stop]
 
 
-@pytest.mark.both_databases
 def test_cancelled_at_the_last_moment_no_file_and_no_row_is_left(
     settings, sessions, make_encoding, get_encoding, layers_of, monkeypatch
 ):
