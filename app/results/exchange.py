@@ -106,7 +106,10 @@ def _write(context: Context, experiment: Experiment, figures: Iterable[Figure], 
     archive = ArchiveWriter(file)
     readme = README_TEXT.format(version=VERSION, format=FORMAT, exported_at=archive.exported_at)
     archive.add(container.README, [readme.encode()])
-    archive.add(container.EXPERIMENT, [write_json(_experiment(experiment))])
+    fields = _columns(experiment, [name for name in ExperimentRecord.model_fields if name != "dataset"])
+    dataset = _columns(experiment.dataset, DatasetRecord.model_fields)
+    dataset = {name: value for name, value in dataset.items() if value or name not in OPTIONAL_DATASET_FIELDS}
+    archive.add(container.EXPERIMENT, [write_json(fields | {"dataset": dataset})])
     ids = [run.id for run in experiment.runs]
     archive.add(container.RUNS, map(write_json, _runs(context, ids)))
     archive.add(container.STEPS, map(write_json, _steps(context, ids)))
@@ -119,13 +122,6 @@ def _write(context: Context, experiment: Experiment, figures: Iterable[Figure], 
             archive.add(f"figures/{figure.slug}.json", [figure.draw().to_json().encode()])
             archive.add(f"figures/{figure.slug}.csv", [figure.table.csv().encode()])
     archive.close()
-
-
-def _experiment(experiment: Experiment) -> dict[str, Any]:
-    fields = _columns(experiment, [name for name in ExperimentRecord.model_fields if name != "dataset"])
-    dataset = _columns(experiment.dataset, DatasetRecord.model_fields)
-    dataset = {name: value for name, value in dataset.items() if value or name not in OPTIONAL_DATASET_FIELDS}
-    return fields | {"dataset": dataset}
 
 
 def _runs(context: Context, run_ids: Sequence[str]) -> Iterator[dict[str, Any]]:

@@ -27,7 +27,7 @@ from app.db.reported_config import (
     Settings,
     Word,
 )
-from app.db.run_results import Divergence, Trivial
+from app.db.run_results import Trivial
 from app.results.setting import as_cell
 from isoscope.core.errors import InvalidError, TooLargeError
 from isoscope.core.formatting import count, one_line
@@ -170,7 +170,10 @@ def _require_small(grid: Mapping[str, list[Any]]) -> None:
 def compute_results(session: Session, run: Run) -> dict[str, Any]:
     """Return results that follow from a run's predictions and losses."""
     predictions = read_predictions(session, [run.id], Split.VALIDATION).get(run.id)
-    divergence = _divergence(session, run, predictions)
+    is_only_loss = Step.penalty.is_(None) & Step.layers.is_(None)
+    logged = select(Step.task_loss).where(Step.run_id == run.id, Step.task_loss.is_not(None) | is_only_loss)
+    losses = list(session.scalars(logged.order_by(Step.step)))
+    divergence = find_divergence(losses, _untrained_loss(predictions))
     results: dict[str, Any] = {} if divergence is None else {"divergence": divergence}
     if predictions is None:
         return results
@@ -193,14 +196,6 @@ def _trivial(predictions: Predictions, metric: Metric) -> Trivial | None:
     names = [str(label) for label in labels.tolist()]
     reference = codes[: len(predictions)]
     return best_class(reference, reference, names, metric, "validation")
-
-
-def _divergence(session: Session, run: Run, predictions: Predictions | None) -> Divergence | None:
-    """Find whether training diverged. A step without any value is one whose loss was not a number."""
-    is_only_loss = Step.penalty.is_(None) & Step.layers.is_(None)
-    logged = select(Step.task_loss).where(Step.run_id == run.id, Step.task_loss.is_not(None) | is_only_loss)
-    losses = list(session.scalars(logged.order_by(Step.step)))
-    return find_divergence(losses, _untrained_loss(predictions))
 
 
 def _untrained_loss(predictions: Predictions | None) -> float | None:

@@ -98,7 +98,16 @@ def open_test(context: Context, experiment_id: str, request: OpeningRequest) -> 
     experiment = get_experiment(context, experiment_id)
     with context.sessions.begin() as session:
         hold(session.connection(), LOCK)
-        _require_scores(session, experiment)
+        if going_on := unfinished(experiment):
+            raise ConflictError(f"{going_on} Wait, or cancel the rest, before you freeze a choice.")
+        scored, _, _ = session.execute(_extent(experiment.id)).one()
+        if not scored and experiment.dataset.n_test is None:
+            raise ConflictError(
+                "This experiment has no test scores, because its data set has no test split. Upload the data set with a "
+                "test file, then launch again."
+            )
+        if not scored:
+            raise ConflictError("No run has finished, so there are no test scores to open.")
         choice = find_choice(RunTable.from_experiment(experiment), request.choose)
         ids = [run.id for run in choice.runs]
         rows_sha256 = session.scalar(select(func.min(SealedScore.rows_sha256)).where(SealedScore.run_id.in_(ids)))
@@ -147,19 +156,6 @@ def unfinished(experiment: Experiment) -> str:
         return "The search goes on."
     n_unfinished = sum(not run.status.final for run in experiment.runs)
     return f"{plural(n_unfinished, 'run has', 'runs have')} not ended." if n_unfinished else ""
-
-
-def _require_scores(session: Session, experiment: Experiment) -> None:
-    if going_on := unfinished(experiment):
-        raise ConflictError(f"{going_on} Wait, or cancel the rest, before you freeze a choice.")
-    scored, _, _ = session.execute(_extent(experiment.id)).one()
-    if not scored and experiment.dataset.n_test is None:
-        raise ConflictError(
-            "This experiment has no test scores, because its data set has no test split. Upload the data set with a "
-            "test file, then launch again."
-        )
-    if not scored:
-        raise ConflictError("No run has finished, so there are no test scores to open.")
 
 
 def _extent(experiment_id: str) -> Select[int, int | None, str | None]:

@@ -36,7 +36,14 @@ def import_experiment(import_id: str, settings: Settings, device: str) -> Sequen
         path = fetch(archived, row.filename, settings)
         target = _target(row, path, progress, settings)
         with open_archive(path) as archive:
-            _write(archive, target, row, progress)
+            written: dict[str, int] = dict(row.written)
+            for table in TABLES:
+                for batch in table.batches(archive, target, skip=written.get(table.member, 0)):
+                    written[table.member] = written.get(table.member, 0) + len(batch)
+                    with progress.sessions.begin() as session:
+                        progress.write(session, written=dict(written))
+                        session.execute(insert(table.row_class), batch)
+                    let_others_write(progress.sessions)
             _finish(archive, target, progress)
     except StoppedError:
         return ()
@@ -83,18 +90,6 @@ def _write_experiment(import_id: str, checked: CheckedArchive, progress: JobProg
         dataset_id = experiment.dataset_id if is_new_dataset else None
         progress.write(session, experiment_id=experiment.id, dataset_id=dataset_id)
         return experiment.id
-
-
-def _write(archive: Archive, target: ImportTarget, row: Import, progress: JobProgress) -> None:
-    """Write the remaining rows in transactions of less than a second."""
-    written: dict[str, int] = dict(row.written)
-    for table in TABLES:
-        for batch in table.batches(archive, target, skip=written.get(table.member, 0)):
-            written[table.member] = written.get(table.member, 0) + len(batch)
-            with progress.sessions.begin() as session:
-                progress.write(session, written=dict(written))
-                session.execute(insert(table.row_class), batch)
-            let_others_write(progress.sessions)
 
 
 def _finish(archive: Archive, target: ImportTarget, progress: JobProgress) -> None:

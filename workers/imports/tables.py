@@ -194,7 +194,17 @@ def write_experiment(session: Session, checked: CheckedArchive) -> tuple[Experim
     dataset = find_dataset(session, record.dataset)
     experiment = Experiment(
         name=record.name,
-        dataset=dataset or _make_dataset(record.dataset),
+        dataset=dataset
+        or Dataset(
+            name=record.dataset.name,
+            origin=DatasetOrigin.BY_NAME,
+            hub_name=record.dataset.hub_name.value if record.dataset.hub_name else None,
+            train_filename=record.dataset.train_filename,
+            validation_filename=record.dataset.validation_filename,
+            n_train=record.dataset.n_train,
+            n_validation=record.dataset.n_validation,
+            columns=record.dataset.columns,
+        ),
         config=record.config,
         grid=record.model_dump(mode="json")["grid"],
         origin=ExperimentOrigin.IMPORTED,
@@ -250,19 +260,6 @@ def _imported(session: Session) -> Iterator[Experiment]:
 def _source(record: DatasetRecord) -> dict[str, Any]:
     # Without optional fields that are empty, so that exports with and without them match.
     return record.model_dump(mode="json", exclude={"columns"} if record.quoting else {"columns", "quoting"})
-
-
-def _make_dataset(record: DatasetRecord) -> Dataset:
-    return Dataset(
-        name=record.name,
-        origin=DatasetOrigin.BY_NAME,
-        hub_name=record.hub_name.value if record.hub_name else None,
-        train_filename=record.train_filename,
-        validation_filename=record.validation_filename,
-        n_train=record.n_train,
-        n_validation=record.n_validation,
-        columns=record.columns,
-    )
 
 
 def _end_search(search: Search | None) -> Search | None:

@@ -87,10 +87,6 @@ Trained models are not inside; each run's own page has them. In Python:
 """
 
 
-def is_export_member(name: str) -> bool:
-    return name in MAX_BYTES or FIGURE.fullmatch(name) is not None
-
-
 BLOCK_BYTES = 2**16
 MAX_DEPTH = 100
 """Nested lists and objects. Deeper ones would exhaust the stack of whatever walks through them."""
@@ -107,7 +103,29 @@ class Container:
     def __init__(self, opened: zipfile.ZipFile) -> None:
         self._zip = opened
         self.names = frozenset(opened.namelist())
-        _check_directory(opened.infolist())
+        members = opened.infolist()
+        if len(members) > MAX_MEMBERS:
+            raise TooLargeError(f"The archive has {len(members):,} files, more than {MAX_MEMBERS}: it is no export.")
+        names = [member.filename for member in members]
+        if len(set(names)) < len(names):
+            raise InvalidError(f"Two files in the archive have the same name. {ADVICE}")
+        for member in members:
+            name, size = member.filename[:80], member.file_size
+            limit = MAX_BYTES.get(member.filename, MAX_FIGURE_BYTES)
+            if not (member.filename in MAX_BYTES or FIGURE.fullmatch(member.filename) is not None):
+                raise InvalidError(
+                    f"The archive holds {name!r}, which no export does. Choose a file that an experiment's Export "
+                    "wrote."
+                )
+            if member.flag_bits & ENCRYPTED or member.compress_type not in COMPRESSIONS:
+                raise InvalidError(f"{name!r} is encrypted, or compressed as no export is. {ADVICE}")
+            if size > limit:
+                raise TooLargeError(f"{name!r} unpacks to {size:,} bytes, more than the {limit:,} allowed here.")
+            if is_bomb(size, member.compress_size):
+                raise TooLargeError(
+                    f"{name!r} declares {size:,} bytes in {member.compress_size:,}, more than {MAX_RATIO} to 1, as "
+                    "made to exhaust memory."
+                )
 
     def blocks(self, name: str) -> Iterator[bytes]:
         """Yield the content of a member. ``ZipFile.read`` would inflate all of it at once."""
@@ -130,34 +148,6 @@ def open_container(path: Path) -> Iterator[Container]:
     """Open a zip file and check its directory."""
     with open_zip(path, BROKEN) as opened:
         yield Container(opened)
-
-
-def _check_directory(members: list[zipfile.ZipInfo]) -> None:
-    if len(members) > MAX_MEMBERS:
-        raise TooLargeError(f"The archive has {len(members):,} files, more than {MAX_MEMBERS}: it is no export.")
-    names = [member.filename for member in members]
-    if len(set(names)) < len(names):
-        raise InvalidError(f"Two files in the archive have the same name. {ADVICE}")
-    for member in members:
-        _check_member(member)
-
-
-def _check_member(member: zipfile.ZipInfo) -> None:
-    name, size = member.filename[:80], member.file_size
-    limit = MAX_BYTES.get(member.filename, MAX_FIGURE_BYTES)
-    if not is_export_member(member.filename):
-        raise InvalidError(
-            f"The archive holds {name!r}, which no export does. Choose a file that an experiment's Export wrote."
-        )
-    if member.flag_bits & ENCRYPTED or member.compress_type not in COMPRESSIONS:
-        raise InvalidError(f"{name!r} is encrypted, or compressed as no export is. {ADVICE}")
-    if size > limit:
-        raise TooLargeError(f"{name!r} unpacks to {size:,} bytes, more than the {limit:,} allowed here.")
-    if is_bomb(size, member.compress_size):
-        raise TooLargeError(
-            f"{name!r} declares {size:,} bytes in {member.compress_size:,}, more than {MAX_RATIO} to 1, as made to "
-            "exhaust memory."
-        )
 
 
 def read_json(text: str | bytes) -> Any:

@@ -70,7 +70,18 @@ class Archive:
                 pass
         experiment = self.experiment()
         runs = self._check_runs(experiment)
-        total = len(runs) + self._check_steps(runs) + self._check_run_figures(runs)
+        n, depths = 0, dict[str, int]()
+        for n, step in enumerate(self.steps(), start=1):
+            if n > MAX_STEPS:
+                raise TooLargeError(f"{container.STEPS} has more than {MAX_STEPS:,} steps, the limit here.")
+            if step.step <= runs.get(_require_run(step.run, runs, container.STEPS), -1):
+                raise InvalidError(f"{container.STEPS} has the steps of a run out of order, or one twice. {ADVICE}")
+            runs[step.run] = step.step
+            for values in (step.layers or {}).values():
+                if depths.setdefault(step.run, len(values)) != len(values):
+                    raise InvalidError(f"{container.STEPS} has measures of more layers of a run than others. {ADVICE}")
+        keys = ((_require_run(figure.run, runs, container.RUN_FIGURES), figure.slug) for figure in self.run_figures())
+        total = len(runs) + n + _count_distinct(keys, f"{container.RUN_FIGURES} has a figure of a run")
         total += self._check_predictions(experiment, runs) + self._check_sealed(runs)
         total += sum(len(run.timeline) + len(run.tags) for run in self.runs()) + len(list(self.openings()))
         members = self.manifest.members
@@ -150,31 +161,23 @@ class Archive:
                 raise TooLargeError(f"{container.RUNS} has more than {MAX_RUNS:,} runs, the limit here.")
             if run.id in runs or run.position in positions:
                 raise InvalidError(f"{container.RUNS} has two runs of the same id or position. {ADVICE}")
-            _check_grid(experiment, run)
+            if isinstance(experiment, LoggedExperimentRecord) != isinstance(run, LoggedRunRecord):
+                raise InvalidError(
+                    f"{container.EXPERIMENT} and a run in {container.RUNS} disagree whether it was logged by a script or "
+                    f"launched. {ADVICE}"
+                )
+            row = Run(config=run.config, regularizer=run.regularizer, lam=run.lam, zeta=run.zeta)
+            of_run = setting_of(row, list(experiment.grid)).values
+            for (field, values), value in zip(experiment.grid.items(), of_run, strict=True):
+                if value is not None and value not in [as_cell(grid_value) for grid_value in values]:
+                    raise InvalidError(
+                        f"A run in {container.RUNS} has a {field} that is not among those of the grid. {ADVICE}"
+                    )
             runs[run.id] = -1
             positions.add(run.position)
         if not runs:
             raise InvalidError(f"{container.RUNS} is empty: there is no run to show. {ADVICE}")
         return runs
-
-    def _check_steps(self, runs: dict[str, int]) -> int:
-        """Return the number of steps."""
-        n, depths = 0, dict[str, int]()
-        for n, step in enumerate(self.steps(), start=1):
-            if n > MAX_STEPS:
-                raise TooLargeError(f"{container.STEPS} has more than {MAX_STEPS:,} steps, the limit here.")
-            if step.step <= runs.get(_require_run(step.run, runs, container.STEPS), -1):
-                raise InvalidError(f"{container.STEPS} has the steps of a run out of order, or one twice. {ADVICE}")
-            runs[step.run] = step.step
-            for values in (step.layers or {}).values():
-                if depths.setdefault(step.run, len(values)) != len(values):
-                    raise InvalidError(f"{container.STEPS} has measures of more layers of a run than others. {ADVICE}")
-        return n
-
-    def _check_run_figures(self, runs: dict[str, int]) -> int:
-        """Return the number of figures."""
-        keys = ((_require_run(figure.run, runs, container.RUN_FIGURES), figure.slug) for figure in self.run_figures())
-        return _count_distinct(keys, f"{container.RUN_FIGURES} has a figure of a run")
 
     def _check_predictions(self, experiment: ExperimentRecord, runs: dict[str, int]) -> int:
         """Return the number of runs with predictions, counting each split."""
@@ -223,20 +226,6 @@ def check_archive(path: Path) -> CheckedArchive:
     """Check an archive. Called in a sandboxed process, which reads untrusted content first."""
     with open_archive(path) as archive:
         return archive.check()
-
-
-def _check_grid(experiment: ExperimentRecord, run: RunRecord) -> None:
-    """Require that a run's values are in the grid, where figures look them up."""
-    if isinstance(experiment, LoggedExperimentRecord) != isinstance(run, LoggedRunRecord):
-        raise InvalidError(
-            f"{container.EXPERIMENT} and a run in {container.RUNS} disagree whether it was logged by a script or "
-            f"launched. {ADVICE}"
-        )
-    row = Run(config=run.config, regularizer=run.regularizer, lam=run.lam, zeta=run.zeta)
-    of_run = setting_of(row, list(experiment.grid)).values
-    for (field, values), value in zip(experiment.grid.items(), of_run, strict=True):
-        if value is not None and value not in [as_cell(grid_value) for grid_value in values]:
-            raise InvalidError(f"A run in {container.RUNS} has a {field} that is not among those of the grid. {ADVICE}")
 
 
 def _count_distinct(keys: Iterable[Hashable], subject: str) -> int:

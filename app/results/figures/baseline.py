@@ -119,7 +119,12 @@ def _bars(table: RunTable) -> Iterator[MethodBar]:
 
 def _draw_bars(table: RunTable, bars: Sequence[MethodBar], metric: str, trivial: TrivialPredictor) -> go.Figure:
     scale = SCALES[metric]
-    limits = trivial.widen(_limits([bar.performance for bar in bars]))
+    means = [bar.performance for bar in bars]
+    ends = [end for mean in means for end in mean.ends]
+    low, high = min(0.0, *ends), max(0.0, *ends)
+    margin = NUMBER_MARGIN * (high - low) or 1.0
+    below = margin if any(mean.mean < 0 for mean in means) else 0.1 * -low
+    limits = trivial.widen([low - below, high + margin if any(mean.mean >= 0 for mean in means) else high])
     line = trivial.line(limits, "x")
     return plot(
         [
@@ -151,14 +156,6 @@ def _draw_bars(table: RunTable, bars: Sequence[MethodBar], metric: str, trivial:
         yaxis={"tickvals": list(range(len(bars))), "ticktext": [_tick(table, bar) for bar in bars],
                "autorange": "reversed", "ticks": "", "showgrid": False},
     )  # fmt: skip
-
-
-def _limits(means: Sequence[Estimate]) -> list[float]:
-    ends = [end for mean in means for end in mean.ends]
-    low, high = min(0.0, *ends), max(0.0, *ends)
-    margin = NUMBER_MARGIN * (high - low) or 1.0
-    below = margin if any(mean.mean < 0 for mean in means) else 0.1 * -low
-    return [low - below, high + margin if any(mean.mean >= 0 for mean in means) else high]
 
 
 def _tick(table: RunTable, bar: MethodBar) -> str:

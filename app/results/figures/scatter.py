@@ -115,7 +115,14 @@ class ScatterAxis:
         if self.log:
             ends = [end for estimate in estimates for end in (estimate.mean, *estimate.ends)]
             return list(log_axis("", [*single, *ends])["range"])
-        return axis_limits(estimates, single, self.quantity.bounds)
+        means = [*(estimate.mean for estimate in estimates), *single]
+        low = min(*means, *(max(estimate.ends[0], self.quantity.bounds[0]) for estimate in estimates))
+        high = max(*means, *(min(estimate.ends[1], self.quantity.bounds[1]) for estimate in estimates))
+        margin = 0.12 * (high - low) or 0.05
+        return [
+            min(low, max(low - margin, self.quantity.bounds[0] - EDGE)),
+            max(high, min(high + margin, self.quantity.bounds[1] + EDGE)),
+        ]
 
     def layout(self, limits: list[float]) -> dict[str, Any]:
         if self.log:
@@ -479,18 +486,6 @@ def _colour_bar(title: str, shades: tuple[float, float]) -> tuple[list[dict[str,
     ]
     rotated = text | {"x": BAR[1], "xshift": 44, "y": 0.5, "yanchor": "middle", "textangle": 90, "text": title}
     return steps, [*numbers, rotated]
-
-
-def axis_limits(estimates: Sequence[Estimate], values: Sequence[float], bounds: tuple[float, float]) -> list[float]:
-    """Return the limits of an axis, with room for runs, error bars and the names of the outermost points.
-
-    An error bar may reach beyond the bounds of the quantity; the axis then ends a little beyond them.
-    """
-    means = [*(estimate.mean for estimate in estimates), *values]
-    low = min(*means, *(max(estimate.ends[0], bounds[0]) for estimate in estimates))
-    high = max(*means, *(min(estimate.ends[1], bounds[1]) for estimate in estimates))
-    margin = 0.12 * (high - low) or 0.05
-    return [min(low, max(low - margin, bounds[0] - EDGE)), max(high, min(high + margin, bounds[1] + EDGE))]
 
 
 def error_bar(*estimates: Estimate) -> dict[str, Any]:

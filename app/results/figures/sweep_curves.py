@@ -69,7 +69,17 @@ def logged_curves(
         slug=quantity.slug,
         title=quantity.title,
         caption=_caption(table.runs, quantity, means, style, log, sample) if means else "",
-        table=_run_values(table, quantity, curves) if style.seeds else mean_table(table, quantity.column, means),
+        table=FigureTable(
+            [*table.heads, "seed", "step", quantity.column],
+            [
+                [*cells, run.seed, step, value]
+                for run, curve in curves.items()
+                for cells in [table.cells(table.setting(run))]
+                for step, value in curve
+            ],
+        )
+        if style.seeds
+        else mean_table(table, quantity.column, means),
         draw=partial(_draw, table, quantity, means, curves if style.seeds else {}, log),
         empty=explain_absence(
             means,
@@ -117,7 +127,20 @@ def mean_traces(table: RunTable, means: Means, *, bands: bool) -> list[go.Scatte
         # A band for each stretch of steps with an interval.
         for has_interval, stretch in groupby(points, key=lambda point: point[1].half_width is not None):
             if has_interval:
-                traces.append(_band(table, setting, [(step, *mean.ends) for step, mean in stretch], drawn))
+                ends = [(step, *mean.ends) for step, mean in stretch]
+                backwards = ends[::-1]
+                traces.append(
+                    go.Scatter(
+                        x=[step for step, _, _ in chain(ends, backwards)],
+                        y=[*(low for _, low, _ in ends), *(high for _, _, high in backwards)],
+                        mode="lines",
+                        line={"width": 0},
+                        fill="toself",
+                        fillcolor=palette.faded(legend.colour(table, setting), 0.16),
+                        hoverinfo="skip",
+                        **legend.entry(table, setting, drawn) | {"showlegend": False},
+                    )
+                )
     return [
         *traces,
         *(
@@ -134,23 +157,6 @@ def mean_traces(table: RunTable, means: Means, *, bands: bool) -> list[go.Scatte
     ]
 
 
-def _band(
-    table: RunTable, setting: Setting, ends: Sequence[tuple[int, float, float]], drawn: Sequence[Setting]
-) -> go.Scatter:
-    """Return the area between the lower and upper ends (step, low, high)."""
-    backwards = ends[::-1]
-    return go.Scatter(
-        x=[step for step, _, _ in chain(ends, backwards)],
-        y=[*(low for _, low, _ in ends), *(high for _, _, high in backwards)],
-        mode="lines",
-        line={"width": 0},
-        fill="toself",
-        fillcolor=palette.faded(legend.colour(table, setting), 0.16),
-        hoverinfo="skip",
-        **legend.entry(table, setting, drawn) | {"showlegend": False},
-    )
-
-
 def mean_table(table: RunTable, column: str, means: Means) -> FigureTable:
     """Return means step by step; ``column`` names their values."""
     return FigureTable(
@@ -159,18 +165,6 @@ def mean_table(table: RunTable, column: str, means: Means) -> FigureTable:
             [*table.cells(setting), step, mean.n, *estimate_cells(mean)]
             for setting, points in means.items()
             for step, mean in points
-        ],
-    )
-
-
-def _run_values(table: RunTable, quantity: LoggedQuantity, curves: Mapping[AnyRun, Curve]) -> FigureTable:
-    return FigureTable(
-        [*table.heads, "seed", "step", quantity.column],
-        [
-            [*cells, run.seed, step, value]
-            for run, curve in curves.items()
-            for cells in [table.cells(table.setting(run))]
-            for step, value in curve
         ],
     )
 

@@ -35,17 +35,6 @@ TRAINING, LAYERS, RESULTS = Tab("training", "Training"), Tab("layers", "Layers")
 LOG, SETTINGS = Tab("log", "Log"), Tab("settings", "Settings")
 
 
-def _tabs(run: Run, by_layer: list[run_page.MeasureByLayer], predicted: int | None) -> list[Tab]:
-    has_content = {
-        TRAINING: True,
-        LAYERS: bool(by_layer or run_page.list_protocols(run.results)),
-        RESULTS: bool(run.results or predicted or run.model_sha256),
-        LOG: bool(run.log or run.timeline),
-        SETTINGS: True,
-    }
-    return [tab for tab, is_filled in has_content.items() if is_filled]
-
-
 @router.get("")
 def show_run(
     request: Request, context: ContextDep, run_id: str, tab: str = "", measure: run_page.MeasureQuery = WATCHED[0]
@@ -67,7 +56,14 @@ def _run_page(
     config = run.config
     measure = measure if measure in WATCHED else WATCHED[0]
     predicted, by_layer = count_predictions(context, run_id), run_page.layer_table(run.results)
-    tabs = _tabs(run, by_layer, predicted)
+    has_content = {
+        TRAINING: True,
+        LAYERS: bool(by_layer or run_page.list_protocols(run.results)),
+        RESULTS: bool(run.results or predicted or run.model_sha256),
+        LOG: bool(run.log or run.timeline),
+        SETTINGS: True,
+    }
+    tabs = [tab for tab, is_filled in has_content.items() if is_filled]
     tab = chosen_tab(tabs, tab, LOG.slug if run.status is RunStatus.FAILED and LOG in tabs else "")
     page_values = {
         "run": run,

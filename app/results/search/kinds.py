@@ -90,7 +90,15 @@ class NumberField:
     def condition(self, operator: str, value: str) -> Condition:
         if value.lower() in NO_VALUE and operator in "=:":
             return self.column.is_(None)
-        compared: Condition = ORDERED[operator](self.column, _number(value))
+        if "_" in value:  # which float() accepts
+            raise UnreadableError("a number")
+        try:
+            number = float(value.translate(MINUS))
+        except ValueError as error:
+            raise UnreadableError("a number") from error
+        if not math.isfinite(number):
+            raise UnreadableError("a finite number")
+        compared: Condition = ORDERED[operator](self.column, number)
         return compared
 
 
@@ -147,18 +155,6 @@ class DayField:
         if operator in ("<=", ">"):
             return self.column < end if operator == "<=" else self.column >= end
         return self.column < begin if operator == "<" else self.column >= begin
-
-
-def _number(value: str) -> float:
-    if "_" in value:  # which float() accepts
-        raise UnreadableError("a number")
-    try:
-        number = float(value.translate(MINUS))
-    except ValueError as error:
-        raise UnreadableError("a number") from error
-    if not math.isfinite(number):
-        raise UnreadableError("a finite number")
-    return number
 
 
 def _day(value: str) -> tuple[datetime, datetime]:
