@@ -37,7 +37,6 @@ class RunSelection(NamedTuple):
 
     table: RunTable
     total: int
-    """Runs that the search finds."""
     group_by: list[str]
     """The fields that were requested as groups; none: those that vary."""
 
@@ -69,7 +68,6 @@ def describe_selection(selection: RunSelection) -> str:
 
 
 def summarize(context: Context, selection: RunSelection, columns: TableColumns) -> Summary:
-    """Return means and deviations of the groups."""
     runs = selection.table.runs
     metrics = list_metrics(context, [run.id for run in runs]) if columns is TableColumns.METRICS else {}
     means = summarize_groups(selection.table, selection.fields, columns, metrics)
@@ -142,7 +140,6 @@ def list_figures_across(table: RunTable) -> list[str]:
 
 
 def evaluation_words(table: RunTable) -> dict[str, str]:
-    """Return data sets with metrics in words, by their keys in the URL."""
     return {
         evaluation.key: f"{table.datasets[evaluation.dataset_id]}, {SCALES[evaluation.metric].title}"
         for evaluation in table.evaluations

@@ -12,7 +12,6 @@ MAX_LISTED = 3
 
 
 def list_first(labels: Sequence[str], limit: int = MAX_LISTED, separator: str = "; ") -> str:
-    """Return the first few labels, and the number of the others."""
     suffix = f" and {count(len(labels) - limit)} more" if len(labels) > limit else ""
     return separator.join(labels[:limit]) + suffix
 
@@ -44,7 +43,6 @@ def describe_overstated(action: str, labels: Sequence[str]) -> str:
 
 
 def explain_empty(table: RunTable) -> str:
-    """Return why there is no point yet."""
     if sentence := describe_unscored(table):
         return sentence.strip()
     if all(run.status.final for run in table.runs):
@@ -60,13 +58,11 @@ def explain_absence(content: Collection[object], runs: Sequence[AnyRun], coming:
 
 
 def format_sizes(sizes: Sequence[int]) -> str:
-    """Return the number of seeds behind means: n = 5, or n = 3 to 5."""
     low, high = min(sizes), max(sizes)
     return f"n = {low}" if low == high else f"n = {low} to {high}"
 
 
 def describe_means(sizes: Sequence[int]) -> str:
-    """Return a sentence on single runs, or on means and their error bars."""
     if max(sizes) == 1:
         return "Each is one run (n = 1 seed); an interval needs two seeds or more."
     return f"Means over seeds ({format_sizes(sizes)}) with {Error.CI95.name_in_full}s."

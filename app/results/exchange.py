@@ -79,7 +79,6 @@ class Export:
     filename: str
 
     def blocks(self) -> Iterator[bytes]:
-        """Yield the file, and close it."""
         with self.file as file:
             file.seek(0)
             while block := file.read(BLOCK_BYTES):
@@ -125,7 +124,7 @@ def _write(context: Context, experiment: Experiment, figures: Iterable[Figure], 
 
 
 def _runs(context: Context, run_ids: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield the runs that the experiment had when its grid was read; later ones may have other values."""
+    # Runs added after the grid was read may have values that it lacks.
     with context.sessions() as session:
         for start in range(0, len(run_ids), RUNS_AT_ONCE):
             batch = Run.id.in_(run_ids[start : start + RUNS_AT_ONCE])
@@ -138,7 +137,7 @@ def _runs(context: Context, run_ids: Sequence[str]) -> Iterator[dict[str, Any]]:
 
 
 def _steps(context: Context, run_ids: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """Yield steps run by run, as sorting the steps of all runs would copy the table."""
+    # Run by run: sorting the steps of all runs would copy the table.
     columns = (Step.step, Step.task_loss, Step.penalty, Step.layers)
     with context.sessions() as session:
         for run_id in run_ids:
@@ -174,7 +173,6 @@ def _to_json(value: Any) -> Any:
 
 
 def create_import(context: Context, file: Incoming) -> Import:
-    """Store an exported experiment and queue its import."""
     try:
         stored = context.ledger.store(file.stream, context.settings.max_upload_bytes)
     except IsoscopeError as error:

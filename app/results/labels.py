@@ -65,7 +65,6 @@ def is_of_texts(measure: str) -> bool:
 
 
 def weights(config: AnyRunConfig) -> list[tuple[Regularizer, float]]:
-    """Return the regularizers of a run with their λ, the swept one first."""
     return sorted(config.weights.items(), key=lambda weight: weight[0] is not config.regularizer)
 
 

@@ -168,7 +168,6 @@ def _require_small(grid: Mapping[str, list[Any]]) -> None:
 
 
 def compute_results(session: Session, run: Run) -> dict[str, Any]:
-    """Return results that follow from a run's predictions and losses."""
     predictions = read_predictions(session, [run.id], Split.VALIDATION).get(run.id)
     is_only_loss = Step.penalty.is_(None) & Step.layers.is_(None)
     logged = select(Step.task_loss).where(Step.run_id == run.id, Step.task_loss.is_not(None) | is_only_loss)
@@ -187,7 +186,7 @@ def compute_results(session: Session, run: Run) -> dict[str, Any]:
 
 
 def _trivial(predictions: Predictions, metric: Metric) -> Trivial | None:
-    """Return the best constant predictor on the validation rows, as training rows are not logged."""
+    # On the validation rows, as training rows are not logged.
     if predictions.reference is None or isinstance(predictions.predicted, tuple):
         return None
     if predictions.kind is TaskKind.REGRESSION:
@@ -199,7 +198,6 @@ def _trivial(predictions: Predictions, metric: Metric) -> Trivial | None:
 
 
 def _untrained_loss(predictions: Predictions | None) -> float | None:
-    """Return the loss of an untrained model, estimated from the references."""
     if predictions is None or predictions.reference is None:
         return None
     if predictions.kind is TaskKind.CLASSIFICATION:

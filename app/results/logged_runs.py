@@ -116,7 +116,6 @@ class LoggedEnding(Strict):
 
 
 def begin_run(context: Context, request: ScriptRun) -> Run:
-    """Create the run of a script, or return the existing one of its id."""
     request.check()
     with context.sessions.begin() as session:
         hold(session.connection(), "script runs")
@@ -220,7 +219,6 @@ def finish_run(context: Context, run_id: str, ending: LoggedEnding) -> Run:
 
 
 def _results(ending: LoggedEnding) -> dict[str, Any]:
-    """Return results as a worker writes them, without those that the script did not log."""
     return {
         "metrics": ending.metrics,
         "metric_reasons": ending.metric_reasons,
@@ -247,7 +245,6 @@ def _reasons(measure: str, layers: LoggedLayers) -> list[str | None]:
 
 
 def _find_or_create_experiment(session: Session, request: ScriptRun) -> Experiment:
-    """Return the newest logged experiment of this name, or a new one."""
     is_logged = Experiment.origin == ExperimentOrigin.LOGGED
     experiments = select(Experiment).where(Experiment.name == request.experiment, is_logged)
     newest = experiments.order_by(Experiment.created_at.desc(), Experiment.id).limit(1)
@@ -295,7 +292,6 @@ def _require_script(run: Run) -> Run:
 
 
 def _require_one_depth(session: Session, run_id: str, request: LoggedSteps) -> None:
-    """Refuse measures of another number of layers than before: figures show layers by step."""
     if logged := [step.layers for step in request.steps if step.layers]:
         before = session.scalar(select(Step.layers).where(Step.run_id == run_id, Step.layers.is_not(None)).limit(1))
         depths = list(dict.fromkeys(len(values) for layers in [before or {}, *logged] for values in layers.values()))

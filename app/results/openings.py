@@ -43,7 +43,6 @@ class TestSplit:
 
     experiment: Experiment
     scored: int
-    """Runs that have a sealed score."""
     n: int | None
     """Test rows, where a run has scored them."""
     rows_sha256: str | None
@@ -103,8 +102,8 @@ def open_test(context: Context, experiment_id: str, request: OpeningRequest) -> 
         scored, _, _ = session.execute(_extent(experiment.id)).one()
         if not scored and experiment.dataset.n_test is None:
             raise ConflictError(
-                "This experiment has no test scores, because its data set has no test split. Upload the data set with a "
-                "test file, then launch again."
+                "This experiment has no test scores, because its data set has no test split. Upload the data set with "
+                "a test file, then launch again."
             )
         if not scored:
             raise ConflictError("No run has finished, so there are no test scores to open.")

@@ -41,9 +41,7 @@ class Quantity(NamedTuple):
 
     key: str
     name: str
-    """In a title, a menu and a sentence."""
     axis: str
-    """Title of an axis."""
     measured: bool = True
     """Whether it came out of runs; otherwise it was set."""
     bounds: tuple[float, float] = (-inf, inf)
@@ -74,7 +72,6 @@ def measured_quantities(table: RunTable, metric: str) -> dict[str, Quantity]:
 
 
 def setting_quantities(table: RunTable, more_fields: Iterable[str] = ()) -> dict[str, Quantity]:
-    """Return λ, and the settings that runs differ in."""
     varies = {REGULARIZER: len(table.methods) > 1, LAM: True, ZETA: len(table.zetas) > 1}
     keys = [*(key for key, differs in varies.items() if differs), *table.fields, *more_fields]
     return {key: _setting_quantity(key) for key in dict.fromkeys(keys)}

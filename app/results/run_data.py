@@ -45,7 +45,6 @@ class LoggedValues(Generic[Value]):
     by_run: dict[str, list[tuple[int, Value]]]
     total: int
     stride: int = 1
-    """Length of a stretch in steps."""
 
     @property
     def n_loaded(self) -> int:
@@ -114,14 +113,12 @@ def steps_to_read(counts: Mapping[int, int], ends: Iterable[int], stride: int) -
 
 
 def _stretch(step: int, stride: int) -> int:
-    """Return the number of the stretch of a step; a stretch ends with a multiple of ``stride``."""
     return -(-step // stride)
 
 
 def _read_steps(
     session: Session, source: RunSource, column: Any, values: Sequence[ColumnElement[Any]], plan: _ReadPlan
 ) -> Sequence[Any]:
-    """Return run, step and values of the steps that have the column."""
     step = _STEPS.c.step
     query = select(_STEPS.c.run_id, step, *values).join(_RUNS, _RUNS.c.id == _STEPS.c.run_id)
     query = query.where(_select_runs(source, _RUNS.c), column.is_not(None))
@@ -195,7 +192,6 @@ class PredictionRow(NamedTuple):
     """The prediction of a run for one row of its data set."""
 
     row: int
-    """Position in the rows of the split, from 0."""
     reference: int | float | str | None
     predicted: int | float | str
     exact_match: float | None

@@ -48,14 +48,12 @@ class RunListing:
     page: RunPage
     columns: RunColumns
     lost: Collection[str]
-    """Ids of runs whose worker is lost."""
     problem: InvalidError | None = None
     experiment_id: str = ""
     """The experiment of all of them, if only its runs were searched."""
 
     @property
     def bulk_query(self) -> str:
-        """The query string with which an action on selected runs leads back."""
         return encode_query(self.query, experiment=self.experiment_id).removeprefix("?")
 
     @property
@@ -72,7 +70,6 @@ class RunListing:
 
     @property
     def heads(self) -> list[str]:
-        """The columns that tell runs apart."""
         varying = self.columns.varying
         return varying if LINK_COLUMN in varying else [LINK_COLUMN, *varying]
 
@@ -90,7 +87,6 @@ class RunListing:
 
     @property
     def shared(self) -> list[str]:
-        """Settings that all matching runs have in common, in words."""
         empty = (None, NAMES[Regularizer.NONE])
         sentences = []
         for name in self.columns.shared:
@@ -192,7 +188,6 @@ class ExperimentListing(NamedTuple):
     page: int
     narrowed: ExperimentFilter
     problem: InvalidError | None = None
-    """Why the search failed."""
 
     @property
     def pages(self) -> int:
@@ -210,7 +205,6 @@ class ExperimentListing(NamedTuple):
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether some experiments may be left out."""
         return bool(self.q or self.narrowed.tag)
 
     @property

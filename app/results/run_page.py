@@ -59,7 +59,6 @@ def _make_option(name: str, config: AnyRunConfig, baseline: AnyRunConfig | None)
 
 
 def _has_effect(name: str, config: AnyRunConfig) -> bool:
-    """Return whether an option affects a run; of a script's run whether it was logged."""
     if config.logged or name not in OPTIONS:
         return config.states(name)
     option = OPTIONS[name]
@@ -138,7 +137,6 @@ class IsoScoreProtocol(NamedTuple):
     points: str
     zeta: float
     n: int | None
-    """Points of a layer."""
     scores: list[float | None]
     reasons: dict[str, list[int]]
 
@@ -152,14 +150,11 @@ class RunFigureKind(NamedTuple):
     draw: Callable[[Context, Run, str], Figure]
     """Draw it for a run and the measure that is watched."""
     reads: bool = False
-    """Whether it depends on the measure in the address."""
     late: bool = False
     """Whether the page loads it from the figure's own page."""
     applies_to: Callable[[Run], bool] = lambda run: True
-    """Whether the page of a run shows it."""
 
     def query(self, measure: str) -> str:
-        """Return its query string."""
         return urlencode({"measure": measure}) if self.reads else ""
 
 
@@ -203,7 +198,6 @@ def _as_table(run: Run) -> RunTable:
 
 
 def full_name(run: Run) -> str:
-    """Return the name of a run with that of its experiment."""
     return f"{run.experiment.name}, {_name(run)}"
 
 
@@ -224,7 +218,6 @@ def _activation(context: Context, run: Run) -> Figure:
 
 
 def layer_table(results: RunResults | None) -> list[MeasureByLayer]:
-    """Return all measures by layer. Measures of sentence vectors have their own n."""
     if results is None:
         return []
     return [
@@ -240,7 +233,6 @@ def layer_table(results: RunResults | None) -> list[MeasureByLayer]:
 
 
 def list_protocols(results: RunResults | None) -> list[IsoScoreProtocol]:
-    """Return IsoScore★ by layer of all tokens and under the reference's protocol."""
     if results is None or (reference := results.reference) is None:
         return []
     tokens = results.by_layer.get("isoscore_star")
@@ -258,7 +250,6 @@ def list_protocols(results: RunResults | None) -> list[IsoScoreProtocol]:
 
 
 def list_details(results: RunResults | None) -> list[tuple[str, str | int]]:
-    """Return facts about the evaluation besides metrics, in words."""
     details: list[tuple[str, str | int]] = []
     if results is None:
         return details
@@ -271,7 +262,6 @@ def list_details(results: RunResults | None) -> list[tuple[str, str | int]]:
 
 
 def _by_reason(reasons: Sequence[str | None]) -> dict[str, list[int]]:
-    """Group layer numbers, from 1, by reason."""
     layers: dict[str, list[int]] = {}
     for layer, reason in enumerate(reasons, 1):
         if reason:

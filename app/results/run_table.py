@@ -47,7 +47,6 @@ class DatasetMetric(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Both for the URL."""
         return f"{self.dataset_id}.{self.metric}"
 
 
@@ -82,7 +81,6 @@ class RunTable:
 
     @classmethod
     def from_experiment(cls, experiment: Experiment) -> "RunTable":
-        """Return all runs of an experiment, grouped by its grid."""
         return cls(experiment.runs, experiment.grid)
 
     def subset(self, runs: Sequence[AnyRun]) -> "RunTable":
@@ -142,7 +140,6 @@ class RunTable:
         return self._readings[name]
 
     def add_readings(self, name: str, by_run: Mapping[str, MeasuredValue]) -> None:
-        """Add a measured quantity that the rows of runs lack, by the id of the run."""
         self._readings[name] = {run: by_run.get(run.id, MeasuredValue(None)) for run in self.finished}
 
     @cached_property
@@ -180,7 +177,6 @@ class RunTable:
 
     @cached_property
     def evaluations(self) -> dict[DatasetMetric, int]:
-        """Data sets and metrics with the number of finished runs, the largest first."""
         counts = Counter(dict.fromkeys(self._run_evaluations, 0))
         rows = zip(self.runs, self._run_evaluations, strict=True)
         counts.update(evaluation for run, evaluation in rows if run.status is RunStatus.FINISHED)
@@ -269,7 +265,6 @@ class RunTable:
 
     @cached_property
     def settings(self) -> list[Setting]:
-        """All settings by increasing λ."""
         return sorted(set(self._setting_by_run.values()), key=lambda setting: (setting.lam, *self._family_key(setting)))
 
     @cached_property
@@ -322,7 +317,6 @@ class RunTable:
 
     @cached_property
     def finished_by_setting(self) -> Mapping[Setting, list[AnyRun]]:
-        """The finished runs by setting, in the order of the settings."""
         return self.by_setting(self.finished)
 
     def by_setting(self, runs: Iterable[AnyRun]) -> dict[Setting, list[AnyRun]]:
@@ -363,7 +357,6 @@ class RunTable:
 
     @cached_property
     def heads(self) -> list[str]:
-        """Names of the columns that tell settings apart in tables under figures."""
         method = ["regularizer"] if len(self.methods) > 1 else []
         return [*method, "lambda", *(["zeta"] if len(self.zetas) > 1 else []), *self.fields]
 
@@ -391,7 +384,6 @@ def _row_reading(run: AnyRun, name: str) -> MeasuredValue:
 
 
 def _differ_within(groups: Sequence[tuple[Cell, ...]], values: Sequence[Cell]) -> bool:
-    """Return whether some group has several values, besides None."""
     first: dict[tuple[Cell, ...], Cell] = {}
     rows = ((group, value) for group, value in zip(groups, values, strict=True) if value is not None)
     return any(first.setdefault(group, value) != value for group, value in rows)
@@ -464,7 +456,6 @@ def _run_name(table: RunTable, run: AnyRun) -> str:
 
 
 def _value_texts(subset: RunTable, name: str) -> list[str]:
-    """Return each value once in increasing order; a dash if the field has no effect on any of the runs."""
     values = [cell_text(cell) for cell in sorted(subset.distinct(name), key=partial(sort_key, name))]
     if len(values) > MAX_LISTED_VALUES:
         values = [*values[: MAX_LISTED_VALUES - 1], f"and {len(values) - MAX_LISTED_VALUES + 1} more"]

@@ -38,7 +38,6 @@ class Setting(NamedTuple):
 
     @property
     def family(self) -> Family:
-        """The line that the setting lies on."""
         return Family(self.regularizer, self.zeta, self.values)
 
 

@@ -51,7 +51,6 @@ class SweepQuery(NamedTuple):
 
     style: ScatterStyle = USUAL
     measure: str = WATCHED[0]
-    """The measure of layers while runs train."""
     setting: int = 0
     """Index of the setting whose layers are drawn over steps."""
     log: bool = False
@@ -96,14 +95,12 @@ class FigureRequest(NamedTuple):
 
     context: Context
     experiment: Experiment
-    """That of the runs, or of the first of them."""
     runs: RunTable
     query: SweepQuery
     source: RunSource
     """Where steps and layers are read: the experiment by its id, or runs of several by theirs."""
 
     def scatter(self, slug: str, **style: Any) -> Figure:
-        """Return a scatter, after adding the columns that it needs to the table of runs."""
         plan = Scatter(self.runs, self.experiment.config.metric, self.query.style._replace(**style))
         for quantity in plan.measured:
             if quantity.key not in ROW_QUANTITIES:
@@ -170,19 +167,16 @@ class SweepFigure(NamedTuple):
     """A section of the page: one of ``SECTIONS``, or a name of its own."""
     draw: Callable[[FigureRequest], Figure]
     reads: tuple[str, ...] = ()
-    """Parameters of the address that change it."""
     wide: bool = True
     """Whether it takes the width of the page, or stands beside others."""
     unfolded: bool = False
     """Whether its table is unfolded if it is short."""
     needs: Literal["", "classes", "search"] = ""
-    """What a sweep must have for it to make sense."""
 
     def heading(self, query: SweepQuery) -> str:
         return self.title.replace("{measure}", title_of(query.measure))
 
     def parameters(self, query: SweepQuery) -> str:
-        """Return the part of the query string that it reads."""
         return urlencode({name: value for name, value in query.parameters.items() if name in self.reads})
 
 
@@ -267,7 +261,6 @@ def list_figure_slugs(experiment: Experiment) -> list[str]:
 
 
 def available_figures(conditions: Mapping[str, bool]) -> list[str]:
-    """Return the slugs of the figures whose needs are met."""
     return [slug for slug, figure in FIGURES.items() if conditions.get(figure.needs, True)]
 
 

@@ -72,7 +72,6 @@ def discard_import(import_id: str, settings: Settings, device: str) -> Sequence[
 
 
 def _target(row: Import, path: Path, progress: JobProgress, settings: Settings) -> ImportTarget:
-    """Return the target of the rows. The first attempt checks the archive and writes its experiment."""
     if row.experiment_id is not None:
         return ImportTarget(row.id, row.experiment_id)
     # Sandboxed, as untrusted content is read here for the first time.

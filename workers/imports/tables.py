@@ -89,7 +89,7 @@ SEPARATE_TABLES = ("timeline", "tags")
 
 
 def run_columns(run: RunRecord, target: ImportTarget) -> dict[str, Any]:
-    """Return the columns of a run. An unfinished one is cancelled, with a note."""
+    # An unfinished run is cancelled, with a note.
     columns = {name: getattr(run, name) for name in RunRecord.model_fields if name not in SEPARATE_TABLES}
     columns |= {"id": target.run_id(run.id), "experiment_id": target.experiment_id}
     columns["model"] = run.config.model
@@ -101,18 +101,15 @@ def run_columns(run: RunRecord, target: ImportTarget) -> dict[str, Any]:
 
 
 def columns_of_run(record: BaseModel, target: ImportTarget) -> dict[str, Any]:
-    """Return the columns of a record that belongs to a run."""
     columns = record.model_dump()
     return {"run_id": target.run_id(columns.pop("run")), **columns}
 
 
 def attempts_of(archive: Archive) -> Iterator[tuple[str, AttemptRecord]]:
-    """Yield each attempt with the id of its run."""
     return ((run.id, attempt) for run in archive.runs() for attempt in run.timeline)
 
 
 def attempt_columns(attempted: tuple[str, AttemptRecord], target: ImportTarget) -> dict[str, Any]:
-    """Return the columns of an attempt. An unfinished one is cancelled."""
     run_id, attempt = attempted
     columns = {"run_id": target.run_id(run_id), **attempt.model_dump()}
     if attempt.ended_at is None:
@@ -121,7 +118,6 @@ def attempt_columns(attempted: tuple[str, AttemptRecord], target: ImportTarget) 
 
 
 def tags_of(archive: Archive) -> Iterator[tuple[str, str]]:
-    """Yield each tag with the id of its run."""
     return ((run.id, tag) for run in archive.runs() for tag in run.tags)
 
 
@@ -131,7 +127,6 @@ def tag_columns(tagged: tuple[str, str], target: ImportTarget) -> dict[str, Any]
 
 
 def predictions_of(split: Split, archive: Archive) -> Iterator[tuple[str, Predictions]]:
-    """Yield the predictions of each run on a split with the id of the run."""
     return archive.predictions(archive.experiment().config.task, split)
 
 
@@ -141,7 +136,6 @@ def prediction_columns(split: Split, predicted: tuple[str, Predictions], target:
 
 
 def openings_of(archive: Archive) -> Iterator[tuple[str, OpeningRecord]]:
-    """Yield each opening of test scores with the name of the experiment."""
     name = archive.experiment().name
     return ((name, opening) for opening in archive.openings())
 

@@ -145,7 +145,6 @@ class Container:
 
 @contextmanager
 def open_container(path: Path) -> Iterator[Container]:
-    """Open a zip file and check its directory."""
     with open_zip(path, BROKEN) as opened:
         yield Container(opened)
 
@@ -213,7 +212,6 @@ class ArchiveWriter:
         self.exported_at = utcnow().isoformat()
 
     def add(self, name: str, pieces: Iterable[bytes]) -> None:
-        """Write a member from these pieces."""
         digest, size = hashlib.sha256(), 0
         with self._zip.open(name, "w", force_zip64=True) as member:
             for block in _blocks(pieces):
@@ -223,7 +221,6 @@ class ArchiveWriter:
         self._members[name] = {"sha256": digest.hexdigest(), "bytes": size}
 
     def close(self) -> None:
-        """Write the manifest and the directory."""
         manifest = {
             "format": FORMAT,
             "isoscope": VERSION,

@@ -50,7 +50,6 @@ class CheckedArchive(NamedTuple):
     content_hash: str
     """Of all rows: two exports of an experiment share it, unless the experiment changed between them."""
     n_rows: int
-    """Of all members that an import reads."""
 
 
 class Archive:
@@ -64,7 +63,6 @@ class Archive:
         self._check_members()
 
     def check(self) -> CheckedArchive:
-        """Read the whole archive and raise InvalidError at what is wrong."""
         for name in self.manifest.members:
             for _ in self._blocks(name):
                 pass
@@ -124,7 +122,6 @@ class Archive:
         yield from self._records(container.OPENINGS, OpeningRecord)
 
     def _records(self, name: str, record_class: type[RecordT]) -> Iterator[RecordT]:
-        """Yield the records of an optional member."""
         lines = self._lines(name) if name in self.manifest.members else iter(())
         for number, line in enumerate(lines, start=1):
             location = f"{name}, line {number}"
@@ -153,7 +150,6 @@ class Archive:
             raise InvalidError(f"{unlisted[0]!r} is not in the manifest: the file was altered. {ADVICE}")
 
     def _check_runs(self, experiment: ExperimentRecord) -> dict[str, int]:
-        """Return -1, the last step before any, by run id."""
         runs: dict[str, int] = {}
         positions = set()
         for run in self.runs():
@@ -163,8 +159,8 @@ class Archive:
                 raise InvalidError(f"{container.RUNS} has two runs of the same id or position. {ADVICE}")
             if isinstance(experiment, LoggedExperimentRecord) != isinstance(run, LoggedRunRecord):
                 raise InvalidError(
-                    f"{container.EXPERIMENT} and a run in {container.RUNS} disagree whether it was logged by a script or "
-                    f"launched. {ADVICE}"
+                    f"{container.EXPERIMENT} and a run in {container.RUNS} disagree whether it was logged by a script "
+                    f"or launched. {ADVICE}"
                 )
             row = Run(config=run.config, regularizer=run.regularizer, lam=run.lam, zeta=run.zeta)
             of_run = setting_of(row, list(experiment.grid)).values
@@ -180,7 +176,6 @@ class Archive:
         return runs
 
     def _check_predictions(self, experiment: ExperimentRecord, runs: dict[str, int]) -> int:
-        """Return the number of runs with predictions, counting each split."""
         n = 0
         for split in Split:
             predictions = self.predictions(experiment.config.task, split)
@@ -189,7 +184,6 @@ class Archive:
         return n
 
     def _check_sealed(self, runs: dict[str, int]) -> int:
-        """Return the number of scores."""
         of_runs = (_require_run(score.run, runs, container.SEALED_SCORES) for score in self.sealed_scores())
         n = _count_distinct(of_runs, f"{container.SEALED_SCORES} has the score of a run")
         check_openings(self.openings(), {run.position for run in self.runs()}, ADVICE)
@@ -259,7 +253,6 @@ def _validate_by_origin(launched: type[RecordT], logged: type[RecordT], text: by
 
 @contextmanager
 def _locating_errors(location: str) -> Iterator[None]:
-    """Prefix pydantic's complaint with its location in the archive."""
     try:
         yield
     except ValidationError as error:

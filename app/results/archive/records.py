@@ -58,7 +58,6 @@ def _in_one_line(tag: str) -> str:
 
 
 def _in_its_order(grid: Any, check: ValidatorFunctionWrapHandler) -> Any:
-    """Keep the order of the grid's fields, which is that of the columns of every table."""
     checked = check(grid)
     return {name: checked[name] for name in grid}
 

@@ -43,11 +43,9 @@ class MethodBar(NamedTuple):
     runs: Sequence[AnyRun]
     performance: Estimate
     n_settings: int
-    """Settings that it is the best of."""
 
 
 def method_bars(table: RunTable, metric: str) -> Figure:
-    """Return the performance of each method at the setting with the largest mean."""
     bars = list(_bars(table))
     pruned = describe_pruned(table, "Left out")
     trivial = TrivialPredictor.from_runs(table, [run for bar in bars for run in bar.runs])
@@ -93,7 +91,6 @@ def method_bars(table: RunTable, metric: str) -> Figure:
 
 
 def _bars(table: RunTable) -> Iterator[MethodBar]:
-    """Yield λ below zero, plain training, λ above zero: by increasing isotropy."""
     runs_by_setting = {
         setting: runs
         for setting, runs in table.by_setting(table.scored).items()
@@ -159,7 +156,6 @@ def _draw_bars(table: RunTable, bars: Sequence[MethodBar], metric: str, trivial:
 
 
 def _tick(table: RunTable, bar: MethodBar) -> str:
-    """Return the method at its one setting; or the method, and below it which of several was best."""
     name = NAMES[bar.setting.regularizer]
     words = table.label(bar.setting).removeprefix(name).removeprefix(", ")
     if bar.n_settings == 1:

@@ -96,14 +96,12 @@ def late_anisotropy(table: RunTable, looks: Mapping[str, Looks], sample: str = "
 
 
 def _last_layer(looks: Looks, measure: str) -> list[tuple[int, float]]:
-    """Return the values of the last layer at the steps at which it has one."""
     return [
         (step, value) for step, layers in looks if (values := layers.get(measure)) and (value := values[-1]) is not None
     ]
 
 
 def _late_means(runs: Sequence[AnyRun], looks: Mapping[str, Looks]) -> list[Estimate | None]:
-    """Return each of ``SHARES`` of the last layer: the mean of a run's late values, averaged over runs."""
     means = []
     for share in SHARES:
         seeds = [

@@ -131,7 +131,6 @@ class Colouring:
         return palette.QUIET if self.key == LAMBDA else self.colour(Setting(family.regularizer, 1.0, *family[1:]))
 
     def label(self, setting: Setting) -> str:
-        """Return the value of a setting's color for a legend."""
         value = self.value(setting)
         if value is None:
             return "λ = 0"

@@ -58,7 +58,6 @@ class ParallelAxis(NamedTuple):
 
 
 def parallel(table: RunTable, metric: str) -> Figure:
-    """Return the finished runs that have a performance and an isotropy."""
     runs = [run for run in table.scored if run.isoscore_star is not None]
     settings = [table.setting(run) for run in runs]
     methods: list[Cell] = [setting.regularizer.value for setting in settings]

@@ -25,7 +25,6 @@ def loss_curve(run: Run) -> Figure:
 
 
 def penalty_curve(run: Run) -> Figure:
-    """Return what the regularizers of a run add to its task loss."""
     caption = f"{penalty_words(run.config)}, as added to the task loss."
     return _curve(run, [(step.step, step.penalty) for step in run.steps], "penalty", "Penalty", caption)
 

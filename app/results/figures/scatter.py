@@ -76,7 +76,6 @@ class Mark(NamedTuple):
     y: Estimate
     hover_text: str
     runs: Sequence[RunMark] = ()
-    """Positions and hover texts of single runs."""
     shade: float | None = None
     """The value of its color if that is measured."""
 
@@ -101,7 +100,6 @@ class ScatterAxis:
         return cls(quantity, scale == "log")
 
     def position(self, point: ScatterPoint) -> Estimate:
-        """Return the position of a point before it is moved beside others."""
         if mean := point.means.get(self.quantity.key):
             return mean
         value = point.values[self.quantity.key]
@@ -187,7 +185,7 @@ def _draw(plan: Scatter) -> go.Figure:
 
 
 def _group_by_panel(plan: Scatter, points: Sequence[ScatterPoint]) -> dict[str, list[ScatterPoint]]:
-    """Return the points of each panel. Plain training is in every panel whose setting has no effect on it."""
+    # Plain training is in every panel whose setting has no effect on it.
     if plan.facet is None:
         return {"": list(points)}
     key = plan.facet.key
@@ -202,7 +200,6 @@ def _group_by_panel(plan: Scatter, points: Sequence[ScatterPoint]) -> dict[str, 
 
 
 def _panel_trivial(plan: Scatter, points: Sequence[ScatterPoint]) -> TrivialPredictor:
-    """Return the trivial predictor of a panel, which is its own where panels are of several data sets."""
     if plan.facet is None or PERFORMANCE not in (plan.x.key, plan.y.key):
         return plan.trivial
     settings = {point.setting for point in points}
@@ -212,7 +209,6 @@ def _panel_trivial(plan: Scatter, points: Sequence[ScatterPoint]) -> TrivialPred
 
 
 def _marks(plan: Scatter, x: ScatterAxis, y: ScatterAxis, points: Sequence[ScatterPoint]) -> list[Mark]:
-    """Return points at their positions; at one of equal steps they stand side by side."""
     groups: dict[float, list[ScatterPoint]] = {}
     for point in points:
         groups.setdefault(x.position(point).mean if x.steps else 0.0, []).append(point)
@@ -249,7 +245,6 @@ def _mark(plan: Scatter, x: ScatterAxis, y: ScatterAxis, point: ScatterPoint, of
 
 
 def _plot(drawing: ScatterPlot, panels: Sequence[Panel]) -> go.Figure:
-    """Draw panels in rows on common scales: a horizontal axis for each column, a vertical one for each row."""
     columns = min(len(panels), MAX_COLUMNS)
     rows = -(-len(panels) // columns)
     traces: list[go.Scatter] = []
@@ -294,13 +289,11 @@ def _plot(drawing: ScatterPlot, panels: Sequence[Panel]) -> go.Figure:
 
 
 def _in_panel(x: str, y: str, item: dict[str, Any]) -> dict[str, Any]:
-    """Return a shape or text that refers to the axes of a panel instead of those of the whole plot."""
     references = (("xref", x), ("yref", y))
     return item | {key: f"{axis} domain" if item.get(key) == "paper" else axis for key, axis in references}
 
 
 def _panel_lines(drawing: ScatterPlot, panel: Panel) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return lines across a panel for plain training, λ = 0 and the trivial predictor, and the words on them."""
     lines: list[dict[str, Any]] = []
     baselines = [mark for mark in panel.marks if mark.setting.baseline]
     if len(baselines) == 1 and len(panel.marks) > 1:
@@ -356,7 +349,6 @@ def _marker_trace(marks: Sequence[Mark], marker: dict[str, Any], **properties: A
 
 
 def _family_lines(colouring: Colouring, marks: Sequence[Mark]) -> list[go.Scatter]:
-    """Return quiet lines through the means of each family in the order of λ; one trace with gaps for each color."""
     runs = colouring.table
     baselines = [mark for mark in marks if mark.setting.baseline]
     by_family: dict[Family, list[Mark]] = {}
@@ -421,7 +413,6 @@ def _run_trace(marks: Sequence[Mark], colour: str) -> go.Scatter:
 
 
 def _name_traces(drawing: ScatterPlot, marks: Sequence[Mark]) -> list[go.Scatter]:
-    """Return the λ of points beside them if there is room, plain training first; colors show what else varies."""
     ordered = sorted(marks, key=lambda mark: not mark.setting.baseline)
     if len(marks) > MAX_NAMED:
         ordered = [mark for mark in ordered if mark.setting.baseline][:1]
@@ -447,7 +438,6 @@ def _name_traces(drawing: ScatterPlot, marks: Sequence[Mark]) -> list[go.Scatter
 
 
 def _legend(colouring: Colouring, marks: Sequence[Mark], *, explained: bool) -> list[go.Scatter]:
-    """Return an entry for each family; for one or many, an entry for each color, unless that is λ and ``explained``."""
     runs = colouring.table
     if 1 < len(runs.families) <= MAX_ENTRIES:
         names = legend.legend_names(runs, runs.families, runs.family_label)

@@ -27,7 +27,6 @@ class ScatterStyle(NamedTuple):
     """The quantities of a scatter, and how they are drawn."""
 
     seeds: bool = False
-    """Whether single runs are drawn behind the means."""
     error: Error = Error.CI95
     colour: str = ""
     """What colors stand for: one of ``colour_choices``, or a measured quantity; empty: the usual."""
@@ -37,7 +36,6 @@ class ScatterStyle(NamedTuple):
     facet: str = ""
     """A setting that gets a panel for each of its values."""
     x_scale: Scale = ""
-    """Empty: linear, but λ at equal steps."""
     y_scale: Scale = ""
 
 
@@ -50,9 +48,7 @@ class ScatterPoint(NamedTuple):
     setting: Setting
     runs: list[AnyRun]
     means: Mapping[str, Estimate | None]
-    """Of measured quantities."""
     values: Mapping[str, Cell]
-    """Of settings: coordinates and facet."""
 
     def fits_log_axis(self, quantity: Quantity) -> bool:
         """Return whether a logarithmic axis has a position for it; words have one on any axis."""
@@ -148,7 +144,6 @@ class Scatter:
         return " ".join(words) + self.trivial.caption(self.runs) + describe_pruned(self.runs, "Read with care")
 
     def describe_left_out(self) -> str:
-        """Return which finished runs have no position, with the reason of the first."""
         words = describe_unscored(self.runs) if PERFORMANCE in (self.x.key, self.y.key) else ""
         described: set[AnyRun] = set()
         for quantity in self.measured_axes:
@@ -234,7 +229,6 @@ class ScatterForm(NamedTuple):
     colours: dict[str, str]
     """Settings that colors can stand for, besides measured quantities."""
     colour: str
-    """What they stand for now."""
     folded: bool
     """Whether rare choices are as they are by default."""
 

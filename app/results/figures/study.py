@@ -204,7 +204,6 @@ class SearchOutcome(NamedTuple):
     better: bool
     """Whether the best did better than the baseline, as far as both are known."""
     of_zeta: bool
-    """Whether zeta is searched too."""
 
 
 def read_outcome(experiment: Experiment) -> SearchOutcome | None:

@@ -208,7 +208,7 @@ def _draw(
 
 
 def _run_traces(table: RunTable, curves: Mapping[AnyRun, Curve]) -> list[go.Scatter]:
-    """Return single runs as thin lines. One trace with gaps for each color: hundreds of traces would block browsers."""
+    # One trace with gaps for each color: hundreds of traces would block browsers.
     points: dict[tuple[str, str], list[tuple[int | None, float | None, str]]] = {}
     for run, curve in curves.items():
         setting = table.setting(run)

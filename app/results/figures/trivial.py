@@ -44,7 +44,6 @@ class TrivialPredictor(NamedTuple):
 
     @property
     def heads(self) -> list[str]:
-        """Names of the columns that it adds to a table of settings."""
         if self.score is None and not self.failed_runs:
             return []
         return ["trivial_performance", "runs_that_learned_nothing"]
@@ -53,7 +52,6 @@ class TrivialPredictor(NamedTuple):
         return [self.score, len(self.failed_runs.get(setting, ()))] if self.heads else []
 
     def caption(self, table: RunTable) -> str:
-        """Return sentences on the level and on the runs that learned nothing."""
         level = ""
         if self.score is not None:
             level = f" The trivial predictor (dashed line or arrow) scores {number(self.score)}: {self.predictor}."
@@ -127,7 +125,6 @@ class TrivialPredictor(NamedTuple):
         return {"shapes": [shape] if inside else [], "annotations": [annotation]}
 
     def crosses(self, positions: Sequence[tuple[Setting, float, float]]) -> list[go.Scatter]:
-        """Return a cross over each setting of which a run learned nothing."""
         failed = [(x, y) for setting, x, y in positions if setting in self.failed_runs]
         if not failed:
             return []

@@ -105,7 +105,6 @@ def show_table(context: ContextDep, kind: TableFile, query: AcrossDep, table: Ta
 def show_figure_page(
     request: Request, context: ContextDep, slug: str, query: AcrossDep, sweep_query: SweepDep
 ) -> Response:
-    """Show a figure on a page of its own, from which the main page loads it."""
     figure = read_figure_across(context, select_runs(context, query.q, query.group), slug, query.on, sweep_query)
     # The query string of a figure.
     values = {"figure": figure, "asked": _join_queries(query.encoded(), sweep_query.encoded())}
@@ -152,7 +151,6 @@ def _page_values(
 
 
 def _figures(context: Context, selection: RunSelection, on: str, sweep_query: SweepQuery) -> dict[str, Any]:
-    """Return scatters, their form and the conclusion, as on the page of an experiment."""
     sweep = table_on(selection, on)
     fields = fields_of_scatter(selection, sweep_query.scatters[0], sweep_query)
     drawn = table_on(selection, on, fields) if fields else sweep
@@ -171,7 +169,6 @@ def _figures(context: Context, selection: RunSelection, on: str, sweep_query: Sw
 
 
 def _means(context: Context, selection: RunSelection, query: AcrossQuery, table: TableQuery) -> dict[str, Any]:
-    """Return the table of means, its texts and its files."""
     text = print_summary(summarize(context, selection, table.columns), table.style)
     return {
         "table": table,
@@ -184,7 +181,6 @@ def _means(context: Context, selection: RunSelection, query: AcrossQuery, table:
 
 
 def _addable_experiments(context: Context, selection: RunSelection) -> dict[str, str]:
-    """Return names of experiments that can be added, by id."""
     names = list_names(context, OFFERED)
     return {row_id: name for row_id, name in names.items() if row_id not in selection.table.experiments}
 
@@ -194,7 +190,6 @@ def _join_queries(*queries: str) -> str:
 
 
 def _search_for(q: str, experiments: list[str]) -> str:
-    """Return a search for these experiments and those that ``q`` is for."""
     known_ids = q.removeprefix("experiment=").split(",") if EXPERIMENT_SEARCH.fullmatch(q) else []
     ids = dict.fromkeys([*known_ids, *filter(None, experiments)])
     return f"experiment={','.join(row_id if row_id.isalnum() else quoted(row_id) for row_id in ids)}"

@@ -63,7 +63,6 @@ def show_import_form(request: Request, context: ContextDep) -> Response:
 def import_file(
     request: Request, context: ContextDep, file: Annotated[UploadFile | str | None, File()] = None
 ) -> Response:
-    """Import an exported experiment, or show the form again with the error."""
     try:
         if (upload := chosen(file)) is None:
             raise InvalidError("Expected the zip file of an exported experiment: choose one.", "file")
@@ -256,7 +255,6 @@ def delete(context: ContextDep, experiment_id: str) -> Response:
 
 @router.get("/{experiment_id}/figures/{slug}.html")
 def show_figure_page(request: Request, context: ContextDep, experiment_id: str, slug: str, query: SweepDep) -> Response:
-    """Show a figure on a page of its own, from which the experiment's page loads it."""
     experiment = get_experiment(context, experiment_id)
     figure = read_figure(context, experiment, slug, query)
     values = {
@@ -293,7 +291,6 @@ def open_scores(
     note: Annotated[str, Form()] = "",
     by: Annotated[str, Form()] = "",
 ) -> Response:
-    """Freeze the choice and show the scores, or show the form again with the error."""
     typed = {"choose": choose, "run": run, "note": note, "by": by}
     try:
         if not (chosen := run or choose):

@@ -107,7 +107,6 @@ def download_predictions(context: ContextDep, run_id: str) -> StreamingResponse:
 def show_figure_page(
     request: Request, context: ContextDep, run_id: str, slug: str, measure: run_page.MeasureQuery = WATCHED[0]
 ) -> Response:
-    """Show a figure on a page of its own, from which the run's page loads it."""
     run = get_run(context, run_id)
     values = {
         "name": run_page.full_name(run),
@@ -132,7 +131,6 @@ buttons_router = APIRouter()
 
 @buttons_router.post("/runs/{run_id}/tags")
 def change_tags(request: Request, context: ContextDep, run_id: str, tags: Annotated[str, Form()] = "") -> Response:
-    """Replace the tags of a run, or say what is wrong with them."""
     try:
         tag_run(context, run_id, tags.split(","))
     except InvalidError as error:
@@ -151,7 +149,6 @@ class RunButtonOrigin(NamedTuple):
     query: RunQuery
 
     def address(self, run: Run) -> str:
-        """Return the address to redirect to."""
         searched = encode_query(self.query)
         pages = {
             "queue": "/queue",

@@ -58,7 +58,6 @@ class SearchValue(NamedTuple):
 
     text: str
     position: int
-    """Of its first character, from 1."""
     quoted: bool = False
 
 
@@ -73,7 +72,6 @@ class SearchTerm(NamedTuple):
 
 
 def parse_search(q: str) -> list[SearchTerm]:
-    """Parse the terms of a search, all of which must match."""
     if len(q) > MAX_CHARACTERS:
         raise InvalidError(f"Expected a search of at most {MAX_CHARACTERS} characters, got {len(q)}.", "q")
     if "\0" in q or any("\ud800" <= character <= "\udfff" for character in q):
@@ -194,7 +192,6 @@ WORD_FIELDS = (FIELDS["experiment"], FIELDS["task"], FIELDS["model"])
 
 
 def find_field(name: str) -> FieldKind | None:
-    """Return the field of a name or alias, ignoring case."""
     lowered = name.lower()
     return FIELDS.get(ALIASES.get(lowered, lowered))
 
@@ -280,6 +277,5 @@ def _compare(kind: FieldKind, operator: str, term: SearchTerm, value: SearchValu
 
 
 def _suggest_fields(name: str) -> str:
-    """Suggest similar fields, or list all."""
     likely = get_close_matches(name.lower(), FIELDS)
     return f"did you mean {' or '.join(likely)}?" if likely else f"known are {', '.join(sorted(FIELDS))}."

@@ -108,9 +108,7 @@ class ChoiceField:
 
     column: ColumnElement[Any]
     names: Mapping[Any, str]
-    """Names on pages by stored value."""
     optional: bool = False
-    """Whether the value may be missing."""
     operators: Sequence[str] = (":", "=")
 
     def condition(self, operator: str, value: str) -> Condition:
@@ -158,7 +156,6 @@ class DayField:
 
 
 def _day(value: str) -> tuple[datetime, datetime]:
-    """Return start and end of a day."""
     try:
         day = date.fromisoformat(value.translate(MINUS))
     except ValueError as error:

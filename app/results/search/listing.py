@@ -35,7 +35,6 @@ class RunQuery(NamedTuple):
     """A field of the search. Empty: newest experiment first, then in planned order."""
     descending: bool = False
     page: int = 1
-    """From 1."""
 
     @classmethod
     def parse(cls, q: str, sort: str, page: int = 1) -> "RunQuery":
@@ -115,7 +114,6 @@ def _count(session: Session, conditions: Collection[Condition]) -> int:
 
 
 def run_conditions(q: str, experiment_id: str | None = None) -> list[Condition]:
-    """Return the conditions of a search on runs joined with experiment and data set."""
     return [*conditions(q), *([] if experiment_id is None else [Run.experiment_id == experiment_id])]
 
 
@@ -142,9 +140,7 @@ class RunColumns(NamedTuple):
     shared: list[str]
     """The same for all runs, in the same order."""
     live: bool
-    """Whether a run is queued or running."""
     plain: bool
-    """Whether one is plain training."""
 
 
 def read_columns(context: Context, q: str, *, experiment_id: str | None = None) -> RunColumns:
@@ -173,8 +169,6 @@ def read_columns(context: Context, q: str, *, experiment_id: str | None = None) 
 
 
 def _varying_options(experiments: Sequence[Any]) -> list[str]:
-    """Return the options in which these experiments, or the runs of one, may differ."""
-
     def differ(name: str) -> bool:
         several = any(len(grid.get(name, ())) > 1 for _, grid in experiments)
         return several or len({json.dumps(config.value(name)) for config, _ in experiments}) > 1
@@ -183,7 +177,6 @@ def _varying_options(experiments: Sequence[Any]) -> list[str]:
 
 
 def _distinct_settings(session: Session, fields: Collection[str], conditions: Collection[Condition]) -> list[Run]:
-    """Return one transient run for each combination of settings, and of options that these depend on."""
     names = ["logged", *dict.fromkeys(("fixed_regularizers", "points", *fields))]
     values = [cast(Run.config[name], Text) for name in names]
     rows = select(Run.regularizer, Run.lam != 0, Run.zeta, *values).distinct()
@@ -195,7 +188,7 @@ def _distinct_settings(session: Session, fields: Collection[str], conditions: Co
 
 
 def _config(texts: Mapping[str, str | None]) -> AnyRunConfig:
-    """Build a partial configuration from JSON texts. SQLite returns null for what a script did not log."""
+    # SQLite returns null for what a script did not log.
     values: dict[str, Any] = {name: None if text is None else json.loads(text) for name, text in texts.items()}
     fixed = values["fixed_regularizers"] or {}
     values["fixed_regularizers"] = {Regularizer(name): lam for name, lam in fixed.items()}
@@ -215,7 +208,6 @@ class StripMark(NamedTuple):
 
     lam: float
     position: float
-    """0 (lowest performance) to 1 (highest)."""
 
 
 class PerformanceSpread(NamedTuple):

@@ -105,7 +105,6 @@ def _print_value(estimate: Estimate, decimals: int, best: str | None) -> Printed
 
 
 def _find_best(cells: Sequence[Estimate | None], decimals: int) -> str | None:
-    """Return the largest printed mean, or None if all are printed alike."""
     means = [cell.mean for cell in cells if cell is not None]
     differ = len({format_fixed(mean, decimals) for mean in means}) > 1
     return format_fixed(max(means), decimals) if differ else None
@@ -124,7 +123,6 @@ def _head(column: SummaryColumn, several_datasets: bool, several_measures: bool)
 
 
 def _most_common_size(sizes: Sequence[int]) -> int:
-    """Return the most frequent number of seeds, the larger of ties, 0 without cells."""
     return max(Counter(sizes).items(), key=lambda item: (item[1], item[0]), default=(0, 0))[0]
 
 

@@ -56,10 +56,8 @@ class Summary:
     columns: list[SummaryColumn]
     rows: list[SummaryRow]
     notes: list[str]
-    """Caveats, each a sentence."""
 
     def table(self) -> FigureTable:
-        """Return one unrounded row for each cell."""
         lines: list[list[Cell]] = [
             [*row.labels, column.dataset, column.measure, *estimate_cells(estimate), estimate.n if estimate else 0]
             for row in self.rows
@@ -106,7 +104,6 @@ def summarize_groups(table: RunTable, fields: Sequence[str], column_choice: Tabl
 def _note_repeated_seeds(
     values: Mapping[tuple[Cell, ...], Mapping[SummaryColumn, Sequence[tuple[int, float]]]],
 ) -> list[str]:
-    """Note groups and seeds with several runs behind one value."""
     groups = dict.fromkeys(
         ", ".join([*map(cell_text, labels), f"seed {seed}"])
         for labels, row in values.items()
@@ -118,7 +115,6 @@ def _note_repeated_seeds(
 
 
 def _find_pruned(table: RunTable, fields: Sequence[str]) -> defaultdict[tuple[Cell, ...], set[str]]:
-    """Return the data sets on which a search pruned runs, by group."""
     pruned: defaultdict[tuple[Cell, ...], set[str]] = defaultdict(set)
     for run, labels in zip(table.runs, table.rows(fields), strict=True):
         if run.status is RunStatus.PRUNED:

@@ -109,8 +109,6 @@ MARKDOWN_MISSING = "–"
 
 
 def escape_markdown(text: str) -> str:
-    """Escape a user's text."""
-
     def escape(match: re.Match[str]) -> str:
         return match[1] if match[1] in SAFE_PUNCTUATION else rf"\{match[1]}"
 
@@ -118,7 +116,6 @@ def escape_markdown(text: str) -> str:
 
 
 def markdown(table: PrintedTable) -> str:
-    """Return the caption and the table."""
     rule = [*(":--" for _ in table.heads), *("--:" for _ in table.columns)]
     lines = [
         _markdown_line([escape_markdown(title) for title in (*table.heads, *table.columns)]),
@@ -148,7 +145,6 @@ MEDIA_TYPES = {"tex": "application/x-tex", "md": "text/markdown", "csv": "text/c
 
 
 def format_summary(summary: Summary, kind: TextFormat, style: PrintStyle) -> str:
-    """Return LaTeX or Markdown in this style, or CSV with all digits."""
     if kind == "csv":
         return summary.table().csv()
     text = print_summary(summary, style)
