@@ -31,7 +31,7 @@ MAX_RESULTS = 30
 EXCERPT_CHARACTERS = 180
 
 
-class Section(NamedTuple):
+class DocumentSection(NamedTuple):
     """A heading of a page, its anchor, and the text up to the next heading."""
 
     heading: str
@@ -45,14 +45,14 @@ class DocumentPage(NamedTuple):
     name: str
     title: str
     html: Markup
-    sections: list[Section]
+    sections: list[DocumentSection]
 
 
 class SearchResult(NamedTuple):
     """A section that has every word of a search."""
 
     page: DocumentPage
-    section: Section
+    section: DocumentSection
     excerpt: str
 
 
@@ -119,12 +119,12 @@ def render_page(name: str, source: str, page_names: Collection[str]) -> Document
     return DocumentPage(name, sections[0].heading, Markup(html), sections)  # noqa: S704 - our own files
 
 
-def _sections(markdown: MarkdownIt, tokens: list[Token]) -> Iterator[Section]:
+def _sections(markdown: MarkdownIt, tokens: list[Token]) -> Iterator[DocumentSection]:
     starts = [index for index, token in enumerate(tokens) if token.type == "heading_open"]
     for start, end in zip(starts, [*starts[1:], len(tokens)], strict=True):
         heading = _plain(markdown, tokens[start + 1])
         html = markdown.renderer.render(tokens[start + 3 : end], markdown.options, {})
-        yield Section(heading, str(tokens[start].attrs["id"]), " ".join(unescape(TAG.sub(" ", html)).split()))
+        yield DocumentSection(heading, str(tokens[start].attrs["id"]), " ".join(unescape(TAG.sub(" ", html)).split()))
 
 
 def _plain(markdown: MarkdownIt, token: Token) -> str:
