@@ -9,34 +9,30 @@ from zlib import crc32
 
 import numpy as np
 
-SEED = 20_261_122
-"""Fixed before the first simulation, so that nobody chose it by its results."""
+SEED = 20_261_122  # Fixed before the first simulation, so that nobody chose it by its results
 LEVEL = 0.05
 FALSE_POSITIVES = "false positives at .05"
 COVERAGE = "coverage of 95%"
 LEAST_OF_CONTINUOUS, MOST_FALSE_POSITIVES = 0.035, 0.065
 LEAST_COVERAGE, MOST_COVERAGE = 0.925, 0.975
 
+# Make one data set and say whether the test rejected, or the interval covered the truth. Picklable: a partial of a
+# function at the top of a module, not a lambda.
 Simulate = Callable[[np.random.Generator], bool]
-"""Make one data set and say whether the test rejected, or the interval covered the truth. Picklable: a partial of a
-function at the top of a module, not a lambda."""
 
 
 @dataclass(frozen=True)
 class Case:
     """One claim on one kind of data."""
 
-    name: str
-    """Its own among all cases: the random numbers depend on it."""
-    claim: str
-    """``FALSE_POSITIVES`` or ``COVERAGE``."""
+    name: str  # Its own among all cases: the random numbers depend on it
+    claim: str  # `FALSE_POSITIVES` or `COVERAGE`
     low: float
-    high: float
-    """Between which the rate of ``simulate`` must lie."""
+    high: float  # Between which the rate of `simulate` must lie
     simulations: int
     simulate: Simulate
+    # Of a discrete test: the greatest probability of rejecting that it can attain at the level.
     attainable: float | None = None
-    """Of a discrete test: the greatest probability of rejecting that it can attain at the level."""
 
 
 class Rate(NamedTuple):

@@ -26,12 +26,11 @@ from app.results.statistics.verdict import Verdict, holm, judge
 from benchmarks._calibration import LEVEL, Case, Simulate, coverage, false_positives
 
 SIMULATIONS = 2_000
-STEP = 1 / 300
-"""Scores of 300 rows."""
+STEP = 1 / 300  # Scores of 300 rows
 EASE = 0.6
 METRICS = ("F1", "Matthews", "Pearson", "Spearman")
+# Standard deviations of how well runs do and of what settings make of rows.
 DOMINATING = (("seeds dominating", 0.3, 0.1), ("rows dominating", 0.02, 0.6))
-"""Standard deviations of how well runs do and of what settings make of rows."""
 
 Values = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
@@ -43,19 +42,14 @@ class Sweep(NamedTuple):
 
     lambdas: int
     seeds: int
-    effect: float = 0.0
-    """Standard deviation of what settings add to performance for reasons of their own."""
-    noise: float = 1.0
-    """That of a single run."""
+    effect: float = 0.0  # Standard deviation of what settings add to performance for reasons of their own
+    noise: float = 1.0  # That of a single run
     zetas: int = 1
     methods: int = 1
     models: int = 1
-    missing: float = 0.0
-    """Share of runs that have no value."""
-    steps: float = 0.0
-    """Width of the steps that scores come in; 0 for none."""
-    steepness: float = 0.1
-    """Of isotropy, from one λ to the next; runs differ by 0.02."""
+    missing: float = 0.0  # Share of runs that have no value
+    steps: float = 0.0  # Width of the steps that scores come in; 0 for none
+    steepness: float = 0.1  # Of isotropy, from one λ to the next; runs differ by 0.02
 
 
 def simulated(sweep: Sweep, random: Random) -> list[Measured]:
@@ -100,16 +94,12 @@ class Rows(NamedTuple):
 
     seeds: int
     rows: int
-    by_seed: float
-    """Standard deviation of how well a run does, beside 1 of how hard rows are."""
-    by_row: float
-    """That of what a setting makes of a row."""
+    by_seed: float  # Standard deviation of how well a run does, beside 1 of how hard rows are
+    by_row: float  # That of what a setting makes of a row
     by_answer: float = 0.3
-    settings: int = 1
-    """Besides the baseline."""
+    settings: int = 1  # Besides the baseline
     metric: str = "accuracy"
-    gain: float = 0.0
-    """Of every setting over the baseline, before it is turned into answers."""
+    gain: float = 0.0  # Of every setting over the baseline, before it is turned into answers
 
 
 def ease(of: Rows, random: Random) -> tuple[Values, Values]:

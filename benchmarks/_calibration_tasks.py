@@ -15,8 +15,7 @@ from isotropy.tasks.variants import Dimensions, Parameters, Variant
 
 SIMULATIONS = 1000
 DOCUMENTS, DIMENSIONS = 600, 16
-FRESH = 4000
-"""Documents drawn whose queries give the true score: their own error adds one percent to that of 40 groups."""
+FRESH = 4000  # Documents drawn whose queries give the true score: their own error adds one percent to that of 40 groups
 REMOVAL: Parameters = (("D", 1),)
 VARIANTS = (
     Variant(),
@@ -74,8 +73,8 @@ def _score(task: JudgingTask, truth: QueryTruth, variant: Variant, fresh: Points
     return float(((found == relevant[:, None]) / np.log2(np.arange(2, DEPTH + 2))).sum(1).mean())
 
 
+# By how much nDCG of a query changes where its document moves by a place or more.
 CHANGES = (0.1, 0.13, 0.2, 0.37, 0.5, 0.63, 1.0)
-"""By how much nDCG of a query changes where its document moves by a place or more."""
 
 
 def holds_no_difference(random: np.random.Generator, queries: int, changed: float) -> bool:

@@ -27,8 +27,7 @@ from isotropy.catalog import Regularizer
 
 LAMBDAS = (-5.0, -3.0, -1.0, 0.0, 1.0, 3.0, 5.0, 8.0, 10.0, 20.0)
 LAYERS, DIMENSIONS = 12, 64
-LOOKS = 12
-"""Steps of a run at which its layers were looked at."""
+LOOKS = 12  # Steps of a run at which its layers were looked at
 RUNS_AT_ONCE, STEPS_AT_ONCE = 500, 20_000
 LABELS = {"model": "all-MiniLM-L6-v2", "text_columns": ["text"], "label_column": "label", "label_names": ["0", "1"]}
 CONFIG = TrainingConfig.model_validate(LABELS)

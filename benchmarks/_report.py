@@ -40,8 +40,7 @@ class Report:
     checks: list[Check] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     environments: list[Mapping[str, Any]] = field(default_factory=list)
-    machine: str | None = None
-    """Of this process, where the dashboard ran on the same."""
+    machine: str | None = None  # Of this process, where the dashboard ran on the same
 
     def markdown(self) -> str:
         """Return all of it."""

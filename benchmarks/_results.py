@@ -11,6 +11,7 @@ from app.results.statistics.estimate import tail_mean
 from benchmarks._tasks import CHECK
 from isotropy.catalog import Regularizer
 
+# What is compared over all tasks.
 METHODS = (
     (Regularizer.NONE, 0.0),
     (Regularizer.ISTAR, -1.0),
@@ -19,7 +20,6 @@ METHODS = (
     (Regularizer.COSREG, 1.0),
     (Regularizer.ENTROPY, 1.0),
 )
-"""What is compared over all tasks."""
 STEERED = (Regularizer.ISTAR, Regularizer.UNBIASED)
 
 
@@ -33,12 +33,10 @@ class Result(NamedTuple):
     seed: int
     performance: float | None
     isoscore_star: float | None
-    isoscore_unbiased: float | None
-    """Of one vector a text, the mean over layers: what the bias-corrected form steers."""
+    isoscore_unbiased: float | None  # Of one vector a text, the mean over layers: what the bias-corrected form steers
     seconds: float
     steps: int
-    anisotropy: Mapping[str, float | None]
-    """Of the last layer's tokens, by measure."""
+    anisotropy: Mapping[str, float | None]  # Of the last layer's tokens, by measure
 
 
 def result_of(task: str, part: str, run: Mapping[str, Any]) -> Result:

@@ -9,8 +9,8 @@ from transformers.utils.generic import ModelOutput
 
 BATCH, TOKENS = 8, 128
 
+# What the model gives and what it was given in, a scalar out that is added to the loss.
 Penalty = Callable[[ModelOutput, Mapping[str, Tensor]], Tensor]
-"""What the model gives and what it was given in, a scalar out that is added to the loss."""
 
 
 class Step:

@@ -13,7 +13,6 @@ MODEL = "all-MiniLM-L6-v2"
 ZETA = 0.2
 SENTENCE, PAIR = ("sentence",), ("sentence1", "sentence2")
 TSV = ("train.tsv", "validation.tsv")
-
 STEERING, OTHERS, CHECK = "steering", "others", "check"
 
 
@@ -24,10 +23,8 @@ class Task(NamedTuple):
     metric: Metric
     kind: TaskKind = TaskKind.CLASSIFICATION
     label: str = "label"
-    files: tuple[str, str] = TSV
-    """Names of train and validation rows in a folder called like the task."""
-    times: int = 1
-    """How many times the budget's steps and training rows it takes."""
+    files: tuple[str, str] = TSV  # Names of train and validation rows in a folder called like the task
+    times: int = 1  # How many times the budget's steps and training rows it takes
 
 
 TASKS = {

@@ -15,8 +15,7 @@ from benchmarks._rounds import interleave, machine, ratio, rounds_asked, table
 from isotropy.topology import bar_entropy, barcode
 
 SIZES, D, THREADS = (64, 1024), 768, 2
-REPEATS = {64: 100, 1024: 2}
-"""Barcodes in one round: one of a batch takes less than a millisecond."""
+REPEATS = {64: 100, 1024: 2}  # Barcodes in one round: one of a batch takes less than a millisecond
 RIPS = RipsPersistence(homology_dimensions=0, input_type="point cloud")
 
 

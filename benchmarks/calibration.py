@@ -9,8 +9,7 @@ from benchmarks import _calibration_clouds, _calibration_sweeps, _calibration_ta
 from benchmarks._calibration import HEAD, rates, row
 from benchmarks._rounds import machine
 
-KINDS = (_calibration_sweeps, _calibration_clouds, _calibration_tasks)
-"""Modules that have ``cases()``."""
+KINDS = (_calibration_sweeps, _calibration_clouds, _calibration_tasks)  # Modules that have `cases()`
 
 
 def main() -> None:

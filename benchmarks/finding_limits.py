@@ -28,21 +28,18 @@ from isotropy.findings.nearest import QUERIES, Similarity, find_nearest
 from isotropy.findings.outlier_rows import TAIL
 from isotropy.findings.spread import max_collapsed_directions, norm_spread
 
+# Limits fall with the rows: that of the last stands for all beyond. Fewer rows have few findings.
 ROWS = (20, 45, 100, 300, 1000)
-"""Limits fall with the rows: that of the last stands for all beyond. Fewer rows have few findings."""
 DIMENSIONS = (4, 16, 64, 256, 768)
 SIMULATIONS = 100
 FEWEST = 16
-NUMBERS = 1.2e7
-"""Of a cell's clouds of one kind in all: large clouds vary less, and take longer."""
-FITTED = 0.1
-"""Share of the values, the greatest, to which an exponential tail is fitted for the 99.9% point."""
+NUMBERS = 1.2e7  # Of a cell's clouds of one kind in all: large clouds vary less, and take longer
+FITTED = 0.1  # Share of the values, the greatest, to which an exponential tail is fitted for the 99.9% point
 KINDS = ("gaussian", "t5", "t5 coordinates")
 DECAYS = (0.0, 1.0)
+# Of the spectra with a given effective dimension: the longer their tail the more hubs they have.
 SPREAD_DECAYS = (0.0, 0.3, 0.5, 0.7, 1.0)
-"""Of the spectra with a given effective dimension: the longer their tail the more hubs they have."""
-MOST_DIMENSIONS = 1024
-"""Of a decaying spectrum with a given participation ratio."""
+MOST_DIMENSIONS = 1024  # Of a decaying spectrum with a given participation ratio
 
 Points = NDArray[np.float32]
 

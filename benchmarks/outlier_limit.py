@@ -21,9 +21,8 @@ ROWS = (20, 200, 2000)
 DIMENSIONS = (2, 8, 32)
 SIMULATIONS = 2000
 LEVEL = 0.001
+# Share of the values, the greatest, to which an exponential tail is fitted for the 99.9% point: few lie beyond it.
 FITTED = 0.05
-"""Share of the values, the greatest, to which an exponential tail is fitted for the 99.9% point: few lie beyond it."""
-
 HEAD = "| cloud | n | d | 99.9% point | above the limit |\n|---|---|---|---|---|"
 
 
@@ -31,10 +30,8 @@ class Kind(NamedTuple):
     """A healthy distribution of rows."""
 
     name: str
-    tail: int | None
-    """Degrees of freedom of multivariate Student's t; None of a Gaussian."""
-    decay: float
-    """Variances are i^-decay."""
+    tail: int | None  # Degrees of freedom of multivariate Student's t; None of a Gaussian
+    decay: float  # Variances are i^-decay
 
 
 KINDS = (

@@ -46,8 +46,8 @@ LARGE = (50_000, 768)
 LAMBDAS, SEEDS, STEPS, LAYERS = (-5.0, -3.0, -1.0, 0.0, 1.0, 3.0), 5, 40, 12
 REQUESTS_A_ROUND = 10
 HEALTH = "/api/health"
+# Figures that an experiment's page takes from their own pages when they are reached.
 LATE = ("methods", "silhouette", "watched", "late-anisotropy", "twonn", "activation")
-"""Figures that an experiment's page takes from their own pages when they are reached."""
 FEW = (
     "/",
     "/embeddings",
@@ -72,6 +72,7 @@ FEW = (
     "/measures",
 )
 RUNS_OF_EACH, STEPS_OF_EACH = 500, 200
+# Pages that many runs stand on, an experiment of 500 of them among these.
 MANY = (
     "/",
     "/experiments",
@@ -90,7 +91,6 @@ MANY = (
     "/runs/<run>",
     "/queue",
 )
-"""Pages that many runs stand on, an experiment of 500 of them among these."""
 
 
 def main() -> None:

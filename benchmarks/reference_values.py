@@ -26,10 +26,8 @@ N, D = 2000, 384
 SEED = 0
 DIGITS = 6
 BATCH = 100
-DOMINATING = 20.0
-"""Standard deviation of the one direction, 1 in the others: it holds about half of the variance."""
-MEAN = 4.0
-"""Length of the cone's mean, in typical distances of its rows from it: cosines are about 16/17."""
+DOMINATING = 20.0  # Standard deviation of the one direction, 1 in the others: it holds about half of the variance
+MEAN = 4.0  # Length of the cone's mean, in typical distances of its rows from it: cosines are about 16/17
 
 Points = NDArray[np.float32]
 

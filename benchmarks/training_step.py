@@ -18,13 +18,11 @@ from isotropy.regularizers.istar import IStar
 from isotropy.spectrum import Moments
 
 THREADS = 2
-LOOKED_AT = 4 * BATCH
-"""Rows of a batch of the shrinkage pass: without gradients, four times a training batch fits."""
+LOOKED_AT = 4 * BATCH  # Rows of a batch of the shrinkage pass: without gradients, four times a training batch fits
 LAM, ZETA, FRACTION = -1.0, 0.2, 0.25
 SHRINKAGE_POINTS = 250_000
 
-Cloud = Callable[[Tensor], Tensor]
-"""Points [n, d] in, a scalar out."""
+Cloud = Callable[[Tensor], Tensor]  # Points [n, d] in, a scalar out
 
 
 def by_eigenvalues(points: Tensor, S_S: Tensor) -> Tensor:

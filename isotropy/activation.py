@@ -13,12 +13,10 @@ from isotropy.spectrum import Moments
 class ActivationProfile:
     """Mean and standard deviation by dimension, float64 [d], and outliers by rule, bool [d]; empty where undefined."""
 
-    score: Score
-    """Number of dimensions flagged by any rule."""
+    score: Score  # Number of dimensions flagged by any rule
     mean: Tensor
     std: Tensor
-    outliers: dict[str, Tensor]
-    """A flag for each dimension under each rule of ``isotropy.catalog.OUTLIER_RULES``."""
+    outliers: dict[str, Tensor]  # A flag for each dimension under each rule of `isotropy.catalog.OUTLIER_RULES`
 
 
 def activation_profile(moments: Moments) -> ActivationProfile:

@@ -28,34 +28,21 @@ from isotropy.spectrum_errors import Decomposition, scores_without_blocks, spect
 from isotropy.topology import barcode
 from isotropy.unbiased import FourthMoments, corrected_from_moments
 
-SAMPLE_ROWS = 32_768
-"""Rows drawn from a longer cloud, for what cannot be streamed."""
-
-PAIR_ROWS = 20_000
-"""Rows of the sample for pairwise measures, which are exact up to this number of rows."""
-
-BARCODE_ROWS = 2000
-"""Rows of the sample between which bars are found, which takes n^2 memory."""
-
-ZETA = 0.2
-"""Shrinkage of the report's IsoScore*, toward the identity scaled to the points."""
-
-NEIGHBOURS = 10
-"""Nearest neighbors per row."""
-
-
+SAMPLE_ROWS = 32_768  # Rows drawn from a longer cloud, for what cannot be streamed
+PAIR_ROWS = 20_000  # Rows of the sample for pairwise measures, which are exact up to this number of rows
+BARCODE_ROWS = 2000  # Rows of the sample between which bars are found, which takes n^2 memory
+ZETA = 0.2  # Shrinkage of the report's IsoScore*, toward the identity scaled to the points
+NEIGHBOURS = 10  # Nearest neighbors per row
+# Measures without standard error: they are biased for few rows, so an interval would not cover the truth.
 WITHOUT_ERROR = ("isoscore", "isoscore_star", "participation_ratio")
-"""Measures without standard error: they are biased for few rows, so an interval would not cover the truth."""
 
 
 @dataclass(frozen=True, eq=False)
 class RowLabels:
     """Class labels of rows."""
 
-    codes: Tensor
-    """int64 [rows], each a place in ``names``."""
-    names: list[str]
-    """Class names; an empty name stands for rows without a label."""
+    codes: Tensor  # int64 [rows], each a place in `names`
+    names: list[str]  # Class names; an empty name stands for rows without a label
 
     def drop_unlabeled(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return the labeled ones among the first rows [m, d], and their class codes."""
@@ -75,19 +62,16 @@ class Cloud:
     """
 
     points: Points
-    dealing: Dealing
-    """Which rows are independent; standard errors and the bias correction depend on it."""
+    dealing: Dealing  # Which rows are independent; standard errors and the bias correction depend on it
     blocks: Jackknife[FourthMoments]
     cosine_blocks: Jackknife[CosineMoments]
+    # [at most `SAMPLE_ROWS`, d], drawn without replacement, in the order of drawing; all rows if they are few.
     sample: Tensor
-    """[at most ``SAMPLE_ROWS``, d], drawn without replacement, in the order of drawing; all rows if they are few."""
-    rows: Tensor
-    """Positions of the sample's rows in the file, int64."""
+    rows: Tensor  # Positions of the sample's rows in the file, int64
     n_left_out: int
+    # A power of two, 1 unless the points are so large or so small that their fourth powers leave float64.
     unit: float = 1.0
-    """A power of two, 1 unless the points are so large or so small that their fourth powers leave float64."""
-    similarity: Similarity = Similarity.EUCLIDEAN
-    """Similarity of nearest neighbors."""
+    similarity: Similarity = Similarity.EUCLIDEAN  # Similarity of nearest neighbors
 
     @property
     def n(self) -> int:

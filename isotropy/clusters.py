@@ -16,11 +16,9 @@ from isotropy.labels import classes_of
 from isotropy.points import scaled
 from isotropy.score import Score, there_are
 
-TILE_ROWS = 512
-"""Points whose distances to as many others are held at once: 2 MB."""
-
+TILE_ROWS = 512  # Points whose distances to as many others are held at once: 2 MB
+# Distances to a centroid below this part of the point's length are 0 but for the rounding of the centroid.
 ROUNDING = 1e-15
-"""Distances to a centroid below this part of the point's length are 0 but for the rounding of the centroid."""
 
 
 def silhouette(x: Tensor, labels: Tensor) -> Score:
@@ -75,12 +73,9 @@ def simplified_silhouette(x: Tensor, labels: Tensor) -> Score:
 class _Classes:
     """Labeled points sorted by class."""
 
-    points: Tensor
-    """float64 [n, d], scaled by a power of two."""
-    codes: Tensor
-    """The class of each point, int64 [n], from 0 to k - 1."""
-    sizes: Tensor
-    """Points of each class, int64 [k]."""
+    points: Tensor  # float64 [n, d], scaled by a power of two
+    codes: Tensor  # The class of each point, int64 [n], from 0 to k - 1
+    sizes: Tensor  # Points of each class, int64 [k]
 
     def centroids(self) -> Tensor:
         """Return the mean of each class, [k, d]: exactly its points where these are all equal."""
@@ -116,8 +111,7 @@ class _Group:
     """Adjacent small classes that fill about one tile, or one larger class."""
 
     rows: range
-    members: Tensor
-    """Class membership, float64 [rows, classes], 1 or 0."""
+    members: Tensor  # Class membership, float64 [rows, classes], 1 or 0
 
     @property
     def sizes(self) -> Tensor:

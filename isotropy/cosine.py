@@ -10,27 +10,20 @@ from torch import Tensor
 from isotropy.points import at_least_float32, require_points
 from isotropy.score import Score, there_are
 
-CHUNK_ROWS = 512
-"""Rows scaled and summed at once, so few that they stay in the cache: 1.5 MB in float32 at d = 768."""
-
-PAIR_ROWS = 256
-"""Rows whose cosines with all others are held at once: 256 x 2000 of them are 2 MB."""
+CHUNK_ROWS = 512  # Rows scaled and summed at once, so few that they stay in the cache: 1.5 MB in float32 at d = 768
+PAIR_ROWS = 256  # Rows whose cosines with all others are held at once: 256 x 2000 of them are 2 MB
 
 
 @dataclass(frozen=True)
 class RogueDimensions:
     """Contribution of each dimension to the mean cosine similarity (Timkey & van Schijndel 2021)."""
 
+    # The greatest contribution of one dimension, a cosine in [-1 / (d (n - 1)), 1]. Not its share of the mean cosine,
+    # which is beyond all bounds where positive and negative contributions cancel.
     score: Score
-    """The greatest contribution of one dimension, a cosine in [-1 / (d (n - 1)), 1].
-
-    Not its share of the mean cosine, which is beyond all bounds where positive and negative contributions cancel.
-    """
+    # The mean of u_ai u_bi over pairs a != b of unit rows u, for each dimension i, float64 [d]. They add up to the mean
+    # cosine. A dimension of mean zero may have a small negative one. Empty where undefined.
     contributions: Tensor
-    """The mean of u_ai u_bi over pairs a != b of unit rows u, for each dimension i, float64 [d].
-
-    They add up to the mean cosine. A dimension of mean zero may have a small negative one. Empty where undefined.
-    """
 
 
 class CosineMoments:
@@ -114,10 +107,8 @@ class CosineMoments:
 class CosineCounts:
     """Histogram of the cosines of all pairs of rows."""
 
-    edges: Tensor
-    """[bins + 1] float64, from -1 to 1; a bin holds its left edge, the last one 1 too."""
-    counts: Tensor
-    """[bins] int64, pairs i < j."""
+    edges: Tensor  # [bins + 1] float64, from -1 to 1; a bin holds its left edge, the last one 1 too
+    counts: Tensor  # [bins] int64, pairs i < j
 
 
 def cosine_histogram(x: Tensor, bins: int = 100) -> CosineCounts:

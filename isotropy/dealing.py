@@ -10,11 +10,8 @@ from numpy.typing import NDArray
 
 from isotropy.spectrum import CHUNK_ROWS
 
-ROUNDS = 8
-"""Slices per block, if there are enough rows, so that each block of a sorted file gets part of every class."""
-
-SEED = 0
-"""Seed of the order of blocks, so that the same rows have the same standard errors."""
+ROUNDS = 8  # Slices per block, if there are enough rows, so that each block of a sorted file gets part of every class
+SEED = 0  # Seed of the order of blocks, so that the same rows have the same standard errors
 
 Grouped = Literal["rows", "duplicates", "groups"]
 
@@ -55,12 +52,10 @@ class Slices:
 class Dealing:
     """Groups of rows that are independent of each other, and their assignment to jackknife blocks."""
 
-    by: Grouped
-    """Every row alone, exact duplicates together, or the groups that were given."""
-    groups: int
-    """Number of groups among the measured rows."""
+    by: Grouped  # Every row alone, exact duplicates together, or the groups that were given
+    groups: int  # Number of groups among the measured rows
+    # [rows] the number of each row's group, in the order in which groups first appear; None where every row is one.
     ranks: NDArray[np.int64] | None = None
-    """[rows] the number of each row's group, in the order in which groups first appear; None where every row is one."""
 
     def blocks_of(self, positions: NDArray[np.int64], blocks: int) -> NDArray[np.int64]:
         """Return the block [m] of each row, given by its position in the file."""

@@ -7,26 +7,19 @@ from typing import Self
 import torch
 from torch import Tensor
 
+# Share of ||x||^2 + ||y||^2 up to which ||x - y||^2 is taken from the difference, not from the product of x and y. The
+# product leaves an error of at most some 1e-14 of that sum (at d = 4096), so that each distance is right to 5e-8.
 CLOSE = 1e-7
-"""Share of ||x||^2 + ||y||^2 up to which ||x - y||^2 is taken from the difference, not from the product of x and y.
-
-The product leaves an error of at most some 1e-14 of that sum (at d = 4096), so that each distance is right to 5e-8.
-"""
-
-CENTRE_ROWS = 256
-"""Rows whose median is the center."""
+CENTRE_ROWS = 256  # Rows whose median is the center
 
 
 @dataclass(frozen=True)
 class Located:
     """Points, with their offsets from a center shared with other points."""
 
-    points: Tensor
-    """float64 [n, d]."""
-    centred: Tensor
-    """float64 [n, d], the points less the center."""
-    norms: Tensor
-    """float64 [n], squared, of the centered points."""
+    points: Tensor  # float64 [n, d]
+    centred: Tensor  # float64 [n, d], the points less the center
+    norms: Tensor  # float64 [n], squared, of the centered points
 
     @classmethod
     def about(cls, centre: Tensor, points: Tensor) -> Self:

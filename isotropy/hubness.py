@@ -10,36 +10,29 @@ from isotropy.neighbours import NearestNeighbours
 from isotropy.products import unit_roundoff
 from isotropy.score import Score, there_are
 
-TIED = 0.01
-"""Share of points with a tie up to which counts are told: in simulations so many moved the skewness by 5%."""
-
-LISTED = 10
-"""Hubs that are listed."""
+TIED = 0.01  # Share of points with a tie up to which counts are told: in simulations so many moved the skewness by 5%
+LISTED = 10  # Hubs that are listed
 
 
 class HubPoint(NamedTuple):
     """A point and how often it is a nearest neighbor."""
 
-    point: int
-    """Row of the cloud that was searched."""
-    occurrences: int
-    """Points that have it among their k nearest, N_k."""
+    point: int  # Row of the cloud that was searched
+    occurrences: int  # Points that have it among their k nearest, N_k
 
 
 @dataclass(frozen=True)
 class Hubness:
     """Distribution of the k n neighbor slots over n points; without hubs each point has k."""
 
+    # Third standardized moment of the counts, in (-inf, inf), 0 if they are symmetric (Radovanović et al. 2010).
     skewness: Score
-    """Third standardized moment of the counts, in (-inf, inf), 0 if they are symmetric (Radovanović et al. 2010)."""
+    # Share of all places that would have to change hands for all to have k, in [0, 1) (Feldbauer et al. 2018).
     robin_hood: Score
-    """Share of all places that would have to change hands for all to have k, in [0, 1) (Feldbauer et al. 2018)."""
-    antihubs: Score
-    """Share of the points that are nobody's neighbor, in [0, 1)."""
-    greatest: Score
-    """Places of the greatest hub, from k to n - 1."""
+    antihubs: Score  # Share of the points that are nobody's neighbor, in [0, 1)
+    greatest: Score  # Places of the greatest hub, from k to n - 1
+    # The greatest first, at most `LISTED`, of equals the first row; none where the counts are undefined.
     hubs: tuple[HubPoint, ...] = ()
-    """The greatest first, at most ``LISTED``, of equals the first row; none where the counts are undefined."""
 
 
 def hubness(neighbours: NearestNeighbours, k: int = 10) -> Hubness:

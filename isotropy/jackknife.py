@@ -14,11 +14,9 @@ from torch import Tensor
 from isotropy.dealing import Slices
 from isotropy.score import FEWEST_FOR_SE, Score
 
+# Blocks where memory allows: a standard error from B of them is itself uncertain by 1 / sqrt(2 (B - 1)), 24%.
 BLOCKS = 10
-"""Blocks where memory allows: a standard error from B of them is itself uncertain by 1 / sqrt(2 (B - 1)), 24%."""
-
-MAX_BYTES = 512 * 2**20
-"""Memory for the parts of all blocks."""
+MAX_BYTES = 512 * 2**20  # Memory for the parts of all blocks
 
 
 class MergeableMoments(Protocol):

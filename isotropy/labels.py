@@ -13,8 +13,8 @@ from torch import Tensor
 from isotropy.points import require_points
 from isotropy.score import Score, there_are
 
+# Points of the smallest class that a score by label counts: two are always on a line, whatever their class is like.
 LEAST_ROWS = 4
-"""Points of the smallest class that a score by label counts: two are always on a line, whatever their class is like."""
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,7 @@ class ClassScore:
     """Score of one class."""
 
     label: int
-    n: int
-    """Points of the class."""
+    n: int  # Points of the class
     score: Score
 
 
@@ -31,8 +30,7 @@ class ClassScore:
 class ScoreByLabel:
     """Scores of all classes, ascending by label, and their mean."""
 
-    score: Score
-    """The mean over the classes that have a score, each with the same weight, in the range of the measure."""
+    score: Score  # The mean over the classes that have a score, each with the same weight, in the range of the measure
     classes: tuple[ClassScore, ...]
 
     @property

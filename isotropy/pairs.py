@@ -39,14 +39,11 @@ from isotropy.uniformity import Directions, uniformity
 class PairMeasures:
     """Nearest neighbors and uniformity of some rows."""
 
-    distinct: Tensor
-    """Rows that are the first of their equals, int64 in ascending order."""
-    points: Tensor
-    """These rows, [len(distinct), d]."""
+    distinct: Tensor  # Rows that are the first of their equals, int64 in ascending order
+    points: Tensor  # These rows, [len(distinct), d]
+    # The nearest among the distinct rows: a copy of a point tells nothing of its surroundings.
     neighbours: NearestNeighbours
-    """The nearest among the distinct rows: a copy of a point tells nothing of its surroundings."""
-    uniformity: Score
-    """Uniformity of all rows, including copies."""
+    uniformity: Score  # Uniformity of all rows, including copies
 
 
 def pairs_of(x: Tensor, k: int) -> PairMeasures:
@@ -139,8 +136,7 @@ class ByDirection:
         return limit
 
 
-SAME_DIRECTION = 4
-"""Roundings of a row, of length 1, within which two rows have the same direction."""
+SAME_DIRECTION = 4  # Roundings of a row, of length 1, within which two rows have the same direction
 
 NearestSearch = Callable[[Tensor, int], NearestNeighbours]
 

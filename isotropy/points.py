@@ -6,8 +6,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-LENGTH_ROWS = 256
-"""Points that are turned into float64 at once."""
+LENGTH_ROWS = 256  # Points that are turned into float64 at once
 
 
 def require_points(x: Tensor, d: int | None = None) -> None:

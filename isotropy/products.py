@@ -12,17 +12,10 @@ from isotropy.distances import centre_of
 from isotropy.spectrum import CHUNK_ROWS
 from isotropy.tiles import GROUP, TILE_ROWS, smallest_in_rows
 
-BLOCK = 10_000_000
-"""Bounds held at once, those of 500 rows to all of 20,000: 40 MB in float32."""
-
-EXACT_ROWS = 64
-"""Points that are looked at for exactness at once."""
-
-PAIR_NUMBERS = 100_000
-"""Numbers in the differences taken at once: more leave the caches."""
-
-GREATEST_POWER = 60
-"""Units tried for exactness are no finer than 2^-60, whose squares are normal numbers of float32."""
+BLOCK = 10_000_000  # Bounds held at once, those of 500 rows to all of 20,000: 40 MB in float32
+EXACT_ROWS = 64  # Points that are looked at for exactness at once
+PAIR_NUMBERS = 100_000  # Numbers in the differences taken at once: more leave the caches
+GREATEST_POWER = 60  # Units tried for exactness are no finer than 2^-60, whose squares are normal numbers of float32
 
 
 Limit = Callable[[Tensor, Tensor], Tensor]
@@ -160,14 +153,10 @@ class Products:
 class MeasuredCandidates(NamedTuple):
     """Nearest candidates of some rows."""
 
-    distances: Tensor
-    """[rows, k] float64, nearest first; of equally near ones the first rows come first."""
-    columns: Tensor
-    """[rows, k] int64."""
-    settled: Tensor
-    """[rows], whether no other point can be as near."""
-    reach: Tensor
-    """[rows] float64, squared: beyond it lies whatever is not as near as the k-th."""
+    distances: Tensor  # [rows, k] float64, nearest first; of equally near ones the first rows come first
+    columns: Tensor  # [rows, k] int64
+    settled: Tensor  # [rows], whether no other point can be as near
+    reach: Tensor  # [rows] float64, squared: beyond it lies whatever is not as near as the k-th
 
 
 def measure_candidates(

@@ -15,21 +15,16 @@ from isotropy.rows import Sample, finite_chunks
 from isotropy.score import OUT_OF_RANGE
 from isotropy.spectrum import CHUNK_ROWS
 
-SAFE = (1e-30, 1e30)
-"""Magnitudes that float32 holds with room for the arithmetic of whoever draws them."""
+SAFE = (1e-30, 1e30)  # Magnitudes that float32 holds with room for the arithmetic of whoever draws them
 
 
 class MappedRows(NamedTuple):
     """Coordinates of mapped rows in file order."""
 
-    xy: NDArray[np.float32]
-    """[m, 2], in units of ``unit``."""
-    norms: NDArray[np.float32]
-    """Euclidean norm of each row, in the same units."""
-    rows: NDArray[np.int64]
-    """Places among all rows, ascending."""
-    unit: float
-    """A power of two, 1 unless float32 would not hold the coordinates."""
+    xy: NDArray[np.float32]  # [m, 2], in units of `unit`
+    norms: NDArray[np.float32]  # Euclidean norm of each row, in the same units
+    rows: NDArray[np.int64]  # Places among all rows, ascending
+    unit: float  # A power of two, 1 unless float32 would not hold the coordinates
 
 
 class PointMapCollector:
@@ -68,24 +63,15 @@ def _unit_of(at: NDArray[np.float64], unit: float) -> float:
     return float(2.0 ** np.frexp(greatest)[1]) * unit
 
 
-MAX_POINTS = 50_000
-"""Points that are drawn; of more rows there is a density too, which all of them are in."""
-
-MAX_NAMES = 1000
-"""Classes of the points drawn that keep their names, the greatest."""
-
+MAX_POINTS = 50_000  # Points that are drawn; of more rows there is a density too, which all of them are in
+MAX_NAMES = 1000  # Classes of the points drawn that keep their names, the greatest
 NAME_CHARACTERS = 60
-
 COMPONENTS = 3
+BINS = 100  # Bins of the density along each axis
+TAIL = 0.001  # Share of the rows on either side of an axis that the range of the density is found without
 
-BINS = 100
-"""Bins of the density along each axis."""
-
-TAIL = 0.001
-"""Share of the rows on either side of an axis that the range of the density is found without."""
-
+# Gives the names of rows by their places among all, int64 [m]; None where rows have none.
 NamesOf = Callable[[Tensor], list[str] | None]
-"""Gives the names of rows by their places among all, int64 [m]; None where rows have none."""
 
 
 def projection(

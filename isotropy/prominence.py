@@ -24,11 +24,9 @@ from torch import Tensor
 from isotropy.score import Score
 from isotropy.topology import barcode, require_bars, why_undefined
 
-SEED = 0
-"""Seed of the Gaussian cloud."""
-
+SEED = 0  # Seed of the Gaussian cloud
+# Relative difference up to which two sums of bars count as equal, since equal bars may differ by rounding.
 ROUNDING = 1e-12
-"""Relative difference up to which two sums of bars count as equal, since equal bars may differ by rounding."""
 
 
 def prominent(lengths: Tensor) -> Tensor:

@@ -14,11 +14,9 @@ from torch import Tensor
 from isotropy.anisotropy import anisotropy, why_undefined
 from isotropy.score import Score, there_are
 
-RANKME_EPSILON = 1e-7
-"""Added to every weight of RankMe, as in its paper for float32."""
-
+RANKME_EPSILON = 1e-7  # Added to every weight of RankMe, as in its paper for float32
+# First and last rank of the fit of alpha-ReQ: those of its authors' code; their paper names none.
 ALPHA_WINDOW = (4, 100)
-"""First and last rank of the fit of alpha-ReQ: those of its authors' code; their paper names none."""
 
 
 def effective_rank(values: Tensor, weights: Literal["sigma", "lambda"]) -> Score:

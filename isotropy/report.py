@@ -41,12 +41,11 @@ class MeasureResult(NamedTuple):
     """A score, the number of rows behind it, and details that one number cannot hold."""
 
     score: Score
-    n: int
-    """Rows behind the score; fewer than the cloud's if it comes from a sample."""
+    n: int  # Rows behind the score; fewer than the cloud's if it comes from a sample
+    # Lists and settings; None if the score is undefined. A measure that is a list has it in "values".
     detail: dict[str, Any] | None = None
-    """Lists and settings; None if the score is undefined. A measure that is a list has it in "values"."""
+    # Scores of the first 1,000, 2,000, ... rows, for measures that depend on the number of rows.
     at_sizes: Mapping[int, Score] = MappingProxyType({})
-    """Scores of the first 1,000, 2,000, ... rows, for measures that depend on the number of rows."""
 
     @property
     def value(self) -> float | list[float | None] | None:

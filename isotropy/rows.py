@@ -51,12 +51,9 @@ class Points(Protocol):
 class Rows:
     """Points in memory."""
 
-    x: NDArray[Any]
-    """[n, d] of real numbers; of other types than float32 and float64 a chunk is converted at a time."""
-    row_labels: Sequence[str] | None = None
-    """The labels, n of them."""
-    row_groups: Sequence[str] | None = None
-    """The groups, n of them."""
+    x: NDArray[Any]  # [n, d] of real numbers; of other types than float32 and float64 a chunk is converted at a time
+    row_labels: Sequence[str] | None = None  # The labels, n of them
+    row_groups: Sequence[str] | None = None  # The groups, n of them
 
     def __post_init__(self) -> None:
         if not isinstance(self.x, np.ndarray) or self.x.ndim != 2 or self.dtype not in (np.float32, np.float64):
@@ -144,12 +141,9 @@ class SelectedDimensions(DerivedPoints):
 class FiniteChunk(NamedTuple):
     """The finite rows of a chunk."""
 
-    points: Tensor
-    """[m, d]."""
-    positions: NDArray[np.int64]
-    """[m], among all rows."""
-    read: int
-    """Rows of the chunk, those left out too."""
+    points: Tensor  # [m, d]
+    positions: NDArray[np.int64]  # [m], among all rows
+    read: int  # Rows of the chunk, those left out too
 
 
 def finite_chunks(points: Points) -> Iterator[FiniteChunk]:
@@ -170,8 +164,8 @@ def finite_rows(points: Points) -> Iterator[tuple[Tensor, Tensor]]:
         yield rows, rows.amax(dim=1).isfinite() & rows.amin(dim=1).isfinite()
 
 
+# Points of sizes up to it and down to its inverse, all of float32 among them, are measured as they are.
 ORDINARY = 2.0**150
-"""Points of sizes up to it and down to its inverse, all of float32 among them, are measured as they are."""
 
 
 def unit_for(x: Tensor, unit: float) -> float:

@@ -21,22 +21,16 @@ from isotropy.isoscore import ShrinkageCurve, isoscore_from_covariance, isoscore
 from isotropy.spectrum import centre
 from isotropy.unbiased import FourthMoments, isoscore_unbiased, isoscore_unbiased_from_moments
 
-FIRST_ROWS = 8
-"""Rows of the smallest draws; sizes double up to that of the sample."""
-
+FIRST_ROWS = 8  # Rows of the smallest draws; sizes double up to that of the sample
+# Draws of one size where the rows are enough; even, as draws are halved. The spread is uncertain by a quarter.
 DRAWS = 10
-"""Draws of one size where the rows are enough; even, as draws are halved. The spread is uncertain by a quarter."""
-
+# Rows of all draws together of at least d rows, times d^2: 32,768 rows up to d = 1024, at least d up to 3250.
 MAX_WORK = 2**35
-"""Rows of all draws together of at least d rows, times d^2: 32,768 rows up to d = 1024, at least d up to 3250."""
-
+# Rows of all draws of one size below d, times d^2; each size costs as much: 256 rows at d = 4096.
 MAX_WORK_BY_ROWS = 2**32
-"""Rows of all draws of one size below d, times d^2; each size costs as much: 256 rows at d = 4096."""
-
 ZETAS = (0.2, 0.4, 0.6, 0.8)
 
-Values = tuple[float | None, ...]
-"""Scores of one draw: IsoScore, its bias-corrected form, then IsoScore* at each zeta."""
+Values = tuple[float | None, ...]  # Scores of one draw: IsoScore, its bias-corrected form, then IsoScore* at each zeta
 
 
 def sample_size(cloud: Cloud) -> dict[str, Any]:

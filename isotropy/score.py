@@ -6,9 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-FEWEST_FOR_SE = 20
-"""Minimum number of points for a standard error; below it the estimate is too uncertain."""
-
+FEWEST_FOR_SE = 20  # Minimum number of points for a standard error; below it the estimate is too uncertain
 OUT_OF_RANGE = "In the units of the points the value is beyond the range of float64. Scale them all by one factor."
 
 
@@ -18,13 +16,10 @@ class Score:
 
     value: float | None
     reason: str | None = None
-    se: float | None = None
-    """Standard error of the value, in its units, where one is known."""
+    se: float | None = None  # Standard error of the value, in its units, where one is known
+    # What each block of rows adds to the error, where it comes from blocks: `se` is the root of their squares' sum. Of
+    # two values of the same rows the error of the difference is that of the differences of their parts.
     parts: tuple[float, ...] = ()
-    """What each block of rows adds to the error, where it comes from blocks: ``se`` is the root of their squares' sum.
-
-    Of two values of the same rows the error of the difference is that of the differences of their parts.
-    """
 
     @classmethod
     def within(cls, value: float, low: float, high: float) -> Score:

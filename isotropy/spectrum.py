@@ -9,17 +9,10 @@ from torch import Tensor
 
 from isotropy.points import at_least_float32, require_points
 
-CHUNK_ROWS = 4096
-"""Rows of one matrix product: enough to keep it fast, few enough for float32 to add up."""
-
-SHIFT_ROWS = 64
-"""Rows whose mean all are shifted by: about so many, 43 to 85 of 128 and more, and all of fewer."""
-
-BLOCK_COLUMNS = 192
-"""Columns of one product where a symmetric matrix is made by blocks."""
-
-ORDINARY = 1e140
-"""Sizes of matrices up to it, and down to its inverse, have squares within the range of float64."""
+CHUNK_ROWS = 4096  # Rows of one matrix product: enough to keep it fast, few enough for float32 to add up
+SHIFT_ROWS = 64  # Rows whose mean all are shifted by: about so many, 43 to 85 of 128 and more, and all of fewer
+BLOCK_COLUMNS = 192  # Columns of one product where a symmetric matrix is made by blocks
+ORDINARY = 1e140  # Sizes of matrices up to it, and down to its inverse, have squares within the range of float64
 
 
 class Moments:

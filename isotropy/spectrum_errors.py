@@ -20,20 +20,16 @@ from isotropy.anisotropy import anisotropy
 from isotropy.score import Score
 from isotropy.spectrum import BLOCK_COLUMNS, Moments, without_rounding
 
-TOP = 10
-"""Directions of which k-th anisotropy and explained variance are told."""
-
+TOP = 10  # Directions of which k-th anisotropy and explained variance are told
+# Eigenvalues that are taken one by one: no measure but those of all sees more of them.
 LEADING = max(TOP, rank.ALPHA_WINDOW[1])
-"""Eigenvalues that are taken one by one: no measure but those of all sees more of them."""
 
 
 class Decomposition(NamedTuple):
     """Eigenvalues and eigenvectors of a covariance or second moment."""
 
-    values: Tensor
-    """Eigenvalues as in ``isotropy.spectrum.eigenvalues``."""
-    vectors: Tensor
-    """Float64 [d, d], of ascending eigenvalues, one a column; NaN where the matrix is not finite."""
+    values: Tensor  # Eigenvalues as in `isotropy.spectrum.eigenvalues`
+    vectors: Tensor  # Float64 [d, d], of ascending eigenvalues, one a column; NaN where the matrix is not finite
 
     @classmethod
     def from_matrix(cls, S: Tensor, rank: int) -> Decomposition:

@@ -7,17 +7,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+# Points at most whose pairs with as many neighbours are held at once: 4 MB in float32, which stay in the cache.
 TILE_ROWS = 1024
-"""Points at most whose pairs with as many neighbours are held at once: 4 MB in float32, which stay in the cache."""
-
+# Points of a tile where there are few: its products with itself count each pair twice, so that tiles are small too.
 FEW_ROWS = 256
-"""Points of a tile where there are few: its products with itself count each pair twice, so that tiles are small too."""
-
-GROUP = 16
-"""Bounds of which only the least is looked at first."""
-
+GROUP = 16  # Bounds of which only the least is looked at first
+# Bounds found beneath a point's reach that may wait to be merged: more keep reaches wide, fewer cost more merges.
 PENDING = 100_000
-"""Bounds found beneath a point's reach that may wait to be merged: more keep reaches wide, fewer cost more merges."""
 
 
 def spans(n: int) -> Iterator[slice]:

@@ -17,8 +17,7 @@ from isotropy.points import in_float64, require_points, scaled
 from isotropy.score import Score, there_are
 from isotropy.spectrum import gram
 
-BLOCK_ROWS = 256
-"""Points whose distances to all are made of products at once."""
+BLOCK_ROWS = 256  # Points whose distances to all are made of products at once
 
 
 def spanning_tree(x: Tensor) -> Tensor:

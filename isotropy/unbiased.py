@@ -28,14 +28,9 @@ from isotropy.points import at_least_float32, require_points, scaled
 from isotropy.score import Score, there_are
 from isotropy.spectrum import CHUNK_ROWS, ORDINARY, Moments, centre, gram, shift_near_mean
 
-PAIR_ROWS = 256
-"""Rows whose products with all others are held at once: 256 x 20,000 of them are 41 MB."""
-
-ROUNDING = 1e-9
-"""Fraction of tr(S)^2 below which an estimate has lost its digits to cancellation."""
-
+PAIR_ROWS = 256  # Rows whose products with all others are held at once: 256 x 20,000 of them are 41 MB
+ROUNDING = 1e-9  # Fraction of tr(S)^2 below which an estimate has lost its digits to cancellation
 N = TypeVar("N", float, Tensor)
-
 NOT_FINITE = "The covariance is not finite: some points are NaN, infinite or too large."
 
 

@@ -10,17 +10,10 @@ from isotropy.points import at_least_float32, require_points
 from isotropy.score import Score, there_are
 from isotropy.tiles import TILE_ROWS, tiles
 
-T = 2
-"""Sharpness of the Gaussian kernel, as in the paper and its code."""
-
-NARROW = -1
-"""Mean exponent above which the points are taken as a narrow cone."""
-
-CENTRE_ROWS = 1000
-"""Directions at least, if there are as many, whose mean is the center."""
-
-DIRECTION_ROWS = 64
-"""Directions made in float64 at once: more leave the cache."""
+T = 2  # Sharpness of the Gaussian kernel, as in the paper and its code
+NARROW = -1  # Mean exponent above which the points are taken as a narrow cone
+CENTRE_ROWS = 1000  # Directions at least, if there are as many, whose mean is the center
+DIRECTION_ROWS = 64  # Directions made in float64 at once: more leave the cache
 
 
 def uniformity(x: Tensor) -> Score:

@@ -60,6 +60,7 @@ __all__ = [
     "references",
 ]
 
+# Headings of the groups, in the order in which to show them.
 GROUPS: dict[MeasureGroup, str] = {
     "spread": "Spread of the variance",
     "directions": "Mean, directions and dimensions",
@@ -67,12 +68,11 @@ GROUPS: dict[MeasureGroup, str] = {
     "topology": "Topology",
     "labels": "Labels",
 }
-"""Headings of the groups, in the order in which to show them."""
 
+# Every measure by its slug, in the order in which to show them.
 MEASURES = {
     measure.slug: measure for group in (spread, directions, neighbours, topology, labels) for measure in group.MEASURES
 }
-"""Every measure by its slug, in the order in which to show them."""
 
 
 def measures_of(group: MeasureGroup) -> list[Measure]:

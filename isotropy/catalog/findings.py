@@ -15,26 +15,20 @@ class FindingEntry:
     name: str
     meaning: str
     statistic: str
-    limit: str
-    """Beyond what it is found."""
-    effect: str
-    """What is measured again, and how it is mended for that."""
+    limit: str  # Beyond what it is found
+    effect: str  # What is measured again, and how it is mended for that
     advice: str
-    advice_by_label: str = ""
-    """What to do instead where labels tell the same parts."""
+    advice_by_label: str = ""  # What to do instead where labels tell the same parts
     pitfall: str
     citation: str = "This project."
+    # What its rows or dimensions are called, one and several, if the cloud can be measured without them.
     removed: tuple[str, str] | None = None
-    """What its rows or dimensions are called, one and several, if the cloud can be measured without them."""
-    method: str = ""
-    """Slug of a method of ``isotropy.catalog.METHODS`` that mends it; empty where none does."""
+    method: str = ""  # Slug of a method of `isotropy.catalog.METHODS` that mends it; empty where none does
 
 
-NEIGHBORS_KEPT = "top10_kept"
-"""The effect that is the share of the 10 nearest neighbors that stay."""
-
+NEIGHBORS_KEPT = "top10_kept"  # The effect that is the share of the 10 nearest neighbors that stay
+# Names of what effects are told in beside the measures of the catalog.
 EFFECTS = {NEIGHBORS_KEPT: "Top-10 neighbors kept", "energy_distance": "Energy distance (0 to 1)"}
-"""Names of what effects are told in beside the measures of the catalog."""
 
 _ENTRIES = (
     FindingEntry(
@@ -202,8 +196,7 @@ _ENTRIES = (
     ),
 )
 
-FINDINGS = {entry.slug: entry for entry in _ENTRIES}
-"""Every finding by its slug."""
+FINDINGS = {entry.slug: entry for entry in _ENTRIES}  # Every finding by its slug
 
 
 def effect_name(measure: str) -> str | None:

@@ -12,6 +12,7 @@ Comparability = Literal["never", "at equal n", "at any n"]
 MeasureGroup = Literal["spread", "directions", "neighbours", "topology", "labels"]
 MeasurePage = Literal["report", "layers", "lab", "lab figures", "training", "results"]
 
+# Where measures are shown beside the table of all that every report has.
 MEASURE_PAGES: dict[MeasurePage, str] = {
     "report": "the head of a report",
     "layers": "the layers of an encoding",
@@ -20,7 +21,7 @@ MEASURE_PAGES: dict[MeasurePage, str] = {
     "training": "layers while runs train",
     "results": "layers of finished runs, one vector a text",
 }
-"""Where measures are shown beside the table of all that every report has."""
+# Beginnings of ranges that have an infinite end, in words; the longest first.
 INFINITE = {
     "(−∞, ∞), about [0, 1]": "usually 0 to 1; estimates can fall outside",
     "(−∞, ∞), about [1, d]": "usually 1 to d; estimates can fall outside",
@@ -29,7 +30,6 @@ INFINITE = {
     "(0, ∞)": "above 0",
     "[0, ∞)": "at least 0",
 }
-"""Beginnings of ranges that have an infinite end, in words; the longest first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,42 +40,33 @@ class Measure:
     group: MeasureGroup
     name: str
     symbol: str
+    # Slug of the measure of the same idea under which this one is listed; empty for those that stand for an idea.
     variant_of: str = ""
-    """Slug of the measure of the same idea under which this one is listed; empty for those that stand for an idea."""
-    value: str = ""
-    """Which value of the report it is, if the measure has several values or settings; else empty."""
-    is_count: bool = False
-    """Whether that number counts something."""
-    range: str
-    """Of that number."""
+    value: str = ""  # Which value of the report it is, if the measure has several values or settings; else empty
+    is_count: bool = False  # Whether that number counts something
+    range: str  # Of that number
+    # The ends of `range` for n points, at least 1 dimension: for programs; None where an end is infinite.
     bounds: Callable[[int, int], tuple[float, float]] | None = None
-    """The ends of ``range`` for n points, at least 1 dimension: for programs; None where an end is infinite."""
     formula: str
     meaning: str
     pitfall: str
     citation: str
     higher_means: Literal["more isotropic", "less isotropic", "neither"]
+    # What ± is: of an estimate of the population's value, so that an interval holds that value; or how far the value of
+    # another sample of as many rows would lie, where the measure is biased; or there is none.
     error: ErrorKind = "none"
-    """What ± is: of an estimate of the population's value, so that an interval holds that value; or how far the value
-    of another sample of as many rows would lie, where the measure is biased; or there is none."""
-    bias: str = ""
-    """How the number of rows moves the value; empty where it does not, or where that is not known."""
-    corrected: str = ""
-    """Slug of the bias-corrected form that stands for it wherever the rows are a sample."""
-    compared: Comparability = "never"
-    """Which embeddings can be compared with an interval."""
+    bias: str = ""  # How the number of rows moves the value; empty where it does not, or where that is not known
+    corrected: str = ""  # Slug of the bias-corrected form that stands for it wherever the rows are a sample
+    compared: Comparability = "never"  # Which embeddings can be compared with an interval
+    # Pages and figures that show it unless others are chosen, each in the catalog's order.
     shown_in: tuple[MeasurePage, ...] = ()
-    """Pages and figures that show it unless others are chosen, each in the catalog's order."""
-    listed_with: str = ""
-    """Slug of the measure of the same thing beside which reports tell it."""
-    counts: tuple[str, ...] = ()
-    """Parts of its detail that count something."""
+    listed_with: str = ""  # Slug of the measure of the same thing beside which reports tell it
+    counts: tuple[str, ...] = ()  # Parts of its detail that count something
+    # How many of its values, k = 1 and up, are taken of layers while runs train; 0 where it is one number.
     leading: int = 0
-    """How many of its values, k = 1 and up, are taken of layers while runs train; 0 where it is one number."""
+    # Whether layers of runs are measured on one vector a text, for independent rows, and not on tokens.
     of_texts: bool = False
-    """Whether layers of runs are measured on one vector a text, for independent rows, and not on tokens."""
-    while_training: str = ""
-    """What to keep in mind of its few points while runs train."""
+    while_training: str = ""  # What to keep in mind of its few points while runs train
 
     @property
     def error_sentence(self) -> str:
@@ -118,8 +109,7 @@ def up_to_rank(n: int, d: int) -> tuple[float, float]:
     return 1, min(n - 1, d)
 
 
-TABLE = "reference_values.json"
-"""Made by ``python -m benchmarks.reference_values``."""
+TABLE = "reference_values.json"  # Made by `python -m benchmarks.reference_values`
 
 
 class ReferenceScore(NamedTuple):
@@ -127,8 +117,7 @@ class ReferenceScore(NamedTuple):
 
     value: float
     se: float | None
-    n: int
-    """Rows behind the value: fewer than the cloud's where the measure takes a sample."""
+    n: int  # Rows behind the value: fewer than the cloud's where the measure takes a sample
 
 
 class ReferenceCloud(NamedTuple):
@@ -138,8 +127,7 @@ class ReferenceCloud(NamedTuple):
     about: str
     n: int
     d: int
-    values: Mapping[str, ReferenceScore]
-    """By the slug of the measure; without those that are undefined of it."""
+    values: Mapping[str, ReferenceScore]  # By the slug of the measure; without those that are undefined of it
 
 
 @cache

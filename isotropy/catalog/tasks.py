@@ -21,15 +21,15 @@ class Similarity(StrEnum):
     EUCLIDEAN = "euclidean"
 
 
+# What sentences call each similarity.
 SIMILARITIES = {
     Similarity.EUCLIDEAN: "Euclidean distance",
     Similarity.COSINE: "cosine",
     Similarity.DOT: "dot product",
 }
-"""What sentences call each similarity."""
 
+# Heads of columns that tell how near a neighbor is.
 NEAR_COLUMNS = {Similarity.EUCLIDEAN: "Distance", Similarity.COSINE: "Cosine", Similarity.DOT: "Dot product"}
-"""Heads of columns that tell how near a neighbor is."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,7 @@ TASKS = {
     TruthKind.COMPRESSION: TaskEntry("Compression only", "queries", ("overlap@10",)),
 }
 
+# What sentences call each metric.
 METRICS = {
     "ndcg@10": "nDCG@10",
     "recall@10": "recall@10",
@@ -57,4 +58,3 @@ METRICS = {
     "knn_accuracy": "k-NN accuracy",
     "probe_accuracy": "probe accuracy",
 }
-"""What sentences call each metric."""

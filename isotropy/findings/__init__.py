@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["CHECKS", "Effect", "Finding", "Severity", "findings_of", "sort_findings", "to_finding"]
 
+# Causes before what they cause: a later check looks at what is left without the rows and dimensions found before.
 CHECKS: tuple[Callable[[Examined], Defect | None], ...] = (
     not_finite,
     constant_dimensions,
@@ -39,7 +40,6 @@ CHECKS: tuple[Callable[[Examined], Defect | None], ...] = (
     common_mean,
     too_few_rows,
 )
-"""Causes before what they cause: a later check looks at what is left without the rows and dimensions found before."""
 
 
 def findings_of(

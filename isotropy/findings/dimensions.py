@@ -9,14 +9,11 @@ from isotropy.findings.examined import Defect, Examined
 from isotropy.findings.finding import Effect, Severity, judge, percent, score_effects
 from isotropy.findings.limits import Gap, greatest_gap, limit
 
+# Variance over the square of the mean, or over the median variance, up to which a dimension is constant.
 ROUNDING = 1e-12
-"""Variance over the square of the mean, or over the median variance, up to which a dimension is constant."""
-
+# The same for values with more digits than float32, such as timestamps, relative to the squared mean.
 ROUNDING_OF_FLOAT64 = 1e-24
-"""The same for values with more digits than float32, such as timestamps, relative to the squared mean."""
-
-SMALLEST_RATIO = 2.0
-"""Minimum ratio between a dimension that stands out and the next."""
+SMALLEST_RATIO = 2.0  # Minimum ratio between a dimension that stands out and the next
 
 
 def max_rogue_dimensions(d: int) -> int:

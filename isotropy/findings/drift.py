@@ -23,32 +23,21 @@ from isotropy.findings.finding import MATERIAL, Effect, Severity, neighbors_kept
 from isotropy.findings.nearest import COPY, NEAREST
 from isotropy.score import FEWEST_FOR_SE, Score
 
-ROWS = 2000
-"""Rows of each cloud between which distances are measured."""
-
+ROWS = 2000  # Rows of each cloud between which distances are measured
 PERMUTATIONS = 999
-
 SEED = 0
-
-SHARED_ROWS = 4000
-"""Rows that both clouds have, among which neighbors are compared."""
-
+SHARED_ROWS = 4000  # Rows that both clouds have, among which neighbors are compared
 QUERIES = 1000
-
-SHORT = 1e-5
-"""Fraction of the median norm below which a row counts as zero, because its direction is rounding."""
-
+SHORT = 1e-5  # Fraction of the median norm below which a row counts as zero, because its direction is rounding
+# Measures that are told where they moved by more than twice the error of their difference.
 MOVED = ("isoscore_unbiased", "mean_share")
-"""Measures that are told where they moved by more than twice the error of their difference."""
 
 
 class SharedRows(NamedTuple):
     """The same items in two clouds, in the same order."""
 
-    now: Tensor
-    """[m, d]."""
-    before: Tensor
-    """[m, any]."""
+    now: Tensor  # [m, d]
+    before: Tensor  # [m, any]
 
 
 class EnergyDistance(NamedTuple):

@@ -19,18 +19,10 @@ from isotropy.findings.nearest import QUERIES, NearestRows, Similarity, find_nea
 from isotropy.isoscore import participation_ratio
 from isotropy.rows import finite_chunks
 
-SAMPLE_ROWS = 3000
-"""Rows looked at where a statistic is known well enough from so many."""
-
-REFERENCE_ROWS = 200_000
-"""Rows up to which neighbors are sought among all; of more rows among a sample."""
-
-FEW_QUERIES = 500
-"""Rows whose neighbors are compared before and after a change."""
-
-FEWEST_DIMENSIONS = 3.0
-"""Effective dimensions below which limits of norms and neighbors are not known."""
-
+SAMPLE_ROWS = 3000  # Rows looked at where a statistic is known well enough from so many
+REFERENCE_ROWS = 200_000  # Rows up to which neighbors are sought among all; of more rows among a sample
+FEW_QUERIES = 500  # Rows whose neighbors are compared before and after a change
+FEWEST_DIMENSIONS = 3.0  # Effective dimensions below which limits of norms and neighbors are not known
 NO_ROWS: NDArray[np.int64] = np.empty(0, np.int64)
 
 
@@ -39,12 +31,9 @@ class Examined:
     """A cloud without the rows and dimensions that earlier checks blamed."""
 
     cloud: Cloud
-    dimensions: NDArray[np.int64]
-    """The number in the file of each of the cloud's dimensions."""
-    gone: NDArray[np.int64] = field(default_factory=lambda: NO_ROWS)
-    """Rows that the cloud is looked at without."""
-    blamed: frozenset[str] = frozenset()
-    """Slugs of what was found that serves as an explanation."""
+    dimensions: NDArray[np.int64]  # The number in the file of each of the cloud's dimensions
+    gone: NDArray[np.int64] = field(default_factory=lambda: NO_ROWS)  # Rows that the cloud is looked at without
+    blamed: frozenset[str] = frozenset()  # Slugs of what was found that serves as an explanation
 
     @classmethod
     def from_cloud(cls, cloud: Cloud) -> Examined:
@@ -141,11 +130,7 @@ class Defect(NamedTuple):
     title: str
     evidence: str
     effect: Effect
-    rows: NDArray[np.int64] = NO_ROWS
-    """All places in the file, in order."""
-    dimensions: NDArray[np.int64] = NO_ROWS
-    """Numbers in the file."""
-    remaining: Examined | None = None
-    """The cloud that later checks examine instead."""
-    advice: str | None = None
-    """Advice that replaces the catalog's."""
+    rows: NDArray[np.int64] = NO_ROWS  # All places in the file, in order
+    dimensions: NDArray[np.int64] = NO_ROWS  # Numbers in the file
+    remaining: Examined | None = None  # The cloud that later checks examine instead
+    advice: str | None = None  # Advice that replaces the catalog's

@@ -13,19 +13,12 @@ from isotropy.catalog.findings import NEIGHBORS_KEPT
 from isotropy.cloud import Cloud
 from isotropy.score import Score
 
-MAX_LISTED = 100
-"""Rows, and dimensions, that a finding lists; it counts all."""
-
-MATERIAL = 0.05
-"""Change of a score, or share of the top-10 neighbors that change, that is worth a warning."""
-
-LEAST_DIMENSIONS = 0.5
-"""Standard error of the participation ratio below which a score of about 0 is still determined."""
-
+MAX_LISTED = 100  # Rows, and dimensions, that a finding lists; it counts all
+MATERIAL = 0.05  # Change of a score, or share of the top-10 neighbors that change, that is worth a warning
+LEAST_DIMENSIONS = 0.5  # Standard error of the participation ratio below which a score of about 0 is still determined
 NO_INDICES: NDArray[np.int64] = np.empty(0, np.int64)
-
+# Scores whose change counts; the first that changes is told. One huge row moves the second alone.
 SCORES = ("isoscore_unbiased", "isoscore")
-"""Scores whose change counts; the first that changes is told. One huge row moves the second alone."""
 
 
 class Severity(StrEnum):
@@ -79,20 +72,15 @@ class Finding(NamedTuple):
     severity: Severity
     title: str
     evidence: str
-    rows: list[int]
-    """Places in the file, from 0, in order; the first ``MAX_LISTED``."""
+    rows: list[int]  # Places in the file, from 0, in order; the first `MAX_LISTED`
     row_count: int
-    names: list[str] | None
-    """Names of these rows, if rows have names."""
-    dimensions: list[int]
-    """From 0, in order; the first ``MAX_LISTED``."""
+    names: list[str] | None  # Names of these rows, if rows have names
+    dimensions: list[int]  # From 0, in order; the first `MAX_LISTED`
     dimension_count: int
-    dimension_names: list[str] | None
-    """Names of these dimensions, if they have names."""
+    dimension_names: list[str] | None  # Names of these dimensions, if they have names
     effect: Effect
     advice: str
-    every_row: NDArray[np.int64] = NO_INDICES
-    """All of the rows, also those that are not listed."""
+    every_row: NDArray[np.int64] = NO_INDICES  # All of the rows, also those that are not listed
     every_dimension: NDArray[np.int64] = NO_INDICES
 
     def document(self) -> dict[str, Any]:

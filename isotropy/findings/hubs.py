@@ -22,14 +22,9 @@ from isotropy.findings.finding import judge, neighbors_kept_effect, percent
 from isotropy.findings.limits import limit
 from isotropy.findings.nearest import NEAREST, NearestRows
 
-INWARD = 6.0
-"""Log distance of a hub below the median, in multiples of that of the 10th percentile."""
-
-SPECTRA = 1.5
-"""Multiple of the limit for hubs by angle; spectra of equal effective dimension differ by less."""
-
-MAX_SHARE = 0.05
-"""Share of the rows beyond which they are no hubs but a part of the cloud."""
+INWARD = 6.0  # Log distance of a hub below the median, in multiples of that of the 10th percentile
+SPECTRA = 1.5  # Multiple of the limit for hubs by angle; spectra of equal effective dimension differ by less
+MAX_SHARE = 0.05  # Share of the rows beyond which they are no hubs but a part of the cloud
 
 
 def hubs(examined: Examined) -> Defect | None:
@@ -60,10 +55,8 @@ class _Hubs(NamedTuple):
     """Hubs by one similarity."""
 
     rows: NDArray[np.int64]
-    held: float
-    """The share of all places among neighbors that they take."""
-    reached: float
-    """The share of rows that one of them, or any, is a neighbor of."""
+    held: float  # The share of all places among neighbors that they take
+    reached: float  # The share of rows that one of them, or any, is a neighbor of
     similarity: str
 
 

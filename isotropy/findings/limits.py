@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-TABLE = "limits.json"
-"""Made by ``python -m benchmarks.finding_limits``."""
+TABLE = "limits.json"  # Made by `python -m benchmarks.finding_limits`
 
 
 @cache
@@ -47,19 +46,15 @@ def _grid_position(grid: list[float], value: float) -> tuple[int, float]:
     return index, log(value / grid[index]) / log(grid[index + 1] / grid[index])
 
 
-SMALLEST = 1e-12
-"""Fraction of the largest value below which differences are rounding."""
+SMALLEST = 1e-12  # Fraction of the largest value below which differences are rounding
 
 
 class Gap(NamedTuple):
     """The gap that stands out most from the decay after it."""
 
-    excess: float
-    """Excess in natural logarithms; minus infinity if there are too few values."""
-    size: int
-    """Values above the gap."""
-    ratio: float
-    """The smallest value above the gap over the greatest below it."""
+    excess: float  # Excess in natural logarithms; minus infinity if there are too few values
+    size: int  # Values above the gap
+    ratio: float  # The smallest value above the gap over the greatest below it
 
 
 NO_GAP = Gap(float("-inf"), 0, 1.0)

@@ -14,35 +14,19 @@ from isotropy.findings.dimensions import count_dimensions, examine_without
 from isotropy.findings.examined import Defect, Examined
 from isotropy.rows import finite_chunks
 
-MAX_SHARE = 0.25
-"""Share of the dimensions beyond which such numbers are how all values were written."""
-
-LOOKED_AT = 1000
-"""Rows of the sample from which it is told how values are written."""
-
-MOST_DECIMALS = 6
-"""Decimals of a number that counts as rounded."""
-
-FRACTIONS = MOST_DECIMALS + 1
-"""Decimals of numbers with any fraction."""
-
-BY_CHANCE = 10
-"""Digits that are 0 in all rows together, beyond those of other dimensions, from which this is no chance."""
-
+MAX_SHARE = 0.25  # Share of the dimensions beyond which such numbers are how all values were written
+LOOKED_AT = 1000  # Rows of the sample from which it is told how values are written
+MOST_DECIMALS = 6  # Decimals of a number that counts as rounded
+FRACTIONS = MOST_DECIMALS + 1  # Decimals of numbers with any fraction
+BY_CHANCE = 10  # Digits that are 0 in all rows together, beyond those of other dimensions, from which this is no chance
+# Share of the values, beside the most frequent, that occur again, from which a dimension has a few values only.
 REPEATED = 0.8
-"""Share of the values, beside the most frequent, that occur again, from which a dimension has a few values only."""
-
-SELDOM = 0.2
-"""Maximum of the same share in other dimensions; more indicates coarse numbers or copied rows."""
-
+SELDOM = 0.2  # Maximum of the same share in other dimensions; more indicates coarse numbers or copied rows
+# Numbers that the precision has within a standard deviation at least, where a few values only are no rounding.
 STEPS = 1e4
-"""Numbers that the precision has within a standard deviation at least, where a few values only are no rounding."""
-
+# Precisions that values may have had before they were written, coarsest first.
 PRECISIONS = (torch.bfloat16, torch.float16, torch.float32)
-"""Precisions that values may have had before they were written, coarsest first."""
-
-LINEAR = 0.995
-"""Correlation with the number of the row from which a dimension counts the rows."""
+LINEAR = 0.995  # Correlation with the number of the row from which a dimension counts the rows
 
 
 def metadata_as_coordinates(examined: Examined) -> Defect | None:

@@ -15,30 +15,22 @@ from isotropy.findings.finding import Severity, judge, percent, score_effects
 from isotropy.findings.limits import limit
 from isotropy.findings.spread import has_unequal_norms
 
+# Standard deviations between two parts, of which a cut in the middle then misplaces about 1 row in 160: parts of real
+# clouds, by topic or kind of text, overlap more.
 MIN_SEPARATION = 5.0
-"""Standard deviations between two parts, of which a cut in the middle then misplaces about 1 row in 160: parts of real
-clouds, by topic or kind of text, overlap more."""
-
-MAX_PARTS = 4
-"""More parts are clusters, as topics are, and no mixture of a few clouds."""
-
-FEWEST_ROWS = 40
-"""Rows of a part that is split again."""
-
+MAX_PARTS = 4  # More parts are clusters, as topics are, and no mixture of a few clouds
+FEWEST_ROWS = 40  # Rows of a part that is split again
+# Share of the rows that lie in the part of their label, from which the parts are what the labels say.
 SAME_AS_LABELS = 0.95
-"""Share of the rows that lie in the part of their label, from which the parts are what the labels say."""
-
+# Rows of a label in the sample from which it tells where it lies: of one row it always lies in one part.
 ROWS_A_LABEL = 5
-"""Rows of a label in the sample from which it tells where it lies: of one row it always lies in one part."""
 
 
 class _CloudPart(NamedTuple):
     """Rows of the sample, with the cuts that separate them from the others."""
 
-    rows: Tensor
-    """A flag for each row of the sample."""
-    cuts: tuple[tuple[CloudSplit, bool], ...]
-    """Each with the side that the part is on."""
+    rows: Tensor  # A flag for each row of the sample
+    cuts: tuple[tuple[CloudSplit, bool], ...]  # Each with the side that the part is on
 
     def holds(self, y: Tensor) -> Tensor:
         """Return a mask of points [m, r] in the part."""
@@ -132,29 +124,20 @@ def _limit(n: int, d: int) -> float:
     return max(MIN_SEPARATION, limit("separation", n, d))
 
 
-MIN_SHARE = 0.05
-"""Each part has at least so many of the rows: fewer are outliers."""
-
+MIN_SHARE = 0.05  # Each part has at least so many of the rows: fewer are outliers
+# Rows of a part at least: the tail of a skewed dimension parts fewer from the others, of 60 rows in 12% of cases.
 FEWEST_IN_A_PART = 10
-"""Rows of a part at least: the tail of a skewed dimension parts fewer from the others, of 60 rows in 12% of cases."""
-
-STARTS = 5
-"""Leading directions from which a split is sought."""
-
-ROUNDS = 6
-"""Number of times the direction is refined."""
-
-MAX_COMPONENTS = 20
-"""Leading directions in which a split is sought; fewer for few rows, or noise alone would part them."""
-
+STARTS = 5  # Leading directions from which a split is sought
+ROUNDS = 6  # Number of times the direction is refined
+MAX_COMPONENTS = 20  # Leading directions in which a split is sought; fewer for few rows, or noise alone would part them
 ROWS_PER_COMPONENT = 20
 
 
 class CloudSplit(NamedTuple):
     """Points y are in the upper part where y . direction > threshold."""
 
+    # Distance of the parts' means over the root mean square of their standard deviations (Ashman et al. 1994).
     separation: float
-    """Distance of the parts' means over the root mean square of their standard deviations (Ashman et al. 1994)."""
     direction: Tensor
     threshold: float
 

@@ -10,24 +10,14 @@ from torch import Tensor
 
 from isotropy.cosine import unit_rows
 
-NEAREST = 10
-"""Neighbors of each row that are looked at."""
-
-QUERIES = 1000
-"""Rows whose neighbors are found."""
-
-REFERENCE_ROWS = 4096
-"""Rows compared with all queries at once."""
-
-LARGEST = 1e15
-"""Multiple of the typical row size at which rows are clamped, because larger squares leave float32."""
-
+NEAREST = 10  # Neighbors of each row that are looked at
+QUERIES = 1000  # Rows whose neighbors are found
+REFERENCE_ROWS = 4096  # Rows compared with all queries at once
+LARGEST = 1e15  # Multiple of the typical row size at which rows are clamped, because larger squares leave float32
+# Part of the usual distance of directions from their mean up to which one is a copy of another: rounding of float32,
+# and of float16 for the most part, is less.
 COPY = 3e-4
-"""Part of the usual distance of directions from their mean up to which one is a copy of another: rounding of float32,
-and of float16 for the most part, is less."""
-
-COMPARED_AT_ONCE = 2**21
-"""Numbers of neighbors that are compared with each other at once: 8 MiB in float32."""
+COMPARED_AT_ONCE = 2**21  # Numbers of neighbors that are compared with each other at once: 8 MiB in float32
 
 Similarity = Literal["cosine", "euclidean", "dot"]
 
@@ -35,8 +25,7 @@ Similarity = Literal["cosine", "euclidean", "dot"]
 class NearestRows(NamedTuple):
     """The nearest rows of each query."""
 
-    neighbors: Tensor
-    """[queries, at most ``NEAREST``] int64."""
+    neighbors: Tensor  # [queries, at most `NEAREST`] int64
 
     def shares(self) -> tuple[Tensor, Tensor]:
         """Return the rows that occur as neighbors, and the share of queries for which each does."""
@@ -78,8 +67,7 @@ def find_nearest(
 class _Prepared(NamedTuple):
     """Queries in float32, with the center and scale that bring other rows into the same units."""
 
-    queries: Tensor
-    """[q, d]: less the center and over the scale, of dot products over the scale alone."""
+    queries: Tensor  # [q, d]: less the center and over the scale, of dot products over the scale alone
     center: Tensor
     scale: float
     similarity: Similarity

@@ -30,35 +30,16 @@ from isotropy.isoscore import participation_ratio
 from isotropy.rows import finite_chunks
 from isotropy.score import FEWEST_FOR_SE
 
-LIMIT = 9.0
-"""Maximum excess that t5 clouds exceed less than once in a thousand: see docs/statistics.md, Outlier rows."""
-
-TAIL = 5
-"""Degrees of freedom of the t distribution whose tails pass as healthy in every cloud."""
-
-LIGHTEST = 10
-"""Degrees of freedom assumed at most, where the distances of the inner rows vary as little."""
-
-INNER = 0.9
-"""Point of the distances that is compared with the median; beyond it there may be outliers."""
-
-SURE = 3.0
-"""Standard errors by which the rank of that point is raised, so that chance makes no tail look light."""
-
-CROWDED = 10
-"""Outliers are at least so many times as many as a t cloud has: norms that merely vary more are none."""
-
-SCANNED = 4
-"""The farthest 1 / SCANNED of the rows are examined."""
-
-MAX_FRACTION = 10
-"""At most 1 / MAX_FRACTION of the rows are outliers; more count as part of the cloud."""
-
-BULK_ROWS = 4096
-"""Rows of the sample from which center and spread of the bulk are first estimated."""
-
-ROUNDS = 4
-"""Maximum number of scans, each with the spread of the rows left by the previous one."""
+LIMIT = 9.0  # Maximum excess that t5 clouds exceed less than once in a thousand: see docs/statistics.md, Outlier rows
+TAIL = 5  # Degrees of freedom of the t distribution whose tails pass as healthy in every cloud
+LIGHTEST = 10  # Degrees of freedom assumed at most, where the distances of the inner rows vary as little
+INNER = 0.9  # Point of the distances that is compared with the median; beyond it there may be outliers
+SURE = 3.0  # Standard errors by which the rank of that point is raised, so that chance makes no tail look light
+CROWDED = 10  # Outliers are at least so many times as many as a t cloud has: norms that merely vary more are none
+SCANNED = 4  # The farthest 1 / SCANNED of the rows are examined
+MAX_FRACTION = 10  # At most 1 / MAX_FRACTION of the rows are outliers; more count as part of the cloud
+BULK_ROWS = 4096  # Rows of the sample from which center and spread of the bulk are first estimated
+ROUNDS = 4  # Maximum number of scans, each with the spread of the rows left by the previous one
 
 
 class _Distances(NamedTuple):
@@ -66,8 +47,7 @@ class _Distances(NamedTuple):
 
     squares: NDArray[np.float64]
     positions: NDArray[np.int64]
-    bulk: float
-    """Participation ratio of the nearest nine tenths."""
+    bulk: float  # Participation ratio of the nearest nine tenths
 
 
 class _Scan(NamedTuple):
@@ -76,8 +56,7 @@ class _Scan(NamedTuple):
     rows: NDArray[np.int64]
     nearest: float
     expected: float
-    tail: int
-    """Degrees of freedom of that cloud."""
+    tail: int  # Degrees of freedom of that cloud
 
 
 def outlier_rows(examined: Examined) -> Defect | None:

@@ -15,28 +15,15 @@ from isotropy.score import Score
 from isotropy.spectrum import eigenvalues
 
 LEVEL = 0.001
-
+# Share of the energy beyond which the mean tells more of a row than the row itself: most real clouds have less.
 HALF = 0.5
-"""Share of the energy beyond which the mean tells more of a row than the row itself: most real clouds have less."""
-
+# Spread over the length of the mean below which rows are one vector: cosines of two rows are above 0.9999.
 NEARLY_EQUAL = 0.01
-"""Spread over the length of the mean below which rows are one vector: cosines of two rows are above 0.9999."""
-
-EQUAL = 1e-6
-"""The same ratio below which rows differ only by float32 rounding."""
-
-EQUAL_IN_FLOAT64 = 1e-12
-"""The same for values with more digits than float32."""
-
-COLLAPSED_SHARE = 0.9
-"""Share of the variance that the directions hold to which a cloud has collapsed."""
-
-CLIFF = 10.0
-"""Minimum ratio of variances between the last of these directions and the next."""
-
-
-FEWEST_ROWS = 4
-"""Minimum number of independent rows for bias-corrected scores, which use four at a time."""
+EQUAL = 1e-6  # The same ratio below which rows differ only by float32 rounding
+EQUAL_IN_FLOAT64 = 1e-12  # The same for values with more digits than float32
+COLLAPSED_SHARE = 0.9  # Share of the variance that the directions hold to which a cloud has collapsed
+CLIFF = 10.0  # Minimum ratio of variances between the last of these directions and the next
+FEWEST_ROWS = 4  # Minimum number of independent rows for bias-corrected scores, which use four at a time
 
 
 def max_collapsed_directions(n: int, d: int) -> int:

@@ -20,23 +20,13 @@ from isotropy.findings.nearest import NEAREST
 from isotropy.rows import finite_chunks, finite_rows
 from isotropy.score import Score
 
+# Distance of copies at most, over the length of a row and over the usual distance of rows: bfloat16 rounds less.
 ROUNDING = 5e-3
-"""Distance of copies at most, over the length of a row and over the usual distance of rows: bfloat16 rounds less."""
-
-SEPARATION_FACTOR = 4.0
-"""Within this multiple of the copy distance hardly any other row has a neighbor."""
-
-CLEAR = 0.8
-"""Minimum share of copies among rows with a neighbor that near."""
-
-MAX_REPEATED = 0.9
-"""Share of repeats among the rows beyond which they have collapsed to a few, and are no copies."""
-
+SEPARATION_FACTOR = 4.0  # Within this multiple of the copy distance hardly any other row has a neighbor
+CLEAR = 0.8  # Minimum share of copies among rows with a neighbor that near
+MAX_REPEATED = 0.9  # Share of repeats among the rows beyond which they have collapsed to a few, and are no copies
 DIRECTIONS = 16
-
-LINKED = 10
-"""Copies of a row that are looked at to find all of one group."""
-
+LINKED = 10  # Copies of a row that are looked at to find all of one group
 SEED = 0
 
 
@@ -87,11 +77,9 @@ def _projected(examined: Examined, distinct: NDArray[np.int64]) -> tuple[NDArray
     return np.concatenate(points), np.concatenate(lengths)
 
 
+# Share of repeats below which their part in the neighbors tells enough: no score is measured without them.
 FEW_COPIES = 0.01
-"""Share of repeats below which their part in the neighbors tells enough: no score is measured without them."""
-
-MAX_NAMED_DIMENSIONS = 0.1
-"""Share of the dimensions up to which those with missing values are named."""
+MAX_NAMED_DIMENSIONS = 0.1  # Share of the dimensions up to which those with missing values are named
 
 
 def not_finite(examined: Examined) -> Defect | None:

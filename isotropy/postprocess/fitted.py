@@ -16,12 +16,12 @@ from isotropy.spectrum import CHUNK_ROWS
 class Fitted(ABC):
     """A fitted map of points, on the device of its tensors. Subclasses hold only tensors: see ``state``."""
 
+    # The sizes of each tensor, as `"mean": "d"`; one letter is one size throughout, and "mean" comes first.
     SHAPES: ClassVar[dict[str, str]]
-    """The sizes of each tensor, as ``"mean": "d"``; one letter is one size throughout, and "mean" comes first."""
 
+    # [d] float64, subtracted first: of the points, or that part of them, that it was fitted on; [clusters, d] where
+    # there are clusters.
     mean: Tensor
-    """[d] float64, subtracted first: of the points, or that part of them, that it was fitted on; [clusters, d] where
-    there are clusters."""
 
     @torch.no_grad()
     def apply(self, points: Tensor) -> Tensor:

@@ -42,24 +42,15 @@ class Flow(Fitted):
         "outer_bias": "K 2(d-c)",
     }
 
-    rotation: Tensor
-    """[d, d] float64: principal directions in columns, completed to a basis."""
-    scale: Tensor
-    """[d] float64, to variance 1 along each; where there is no variance the least of these factors."""
-    permutations: Tensor
-    """[K, d] int64."""
-    log_scale: Tensor
-    """[K, d], as all below float64 once trained."""
-    shift: Tensor
-    """[K, d]."""
-    inner: Tensor
-    """[K, hidden, c]."""
-    inner_bias: Tensor
-    """[K, hidden]."""
-    outer: Tensor
-    """[K, 2 (d - c), hidden]: log-scales, then shifts."""
-    outer_bias: Tensor
-    """[K, 2 (d - c)]."""
+    rotation: Tensor  # [d, d] float64: principal directions in columns, completed to a basis
+    scale: Tensor  # [d] float64, to variance 1 along each; where there is no variance the least of these factors
+    permutations: Tensor  # [K, d] int64
+    log_scale: Tensor  # [K, d], as all below float64 once trained
+    shift: Tensor  # [K, d]
+    inner: Tensor  # [K, hidden, c]
+    inner_bias: Tensor  # [K, hidden]
+    outer: Tensor  # [K, 2 (d - c), hidden]: log-scales, then shifts
+    outer_bias: Tensor  # [K, 2 (d - c)]
 
     @classmethod
     def _sizes(cls, d: int) -> dict[str, int]:
@@ -132,10 +123,8 @@ def gaussian_log_density(z: Tensor) -> Tensor:
 
 
 BATCH_ROWS = 256
-CHECK_STEPS = 20
-"""Steps between checks of the watched points."""
-PATIENT_CHECKS = 5
-"""Checks without improvement after which training stops."""
+CHECK_STEPS = 20  # Steps between checks of the watched points
+PATIENT_CHECKS = 5  # Checks without improvement after which training stops
 TRAINED = ("log_scale", "shift", "inner", "inner_bias", "outer", "outer_bias")
 
 

@@ -27,14 +27,10 @@ class HeldOut:
     """A method fitted on one part of the rows, and its effect on both parts."""
 
     fitted: Fitted
-    fit_rows: Tensor
-    """[k] int64, ascending: rows that it was fitted on."""
-    held_out_rows: Tensor
-    """[n - k] int64, ascending: all others."""
-    held_out: Pair
-    """The rows held out: what to report."""
-    in_sample: Pair
-    """The rows fitted on: flattering, for comparison only."""
+    fit_rows: Tensor  # [k] int64, ascending: rows that it was fitted on
+    held_out_rows: Tensor  # [n - k] int64, ascending: all others
+    held_out: Pair  # The rows held out: what to report
+    in_sample: Pair  # The rows fitted on: flattering, for comparison only
 
 
 def held_out(

@@ -27,6 +27,7 @@ from isotropy.postprocess.whitening import (
     fit_zca_whitening,
 )
 
+# The function that fits each method, and the kind of map that it returns.
 FITS: dict[str, tuple[Callable[..., Fitted], type[Fitted]]] = {
     "centring": (fit_centring, Scaling),
     "standardisation": (fit_standardisation, Scaling),
@@ -38,7 +39,6 @@ FITS: dict[str, tuple[Callable[..., Fitted], type[Fitted]]] = {
     "cluster_based": (fit_cluster_based, ClusterRemoval),
     "flow": (fit_flow, Flow),
 }
-"""The function that fits each method, and the kind of map that it returns."""
 
 
 def fit(method: str, points: Tensor, components: Callable[[], Components] | None = None, **parameters: Any) -> Fitted:

@@ -17,10 +17,8 @@ class Removal(Fitted):
 
     SHAPES: ClassVar = {"mean": "d", "directions": "D d", "weights": "D"}
 
-    directions: Tensor
-    """[D, d] float64, orthonormal; D is lower than asked for where the points have a lower rank."""
-    weights: Tensor
-    """[D] float64 in [0, 1]: 1 removes a component, 0 leaves it."""
+    directions: Tensor  # [D, d] float64, orthonormal; D is lower than asked for where the points have a lower rank
+    weights: Tensor  # [D] float64 in [0, 1]: 1 removes a component, 0 leaves it
 
     def _map(self, x: Tensor) -> Tensor:
         y = x - self.mean
@@ -88,8 +86,7 @@ def components_to_remove(D: int | None, d: int, dimensions_each: int = 100) -> i
     return D
 
 
-CLUSTERED_ROWS = 20_000
-"""Rows that k-means learns its centroids from, where there are more."""
+CLUSTERED_ROWS = 20_000  # Rows that k-means learns its centroids from, where there are more
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,10 +95,9 @@ class ClusterRemoval(Fitted):
 
     SHAPES: ClassVar = {"mean": "clusters d", "centroids": "clusters d", "directions": "clusters D d"}
 
-    centroids: Tensor
-    """[clusters, d] float64, from k-means."""
+    centroids: Tensor  # [clusters, d] float64, from k-means
+    # [clusters, D, d] float64, orthonormal, then rows of zeros where a cluster has fewer directions of variance.
     directions: Tensor
-    """[clusters, D, d] float64, orthonormal, then rows of zeros where a cluster has fewer directions of variance."""
 
     def _map(self, x: Tensor) -> Tensor:
         nearest = _nearest(x, self.centroids)

@@ -22,8 +22,7 @@ class Scaling(Fitted):
 
     SHAPES: ClassVar = {"mean": "d", "scale": "d"}
 
-    scale: Tensor
-    """[d] float64."""
+    scale: Tensor  # [d] float64
 
     def _map(self, x: Tensor) -> Tensor:
         return (x - self.mean) * self.scale
@@ -65,8 +64,7 @@ class Whitening(Fitted):
 
     SHAPES: ClassVar = {"mean": "d", "matrix": "d d"}
 
-    matrix: Tensor
-    """W [d, d] float64."""
+    matrix: Tensor  # W [d, d] float64
 
     def _map(self, x: Tensor) -> Tensor:
         return (x - self.mean) @ self.matrix

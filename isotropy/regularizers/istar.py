@@ -37,10 +37,9 @@ class IStar(torch.nn.Module):
 
     """
 
-    shrinkage_covariance: Tensor
-    """[d, d] float32, or [0, 0] until it is set."""
+    shrinkage_covariance: Tensor  # [d, d] float32, or [0, 0] until it is set
+    # [d, d] of the points of the last call, without a gradient and no part of the state: for a moving average.
     last_covariance: Tensor | None
-    """[d, d] of the points of the last call, without a gradient and no part of the state: for a moving average."""
 
     def __init__(self, lam: float, zeta: float, *, across_processes: bool = False) -> None:
         super().__init__()

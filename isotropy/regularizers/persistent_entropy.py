@@ -8,8 +8,7 @@ from isotropy.points import at_least_float32, require_points
 from isotropy.prominence import prominent
 from isotropy.topology import bar_entropy, barcode
 
-BARS = ("prominent", "all")
-"""Bars whose entropy is raised: those of separate groups, or all."""
+BARS = ("prominent", "all")  # Bars whose entropy is raised: those of separate groups, or all
 
 
 class PersistentEntropy(torch.nn.Module):

@@ -11,14 +11,12 @@ from isotropy.tasks.parts import Codes
 
 RESAMPLES = 2000
 LEVEL = 0.95
-SKEWED_GROUPS = 1000
-"""Number of groups above which the skewness of a score no longer matters."""
-RESAMPLED_AT_ONCE = 2**22
-"""Weights that are held at once: 32 MiB."""
+SKEWED_GROUPS = 1000  # Number of groups above which the skewness of a score no longer matters
+RESAMPLED_AT_ONCE = 2**22  # Weights that are held at once: 32 MiB
 
 Numbers = NDArray[np.float64]
+# The scores [r, V] of units' values [V, m] for weights [r, m] of the units.
 Statistic = Callable[[Numbers, Numbers], Numbers]
-"""The scores [r, V] of units' values [V, m] for weights [r, m] of the units."""
 
 
 class Interval(NamedTuple):

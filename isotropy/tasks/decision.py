@@ -11,8 +11,7 @@ from isotropy.tasks.storage import VectorStorage
 from isotropy.tasks.truth import Truth
 from isotropy.tasks.variants import Variant
 
-BASELINE = 0
-"""The first variant is what others are compared with."""
+BASELINE = 0  # The first variant is what others are compared with
 
 
 @dataclass(frozen=True)
@@ -20,17 +19,15 @@ class VariantScores:
     """A variant and its scores."""
 
     variant: Variant
-    bytes: int
-    """Bytes per vector that a search keeps in memory."""
+    bytes: int  # Bytes per vector that a search keeps in memory
+    # Bias-corrected, of the corpus after post-processing and in these dimensions; None where it is undefined.
     isoscore: float | None
-    """Bias-corrected, of the corpus after post-processing and in these dimensions; None where it is undefined."""
-    choose: float
-    """The score on the part that chooses."""
+    choose: float  # The score on the part that chooses
     report: Interval
+    # Share of the ten nearest in float32 that a search of the stored vectors finds; None if nothing is searched.
     recall_of_exact: float | None
-    """Share of the ten nearest in float32 that a search of the stored vectors finds; None if nothing is searched."""
+    # How often choose and report queries retrieve each row; None without queries.
     retrieved: RetrievalCounts | None = None
-    """How often choose and report queries retrieve each row; None without queries."""
 
     def document(self) -> dict[str, Any]:
         return {
@@ -56,18 +53,14 @@ class Decision:
     similarity: Similarity
     n: int
     d: int
-    fit: int
-    """Units of the part that fits, as the next two."""
+    fit: int  # Units of the part that fits, as the next two
     choose: int
     report: int
     variants: tuple[VariantScores, ...]
-    chosen: int
-    """Best on the part that chooses; of equals the one of fewest bytes."""
-    smallest: int
-    """The variant with the fewest bytes within the tolerance of the best."""
+    chosen: int  # Best on the part that chooses; of equals the one of fewest bytes
+    smallest: int  # The variant with the fewest bytes within the tolerance of the best
     tolerance: float
-    trivial: float = 0.0
-    """Score of a constant answer on the choose part."""
+    trivial: float = 0.0  # Score of a constant answer on the choose part
 
     @property
     def conclusion(self) -> str:

@@ -22,8 +22,7 @@ from isotropy.tasks.truth import Truth
 from isotropy.tasks.variants import Variant, VariantSetting, default_variants
 from isotropy.unbiased import isoscore_unbiased
 
-SCORED_ROWS = 20_000
-"""Rows that IsoScore is estimated from, without bias, where there are more."""
+SCORED_ROWS = 20_000  # Rows that IsoScore is estimated from, without bias, where there are more
 TOLERANCE = 0.01
 
 
@@ -33,8 +32,7 @@ class ScoredVariant(NamedTuple):
     variant: Variant
     bytes: int
     isoscore: float | None
-    choose: float
-    """The score on the part that chooses."""
+    choose: float  # The score on the part that chooses
 
 
 Progress = Callable[[ScoredVariant], object]
@@ -47,13 +45,11 @@ class JudgingTask:
     Raises ValueError where they do not fit together, or there are too few independent groups.
     """
 
-    corpus: NDArray[Any]
-    """[n, d], finite, float32 or float64."""
+    corpus: NDArray[Any]  # [n, d], finite, float32 or float64
     truth: Truth
     similarity: Similarity = Similarity.COSINE
     seed: int = 0
-    metric: str | None = None
-    """One of the truth's; None takes its usual one."""
+    metric: str | None = None  # One of the truth's; None takes its usual one
 
     def __post_init__(self) -> None:
         queries = self.truth.query_vectors
@@ -159,8 +155,7 @@ def map_of(task: JudgingTask, variant: Variant) -> Map:
 
 @dataclass(frozen=True, eq=False)
 class _VariantMeasurement:
-    values: Numbers
-    """[j], of the units that choose or report."""
+    values: Numbers  # [j], of the units that choose or report
     isoscore: float | None
     recall: float | None
     retrieved: RetrievalCounts | None
@@ -214,8 +209,7 @@ class _TransformedCloud:
     variant: Variant
     rows: Floats
     queries: Floats | None
-    exact: Indices | None
-    """Neighbors found by float32."""
+    exact: Indices | None  # Neighbors found by float32
     isoscore: float | None
 
 

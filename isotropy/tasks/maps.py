@@ -63,10 +63,8 @@ class Map:
 
     variant: Variant
     similarity: Similarity
-    fitted: Fitted | None
-    """None for vectors as they are."""
-    matrix: Tensor
-    """[d, k] float64: the dimensions that are kept of the fitted images."""
+    fitted: Fitted | None  # None for vectors as they are
+    matrix: Tensor  # [d, k] float64: the dimensions that are kept of the fitted images
 
     def apply(self, x: NDArray[Any]) -> Floats:
         """Return the images [n, k] of vectors [n, d] as they are stored and searched, float32."""

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 Codes = NDArray[np.int64]
 
+# Minimum number of (effectively equal) groups: 5 fit, 10 choose, 10 report. Intervals of fewer say nothing.
 FEWEST_GROUPS = 25
-"""Minimum number of (effectively equal) groups: 5 fit, 10 choose, 10 report. Intervals of fewer say nothing."""
 
 
 class TaskPart(IntEnum):
@@ -20,8 +20,8 @@ class TaskPart(IntEnum):
     REPORT = 2
 
 
+# Parts of five groups of similar size, in random order: 20, 40 and 40 percent.
 HAND = (TaskPart.FIT, TaskPart.CHOOSE, TaskPart.CHOOSE, TaskPart.REPORT, TaskPart.REPORT)
-"""Parts of five groups of similar size, in random order: 20, 40 and 40 percent."""
 
 
 def groups_of(keys: Sequence[Iterable[Hashable]]) -> Codes:

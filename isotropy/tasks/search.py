@@ -16,16 +16,11 @@ from isotropy.hubness import greatest_hubs
 Floats = NDArray[np.float32]
 Indices = NDArray[np.int64]
 
-SPARE = 22
-"""Neighbors searched beyond those asked for, so that few queries with ties need a second search."""
-WIDER = 8
-"""Factor by which the next search is wider if ties reach beyond the last neighbor."""
-ROUNDINGS = 8
-"""Roundings of a product, times the root of the dimensions, by which a float32 search may be off."""
-CACHED = 2**17
-"""Numbers of vectors that are brought to length 1 at once: 1 MiB in float64, which a core keeps at hand."""
-BLOCK = 2**22
-"""Numbers of candidates that are held at once: 32 MiB in float64."""
+SPARE = 22  # Neighbors searched beyond those asked for, so that few queries with ties need a second search
+WIDER = 8  # Factor by which the next search is wider if ties reach beyond the last neighbor
+ROUNDINGS = 8  # Roundings of a product, times the root of the dimensions, by which a float32 search may be off
+CACHED = 2**17  # Numbers of vectors that are brought to length 1 at once: 1 MiB in float64, which a core keeps at hand
+BLOCK = 2**22  # Numbers of candidates that are held at once: 32 MiB in float64
 
 _Search = Callable[[NDArray[Any], int], tuple[NDArray[Any], Indices]]
 
@@ -162,22 +157,18 @@ class RetrievedRow(NamedTuple):
     """A row of the corpus and the number of queries that retrieve it."""
 
     id: str
-    queries: int
-    """Number of queries that retrieve the row."""
+    queries: int  # Number of queries that retrieve the row
 
 
 class RetrievalCounts(NamedTuple):
     """Distribution of retrieved slots over the rows of a corpus."""
 
-    k: int
-    """Rows that each query finds."""
+    k: int  # Rows that each query finds
     queries: int
+    # Third standardized moment of the rows' counts (Radovanović et al. 2010); None if all counts are equal.
     skewness: float | None
-    """Third standardized moment of the rows' counts (Radovanović et al. 2010); None if all counts are equal."""
-    never: float
-    """Share of the rows that no query finds; with few queries most, whatever the vectors."""
-    hubs: tuple[RetrievedRow, ...]
-    """The rows that are found most often, the first first."""
+    never: float  # Share of the rows that no query finds; with few queries most, whatever the vectors
+    hubs: tuple[RetrievedRow, ...]  # The rows that are found most often, the first first
 
     def document(self) -> dict[str, Any]:
         return {**self._asdict(), "hubs": [hub._asdict() for hub in self.hubs]}

@@ -15,11 +15,9 @@ from isotropy.tasks.parts import Codes, TaskPart, groups_of
 from isotropy.tasks.search import Floats, Indices, RetrievalCounts, count_retrievals, nearest, precedence_of, prepare
 from isotropy.tasks.storage import StoredSpace
 
-DEPTH = 10
-"""Neighbors that ranking metrics look at, that vote for a label, and that compression must keep."""
-
+DEPTH = 10  # Neighbors that ranking metrics look at, that vote for a label, and that compression must keep
+# Ranking metrics by trec_eval's names, which sees the first ten documents.
 TREC_NAMES = {"ndcg@10": "ndcg_cut_10", "recall@10": "recall_10", "mrr@10": "recip_rank", "overlap@10": "recall_10"}
-"""Ranking metrics by trec_eval's names, which sees the first ten documents."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,16 +78,11 @@ class Truth(ABC):
 class QueryTruth(Truth):
     """Queries and the rows of the corpus relevant to each."""
 
-    vectors: NDArray[Any]
-    """[m, d]."""
-    relevant: Sequence[Mapping[int, int]]
-    """m of them: grades above 0 by row of the corpus, at least one for each query."""
-    ids: Sequence[str]
-    """Ids of the corpus rows, which break ties."""
-    groups: Codes | None = None
-    """[m]; None: queries that share a relevant document, or an equal one, are one group."""
-    compression: bool = False
-    """Whether the relevant rows are those that exact search finds."""
+    vectors: NDArray[Any]  # [m, d]
+    relevant: Sequence[Mapping[int, int]]  # m of them: grades above 0 by row of the corpus, at least one for each query
+    ids: Sequence[str]  # Ids of the corpus rows, which break ties
+    groups: Codes | None = None  # [m]; None: queries that share a relevant document, or an equal one, are one group
+    compression: bool = False  # Whether the relevant rows are those that exact search finds
 
     @property
     def kind(self) -> TruthKind:
@@ -169,12 +162,9 @@ def exact_neighbors(
 class PairTruth(Truth):
     """Pairs of rows of the corpus with similarity scores."""
 
-    rows: Indices
-    """[m, 2]."""
-    scores: Numbers
-    """[m], not all equal."""
-    groups: Codes | None = None
-    """[m]; None: pairs that share a row, or an equal one, are one group."""
+    rows: Indices  # [m, 2]
+    scores: Numbers  # [m], not all equal
+    groups: Codes | None = None  # [m]; None: pairs that share a row, or an equal one, are one group
 
     KIND = TruthKind.PAIRS
 
@@ -200,14 +190,10 @@ class PairTruth(Truth):
 class LabelTruth(Truth):
     """Class labels of rows of the corpus. The fit part trains a classifier of the others."""
 
-    rows: Indices
-    """[m], the labeled rows."""
-    codes: Codes
-    """[m], their classes, at least two."""
-    ids: Sequence[str]
-    """Ids of the corpus rows, which break ties."""
-    groups: Codes | None = None
-    """[m]; None: each row with its exact copies."""
+    rows: Indices  # [m], the labeled rows
+    codes: Codes  # [m], their classes, at least two
+    ids: Sequence[str]  # Ids of the corpus rows, which break ties
+    groups: Codes | None = None  # [m]; None: each row with its exact copies
 
     KIND = TruthKind.LABELS
 

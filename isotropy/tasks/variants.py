@@ -12,8 +12,8 @@ MAX_VARIANTS = 40
 CLUSTERS = 27
 ROWS_EACH_CLUSTER = 50
 FEWEST_DIMENSIONS = 4
+# Methods whose images have no strong directions left that principal components could keep.
 WHITENINGS = ("pca_whitening", "zca_whitening", "flow")
-"""Methods whose images have no strong directions left that principal components could keep."""
 
 Parameters = tuple[tuple[str, int | float], ...]
 
@@ -21,8 +21,7 @@ Parameters = tuple[tuple[str, int | float], ...]
 class Dimensions(NamedTuple):
     """Dimensions kept after the post-processing."""
 
-    kind: str = "all"
-    """``all``, ``pca`` for the first principal components, or ``first``."""
+    kind: str = "all"  # `all`, `pca` for the first principal components, or `first`
     size: int | None = None
 
     def __str__(self) -> str:
@@ -37,8 +36,7 @@ ALL = Dimensions()
 class Variant:
     """A post-processing, a reduction and a storage format."""
 
-    method: str = AS_IT_IS
-    """A slug of ``isotropy.catalog.METHODS``, or ``none``."""
+    method: str = AS_IT_IS  # A slug of `isotropy.catalog.METHODS`, or `none`
     parameters: Parameters = ()
     dimensions: Dimensions = ALL
     storage: VectorStorage = VectorStorage.FLOAT32
@@ -67,10 +65,9 @@ class VariantSetting(NamedTuple):
 
     n: int
     d: int
-    variance: float
-    """The mean variance of a dimension, the unit of soft ZCA's eps."""
+    variance: float  # The mean variance of a dimension, the unit of soft ZCA's eps
+    # Whether post-processings can be judged; not against the exact neighbors of unprocessed vectors.
     changes: bool = True
-    """Whether post-processings can be judged; not against the exact neighbors of unprocessed vectors."""
     searches: bool = True
 
 

@@ -34,8 +34,7 @@ def queries(random, x):
     return x[random.integers(0, N, M)] + random.normal(size=(M, D)).astype(np.float32)
 
 
-IDS = [f"doc-{row}" for row in range(N)]
-"""In byte order doc-10 comes before doc-9, as trec_eval has it."""
+IDS = [f"doc-{row}" for row in range(N)]  # In byte order doc-10 comes before doc-9, as trec_eval has it
 
 
 @pytest.mark.parametrize("similarity", Similarity)

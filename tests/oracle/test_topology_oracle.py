@@ -22,8 +22,7 @@ from isotropy.prominence import least_entropy, prominent_bars
 from isotropy.topology import bar_entropy, barcode, persistent_entropy, spanning_tree
 from tests.rounding import likely
 
-OF_FLOAT32 = 2 * likely(300, torch.float32)
-"""Part by which a distance of float32 in 300 dimensions may be off: 2e-5."""
+OF_FLOAT32 = 2 * likely(300, torch.float32)  # Part by which a distance of float32 in 300 dimensions may be off: 2e-5
 
 
 def cloud(n, d, seed=0):

@@ -18,11 +18,11 @@ pytestmark = pytest.mark.slow
 D = 6
 SPLITS = {"unequal": (13, 5), "one without rows": (18, 0)}
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
+# Rows and weights are multiples of 1 / 16, so that no point is rounded: only what is made of the points may differ.
 GRID = 16
-"""Rows and weights are multiples of 1 / 16, so that no point is rounded: only what is made of the points may differ."""
 ROWS = 18
+# More than any number goes through: a sum over all pairs of rows, then one over all pairs of dimensions.
 ROUNDINGS = ROWS**2 + D**2
-"""More than any number goes through: a sum over all pairs of rows, then one over all pairs of dimensions."""
 
 
 def shrunk(across):

@@ -10,7 +10,6 @@ LINE = torch.tensor([[0.0], [2.0], [10.0], [14.0]])
 CLASSES = torch.tensor([0, 0, 1, 1])
 OF_LINE = (1 - 2 / 12 + 1 - 2 / 10 + 1 - 4 / 9 + 1 - 4 / 13) / 4
 OF_CENTROIDS = (1 - 1 / 12 + 1 - 1 / 10 + 1 - 2 / 9 + 1 - 2 / 13) / 4
-
 SILHOUETTES = [("The silhouette", silhouette), ("The simplified silhouette", simplified_silhouette)]
 each_silhouette = pytest.mark.parametrize(("name", "measure"), SILHOUETTES)
 

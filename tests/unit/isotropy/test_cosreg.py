@@ -4,8 +4,7 @@ import torch
 from isotropy.regularizers.cosreg import CosReg
 from tests.rounding import apart, likely
 
-ROUNDINGS = 30
-"""More than a number goes through here: unit rows, their sum over at most ten, and its square."""
+ROUNDINGS = 30  # More than a number goes through here: unit rows, their sum over at most ten, and its square
 
 
 def points(n=40, d=4):

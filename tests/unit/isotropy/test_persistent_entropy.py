@@ -7,8 +7,8 @@ from isotropy.regularizers.persistent_entropy import PersistentEntropy
 from isotropy.topology import bar_entropy, barcode
 from tests.rounding import apart
 
+# What the entropy of 29 bars in 4 dimensions may lose: distances, their sum, and a sum of logarithms.
 A_FEW = apart(60, torch.float32)
-"""What the entropy of 29 bars in 4 dimensions may lose: distances, their sum, and a sum of logarithms."""
 
 
 def on_a_line(*steps):

@@ -15,14 +15,11 @@ from isotropy.postprocess.components import principal_components
 from isotropy.postprocess.methods import FITS, fit, restore
 from tests.rounding import apart
 
+# Parameters with which a method can be fitted quickly on a few points.
 SMALL = {"cluster_based": {"clusters": 2}, "flow": {"steps": 20, "layers": 2, "hidden": 4}}
-"""Parameters with which a method can be fitted quickly on a few points."""
-
+# More than a number goes through in a map of 5 dimensions: a rotation, two layers of a flow with 4 hidden units.
 MAP_ROUNDINGS = 100
-"""More than a number goes through in a map of 5 dimensions: a rotation, two layers of a flow with 4 hidden units."""
-
-CONDITION = 100
-"""More than a small map stretches a rounding beyond the size of its images."""
+CONDITION = 100  # More than a small map stretches a rounding beyond the size of its images
 
 
 def cloud(n=60, d=5, dtype=torch.float64, seed=0):

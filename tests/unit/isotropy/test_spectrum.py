@@ -15,8 +15,7 @@ from isotropy.spectrum import (
 from tests.rounding import apart, likely
 
 SQUARE = torch.tensor([[0.0, 0.0], [2.0, 0.0], [0.0, 4.0], [2.0, 4.0]])
-BY_CHUNKS = likely(CHUNK_ROWS, torch.float32)
-"""Part by which float32 sums of a chunk may be off: 3e-5."""
+BY_CHUNKS = likely(CHUNK_ROWS, torch.float32)  # Part by which float32 sums of a chunk may be off: 3e-5
 SQUARE_COVARIANCE = torch.tensor([[4 / 3, 0.0], [0.0, 16 / 3]], dtype=torch.float64)
 
 

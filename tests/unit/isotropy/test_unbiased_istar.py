@@ -6,8 +6,7 @@ from isotropy.regularizers.unbiased_istar import UnbiasedIStar
 from isotropy.unbiased import isoscore_unbiased
 from tests.rounding import apart
 
-A_FEW = apart(20, torch.float32)
-"""What a score of float64 may lose when it is told, averaged and weighed in float32."""
+A_FEW = apart(20, torch.float32)  # What a score of float64 may lose when it is told, averaged and weighed in float32
 
 
 def points(n=24, d=4, seed=0):

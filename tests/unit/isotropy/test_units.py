@@ -15,8 +15,7 @@ from isotropy.score import OUT_OF_RANGE
 from isotropy.spectrum import CHUNK_ROWS
 from workers.embeddings.zeta_curves import covariance_in_units_of, zeta_lines
 
-OF_SCALE = {"spectrum": 2, "barcode": 1, "activation_profile": 1}
-"""Measures with units, and their power."""
+OF_SCALE = {"spectrum": 2, "barcode": 1, "activation_profile": 1}  # Measures with units, and their power
 PARTITIONS = {"partition", "partition_log"}
 POWERS = (-1010, -600, -200, 200, 600, 1010)
 
