@@ -1,8 +1,6 @@
 """Isotropy of embeddings: measures and training penalties, in torch.
 
-Points are always rows: a cloud of n points in d dimensions is a tensor [n, d].
-
-Nothing is imported here, so that ``isotropy.catalog`` can be read where torch is not installed. Start from
-``isotropy.report`` (every measure of a cloud), ``isotropy.isoscore``, ``isotropy.postprocess.methods`` or
-``isotropy.regularizers.istar``.
+Points are rows: a cloud of n points in d dimensions is a tensor [n, d]. Start from ``isotropy.report`` (every measure
+of a cloud), ``isotropy.isoscore``, ``isotropy.postprocess.methods`` or ``isotropy.regularizers.istar``. Nothing is
+imported here, so that ``isotropy.catalog`` can be read without torch.
 """

@@ -1,12 +1,8 @@
-"""What moments of blocks give without each of them; and the bias-corrected participation ratio of rows in groups.
+"""Bias-corrected scores of rows in groups, and scores without each block of rows.
 
-Sums of some blocks follow from inner products between the blocks' moments: no matrix is merged for each that is left
-out.
-
-For groups the estimates of ``isotropy.unbiased`` are means over four distinct rows, which are biased where two of the
-four belong to one group: copies of a row, or sentences of one document. Here the four are taken from four distinct
-*blocks*. No group lies in two blocks, so the four are independent, however rows of one group depend on each other. Each
-choice of four rows counts once. With ten blocks nine tenths of all pairs of rows are used.
+The estimates of ``isotropy.unbiased`` are means over four distinct rows, which is biased where two of them belong to
+one group. Here the four come from four distinct blocks; no group lies in two blocks, so they are independent. Sums
+without a block follow from inner products between the blocks' moments, so no matrix is merged.
 """
 
 from collections.abc import Sequence
@@ -19,14 +15,10 @@ from isotropy.unbiased import FourthMoments, corrected_from_sums, corrected_scor
 
 
 class BlockProducts:
-    """Inner products between the moments of blocks, from which the estimates for any of the blocks follow.
+    """Inner products between the moments of nonempty blocks, from which all leave-out estimates follow.
 
-    All is about a point among the blocks' means, the median of each dimension, so that a block of huge rows costs no
-    digits where it is left out; and in units of the spread.
-
-    Args:
-        blocks: moments of the points of each block, none of them empty.
-
+    They are taken about the median of the blocks' means, so that a block of huge rows costs no digits when it is left
+    out, and in units of the spread.
     """
 
     def __init__(self, blocks: Sequence[FourthMoments]) -> None:
@@ -70,10 +62,7 @@ class BlockProducts:
         return len(self._n)
 
     def scores_without(self, block: int) -> dict[str, Score]:
-        """Return the share of the mean and the bias-corrected scores by slug, of all rows but those of a block.
-
-        Each row stands alone here; for rows in groups see ``scores_across``.
-        """
+        """Return the mean share and the bias-corrected scores, by slug, without a block; rows count as independent."""
         weights = self._n * (torch.arange(len(self)) != block)
         remaining, n = weights > 0, float(weights.sum())
         mean = weights @ self._delta / n
@@ -96,10 +85,7 @@ class BlockProducts:
         )
 
     def estimates(self, without: int | None = None) -> tuple[float, float]:
-        """Return unbiased estimates of tr(S)^2 and tr(S S) of at least four blocks but ``without``.
-
-        Both are in units of tr(S)^2 of the sample, or about it.
-        """
+        """Return unbiased estimates of tr(S)^2 and tr(S S) in units of about tr(S)^2, without a block."""
         blocks = [block for block in range(len(self)) if block != without]
         a, b, c, e = torch.tensor(list(permutations(blocks, 4))).T
         n = self._n
@@ -113,7 +99,7 @@ class BlockProducts:
 
 
 def scores_across(products: BlockProducts, without: int | None = None) -> dict[str, Score]:
-    """Return the bias-corrected IsoScore and participation ratio by their slugs, of all blocks but ``without``.
+    """Return the bias-corrected IsoScore and participation ratio, by slug, of all blocks but ``without``.
 
     Undefined for fewer than four blocks or two dimensions, and where ``isotropy.unbiased`` is.
     """

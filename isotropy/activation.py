@@ -20,9 +20,9 @@ class ActivationProfile:
 
 
 def activation_profile(moments: Moments) -> ActivationProfile:
-    """Return the profile of a cloud, in the units of its activations.
+    """Return mean, standard deviation and outlier flags by dimension, in the units of the points.
 
-    Undefined for fewer than two points, which have no standard deviation, and for NaN or infinity.
+    Undefined for fewer than two points, and for NaN or infinity.
     """
     reason = None
     if moments.n < 2:

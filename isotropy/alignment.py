@@ -1,7 +1,7 @@
-"""How alike two embeddings of the same rows are: debiased linear CKA, neighbor overlap, Procrustes residual.
+"""Similarity of two embeddings of the same rows: debiased linear CKA, neighbor overlap, Procrustes residual.
 
-None of the three changes where one of the two is turned, mirrored or scaled as a whole; where it is moved, neighbors by
-cosine change. The two may have different numbers of dimensions.
+None changes when an embedding is rotated, mirrored or scaled; a shift changes neighbors by cosine. The numbers of
+dimensions may differ.
 """
 
 from __future__ import annotations
@@ -29,16 +29,10 @@ ROUNDING = 1e-9  # Distance from 0 or 1 below which a value is that, but for the
 
 
 def alignment(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> dict[str, Score]:
-    """Return CKA, neighbor overlap and Procrustes residual of two embeddings, by slug, with errors of blocks of rows.
+    """Return CKA, neighbor overlap and Procrustes residual of points x [n, d] and y [n, any] of the same rows, by slug.
 
-    Args:
-        x: [n, d], finite, at most about ``ROWS`` rows.
-        y: [n, any], the same rows.
-        blocks: [n], the block of each row; rows that depend on each other lie in one.
-
-    Raises:
-        ValueError: the two have different numbers of rows.
-
+    Both are finite and have at most about ``ROWS`` rows. ``blocks`` [n] gives the block of each row; dependent rows
+    share one. Raises ValueError if the numbers of rows differ.
     """
     if len(x) != len(y) or len(x) != len(blocks):
         raise ValueError(f"Expected the same rows in both, got {len(x)} and {len(y)} with {len(blocks)} blocks.")
@@ -55,19 +49,17 @@ def alignment(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> dict[str, Scor
 
 
 def cka(x: Tensor, y: Tensor) -> Score:
-    """Return debiased linear CKA of points [n, d] and [n, any] of the same rows: 0 for unrelated ones, 1 for equal.
+    """Return debiased linear CKA of points [n, d] and [n, any] of the same rows: 0 if unrelated, 1 if equal.
 
-    The Hilbert-Schmidt independence criterion of linear kernels is estimated without bias (Song et al. 2012), so that
-    few rows of many dimensions do not look alike. Chance may take it below 0.
+    HSIC is estimated without bias (Song et al. 2012), so the value can fall below 0 by chance.
     """
     return _cka(*(_kernel(points) for points in (x, y)))
 
 
 def procrustes_residual(x: Tensor, y: Tensor) -> Score:
-    """Return which share of one embedding's variance the other leaves after the best rotation, in [0, 1].
+    """Return the share of variance left after the best rotation of points [n, d] onto [n, any], in [0, 1].
 
-    Both are centered and scaled to the same size: 1 - (the sum of the singular values of x^T y)^2. Of few rows it is
-    biased low, as a rotation of d dimensions fits d rows whatever they are.
+    It is 1 - (the sum of the singular values of x^T y)^2, both centered and scaled. Biased low for few rows.
     """
     if max(x.shape[1], y.shape[1]) > MOST_DIMENSIONS:
         return Score.undefined(f"It is found for at most {MOST_DIMENSIONS:,} dimensions.")
@@ -165,18 +157,10 @@ class RowDrift(NamedTuple):
 
 
 def row_drift(x: Tensor, y: Tensor, references: int) -> RowDrift:
-    """Return how far each row moves between points [n, d] and [n, any] of the same rows, all finite.
+    """Return how far each row moves between finite points x [n, d] and y [n, any] of the same rows.
 
-    The squares of the residuals are 2 (1 - s) on average, where 1 - s^2 is the Procrustes residual of all rows.
-
-    Args:
-        x: [n, d].
-        y: [n, any], the same rows.
-        references: rows among which neighbors are sought, the first.
-
-    Raises:
-        ValueError: the two have different numbers of rows, or there are too few references for 10 neighbors.
-
+    Neighbors are searched among the first ``references`` rows. The squared residuals average 2 (1 - s), where 1 - s^2
+    is the Procrustes residual. Raises ValueError for different numbers of rows or too few references for 10 neighbors.
     """
     if len(x) != len(y):
         raise ValueError(f"Expected the same rows in both, got {len(x)} and {len(y)}.")

@@ -8,20 +8,11 @@ from isotropy.spectrum import Moments
 
 
 def anisotropy(values: Tensor, K: int) -> tuple[Score, ...]:
-    """Return the k-th anisotropy sigma_k^2 / sum_i sigma_i^2 for k = 1 to K, each in [0, 1].
+    """Return sigma_k^2 / sum_i sigma_i^2 for k = 1 to K, each in [0, 1], from eigenvalues [d] in descending order.
 
-    sigma are the singular values, in descending order, of the points as they are, or of the centered points
-    (Razzhigaev et al. 2024); k = 1 is the maximum explainable variance of Ethayarajh (2019).
-
-    Undefined where the points have no energy (all zero; if centered, all equal), and for NaN or infinity.
-
-    Args:
-        values: [d] eigenvalues, greatest first, of ``second_moment`` or of the covariance: sigma^2 but for a factor.
-        K: how many.
-
-    Raises:
-        ValueError: K is not between 1 and d.
-
+    sigma are the singular values of the points, or of the centered points (Razzhigaev et al. 2024); k = 1 is the
+    maximum explainable variance (Ethayarajh 2019). Undefined without energy and for NaN or infinity. Raises ValueError
+    unless 1 <= K <= d.
     """
     if not 1 <= K <= len(values):
         raise ValueError(f"Expected 1 <= K <= d = {len(values)}, got {K}: there are d directions.")
@@ -32,7 +23,7 @@ def anisotropy(values: Tensor, K: int) -> tuple[Score, ...]:
 
 
 def mean_share(moments: Moments) -> Score:
-    """Return ||mean||^2 / E||x||^2, the part of the points' energy that is their mean, in [0, 1].
+    """Return ||mean||^2 / E||x||^2, the share of the energy in the mean, in [0, 1].
 
     Undefined where all points are zero, and for NaN or infinity.
     """

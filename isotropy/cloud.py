@@ -55,10 +55,10 @@ class RowLabels:
 
 @dataclass(frozen=True, eq=False)
 class Cloud:
-    """What one pass over the rows leaves: rows with NaN or infinity are counted and left out of all the rest.
+    """Sums and samples from one pass over the rows; rows with NaN or infinity are counted and left out.
 
-    Moments are products in float64 whatever the points are: rank and spectrum of a cloud live in its small variances.
-    Points, moments, sample and what is made of them are in units of ``unit``; scores are in those of the file.
+    Moments are float64, because rank and spectrum depend on small variances. Points, moments and samples are in units
+    of ``unit``; scores are in those of the file.
     """
 
     points: Points
@@ -83,7 +83,6 @@ class Cloud:
 
     @cached_property
     def moments(self) -> FourthMoments:
-        """Of all points."""
         return self.blocks.total()
 
     @cached_property
@@ -101,13 +100,9 @@ class Cloud:
         return scores | self.blocks.with_errors(share | scores_across(products), in_groups, self.dealing.groups)
 
     def without_rows(self, rows: NDArray[np.int64]) -> Cloud:
-        """Return the cloud without some rows: its moments and its sample; cosines and points stay those of all rows.
+        """Return the cloud without the rows at some positions; cosines and points stay those of all rows.
 
-        The other rows are summed again: one huge row subtracted would leave its rounding.
-
-        Args:
-            rows: positions of the rows to leave out, among all.
-
+        The other rows are summed again, because subtracting one huge row would leave its rounding.
         """
         blocks = _fourth_moments(self.points)
         for chunk, positions, _ in finite_chunks(self.points):
@@ -140,7 +135,6 @@ class Cloud:
 
     @cached_property
     def cosines(self) -> CosineMoments:
-        """Of all points."""
         return self.cosine_blocks.total()
 
     @property
@@ -225,7 +219,6 @@ class Cloud:
         return RowLabels(torch.from_numpy(codes), list(codes_by_name))
 
     def chunks(self) -> Iterator[Tensor]:
-        """Yield the finite rows in order."""
         for chunk, _, _ in finite_chunks(self.points):
             yield chunk
 
@@ -245,16 +238,9 @@ def read_cloud(
     progress: Callable[[int], object] = lambda _: None,
     similarity: Similarity = Similarity.EUCLIDEAN,
 ) -> Cloud:
-    """Stream the rows once, and once more if some are exact duplicates of others.
+    """Read rows once, and once more if some are exact duplicates, which count as one group unless groups are given.
 
-    Duplicates are taken as one group, unless the points come with groups of their own.
-
-    Args:
-        points: the rows.
-        seed: draws the sample.
-        progress: told of how many rows were just read, in the first pass.
-        similarity: by which neighbors are near.
-
+    ``seed`` draws the sample, ``progress`` receives the number of rows just read, and ``similarity`` defines neighbors.
     """
     groups = points.groups()
     duplicates = Duplicates(points.n)

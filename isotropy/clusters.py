@@ -1,7 +1,4 @@
-"""Silhouettes: how well the labeled classes of a cloud are apart.
-
-Labels are codes, one a point. Points without a label are left out by the caller.
-"""
+"""Silhouettes: how well labeled classes are separated. Labels are integer codes; leave out points without one."""
 
 import math
 from collections.abc import Sequence
@@ -22,23 +19,11 @@ ROUNDING = 1e-15
 
 
 def silhouette(x: Tensor, labels: Tensor) -> Score:
-    """Return the mean silhouette of points [n, d] in classes, in [-1, 1] (Rousseeuw 1987), exact over all pairs.
+    """Return the mean silhouette of points [n, d] with class codes [n], in [-1, 1] (Rousseeuw 1987), over all pairs.
 
-    The silhouette of a point is (b - a) / max(a, b): a is its mean Euclidean distance to the other points of its class,
-    b that to the points of the class where it is least. It is 0 for the only point of a class and where a = b = 0.
-
-    Distances come from matrix products, in float64 whatever the dtype of the points, and those that products would
-    lose, as within a tight class, from differences. Time grows with n^2 d; no more than a tile of distances is held.
-
-    Undefined for fewer than two classes, for as many classes as points, and for NaN or infinity.
-
-    Args:
-        x: [n, d].
-        labels: the class of each point, integers [n].
-
-    Raises:
-        ValueError: ``x`` is not a floating tensor [n, d], or ``labels`` not an integer tensor [n].
-
+    A point has (b - a) / max(a, b): a is its mean distance to its own class, b to the nearest other class; 0 if alone.
+    Takes n^2 d operations in float64. Undefined for fewer than two classes, for as many classes as points, and for NaN
+    or infinity. Raises ValueError for points or labels of another type or shape.
     """
     classes = _classes("silhouette", x, labels)
     if isinstance(classes, str):
@@ -51,10 +36,9 @@ def silhouette(x: Tensor, labels: Tensor) -> Score:
 
 
 def simplified_silhouette(x: Tensor, labels: Tensor) -> Score:
-    """Return the mean simplified silhouette of points [n, d] in classes, in [-1, 1] (Hruschka et al. 2006).
+    """Return the mean simplified silhouette of points [n, d] with class codes [n], in [-1, 1] (Hruschka et al. 2006).
 
-    As ``silhouette``, with distances to the centroids of the classes, so that time grows with n k d for k classes.
-    The only point of a class lies on its centroid: a = 0, which makes its silhouette 1 (0 if b = 0 too).
+    As ``silhouette``, with distances to the centroids of k classes, in n k d operations.
     """
     classes = _classes("simplified silhouette", x, labels)
     if isinstance(classes, str):
@@ -119,11 +103,7 @@ class _Group:
 
 
 def _distances_to_classes(points: Located, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """Return the sum of distances to the own class, [n], and the least mean distance to another, [n].
-
-    For n points in the order of their classes. Each pair of groups is met once, for both sides: no matrix [n, k]
-    is needed, as a group has all points of its classes.
-    """
+    """Return the sum of distances to the own class and the least mean distance to another, [n] each."""
     own_sums = torch.zeros_like(points.norms)
     nearest = torch.full_like(own_sums, math.inf)
     groups = _groups(sizes, own_sums.device)
@@ -154,10 +134,7 @@ def _groups(sizes: Sequence[int], device: torch.device) -> list[_Group]:
 
 
 def _distance_sums(points: Located, first: _Group, second: _Group) -> tuple[Tensor, Tensor]:
-    """Return for each row of a group the sum of distances to each class of the other, and the reverse.
-
-    Of a group and itself, the two are the same tensor.
-    """
+    """Return the sums of distances of each row of a group to each class of the other, and the reverse."""
     forward = points.norms.new_zeros(len(first.rows), second.members.shape[1])
     back = forward if first is second else points.norms.new_zeros(len(second.rows), first.members.shape[1])
     for i in range(0, len(first.rows), TILE_ROWS):

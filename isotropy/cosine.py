@@ -27,14 +27,10 @@ class RogueDimensions:
 
 
 class CosineMoments:
-    """Mean cosine similarity over all pairs of a stream of points, in one pass; parts can be merged.
+    """Mean cosine over all pairs of a stream of d-dimensional points, in one pass; parts can be merged.
 
-    A row of zeros has no direction: it is left out, and counted in ``zero_rows``.
-
-    Args:
-        d: number of dimensions.
-        device: where the float64 sums are kept; leave it where the accelerator has no float64.
-
+    Zero rows have no direction and are counted in ``zero_rows``. Keep ``device`` on the CPU if the accelerator has no
+    float64.
     """
 
     def __init__(self, d: int, device: torch.device | str = "cpu") -> None:
@@ -44,7 +40,6 @@ class CosineMoments:
         self._squares = torch.zeros_like(self._sum)
 
     def update(self, x: Tensor) -> None:
-        """Add points [n, d] of any floating dtype."""
         require_points(x, len(self._sum))
         for start in range(0, len(x), CHUNK_ROWS):
             units = unit_rows(x[start : start + CHUNK_ROWS].detach())
@@ -55,12 +50,7 @@ class CosineMoments:
             self.zero_rows += zero_rows
 
     def merge(self, moments: CosineMoments) -> None:
-        """Add the points of another instance.
-
-        Raises:
-            ValueError: the two have different numbers of dimensions.
-
-        """
+        """Add the points of another instance; raise ValueError if its number of dimensions differs."""
         if len(moments._sum) != len(self._sum):
             raise ValueError(
                 f"Expected moments of {len(self._sum)} dimensions, got {len(moments._sum)}: "
@@ -72,10 +62,10 @@ class CosineMoments:
         self.zero_rows += moments.zero_rows
 
     def mean_cosine(self) -> Score:
-        """Return the mean cosine over pairs i != j, (n ||mean u||^2 - 1) / (n - 1) with u the unit rows.
+        """Return the mean cosine over pairs i != j of unit rows u, (n ||mean u||^2 - 1) / (n - 1).
 
-        In [-1 / (n - 1), 1]; what Ethayarajh (2019) estimates from random pairs. Undefined for fewer than two
-        rows that are not zero, and for NaN or infinity.
+        In [-1 / (n - 1), 1]. Ethayarajh (2019) estimates it from random pairs. Undefined for fewer than two nonzero
+        rows, and for NaN or infinity.
         """
         n = self.n
         if (reason := self._why_undefined()) is not None:
@@ -84,10 +74,7 @@ class CosineMoments:
         return Score.within((n * squared_norm - 1) / (n - 1), -1 / (n - 1), 1)
 
     def rogue_dimensions(self) -> RogueDimensions:
-        """Return what each dimension adds to the mean cosine, ((sum u_i)^2 - sum u_i^2) / (n (n - 1)).
-
-        Exact over all pairs. Undefined where the mean cosine is.
-        """
+        """Return each dimension's part of the mean cosine, ((sum u_i)^2 - sum u_i^2) / (n (n - 1))."""
         n = self.n
         if (reason := self._why_undefined()) is not None:
             return RogueDimensions(Score.undefined(reason), self._sum[:0])
@@ -112,11 +99,9 @@ class CosineCounts:
 
 
 def cosine_histogram(x: Tensor, bins: int = 100) -> CosineCounts:
-    """Return the histogram of the cosines of points [n, d], none of which is zero, over all pairs of rows.
+    """Return the histogram of cosines over all pairs of nonzero points [n, d].
 
-    Raises:
-        ValueError: ``x`` is not a floating tensor [n, d], or it holds NaN or infinity.
-
+    Raises ValueError if ``x`` is not a finite floating tensor [n, d].
     """
     require_points(x)
     units = unit_rows(x.detach())
@@ -132,10 +117,7 @@ def cosine_histogram(x: Tensor, bins: int = 100) -> CosineCounts:
 
 
 def unit_rows(x: Tensor) -> Tensor:
-    """Return points [n, d] scaled to length 1, in their dtype but at least float32; a row of zeros stays as it is.
-
-    Differentiable.
-    """
+    """Return points [n, d] scaled to length 1, at least in float32, differentiable; zero rows stay zero."""
     x = at_least_float32(x)
     # First to size 1, as squares may leave float32; to the gradient a constant, as the direction does not depend on it.
     size = x.detach().abs().amax(dim=1, keepdim=True)

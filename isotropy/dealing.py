@@ -17,17 +17,10 @@ Grouped = Literal["rows", "duplicates", "groups"]
 
 
 class Slices:
-    """Deals a count of items to blocks in rounds, by slices.
+    """Deals items to blocks in rounds, by slices of about count / (8 blocks) items, from 1 to 4096.
 
-    Not in one run to each, which would put a class of a sorted file into one block; nor one by one, as neighbors that
-    depend on each other, such as tokens of a sentence, belong into one block. In each round every block takes one
-    slice, in a random order, so that nothing that recurs in the file falls to one block; every second round in the
-    reverse of the order before, against drifts.
-
-    Args:
-        count: items to come, which sets the length of the slices: about count / (8 blocks), from 1 to 4096.
-        blocks: their number.
-
+    Longer runs would put one class of a sorted file into one block; single items would separate dependent neighbors.
+    The order of blocks is random, and every second round reverses the one before, against drift.
     """
 
     def __init__(self, count: int, blocks: int) -> None:
@@ -70,16 +63,13 @@ class Dealing:
 
 
 def by_rows(n: int) -> Dealing:
-    """Treat each of n rows as independent."""
     return Dealing("rows", n)
 
 
 def by_groups(groups: Iterable[str], n: int) -> Dealing:
-    """Return the dealing of n rows by their groups' names; a row with an empty name is a group of its own.
+    """Assign n rows to groups by name; a row with an empty name is its own group.
 
-    Raises:
-        ValueError: there is not one name for each row.
-
+    Raises ValueError unless each row has a name.
     """
     ranks = group_numbers(groups)
     if len(ranks) != n:
@@ -96,13 +86,9 @@ def group_numbers(groups: Iterable[str]) -> NDArray[np.int64]:
 
 
 class Duplicates:
-    """Finds exact duplicates in a stream of rows by a hash of 64 bits each: 8 bytes a row are kept, not the rows.
+    """Finds exact duplicates in a stream of n rows by a 64-bit hash of each.
 
-    Among 10 million rows two that differ are taken as one with a chance of about 3 in a million.
-
-    Args:
-        n: number of rows of the file.
-
+    Among 10 million rows the chance of a collision is about 3 in a million.
     """
 
     def __init__(self, n: int) -> None:
@@ -110,7 +96,6 @@ class Duplicates:
         self._finite = np.zeros(n, bool)
 
     def update(self, rows: NDArray[Any], positions: NDArray[np.int64]) -> None:
-        """Add rows [m, d] at their positions in the file."""
         rows = np.ascontiguousarray(rows + 0.0)  # so that -0 equals 0
         self._hashes[positions] = np.fromiter(
             (int.from_bytes(blake2b(row.data, digest_size=8).digest(), "little") for row in rows), np.uint64, len(rows)

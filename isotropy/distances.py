@@ -37,13 +37,9 @@ def centre_of(points: Tensor) -> Tensor:
 
 
 def distances(x: Located, y: Located, but: Tensor | None = None) -> Tensor:
-    """Return the distances [n, m] of points to points, both about one center.
+    """Return the distances [n, m] of points x to points y, located about one center.
 
-    Args:
-        x: n points.
-        y: m points.
-        but: for each x the number of the y, int64 [n], that is left out: at infinity.
-
+    ``but`` [n] is the index of the y that is at infinity for each x.
     """
     sums = x.norms[:, None] + y.norms
     squares = torch.addmm(sums, x.centred, y.centred.T, alpha=-2)
@@ -54,14 +50,9 @@ def distances(x: Located, y: Located, but: Tensor | None = None) -> Tensor:
 
 
 def measure_close(squares: Tensor, sums: Tensor, x: Tensor, y: Tensor) -> None:
-    """Put in the squared distances of the close among points [n, d] and [m, d], from their differences.
+    """Replace the squared distances [n, m] of close pairs of x [n, d] and y [m, d] by those of differences.
 
-    Args:
-        squares: [n, m], of the distances, from products; changed in place.
-        sums: [n, m], of the squared lengths; overwritten.
-        x: [n, d].
-        y: [m, d].
-
+    ``sums`` [n, m] holds the sums of squared lengths and is overwritten.
     """
     close = squares <= sums.mul_(CLOSE)
     if not close.any():

@@ -1,16 +1,10 @@
-"""Sums and rows of all processes of a training run that share one loss, with their gradients.
+"""Differentiable sums and rows over all processes of a training run that share one loss.
 
-Each process holds a part of a batch. A penalty that is no mean over rows, as IsoScore* of a union of clouds, has to see
-all of it: averaging the processes' own values is another function. Here the values of all come together, every process
-computes the same penalty from them, and in the backward the gradients of all are added.
-
-So the gradient that a process gets for its rows is that of one process with all rows, times the number of processes.
-``DistributedDataParallel`` averages the parameters' gradients over the processes, which takes that factor out: trained
-with it, a run of several processes takes the steps of one. Every process must call forward and backward, or the others
-wait for it. Without a process group (``torch.distributed.init_process_group``) values stay as they are.
-
-Made of autograd functions of our own, as those of ``torch.distributed.nn.functional`` are deprecated and need tensors
-of one shape.
+A penalty that is no mean over rows, such as IsoScore* of a union of clouds, must see the whole batch. Every process
+computes it from the combined values, and gradients are added, so each is that of one process with all rows times the
+number of processes, which ``DistributedDataParallel`` averages out. Every process must call forward and backward.
+Without a process group values stay as they are. ``torch.distributed.nn.functional`` is deprecated, hence our own
+functions.
 """
 
 from typing import Any
@@ -20,7 +14,6 @@ from torch import Tensor, distributed
 
 
 def is_shared() -> bool:
-    """Return whether this process belongs to a group."""
     return distributed.is_available() and distributed.is_initialized()
 
 
@@ -33,10 +26,9 @@ def summed(x: Tensor) -> Tensor:
 
 
 def gathered(x: Tensor) -> Tensor:
-    """Return the rows of all processes, [sum of n, ...] of [n, ...], in the order of their ranks; differentiable.
+    """Return the rows of all processes [sum of n, ...] in rank order, differentiable.
 
-    The numbers of rows may differ, and be 0; the other dimensions and the dtype may not. Each process holds all rows
-    then, so this is for batches of vectors, not for all tokens of all layers.
+    Numbers of rows may differ or be 0. Each process then holds all rows: use it for batches of vectors, not all tokens.
     """
     if not is_shared():
         return x

@@ -36,15 +36,11 @@ class Hubness:
 
 
 def hubness(neighbours: NearestNeighbours, k: int = 10) -> Hubness:
-    """Return the hubness of n points from their k nearest neighbors, of which k + 1 must have been searched.
+    """Return the hubness of n points from at least k + 1 nearest neighbors of each.
 
-    Undefined for fewer than k + 2 points, of which each would be a neighbor of all; where more than ``TIED`` of the
-    points have a (k + 1)-th neighbor as near as the k-th, within rounding, so that the order of the rows would make
-    the hubs; and the skewness alone if all points have the same count.
-
-    Raises:
-        ValueError: no more than k neighbors were searched although there are more points, or k is below 1.
-
+    Undefined for fewer than k + 2 points, and where more than ``TIED`` of the points have a tie for the k-th neighbor,
+    which row order would decide; the skewness also if all counts are equal. Raises ValueError if too few neighbors were
+    searched.
     """
     n = len(neighbours.indices)
     if n < k + 2:

@@ -1,14 +1,9 @@
 """Intrinsic dimension from the distances of nearest neighbors: TwoNN, and Levina and Bickel's maximum likelihood.
 
-Search the neighbors of distinct points (``isotropy.neighbours.distinct_rows``). Points that have a duplicate are left
-out, as by scikit-dimension 0.5; but a pair of duplicates would still count as two neighbors of others.
-
-Standard errors take the points as independent. They are not, since near points share distances: in simulations of 1,000
-uniform points in 2 to 10 dimensions the estimates spread 1.1 to 1.4 times as far. There are none for fewer than
-``isotropy.score.FEWEST_FOR_SE`` points without a duplicate.
-
-Where most points are equally far from the neighbors that are compared, but for what rounding to their dtype may have
-moved them, there is no dimension: that of a lattice, of one-hot or of binary features would be one of its rounding.
+Search distinct points (``isotropy.neighbours.distinct_rows``), as scikit-dimension 0.5 does. Standard errors treat
+points as independent; for 1,000 uniform points in 2 to 10 dimensions the true spread was 1.1 to 1.4 times as large.
+None below ``FEWEST_FOR_SE`` points. Undefined where most neighbors are equally far up to rounding, as in lattices or
+one-hot features.
 """
 
 from dataclasses import dataclass
@@ -42,13 +37,9 @@ class TwoNNFit:
 def twonn(neighbours: NearestNeighbours, discard: float = 0.1) -> TwoNNFit:
     """Return the intrinsic dimension, in (0, inf), by the linear fit of TwoNN (Facco et al. 2017).
 
-    mu is a point's ratio of the distances to its second and its first neighbor. The i-th least of N has F = i / N, and
-    the int(N (1 - discard)) least are fitted: the conventions of scikit-dimension 0.5. The standard error is that of
-    the method's own model, independent Pareto ratios, to first order in their deviation from the line.
-
-    Raises:
-        ValueError: fewer than two neighbors were searched, or ``discard`` is not between 0 and 1.
-
+    The int(N (1 - discard)) least ratios of second to first neighbor distance are fitted with F = i / N, as in
+    scikit-dimension 0.5. The standard error is that of the model, to first order. Raises ValueError for fewer than two
+    neighbors or ``discard`` outside [0, 1].
     """
     if not 0 < discard < 1:
         raise ValueError(f"Expected a fraction to discard between 0 and 1, got {discard}: 0.1 is the usual one.")
@@ -77,14 +68,10 @@ def twonn(neighbours: NearestNeighbours, discard: float = 0.1) -> TwoNNFit:
 
 
 def twonn_mle(neighbours: NearestNeighbours) -> Score:
-    """Return the intrinsic dimension, in (0, inf), by the maximum likelihood of TwoNN's model.
+    """Return the intrinsic dimension, in (0, inf), as (N - 1) / sum ln(mu) of TwoNN's ratios (Denti et al. 2022).
 
-    (N - 1) / sum ln(mu) over all N ratios, the unbiased form (Denti et al. 2022): ``method="mle"`` of scikit-dimension
-    0.5 with nothing discarded. The standard error is the model's, dimension / sqrt(N - 2).
-
-    Raises:
-        ValueError: fewer than two neighbors were searched.
-
+    The maximum likelihood, as ``method="mle"`` of scikit-dimension 0.5 without discarding; the standard error is
+    dimension / sqrt(N - 2). Raises ValueError for fewer than two neighbors.
     """
     log_mu, error = _log_mu(neighbours)
     N = len(log_mu)
@@ -97,15 +84,11 @@ def twonn_mle(neighbours: NearestNeighbours) -> Score:
 
 
 def levina_bickel(neighbours: NearestNeighbours, k: int = 10) -> Score:
-    """Return the intrinsic dimension, in (0, inf), by maximum likelihood (Levina & Bickel 2004) from k neighbors.
+    """Return the intrinsic dimension, in (0, inf), by maximum likelihood from k neighbors (Levina & Bickel 2004).
 
-    A point's inverse estimate is the sum over j < k of ln(T_k / T_j) / (k - 1), T_j the distance of its j-th neighbor.
-    The inverses are averaged (MacKay & Ghahramani 2005), as by ``skdim.id.MLE`` with ``n_neighbors=k``, ``comb="mle"``
-    and ``unbiased=False``. The standard error comes from the spread of the inverses.
-
-    Raises:
-        ValueError: fewer than k neighbors were searched although there are more points, or k is below 2.
-
+    Inverse estimates sum_{j < k} ln(T_k / T_j) / (k - 1) are averaged (MacKay & Ghahramani 2005), as by
+    ``skdim.id.MLE`` with ``comb="mle"`` and ``unbiased=False``; their spread gives the standard error. Raises
+    ValueError for fewer than k neighbors or k < 2.
     """
     if k < 2:
         raise ValueError(f"Expected at least 2 neighbors, got k = {k}: one alone has no ratio.")

@@ -1,11 +1,7 @@
 """IsoScore and IsoScore*: how evenly the variance of a cloud is spread over the dimensions, from 0 to 1.
 
-The published recipe takes the eigenvalues of the covariance S, scales them to length sqrt(d), measures how
-far they are from (1, ..., 1), and rescales (Rudman et al. 2022, Algorithm 1). Its steps cancel to
-
-    IsoScore = (PR - 1) / (d - 1)    with    PR = tr(S)^2 / tr(S S)
-
-which needs no eigenvalues. PR is the participation ratio. Neither sees the mean of the points or their scale.
+Algorithm 1 of Rudman et al. (2022) cancels to IsoScore = (PR - 1) / (d - 1) with the participation ratio PR = tr(S)^2 /
+tr(S S) of the covariance S, without eigenvalues. It depends on neither the mean of the points nor their scale.
 """
 
 from __future__ import annotations
@@ -23,9 +19,8 @@ from isotropy.spectrum import ORDINARY, Moments, centre, covariance, require_zet
 def isoscore(x: Tensor) -> Score:
     """Return IsoScore of points [n, d], in [0, 1]: 1 is isotropic, 0 is a line (Rudman et al. 2022).
 
-    Biased low unless n is much greater than d. Undefined for fewer than two points or dimensions, for points
-    that are all equal, and for NaN or infinity.
-
+    Biased low unless n is much greater than d. Undefined for fewer than two points or dimensions, equal points, and NaN
+    or infinity.
     """
     require_points(x)
     n, d = x.shape
@@ -41,13 +36,9 @@ def isoscore(x: Tensor) -> Score:
 
 
 def isoscore_from_covariance(S: Tensor) -> Score:
-    """Return IsoScore of a covariance [d, d], in [0, 1]; with ``shrink(S_X, S_S, zeta)`` it is IsoScore*.
+    """Return IsoScore of a covariance [d, d], in [0, 1]; of ``shrink(S_X, S_S, zeta)`` it is IsoScore*.
 
-    Undefined for one dimension and where the participation ratio is.
-
-    Raises:
-        ValueError: ``S`` is not a square matrix.
-
+    Undefined for d = 1 and where the participation ratio is. Raises ValueError for a matrix that is not square.
     """
     return isoscore_of_ratio(participation_ratio(S), len(S))
 
@@ -60,23 +51,15 @@ def isoscore_of_ratio(ratio: Score, d: int) -> Score:
 
 
 def shrunk_ratio(ratio: Score, d: int, zeta: float) -> Score:
-    """Return the participation ratio of a covariance shrunk toward the scaled identity, by that of the covariance.
-
-    tr(S S) of the shrunk one is (1 - zeta)^2 times its own, and 1 - (1 - zeta)^2 times tr(S)^2 / d.
-    """
+    """Return the participation ratio of a covariance shrunk toward the scaled identity, from that of the covariance."""
     weight = (1 - zeta) ** 2
     return ratio if ratio.value is None else Score.within(1 / (weight / ratio.value + (1 - weight) / d), 1, d)
 
 
 def isoscore_from_gram(gram: Tensor, d: int) -> Score:
-    """Return IsoScore of points of d dimensions by the products [n, n] of them less their mean.
+    """Return IsoScore of points of d dimensions from their centered Gram matrix [n, n], in n^2 d operations for n < d.
 
-    In n^2 d operations, for fewer points than dimensions. Undefined as by their covariance, which has the
-    same eigenvalues but for a factor and zeros.
-
-    Raises:
-        ValueError: ``gram`` is not a square matrix.
-
+    Undefined where that of the covariance is. Raises ValueError for a matrix that is not square.
     """
     return isoscore_of_ratio(participation_ratio(gram), d)
 
@@ -84,11 +67,7 @@ def isoscore_from_gram(gram: Tensor, d: int) -> Score:
 def participation_ratio(S: Tensor) -> Score:
     """Return tr(S)^2 / tr(S S) of a covariance [d, d], in [1, d]: dimensions in use (Gao et al. 2017).
 
-    Undefined for zero covariance, for NaN or infinity, and for a matrix that cannot be a covariance.
-
-    Raises:
-        ValueError: ``S`` is not a square matrix.
-
+    Undefined for zero, nonfinite or impossible covariances. Raises ValueError for a matrix that is not square.
     """
     _require_square(S)
     S = S.detach().cpu().double()
@@ -110,30 +89,15 @@ def participation_ratio(S: Tensor) -> Score:
 def isoscore_star(points: Tensor, zeta: float, shrinkage_covariance: Tensor | None = None) -> Tensor:
     """Return IsoScore* of points [n, d], 0-d in [0, 1], differentiable once (Rudman & Eickhoff 2024).
 
-    Made for training: float64 if the points are, else float32; value and gradient are always finite. Where
-    there is no spread at all (one point or equal points, and zeta = 0) no direction is better than another:
-    the score is 0 by convention, and its gradient is 0. The gradient shrinks with the points' weight, 1 - zeta.
-
-    Args:
-        points: [n, d].
-        zeta: shrinkage in [0, 1]; 0 is IsoScore.
-        shrinkage_covariance: [d, d], of many more points of the same space; not used where zeta is 0.
-
-    Raises:
-        ValueError: no points, fewer than two dimensions, zeta outside [0, 1], a shrinkage covariance that is
-            needed but missing or of another shape, or points that are not finite.
-
+    ``zeta`` in [0, 1] shrinks toward ``shrinkage_covariance`` [d, d]; 0 is IsoScore. At least float32; value and
+    gradient are finite, and 0 without spread. The gradient shrinks with 1 - zeta. Raises ValueError for no points, d <
+    2, zeta outside [0, 1], a missing or misshapen shrinkage covariance, or NaN and infinity.
     """
     return isoscore_star_of(covariance(points), zeta, shrinkage_covariance)
 
 
 def isoscore_star_of(S: Tensor, zeta: float, shrinkage_covariance: Tensor | None = None) -> Tensor:
-    """Return IsoScore* of points by their covariance [d, d], as ``isoscore_star`` of the points themselves.
-
-    Raises:
-        ValueError: as ``isoscore_star``.
-
-    """
+    """Return IsoScore* from the covariance [d, d] of the points: see ``isoscore_star``."""
     require_zeta(zeta)
     d = len(S)
     if zeta > 0:
@@ -149,12 +113,7 @@ def isoscore_star_of(S: Tensor, zeta: float, shrinkage_covariance: Tensor | None
 def evenness(S: Tensor) -> Tensor:
     """Return (PR - 1) / (d - 1) of a covariance or second moment [d, d], 0-d in [0, 1], differentiable once.
 
-    1 where its eigenvalues are equal, 0 where all but one are 0. Value and gradient are always finite: a matrix of
-    zeros scores 0 by convention, with gradient 0.
-
-    Raises:
-        ValueError: fewer than two dimensions, or a matrix that is not finite.
-
+    A zero matrix scores 0 with gradient 0. Raises ValueError for d < 2 or a matrix that is not finite.
     """
     d = len(S)
     if d < 2:
@@ -178,10 +137,7 @@ def evenness(S: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class ShrinkageCurve:
-    """IsoScore* as a function of zeta, known from five numbers: traces and inner products of two covariances.
-
-    They are in units of the greater trace, so that no product leaves the range of float64.
-    """
+    """IsoScore* as a function of zeta, from traces and inner products of two covariances."""
 
     d: int
     trace_x: float
@@ -192,12 +148,7 @@ class ShrinkageCurve:
 
     @classmethod
     def from_covariances(cls, S_X: Tensor, S_S: Tensor) -> ShrinkageCurve:
-        """Return the curve of the points' covariance and the shrinkage covariance, [d, d], d at least 2.
-
-        Raises:
-            ValueError: the matrices are not square, smaller than [2, 2] or of different shapes.
-
-        """
+        """Return the curve of two covariances [d, d], d at least 2; raise ValueError for other or unequal shapes."""
         _require_square(S_X)
         if S_X.shape != S_S.shape or len(S_X) < 2:
             raise ValueError(
@@ -211,13 +162,9 @@ class ShrinkageCurve:
         return cls(len(X), *map(float, numbers))
 
     def isoscore_star(self, zetas: Tensor) -> Tensor:
-        """Return IsoScore* at each of ``zetas``, float64 of their shape, in [0, 1].
+        """Return IsoScore* at each of ``zetas``, float64 of their shape, in [0, 1]; NaN where undefined.
 
-        NaN marks what is undefined: an end where the covariance is zero; all, if one is not finite.
-
-        Raises:
-            ValueError: a zeta is outside [0, 1].
-
+        Raises ValueError for a zeta outside [0, 1].
         """
         z = zetas.double()
         for end in (z.min(), z.max()):

@@ -24,44 +24,30 @@ class MergeableMoments(Protocol):
 
     n: int
 
-    def update(self, x: Tensor) -> None:
-        """Add points [n, d]."""
+    def update(self, x: Tensor) -> None: ...
 
-    def merge(self, moments: Self) -> None:
-        """Add the points of another instance."""
+    def merge(self, moments: Self) -> None: ...
 
 
 P = TypeVar("P", bound=MergeableMoments)
 
 
 def blocks_within(numbers: int) -> int:
-    """Return how many blocks, from 1 to ``BLOCKS``, stay within ``MAX_BYTES``, if a part is so many float64 numbers.
+    """Return how many blocks, from 1 to ``BLOCKS``, of so many float64 numbers each stay within ``MAX_BYTES``.
 
-    d^2 for a covariance: 10 blocks up to d = 2590, 2 up to 5792, and beyond that 1, which has no standard error.
+    Covariances, d^2 numbers, allow 10 blocks up to d = 2590, 2 up to 5792, and 1, without a standard error, beyond.
     """
     return max(1, min(BLOCKS, MAX_BYTES // (8 * max(numbers, 1))))
 
 
 class Jackknife(Generic[P]):
-    """Parts of a stream of points in blocks, each of which a statistic can be computed without.
+    """Moments of a stream of n points in blocks, each of which a statistic can be computed without.
 
-    Rows are dealt to the blocks in rounds, by slices (``isotropy.dealing.Slices``), or as the caller says, so that
-    rows of one group fall into one block. Blocks may be unequal.
+    Rows are dealt by slices (``isotropy.dealing.Slices``) or by the caller, so that each group lies in one block;
+    blocks may be unequal. ``empty`` returns moments of no points. Raises ValueError for fewer than 1 block.
 
-    So the unit taken as independent is the slice, and the order of the rows matters. Beside shuffled copies of the same
-    4,000 or 40,000 rows, the standard error of a mean was 0.8 to 1.3 times as great for two overlapping classes, sorted
-    or alternating in runs of any length; 0.4 to 1.4 times for classes four standard deviations apart, since each block
-    has nearly the same share of either; and for rows sorted by value itself 1.1 times (4,000) and 3 times (40,000).
-    Shuffle the rows if their order means nothing.
-
-    Args:
-        empty: makes a part without points, such as ``lambda: Moments(d)``.
-        n: the number of rows to come, which sets the length of the slices.
-        blocks: their number; see ``blocks_within``.
-
-    Raises:
-        ValueError: there is not at least 1 block.
-
+    Slices are taken as independent, so the order of rows matters: for two classes, sorted or alternating, standard
+    errors were 0.4 to 1.4 times those of shuffled rows; sorted by value, 1.1 (4,000 rows) and 3 times (40,000).
     """
 
     def __init__(self, empty: Callable[[], P], n: int, blocks: int = BLOCKS) -> None:
@@ -83,7 +69,6 @@ class Jackknife(Generic[P]):
 
     @property
     def all_parts(self) -> list[P]:
-        """Moments of every block, by its number."""
         return self._parts
 
     def map(self, make: Callable[[P], P]) -> Jackknife[P]:
@@ -95,16 +80,7 @@ class Jackknife(Generic[P]):
         return mapped
 
     def update(self, x: Tensor, blocks: NDArray[np.int64] | None = None) -> None:
-        """Deal points [n, d]; the blocks are the same however the stream is cut into chunks.
-
-        Args:
-            x: [n, d].
-            blocks: [n], the block of each point; without them they are dealt by slices.
-
-        Raises:
-            ValueError: the part refuses ``x``.
-
-        """
+        """Deal points [n, d] to blocks [n], or by slices, however the stream is cut into chunks."""
         if blocks is None:
             blocks = self._slices.blocks_of(np.arange(self._rows_dealt, self._rows_dealt + len(x)))
             self._rows_dealt += len(x)
@@ -113,7 +89,6 @@ class Jackknife(Generic[P]):
             self._parts[block].update(x if in_block.all() else x[torch.from_numpy(in_block)])
 
     def total(self) -> P:
-        """Return the moments of all points, read-only."""
         return self._parts[0] if len(self._parts) == 1 else self._merged(self._parts)
 
     def standard_error(self, statistic: Callable[[P], Score]) -> float | None:
@@ -126,19 +101,11 @@ class Jackknife(Generic[P]):
         units: int | None = None,
         totals: Mapping[str, Score] | None = None,
     ) -> dict[str, Score]:
-        """Return the statistics of all points, each with its standard error.
+        """Return the statistics of all points with standard errors by the delete-m jackknife (Busing et al. 1999).
 
-        The delete-m jackknife for blocks of unequal sizes (Busing, Meijer & van der Leeden 1999). For the mean of equal
-        blocks it is the standard deviation of the blocks' means over sqrt(B). It assumes a statistic that changes
-        smoothly with the points. A score has no standard error where there are fewer than ``FEWEST_FOR_SE`` points,
-        which is two for each of ``BLOCKS``, or fewer than two blocks; nor where it is undefined for all points or
-        without one of the blocks.
-
-        Args:
-            statistics: of the part of some points.
-            units: how many independent groups the points are, where they are fewer than the points.
-            totals: the statistics of all points, where they are known.
-
+        It assumes statistics that change smoothly with the points. No error for fewer than ``FEWEST_FOR_SE`` points (or
+        independent ``units``), fewer than two blocks, or where a statistic is undefined without a block. ``totals`` are
+        the statistics of all points, if already known.
         """
         left_out = map(statistics, self._left_out(self.parts, self._empty()))
         return self.with_errors(statistics(self.total()) if totals is None else totals, left_out, units)
@@ -146,10 +113,7 @@ class Jackknife(Generic[P]):
     def with_errors(
         self, totals: Mapping[str, Score], left_out: Iterable[Mapping[str, Score]], units: int | None = None
     ) -> dict[str, Score]:
-        """Return statistics of all points with their standard errors, given those without each of ``parts`` in turn.
-
-        For statistics that compare the blocks with each other; as ``scores`` otherwise.
-        """
+        """Return the statistics of all points with standard errors, given those without each of ``parts`` in turn."""
         parts = self.parts
         n = sum(part.n for part in parts)
         if min(n, n if units is None else units) < FEWEST_FOR_SE or len(parts) < 2:
@@ -162,10 +126,7 @@ class Jackknife(Generic[P]):
         }
 
     def _left_out(self, parts: Sequence[P], merged: P) -> Iterator[P]:
-        """Yield the merge of all parts but one, ``others`` with them, for each of the parts in their order.
-
-        By halves: B log B merges, and log B parts more in memory than there are blocks.
-        """
+        """Yield the merge of ``others`` and all parts but one, for each part: by halves, in B log B merges."""
         if len(parts) == 1:
             yield merged
             return
@@ -181,10 +142,10 @@ class Jackknife(Generic[P]):
 
 
 def error_parts(total: Score, left_out: Sequence[Score], shares: Sequence[float]) -> tuple[float, ...]:
-    """Return what each block adds to the error, from the values without it and the blocks' shares of the points.
+    """Return each block's part of the error, from the values without it and the blocks' shares of the points.
 
-    Their squares add up to that of the standard error. Of two statistics of the same blocks, the parts of the
-    difference are the differences of the parts. One block alone tells nothing of the error.
+    Their squares add up to that of the standard error; those of a difference are differences of parts. One block has
+    none.
     """
     values = [score.value for score in left_out if score.value is not None]
     if total.value is None or len(values) < max(len(left_out), 2):

@@ -1,7 +1,4 @@
-"""Classes of points by their labels, and a score of each class.
-
-Labels are codes, one a point. Points without a label are left out by the caller.
-"""
+"""Classes of points and a score of each class. Labels are integer codes; leave out points without one."""
 
 import math
 from collections.abc import Callable
@@ -39,18 +36,10 @@ class ScoreByLabel:
 
 
 def score_by_label(x: Tensor, labels: Tensor, measure: Callable[[Tensor], Score]) -> ScoreByLabel:
-    """Return the score by ``measure``, such as ``isoscore``, of the points [n_c, d] of each class.
+    """Return the score by ``measure`` of the points [n_c, d] of each class, and the mean over classes.
 
-    That of a class of fewer than ``LEAST_ROWS`` points is undefined. The mean is where no class has a score.
-
-    Args:
-        x: [n, d].
-        labels: the class of each point, integers [n].
-        measure: a score of points.
-
-    Raises:
-        ValueError: ``x`` is not a floating tensor [n, d], or ``labels`` not an integer tensor [n].
-
+    ``x`` is [n, d], ``labels`` integers [n]. Undefined for classes below ``LEAST_ROWS`` points. Raises ValueError for
+    points or labels of another type or shape.
     """
     names, codes, sizes = classes_of(x, labels)
     members = torch.split(codes.argsort(stable=True), sizes.tolist())
@@ -75,12 +64,7 @@ def score_by_label(x: Tensor, labels: Tensor, measure: Callable[[Tensor], Score]
 
 
 def classes_of(x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the labels that occur, [k], the number of each point's among them, int64 [n], and their counts, [k].
-
-    Raises:
-        ValueError: as by ``score_by_label``.
-
-    """
+    """Return the labels that occur [k], the index of each point's label int64 [n], and their counts [k]."""
     require_points(x)
     if labels.shape != (len(x),) or labels.is_floating_point() or labels.is_complex():
         raise ValueError(

@@ -1,10 +1,8 @@
-"""Exact nearest neighbors of a cloud: searched by matrix products, measured by differences, certified row by row.
+"""Exact nearest neighbors: searched by matrix products, measured by differences, certified row by row.
 
-Estimates for standard numbers of rows have errors from blocks of the rows. Points share distances with their neighbors,
-so that the spread of single points does not tell the error of their mean. Here each block of rows is searched alone.
-The blocks' estimates are independent; the spread of their logarithms over sqrt(B) is the relative error that rows of
-all blocks would have (batch means). The estimates depend on how many points there are, so that two clouds are compared
-with as many rows of either: at the greatest of ``SIZES`` that both have.
+Standard errors come from searching each block of rows alone, because points share distances with their neighbors: the
+spread of the logarithms of independent estimates over sqrt(B) is the relative error for all rows (batch means).
+Estimates depend on n, so compare clouds at the greatest of ``SIZES`` that both have.
 """
 
 from __future__ import annotations
@@ -52,12 +50,7 @@ class NearestNeighbours:
     roundoff: float  # Unit roundoff of the dtype the points came in
 
     def first(self, k: int) -> NearestNeighbours:
-        """Return the k nearest of these.
-
-        Raises:
-            ValueError: fewer were searched.
-
-        """
+        """Return the k nearest of these; raise ValueError if fewer were searched."""
         if not 1 <= k <= self.indices.shape[1]:
             raise ValueError(
                 f"Expected k from 1 to {self.indices.shape[1]}, as many neighbors as were searched, got {k}: "
@@ -66,36 +59,21 @@ class NearestNeighbours:
         return replace(self, distances=self.distances[:, :k], indices=self.indices[:, :k])
 
     def error(self, roundoff: float) -> Tensor:
-        """Return how far apart equal distances may be where coordinates are rounded, [n, k] float64.
+        """Return how far apart equal distances may be due to rounded coordinates, float64 [n, k].
 
-        Roundings of coordinates are independent, and only their part along the difference of two points counts, which
-        does not grow with the number of dimensions: it is about one rounding of a coordinate of the usual size. To it
-        comes the rounding of the distance itself.
+        Roundings are independent and count along the difference only, so it is about one rounding of a usual
+        coordinate, for any d, plus that of the distance.
         """
         return ROUNDINGS * (roundoff * self.sizes[:, None] + unit_roundoff(torch.float64) * self.distances)
 
 
 def nearest_neighbours(x: Tensor, k: int) -> NearestNeighbours:
-    """Return the k nearest neighbors of every one of points [n, d]; all n - 1 others if there are no more.
+    """Return the k nearest neighbors of each of points [n, d], or all n - 1 others; duplicates are neighbors.
 
-    A point is not its own neighbor, but a duplicate of it is, at distance 0. The result is that of brute force:
-    matrix products, in as low a precision as the machine multiplies fast, yield some candidates for each row, and a
-    distance that all others exceed. The candidates are measured by differences, in float64. Rows for which this settles
-    nothing are searched again in a higher precision; at last, in float64, all points that may be as near as the k-th
-    candidate are measured. They are few, but for very many points at the same distance, and even then nothing need be
-    measured where products are exact (see ``isotropy.products``). Only points that are equally far but for the last
-    digits of float64, such as a rotated one-hot code, cost n^2 d differences.
-    Each pair is multiplied once, and serves both its rows, but where products are exact, or of a bfloat16 that is fast.
-    That leaves three times as many candidates to measure, so few points of many dimensions are not multiplied in it.
-    The memory needed is a few copies of the points, and some times ``isotropy.products.BLOCK`` numbers.
-
-    Args:
-        x: points [n, d] of any floating dtype, on a device that has float64.
-        k: number of neighbors, at least 1.
-
-    Raises:
-        ValueError: ``x`` is not a floating tensor [n, d], it holds NaN or infinity, or k is below 1.
-
+    The result is that of brute force. Products in the fastest precision yield candidates and a bound that all others
+    exceed; candidates are measured in float64, and unsettled rows are searched again in higher precision. Memory is a
+    few copies of the points and some blocks of ``isotropy.products.BLOCK`` numbers. Raises ValueError for k < 1 or
+    points that are not finite.
     """
     search = NeighbourSearch(x, k)
     precisions = fast_precisions(x.device)
@@ -110,16 +88,7 @@ def nearest_neighbours(x: Tensor, k: int) -> NearestNeighbours:
 
 
 class NeighbourSearch:
-    """The nearest neighbors so far, and the rows that still have none.
-
-    Args:
-        x: points [n, d].
-        k: number of neighbors, at least 1.
-
-    Raises:
-        ValueError: ``x`` is not a floating tensor [n, d], it holds NaN or infinity, or k is below 1.
-
-    """
+    """The nearest neighbors so far of points [n, d], and unsettled rows; errors as ``nearest_neighbours``."""
 
     def __init__(self, x: Tensor, k: int) -> None:
         require_points(x)
@@ -137,7 +106,6 @@ class NeighbourSearch:
 
     @cached_property
     def lengths(self) -> Tensor:
-        """Norms of the points, float64 [n]."""
         return lengths(self.points)
 
     def settle(self, tile: Callable[[slice, slice], Tensor], dtype: torch.dtype, limit: Limit = same_reach) -> None:
@@ -207,15 +175,9 @@ MIN_ROWS = 1000  # Distinct rows below which there is no error: of smaller block
 
 
 class BlockNeighbours:
-    """Nearest neighbors among distinct points in random order, among the first of them, and among each block.
+    """The k nearest neighbors among distinct points [n, d], among the first of them, and within blocks [n].
 
-    Args:
-        points: [n, d].
-        blocks: [n], the block of each.
-        k: neighbors of each.
-        whole: those among all, where they were searched already.
-        search: finds the neighbors.
-
+    The points are in random order. ``whole`` holds those among all, if already searched; ``search`` finds neighbors.
     """
 
     def __init__(
@@ -238,7 +200,6 @@ class BlockNeighbours:
         return self._all_neighbours or self._search(self._points, self._k)
 
     def score(self, measure: Callable[[NearestNeighbours], Score]) -> Score:
-        """Return a measure with its standard error."""
         return self._with_error(measure, len(self._points), measure(self.all_neighbours))
 
     def at_sizes(self, measure: Callable[[NearestNeighbours], Score]) -> dict[int, Score]:

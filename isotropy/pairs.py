@@ -1,12 +1,8 @@
-"""One look at the pairs of points, for their nearest neighbors and their uniformity at once.
+"""Nearest neighbors and uniformity of a cloud from one product of each pair.
 
-Neighbors are near by a similarity that is chosen: Euclidean distance, cosine or dot product. Cosine is the Euclidean
-distance of rows of length 1, made and searched in float64. Rows of zeros have no direction: they are left out. Rows
-whose directions differ only by rounding count as duplicates, at distance 0.
-
-The dot product is no distance: a row need not be its own nearest, and long rows are near to all. The dimension that
-makes Euclidean distances of products is another for queries than for rows, so that a pair has two. Products are taken
-in float64: neighbors are exact but where products differ by less than these round.
+Cosine is the Euclidean distance of unit rows in float64; zero rows are left out, and directions equal up to rounding
+count as duplicates. The dot product is no distance: a row need not be its own nearest, and long rows are near to all.
+Its neighbors are exact up to float64 rounding.
 """
 
 from __future__ import annotations
@@ -47,15 +43,10 @@ class PairMeasures:
 
 
 def pairs_of(x: Tensor, k: int) -> PairMeasures:
-    """Return the k nearest neighbors and the uniformity of points [n, d], from one product of each pair.
+    """Return the exact k nearest neighbors and the uniformity of points [n, d], if possible from one product a pair.
 
-    Neighbors are exact, and the uniformity is as precise as when either is looked for alone. They are looked for alone
-    where products are exact so that ties need no measuring, and where torch is set to multiply in less than the
-    precision of the points. Bfloat16, however fast, is not tried: the uniformity needs the precise products anyway.
-
-    Raises:
-        ValueError: ``x`` is not a floating tensor [n, d], it holds NaN or infinity, or k is below 1.
-
+    They are computed apart where products are exact, and where torch multiplies in less than the points' precision.
+    Raises ValueError for k < 1 or points that are not finite.
     """
     times = equal_rows(x).bincount(minlength=len(x))
     distinct = times.nonzero().squeeze(1)
@@ -79,15 +70,10 @@ def _serves_both(search: NeighbourSearch, precisions: list[torch.dtype]) -> bool
 
 
 class ByDirection:
-    """Squared distances from products of directions: (r - r')^2 + r r' ||u - u'||^2, r the lengths, u the directions.
+    """Squared distances of points [n, d] as (r - r')^2 + r r' ||u - u'||^2, with lengths r [n] and directions u.
 
-    The directions are centered, so that neither a mean far from the origin nor unequal lengths cost digits.
-
-    Args:
-        points: [n, d], float32 or float64, of ordinary size: see ``isotropy.neighbours.ORDINARY``.
-        lengths: of the points, float64 [n].
-        times: how often each counts, see ``isotropy.uniformity.Directions``.
-
+    Directions are centered, so that neither a distant mean nor unequal lengths cost digits. Points are of ordinary size
+    (``isotropy.neighbours.ORDINARY``); ``times`` counts each, as in ``isotropy.uniformity.Directions``.
     """
 
     def __init__(self, points: Tensor, lengths: Tensor, times: Tensor) -> None:
@@ -100,10 +86,7 @@ class ByDirection:
         self._halved = self._rounded_lengths / -2
 
     def tile(self, rows: slice, columns: slice) -> Tensor:
-        """Return the squared distances [rows, columns], as rounding leaves them, and add the pairs to the directions'.
-
-        The next tile overwrites them.
-        """
+        """Return squared distances [rows, columns], which the next tile overwrites, and add the pairs' uniformity."""
         exponents = self.directions.exponents(rows, columns)
         squares = self.directions.work(rows, columns)
         torch.sub(self._rounded_offsets[columns], self._rounded_offsets[rows, None], out=squares).square_()
@@ -142,13 +125,10 @@ NearestSearch = Callable[[Tensor, int], NearestNeighbours]
 
 
 def pairs_by(x: Tensor, k: int, similarity: Similarity) -> PairMeasures:
-    """Return the k nearest neighbors by a similarity, and the uniformity of points [n, d], which depends on none.
+    """Return the k nearest distinct neighbors by a similarity, and the uniformity of points [n, d].
 
-    Neighbors are among the distinct rows; by cosine among those that are not zero, as rows of length 1.
-
-    Raises:
-        ValueError: ``x`` is not a floating tensor [n, d], it holds NaN or infinity, or k is below 1.
-
+    By cosine, rows are scaled to length 1 and zero rows left out. Raises ValueError for k < 1 or points that are not
+    finite.
     """
     if similarity is Similarity.EUCLIDEAN:
         return pairs_of(x, k)
@@ -161,13 +141,7 @@ def pairs_by(x: Tensor, k: int, similarity: Similarity) -> PairMeasures:
 
 
 def search_by(similarity: Similarity, dtype: torch.dtype) -> NearestSearch:
-    """Return the search for the neighbors of points as ``pairs_by`` prepares them.
-
-    Args:
-        similarity: by which they are near.
-        dtype: that the points came in, which tells their rounding.
-
-    """
+    """Return the neighbor search for points prepared by ``pairs_by``; the original ``dtype`` tells rounding."""
     roundoff = unit_roundoff(dtype)
 
     def by_cosine(points: Tensor, k: int) -> NearestNeighbours:
@@ -182,15 +156,7 @@ def search_by(similarity: Similarity, dtype: torch.dtype) -> NearestSearch:
 
 
 def dissimilarities(neighbours: NearestNeighbours, similarity: Similarity, d: int, unit: float = 1.0) -> Tensor:
-    """Return the keys that neighbors are sorted by, [n, k] float64: distance, 1 minus cosine, or minus the product.
-
-    Args:
-        neighbours: as found by ``pairs_by``.
-        similarity: by which.
-        d: dimensions of the points.
-        unit: of the points.
-
-    """
+    """Return the sort keys of neighbors, float64 [n, k]: distance times ``unit``, 1 - cosine, or minus the product."""
     if similarity is Similarity.EUCLIDEAN:
         return neighbours.distances * unit
     if similarity is Similarity.COSINE:
@@ -200,10 +166,9 @@ def dissimilarities(neighbours: NearestNeighbours, similarity: Similarity, d: in
 
 
 def _nearest_by_dot(x: Tensor, k: int) -> NearestNeighbours:
-    """Return the k others of greatest product with every one of points [n, d], float64.
+    """Return the k others of greatest product with each of points [n, d], float64.
 
-    Distances are how far products fall short of |a| max |b|, which none exceeds. Sizes are that over sqrt(d): what the
-    sum of d independent roundings in a product is relative to.
+    Distances are how far products fall short of |a| max |b|; sizes are that over sqrt(d), the scale of rounding.
     """
     n = len(x)
     k = min(k, max(n - 1, 0))

@@ -18,19 +18,9 @@ LEAST_LOGARITHM = math.log(torch.finfo(torch.float64).tiny)
 class PartitionFunction:
     """Z(c) = sum_x exp(c.x) of a stream of points x, for both directions c of every eigenvector; parts can be merged.
 
-    Only log Z is kept, as Z itself overflows. The products c.x are made in the precision of the points (float16 and
-    bfloat16 in float32), so that log Z has an error of about that precision times the length of the longest points.
-
-    NaN and infinity are not looked for: one of them leaves every score undefined.
-
-    Args:
-        eigenvectors: of X^T X, uncentered, float64 [d, d], one a *column*, as ``torch.linalg.eigh`` gives them. Where
-            eigenvalues are equal, eigenvectors are arbitrary, and so is what depends on them. The sums stay on its
-            device.
-
-    Raises:
-        ValueError: ``eigenvectors`` is not a square matrix of float64.
-
+    ``eigenvectors`` are the columns of float64 [d, d] from ``torch.linalg.eigh`` of X^T X; where eigenvalues are equal,
+    they are arbitrary. Only log Z is kept, as Z overflows. Products are at least float32. NaN or infinity leave every
+    score undefined. Raises ValueError unless the matrix is square and float64.
     """
 
     def __init__(self, eigenvectors: Tensor) -> None:
@@ -45,7 +35,6 @@ class PartitionFunction:
         self._eigenvectors = eigenvectors.detach()
 
     def update(self, x: Tensor) -> None:
-        """Add points [n, d] of any floating dtype."""
         require_points(x, len(self._eigenvectors))
         columns = self._eigenvectors.to(at_least_float32(x[:0]))
         for start in range(0, len(x), BLOCK_ROWS):
@@ -54,19 +43,14 @@ class PartitionFunction:
         self.n += len(x)
 
     def merge(self, partition: PartitionFunction) -> None:
-        """Add the points of another instance.
-
-        Raises:
-            ValueError: the two have different eigenvectors.
-
-        """
+        """Add the points of another instance; raise ValueError if its eigenvectors differ."""
         if not torch.equal(partition._eigenvectors, self._eigenvectors):
             raise ValueError("Expected sums over the same eigenvectors, got others: find them once, from all points.")
         self._add(partition.log_z)
         self.n += partition.n
 
     def log_isotropy(self) -> Score:
-        """Return min log Z - max log Z over all directions, in (-infinity, 0]: 0 is isotropic.
+        """Return min log Z - max log Z over all directions, in (-infinity, 0]; 0 is isotropic.
 
         Undefined without points, and for NaN or infinity.
         """
@@ -77,10 +61,10 @@ class PartitionFunction:
         return Score.within(float(self.log_z.min() - self.log_z.max()), -math.inf, 0)
 
     def isotropy(self) -> Score:
-        """Return I = min Z / max Z over all directions, in (0, 1]: 1 is isotropic (Mu & Viswanath 2018).
+        """Return min Z / max Z over all directions, in (0, 1]; 1 is isotropic (Mu & Viswanath 2018).
 
-        Depends on the scale of the points: near 1 if all are short, whatever their shape. Undefined where the ratio is
-        too small for a float64, and where ``log_isotropy`` is.
+        It depends on scale: near 1 if all points are short. Undefined where too small for float64 and where
+        ``log_isotropy`` is.
         """
         logarithm = self.log_isotropy()
         if logarithm.value is None:

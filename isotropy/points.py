@@ -10,12 +10,7 @@ LENGTH_ROWS = 256  # Points that are turned into float64 at once
 
 
 def require_points(x: Tensor, d: int | None = None) -> None:
-    """Check that ``x`` is a cloud of points [n, d] of a floating dtype.
-
-    Raises:
-        ValueError: ``x`` is no tensor, not a matrix, not floating, or has another number of dimensions than ``d``.
-
-    """
+    """Raise ValueError unless ``x`` is a floating tensor [n, d]."""
     if not isinstance(x, Tensor):
         raise ValueError(
             f"Expected points as a torch tensor, got {type(x).__name__}: of a numpy array give torch.from_numpy(x)."
@@ -38,17 +33,10 @@ def in_float64(x: Tensor) -> Tensor:
 
 
 def scaled(x: Tensor, ordinary: float = 1.0) -> tuple[Tensor, float]:
-    """Return points [n, d] over a power of two, exactly, so that their squares stay in range, and that power.
+    """Return points [n, d] divided exactly by a power of two, so that squares stay in range, and that power.
 
-    The power is a constant to the gradient.
-
-    Args:
-        x: [n, d].
-        ordinary: points whose greatest coordinate lies between its inverse and it are returned themselves, no copy.
-
-    Raises:
-        ValueError: ``x`` holds NaN or infinity.
-
+    Points whose largest coordinate lies between 1 / ``ordinary`` and ``ordinary`` are returned without a copy. Raises
+    ValueError for NaN or infinity.
     """
     fixed = x.detach()
     largest = max(-float(fixed.min()), float(fixed.max())) if x.numel() else 0.0
@@ -64,26 +52,16 @@ def scaled(x: Tensor, ordinary: float = 1.0) -> tuple[Tensor, float]:
 
 
 def lengths(x: Tensor) -> Tensor:
-    """Return the norms of points [n, d], float64 [n]."""
     # By few rows that stay in the cache: a norm told to sum in float64 takes eight times as long on a CPU.
     norms = [torch.linalg.vector_norm(rows.double(), dim=1) for rows in torch.split(x, LENGTH_ROWS)]
     return torch.cat(norms)
 
 
 def draw_tokens(attention_mask: Tensor, fraction: float, generator: torch.Generator) -> Tensor:
-    """Return the mask of a random part of the tokens: fewer points for a cheaper penalty, of the same mean.
+    """Return a mask like ``attention_mask`` [batch, tokens] of a random fraction of tokens, for ``union_of_layers``.
 
-    Args:
-        attention_mask: [batch, tokens], zero where a token is padding, which is never drawn.
-        fraction: of the other tokens, in (0, 1]; their number is rounded up. 1 draws nothing at random.
-        generator: of the CPU, so that every device draws the same tokens.
-
-    Returns:
-        A mask like ``attention_mask``, for ``union_of_layers``.
-
-    Raises:
-        ValueError: the fraction is outside (0, 1].
-
+    ``fraction`` is in (0, 1], rounded up to whole tokens; padding is never drawn. The CPU ``generator`` draws the same
+    tokens on every device. Raises ValueError for another fraction.
     """
     if not 0 < fraction <= 1:
         raise ValueError(f"Expected a fraction of tokens above 0 and at most 1, got {fraction}: 1 takes every token.")
@@ -103,21 +81,11 @@ def union_of_layers(
     *,
     include_padding: bool = False,
 ) -> Tensor:
-    """Return the tokens of several layers as one cloud, the points of I-STAR (Rudman & Eickhoff 2024).
+    """Return the tokens of several layers as one cloud [layers x tokens, d], as I-STAR does (Rudman & Eickhoff 2024).
 
-    Args:
-        hidden_states: the ``hidden_states`` of a transformers model, 1 + L tensors [batch, tokens, d]; the
-            first, the embedding layer, is always left out.
-        attention_mask: [batch, tokens], zero where a token is padding.
-        layers: numbers of the layers to take, 1 to L; None takes all.
-        include_padding: keep padding, which is not data, to reproduce the reference code, which does.
-
-    Returns:
-        The points [layers x kept tokens, d], layer after layer; gradients flow through.
-
-    Raises:
-        ValueError: a layer does not exist, none is asked for, or the mask does not fit the hidden states.
-
+    ``hidden_states`` are 1 + L tensors [batch, tokens, d], the embedding layer first, which is left out. ``layers`` are
+    from 1 to L; None takes all. ``include_padding`` keeps padding, as the reference code does. Raises ValueError for a
+    layer that does not exist, no layer, or a mask of another shape.
     """
     last = len(hidden_states) - 1
     chosen = range(1, last + 1) if layers is None else layers

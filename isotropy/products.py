@@ -27,7 +27,6 @@ def same_reach(_: Tensor, reach: Tensor) -> Tensor:
 
 
 def unit_roundoff(dtype: torch.dtype) -> float:
-    """Return the unit roundoff of a dtype."""
     return torch.finfo(dtype).eps / 2
 
 
@@ -37,24 +36,13 @@ def block_rows(n: int) -> int:
 
 
 class Products:
-    """Lower bounds of all squared distances by matrix products in one precision; candidates measured by differences.
+    """Lower bounds of squared distances of points [n, d] by matrix products in one precision; candidates are measured.
 
-    Of a, a centered point, the precision keeps b with |a - b| <= rho |a|. With u the unit roundoff of the sums, u' that
-    of the stored product fl(b b'), the latter is off by at most ((1 + rho)^2 (1 + d u + u') - 1) |a||a'| and what
-    underflows (Higham 2002, "Accuracy and Stability of Numerical Algorithms", section 3.1). So, as |a||a'| is at most
-    half of |a|^2 + |a'|^2,
-
-        |a - a'|^2 >= (1 - error) (|a|^2 + |a'|^2) - 2 fl(b b') - underflow.
-
-    Where all coordinates are multiples of one unit, and the squared distances in it integers that the precision holds,
-    nothing is rounded: the bounds are the squared distances. So it is for binary, one-hot and counted features, the
-    points of which have very many others at the same distance.
-
-    Args:
-        points: [n, d], float32 or float64, of ordinary size: see ``isotropy.neighbours.ORDINARY``.
-        precision: to multiply in. In float64 every row is settled.
-        candidates: number of others of each point to measure at first, at most n - 1.
-
+    For a centered point a the precision holds b with |a - b| <= rho |a|. With unit roundoffs u of sums and u' of stored
+    products (Higham 2002, section 3.1), |a - a'|^2 >= (1 - error) (|a|^2 + |a'|^2) - 2 fl(b b') - underflow. Where
+    coordinates are multiples of one unit and squared distances integers that the precision holds, the bounds are exact;
+    binary, one-hot and counted features have very many ties. Points are float32 or float64 of ordinary size
+    (``isotropy.neighbours.ORDINARY``); float64 products settle every row; ``candidates`` is at most n - 1.
     """
 
     def __init__(self, points: Tensor, precision: torch.dtype, candidates: int) -> None:
@@ -167,17 +155,10 @@ def measure_candidates(
     k: int,
     limit: Limit = same_reach,
 ) -> MeasuredCandidates:
-    """Return the k nearest of some points among their candidates, measured by differences in float64.
+    """Return the k nearest of each of ``rows`` among candidates, measured by differences in float64.
 
-    Args:
-        points: [n, d].
-        rows: of the points.
-        bounds: [rows, candidates], lower bounds of their squared distances from products, ascending; no other
-            point has a bound below the last.
-        columns: [rows, candidates], the candidates.
-        k: at most as many.
-        limit: the most that products may say of others of the rows [rows] within a squared reach [rows].
-
+    ``bounds`` [rows, candidates] are ascending lower bounds of squared distances to ``columns``, and no other point has
+    a bound below the last. ``limit`` is the most that products may say within a squared reach [rows].
     """
     margin = 1 + 8 * (points.shape[1] + 1) * unit_roundoff(torch.float64)
     squares = torch.full_like(bounds, math.inf, dtype=torch.float64)
@@ -207,20 +188,15 @@ def _measure(points: Tensor, squares: Tensor, mask: Tensor, rows: Tensor, column
 
 
 def _squares(x: Tensor) -> Tensor:
-    """Return the squared norms of the rows of [n, d], float64."""
     x = x.double()
     squares: Tensor = torch.linalg.vecdot(x, x)
     return squares
 
 
 def multiplies_exactly(points: Tensor, largest: float, precision: torch.dtype) -> bool:
-    """Return whether squared distances of points are integers, in some unit, that the precision holds.
+    """Return whether squared distances of centered points [n, d] are integers, in some unit, that the precision holds.
 
-    Args:
-        points: [n, d], from which a point of their own coordinates was subtracted.
-        largest: squared norm of the centered points: no squared distance, nor any sum on the way, exceeds 4 times it.
-        precision: of the products and their sums.
-
+    ``largest`` is their largest squared norm; no squared distance or partial sum exceeds 4 times it.
     """
     bits = -math.log2(unit_roundoff(precision)) - 3
     power = min(int((bits - math.log2(largest)) // 2), GREATEST_POWER) if largest else GREATEST_POWER

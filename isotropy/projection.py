@@ -28,13 +28,7 @@ class MappedRows(NamedTuple):
 
 
 class PointMapCollector:
-    """Collects the rows of a map while a projection reads them: all of them, or a sample.
-
-    Args:
-        size: rows that are kept; all where there are not more.
-        seed: of the rows that are kept.
-
-    """
+    """Collects at most ``size`` rows of a map, drawn by ``seed`` if there are more, while a projection reads them."""
 
     def __init__(self, size: int, seed: int = 0) -> None:
         self._sample = Sample(size, 3, np.dtype(np.float64), seed)
@@ -79,24 +73,11 @@ def projection(
 ) -> dict[str, Any]:
     """Return coordinates along the first three principal components, relative to the mean.
 
-    Each axis is signed so that its loading of greatest magnitude is positive. Where variances are equal, axes are
-    arbitrary. Along an axis without variance, the third of two dimensions or of a plane, all is 0.
-
-    Args:
-        cloud: the points, which are read once more.
-        seed: of the points that are drawn, at most ``MAX_POINTS``, in random order.
-        names_of: gives the names of rows by their places among all, int64 [m]; None where rows have none.
-        mapped: collects every row in the same pass, unless there are no points.
-
-    Returns:
-        ``{"n", "x": [], "y": [], "z": [], "rows": [], "shares": [of the variance, 3], "names", "labels", "density",
-        "reason"}``, coordinates to five digits. ``rows`` are the places of the points drawn among all rows, from 0.
-        ``names`` are theirs, cut to ``NAME_CHARACTERS``, or None. ``labels`` is ``{"names": [], "codes": []}`` of the
-        points drawn, greatest classes first, then an empty name for the points without a label or of a class beyond
-        ``MAX_NAMES``; None where nothing is labeled.
-        ``density`` is ``{"x_edges", "y_edges", "counts": [rows of y, of x each], "outside"}`` of all rows in the plane
-        of the first two; None where all are drawn. Where nothing varies, there are no points but a ``reason``.
-
+    At most ``MAX_POINTS`` points are drawn. The largest loading of an axis is positive; an axis without variance is 0.
+    The dictionary has ``n``, ``x``, ``y``, ``z``, ``rows`` (positions), ``shares`` (of the variance), ``names``,
+    ``labels`` (``names`` by frequency, an empty one last, and ``codes``), ``density`` of all rows in the first two axes
+    (None where all are drawn) and ``reason`` (why there are no points). ``names_of`` maps positions int64 [m] to names
+    or None; ``mapped`` collects every row in the same pass.
     """
     if (reason := cloud.moment_scores["participation_ratio"].reason) is not None:
         return _empty_projection(cloud, reason)
@@ -156,7 +137,6 @@ class _Axes:
                 self._axes[:, i] = axis * axis[axis.abs().argmax()].sign()
 
     def coordinates(self, x: Tensor) -> NDArray[np.float64]:
-        """Return the coordinates [n, 3] of points [n, d]."""
         chunks = [(x[start : start + CHUNK_ROWS] - self._mean) @ self._axes for start in range(0, len(x), CHUNK_ROWS)]
         return torch.cat(chunks).numpy() if chunks else np.empty((0, COMPONENTS))
 
@@ -170,7 +150,6 @@ class _Density:
         self._n = 0
 
     def update(self, at: NDArray[np.float64]) -> None:
-        """Add points [n, 2]."""
         counts, _, _ = np.histogram2d(at[:, 1], at[:, 0], bins=self._edges)
         self._counts += counts.astype(np.int64)
         self._n += len(at)
@@ -194,9 +173,9 @@ def _rounded(values: Tensor) -> list[float]:
 
 
 def frequent_labels(cloud: Cloud, rows: Tensor) -> RowLabels | None:
-    """Return the labels of rows, given by their places among all, the most frequent first; None where none has one.
+    """Return the labels of rows, by position, the most frequent first; None if none has one.
 
-    Rows without a label, and of classes beyond ``MAX_NAMES``, have an empty name, the last.
+    Rows without a label or beyond ``MAX_NAMES`` classes have an empty name, the last.
     """
     if (labels := cloud.all_labels) is None:
         return None

@@ -1,17 +1,13 @@
-"""Prominent bars: the longest bars of a barcode, by a rule made to tell separate groups of points from noise.
+"""Prominent bars of a barcode, by a rule made to tell separate groups of points from noise.
 
-The rule does not keep its promise in many dimensions, where bars are about equal: of one Gaussian cloud it calls dozens
-to hundreds prominent. So their number is told beside that of a Gaussian of the same size.
+In the rule of Atienza, Gonzalez-Diaz & Rucco (2019), used by Kudriashov, Karpik & Klyshinsky (2025), the longest bar T
+is prominent and the shortest, r, is noise. Others are tried from the longest down: the first i, without T, get the
+neutral length, which maximizes the entropy while the others stay. Bar i stands out if the share of T in the sum does
+not fall; after the first that does not, all are noise. If more stand out than the number Q at which bars of lengths T
+and r have least entropy, the rule is applied again to them and r.
 
-The rule of Atienza, Gonzalez-Diaz & Rucco (2019), by which Kudriashov, Karpik & Klyshinsky (2025) choose the bars to
-shrink. Of n bars the longest, T, is always prominent, and the shortest, r, is always noise. The others are tried from
-the longest down. Bar i is tried by giving the first i of them (T is not among them) the neutral length, which makes the
-entropy of the barcode as great as it can be while the bars R_i, T and those after bar i, stay as they are. It stands
-out if the share of T in the sum of all bars does not fall by that. The first that does not is noise, and so are all
-after it.
-
-A barcode of lengths T and r alone has least entropy with a certain number Q of bars of length T. If more bars than that
-stand out, the rule is applied again to them and r.
+In many dimensions bars are about equal, and the rule calls dozens to hundreds of one Gaussian cloud prominent. So the
+number is reported beside that of a Gaussian cloud of the same size.
 """
 
 import math
@@ -30,14 +26,10 @@ ROUNDING = 1e-12
 
 
 def prominent(lengths: Tensor) -> Tensor:
-    """Return which of the bars [m] are prominent: bool [m], in the order given, on their device, without a gradient.
+    """Return a mask [m] of prominent bars, in the order given; at least one, and of two or more not all.
 
-    At least one; of two and more not all. A bar of length 0 belongs to points that coincide: it is left out before the
-    rule, by which it would be the shortest, and is not prominent. Nothing is, where all are 0.
-
-    Raises:
-        ValueError: ``lengths`` is not a floating tensor [m], or not finite.
-
+    Bars of length 0 belong to coinciding points: they are left out and not prominent. Raises ValueError unless
+    ``lengths`` is a finite floating tensor [m].
     """
     require_bars(lengths)
     if not lengths.isfinite().all():
@@ -49,13 +41,9 @@ def prominent(lengths: Tensor) -> Tensor:
 
 
 def prominent_bars(lengths: Tensor) -> Score:
-    """Return the number of prominent bars of [m], in [1, max(m - 1, 1)]: without them there is one more group.
+    """Return the number of prominent bars of [m], in [1, max(m - 1, 1)]; the number of groups is one more.
 
     Undefined where no bar is longer than 0, and for NaN or infinity.
-
-    Raises:
-        ValueError: ``lengths`` is not a floating tensor [m].
-
     """
     require_bars(lengths)
     reason = why_undefined(lengths)
@@ -68,7 +56,6 @@ def gaussian_prominent_bars(n: int, d: int) -> Score:
 
 
 def _count(lengths: NDArray[np.float64]) -> int:
-    """Return the number of prominent bars of lengths [m], descending."""
     if not lengths.any():
         return 0
     shares = lengths / lengths[0]
@@ -92,9 +79,9 @@ def _first_noise(bars: NDArray[np.float64]) -> int:
 
 
 def least_entropy(alpha: float, n: int) -> float:
-    """Return the number Q of bars of length T that gives n bars of lengths T and r = alpha T least entropy.
+    """Return the number Q of bars of length T at which n bars of lengths T and r = alpha T have least entropy.
 
-    Q = n alpha (alpha - 1 - ln alpha) / (alpha - 1)^2 for alpha in (0, 1]: a real number between 0 and n / 2.
+    Q = n alpha (alpha - 1 - ln alpha) / (alpha - 1)^2 for alpha in (0, 1], a real number between 0 and n / 2.
     """
     gap = 1 - alpha
     if gap < 1e-4:  # there both sides of the fraction are rounding; these are the first terms of its series

@@ -1,8 +1,7 @@
 """Ranks that are not whole numbers: how many directions a spectrum uses, and how fast it decays.
 
-All take eigenvalues [d], float64, greatest first, as ``isotropy.spectrum.eigenvalues`` returns them with the rank that
-n points can have: of the covariance for the centered points, of ``isotropy.anisotropy.second_moment`` for points as
-they are. Singular values of the points are their roots but for a factor, which none of these measures sees.
+All take float64 eigenvalues [d], descending, as ``isotropy.spectrum.eigenvalues`` returns them: of the covariance for
+centered points, of ``isotropy.anisotropy.second_moment`` for points as they are.
 """
 
 from itertools import accumulate
@@ -20,15 +19,10 @@ ALPHA_WINDOW = (4, 100)
 
 
 def effective_rank(values: Tensor, weights: Literal["sigma", "lambda"]) -> Score:
-    """Return exp of the entropy of the weights, in [1, d]; k equal ones have rank k (Roy & Vetterli 2007).
+    """Return exp of the entropy of the weights of eigenvalues [d], in [1, d] (Roy & Vetterli 2007).
 
-    Args:
-        values: [d] eigenvalues.
-        weights: "sigma", the singular values of the points over their sum, as in the paper; or "lambda", the
-            eigenvalues over their sum, which small directions add less to.
-
-    Undefined where there is no spread, and for NaN or infinity.
-
+    ``weights`` "sigma" are singular values over their sum, as in the paper; "lambda" are eigenvalues over theirs.
+    Undefined without spread, and for NaN or infinity.
     """
     if (reason := why_undefined(values)) is not None:
         return Score.undefined(reason)
@@ -42,16 +36,10 @@ def used(values: Tensor, weights: Literal["sigma", "lambda"]) -> Tensor:
 
 
 def rankme(values: Tensor, n: int) -> Score:
-    """Return exp H(sigma / sum sigma + 1e-7) of n points, about 1 to min(n, d) (Garrido et al. 2023).
+    """Return exp H(sigma / sum sigma + 1e-7) of n points from second-moment eigenvalues [d] (Garrido et al. 2023).
 
-    H is -sum p log p over the min(n, d) singular values, zeros included; p adds up to a little more than 1.
-
-    Args:
-        values: [d] eigenvalues of the second moment, as the paper does not center.
-        n: number of points.
-
-    Undefined where all points are zero, and for NaN or infinity.
-
+    H is -sum p log p over min(n, d) singular values, zeros included, so it is about 1 to min(n, d). Undefined where all
+    points are zero, and for NaN or infinity.
     """
     if (reason := why_undefined(values)) is not None:
         return Score.undefined(reason)
@@ -64,9 +52,9 @@ def used_by_rankme(values: Tensor) -> Tensor:
 
 
 def stable_rank(values: Tensor) -> Score:
-    """Return sum lambda / lambda_1, in [1, d]: the spread in units of its greatest (Rudelson & Vershynin 2007).
+    """Return sum lambda / lambda_1 = ||X||_F^2 / ||X||_2^2 of eigenvalues [d], in [1, d] (Rudelson & Vershynin 2007).
 
-    That is ||X||_F^2 / ||X||_2^2 of the centered points. Undefined where there is no spread, and for NaN or infinity.
+    Undefined without spread, and for NaN or infinity.
     """
     if (reason := why_undefined(values)) is not None:
         return Score.undefined(reason)
@@ -74,13 +62,9 @@ def stable_rank(values: Tensor) -> Score:
 
 
 def explained_variance(values: Tensor, K: int) -> tuple[Score, ...]:
-    """Return the share of the k greatest eigenvalues in their sum for k = 1 to K, each in [0, 1] and none falling.
+    """Return the share of the k greatest eigenvalues in their sum, k = 1 to K, in [0, 1].
 
-    They are the sums of ``anisotropy``, and undefined where that is.
-
-    Raises:
-        ValueError: K is not between 1 and d.
-
+    Undefined where ``anisotropy`` is. Raises ValueError unless 1 <= K <= d.
     """
     shares = anisotropy(values, K)
     defined = [share.value for share in shares if share.value is not None]
@@ -88,21 +72,11 @@ def explained_variance(values: Tensor, K: int) -> tuple[Score, ...]:
 
 
 def alpha_req(values: Tensor, window: tuple[int, int] = ALPHA_WINDOW) -> Score:
-    """Return alpha of the power law lambda_i ~ i^-alpha, not below 0 (Agrawal et al. 2022); 0 is flat.
+    """Return alpha of the power law lambda_i ~ i^-alpha of eigenvalues [d], 0 if flat (Agrawal et al. 2022).
 
-    The slope of log lambda on log i by least squares with weights 1 / i, which make up for ranks that crowd on a
-    logarithmic axis: so do the authors' code and that of Stringer et al. (2019), which it follows. Eigenvalues of 0
-    are left out.
-
-    Args:
-        values: [d] eigenvalues.
-        window: first and last rank of the fit, from 1; ranks past the last eigenvalue above 0 are left out.
-
-    Undefined where the window holds fewer than two eigenvalues above 0, and for NaN or infinity.
-
-    Raises:
-        ValueError: the window does not hold two ranks.
-
+    Least squares of log lambda on log i with weights 1 / i, as in the authors' code (Stringer et al. 2019), over ranks
+    in ``window``, from 1. Undefined for fewer than two positive eigenvalues there. Raises ValueError for a window
+    without two ranks.
     """
     first, last = window
     if not 1 <= first < last:

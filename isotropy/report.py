@@ -58,15 +58,9 @@ MeasureFunction = Callable[[Cloud], MeasureResult]
 
 
 def measure(cloud: Cloud, slugs: Iterable[str] | None = None) -> dict[str, MeasureResult]:
-    """Measure a cloud; return the results by slug, in the order of the catalog.
+    """Return the results of the measures of a cloud by slug, in catalog order; ``slugs`` selects some.
 
-    Args:
-        cloud: the points.
-        slugs: of the measures to take, in any order; None takes all.
-
-    Raises:
-        ValueError: the catalog has no measure of a slug.
-
+    Raises ValueError for a slug that the catalog lacks.
     """
     chosen = set(CATALOG if slugs is None else [slugs] if isinstance(slugs, str) else slugs)
     if unknown := chosen - CATALOG.keys():
@@ -113,7 +107,6 @@ def _mean_cosine(cloud: Cloud) -> MeasureResult:
 
 
 def _rogue_dimensions(cloud: Cloud) -> MeasureResult:
-    """Report the contribution of every dimension, and the dimensions with the largest ones."""
     rogue = cloud.cosines.rogue_dimensions()
     contributions = rogue.contributions.tolist()
     largest = rogue.contributions.argsort(descending=True)[:DIRECTIONS].tolist()
@@ -122,7 +115,6 @@ def _rogue_dimensions(cloud: Cloud) -> MeasureResult:
 
 
 def _activation_profile(cloud: Cloud) -> MeasureResult:
-    """Count the dimensions that any rule calls an outlier."""
     profile = activation_profile(cloud.moments)
     rules = [[rule for rule, flags in profile.outliers.items() if flags[i]] for i in range(len(profile.mean))]
     outliers = [{"dimension": i, "rules": broken} for i, broken in enumerate(rules) if broken]
@@ -197,7 +189,6 @@ def _barcode(cloud: Cloud) -> MeasureResult:
 
 
 def _prominent_bars(cloud: Cloud) -> MeasureResult:
-    """Report the number of prominent bars beside that of a Gaussian cloud of the same size."""
     n = len(cloud.sample[:BARCODE_ROWS])
     score = prominent_bars(cloud.bars)
     if score.value is None:

@@ -17,19 +17,13 @@ class Points(Protocol):
     """Rows that can be read repeatedly."""
 
     @property
-    def n(self) -> int:
-        """Number of rows."""
-        ...
+    def n(self) -> int: ...
 
     @property
-    def d(self) -> int:
-        """Number of dimensions."""
-        ...
+    def d(self) -> int: ...
 
     @property
-    def dtype(self) -> np.dtype[Any]:
-        """float32 or float64."""
-        ...
+    def dtype(self) -> np.dtype[Any]: ...
 
     def chunks(self) -> Iterator[NDArray[Any]]:
         """Yield all rows in order, in arrays [any, d] of this type."""
@@ -40,10 +34,7 @@ class Points(Protocol):
         ...
 
     def groups(self) -> Iterable[str] | None:
-        """Return the group of each row, equal for rows that depend on each other, empty where a row stands alone.
-
-        None where no groups are known: then exact duplicates are one.
-        """
+        """Return the group of each row, empty for a row of its own; None groups exact duplicates."""
         ...
 
 
@@ -68,12 +59,10 @@ class Rows:
 
     @property
     def n(self) -> int:
-        """Number of rows."""
         return len(self.x)
 
     @property
     def d(self) -> int:
-        """Number of dimensions."""
         return int(self.x.shape[1])
 
     @property
@@ -101,12 +90,10 @@ class DerivedPoints:
 
     @property
     def n(self) -> int:
-        """Number of rows."""
         return self.points.n
 
     @property
     def d(self) -> int:
-        """Number of dimensions."""
         return self.points.d
 
     @property
@@ -169,10 +156,7 @@ ORDINARY = 2.0**150
 
 
 def unit_for(x: Tensor, unit: float) -> float:
-    """Return the unit of points [n, d] and of those before them, whose unit is given; 0 while all are zero.
-
-    Smaller ones need no other: what is so much smaller than another point adds nothing to any sum.
-    """
+    """Return the unit for points [n, d] and those before them, whose unit is given; 0 while all are zero."""
     largest = max(-float(x.min()), float(x.max())) if x.numel() else 0.0
     if largest <= unit * ORDINARY:
         return unit
@@ -198,17 +182,9 @@ def draw(points: Points, size: int, seed: int) -> tuple[torch.Tensor, torch.Tens
 
 
 class Sample:
-    """At most so many of all rows, without replacement, in random order: its head is a sample too.
+    """A random sample, without replacement and in random order, of at most ``size`` rows of a stream.
 
-    Vitter's (1985) algorithm R: row number i takes the place of another with the chance of size / i. Which rows are
-    drawn depends on the seed, not on how the stream is cut into chunks.
-
-    Args:
-        size: places.
-        d: number of dimensions.
-        dtype: of the rows.
-        seed: of all that is drawn.
-
+    Vitter's (1985) algorithm R: row i replaces another with chance size / i, however the stream is cut into chunks.
     """
 
     def __init__(self, size: int, d: int, dtype: np.dtype[Any], seed: int) -> None:

@@ -1,11 +1,8 @@
-"""Isotropy of ever more rows of a cloud: how many it takes until a score no longer depends on their number.
+"""Isotropy of ever more rows of a cloud: how many rows it takes until a score no longer depends on their number.
 
-The curve of Figure 4 of the poster of I-STAR (Rudman & Eickhoff 2024), with the bias-corrected IsoScore beside it.
-IsoScore* is shrunk toward the covariance of all rows, by (1 - zeta) S_X + zeta S_S as in ``isotropy.spectrum.shrink``.
-
-A draw is a run of consecutive rows of the cloud's sample, which is in random order: drawn by seed, without
-replacement. No two draws of one size share a row, so that their spread is that of independent draws; a draw of 2 m rows
-is made of two draws of m. The greatest sizes have few draws, and one has no spread.
+Figure 4 of the poster of I-STAR (Rudman & Eickhoff 2024), with bias-corrected IsoScore. IsoScore* is shrunk toward the
+covariance of all rows. Draws are consecutive rows of the random sample; draws of one size share no row, and a draw of 2
+m rows joins two of m. The largest size has one draw, hence no spread.
 """
 
 from collections.abc import Sequence
@@ -34,14 +31,11 @@ Values = tuple[float | None, ...]  # Scores of one draw: IsoScore, its bias-corr
 
 
 def sample_size(cloud: Cloud) -> dict[str, Any]:
-    """Return the scores of 8 rows, 16, 32 and so on, and of all, each as mean and standard deviation over draws.
+    """Return the scores of 8, 16, 32, ... and all rows, as mean and standard deviation over draws.
 
-    Returns:
-        ``{"n", "draws", "rows": [m], "drawn": [draws of each], "full", "zetas", "isoscore", "isoscore_unbiased",
-        "isoscore_star": [of each zeta], "reason"}``. A curve is ``{"mean": [], "sd": []}``; a mean is None where any
-        of the draws has no value, a standard deviation also where there is one draw. ``full`` holds the scores of all
-        rows, ``draws`` the most draws of one size. Where all rows have no IsoScore, there is no size but a ``reason``.
-
+    The dictionary has ``n``, ``draws`` (most of one size), ``rows`` [m], ``drawn`` [m], ``full`` (scores of all rows),
+    ``zetas``, the curves ``isoscore``, ``isoscore_unbiased`` and ``isoscore_star`` (one per zeta), each ``{"mean",
+    "sd"}`` with None where undefined, and ``reason`` (why there are no sizes).
     """
     plain_score, unbiased_score = (cloud.moment_scores[slug] for slug in ("isoscore", "isoscore_unbiased"))
     draws: dict[int, list[Values]] = {}

@@ -23,10 +23,7 @@ class Score:
 
     @classmethod
     def within(cls, value: float, low: float, high: float) -> Score:
-        """Return a score forced into [low, high], the range of the measure, which rounding may leave.
-
-        What is not a number is undefined.
-        """
+        """Return a score clipped to [low, high], which rounding may leave; NaN is undefined."""
         if math.isnan(value):
             return cls.undefined("It comes out as not a number: what it is made of is not finite, or too large.")
         return cls(float(min(max(value, low), high)))

@@ -16,19 +16,11 @@ ORDINARY = 1e140  # Sizes of matrices up to it, and down to its inverse, have sq
 
 
 class Moments:
-    """Count, mean and covariance of a stream of points, in one pass; moments of parts can be merged.
+    """Count, mean and covariance of a stream of d-dimensional points, in one pass; parts can be merged.
 
-    Each chunk is shifted by an estimate of its own mean and multiplied where it lies, in its own precision
-    (float16 and bfloat16 in float32); chunks are merged in float64 (Chan, Golub & LeVeque 1983, "Algorithms for
-    Computing the Sample Variance"). Shifting before squaring keeps the digits of a spread far smaller than the
-    mean; what the estimate misses is taken out in float64.
-
-    NaN and infinity are not looked for: one of them makes the moments NaN, and every score undefined.
-
-    Args:
-        d: number of dimensions.
-        device: where the float64 sums are kept; leave it where the accelerator has no float64.
-
+    Chunks are shifted near their mean, so that squares keep the digits of a small spread, multiplied in their own
+    precision (at least float32) and merged in float64 (Chan, Golub & LeVeque 1983). NaN or infinity leave every score
+    undefined. Keep ``device`` on the CPU if the accelerator has no float64.
     """
 
     def __init__(self, d: int, device: torch.device | str = "cpu") -> None:
@@ -46,7 +38,6 @@ class Moments:
         return self._scatter
 
     def update(self, x: Tensor) -> None:
-        """Add points [n, d] of any floating dtype."""
         require_points(x, self.d)
         # One buffer for all chunks: fresh memory takes as long as the subtraction.
         buffer = at_least_float32(x.new_empty(min(len(x), CHUNK_ROWS), self.d))
@@ -58,12 +49,7 @@ class Moments:
             self._scatter.addr_(offset, offset, alpha=-len(chunk))
 
     def merge(self, moments: Self) -> None:
-        """Add the points of another instance.
-
-        Raises:
-            ValueError: the two have different numbers of dimensions.
-
-        """
+        """Add the points of another instance; raise ValueError if its number of dimensions differs."""
         if moments.d != self.d:
             raise ValueError(
                 f"Expected moments of {self.d} dimensions, got {moments.d}: merge only clouds of one space."
@@ -80,7 +66,6 @@ class Moments:
 
     @classmethod
     def from_state(cls, state: dict[str, Tensor], device: torch.device | str = "cpu") -> Self:
-        """Restore moments from ``state()``."""
         moments = cls(len(state["mean"]), device)
         moments._add(int(state["n"]), moments._stored(state["mean"]), state["scatter"])
         return moments
@@ -99,10 +84,9 @@ class Moments:
 
 
 def centre(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the mean [d] of points [n, d], n at least 1, and the centered points [n, d], in their dtype.
+    """Return the mean [d] and the centered points [n, d], n at least 1, in their dtype.
 
-    The mean is kept between the least and the greatest value of its dimension, which rounding may leave: so
-    a constant dimension becomes exactly zero, and equal points have exactly zero covariance.
+    The mean is clamped to the range of its dimension, so that equal points have exactly zero covariance.
     """
     # amin and amax apart: aminmax(dim=0) takes four times as long on a CPU.
     mean = x.mean(0).clamp(x.amin(0), x.amax(0))
@@ -110,13 +94,10 @@ def centre(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def shift_near_mean(x: Tensor, out: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-    """Return a shift [d], points [n, d] less the shift, and the mean [d] of these, in their dtype; n at least 1.
+    """Return a shift [d], points [n, d] less the shift (written into ``out``), and the mean [d] of these; no gradient.
 
-    Without a gradient. The shifted points are written into ``out`` if it is given.
-    The shift is the mean of about ``SHIFT_ROWS`` of the points: near enough to keep the digits, and three times
-    cheaper than to read all points for their exact center. In no dimension is it farther from the mean of the n points
-    than sqrt(n / SHIFT_ROWS) of their standard deviations, 8 for a chunk. Constant dimensions become exactly zero, as
-    by ``centre``.
+    The shift is the mean of about ``SHIFT_ROWS`` points, at most sqrt(n / SHIFT_ROWS) standard deviations off: near
+    enough to keep digits, and three times cheaper than exact centering. Constant dimensions become exactly zero.
     """
     # An odd stride: sequences are padded to even lengths, and one token of each would be all that is read.
     shift, _ = centre(x[:: max(len(x) // SHIFT_ROWS, 1) | 1])
@@ -125,14 +106,9 @@ def shift_near_mean(x: Tensor, out: Tensor | None = None) -> tuple[Tensor, Tenso
 
 
 def gram(x: Tensor, onto: Tensor | None = None) -> Tensor:
-    """Return x^T x [d, d] of a matrix [n, d] in its dtype, which autocast does not lower, without a gradient.
+    """Return x^T x [d, d] of [n, d], in its dtype even under autocast, no gradient; adds to symmetric ``onto``.
 
-    On a CPU by block columns down to the diagonal, then mirrored: at d = 768 five eighths of the multiplications.
-
-    Args:
-        x: [n, d].
-        onto: a symmetric matrix [d, d] of the same dtype to which it is added in place.
-
+    A CPU multiplies block columns down to the diagonal and mirrors them: five eighths of the work at d = 768.
     """
     d = x.shape[1]
     product = x.new_empty(d, d) if onto is None else onto
@@ -147,11 +123,7 @@ def gram(x: Tensor, onto: Tensor | None = None) -> Tensor:
 
 
 class _Scatter(torch.autograd.Function):
-    """Sum of (x - mean)(x - mean)^T over points, [n, d] to [d, d], its gradient in one matrix product.
-
-    Autograd's own graph multiplies once for each of the two factors and then centers the gradient. But the
-    two products add up to one, and centered points make it centered.
-    """
+    """Sum of (x - mean)(x - mean)^T over points, [n, d] to [d, d], with a gradient in one matrix product."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -193,14 +165,9 @@ def products(x: Tensor) -> Tensor:
 
 
 def covariance(x: Tensor) -> Tensor:
-    """Return the unbiased covariance [d, d] of points [n, d], differentiable once.
+    """Return the unbiased covariance [d, d] of points [n, d], at least float32, differentiable once.
 
-    In float64 if the points are, else in float32, which autocast does not lower: squares overflow float16.
-    One point has zero covariance, not 0/0.
-
-    Raises:
-        ValueError: ``x`` is not a floating tensor [n, d] with at least one row.
-
+    One point has zero covariance. Raises ValueError unless ``x`` is a floating tensor with at least one row.
     """
     require_points(x)
     if len(x) == 0:
@@ -210,12 +177,7 @@ def covariance(x: Tensor) -> Tensor:
 
 
 def require_zeta(zeta: float) -> None:
-    """Check that the shrinkage ``zeta`` lies in [0, 1].
-
-    Raises:
-        ValueError: it does not.
-
-    """
+    """Raise ValueError unless the shrinkage ``zeta`` lies in [0, 1]."""
     if not 0 <= zeta <= 1:
         raise ValueError(f"Expected zeta in [0, 1], got {zeta}: 0 is no shrinkage, 1 ignores the points.")
 
@@ -223,12 +185,8 @@ def require_zeta(zeta: float) -> None:
 def shrink(S_X: Tensor, S_S: Tensor, zeta: float) -> Tensor:
     """Return (1 - zeta) S_X + zeta S_S [d, d], the shrunk covariance of IsoScore* (Rudman & Eickhoff 2024).
 
-    The weights are those of the paper's Algorithm 1, its poster and its code, where zeta = 0 is IsoScore. The
-    text of section 3 exchanges them; the algorithm is followed because the published scores come from it.
-
-    Raises:
-        ValueError: zeta is outside [0, 1], or the matrices differ in shape.
-
+    Weights are those of Algorithm 1 and the code, where zeta = 0 is IsoScore; the text of section 3 swaps them. Raises
+    ValueError for zeta outside [0, 1] or unequal shapes.
     """
     require_zeta(zeta)
     if S_X.shape != S_S.shape:
@@ -245,16 +203,10 @@ def scaled_identity(S: Tensor) -> Tensor:
 
 
 def eigenvalues(S: Tensor, rank: int | None = None) -> Tensor:
-    """Return the eigenvalues of a covariance or second moment [d, d], float64 [d], greatest first, not below 0.
+    """Return the eigenvalues of a float64 covariance or second moment [d, d], descending, [d], at least 0.
 
-    Those below the rounding of float64 are exactly 0: roots magnify it, from 1e-16 of the greatest to 1e-8. All
-    are NaN where the matrix is not finite.
-
-    Args:
-        S: [d, d], accumulated in float64; the noise of float32 sums, 1e-7 of the greatest, is not known from it.
-        rank: how many eigenvalues can differ from 0, if less than d: n - 1 for the covariance of n points, n for
-            their second moment. The others are exactly 0.
-
+    Values below float64 rounding, and those beyond ``rank`` (n - 1 for a covariance, n for a second moment), are
+    exactly 0, because roots magnify rounding. All are NaN for a matrix that is not finite.
     """
     S = S.double()
     if not S.isfinite().all():

@@ -1,10 +1,8 @@
-"""Measures of the spectrum for all rows and without each block of them, by one decomposition of all rows.
+"""Measures of the spectrum without each block of rows, from one decomposition of all rows.
 
-Without a block the eigenvalues are those of all rows to first order: v^T S v, S the matrix of the other rows. Only the
-leading ones are taken one by one. Of the others, the tail, the sum is known, by which all are scaled; and what moves a
-measure beyond that is v^T S v times its slope, summed over the tail, to first order again. For this sum the blocks need
-one product of d^3 in place of one each; and where eigenvalues are close, so that decompositions would exchange them,
-all of it is still a smooth function of S.
+To first order, eigenvalues without a block are v^T S v, with S the matrix of the other rows. Leading ones are taken one
+by one; the others, the tail, are scaled by their known sum, and move each measure by the sum of v^T S v times its
+slope. So blocks share one product of d^3, and the result is smooth where eigenvalues are close.
 """
 
 from __future__ import annotations
@@ -41,14 +39,9 @@ class Decomposition(NamedTuple):
 
 
 class SpectraWithoutBlocks:
-    """The spectrum of a covariance or second moment without each block, along the eigenvectors of that of all rows.
+    """The spectrum of a covariance, or second moment, without each block, along the eigenvectors of that of all rows.
 
-    Args:
-        whole: the decomposition for all rows.
-        measures: functions of the eigenvalues above 0, greatest first, to a 0-d tensor.
-        blocks: the moments of each.
-        about_zero: whether it is the second moment.
-
+    ``measures`` map positive eigenvalues, descending, to a 0-d tensor; ``blocks`` are the moments of each block.
     """
 
     def __init__(
@@ -124,15 +117,7 @@ def _slopes_of_tail(measure: Callable[[Tensor], Tensor], values: Tensor) -> Tens
 def scores_without_blocks(
     centred: Decomposition, second: Decomposition, blocks: Sequence[Moments], moments: Moments
 ) -> Iterator[dict[str, Score]]:
-    """Yield the measures by slug without each of some blocks in turn.
-
-    Args:
-        centred: the covariance of all rows.
-        second: their second moment.
-        blocks: the moments of each block.
-        moments: of all rows.
-
-    """
+    """Yield the measures by slug without each block, from the decomposed covariance and second moment of all rows."""
     n, d = moments.n, moments.d
 
     def rankme(positive: Tensor) -> Tensor:
@@ -156,14 +141,7 @@ def scores_without_blocks(
 
 
 def spectrum_scores(values: Tensor, energies: Tensor, n: int) -> dict[str, Score]:
-    """Return the measures of eigenvalues by slug, the k-th of a list by "slug k".
-
-    Args:
-        values: [d] of the covariance.
-        energies: [d] of the second moment.
-        n: number of points.
-
-    """
+    """Return measures by slug, the k-th of a list as "slug k", from eigenvalues [d] of covariance and second moment."""
     spread = bool(values[0] > 0)  # False for NaN
     largest = Score(float(values[0])) if spread else Score.undefined("There is no spread, or it is not finite.")
     top = min(TOP, len(values))

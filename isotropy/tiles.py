@@ -17,7 +17,6 @@ PENDING = 100_000
 
 
 def spans(n: int) -> Iterator[slice]:
-    """Yield slices of n points that bound the tiles."""
     rows = min(TILE_ROWS, max(FEW_ROWS, n // 8))
     for start in range(0, n, rows):
         yield slice(start, min(start + rows, n))
@@ -36,17 +35,10 @@ def tiles(n: int) -> Iterator[tuple[slice, slice]]:
 def smallest_of_each(
     n: int, count: int, dtype: torch.dtype, device: torch.device, tile: Callable[[slice, slice], Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """Return the least bounds of each of n points to neighbours, ascending, and to whom, [n, count] each.
+    """Return the ``count`` least bounds of each of n points to others, ascending, and the others, [n, count] each.
 
-    Nobody else's bound is below the last. A tile serves its rows and its columns: bounds are symmetric.
-
-    Args:
-        n: number of points.
-        count: of bounds to keep for each, at most n - 1.
-        dtype: of the bounds.
-        device: where they are.
-        tile: makes the bounds [rows, columns] of a tile, finite and contiguous, which may be overwritten.
-
+    No other bound is below the last. ``tile`` returns symmetric, finite, contiguous bounds [rows, columns], which may
+    be overwritten.
     """
     smallest = _SmallestBounds(n, count, dtype, device)
     for rows, columns in tiles(n):
@@ -60,14 +52,9 @@ def smallest_of_each(
 
 
 def smallest_in_rows(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return the least values of every row of [rows, columns], ascending, and their columns, [rows, count].
+    """Return the least values of each row of contiguous [rows, columns], ascending, and their columns, [rows, count].
 
-    The least values lie in the groups with the least minima, one group for each: a minimum costs a tenth of a topk.
-
-    Args:
-        x: contiguous, the number of columns a multiple of ``GROUP``.
-        count: at most the number of columns.
-
+    The number of columns is a multiple of ``GROUP``: a minimum over groups costs a tenth of a topk.
     """
     groups = x.view(len(x), GROUP, -1)
     if groups.shape[2] < count:
@@ -90,7 +77,6 @@ class _SmallestBounds:
         self._pending = 0
 
     def begin(self, rows: slice, tile: Tensor) -> None:
-        """Add the pairs within one span."""
         tile.fill_diagonal_(math.inf)
         tile = pad(tile, (0, -tile.shape[1] % GROUP), value=math.inf)
         count = min(self.bounds.shape[1], tile.shape[1])
@@ -100,7 +86,6 @@ class _SmallestBounds:
         self._reach[rows] = self.bounds[rows].amax(1)
 
     def add(self, rows: slice, columns: slice, tile: Tensor) -> None:
-        """Add the pairs between two spans, for the points of both."""
         n_rows, n_columns = tile.shape
         if n_rows % GROUP or n_columns % GROUP:
             tile = pad(tile, (0, -n_columns % GROUP, 0, -n_rows % GROUP), value=math.inf)
@@ -124,7 +109,6 @@ class _SmallestBounds:
         self._pending += len(points)
 
     def merge(self) -> None:
-        """Merge pending bounds."""
         if not self._pending:
             return
         points, neighbours, bounds = map(torch.cat, zip(*self._pending_bounds, strict=True))

@@ -1,8 +1,6 @@
-"""Persistent homology in dimension 0: which points hang together at which distance.
+"""Persistent homology in dimension 0: which points are connected at which distance.
 
-Around every point a ball grows; where two clusters touch, one of them ends. The lengths of their lives, the bars of the
-Vietoris-Rips filtration in dimension 0, are the edges of the minimum spanning tree of the points. So n points have
-n - 1 bars, and a bar is as differentiable as the distance of its two points.
+The bars of the Vietoris-Rips filtration in dimension 0 are the edges of the minimum spanning tree: n points have n - 1.
 """
 
 import math
@@ -21,29 +19,19 @@ BLOCK_ROWS = 256  # Points whose distances to all are made of products at once
 
 
 def spanning_tree(x: Tensor) -> Tensor:
-    """Return a minimum spanning tree of points [n, d]: the two points of each edge, int64 [n - 1, 2].
+    """Return the edges of a minimum spanning tree of points [n, d], int64 [n - 1, 2], without a gradient.
 
-    Without a gradient. By Prim's algorithm on all distances in float64, 8 n^2 bytes of them: made for batches, and for
-    samples of some thousands of points. Ties may be broken in any way, which changes no length.
-
-    Raises:
-        ValueError: ``x`` is not a floating tensor [n, d], or its points are not finite.
-
+    Prim's algorithm in float64, with 8 n^2 bytes: for some thousands of points. Ties are broken arbitrarily. Raises
+    ValueError for points that are not finite.
     """
     require_points(x)
     return _tree(scaled(in_float64(x.detach()))[0]).to(x.device)
 
 
 def barcode(x: Tensor) -> Tensor:
-    """Return the bars of points [n, d] in dimension 0, shortest first: [n - 1], in the units of the points.
+    """Return the bars of points [n, d] in dimension 0, ascending [n - 1], in the units of the points; differentiable.
 
-    Differentiable: a bar is the distance of two points. Points that coincide (in float64 also those less than 1e-150 of
-    the greatest coordinate apart) have a bar of length 0, whose gradient is 0. In float64 if the points are, else in
-    float32. Cost and memory are those of ``spanning_tree``.
-
-    Raises:
-        ValueError: ``x`` is not a floating tensor [n, d], or its points are not finite.
-
+    At least float32. Coinciding points have a bar of 0 with gradient 0. Cost and errors are those of ``spanning_tree``.
     """
     require_points(x)
     # Float64 holds the differences of all that float32 holds exactly.
@@ -56,12 +44,8 @@ def barcode(x: Tensor) -> Tensor:
 def bar_entropy(lengths: Tensor) -> Tensor:
     """Return the persistent entropy of bars [m], 0-d in [0, log m], in nats, differentiable.
 
-    Made for training: of bars that are finite and not negative, value and gradient are always finite. A bar of length 0
-    adds nothing, and its gradient is 0; of no bars, or only such, the entropy is 0.
-
-    Raises:
-        ValueError: ``lengths`` is not a floating tensor [m].
-
+    Value and gradient are finite: bars of length 0 add nothing and have gradient 0. Raises ValueError unless floating
+    [m].
     """
     require_bars(lengths)
     positive = lengths[lengths > 0]
@@ -75,16 +59,10 @@ def bar_entropy(lengths: Tensor) -> Tensor:
 
 
 def persistent_entropy(lengths: Tensor, *, normalised: bool = False) -> Score:
-    """Return the entropy -sum p log p of bars [m], p = l / sum l, in nats, in [0, log m]: how even they are.
+    """Return the entropy -sum p log p of bars [m], p = l / sum l, in nats, in [0, log m] (Atienza et al. 2019).
 
-    As defined by Atienza et al. (2019); bars of length 0 add nothing. ``normalised`` divides by log m, the entropy of
-    equal bars, for clouds of different sizes: in [0, 1].
-
-    Undefined for fewer than two bars, for bars that are all of length 0, and for NaN or infinity.
-
-    Raises:
-        ValueError: ``lengths`` is not a floating tensor [m].
-
+    ``normalised`` divides by log m, for clouds of different sizes. Undefined for fewer than two bars, bars that are all
+    0, and NaN or infinity.
     """
     require_bars(lengths)
     m = len(lengths)
@@ -99,13 +77,9 @@ def persistent_entropy(lengths: Tensor, *, normalised: bool = False) -> Score:
 
 
 def longest_bar(lengths: Tensor) -> Score:
-    """Return the length of the longest of bars [m]: the distance at which all points hang together.
+    """Return the longest of bars [m], the distance at which all points connect, in units of the points.
 
-    In the units of the points, in [0, inf). Undefined where there is no bar, and for NaN or infinity.
-
-    Raises:
-        ValueError: ``lengths`` is not a floating tensor [m].
-
+    Undefined without a bar, and for NaN or infinity.
     """
     require_bars(lengths)
     reason = _why_no_length(lengths)
@@ -113,12 +87,7 @@ def longest_bar(lengths: Tensor) -> Score:
 
 
 def require_bars(lengths: Tensor) -> None:
-    """Check that ``lengths`` are those of bars, a floating tensor [m].
-
-    Raises:
-        ValueError: they are not.
-
-    """
+    """Raise ValueError unless ``lengths`` is a floating tensor [m]."""
     if lengths.ndim != 1 or not lengths.is_floating_point():
         raise ValueError(
             f"Expected the lengths of bars as a floating tensor [m], got {list(lengths.shape)} of {lengths.dtype}: "
@@ -142,14 +111,12 @@ def _why_no_length(lengths: Tensor) -> str | None:
 
 
 def _tree(x: Tensor) -> Tensor:
-    """Return the edges [n - 1, 2] of a minimum spanning tree of float64 points [n, d]."""
     if len(x) < 2:
         return torch.empty(0, 2, dtype=torch.int64, device=x.device)
     return torch.from_numpy(_prim(_squared_distances(x.detach()).cpu().numpy())).to(x.device)
 
 
 def _squared_distances(x: Tensor) -> Tensor:
-    """Return squared distances [n, n] of float64 points [n, d], n at least 1, with infinity on the diagonal."""
     squares = gram((x - x.mean(0)).T)
     norms = squares.diagonal().clone()
     squares.fill_diagonal_(-math.inf)
@@ -161,7 +128,6 @@ def _squared_distances(x: Tensor) -> Tensor:
 
 
 def _prim(distances: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the edges [n - 1, 2] of a minimum spanning tree from distances [n, n], n at least 1."""
     n = len(distances)
     nearest = np.full(n, np.inf)  # distance of each point to the tree; infinity for those inside
     parent = np.zeros(n, dtype=np.int64)

@@ -1,14 +1,13 @@
-"""Bias-corrected IsoScore: unbiased estimates in the place of the squares of a sample's covariance.
+"""Bias-corrected IsoScore: unbiased estimates in place of the squares of a sample's covariance.
 
-IsoScore is (PR - 1) / (d - 1) with PR = tr(S)^2 / tr(S S). The covariance S of a sample is unbiased, but tr(S S) of it
-is not: it is too large, by about tr(S)^2 / n, and IsoScore too small unless n is many times d. Here tr(S)^2 and
-tr(S S) are estimated without bias, under no assumption but that rows are independent draws:
+tr(S S) of a sample is too large by about tr(S)^2 / n, and IsoScore = (tr(S)^2 / tr(S S) - 1) / (d - 1) too small unless
+n is many times d. Here both traces are estimated without bias, assuming only that rows are independent draws:
 
     tr(S S)   is the mean of ((x_i - x_j) . (x_k - x_l))^2 / 4         over all i, j, k, l that are distinct
     tr(S)^2   is the mean of ||x_i - x_j||^2 ||x_k - x_l||^2 / 4
 
-These are U-statistics (for tr(S S): Chen, Zhang & Zhong 2010), and from moments they are (Himeno & Yamada 2014), with
-S the sample's covariance, Q = sum ||x_i - mean||^4 / (n - 1) and k = (n - 1) / (n (n - 2) (n - 3)),
+These U-statistics (Chen, Zhang & Zhong 2010) follow from moments (Himeno & Yamada 2014), with the sample's covariance
+S, Q = sum ||x_i - mean||^4 / (n - 1) and k = (n - 1) / (n (n - 2) (n - 3)):
 
     tr(S S)   k ((n - 1) (n - 2) ||S||^2 + tr(S)^2 - n Q)
     tr(S)^2   k (2 ||S||^2 + (n^2 - 3 n + 1) tr(S)^2 - n Q)
@@ -35,10 +34,9 @@ NOT_FINITE = "The covariance is not finite: some points are NaN, infinite or too
 
 
 class FourthMoments(Moments):
-    """Moments, and of the points' distances to their mean the sums that the bias correction needs.
+    """Moments, and the third and fourth moments of distances to the mean that the bias correction needs.
 
-    With y = x - mean, sum ||y||^2 y and sum ||y||^4 are kept about the mean of the points so far, so that parts merge
-    exactly. In float64 throughout, where ``device`` is: points are copied there, and converted, by chunks.
+    With y = x - mean, sum ||y||^2 y and sum ||y||^4 are float64 about the mean so far, so that parts merge exactly.
     """
 
     def __init__(self, d: int, device: torch.device | str = "cpu") -> None:
@@ -57,7 +55,6 @@ class FourthMoments(Moments):
         return self._third
 
     def update(self, x: Tensor) -> None:
-        """Add points [n, d] of any floating dtype."""
         require_points(x, self.d)
         for start in range(0, len(x), CHUNK_ROWS):
             chunk = self._stored(x[start : start + CHUNK_ROWS].detach())
@@ -78,22 +75,14 @@ class FourthMoments(Moments):
             self._fourth += squares.square().sum()
 
     def merge(self, moments: Self) -> None:
-        """Add the points of another instance.
-
-        Raises:
-            ValueError: the two have different numbers of dimensions.
-
-        """
+        """Add the points of another instance; raise ValueError if its number of dimensions differs."""
         super().merge(moments)
         third, fourth = moments._about(self.mean)
         self._third += third
         self._fourth += fourth
 
     def of_dimensions(self, dimensions: Tensor) -> Self:
-        """Return the moments in some dimensions, by a flag for each, [d].
-
-        ``fourth`` is that of no points until all of them have been given to ``add_distances``.
-        """
+        """Return the moments of the dimensions in a mask [d]; pass all points to ``add_distances`` to complete them."""
         moments = type(self)(int(dimensions.sum()), self.mean.device)
         moments.n, moments.mean, moments._scatter = (
             self.n,
@@ -111,7 +100,6 @@ class FourthMoments(Moments):
             self._fourth += squares.square().sum()
 
     def rescale(self, factor: float) -> None:
-        """Rescale the moments to those of the points times a factor."""
         sums = ((self.mean, 1), (self._scatter, 2), (self._third, 3), (self._fourth, 4))
         for tensor, power in sums:
             for _ in range(power):  # powers of the factor may leave float64 where the sums do not
@@ -123,7 +111,6 @@ class FourthMoments(Moments):
 
     @classmethod
     def from_state(cls, state: dict[str, Tensor], device: torch.device | str = "cpu") -> Self:
-        """Restore moments from ``state()``."""
         moments = super().from_state(state, device)
         moments._third += moments._stored(state["third"])
         moments._fourth += moments._stored(state["fourth"])
@@ -143,20 +130,12 @@ class FourthMoments(Moments):
 
 
 def isoscore_unbiased(x: Tensor, groups: Tensor | None = None) -> Score:
-    """Return the bias-corrected IsoScore of points [n, d]; about 1 is isotropic, 0 a line, and it may leave [0, 1].
+    """Return the bias-corrected IsoScore of points [n, d]: about 1 is isotropic, 0 a line; it may leave [0, 1].
 
-    In n d^2 operations, or n^2 d for fewer points than dimensions and for groups. Undefined for fewer than four
-    points (groups) or two dimensions, for equal points, for NaN or infinity, and where an estimate is not above zero.
-
-    Args:
-        x: [n, d], rows drawn independently.
-        groups: [n], what is equal for rows that depend on each other, as tokens of one sentence do. Then i, j, k and l
-            are taken from four different groups, and only the groups need be independent. Each such choice of rows
-            counts once, so that large groups count more.
-
-    Raises:
-        ValueError: ``x`` is not a floating tensor [n, d], or ``groups`` is not of its rows.
-
+    Rows are independent draws, or dependent within ``groups`` [n], where each choice of rows from four groups counts
+    once. In n d min(n, d) operations, n^2 d with groups. Undefined for fewer than four points (groups) or two
+    dimensions, equal points, NaN or infinity, and estimates not above zero. Raises ValueError for another shape or
+    type.
     """
     require_points(x)
     n, d = x.shape
@@ -186,10 +165,7 @@ def isoscore_unbiased(x: Tensor, groups: Tensor | None = None) -> Score:
 
 
 def isoscore_unbiased_from_moments(moments: FourthMoments) -> Score:
-    """Return the bias-corrected IsoScore of the points that the moments have seen, as ``isoscore_unbiased``.
-
-    Also undefined for points so small, below about 1e-73, that their fourth powers leave float64.
-    """
+    """Return ``isoscore_unbiased`` of the points in the moments; undefined for points below about 1e-73."""
     return corrected_from_moments(moments)["isoscore_unbiased"]
 
 
@@ -207,15 +183,9 @@ def corrected_from_moments(moments: FourthMoments) -> dict[str, Score]:
 
 
 def corrected_from_sums(n: int, d: int, trace: float, squares: float, fourth: float) -> dict[str, Score]:
-    """Return the same of n points of d dimensions, from sums in units of their spread.
+    """Return the corrected scores of n points of d dimensions from sums in units of their spread.
 
-    Args:
-        n: number of points.
-        d: number of dimensions.
-        trace: of the scatter, the sum of ||x - mean||^2.
-        squares: ||scatter||^2.
-        fourth: sum of ||x - mean||^4.
-
+    These are tr(scatter), ||scatter||^2 and the sum of ||x - mean||^4.
     """
     if (reason := _why_too_few(n, d)) is not None:
         return corrected_scores(reason, d)
@@ -225,14 +195,7 @@ def corrected_from_sums(n: int, d: int, trace: float, squares: float, fourth: fl
 
 
 def corrected_scores(traces: tuple[float, float] | str, d: int) -> dict[str, Score]:
-    """Return the two bias-corrected scores by slug.
-
-    Args:
-        traces: estimates of tr(S)^2 and tr(S S) in units of about the square of the sample's trace; or the reason
-            why there are none.
-        d: number of dimensions.
-
-    """
+    """Return the two bias-corrected scores by slug, from estimates of tr(S)^2 and tr(S S) or the reason for none."""
     isoscore = Score.undefined(traces) if isinstance(traces, str) else _score(*traces, d)
     if isoscore.value is None:
         reason = str(isoscore.reason).replace("bias-corrected IsoScore", "bias-corrected participation ratio")
@@ -243,10 +206,7 @@ def corrected_scores(traces: tuple[float, float] | str, d: int) -> dict[str, Sco
 
 
 def trace_estimates(moments: FourthMoments) -> tuple[float, float]:
-    """Return unbiased estimates of tr(S)^2 and tr(S S), in units of tr(S)^2 of the sample: see ``estimates``.
-
-    Of at least four points that are not all equal.
-    """
+    """Return unbiased estimates of tr(S)^2 and tr(S S), in units of tr(S)^2, from at least four points."""
     n, scatter = moments.n, moments.scatter
     total, norm = float(scatter.trace()), float(torch.linalg.matrix_norm(scatter))
     ordinary = 1 / ORDINARY < norm < ORDINARY  # or squares may have left the range of float64
@@ -256,15 +216,9 @@ def trace_estimates(moments: FourthMoments) -> tuple[float, float]:
 
 
 def estimates(n: int, squares: N, fourth: N) -> tuple[N, N]:
-    """Return unbiased estimates of tr(S)^2 and tr(S S), in units of tr(S)^2 of the sample, as numbers or tensors.
+    """Return unbiased estimates of tr(S)^2 and tr(S S), in units of tr(S)^2 of a sample of n >= 4 points.
 
-    Exactly, 0 <= tr(S S) <= tr(S)^2 for the estimates too, being means of terms of which that holds; to rounding here.
-
-    Args:
-        n: number of points, at least 4.
-        squares: ||S||^2 / tr(S)^2 of the sample.
-        fourth: Q / tr(S)^2 of the sample.
-
+    ``squares`` is ||S||^2 / tr(S)^2 and ``fourth`` is Q / tr(S)^2. Up to rounding, 0 <= tr(S S) <= tr(S)^2 holds.
     """
     k = (n - 1) / (n * (n - 2) * (n - 3))
     return (
@@ -274,17 +228,11 @@ def estimates(n: int, squares: N, fourth: N) -> tuple[N, N]:
 
 
 def _by_pairs(y: Tensor, codes: Tensor, sizes: Tensor) -> tuple[float, float]:
-    """Return the estimates of tr(S)^2 and tr(S S) from points [n, d], float64, near the origin.
+    """Return the estimates of tr(S)^2 and tr(S S) from float64 points [n, d] in groups ``codes`` [n] of ``sizes`` [g].
 
-    With G the products and D the squared distances of points, the kernels above are sums of G_ij^2, G_ij G_ik,
-    G_ij G_kl and D_ij D_kl over points of distinct groups. The groups that complete a pair or a triple are counted;
-    two pairs without a group in common are those of the matrices of groups, [g, g], in which G and D are summed.
-
-    Args:
-        y: [n, d].
-        codes: [n], the group of each point, from 0 to g - 1.
-        sizes: [g], float64, the number of points in each group.
-
+    With G the products and D the squared distances of points, the kernels are sums of G_ij^2, G_ij G_ik, G_ij G_kl and
+    D_ij D_kl over points of distinct groups. Groups that complete a pair or triple are counted; two pairs without a
+    common group come from group matrices [g, g] of sums of G and D.
     """
     n, g = len(y), len(sizes)
     group_sizes = sizes[codes]
@@ -333,7 +281,6 @@ def _disjoint(sums: Tensor) -> Tensor:
 
 
 def _score(trace_squared: float, squares: float, d: int) -> Score:
-    """Return the score from two estimates in units of the sample's squared trace."""
     if min(trace_squared, squares) < ROUNDING:
         return Score.undefined(
             "The estimate of tr(S)^2 or tr(S S) is not above zero: there are too few points, "

@@ -17,14 +17,10 @@ DIRECTION_ROWS = 64  # Directions made in float64 at once: more leave the cache
 
 
 def uniformity(x: Tensor) -> Score:
-    """Return the log of the mean of exp(-2 ||u - v||^2) over pairs of rows of points [n, d] scaled to length 1.
+    """Return log mean exp(-2 ||u - v||^2) over pairs of unit rows of points [n, d], in [-8, 0] (Wang & Isola 2020).
 
-    In [-8, 0]: 0 if all point the same way, about -4 + 8 / d if they are spread evenly over a sphere of many
-    dimensions. Exact over all pairs i < j; rows of zeros, which have no direction, are left out. Undefined for fewer
-    than two others, and for NaN or infinity.
-
-    The products are made in the dtype of the points, but at least float32.
-
+    It is 0 if all point the same way and about -4 + 8 / d if even over the sphere. Zero rows are left out. At least
+    float32. Undefined for fewer than two other rows, and for NaN or infinity.
     """
     require_points(x)
     x = x.detach()
@@ -42,12 +38,9 @@ def uniformity(x: Tensor) -> Score:
 
 
 class Directions:
-    """The directions u of points about their mean, and the sum of exp(-2 ||u - v||^2) over the pairs so far.
+    """The centered directions u of finite points [n, d], and the sum of exp(-2 ||u - v||^2) over pairs so far.
 
-    Args:
-        x: points [n, d], n at least 1, finite.
-        times: how often each of them counts, int64 [n]; 0 for a row of zeros, which has no direction.
-
+    ``times`` int64 [n] is how often each counts; 0 for a zero row.
     """
 
     def __init__(self, x: Tensor, times: Tensor) -> None:
@@ -88,7 +81,6 @@ class Directions:
 
     @staticmethod
     def within(numbers: Tensor, rows: slice, columns: slice) -> Tensor:
-        """View the start of a buffer as a tile [rows, columns]."""
         shape = (rows.stop - rows.start, columns.stop - columns.start)
         return numbers[: shape[0] * shape[1]].view(shape)
 
@@ -98,10 +90,9 @@ def _too_few(n: int) -> Score:
 
 
 def _centred_directions(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return a [n, d] and h = -||a||^2 / 2 [n] such that a_i.a_j + h_i + h_j is -2 ||u_i - u_j||^2 of directions u.
+    """Return a [n, d] and h = -||a||^2 / 2 [n] with a_i.a_j + h_i + h_j = -2 ||u_i - u_j||^2 for directions u.
 
-    Here a is 2 (u - c), made in float64, c the mean of some u: in a narrow cone the distances are far smaller than the
-    directions.
+    a is 2 (u - c) with c the mean of some u, because distances in a narrow cone are small against the directions.
     """
     centre = unit_rows(x[:: max(len(x) // CENTRE_ROWS, 1)].double()).mean(0)
     a = at_least_float32(torch.empty_like(x))

@@ -1,7 +1,4 @@
-"""Every measure, method and regularizer of this package: what it says, its formula, where it comes from.
-
-Standard library only, so that a web process can show it without torch.
-"""
+"""Measures, methods and regularizers of this package with formulas and sources; imports only the standard library."""
 
 from isotropy.catalog import directions, labels, neighbours, spread, topology
 from isotropy.catalog.alignments import ALIGNMENTS, AlignmentEntry
@@ -76,10 +73,8 @@ MEASURES = {
 
 
 def measures_of(group: MeasureGroup) -> list[Measure]:
-    """Return the measures of a group in display order."""
     return [measure for measure in MEASURES.values() if measure.group == group]
 
 
 def measures_in(page: MeasurePage) -> list[Measure]:
-    """Return the measures that a page shows, in display order."""
     return [measure for measure in MEASURES.values() if page in measure.shown_in]

@@ -16,7 +16,6 @@ OUTLIER_RULES = {
 
 
 def cosines(n: int, d: int) -> tuple[float, float]:
-    """Return the bounds of the mean cosine of n points."""
     return -1 / max(n - 1, 1), 1
 
 

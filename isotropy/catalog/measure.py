@@ -100,7 +100,6 @@ ROWS_ONLY = "The value describes these rows only. It has no ±: read the bias-co
 
 
 def between(low: float, high: float) -> Callable[[int, int], tuple[float, float]]:
-    """Return bounds that are the same for all clouds."""
     return lambda n, d: (low, high)
 
 

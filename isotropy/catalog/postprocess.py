@@ -35,7 +35,6 @@ class MethodParameter:
         return numeric and self.low <= value < math.inf and (self.high is None or value <= self.high)
 
     def default_for(self, d: int) -> int | float:
-        """Return the default for points of d dimensions."""
         if self.default is not None:
             return self.default
         return max(1, d // (self.dimensions_each or 1))

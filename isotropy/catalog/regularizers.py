@@ -20,10 +20,9 @@ class Regularizer(StrEnum):
 
 
 class TokenPooling(StrEnum):
-    """The vectors of a layer that a regularizer sees.
+    """The vectors of a layer that a regularizer sees: every token, one token per text, or the mean of its tokens.
 
-    Every token; one token per text, the one that the model's own head reads (the first of an encoder, the last of a
-    causal model, padding aside); or the mean of each text's tokens, special tokens included.
+    The one token is the one that the model's head reads: the first of an encoder, the last of a causal model.
     """
 
     TOKENS = "tokens"

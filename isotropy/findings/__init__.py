@@ -45,13 +45,9 @@ CHECKS: tuple[Callable[[Examined], Defect | None], ...] = (
 def findings_of(
     cloud: Cloud, names_of: NamesOf = lambda _: None, dimension_names: Sequence[str] | None = None
 ) -> list[Finding]:
-    """Return the findings of a cloud: errors, warnings by their effect, notes; none of a healthy one.
+    """Return the findings of a cloud: errors, then warnings by effect, then notes; empty for a healthy cloud.
 
-    Args:
-        cloud: the points.
-        names_of: gives the names of rows by their places among all, int64, or None.
-        dimension_names: of all dimensions, where they have any.
-
+    ``names_of`` returns the names of rows by their positions int64 [m], or None.
     """
     findings = []
     examined = Examined.from_cloud(cloud)

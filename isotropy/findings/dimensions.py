@@ -22,7 +22,6 @@ def max_rogue_dimensions(d: int) -> int:
 
 
 def constant_dimensions(examined: Examined) -> Defect | None:
-    """Find dimensions that are constant over all rows."""
     cloud = examined.cloud
     if not examined.is_spread or cloud.d < 2:
         return None

@@ -1,8 +1,8 @@
 """Drift: whether a cloud differs from an earlier one, and by how much.
 
-The energy distance of two samples is 2 E|x - y| - E|x - x'| - E|y - y'|, over 2 E|x - y|: 0 for equal distributions,
-1 at most (Székely & Rizzo 2013). Rows that both have are also compared by their 10 nearest neighbors, which no rotation
-changes. At many rows any difference is beyond chance, so that the size of the effect decides.
+The energy distance (2 E|x - y| - E|x - x'| - E|y - y'|) / 2 E|x - y| is 0 for equal distributions and at most 1
+(Székely & Rizzo 2013). Shared rows are compared by their 10 nearest neighbors. With many rows any difference is
+significant, so the effect size decides.
 """
 
 from __future__ import annotations
@@ -48,16 +48,10 @@ class EnergyDistance(NamedTuple):
 
 
 def drift(cloud: Cloud, baseline: Cloud, shared: SharedRows | None = None, seed: int = SEED) -> Defect | None:
-    """Return how a cloud differs from a baseline; None where it does not.
+    """Return how a cloud differs from a baseline, or None if it does not.
 
-    A warning where the energy distance or the share of neighbors that changed is above 0.05 and beyond chance.
-
-    Args:
-        cloud: the points.
-        baseline: earlier points; of another number of dimensions they are compared by ``shared`` alone.
-        shared: the rows that both have, if they are known.
-        seed: of the permutations.
-
+    It is a warning if the energy distance or the share of changed neighbors exceeds 0.05 and chance. Clouds with
+    different numbers of dimensions are compared by their shared rows only. ``seed`` draws the permutations.
     """
     energy = energy_of(cloud, baseline, seed) if cloud.d == baseline.d else None
     neighbors_kept = None if shared is None else _neighbors_kept(*(x[:SHARED_ROWS].double() for x in shared))
@@ -80,10 +74,7 @@ def drift(cloud: Cloud, baseline: Cloud, shared: SharedRows | None = None, seed:
 
 
 def energy_of(cloud: Cloud, baseline: Cloud, seed: int = SEED) -> EnergyDistance | None:
-    """Return the energy distance of two clouds of one number of dimensions; None where one has no rows.
-
-    Rows of one group are permuted together.
-    """
+    """Return the energy distance of two clouds with equal d, permuting whole groups; None if one has no rows."""
     x, y = (side.sample[:ROWS].double() * side.unit for side in (cloud, baseline))
     if min(len(x), len(y)) < 2:
         return None
@@ -107,10 +98,9 @@ def energy_of(cloud: Cloud, baseline: Cloud, seed: int = SEED) -> EnergyDistance
 
 
 def _neighbors_kept(now: Tensor, before: Tensor) -> Effect | None:
-    """Return which share of the 10 nearest by cosine are the same; None of too few rows that have a direction in both.
+    """Return the share of equal 10 nearest neighbors by cosine; None for too few rows with a direction in both.
 
-    All rows as near as the tenth count, up to rounding (``COPY``): copies, and rows of whole numbers, tie with others
-    and change places with every rounding.
+    All rows as near as the tenth count, up to rounding, because tied rows swap places with every rounding.
     """
     has_direction = _has_direction(now) & _has_direction(before)
     if int(has_direction.sum()) < FEWEST_FOR_SE:

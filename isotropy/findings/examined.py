@@ -37,7 +37,6 @@ class Examined:
 
     @classmethod
     def from_cloud(cls, cloud: Cloud) -> Examined:
-        """Start from a cloud that no check has blamed yet."""
         return cls(cloud, np.arange(cloud.d))
 
     def without_rows(self, rows: NDArray[np.int64], remaining: Cloud | None = None) -> Examined:
@@ -46,7 +45,6 @@ class Examined:
         return replace(self, cloud=self.cloud.without_rows(gone) if remaining is None else remaining, gone=gone)
 
     def without_dimensions(self, dimensions: Iterable[int]) -> Examined:
-        """Leave out dimensions, given by their numbers in this cloud."""
         dropped = sorted(dimensions)
         cloud = self.cloud.without_dimensions(dropped)
         if len(self.gone):
@@ -55,7 +53,6 @@ class Examined:
 
     @cached_property
     def sample(self) -> Tensor:
-        """At most ``SAMPLE_ROWS`` rows, float64."""
         return self.cloud.sample[:SAMPLE_ROWS].double()
 
     @cached_property
@@ -86,7 +83,6 @@ class Examined:
 
     @property
     def units(self) -> int:
-        """Number of independent rows left."""
         return max(min(self.cloud.dealing.groups, self.cloud.n), 0)
 
     @property
@@ -112,13 +108,7 @@ class Examined:
         return find_nearest(queries, self.cloud.rows[:QUERIES], chunks, similarity)
 
     def neighbors_kept(self, changed: Tensor, similarity: Similarity = "cosine") -> Effect:
-        """Return which share of the 10 nearest by cosine stays where the rows of ``sample`` are changed.
-
-        Args:
-            changed: [as many, any], the rows as they are after.
-            similarity: after the change.
-
-        """
+        """Return the share of 10 nearest neighbors kept when the rows of ``sample`` become ``changed``."""
         return neighbors_kept_effect(*mean_overlap(self.sample, changed, FEW_QUERIES, similarity))
 
 

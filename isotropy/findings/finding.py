@@ -30,7 +30,6 @@ class Severity(StrEnum):
 
     @property
     def rank(self) -> int:
-        """0 for the most severe."""
         return (Severity.ERROR, Severity.WARNING, Severity.NOTE).index(self)
 
 
@@ -84,7 +83,6 @@ class Finding(NamedTuple):
     every_dimension: NDArray[np.int64] = NO_INDICES
 
     def document(self) -> dict[str, Any]:
-        """Return a JSON-safe dictionary with the listed rows and dimensions."""
         document = {**self._asdict(), "severity": self.severity.value, "effect": self.effect.document()}
         return {key: value for key, value in document.items() if not key.startswith("every_")}
 
@@ -111,7 +109,6 @@ def judge(effects: Sequence[Effect], d: int) -> tuple[Effect, Severity]:
 
 
 def neighbors_kept_effect(share: float, se: float = 0.0) -> Effect:
-    """Return the effect of a change that keeps a share of the 10 nearest neighbors."""
     return Effect(NEIGHBORS_KEPT, Score(1.0), Score(share, se=se))
 
 

@@ -1,11 +1,8 @@
 """Hubs: rows that are among the nearest neighbors of far too many others, by angle or by distance.
 
-Of 1,000 rows the 10 nearest among all are found, both about the mean, and how often each row is among them is counted.
-High-dimensional clouds have hubs by nature (Radovanović, Nanopoulos & Ivanović 2010): the limit contains them. By angle
-it is that of healthy clouds with as many rows and effective dimensions. By distance short rows of every real cloud are
-hubs too; so there a hub is also far nearer to the center than the rest of the rows. Such rows share the places among
-the neighbors of all others: 60 of them take one in six each. So they are counted together, as rows that have any of
-them among their neighbors.
+High-dimensional clouds have hubs by nature (Radovanović, Nanopoulos & Ivanović 2010), so the limit by angle is that of
+healthy clouds with as many rows and effective dimensions. By distance, short rows of every real cloud are hubs; there a
+hub must also be far nearer to the center. Such rows share the places, so they are counted together.
 """
 
 from __future__ import annotations

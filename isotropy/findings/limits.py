@@ -21,10 +21,7 @@ def _table() -> dict[str, Any]:
 
 
 def limit(statistic: str, n: int, d: float) -> float:
-    """Return the 99.9% point of a statistic for n rows and d dimensions.
-
-    Interpolated in the logarithms of both; beyond the grid the value at its edge.
-    """
+    """Return the 99.9% point of a statistic in healthy clouds, interpolated in log n and log d."""
     table = _table()
     values = table["statistics"][statistic]
     row, right = _grid_position(table["rows"], n)
@@ -61,15 +58,10 @@ NO_GAP = Gap(float("-inf"), 0, 1.0)
 
 
 def greatest_gap(values: Tensor, max_size: int) -> Gap:
-    """Return the gap below the k greatest values, 1 <= k <= ``max_size``, that exceeds the decay after it by most.
+    """Return the gap below the k greatest of values [d] >= 0, 1 <= k <= ``max_size``, that most exceeds later decay.
 
-    The excess at k is log(v_k / v_(k+1)) - log(v_(k+1) / v_(2k+2)), with v in descending order. Where the values decay
-    as a power of their rank, whatever the exponent, it is 0 at k = 1 and below 0 after; exponential decay is below 0.
-
-    Args:
-        values: [d], not below 0, in any order.
-        max_size: values that may stand out.
-
+    The excess at k is log(v_k / v_(k+1)) - log(v_(k+1) / v_(2k+2)), v descending: at most 0 for decay by a power of the
+    rank or exponential decay.
     """
     v = values.double().sort(descending=True).values
     k = torch.arange(1, min(max_size, len(v) // 2 - 1) + 1)

@@ -1,8 +1,7 @@
-"""Dimensions that are no coordinates: ids, labels, counts, prices or times that came along with the vectors.
+"""Dimensions that are not coordinates: ids, labels, counts, prices or times that came along with the vectors.
 
-They are told by how their values are written: in steps, such as whole numbers, where those of other dimensions have
-every fraction; the same few again and again; or in the order of the rows. What most dimensions have in common is how
-all values were written (rounded, quantized, in half precision), and no finding.
+Their values have few decimals where other dimensions have any fraction, repeat, or follow the row order. What most
+dimensions share is how all values were written, and is no finding.
 """
 
 from __future__ import annotations
@@ -30,10 +29,7 @@ LINEAR = 0.995  # Correlation with the number of the row from which a dimension 
 
 
 def metadata_as_coordinates(examined: Examined) -> Defect | None:
-    """Return the dimensions of rounded or few values beside others with any fraction, and those that count rows.
-
-    Values of a continuous distribution are never such numbers; n of them are in order once in n! times.
-    """
+    """Find dimensions with rounded or few values among continuous ones, and dimensions that count rows."""
     cloud = examined.cloud
     if not examined.is_spread or cloud.d < 3 or cloud.unit != 1:
         return None
@@ -63,10 +59,7 @@ def _max_dimensions(d: int) -> int:
 
 
 def _eps(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return for each dimension of points [n, d] which part of a value is rounding.
-
-    It is that of the coarsest type in which most dimensions fit, and for dimensions that do not fit that of the file.
-    """
+    """Return the relative rounding by dimension: that of the coarsest type in which most dimensions fit."""
     eps = torch.full((x.shape[1],), torch.finfo(dtype).eps, dtype=torch.float64)
     for coarse in PRECISIONS:
         fit = (x.to(coarse).double() == x).all(0)
@@ -98,10 +91,9 @@ def _rounded(examined: Examined) -> Tensor:
 
 
 def _decimals(x: Tensor, eps: Tensor, digits: float = BY_CHANCE) -> Tensor:
-    """Return how many decimals the values of each dimension of points [n, d] need; ``FRACTIONS`` of all other numbers.
+    """Return the decimals that the values of each dimension of points [n, d] need; ``FRACTIONS`` for any other numbers.
 
-    Rounding is relative: ``eps`` times each value. So large values have few decimals by chance. All values together
-    count only if chance would do it at most once in ``10 ** digits`` times.
+    Large values have few decimals by chance, so all values together must be less likely than 1 in ``10 ** digits``.
     """
     needed = torch.full((x.shape[1],), FRACTIONS)
     rounding = 2 * eps * x.abs()

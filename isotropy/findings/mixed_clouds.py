@@ -33,7 +33,6 @@ class _CloudPart(NamedTuple):
     cuts: tuple[tuple[CloudSplit, bool], ...]  # Each with the side that the part is on
 
     def holds(self, y: Tensor) -> Tensor:
-        """Return a mask of points [m, r] in the part."""
         inside = torch.ones(len(y), dtype=torch.bool)
         for split, side in self.cuts:
             inside &= split.upper(y) == side
@@ -84,9 +83,9 @@ def mixed_clouds(examined: Examined) -> Defect | None:
 
 
 def _share_in_part_of_label(examined: Examined, parts: list[_CloudPart]) -> float | None:
-    """Return which share of the rows lies in the part where most rows of their label do; None where labels say nothing.
+    """Return the share of rows that lie in the part of most rows of their label; None where labels say nothing.
 
-    They say something if most rows have a label that others have too, and if each part is that of some label.
+    They say something if most rows share their label with others and each part belongs to some label.
     """
     labels = examined.cloud.labels
     if labels is None:
@@ -142,7 +141,6 @@ class CloudSplit(NamedTuple):
     threshold: float
 
     def upper(self, y: Tensor) -> Tensor:
-        """Return a mask of points [m, r] in the upper part."""
         return y @ self.direction > self.threshold
 
 
@@ -164,10 +162,10 @@ def leading_directions(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def best_split(y: Tensor) -> CloudSplit | None:
-    """Return the split of points, float64 [n, r], with the greatest separation; None where none has two parts.
+    """Return the split of points, float64 [n, r], with the greatest separation, or None.
 
-    Each start is a leading direction, cut where the variance between the parts is greatest (Otsu 1979); the direction
-    is then Fisher's discriminant of the parts, and cut again.
+    Each leading direction is cut where the variance between the parts is greatest (Otsu 1979), then Fisher's
+    discriminant of the parts is cut again.
     """
     splits = [split for start in range(min(STARTS, y.shape[1])) if (split := _best_split_from(y, start)) is not None]
     return max(splits, key=lambda split: split.separation, default=None)
@@ -206,7 +204,6 @@ def _cut(p: Tensor, direction: Tensor) -> CloudSplit | None:
 
 
 def _discriminant(y: Tensor, upper: Tensor) -> Tensor:
-    """Return Fisher's discriminant of two parts, [r]."""
     parts = y[upper], y[~upper]
     means = [part.mean(0) for part in parts]
     within = sum(((part - mean).T @ (part - mean) for part, mean in zip(parts, means, strict=True)), y.new_zeros(()))

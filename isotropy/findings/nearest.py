@@ -36,17 +36,10 @@ class NearestRows(NamedTuple):
 def find_nearest(
     queries: Tensor, query_positions: Tensor, chunks: Iterable[tuple[Tensor, Tensor]], similarity: Similarity
 ) -> NearestRows:
-    """Return the nearest rows to each of some; a row is not its own neighbor.
+    """Return the nearest rows of queries [q, d] at ``query_positions`` [q], excluding themselves.
 
-    Products are taken in float32 of rows less a common center, so that neither a distant mean nor huge numbers round
-    their differences away.
-
-    Args:
-        queries: [q, d].
-        query_positions: [q], positions of the queries among all rows.
-        chunks: all rows [m, d], and their positions [m].
-        similarity: by which they are near.
-
+    ``chunks`` yields all rows [m, d] with their positions [m]. Products are float32 of rows less a common center, so
+    that neither a distant mean nor huge numbers cost digits.
     """
     prepared = _Prepared.from_queries(queries, similarity)
     best, at = torch.empty(len(queries), 0), query_positions.new_empty(len(queries), 0)
@@ -98,14 +91,9 @@ class _Prepared(NamedTuple):
 
 
 def mean_overlap(before: Tensor, after: Tensor, queries: int, similarity: Similarity = "cosine") -> tuple[float, float]:
-    """Return which share of the 10 nearest by cosine are kept on average, and its standard error over the queries.
+    """Return the mean share, and its standard error, of the 10 nearest by cosine that the first ``queries`` rows keep.
 
-    Args:
-        before: [n, d].
-        after: [n, any], the same rows.
-        queries: rows whose neighbors are compared, the first.
-        similarity: after the change.
-
+    ``before`` is [n, d], ``after`` [n, any]; ``similarity`` is that after the change.
     """
     shares = shares_kept(before, after, torch.arange(min(queries, len(before))), similarity)
     return float(shares.mean()), float(shares.std(correction=0) / max(len(shares), 1) ** 0.5)
@@ -118,18 +106,10 @@ def shares_kept(
     similarity: Similarity = "cosine",
     references: int | None = None,
 ) -> Tensor:
-    """Return which share of the 10 nearest by cosine of each query is kept, float64 [as many].
+    """Return the share of the 10 nearest by cosine that each query keeps, float64 [q].
 
-    Of rows that are copies of each other before and after, up to rounding, one is as good as another: which of them are
-    the nearest is chance.
-
-    Args:
-        before: [n, d].
-        after: [n, any], the same rows.
-        queries: the places of the rows whose neighbors are compared.
-        similarity: after the change.
-        references: rows among which they are sought, the first; all unless given.
-
+    ``before`` is [n, d], ``after`` [n, any], ``queries`` [q] are positions; neighbors are among the first
+    ``references`` rows. Copies up to rounding are interchangeable.
     """
     positions = torch.arange(len(before))[:references]
     old = find_nearest(before[queries], queries, [(before[positions], positions)], "cosine").neighbors

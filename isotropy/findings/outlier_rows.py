@@ -1,17 +1,11 @@
-"""Rows so far out that they hold the scores: found beside the rest of the rows, judged by the score without them.
+"""Rows so far out that they dominate the scores: searched against the other rows, judged by the score without them.
 
-A row's distance is squared, and taken from the median of each dimension. Distances are compared with those of a
-heavy-tailed cloud of the same spread, multivariate Student's t with 5 to 10 degrees of freedom. There, with PR the
-participation ratio, distances over their mean follow about the F distribution with PR and as many degrees of freedom:
-the sum of squares over the spectrum is a chi-squared in mean and variance (Satterthwaite 1946). Gaussian clouds have
-lighter tails. The scale is the median distance and PR that of the rows left, so that outliers hide neither themselves
-nor each other.
+Squared distances from the median are compared with a heavy-tailed cloud of the same spread, Student's t with 5 to 10
+degrees of freedom by the 90% point over the median. With PR the participation ratio, distances over their mean then
+follow about an F distribution (Satterthwaite 1946). Scale and PR are those of the remaining rows.
 
-How heavy the tail is tell the rows that are no outliers, by their 90% point over their median. Against 5 degrees of
-freedom alone, one row of 1,000 that holds half of the variance would pass in a cloud whose other rows are Gaussian.
-
-If m rows are expected as far out as the k-th farthest, k log(k / m) - (k - m) tells how surprising k are (Berk & Jones
-1979). Its maximum over k is compared with what t clouds exceed once in a thousand.
+If m rows are expected as far out as the k-th farthest, the surprise is k log(k / m) - (k - m) (Berk & Jones 1979); its
+maximum over k is compared with what t clouds exceed once in a thousand.
 """
 
 from __future__ import annotations
@@ -60,10 +54,9 @@ class _Scan(NamedTuple):
 
 
 def outlier_rows(examined: Examined) -> Defect | None:
-    """Return the rows that lie too far out for a heavy-tailed cloud, and the score without them; None without such.
+    """Find rows too far out for a heavy-tailed cloud; None if there are none.
 
-    A warning where the bias-corrected or the plain IsoScore without them differs materially, or is determined only
-    without them; else a note.
+    It is a warning if IsoScore (bias-corrected or plain) changes materially or is determined only without them.
     """
     cloud = examined.cloud
     if cloud.n < FEWEST_FOR_SE or cloud.d < 2 or not cloud.moments.scatter.isfinite().all():
@@ -182,7 +175,6 @@ def _defect(cloud: Cloud, remaining: Examined, scan: _Scan) -> Defect:
 
 
 def _share(cloud: Cloud, remaining: Cloud) -> float:
-    """Return the share of the squared distances from the mean that the left-out rows hold."""
     moved: Tensor = (remaining.moments.mean - cloud.moments.mean).square().sum()
     scatter_left = remaining.moments.scatter.trace() + remaining.n * moved
     return float(1 - scatter_left / cloud.moments.scatter.trace())

@@ -27,7 +27,6 @@ FEWEST_ROWS = 4  # Minimum number of independent rows for bias-corrected scores,
 
 
 def max_collapsed_directions(n: int, d: int) -> int:
-    """Return the maximum number of directions that count as a collapse."""
     return max(1, min(n // 4, d // 2))
 
 
@@ -94,10 +93,10 @@ def _few_directions(examined: Examined) -> Defect | None:
 
 
 def common_mean(examined: Examined) -> Defect | None:
-    """Return that all rows share a mean that decides who is near.
+    """Find a mean, shared by all rows, that decides which rows are near.
 
-    Its share of the energy is compared with what chance makes of the mean of a centered cloud: a chi-squared with as
-    many degrees of freedom as there are effective dimensions, over these and the rows.
+    Its share of the energy is compared with chance: a chi-squared with as many degrees of freedom as there are
+    effective dimensions, over these and the rows.
     """
     cloud = examined.cloud
     share = cloud.moment_scores["mean_share"].value
@@ -123,12 +122,10 @@ def common_mean(examined: Examined) -> Defect | None:
 
 
 def too_few_rows(examined: Examined) -> Defect | None:
-    """Return that plain IsoScore is lower by more than 0.05 for want of rows; a warning below d rows.
+    """Find plain IsoScore biased low by more than 0.05 because of few rows; a warning below d rows.
 
-    Below four independent rows always, an error where a single row leaves nothing to measure. Not of what is left of
-    mixed clouds: the rows of the largest alone are not all that there are.
-
-    Of n rows, 1 over the participation ratio is greater by about 1/n, whatever the spectrum.
+    Fewer than four independent rows are always reported, a single row as an error. Skipped for parts of mixed clouds.
+    With n rows, 1 over the participation ratio is too large by about 1/n.
     """
     cloud = examined.cloud
     rows = examined.units
@@ -192,7 +189,6 @@ def unequal_norms(examined: Examined) -> Defect | None:
 
 
 def has_unequal_norms(examined: Examined) -> bool:
-    """Return whether norms vary more than in a heavy-tailed cloud."""
     ratio = max(examined.ratio, examined.ratio_of_directions)
     return ratio >= FEWEST_DIMENSIONS and norm_spread(examined.sample) > _norm_limit(examined)
 

@@ -1,9 +1,8 @@
 """Rows that are not finite, and rows that repeat others, exactly or up to rounding.
 
-Copies up to rounding are such as one vector in float32 and in float16, or of two batches. Distances are looked at in 16
-random directions, which keep them to about a fifth (Johnson & Lindenstrauss 1984). A copy is nearer than rounding makes
-of a row. Rows may also be as near by nature, on a curve or in few dimensions; then more are a little farther apart,
-while around copies there is nothing.
+Near copies, such as one vector in float32 and in float16, are searched in 16 random directions (Johnson & Lindenstrauss
+1984). Rows on a curve or in few dimensions may be as near by nature, but then others are a little farther apart, while
+around copies there is nothing.
 """
 
 from __future__ import annotations
@@ -31,12 +30,9 @@ SEED = 0
 
 
 def near_copies(examined: Examined, distinct: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the group of each of the given rows, int64 [as many], below 0 for rows without a copy.
+    """Return the copy group of each row at ``distinct`` positions, int64 [m], below 0 without a copy.
 
-    Args:
-        examined: the cloud; of more than ``REFERENCE_ROWS`` rows none is sought.
-        distinct: places of rows, in order, without exact copies.
-
+    Clouds of more than ``REFERENCE_ROWS`` rows are not searched.
     """
     from scipy.sparse import coo_array  # noqa: PLC0415 - slow to import, as the next two
     from scipy.sparse.csgraph import connected_components  # noqa: PLC0415
@@ -115,10 +111,9 @@ def not_finite(examined: Examined) -> Defect | None:
 
 
 def duplicate_rows(examined: Examined) -> Defect | None:
-    """Return the rows that repeat an earlier one, exactly or up to rounding.
+    """Find rows that repeat an earlier one, exactly or up to rounding.
 
-    A warning where copies take more than 5% of the places among the 10 nearest neighbors, or where the score changes
-    without them.
+    It is a warning if copies take more than 5% of the neighbor places or the score changes without them.
     """
     cloud = examined.cloud
     if cloud.n < 2:

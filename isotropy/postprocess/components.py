@@ -11,11 +11,10 @@ from isotropy.spectrum import CHUNK_ROWS, Moments, centre
 
 @dataclass(frozen=True, eq=False)
 class Components:
-    """Mean [d], variances [r] over n - 1, greatest first, and their orthonormal directions [r, d], all float64.
+    """Mean [d], variances [r] over n - 1, descending, and orthonormal directions [r, d], all float64, for rank r.
 
-    r is the rank: directions whose variance is within rounding of zero, that of the points' dtype or of the
-    computation, are left out. A number is rounded relative to itself, so a dimension far from zero costs no direction
-    but those that it lies in. Signs are fixed as in scikit-learn: the entry of greatest size is positive.
+    Directions whose variance is within rounding of zero are left out. As in scikit-learn, the largest entry is
+    positive.
     """
 
     mean: Tensor
@@ -24,18 +23,14 @@ class Components:
 
     @property
     def rank(self) -> int:
-        """Number of directions with variance, at most n - 1 and d."""
         return len(self.variances)
 
 
 def principal_components(points: Tensor) -> Components:
     """Return the principal components of points [n, d], n at least 1, in float64.
 
-    From the covariance in O(n d^2 + d^3), or from the singular values of the points where 2 n <= d, as is faster.
-
-    Raises:
-        ValueError: ``points`` is no finite cloud with a row, or its variances leave float64.
-
+    From the covariance in O(n d^2 + d^3), or by SVD where 2 n <= d. Raises ValueError for points or variances that are
+    not finite.
     """
     require_to_fit(points)
     n, d = points.shape
@@ -60,7 +55,6 @@ def principal_components(points: Tensor) -> Components:
 
 
 def moments_of(points: Tensor) -> Moments:
-    """Return the moments of points [n, d], accumulated in float64."""
     moments = Moments(points.shape[1], points.device)
     for start in range(0, len(points), CHUNK_ROWS):
         moments.update(points[start : start + CHUNK_ROWS].double())
@@ -68,12 +62,7 @@ def moments_of(points: Tensor) -> Moments:
 
 
 def finite(variances: Tensor) -> Tensor:
-    """Return variances, or other sums of squares, as they are.
-
-    Raises:
-        ValueError: they are not finite.
-
-    """
+    """Return the variances unchanged, or raise ValueError if they are not finite."""
     if not variances.isfinite().all():
         raise ValueError("Expected points whose squares fit float64, got larger ones: scale them down first.")
     return variances

@@ -25,19 +25,14 @@ class Fitted(ABC):
 
     @torch.no_grad()
     def apply(self, points: Tensor) -> Tensor:
-        """Return the images [m, d] of points [m, d], each row on its own, in the points' dtype.
+        """Return the images [m, d] of points [m, d], row by row, in the points' dtype but at least float32.
 
-        Computed in float64 by blocks of rows; the images of float16 and bfloat16 are float32.
-
-        Raises:
-            ValueError: ``points`` is not a floating tensor [m, d] of the fitted d, or it holds NaN or infinity.
-
+        Raises ValueError unless ``points`` is a finite floating tensor of the fitted d.
         """
         return self._by_blocks(points, self._map)
 
     @abstractmethod
-    def _map(self, x: Tensor) -> Tensor:
-        """Return the images [m, d] of points [m, d], both float64."""
+    def _map(self, x: Tensor) -> Tensor: ...
 
     def _by_blocks(self, points: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
         require_finite(points, self.mean.shape[-1])
@@ -52,12 +47,7 @@ class Fitted(ABC):
 
     @classmethod
     def from_state(cls, state: dict[str, Tensor]) -> Self:
-        """Return the map whose ``state()`` this is.
-
-        Raises:
-            ValueError: the tensors are not those of this kind of map, or their shapes do not fit together.
-
-        """
+        """Restore a map from its ``state()``; raise ValueError for other tensors or shapes."""
         if set(state) != set(cls.SHAPES):
             raise ValueError(
                 f"Expected the tensors {sorted(cls.SHAPES)}, got {sorted(state)}: give the state of a {cls.__name__}."
@@ -82,12 +72,7 @@ class Fitted(ABC):
 
 
 def require_finite(points: Tensor, d: int | None = None) -> None:
-    """Check that ``points`` is a cloud [n, d] without NaN and infinity.
-
-    Raises:
-        ValueError: it is not.
-
-    """
+    """Raise ValueError unless ``points`` is a finite cloud [n, d]."""
     require_points(points, d)
     # The greatest and the least tell of NaN too, and take a third of the time of looking at each number.
     if points.numel() and not (points.amax().isfinite() and points.amin().isfinite()):
@@ -95,12 +80,7 @@ def require_finite(points: Tensor, d: int | None = None) -> None:
 
 
 def require_to_fit(points: Tensor) -> None:
-    """Check that ``points`` is a finite cloud [n, d] with a row to learn from.
-
-    Raises:
-        ValueError: it is not.
-
-    """
+    """Raise ValueError unless ``points`` is a finite cloud [n, d] with at least one row."""
     require_finite(points)
     if len(points) == 0:
         raise ValueError("Expected at least 1 point to fit on, got 0: give the rows that the method shall learn from.")

@@ -1,15 +1,9 @@
 """Gaussian calibration: a small normalizing flow trained on points (after BERT-flow, Li et al. 2020).
 
-A flow is an invertible map f of points, with their density under it. It begins as PCA whitening; then steps of Glow
-(Kingma & Dhariwal 2018) bend it: an affine of each dimension (actnorm), a permutation, and a coupling, in which half of
-the dimensions, through a network of one hidden layer, scale and shift the other half. Random permutations in place of
-learned 1x1 convolutions follow BERT-flow (Li et al. 2020). The rest is ours: couplings are affine, as in Glow, not
-additive; there are no levels.
-
-It is trained by maximum likelihood, log N(f(x); 0, I) + log |det df/dx|, so that the images f(x) of the points become
-Gaussian. Whitening replaces the data-dependent start of actnorm; and a tenth of the points, on which nothing is
-trained, tells when to stop: both are ours. A coupling sees how one dimension depends on others: skew of a dimension
-that depends on none is hardly mended.
+The flow starts as PCA whitening. Steps of Glow (Kingma & Dhariwal 2018) follow: an affine map of each dimension, a
+random permutation, and an affine coupling, in which half of the dimensions scale and shift the others through a hidden
+layer. Maximum likelihood, log N(f(x); 0, I) + log |det df/dx|, makes the images Gaussian. The whitening start and early
+stopping on a tenth of the points are ours. Skew of a dimension that depends on no other is hardly reduced.
 """
 
 import math
@@ -67,22 +61,12 @@ class Flow(Fitted):
 
     @torch.no_grad()
     def inverse(self, images: Tensor) -> Tensor:
-        """Return the points [m, d] whose images these are, in their dtype as ``apply`` does.
-
-        Raises:
-            ValueError: ``images`` is not a floating tensor [m, d] of the fitted d, or it holds NaN or infinity.
-
-        """
+        """Return the points [m, d] of images [m, d]; dtypes and errors as in ``apply``."""
         return self._by_blocks(images, lambda z: self._straighten(z) / self.scale @ self.rotation.T + self.mean)
 
     @torch.no_grad()
     def log_likelihood(self, points: Tensor) -> Tensor:
-        """Return the log-density of points [m, d] under the flow, in nats, float64 [m].
-
-        Raises:
-            ValueError: ``points`` is not a floating tensor [m, d] of the fitted d, or it holds NaN or infinity.
-
-        """
+        """Return the log-density of points [m, d] under the flow, in nats, float64 [m]; errors as in ``apply``."""
         require_finite(points, len(self.mean))
         blocks = (self.transform(block.double()) for block in torch.split(points, CHUNK_ROWS))
         return torch.cat([gaussian_log_density(z) + log_det for z, log_det in blocks])
@@ -137,22 +121,11 @@ def fit_flow(
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Flow:
-    """Fit a flow on points [n, d] by maximum likelihood; the same seed gives the same flow on a CPU.
+    """Fit a flow on points [n, d], n at least 3 and d at least 2, by maximum likelihood; reproducible by seed on a CPU.
 
-    It trains in float32 on nine tenths of the points and keeps the state with the highest likelihood of the last tenth.
-
-    Args:
-        points: [n, d] to learn from, n at least 3 and d at least 2.
-        steps: most steps of training; 0 leaves the whitening of nine tenths of the points.
-        layers: steps of the flow, at least 1.
-        hidden: width of each coupling's network, at least 1.
-        rate: learning rate of Adam.
-        seed: of the parts, the batches, the permutations and the first weights.
-        progress: called after each step with the steps done and the most there will be; what it raises ends the fit.
-
-    Raises:
-        ValueError: an argument is out of range; ``points`` is no finite cloud with enough different rows.
-
+    Adam trains ``layers`` steps with couplings of width ``hidden`` on nine tenths of the points, in float32, and keeps
+    the best state on the others. ``progress`` is called with steps done and the maximum, and may raise to stop. Raises
+    ValueError for arguments out of range or too few different rows.
     """
     require_to_fit(points)
     n, d = points.shape

@@ -1,8 +1,4 @@
-"""Post-processing judged by rows that it was not fitted on.
-
-A method may look isotropic on the points it was fitted on for no better reason than that it was fitted on them:
-whitening always gives them IsoScore 1. So it is fitted on a part of the rows, and measures are taken on the others.
-"""
+"""Post-processing measured on rows that it was not fitted on: on its own, whitening always has IsoScore 1."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,17 +40,9 @@ def held_out(
 ) -> HeldOut:
     """Fit on one part of points [n, d] and apply to the other.
 
-    Args:
-        points: [n, d] of a floating dtype.
-        fit: as ``fit_zca_whitening``, or a method with its arguments: ``lambda x: fit("soft_zca", x, eps=0.01)``.
-        fraction: of the rows to fit on, or of the groups; rounded so that each part has at least one.
-        seed: of the shuffle that chooses them.
-        groups: [n] integers; rows of one group, as the tokens of a sentence, are not independent and stay together.
-        fit_rows: [k] different indices, or a mask [n], of the rows to fit on, instead of choosing by chance.
-
-    Raises:
-        ValueError: nothing is left for one of the parts, arguments of the wrong shape or range, or what ``fit`` raises.
-
+    ``fit`` takes points, such as ``fit_zca_whitening``. ``fraction`` is that of rows, or of ``groups`` [n], which stay
+    together, drawn by ``seed``; ``fit_rows`` (indices or a mask [n]) fixes the rows instead. Raises ValueError if a
+    part is empty, for arguments of another shape or range, and what ``fit`` raises.
     """
     require_points(points)
     if fit_rows is not None and groups is not None:
@@ -76,7 +64,6 @@ def held_out(
 
 
 def _chosen(n: int, fit_rows: Tensor) -> Tensor:
-    """Return the mask [n] of rows given as indices or as a mask."""
     if fit_rows.dtype == torch.bool:
         if fit_rows.shape != (n,):
             raise ValueError(f"Expected a mask [{n}] of rows to fit on, got {list(fit_rows.shape)}.")
@@ -99,7 +86,6 @@ def _chosen(n: int, fit_rows: Tensor) -> Tensor:
 
 
 def _drawn(n: int, fraction: float, seed: int, groups: Tensor | None) -> Tensor:
-    """Return a random mask [n] of rows, by group if given."""
     if not 0 < fraction < 1:
         raise ValueError(
             f"Expected a fraction of rows between 0 and 1 to fit on, got {fraction}: both parts need some."

@@ -42,19 +42,11 @@ FITS: dict[str, tuple[Callable[..., Fitted], type[Fitted]]] = {
 
 
 def fit(method: str, points: Tensor, components: Callable[[], Components] | None = None, **parameters: Any) -> Fitted:
-    """Fit a method of the catalog on points [n, d].
+    """Fit a method of the catalog, by slug, on points [n, d].
 
-    Args:
-        method: its slug.
-        points: [n, d] to learn from.
-        components: returns those of the points, asked for by the methods that need them; None has them found anew.
-        parameters: those of the catalog by name; what is left out takes its default. ``flow`` also takes
-            ``progress``.
-
-    Raises:
-        ValueError: no such method or parameter; a parameter is not in the catalog's range, or it or the points do
-            not suit the method.
-
+    ``components`` returns those of the points, if already computed. ``parameters`` are those of the catalog; ``flow``
+    also takes ``progress``. Raises ValueError for an unknown method or parameter, a value out of range, or unsuitable
+    points.
     """
     function, _ = _fit_and_kind(method)
     _, *names = inspect.signature(function).parameters
@@ -73,12 +65,7 @@ def fit(method: str, points: Tensor, components: Callable[[], Components] | None
 
 
 def restore(method: str, state: dict[str, Tensor]) -> Fitted:
-    """Return the map that ``fit`` returned and whose ``state()`` this is.
-
-    Raises:
-        ValueError: no such method, or the state is not one of its maps.
-
-    """
+    """Restore a map from its ``state()``; raise ValueError for an unknown method or another state."""
     _, kind = _fit_and_kind(method)
     return kind.from_state(state)
 

@@ -26,18 +26,10 @@ class Removal(Fitted):
 
 
 def fit_all_but_the_top(points: Tensor, D: int | None = None, components: Components | None = None) -> Removal:
-    """Fit the removal of the mean and of the top D principal components on points [n, d] (Mu & Viswanath 2018).
+    """Fit the removal of the mean and the top D principal components of points [n, d] (Mu & Viswanath 2018).
 
-    Components without variance are not removed: they are no directions of the points but of chance.
-
-    Args:
-        points: [n, d] to learn from.
-        D: how many components; None takes max(1, d // 100), about the paper's d / 100.
-        components: those of the points, where they are known.
-
-    Raises:
-        ValueError: D is not between 0 and d; ``points`` is no finite cloud with a row.
-
+    D = None takes max(1, d // 100). Components without variance are kept. Raises ValueError unless 0 <= D <= d and
+    points are finite.
     """
     components = components or principal_components(points)
     directions = components.directions[: components_to_remove(D, points.shape[1])]
@@ -45,25 +37,12 @@ def fit_all_but_the_top(points: Tensor, D: int | None = None, components: Compon
 
 
 def fit_weighted_removal(points: Tensor, D: int | None = None, components: Components | None = None) -> Removal:
-    """Fit the removal of the mean and of a part of each of the top D components on points [n, d].
+    """Fit the removal of the mean and a part of each top D component of points [n, d] (after Liang et al. 2021).
 
-    The map is that of Liang et al. (2021), but for the centering, which their code leaves out. The weights are ours:
-    they train theirs, unbounded, until cosines match human scores of word pairs, which points alone do not have. Here
-    they are those in [0, 1] that maximize IsoScore of the fitted points. IsoScore grows with
-    (sum v)^2 / sum v^2 over the variances v left; setting its derivative to zero levels the top D to
-
-        c = sum_{i > D} v_i^2 / sum_{i > D} v_i,    so    weight_i = 1 - sqrt(c / v_i).
-
-    Where no variance is left beyond D, the top ones are levelled to the least of them.
-
-    Args:
-        points: [n, d] to learn from.
-        D: how many components; None takes max(1, d // 100).
-        components: those of the points, where they are known.
-
-    Raises:
-        ValueError: D is not between 0 and d; ``points`` is no finite cloud with a row.
-
+    They train weights on human scores; here weights in [0, 1] maximize IsoScore of the fitted points. Setting the
+    derivative of (sum v)^2 / sum v^2 over the remaining variances v to zero gives weight_i = 1 - sqrt(c / v_i) with c =
+    sum_{i > D} v_i^2 / sum_{i > D} v_i, or the least of the top variances if none remains. D = None takes max(1, d //
+    100). Raises ValueError unless 0 <= D <= d.
     """
     components = components or principal_components(points)
     D = components_to_remove(D, points.shape[1])
@@ -73,12 +52,7 @@ def fit_weighted_removal(points: Tensor, D: int | None = None, components: Compo
 
 
 def components_to_remove(D: int | None, d: int, dimensions_each: int = 100) -> int:
-    """Return D, or where it is None one component for so many dimensions, at least one.
-
-    Raises:
-        ValueError: D is not between 0 and d.
-
-    """
+    """Return D, or one component per so many dimensions, at least one; raise ValueError unless 0 <= D <= d."""
     if D is None:
         return max(1, d // dimensions_each)
     if not 0 <= D <= d:
@@ -110,23 +84,11 @@ class ClusterRemoval(Fitted):
 
 
 def fit_cluster_based(points: Tensor, clusters: int = 27, D: int | None = None, seed: int = 0) -> ClusterRemoval:
-    """Fit k-means, and the removal of mean and top D principal components in each cluster, on points [n, d].
+    """Fit k-means, and the removal of mean and top D components in each cluster, on points [n, d].
 
-    As in the authors' notebook, with its 27 clusters and, for BERT's 768 dimensions, its 12 components. It maps the
-    points that it has clustered; here new points go to the nearest centroid. Of more than ``CLUSTERED_ROWS`` points
-    k-means is given so many, drawn without replacement; means and components are those of all. In a cluster with fewer
-    directions of variance than D all are removed: its points become zero.
-
-    Args:
-        points: [n, d] to learn from.
-        clusters: how many, 1 to n; equal points share one, so some may stay empty.
-        D: how many components of each; None takes max(1, d // 64).
-        seed: of the draw and of k-means, which starts once, from k-means++.
-
-    Raises:
-        ValueError: the number of clusters is not between 1 and n, or D not between 0 and d; ``points`` is no finite
-            cloud with a row, or its squares leave float64.
-
+    New points go to the nearest centroid. k-means runs once from k-means++, on at most ``CLUSTERED_ROWS`` points drawn
+    by ``seed``. D = None takes max(1, d // 64). Clusters with fewer directions than D become zero. Raises ValueError
+    unless 1 <= clusters <= n and 0 <= D <= d, and for points whose squares leave float64.
     """
     require_to_fit(points)
     n, d = points.shape

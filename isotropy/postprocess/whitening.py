@@ -1,8 +1,6 @@
-"""Centering, standardization of each dimension, and whitening: PCA, ZCA and soft ZCA.
+"""Centering, standardization, and whitening: PCA, ZCA and soft ZCA.
 
-Whitening gives the points it was fitted on covariance I, and so IsoScore 1, by construction and whatever they are. What
-it does is said only by rows that were held out, the less well the fewer points there are for each dimension: see
-``isotropy.postprocess.held_out``.
+Whitened points have covariance I and IsoScore 1 by construction: judge it on other rows (``postprocess.held_out``).
 """
 
 import math
@@ -29,26 +27,16 @@ class Scaling(Fitted):
 
 
 def fit_centring(points: Tensor) -> Scaling:
-    """Fit x - mean on points [n, d].
-
-    Raises:
-        ValueError: ``points`` is no finite cloud with a row.
-
-    """
+    """Fit x - mean on finite points [n, d], n at least 1."""
     require_to_fit(points)
     mean = moments_of(points).mean
     return Scaling(mean, torch.ones_like(mean))
 
 
 def fit_standardisation(points: Tensor) -> Scaling:
-    """Fit (x - mean) / std of each dimension on points [n, d] (Timkey & van Schijndel 2021).
+    """Fit (x - mean) / std of each dimension on points [n, d], std over n (Timkey & van Schijndel 2021).
 
-    std is over n, as in scikit-learn's StandardScaler. A dimension whose spread is within rounding of the points'
-    dtype is constant, and maps to 0.
-
-    Raises:
-        ValueError: ``points`` is no finite cloud with a row, or its variances leave float64.
-
+    Dimensions whose spread is within rounding map to 0. Raises ValueError for points or variances that are not finite.
     """
     require_to_fit(points)
     n = len(points)
@@ -71,14 +59,10 @@ class Whitening(Fitted):
 
 
 def fit_pca_whitening(points: Tensor, components: Components | None = None) -> Whitening:
-    """Fit the principal components of points [n, d], greatest first, each scaled to variance 1 (over n - 1).
+    """Fit W = U L^(-1/2) on points [n, d], as scikit-learn's PCA(whiten=True), with variances over n - 1.
 
-    W = U L^(-1/2), as scikit-learn's PCA(whiten=True). With r directions of variance, r below d where n <= d, what
-    lies off them is dropped and the last d - r dimensions are 0: then IsoScore in-sample is (r - 1) / (d - 1).
-
-    Raises:
-        ValueError: ``points`` is no finite cloud with a row, or its variances leave float64.
-
+    With r < d directions of variance the last d - r dimensions are 0 and IsoScore in-sample is (r - 1) / (d - 1).
+    Raises ValueError for points or variances that are not finite.
     """
     components = components or principal_components(points)
     matrix = torch.zeros_like(components.mean).diag()
@@ -87,14 +71,9 @@ def fit_pca_whitening(points: Tensor, components: Components | None = None) -> W
 
 
 def fit_zca_whitening(points: Tensor, components: Components | None = None) -> Whitening:
-    """Fit W = U L^(-1/2) U^T on points [n, d]: of all whitenings the one that moves the points least.
+    """Fit W = U L^(-1/2) U^T on points [n, d], the whitening that moves points least (Kessy, Lewin & Strimmer 2018).
 
-    (Bell & Sejnowski 1997; Kessy, Lewin & Strimmer 2018.) The covariance over n - 1 becomes I; directions without
-    variance map to 0, as in ``fit_pca_whitening``.
-
-    Raises:
-        ValueError: ``points`` is no finite cloud with a row, or its variances leave float64.
-
+    The covariance over n - 1 becomes I; directions without variance map to 0. Errors as in ``fit_pca_whitening``.
     """
     components = components or principal_components(points)
     return Whitening(components.mean, _within_directions(components, components.variances.rsqrt()))
@@ -103,13 +82,8 @@ def fit_zca_whitening(points: Tensor, components: Components | None = None) -> W
 def fit_soft_zca(points: Tensor, eps: float = 0.1, components: Components | None = None) -> Whitening:
     """Fit W = U (L + eps I)^(-1/2) U^T on points [n, d] (Diera, Galke & Scherp 2024).
 
-    As in the paper, eps is in squared units of the points and counts in every direction: one without variance is
-    multiplied by eps^(-1/2), the greatest factor there is. With eps = 0 this is ``fit_zca_whitening``, which drops it.
-
-    Raises:
-        ValueError: eps is negative or not finite; ``points`` is no finite cloud with a row, or its variances leave
-            float64.
-
+    eps is in squared units of the points; directions without variance are multiplied by eps^(-1/2). eps = 0 is
+    ``fit_zca_whitening``. Raises ValueError for a negative or infinite eps, and as that.
     """
     if not 0 <= eps < math.inf:
         raise ValueError(f"Expected eps of at least 0, finite, got {eps}: 0 whitens fully, more whitens less.")
@@ -122,5 +96,4 @@ def fit_soft_zca(points: Tensor, eps: float = 0.1, components: Components | None
 
 
 def _within_directions(components: Components, factors: Tensor) -> Tensor:
-    """U diag(factors) U^T [d, d]."""
     return components.directions.T * factors @ components.directions

@@ -1,7 +1,5 @@
 """Training penalties: torch modules that take points [n, d] and return a scalar to add to the loss.
 
-For each, lam > 0 asks for more isotropy and lam < 0 for less. docs/regularizers.md compares them;
-``isotropy.catalog.REGULARIZERS`` has a record of each.
-
-With ``across_processes`` a penalty is that of the points of all processes of a run: see ``isotropy.distributed``.
+lam > 0 makes points more isotropic, lam < 0 less. ``across_processes`` takes the points of all processes
+(``isotropy.distributed``). See docs/regularizers.md and ``isotropy.catalog.REGULARIZERS``.
 """

@@ -11,28 +11,16 @@ from isotropy.points import require_points
 class CosReg(torch.nn.Module):
     """Penalty lam times the mean cosine of all pairs of points, to be added to the task's loss.
 
-    With u the n unit rows it is lam (||sum u||^2 - n) / n^2: the sum of the cosines of all ordered pairs of different
-    rows, over n^2. Linear in n, as no pair is ever looked at. lam > 0 moves points apart in direction, so that their
-    mean goes toward the origin; lam < 0 draws them together. It sees the mean of the points more than their
-    covariance: it is not a penalty on IsoScore.
-
-    Gao et al. penalize the matrix of all word embeddings, with lam = 1. Rudman & Eickhoff (2024) compare I-STAR with
-    the same term on the tokens of a batch in the last layer, which is what points are here.
-
-    A row of zeros has no direction: it is left out, of n too, and its gradient is 0. Of no rows, or one, the penalty
-    is 0 to rounding.
+    With unit rows u it is lam (||sum u||^2 - n) / n^2, linear in n. lam > 0 moves points apart in direction, so that
+    their mean goes toward the origin; lam < 0 draws them together. It sees the mean more than the covariance: it does
+    not penalize IsoScore. Gao et al. apply it to word embeddings with lam = 1, Rudman & Eickhoff (2024) to the tokens
+    of the last layer, as here. Zero rows are left out, with gradient 0; up to one row the penalty is 0.
 
     Example::
 
         cosreg = CosReg(lam=1.0)
         tokens = output.hidden_states[-1][batch["attention_mask"].bool()]
         loss = output.loss + cosreg(tokens)
-
-    Args:
-        lam: strength, of either sign.
-        across_processes: take the points of all processes as one cloud (see ``isotropy.distributed``), for which d + 1
-            numbers are added up.
-
     """
 
     def __init__(self, lam: float, *, across_processes: bool = False) -> None:
@@ -41,11 +29,9 @@ class CosReg(torch.nn.Module):
         self.across_processes = across_processes
 
     def forward(self, points: Tensor) -> Tensor:
-        """Return the penalty on points [n, d]: 0-d, between -lam / n and lam, float64 if they are, else float32.
+        """Return the penalty on points [n, d]: 0-d, between -lam / n and lam, at least float32.
 
-        Raises:
-            ValueError: ``points`` is not a floating tensor [n, d], or not finite.
-
+        Raises ValueError unless ``points`` is a finite floating tensor.
         """
         require_points(points)
         units = unit_rows(points[points.detach().any(dim=1)])

@@ -14,27 +14,17 @@ from isotropy.spectrum import covariance, products, require_zeta
 class IStar(torch.nn.Module):
     """Penalty lam (1 - IsoScore*(points, zeta, shrinkage covariance)), to be added to the task's loss.
 
-    lam > 0 makes points more isotropic, lam < 0 less. The gradient shrinks with 1 - zeta, so values of lam
-    are not comparable between values of zeta. The shrinkage covariance is a buffer: it follows the module to
-    its device and is saved in its ``state_dict``. In n d^2 operations.
+    lam > 0 makes points more isotropic, lam < 0 less, in n d^2 operations. The gradient shrinks with 1 - zeta, so
+    values of lam are not comparable between values of zeta in [0, 1]. The shrinkage covariance is a buffer in the
+    ``state_dict``. ``across_processes`` takes the covariance of the union of all processes' points: a mean of
+    covariances would weight processes, not tokens, and leave out how means differ. All must set the same shrinkage
+    covariance.
 
     Example::
 
         istar = IStar(lam=-1.0, zeta=0.2)
         istar.set_shrinkage(moments.covariance())  # of many tokens, anew for each epoch
         loss = output.loss + istar(union_of_layers(output.hidden_states, batch["attention_mask"]))
-
-    Args:
-        lam: strength, of either sign.
-        zeta: shrinkage in [0, 1].
-        across_processes: take the covariance of the union of all processes' points (see ``isotropy.distributed``),
-            for which [d + 1, d] numbers are added up. Not the mean of their covariances, which would give every
-            process the same weight, however many tokens it has, and leave out what their means differ by. All set the
-            same shrinkage covariance.
-
-    Raises:
-        ValueError: zeta is outside [0, 1].
-
     """
 
     shrinkage_covariance: Tensor  # [d, d] float32, or [0, 0] until it is set
@@ -52,12 +42,7 @@ class IStar(torch.nn.Module):
         self.register_load_state_dict_pre_hook(_make_room)  # type: ignore[no-untyped-call]
 
     def set_shrinkage(self, S: Tensor) -> None:
-        """Set the shrinkage covariance [d, d], toward which the points' covariance is shrunk.
-
-        Raises:
-            ValueError: ``S`` is not a finite square matrix.
-
-        """
+        """Set the shrinkage covariance [d, d]; raise ValueError unless it is square and finite."""
         if S.ndim != 2 or S.shape[0] != S.shape[1] or not S.isfinite().all():
             raise ValueError(
                 f"Expected a finite shrinkage covariance [d, d], got {list(S.shape)} with "
@@ -66,12 +51,10 @@ class IStar(torch.nn.Module):
         self.shrinkage_covariance = S.detach().to(self.shrinkage_covariance)
 
     def forward(self, points: Tensor) -> Tensor:
-        """Return the penalty on points [n, d]: 0-d, between 0 and lam, float64 if they are, else float32.
+        """Return the penalty on points [n, d]: 0-d, between 0 and lam, at least float32.
 
-        Raises:
-            ValueError: zeta > 0 and the shrinkage covariance is not set or has another d; no points, or one
-                dimension; points that are not finite.
-
+        Raises ValueError for zeta > 0 without a shrinkage covariance of this d, and for no points, d < 2, NaN or
+        infinity.
         """
         S = self.shrinkage_covariance if self.shrinkage_covariance.numel() > 0 else None
         if self.zeta > 0 and S is None:
@@ -88,10 +71,9 @@ class IStar(torch.nn.Module):
 
 
 def _covariance_of_all(points: Tensor) -> Tensor:
-    """Return the unbiased covariance [d, d] of the points of all processes, [n, d] in each, as ``covariance``.
+    """Return the unbiased covariance [d, d] of the points [n, d] of all processes.
 
-    From sums of squares about one shift for all, near the mean, so that squares keep the digits of the spread; what
-    the shift misses the mean by is taken out of the sum.
+    Squares are summed about one shift near the mean, to keep the digits of the spread, and corrected for it.
     """
     require_points(points)
     x = at_least_float32(points)

@@ -14,39 +14,21 @@ BARS = ("prominent", "all")  # Bars whose entropy is raised: those of separate g
 class PersistentEntropy(torch.nn.Module):
     """Penalty -lam H, the persistent entropy of some bars of the points, to be added to the task's loss.
 
-    The bars in dimension 0 are the lengths l of the edges of the points' minimum spanning tree, and
-    H = -sum p log p with p = l / sum l, in nats. lam > 0 makes the chosen bars more even, which shrinks the longest
-    first: groups of points far from each other come together. lam < 0 makes them less even.
+    Bars l are the edges of the minimum spanning tree, and H = -sum p log p with p = l / sum l, in nats. lam > 0 makes
+    the chosen bars more even, which shrinks the longest first and joins distant groups of points; lam < 0 makes them
+    less even. ``bars`` are the "prominent" ones (``isotropy.prominence``) or "all". A single bar has H = 0 and gradient
+    0. As in the paper, H is **not** divided by log m: it grows with the number of bars and classes, so keep the batch
+    size.
 
-    Bars are those that stand for separate groups by the rule of ``isotropy.prominence``, or all. Of two points, and
-    wherever a single bar is prominent, H is 0 and there is nothing to even out: the gradient is 0.
-
-    H is **not** divided by log m, its greatest value for m bars; nor does the paper. So the penalty grows with the
-    number of bars and, as H is summed over classes, with that of classes: keep the batch size when comparing lam.
-
-    With ``cluster_weight`` the mean length of the other bars, those that are not prominent, is added in each class with
-    that weight, whatever lam and ``bars``. It **shortens** them, as the text of the authors' package says; their
-    notebook subtracts the term, which lengthens them. It is in the units of the points, not scale-free as H.
-
-    Points that coincide have bars of length 0, which add nothing and have gradient 0. A class of fewer than two points
-    has no bar and adds 0; so value and gradient are finite for any finite points, also none.
+    ``cluster_weight`` >= 0 adds the mean length of the bars that are not prominent, in the units of the points,
+    whatever lam: it **shortens** them, as the authors' package says (0.5 there, 0.05 in their notebook, which lengthens
+    them). Value and gradient are finite: coinciding points and classes of fewer than two points add nothing.
 
     Example::
 
         entropy = PersistentEntropy(lam=1.0)
         sentences = output.hidden_states[-1][:, 0]
         loss = output.loss + entropy(sentences, batch["labels"])
-
-    Args:
-        lam: strength, of either sign. The authors' code has 1.
-        bars: "prominent" or "all".
-        cluster_weight: weight of the mean length of the bars that are not prominent, at least 0. The authors' package
-            proposes 0.5, their notebook has 0.05; the paper has none.
-        across_processes: take the points of all processes as one cloud (see ``isotropy.distributed``).
-
-    Raises:
-        ValueError: ``bars`` is neither, or the weight is negative.
-
     """
 
     def __init__(
@@ -68,19 +50,10 @@ class PersistentEntropy(torch.nn.Module):
         self.across_processes = across_processes
 
     def forward(self, points: Tensor, labels: Tensor | None = None) -> Tensor:
-        """Return the penalty on points [n, d]: 0-d, float64 if they are, else float32.
+        """Return the penalty on points [n, d]: 0-d, at least float32, in n^2 d operations and 8 n^2 bytes per class.
 
-        For cluster weight 0 between 0 and -lam times the sum of log m over the classes. In n^2 d operations and 8 n^2
-        bytes for each class, in float64, and n^2 more on the CPU: made for batches of one vector a text.
-
-        Args:
-            points: [n, d].
-            labels: [n], the class of each point. Then H is the sum of those within the classes, which keeps classes
-                from being drawn together. None takes all points as one class.
-
-        Raises:
-            ValueError: ``points`` is not a floating tensor [n, d] or not finite, or labels are not of its rows.
-
+        H is summed over the classes of ``labels`` [n]; None takes all points as one class. Raises ValueError for points
+        that are not finite or labels of another length.
         """
         require_points(points)
         if labels is not None and labels.shape != points.shape[:1]:

@@ -14,25 +14,15 @@ from isotropy.unbiased import ROUNDING, estimates
 class UnbiasedIStar(torch.nn.Module):
     """Penalty lam (1 - mean over layers of the bias-corrected IsoScore), to be added to the task's loss.
 
-    lam > 0 makes points more isotropic, lam < 0 less. IsoScore of the n points of a batch is too low by much unless n
-    is many times d; I-STAR (Rudman & Eickhoff 2024) makes up for it by shrinking their covariance toward that of many
-    points, stale by up to an epoch, by a zeta to be chosen. Here tr(S)^2 and tr(S S) are estimated without bias from
-    the batch alone (``isotropy.unbiased``), so there is no matrix to refresh and no zeta.
+    lam > 0 makes points more isotropic, lam < 0 less. I-STAR (Rudman & Eickhoff 2024) corrects the low IsoScore of
+    small batches by shrinkage; here tr(S)^2 and tr(S S) are estimated without bias from the batch
+    (``isotropy.unbiased``), with neither a shrinkage covariance nor zeta. **Rows must be independent draws**: one
+    vector for each text.
 
-    **Rows must be independent draws**: one vector for each text, such as the mean of its tokens. The estimates leave
-    out products of a row with itself; tokens of one text depend on each other nearly as a row does on itself.
-
-    **The score may leave [0, 1].** Both estimates are means of terms of which 0 <= tr(S S) <= tr(S)^2 holds, so the
-    score is never below 0. But tr(S S) of few rows may come out below tr(S)^2 / d, the least that any covariance can
-    have, and a score that divides by it explodes as it nears 0: four points at equal distances have 0. There,
-    with b = tr(S S) / tr(S)^2 < 1 / d, the curve 1 / b of the score is replaced by its tangent at 1 / d. So the score
-    stays within (2 d - 1) / (d - 1), and its slope in b is nowhere steeper than where all directions are equal.
-    Cutting it off at 1 would be bounded too, but would drop the batches that err to one side alone: the penalty of an
-    isotropic cloud would not average to 0. Along the tangent the errors of both sides cancel, but for those of second
-    order. Up to 1 it is exactly ``isoscore_unbiased``, with that one's bias of order 1 / n.
-
-    Where nothing can be told, with fewer than four rows, equal rows, or spread in no two pairs without a row in
-    common, the score is 0 by convention, as that of ``IStar``, and its gradient 0.
+    **The score may exceed 1**, because tr(S S) of few rows may fall below tr(S)^2 / d. There 1 / b of the score, with b
+    = tr(S S) / tr(S)^2, is continued by its tangent at 1 / d, up to (2 d - 1) / (d - 1). Clipping at 1 would bias the
+    mean penalty; along the tangent errors of both signs cancel to second order. Up to 1 it is ``isoscore_unbiased``.
+    With fewer than four rows or without spread, score and gradient are 0.
 
     Example::
 
@@ -40,11 +30,6 @@ class UnbiasedIStar(torch.nn.Module):
         mask = batch["attention_mask"][..., None]
         pooled = [(layer * mask).sum(1) / mask.sum(1) for layer in output.hidden_states[1:]]
         loss = output.loss + istar(pooled)
-
-    Args:
-        lam: strength, of either sign.
-        across_processes: take the rows of all processes as one batch (see ``isotropy.distributed``).
-
     """
 
     def __init__(self, lam: float, *, across_processes: bool = False) -> None:
@@ -53,14 +38,9 @@ class UnbiasedIStar(torch.nn.Module):
         self.across_processes = across_processes
 
     def forward(self, layers: Sequence[Tensor]) -> Tensor:
-        """Return the penalty on one cloud [n, d] for each layer: 0-d, float64 if they are, else float32.
+        """Return the penalty on one cloud [n, d] per layer: 0-d, from -lam d / (d - 1) to lam, at least float32.
 
-        Between lam and -lam d / (d - 1). In n d min(n, d) operations for each layer, computed in float64, since the
-        estimates are small differences of sums.
-
-        Raises:
-            ValueError: no layer, or one that is not a floating tensor [n, d] of at least two dimensions or not finite.
-
+        Takes n d min(n, d) operations per layer in float64. Raises ValueError for no layer, d < 2, NaN or infinity.
         """
         if len(layers) == 0:
             raise ValueError("Expected the points of at least 1 layer, got none: give a sequence of tensors [n, d].")

@@ -31,7 +31,6 @@ class Interval(NamedTuple):
 
 
 def mean(values: Numbers, weights: Numbers) -> Numbers:
-    """Return the weighted means [r, V] of values [V, m]."""
     means: Numbers = weights @ values.T / weights.sum(1, keepdims=True)
     return means
 
@@ -48,11 +47,11 @@ def spearman_with(scores: Numbers) -> Statistic:
 
 
 def intervals(values: Numbers, groups: Codes, statistic: Statistic, seed: int) -> list[Interval]:
-    """Return the interval of each row of values [V, m] of m units; the first row is the baseline.
+    """Return the interval of each row of values [V, m] of m units in groups [m]; the first row is the baseline.
 
-    Percentiles of the resampled scores, corrected for bias and skewness (BCa, Efron 1987), as scores near 1 have a long
-    tail, and expanded to the width of Student's t (Hesterberg 2015), as those of few groups are too narrow. Those of
-    differences reach as far as Student's t at least: where few units change, corrections follow what these few say.
+    Bootstrap percentiles corrected for bias and skewness (BCa, Efron 1987), because scores near 1 have a long tail, and
+    expanded to the width of Student's t (Hesterberg 2015) for few groups. Those of differences reach at least as far as
+    Student's t.
     """
     _, codes = np.unique(groups, return_inverse=True)
     count = int(codes.max()) + 1
@@ -84,10 +83,7 @@ def intervals(values: Numbers, groups: Codes, statistic: Statistic, seed: int) -
 
 
 def _bounds(scores: Numbers, observed: Numbers, left_out: Numbers, count: int) -> Numbers:
-    """Return both ends [2, V] of the intervals of resampled scores [r, V].
-
-    ``left_out`` [g, V] are the scores without each group, from which the skewness comes; a single row tells none.
-    """
+    """Return both ends [2, V] of the intervals of resampled scores [r, V]; skewness is that of ``left_out`` [g, V]."""
     influence = left_out.mean(0) - left_out
     size = np.square(influence).sum(0) ** 1.5
     skewness = np.divide((influence**3).sum(0), 6 * size, out=np.zeros_like(size), where=size > 0)
@@ -104,8 +100,7 @@ def _bounds(scores: Numbers, observed: Numbers, left_out: Numbers, count: int) -
 def _reaching(ends: Numbers, observed: Numbers, left_out: Numbers) -> Numbers:
     """Widen intervals [2, V] to at least Student's t with the jackknife's standard error.
 
-    BCa intervals are too narrow where few units change: with 40 queries, 10% of them changed at random, 15% exclude 0.
-    Of the widened ones 2% do.
+    With 40 queries of which 10% change at random, 15% of BCa intervals exclude 0; of widened ones 2% do.
     """
     count = len(left_out)
     error = np.sqrt((count - 1) / count * np.square(left_out - left_out.mean(0)).sum(0))
@@ -114,10 +109,9 @@ def _reaching(ends: Numbers, observed: Numbers, left_out: Numbers) -> Numbers:
 
 
 def _widened(ends: Numbers, values: Numbers, count: int, lowest: float) -> Numbers:
-    """Return the ends [2, V] of means of values [V, m], wider where all values are equal, so that no resample differs.
+    """Widen the ends [2, V] of means of values [V, m] in [lowest, 1] where all are equal, so that no resample differs.
 
-    Where none of g groups differs, at most a share of 1 - 0.025^(1/g) of all groups does (Clopper and Pearson 1934).
-    Values are metrics from ``lowest`` to 1, so that these move a mean by at most as much.
+    If none of g groups differs, at most a share of 1 - 0.025^(1/g) of all groups does (Clopper and Pearson 1934).
     """
     unseen = 1 - ((1 - LEVEL) / 2) ** (1 / count)
     wide = (ends + np.array([[-unseen], [unseen]])).clip(lowest, 1)

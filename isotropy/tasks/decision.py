@@ -90,12 +90,10 @@ class Decision:
 
     @property
     def hubness(self) -> dict[str, RetrievalCounts]:
-        """Retrieval counts of the "baseline" and the "chosen" variant; empty without queries."""
         sides = {"baseline": self.variants[BASELINE].retrieved, "chosen": self.variants[self.chosen].retrieved}
         return {side: retrieval for side, retrieval in sides.items() if retrieval is not None}
 
     def document(self) -> dict[str, Any]:
-        """Return the document that ``isoscope decide --json`` prints."""
         return {
             "task": self.task.value,
             "metric": self.metric,

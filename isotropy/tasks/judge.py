@@ -40,10 +40,7 @@ Progress = Callable[[ScoredVariant], object]
 
 @dataclass(frozen=True, eq=False)
 class JudgingTask:
-    """Vectors and the ground truth that judges them.
-
-    Raises ValueError where they do not fit together, or there are too few independent groups.
-    """
+    """Vectors and the ground truth that judges them; raises ValueError if they do not fit or groups are too few."""
 
     corpus: NDArray[Any]  # [n, d], finite, float32 or float64
     truth: Truth
@@ -96,17 +93,10 @@ def decide(
     tolerance: float = TOLERANCE,
     progress: Progress | None = None,
 ) -> Decision:
-    """Return what each variant scores, which to choose, and the smallest that is about as good.
+    """Return the score of each variant, the best, and the smallest within ``tolerance`` of it.
 
-    Args:
-        task: the vectors and their ground truth.
-        variants: to be compared, the baseline first; None takes ``isotropy.tasks.variants.default_variants``.
-        tolerance: how much lower than the best the smallest may score.
-        progress: told what each variant scores when it has been measured; those of one method follow each other.
-
-    Raises:
-        ValueError: the vectors do not suit a method.
-
+    ``variants`` starts with the baseline; None takes ``default_variants``. ``progress`` receives each
+    ``ScoredVariant``, those of one method in a row. Raises ValueError if the vectors do not suit a method.
     """
     variants = default_variants(task.setting) if variants is None else list(variants)
     parts, (n, d) = task.parts, task.corpus.shape
@@ -147,7 +137,6 @@ def decide(
 
 
 def map_of(task: JudgingTask, variant: Variant) -> Map:
-    """Return the map of a variant, fitted as ``decide`` fits it."""
     points = _points_to_fit(task)
     fitted = fitted_on(points, variant, task.seed)
     return Map(variant, task.similarity, fitted, dimension_matrix(apply_fitted(fitted, points), variant.dimensions))
@@ -196,7 +185,6 @@ def _measure_variants(task: JudgingTask, variants: Sequence[Variant]) -> Iterato
 
 
 def _points_to_fit(task: JudgingTask) -> NDArray[Any]:
-    """Return the corpus followed by the queries of the fit part."""
     if task.truth.query_vectors is None:
         return task.corpus
     return np.concatenate([task.corpus, task.truth.query_vectors[task.parts == TaskPart.FIT].astype(task.corpus.dtype)])
@@ -229,7 +217,6 @@ def _transform(task: JudgingTask, variant: Variant, fitted: Fitted | None, image
 
 
 def _isoscore(rows: NDArray[Any], seed: int) -> float | None:
-    """Return the bias-corrected IsoScore of at most ``SCORED_ROWS`` rows."""
     if len(rows) > SCORED_ROWS:
         rows = rows[np.sort(np.random.default_rng(seed).permutation(len(rows))[:SCORED_ROWS])]
     return isoscore_unbiased(torch.from_numpy(np.ascontiguousarray(rows))).value

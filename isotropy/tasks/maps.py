@@ -81,12 +81,7 @@ class Map:
 
     @classmethod
     def from_tensors(cls, variant: Variant, similarity: Similarity, tensors: dict[str, Tensor]) -> Map:
-        """Return the map whose ``tensors()`` these are; a linear one is one matrix, whatever method it was of.
-
-        Raises:
-            ValueError: the tensors are not those of a map of this variant.
-
-        """
+        """Restore a map from its ``tensors()``; raise ValueError for those of another variant."""
         if "matrix" not in tensors:
             raise ValueError(f"Expected a tensor named matrix, got {sorted(tensors)}: give the tensors of a map.")
         state = {name: tensor for name, tensor in tensors.items() if name != "matrix"}
@@ -97,7 +92,6 @@ class Map:
         return cls(variant, similarity, fitted, tensors["matrix"])
 
     def metadata(self) -> dict[str, str]:
-        """Return the metadata stored in the file."""
         chosen = self.variant
         return {
             "method": chosen.method,
@@ -108,7 +102,6 @@ class Map:
         }
 
     def numpy_code(self, file: str) -> str:
-        """Return Python code that applies the map in a file with NumPy alone."""
         nonlinear = BENT if isinstance(self.fitted, Flow) else IN_CLUSTERS
         steps = nonlinear if isinstance(self.fitted, ClusterRemoval | Flow) else LINEAR
         return (
@@ -121,9 +114,7 @@ def fitted_on(
 ) -> Fitted | None:
     """Return the post-processing of a variant, fitted on points [n, d]; None for vectors as they are.
 
-    Raises:
-        ValueError: the method cannot be fitted on these points.
-
+    Raises ValueError if the method cannot be fitted on them.
     """
     if variant.method == AS_IT_IS:
         return None
@@ -139,10 +130,9 @@ def apply_fitted(fitted: Fitted | None, x: NDArray[Any]) -> NDArray[Any]:
 
 
 def dimension_matrix(images: NDArray[Any], dimensions: Dimensions) -> Tensor:
-    """Return the matrix [d, k] that keeps some dimensions of images [n, d], float64.
+    """Return the matrix [d, k] float64 that keeps some dimensions of images [n, d].
 
-    Principal components are those about the origin. Every post-processing moves the mean there; without one, the mean
-    is kept, as centering would be a post-processing.
+    Principal components are about the origin: post-processings center, and without one the mean is kept.
     """
     d = images.shape[1]
     identity = torch.eye(d, dtype=torch.float64)
@@ -166,7 +156,6 @@ def reduce_dimensions(images: NDArray[Any], matrix: Tensor) -> NDArray[Any]:
 
 
 def _linear(fitted: Fitted | None, identity: Tensor) -> Tensor:
-    """Return the matrix [d, d] that a fitted linear map applies to centered vectors."""
     match fitted:
         case Scaling():
             return fitted.scale.diag()

@@ -25,10 +25,7 @@ HAND = (TaskPart.FIT, TaskPart.CHOOSE, TaskPart.CHOOSE, TaskPart.REPORT, TaskPar
 
 
 def groups_of(keys: Sequence[Iterable[Hashable]]) -> Codes:
-    """Return the group of each unit, int64 [m] from 0: units that share a key, directly or through others, are one.
-
-    A unit without a key is a group of its own.
-    """
+    """Return the group of each unit, int64 [m]: units that share a key, directly or through others, are one."""
     parents = list(range(len(keys)))
 
     def root(unit: int) -> int:
@@ -47,12 +44,8 @@ def groups_of(keys: Sequence[Iterable[Hashable]]) -> Codes:
 def split(groups: Codes, seed: int) -> Codes:
     """Return the part of each unit, int64 [m]; no group is divided.
 
-    Groups are dealt in fives of about equal size, so that the parts are alike in sizes of groups too, and which of five
-    goes where is drawn at random.
-
-    Raises:
-        ValueError: there are fewer than ``FEWEST_GROUPS`` groups, or one is so large that the others hardly count.
-
+    Groups are dealt at random in fives of similar size. Raises ValueError for fewer than ``FEWEST_GROUPS`` groups, or
+    one that outweighs the others.
     """
     sizes = np.bincount(groups)
     if len(sizes) < FEWEST_GROUPS or len(groups) ** 2 < FEWEST_GROUPS * np.square(sizes).sum():

@@ -1,7 +1,4 @@
-"""Exact nearest neighbors of queries among rows, with ties ranked as trec_eval ranks them.
-
-And query-to-corpus hubness: how unequally often rows of a corpus are found by queries.
-"""
+"""Exact nearest neighbors of queries among rows, with ties ranked as in trec_eval, and how often rows are retrieved."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -48,18 +45,10 @@ def precedence_of(ids: Sequence[str]) -> Indices:
 
 
 def nearest(queries: Floats, rows: Floats, k: int, similarity: Similarity, precedence: Indices) -> Indices:
-    """Return the rows nearest to each query, best first, int64 [m, min(k, n)].
+    """Return the rows nearest to each of prepared queries [m, d] among rows [n, d], best first, int64 [m, min(k, n)].
 
-    faiss searches by float32 products. What it finds is compared again in float64, rounded to float32 as trec_eval
-    holds scores, and ties go by ``precedence``. Queries whose ties may reach beyond what was found are searched wider.
-
-    Args:
-        queries: [m, d], as ``prepared``.
-        rows: [n, d], as ``prepared``, or stored and read back.
-        k: how many.
-        similarity: how they are compared.
-        precedence: [n], the place of each row among equals.
-
+    faiss searches by float32 products; candidates are compared in float64, rounded to float32 as in trec_eval, with
+    ties by ``precedence`` [n]. Queries whose ties may reach beyond the candidates are searched wider.
     """
     import faiss  # noqa: PLC0415 - of the extra "decide"
 
@@ -125,10 +114,7 @@ def _lengths(x: Floats) -> Floats:
 
 
 def _search_settled(search: _Search, m: int, n: int, k: int, slack: NDArray[Any]) -> Iterator[tuple[Indices, Indices]]:
-    """Search wider and wider until no row beyond those found may tie with the k-th of a query.
-
-    Yields queries and their candidates, of one width each and no more at once than ``BLOCK`` numbers.
-    """
+    """Search wider until no row beyond the candidates can tie with the k-th; yield queries and candidates."""
     open_queries, width = np.arange(m), min(k + SPARE, n)
     while len(open_queries):
         open_ones = []

@@ -43,10 +43,7 @@ def pq_bytes(d: int) -> int | None:
 
 
 def bytes_of(storage: VectorStorage, d: int) -> int:
-    """Return the bytes of a vector of d dimensions that a search keeps in memory.
-
-    Rescoring also reads the float32 vectors of its candidates, which may lie on a disk.
-    """
+    """Return the bytes per vector of d dimensions that a search keeps in memory, without vectors for rescoring."""
     if storage is VectorStorage.PQ:
         return pq_bytes(d) or 4 * d
     bits = {VectorStorage.FLOAT32: 32, VectorStorage.FLOAT16: 16, VectorStorage.INT8: 8}.get(storage, 1)
@@ -75,10 +72,7 @@ class StoredSpace:
         return _read_back(self.rows, self.storage, self.seed)
 
     def nearest(self, queries: Floats, k: int, precedence: Indices, among: Indices | None = None) -> Indices:
-        """Return the rows that a search finds for queries [m, d], best first, int64 [m, k].
-
-        Only ``among`` some rows, if given; there may be fewer than k.
-        """
+        """Return the rows found for queries [m, d], best first, int64 [m, k], only ``among`` some rows if given."""
         rows = slice(None) if among is None else among  # a slice copies nothing
         order = precedence[rows]
         if self.storage.is_binary:
@@ -110,7 +104,6 @@ def _bits(x: Floats) -> NDArray[np.uint8]:
 
 
 def _read_back(rows: Floats, storage: VectorStorage, seed: int) -> Floats:
-    """Encode and decode rows with faiss."""
     import faiss  # noqa: PLC0415 - of the extra "decide"
 
     d = rows.shape[1]

@@ -32,7 +32,6 @@ class Truth(ABC):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Metrics, the default first."""
         return TASKS[self.kind].metrics
 
     @property
@@ -45,12 +44,10 @@ class Truth(ABC):
 
     @property
     def query_vectors(self) -> NDArray[Any] | None:
-        """Query vectors [m, d], if there are any."""
         return None
 
     @property
     def searches(self) -> bool:
-        """Whether the task searches, so that results can be rescored."""
         return True
 
     def neighbors(self, space: StoredSpace, queries: Floats | None, parts: Codes) -> Indices | None:
@@ -66,11 +63,9 @@ class Truth(ABC):
         """Return the score, or the number to correlate, of each choose and report unit, float64 [j]."""
 
     def statistic(self, judged: NDArray[np.bool_]) -> Statistic:
-        """Return the statistic that turns values of units into a score."""
         return mean
 
     def trivial(self, parts: Codes) -> float:
-        """Return the score of a constant answer on the choose part."""
         return 0.0
 
 
@@ -110,7 +105,6 @@ class QueryTruth(Truth):
         return precedence_of(self.ids)
 
     def neighbors(self, space: StoredSpace, queries: Floats | None, parts: Codes) -> Indices | None:
-        """Return the top ten documents of choose and report queries."""
         return None if queries is None else space.nearest(queries[parts != TaskPart.FIT], DEPTH, self.precedence)
 
     def retrieved(self, neighbors: Indices | None) -> RetrievalCounts | None:
@@ -146,10 +140,7 @@ def exact_neighbors(
     similarity: Similarity,
     groups: Codes | None = None,
 ) -> QueryTruth:
-    """Return the truth that compression is judged by: the ten rows that exact search finds for each query.
-
-    Without ``groups`` equal queries are in one.
-    """
+    """Return the truth for compression: the ten exact neighbors of each query; equal queries share a group."""
     neighbors = nearest(
         prepare(queries, similarity), prepare(corpus, similarity), DEPTH, similarity, precedence_of(ids)
     )
@@ -169,7 +160,6 @@ class PairTruth(Truth):
     KIND = TruthKind.PAIRS
 
     def group_codes(self, corpus: NDArray[Any]) -> Codes:
-        """Return the group of each pair: those that share a row, or have equal ones, are in one."""
         if self.groups is not None:
             return self.groups
         row = _firsts(corpus, self.rows.ravel().tolist())
@@ -198,7 +188,6 @@ class LabelTruth(Truth):
     KIND = TruthKind.LABELS
 
     def group_codes(self, corpus: NDArray[Any]) -> Codes:
-        """Return the group of each labeled row: equal rows are in one."""
         return equal_vectors(corpus[self.rows]) if self.groups is None else self.groups
 
     @cached_property
@@ -206,7 +195,6 @@ class LabelTruth(Truth):
         return precedence_of(self.ids)
 
     def neighbors(self, space: StoredSpace, queries: Floats | None, parts: Codes) -> Indices | None:
-        """Return the ten nearest fit rows of each other row."""
         judged_rows = space.rows[self.rows[parts != TaskPart.FIT]]
         return space.nearest(judged_rows, DEPTH, self.precedence, self.rows[parts == TaskPart.FIT])
 
@@ -221,7 +209,6 @@ class LabelTruth(Truth):
         return right
 
     def trivial(self, parts: Codes) -> float:
-        """Return the accuracy of the majority class of the fit part."""
         usual = np.bincount(self.codes[parts == TaskPart.FIT]).argmax()
         return float((self.codes[parts == TaskPart.CHOOSE] == usual).mean())
 
@@ -238,10 +225,7 @@ class LabelTruth(Truth):
 
 
 def equal_vectors(x: NDArray[Any]) -> Codes:
-    """Return a number for each of vectors [n, d], int64 [n], equal where they are, in order of appearance.
-
-    -0.0 equals 0.0.
-    """
+    """Return a number for each vector of [n, d], int64 [n], equal for equals, by first appearance; 0.0 equals -0.0."""
     rows = np.ascontiguousarray(x + 0.0).view(np.dtype((np.void, x.dtype.itemsize * x.shape[1])))
     _, firsts, inverse = np.unique(rows.ravel(), return_index=True, return_inverse=True)
     return np.unique(firsts[inverse], return_inverse=True)[1].astype(np.int64)
@@ -254,7 +238,6 @@ def _firsts(corpus: NDArray[Any], rows: Iterable[int]) -> dict[int, int]:
 
 
 def _probed(x: Floats, codes: Codes, query_rows: Floats) -> Codes:
-    """Predict classes by ridge regression with a leave-one-out choice of its penalty."""
     from sklearn.linear_model import RidgeClassifierCV  # noqa: PLC0415 - of the extra "decide"
 
     centre = x.mean(0, dtype=np.float64)

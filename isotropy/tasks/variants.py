@@ -115,7 +115,6 @@ def all_variants(setting: VariantSetting) -> list[Variant]:
 
 
 def methods(setting: VariantSetting) -> list[tuple[str, Parameters]]:
-    """Return the post-processings to try, with parameters."""
     removed = sorted({count for count in (1, setting.d // 100, setting.d // 32) if 1 <= count < setting.d})
     clusters = min(CLUSTERS, setting.n // ROWS_EACH_CLUSTER)
     return [
