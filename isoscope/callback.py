@@ -19,7 +19,6 @@ from isoscope.core.task import Metric
 from isoscope.hidden_states import LayerMeasures, hidden_states_of, looking_at
 from isoscope.track import SECONDS_TO_FINISH, LoggedRun, log_run
 from isotropy.isoscore import isoscore_from_covariance
-from isotropy.score import Score
 
 # Target number of measurements without ``every``.
 LOOKS = 12
@@ -180,7 +179,9 @@ class IsoscopeCallback(TrainerCallback):
         if step is not None and self._trained_to not in (None, step):
             notes = [f"Its metrics are of step {count(step)}, its trained model is of step {count(self._trained_to)}."]
         scores = {} if self._last_look is None else self._last_look.scores()
-        union_score = None if self._last_look is None else _of_all_layers(self._last_look)
+        union_score = (
+            None if self._last_look is None else isoscore_from_covariance(self._last_look.tokens.union().covariance())
+        )
         self.run.finish(
             metrics,
             isoscore_star=None if union_score is None else union_score.value,
@@ -216,10 +217,6 @@ class IsoscopeCallback(TrainerCallback):
                 layers.update(hidden_states_of(model(**inputs, output_hidden_states=True)), inputs["attention_mask"])
         self._last_look, self._looked_at = layers, step
         self.run.step(step, layers=layers.values())
-
-
-def _of_all_layers(layers: LayerMeasures) -> Score:
-    return isoscore_from_covariance(layers.tokens.union().covariance())
 
 
 def _step_of_the_model(args: TrainingArguments, state: TrainerState) -> int:

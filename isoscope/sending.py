@@ -209,7 +209,17 @@ class Sender:
             self._send_steps(batch)
         while self._predictions:
             beat = False
-            self._send_predictions(self._predictions[0])
+            # Send some predictions; those refused for their content are dropped and noted at the run's end.
+            part = self._predictions[0]
+            try:
+                self._post(f"/api/runs/{self._announcement['id']}/predictions", part)
+            except RefusedError as error:
+                if error.status not in WRONG:
+                    raise
+                self.warn_once(f"predictions were refused: {error}")
+                self._refused_predictions += len(part["rows"])
+            with self._changed:
+                self._predictions = [waiting for waiting in self._predictions if waiting is not part]
         ending = self._ending
         if ending is None:
             if beat:
@@ -253,18 +263,6 @@ class Sender:
             for sent in batch:
                 if self._steps.get(sent["step"]) == sent:  # nothing was added to it meanwhile
                     del self._steps[sent["step"]]
-
-    def _send_predictions(self, part: Json) -> None:
-        """Send some predictions; those refused for their content are dropped and noted at the run's end."""
-        try:
-            self._post(f"/api/runs/{self._announcement['id']}/predictions", part)
-        except RefusedError as error:
-            if error.status not in WRONG:
-                raise
-            self.warn_once(f"predictions were refused: {error}")
-            self._refused_predictions += len(part["rows"])
-        with self._changed:
-            self._predictions = [waiting for waiting in self._predictions if waiting is not part]
 
     def _send_end(self, ending: Json) -> bool:
         """Send the end and return whether it was taken; after a refusal for its content another may come."""

@@ -79,7 +79,14 @@ def best_class(train: Labels, labels: Labels, names: Sequence[str], metric: Metr
     looked_for = metric is Metric.F1 and len(names) == 2 and 1 in train
     chosen = 1 if looked_for else frequent
     why = f"the most frequent class of the {rows} rows" if chosen == frequent else "the class that F1 looks for"
-    values = _of_class(labels, chosen, len(names))
+    share = float((labels == chosen).mean())
+    f1: float | None = 2 * share / (1 + share)
+    if len(names) == 2:
+        f1 = None if 1 not in labels else f1 if chosen == 1 else 0.0
+    else:
+        f1 = 2 * share / (1 + share) / len({*np.unique(labels).tolist(), chosen})
+    matthews = 0.0 if len(np.unique(labels)) > 1 else None
+    values = {Metric.ACCURACY: share, Metric.F1: f1, Metric.MATTHEWS: matthews}
     reasons = {
         Metric.F1: "No row has the class that F1 looks for.",
         Metric.MATTHEWS: "All rows have the same class, with which nothing can correlate.",
@@ -146,18 +153,6 @@ def learned_nothing(run: AnyRun) -> str | None:
         return None
     performance, trivial = number(run.performance), number(score)
     return f"Performance {performance} is not above the trivial predictor’s {trivial} ({trivial_predictor(run)})."
-
-
-def _of_class(labels: Labels, chosen: int, n_classes: int) -> dict[Metric, float | None]:
-    """Return the metrics of a constant class."""
-    share = float((labels == chosen).mean())
-    f1: float | None = 2 * share / (1 + share)
-    if n_classes == 2:
-        f1 = None if 1 not in labels else f1 if chosen == 1 else 0.0
-    else:
-        f1 = 2 * share / (1 + share) / len({*np.unique(labels).tolist(), chosen})
-    matthews = 0.0 if len(np.unique(labels)) > 1 else None
-    return {Metric.ACCURACY: share, Metric.F1: f1, Metric.MATTHEWS: matthews}
 
 
 def _quoted(text: str) -> str:

@@ -34,7 +34,16 @@ def describe(row: Described, change: DescriptionChange) -> None:
     if change.name is not None:
         row.name = _clean_name(change.name)
     if change.notes is not None:
-        row.notes = _clean_notes(change.notes)
+        # Normalize line breaks, and replace control characters and lone surrogates, which databases reject.
+        text = change.notes.replace("\r\n", "\n").replace("\r", "\n").strip()
+        if len(text) > MAX_NOTES_CHARACTERS:
+            raise InvalidError(
+                f"Expected notes of at most {MAX_NOTES_CHARACTERS:,} characters, got {len(text):,}. Shorten them.",
+                "notes",
+            )
+        row.notes = "".join(
+            letter if letter in "\n\t" or unicodedata.category(letter) not in ("Cc", "Cs") else " " for letter in text
+        )
     if change.tags is not None:
         set_tags(row, change.tags)
 
@@ -94,15 +103,3 @@ def _clean_name(name: str) -> str:
             "name",
         )
     return cleaned
-
-
-def _clean_notes(notes: str) -> str:
-    """Normalize line breaks, and replace control characters and lone surrogates, which databases reject."""
-    text = notes.replace("\r\n", "\n").replace("\r", "\n").strip()
-    if len(text) > MAX_NOTES_CHARACTERS:
-        raise InvalidError(
-            f"Expected notes of at most {MAX_NOTES_CHARACTERS:,} characters, got {len(text):,}. Shorten them.", "notes"
-        )
-    return "".join(
-        letter if letter in "\n\t" or unicodedata.category(letter) not in ("Cc", "Cs") else " " for letter in text
-    )

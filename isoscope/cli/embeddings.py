@@ -104,7 +104,9 @@ def encode(isoscope: Isoscope, arguments: Namespace) -> int:
     texts = _texts(isoscope, arguments)
     settings: dict[str, Any] = {**likely_settings(texts), "model": arguments.model}
     settings |= {"text_columns": arguments.text_columns} if arguments.text_columns else {}
-    settings |= {name: _null(value) for name in SETTINGS if (value := getattr(arguments, name)) is not None}
+    settings |= {
+        name: (None if value == ALL else value) for name in SETTINGS if (value := getattr(arguments, name)) is not None
+    }
     if arguments.plan:
         plan = isoscope.plan_encoding(texts, settings)
         if arguments.json:
@@ -142,10 +144,6 @@ def _layers(layers: list[Row]) -> list[str]:
         scores = {measurement["measure"]: measurement["value"] for measurement in layer["measurements"]}
         rows.append((str(layer["layer"]), layer["pooling"], *(number(scores.get(slug)) for slug in SCORES)))
     return table(("Layer", "Pooling", "IsoScore", "Mean cosine"), rows)
-
-
-def _null(value: object) -> object:
-    return None if value == ALL else value
 
 
 def _number_or_all(text: str) -> int | str:

@@ -33,7 +33,11 @@ class Tasks(Connection):
         >>> print(isoscope.wait_for_task(task)["results"]["conclusion"])
         """
         form = {"kind": kind, "queries_id": None if queries is None else id_of(queries), **settings}
-        fields = {name: _text(value) for name, value in form.items() if value is not None}
+        fields = {
+            name: (str(value).lower() if isinstance(value, bool) else str(value))
+            for name, value in form.items()
+            if value is not None
+        }
         if file is None:
             return self.post("embeddings", embedding, "tasks", data=fields)
         path = path_of("embeddings", embedding, "tasks")
@@ -85,7 +89,3 @@ class Tasks(Connection):
     def figure_of_task(self, task: Reference, slug: str) -> Row:
         """Return a figure of a task: ``isotropy`` or ``bytes``, or ``embeddings`` for several."""
         return self.get("tasks", task, "figures", slug)
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

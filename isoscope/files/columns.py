@@ -171,7 +171,9 @@ class ColumnStats:
     def kind(self) -> ColumnKind:
         if self._all_spans and self._distinct:
             return ColumnKind.SPAN
-        if self.n_distinct <= min(MAX_LABELS, self.n // 2) and not self._has_fractions:
+        all_numbers = self.not_number is None
+        has_fractions = all_numbers and any(not float(value).is_integer() for value in self._distinct)
+        if self.n_distinct <= min(MAX_LABELS, self.n // 2) and not has_fractions:
             return ColumnKind.LABEL
         return ColumnKind.NUMBER if self._distinct and self.not_number is None else ColumnKind.TEXT
 
@@ -180,10 +182,6 @@ class ColumnStats:
         if self.kind is ColumnKind.LABEL and self.n_distinct > MOST_CLASSES and self.not_number is not None:
             return 2 * sum(" " in value for value in self._distinct) > self.n_distinct
         return self.kind is ColumnKind.TEXT
-
-    @property
-    def _has_fractions(self) -> bool:
-        return self.not_number is None and any(not float(value).is_integer() for value in self._distinct)
 
     def unlabelled_beside(self, train: "ColumnStats") -> bool:
         """Return whether all values are missing, or are -1 where those of ``train`` never are."""
@@ -208,7 +206,6 @@ def count_leaks(columns: Sequence[Column], train: Rows, validation: Rows, test: 
     """
     texts = [index for index, column in enumerate(columns) if column.kind is ColumnKind.TEXT]
     train_digests = _digests(texts, train) if texts else {}
-    unseen = {index: column for index, column in enumerate(columns) if column.unseen}
     unseen = {index: column for index, column in enumerate(columns) if column.unseen}
     in_validation = _count(columns, validation, train_digests, unseen)
     validated = [
