@@ -76,7 +76,6 @@ class Library:
 
     @property
     def groups(self) -> dict[str, list[DocumentPage]]:
-        """The navigation."""
         return {title: [self.pages[name] for name in names] for title, names in GROUPS.items()}
 
     def page(self, name: str) -> DocumentPage:

@@ -11,7 +11,6 @@ router = APIRouter(prefix="/docs")
 
 
 def get_library(request: Request) -> Library:
-    """Return the pages, rendered on the first request."""
     if not hasattr(request.app.state, "library"):
         request.app.state.library = Library(request.app.openapi())
     library: Library = request.app.state.library

@@ -16,7 +16,6 @@ from isotropy import catalog
 
 
 def describe_findings() -> str:
-    """Return every finding in the order in which they are looked for."""
     parts = [
         "# Findings\n\nWhat can be wrong with a cloud of vectors. `isoscope check FILE` prints the findings of a file, "
         "a report shows them below its headline, and `GET /api/embeddings/{id}/findings` returns them.\n\n"
@@ -41,7 +40,6 @@ def describe_findings() -> str:
 
 
 def describe_postprocessing() -> str:
-    """Return every method of post-processing."""
     parts = [
         "# Post-processing\n\nMaps that make points more isotropic, fitted on some rows and applied to any. x is a "
         "point; μ and U Λ Uᵀ are mean and covariance of the fitted points. `isotropy.postprocess.held_out` evaluates "
@@ -66,7 +64,6 @@ def describe_postprocessing() -> str:
 
 
 def describe_options() -> str:
-    """Return a table of training options for each heading of the launch form."""
     properties = TrainingOptions.model_json_schema()["properties"]
     parts = ["# Training options\n\nThe name in a request, a YAML file and a search stands first, then the label.\n"]
     for section, options in groupby(TRAINING_OPTIONS.items(), key=lambda item: item[1].group.section):
@@ -80,7 +77,6 @@ def describe_options() -> str:
 
 
 def describe_settings() -> str:
-    """Return a table of the environment variables."""
     parts = [
         "# Settings\n\nIsoscope reads its settings from environment variables with the prefix `ISOSCOPE_`. An invalid "
         "value stops the start with a sentence that names the variable. `isoscope doctor` checks all of them.\n",
@@ -93,7 +89,6 @@ def describe_settings() -> str:
 
 
 def describe_commands() -> str:
-    """Return the help of every command."""
     parts = ["# Command line\n\n`isoscope COMMAND --help` prints the same.\n"]
     subparsers = next(
         action for action in parser_of(list(COMMANDS))._actions if action.dest == "==SUPPRESS==" or action.choices

@@ -58,7 +58,6 @@ class Aligned(NamedTuple):
 
     @property
     def way(self) -> str:
-        """Say how the rows were paired."""
         return WAYS[self.rows_by]
 
 
@@ -81,7 +80,6 @@ def rows_by(embedding: Embedding, counterpart: Embedding) -> RowsBy | None:
 
 
 Pair = tuple[Embedding, Embedding]
-"""An embedding and the one that it is compared with, which comes first."""
 
 
 def pairs_of(embeddings: Sequence[Embedding], against: Against) -> list[Pair]:
@@ -102,12 +100,10 @@ class AlignedSteps(NamedTuple):
 
     @property
     def pairs(self) -> list[Aligned]:
-        """Return each pair once."""
         return [pair for pair in (*self.to_previous, *self.to_first[1:]) if pair is not None]
 
 
 def find_steps(context: Context, embeddings: Sequence[Embedding]) -> AlignedSteps:
-    """Return how alike steps are, as far as it was asked for."""
     aligned = {(pair.base.id, pair.embedding.id): pair for pair in find_aligned(context, step_pairs(embeddings))}
     to_previous, to_first = (
         [aligned.get((base.id, embedding.id)) for base, embedding in pairs_of(embeddings, against)]
@@ -143,7 +139,6 @@ def _read_aligned(pairs: Sequence[Pair], alignments: Mapping[tuple[str, str], Al
 
 
 def request_alignments(context: Context, pairs: Sequence[Pair]) -> list[Aligned]:
-    """Have each pair of embeddings compared row by row, unless it was already; a failed one again."""
     alignments = _find_alignments(context, pairs)
     aligned = _read_aligned(pairs, alignments)
     if not aligned:
@@ -228,7 +223,6 @@ class MovedRow(NamedTuple):
     other_row: int
     """In that of the other."""
     name: str
-    """Empty where it has none."""
     neighbors_kept: float
     """Share of its 10 nearest neighbors that are the same in both."""
     residual: float | None
@@ -240,15 +234,11 @@ class MovedRows(NamedTuple):
 
     pair: Aligned
     rows: list[MovedRow]
-    """All that were compared; none until a worker has."""
     references: int
-    """Rows among which neighbors were sought."""
     reason: str
-    """Why there are no residuals, or nothing at all; else empty."""
 
     @property
     def has_residuals(self) -> bool:
-        """Whether it is known how far rows moved, and not only how many neighbors they kept."""
         return bool(self.rows) and self.rows[0].residual is not None
 
     def most_moved(self, by: MovedBy) -> list[MovedRow]:
@@ -259,12 +249,10 @@ class MovedRows(NamedTuple):
 
     @property
     def kept_none(self) -> int:
-        """Return how many rows kept none of their neighbors."""
         return sum(row.neighbors_kept == 0 for row in self.rows)
 
     @property
     def kept_on_average(self) -> float:
-        """Return the share of neighbors that rows keep on average."""
         return sum(row.neighbors_kept for row in self.rows) / max(len(self.rows), 1)
 
     @property

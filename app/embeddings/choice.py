@@ -24,12 +24,9 @@ class ComparisonChoice(NamedTuple):
 
     ids: list[str]
     differing: bool = False
-    """Whether only measures that differ are shown."""
     measure: str = ""
-    """The measure that is drawn over the steps."""
 
     def url(self, path: str = "/compare", **changes: Any) -> str:
-        """Return the address of the comparison, or of a file of it at ``path``, with changes to the choice."""
         choice = self._replace(**changes)
         return f"{path}?{choice.query}" if choice.ids else path
 

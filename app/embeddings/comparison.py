@@ -26,7 +26,6 @@ MAX_SIDE_BY_SIDE = 8
 MAX_COMPARED = 200
 """Embeddings of a comparison, as many as fit into an address."""
 USUAL_MEASURE = "isoscore_unbiased"
-"""The measure that is drawn first."""
 ROUNDING = 1e-7
 """Part of the values below which a difference is taken as one of rounding: that of float32."""
 ROUNDING_OF_RANGE = 1e-9
@@ -53,7 +52,6 @@ NOT_PAIRED = {
     Pairing.OTHER_BLOCKS: "but other rows of them are duplicates, in groups or left out",
     Pairing.UNKNOWN_BLOCKS: "but an earlier version measured one of them. Measure it again to have them paired",
 }
-"""Why the same rows cannot be paired."""
 
 
 def pairing(embedding: Embedding, counterpart: Embedding, among: Sequence[Embedding]) -> Pairing:
@@ -110,15 +108,12 @@ class Difference(NamedTuple):
     low: float | None = None
     high: float | None = None
     paired: bool = False
-    """Whether the difference is paired by row."""
     n: int | None = None
     """Rows of either from which the difference was taken, where those are fewer than the measurements' own."""
     reason: str = ""
-    """Why there is no interval."""
 
     @property
     def excludes_zero(self) -> bool | None:
-        """Whether the 95% interval does; None where there is no interval."""
         return None if self.low is None or self.high is None else self.low > 0 or self.high < 0
 
 
@@ -221,13 +216,10 @@ class ComparedMeasure(NamedTuple):
     measure: Measure
     measurements: list[Measurement | None]
     differences: list[Difference | None]
-    """From the first embedding."""
     changes: list[Difference | None]
-    """From the embedding before."""
 
     @property
     def differs(self) -> bool:
-        """Whether the interval of some difference excludes zero."""
         return any(difference is not None and difference.excludes_zero for difference in self.differences)
 
     @property
@@ -240,7 +232,6 @@ class ComparedMeasure(NamedTuple):
 
     @property
     def ends(self) -> tuple[Measurement | None, Measurement | None]:
-        """Return the measurements of the first and of the last embedding."""
         return self.measurements[0], self.measurements[-1]
 
 
@@ -400,7 +391,6 @@ class Comparison:
 
 
 def suggest_order(embeddings: Sequence[Embedding]) -> list[Embedding]:
-    """Return layers and checkpoints in their order; of others first what others were made of, then the oldest."""
     comparison = Comparison(embeddings)
     if comparison.are_layers:
         return sorted(embeddings, key=lambda embedding: embedding.layer or 0)

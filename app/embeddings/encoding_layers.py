@@ -76,7 +76,6 @@ class LayersReport(NamedTuple):
 
     @property
     def groups(self) -> dict[str, list[Measure]]:
-        """The offered measures by the heading of their group."""
         return grouped(self.offered, lambda measure: measure)
 
     def extremes(self, slug: str) -> tuple[LayerValue, LayerValue] | None:
@@ -91,7 +90,6 @@ class LayersReport(NamedTuple):
         return (min(values, key=by_value), max(values, key=by_value)) if len(values) > 1 else None
 
     def measurements_of(self, embedding: Embedding) -> list[Measurement | None]:
-        """Return the measurements of a layer in the order of the heat map's measures."""
         by_measure = {measurement.measure: measurement for measurement in embedding.measurements}
         return [by_measure.get(measure.slug) for measure in self.measures]
 

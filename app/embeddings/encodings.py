@@ -49,12 +49,10 @@ class EncodingPlan(Row):
 
 
 def list_encodings(context: Context) -> list[Encoding]:
-    """Return all encodings, newest first."""
     return context.scalars(select(Encoding).order_by(Encoding.created_at.desc(), Encoding.id))
 
 
 def name_encodings(context: Context) -> dict[str, str]:
-    """Return the names of encodings by their ids."""
     with context.sessions() as session:
         return dict(session.execute(select(Encoding.id, Encoding.name)).all())
 
@@ -275,7 +273,6 @@ def _queue(session: Session, encoding_id: str, config: EncodingConfig) -> bool:
 
 @freeing
 def cancel_encoding(context: Context, encoding_id: str) -> Encoding:
-    """Cancel a queued or running encoding."""
     cancelled = _mark_cancelled(context, encoding_id)
     encoding = get_encoding(context, encoding_id)
     if not cancelled:
@@ -286,7 +283,6 @@ def cancel_encoding(context: Context, encoding_id: str) -> Encoding:
 
 @freeing
 def delete_encoding(context: Context, encoding_id: str) -> None:
-    """Delete an encoding in any state, its embeddings, and the files that nobody else needs."""
     get_encoding(context, encoding_id)
     # First, so that no worker adds embeddings meanwhile.
     _mark_cancelled(context, encoding_id)

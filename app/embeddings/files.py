@@ -40,7 +40,6 @@ class SafetensorsFile:
 
 
 def get_file(context: Context, embedding_id: str, position: int) -> Download:
-    """Return a file of an embedding as it was uploaded or made."""
     embedding = get_embedding(context, embedding_id)
     file = next((file for file in embedding.files if file.position == position), None)
     if file is None:
@@ -51,7 +50,6 @@ def get_file(context: Context, embedding_id: str, position: int) -> Download:
 
 
 def get_npy(context: Context, embedding_id: str) -> Download:
-    """Return the vectors of an embedding that is one .npy file."""
     return _download(context, _vectors(get_embedding(context, embedding_id)))
 
 
@@ -80,7 +78,6 @@ def get_map(context: Context, postprocessing: PostProcessing) -> Download:
 
 
 def is_npy(embedding: Embedding) -> bool:
-    """Return whether the vectors are one .npy file, row by row as they are measured."""
     selected = _is_transposed(embedding) or _is_partial(embedding)
     return embedding.format == NPY and len(embedding.shards) == 1 and not selected
 

@@ -71,7 +71,6 @@ def headline_of(embedding: Embedding) -> Headline:
 
 
 def _title(measurements: Measurements, n: int, d: int, outliers: bool) -> Sentence:
-    """Return how many dimensions the variance fills; with outlier rows that number is meaningless and left out."""
     slug = "participation_ratio"
     plain = used = _value(measurements, slug)
     corrected = _value(measurements, "participation_ratio_unbiased")
@@ -97,7 +96,6 @@ def _title(measurements: Measurements, n: int, d: int, outliers: bool) -> Senten
 
 
 def _carrying_dimensions(measurements: Measurements) -> Sentence:
-    """Return the dimensions with outstanding variance, if they carry much of it together."""
     std = _list(measurements, "activation_profile", "std")
     largest = max(std, default=0.0)
     if largest == 0:
@@ -114,7 +112,6 @@ def _carrying_dimensions(measurements: Measurements) -> Sentence:
 
 
 def _carrying_directions(measurements: Measurements, d: int) -> Sentence:
-    """Return the number of principal components that hold half of the variance; if it is one, its share."""
     eigenvalues = _list(measurements, "spectrum", "eigenvalues")
     total = sum(eigenvalues)
     half = next((i for i, cumulated in enumerate(accumulate(eigenvalues), 1) if cumulated >= total / 2 > 0), None)
@@ -141,7 +138,6 @@ def _undetermined(measurements: Measurements, n: int, d: int) -> Sentence | None
 
 
 def _outliers(finding: Mapping[str, Any]) -> Sentence:
-    """Return which rows hold the variance, and the score without them."""
     names = finding["names"] or [""] * len(finding["rows"])
     rows = [f"{row} ({name})" if name else f"{row}" for row, name in zip(finding["rows"], names, strict=True)]
     unlisted = finding["row_count"] - min(len(rows), MAX_LISTED_ROWS)
@@ -159,12 +155,15 @@ def _outliers(finding: Mapping[str, Any]) -> Sentence:
 
 
 def _few_rows(measurements: Measurements, n: int, independent: int, d: int) -> Sentence:
-    """Return that the plain score is biased low, if there are few rows for the dimensions."""
     plain, corrected = (_value(measurements, slug) for slug in ("isoscore", "isoscore_unbiased"))
     if plain is None:
         return []
     correctable = corrected is not None and n >= MIN_CORRECTED_ROWS
-    bias = _bias(corrected, plain, independent, d) if correctable and corrected is not None else 0.0
+    bias = 0.0
+    if correctable and corrected is not None and d > 1:
+        # Of a Gaussian cloud: with n rows, 1 over the participation ratio is larger by about 1/n.
+        ratio = 1 + (d - 1) * min(max(corrected, 0.0), 1.0)
+        bias = min(corrected - plain, ratio * ratio / (independent + ratio) / (d - 1))
     if n >= d and bias <= MIN_BIAS:
         return []
     rows = f"{count(n)} rows" if independent == n else f"{count(independent)} independent rows"
@@ -182,17 +181,7 @@ def _few_rows(measurements: Measurements, n: int, independent: int, d: int) -> S
     ]
 
 
-def _bias(corrected: float, plain: float, independent: int, d: int) -> float:
-    """Return by how much few rows lower the plain score of a Gaussian cloud, at most what was corrected.
-
-    With n rows, 1 over the participation ratio is larger by about 1/n.
-    """
-    ratio = 1 + (d - 1) * min(max(corrected, 0.0), 1.0)
-    return min(corrected - plain, ratio * ratio / (independent + ratio) / (d - 1)) if d > 1 else 0.0
-
-
 def _mean(measurements: Measurements) -> Sentence:
-    """Return the mean's share of the energy, which is about the mean cosine if rows have similar lengths."""
     share, cosine = (_value(measurements, slug) for slug in ("mean_share", "mean_cosine"))
     if share is None or cosine is None:
         return []
@@ -231,19 +220,17 @@ def _intrinsic_dimension(measurements: Measurements) -> Sentence:
         ]
     underestimated = ". The true value is probably higher: such estimates tend to be low."
     doubt = SentencePart(underestimated if high > UNDERESTIMATED_DIMENSION else ".")
-    return [SentencePart("Locally the cloud looks "), *about, doubt, *_misfit(measurements)]
-
-
-def _misfit(measurements: Measurements) -> Sentence:
-    """Return how far TwoNN's model is from the rows, if so far that its error says little."""
+    sentence = [SentencePart("Locally the cloud looks "), *about, doubt]
     goodness = (measurements["twonn"].detail or {}).get("parts", {}) if "twonn" in measurements else {}
     distance, by_chance = goodness.get("fit_distance"), goodness.get("fit_distance_by_chance")
-    if distance is None or by_chance is None or distance <= max(by_chance, MAX_FIT_DISTANCE):
-        return []
-    misfit = (
-        f"TwoNN does not fit these rows: it is off by {percent(distance)}, where chance allows {percent(by_chance)}"
-    )
-    return [SentencePart(" Do not rely on this. "), SentencePart(misfit, "twonn"), SentencePart(".")]
+    if distance is not None and by_chance is not None and distance > max(by_chance, MAX_FIT_DISTANCE):
+        misfit = f"TwoNN does not fit these rows: it is off by {percent(distance)}, where chance allows"
+        sentence += [
+            SentencePart(" Do not rely on this. "),
+            SentencePart(f"{misfit} {percent(by_chance)}", "twonn"),
+            SentencePart("."),
+        ]
+    return sentence
 
 
 def _value(measurements: Measurements, slug: str) -> float | None:

@@ -47,14 +47,12 @@ class EmbeddingSearch:
     """Conditions and order of a search of the library."""
 
     q: str = ""
-    """Words that must all occur in the name, file name, notes or tags, in any case."""
     tag: str = ""
     origin: EmbeddingOrigin | None = None
     status: EmbeddingStatus | None = None
     layers: bool = False
     """List layers of encodings too; always so if ``origin`` is encoded."""
     trashed: bool = False
-    """List the trash instead of the library."""
     sort: Sort = "-created"
 
 

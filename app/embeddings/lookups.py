@@ -102,7 +102,6 @@ class TextSearch(NamedTuple):
     text: str
     reason: str
     lookup: Lookup | None
-    """None if nobody asked for the text."""
 
     @property
     def waiting(self) -> bool:
@@ -115,12 +114,10 @@ class TextSearch(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """Rows that were searched."""
         return self._results["rows"] if self._results else 0
 
     @property
     def near(self) -> list[NearRow]:
-        """The nearest rows, once there are any."""
         neighbors = self._results["of"][0]["before"] if self._results else []
         return [
             NearRow(NamedRow(neighbor["row"], neighbor["name"]), neighbor[self.similarity.value])
@@ -145,7 +142,6 @@ def explain_no_text(embedding: Embedding) -> str:
 
 
 def find_text_search(context: Context, embedding: Embedding, text: str) -> TextSearch:
-    """Return what is known of the rows nearest to a text."""
     reason = explain_no_text(embedding)
     if not text or reason:
         return TextSearch(text, reason, None)
@@ -154,7 +150,6 @@ def find_text_search(context: Context, embedding: Embedding, text: str) -> TextS
 
 
 def get_lookup(context: Context, embedding_id: str, text: str) -> Lookup:
-    """Return the look-up of a text."""
     with context.sessions() as session:
         lookup = _find_lookup(session, find_embedding(session, embedding_id), text)
     if lookup is None:

@@ -36,7 +36,6 @@ MAX_ALTERNATIVES = 8
 MAX_DRAWN = 200_000
 """Points that a browser draws, pans and selects without a pause."""
 BLOCK_ROWS = 8192
-"""Rows of the file of vectors that are searched at once."""
 NEIGHBORS = 10
 
 
@@ -68,7 +67,6 @@ class RowSearch(NamedTuple):
     alternatives: list[NamedRow]
     """Rows that the same words may mean."""
     reason: str = ""
-    """Why there is no row, or the row has no neighbors."""
     searched: int = 0
     """Rows among which neighbors were sought."""
     similarity: Similarity = Similarity.EUCLIDEAN
@@ -104,7 +102,6 @@ class StoredMap:
 
     @property
     def colors(self) -> dict[str, str]:
-        """Return what rows can be colored by: the names of the choices by their values in the address."""
         first = {"label": "label"} if self.header.labels else {"none": "one color"}
         columns = {f"column-{i}": column.name for i, column in enumerate(self.header.columns)}
         return first | {"norm": "norm"} | columns
@@ -127,11 +124,9 @@ class StoredMap:
 
     @cached_property
     def names(self) -> list[str]:
-        """Names of all points; none where rows have no names."""
         return self._names.all_lines() if self._names is not None else []
 
     def read_column(self, number: int) -> NDArray[Any]:
-        """Return the numbers of a kept column, or the positions of its labels in ``labels.names``."""
         return self.read(MAP_COLUMN.format(number), self.header.columns[number].values)
 
     def read_neighbors(self) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.float64]]:

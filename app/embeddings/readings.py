@@ -41,19 +41,16 @@ class Reading(NamedTuple):
 
     @property
     def estimate_range(self) -> tuple[float, float] | None:
-        """The smallest and the largest estimate, if there are several."""
         values = [value for _, value in self.estimates]
         return (min(values), max(values)) if len(values) > 1 else None
 
     @property
     def value(self) -> float | None:
-        """The number, as an integer if it is a count."""
         value = self.measurement.value
         return int(value) if self.measure.is_count and value is not None else value
 
     @property
     def range(self) -> str:
-        """The range in words."""
         if self.measurement.n and self.measure.bounds is not None:
             low, high = self.measure.bounds(self.measurement.n, self.d)
             if low == high:
@@ -68,7 +65,6 @@ class Reading(NamedTuple):
 
     @property
     def items(self) -> list[ReadingItem]:
-        """The values of a measure that has many."""
         n = self.measurement.n
         match self.measurement.detail:
             case {"by_label": labels}:
@@ -107,7 +103,6 @@ class Reading(NamedTuple):
 
 
 def readings_of(embedding: Embedding) -> list[Reading]:
-    """Return the measurements whose measure is in the catalog, in the catalog's order."""
     measurements = {measurement.measure: measurement for measurement in embedding.measurements}
     d, rows = embedding.d or 1, embedding.n_measured
     return [
@@ -118,7 +113,6 @@ def readings_of(embedding: Embedding) -> list[Reading]:
 
 
 def headlines_of(embedding: Embedding) -> list[Reading]:
-    """Return the numbers at the top of the report."""
     readings = {reading.measure.slug: reading for reading in readings_of(embedding)}
     return [
         readings[measure.slug]._replace(estimates=_estimates(measure, readings))
@@ -188,7 +182,6 @@ class ReferenceValue(NamedTuple):
     value: float
     se: float | None
     n: int
-    """Rows behind the value."""
     d: int
 
 
@@ -222,7 +215,6 @@ class Hubs(NamedTuple):
     hubs: list[Hub]
     k: int
     rows: int
-    """Distinct rows whose neighbors were searched."""
     similarity: Similarity
 
 

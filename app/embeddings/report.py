@@ -54,13 +54,10 @@ class ReportQuery(NamedTuple):
     finding: str = ""
     """Slug of the finding whose rows or dimensions are marked."""
     row: str = ""
-    """Number or name of a row to show on the map."""
     text: str = ""
-    """A text whose nearest rows are shown."""
     select: str = ""
     """Rows that are selected on the map, as runs: see ``row_runs``."""
     color: str = ""
-    """What the rows on the map are colored by."""
 
 
 def report_of(
@@ -204,13 +201,11 @@ class ReportFinding(NamedTuple):
 
     finding: EmbeddingFinding
     effect: str
-    """What mending it changes, as a sentence."""
     is_removable: bool
     """Whether the cloud can be measured without its rows or dimensions."""
     measured_without: str | None
     """Id of the selection that was measured without them."""
     method: MethodEntry | None
-    """A post-processing method that mends it."""
     link: FindingLink | None
 
 
@@ -288,13 +283,11 @@ class FittedNote(NamedTuple):
 
 
 def find_trial(context: Context, embedding: Embedding) -> PostProcessing | None:
-    """Return the trial that made an embedding, if its result is still there."""
     trial = context.get(PostProcessing, embedding.made_by_id) if embedding.made_by_id is not None else None
     return trial if trial is not None and trial.results is not None else None
 
 
 def fitted_note(embedding: Embedding, trial: PostProcessing | None) -> FittedNote | None:
-    """Return the note of an embedding that a trial or a task made, else None."""
     provenance = embedding.provenance or {}
     if "fit_rows" not in provenance:
         return None

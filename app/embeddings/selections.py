@@ -1,7 +1,6 @@
 """Selections: the same files measured without some rows or dimensions, as an embedding of its own.
 
-Many rows are written in few characters, as a map sends what was selected on it: ``0-99 120 130-180``, or a bit a
-point.
+Many rows are written in few characters: ``0-99 120 130-180``.
 """
 
 import re
@@ -23,6 +22,9 @@ from isoscope.core.errors import ConflictError, InvalidError, NotFoundError
 from isoscope.files.selection import MAX_BITS, MAX_LISTED, MAX_WITHOUT, Selection
 from isotropy.catalog import FINDINGS
 
+RUN_PATTERN = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
+ROWS_FIELD = "rows"
+
 
 class LeftOut(NamedTuple):
     """Rows and dimensions that a selection leaves out beside those of its source, by their places in the file."""
@@ -30,9 +32,8 @@ class LeftOut(NamedTuple):
     rows: Sequence[int] = ()
     dimensions: Sequence[int] = ()
     finding: str | None = None
-    """Slug of the finding that names them."""
     selected_count: int | None = None
-    """How many rows stay, where the user chose these rather than those that go."""
+    """Number of rows that stay, if the user chose these rather than those that go."""
 
     def name(self, source: str) -> str:
         """What the selection of a source is called unless somebody names it."""
@@ -59,9 +60,18 @@ def create_selection(context: Context, embedding_id: str, left_out: LeftOut, nam
     require_measured(source, "a selection")
     if not left_out.rows and not left_out.dimensions:
         raise InvalidError("Nothing to leave out. Give rows, dimensions or a finding.", "rows")
-    selection = _extend_selection(source, left_out)
-    if (existing_id := _find_selection(context, embedding_id, selection)) is not None:
-        return get_embedding(context, existing_id)
+    chosen = Selection.model_validate(source.selection)
+    selection = _extend_selection(source, chosen, left_out)
+    selections = select(Embedding.id, Embedding.selection).where(
+        Embedding.source_id == embedding_id,
+        Embedding.origin == EmbeddingOrigin.SELECTED,
+        Embedding.trashed_at.is_(None),
+        Embedding.status != EmbeddingStatus.FAILED,
+    )
+    with context.sessions() as session:
+        for selection_id, values in session.execute(selections.order_by(Embedding.created_at, Embedding.id)):
+            if Selection.model_validate(values) == selection:
+                return get_embedding(context, selection_id)
     stored = [Stored(file.file_sha256, file.size_bytes) for file in source.files]
     with context.ledger.recording(*stored) as session:
         embedding = Embedding(
@@ -76,8 +86,8 @@ def create_selection(context: Context, embedding_id: str, left_out: LeftOut, nam
             provenance={
                 "source": source.name,
                 "finding": left_out.finding,
-                "rows": len(selection.without_rows) - len(_read_selection(source).without_rows),
-                "dimensions": len(selection.without_dimensions) - len(_read_selection(source).without_dimensions),
+                "rows": len(selection.without_rows) - len(chosen.without_rows),
+                "dimensions": len(selection.without_dimensions) - len(chosen.without_dimensions),
             },
             files=[
                 EmbeddingFile(
@@ -92,12 +102,11 @@ def create_selection(context: Context, embedding_id: str, left_out: LeftOut, nam
 
 
 def keep_only(context: Context, embedding_id: str, rows: Sequence[int]) -> LeftOut:
-    """Return all rows of an embedding but these, given by their places in the file."""
     source = get_embedding(context, embedding_id)
     require_measured(source, "a selection")
-    missing_rows, selected_rows = set(_read_selection(source).without_rows), set(rows)
+    missing_rows, selected_rows = set(Selection.model_validate(source.selection).without_rows), set(rows)
     n = (source.n or 0) + len(missing_rows)
-    if unknown := sorted(one for one in selected_rows if one >= n or one in missing_rows):
+    if unknown := sorted(row for row in selected_rows if row >= n or row in missing_rows):
         raise InvalidError(
             f"{source.name} has no row {unknown[0]:,}. Give places in its file, from 0, that it does not leave out.",
             "rows",
@@ -116,7 +125,6 @@ def keep_only(context: Context, embedding_id: str, rows: Sequence[int]) -> LeftO
 
 
 def left_out_of_finding(context: Context, embedding_id: str, finding: str) -> LeftOut:
-    """Return all rows or dimensions that a finding of an embedding names."""
     embedding = get_embedding(context, embedding_id)
     findings = {entry["slug"]: entry for entry in embedding.findings}
     if (entry := findings.get(finding)) is None:
@@ -143,8 +151,8 @@ def left_out_of_finding(context: Context, embedding_id: str, finding: str) -> Le
 
 def find_selections(context: Context, embedding: Embedding) -> dict[str, str]:
     """Return the selections made of an embedding by its findings: the id of the newest for each slug."""
-    slugs = {embedding_id["slug"] for embedding_id in embedding.findings}
-    if not any(embedding_id.removed for slug, embedding_id in FINDINGS.items() if slug in slugs):
+    slugs = {finding["slug"] for finding in embedding.findings}
+    if not any(entry.removed for slug, entry in FINDINGS.items() if slug in slugs):
         return {}
     statement = select(Embedding.id, Embedding.provenance).where(
         Embedding.source_id == embedding.id,
@@ -159,9 +167,8 @@ def find_selections(context: Context, embedding: Embedding) -> dict[str, str]:
     }
 
 
-def _extend_selection(source: Embedding, left_out: LeftOut) -> Selection:
-    """The source's selection without more rows and dimensions, checked against what the files hold."""
-    chosen = _read_selection(source)
+def _extend_selection(source: Embedding, chosen: Selection, left_out: LeftOut) -> Selection:
+    """Leave more rows and dimensions out of the source's selection; checked against what the files hold."""
     n, d = (source.n or 0) + len(chosen.without_rows), (source.d or 0) + len(chosen.without_dimensions)
     for field, numbers, already_left_out, maximum in (
         ("rows", left_out.rows, chosen.without_rows, _max_left_out(n)),
@@ -191,30 +198,8 @@ def _max_left_out(n: int) -> int:
     return MAX_WITHOUT if n <= MAX_BITS else MAX_LISTED
 
 
-def _find_selection(context: Context, embedding_id: str, selection: Selection) -> str | None:
-    """The selection of an embedding that is the same, unless it failed or is in the trash."""
-    statement = select(Embedding.id, Embedding.selection).where(
-        Embedding.source_id == embedding_id,
-        Embedding.origin == EmbeddingOrigin.SELECTED,
-        Embedding.trashed_at.is_(None),
-        Embedding.status != EmbeddingStatus.FAILED,
-    )
-    with context.sessions() as session:
-        rows = session.execute(statement.order_by(Embedding.created_at, Embedding.id)).all()
-    return next((selection_id for selection_id, values in rows if Selection.model_validate(values) == selection), None)
-
-
-def _read_selection(embedding: Embedding) -> Selection:
-    return Selection.model_validate(embedding.selection)
-
-
 def _count_items(count: int, singular: str, plural: str) -> str:
     return f"{count:,} {singular if count == 1 else plural}"
-
-
-RUN_PATTERN = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
-ROWS_FIELD = "rows"
-NO_ROWS = "No rows are selected. Select some on the map first."
 
 
 def read_rows(text: str) -> list[int]:
@@ -224,10 +209,18 @@ def read_rows(text: str) -> list[int]:
         InvalidError: it is none, names no row, or more than a map has.
 
     """
-    runs = [_read_run(part) for part in text.split()]
+    runs: list[tuple[int, int]] = []
+    for part in text.split():
+        match = RUN_PATTERN.fullmatch(part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if first > last:
+            raise InvalidError(
+                f"`{part[:40]}` names no rows. Write a number or a run, such as `120` or `0-99`.", ROWS_FIELD
+            )
+        runs.append((first, last))
     total = sum(last - first + 1 for first, last in runs)
     if not total:
-        raise InvalidError(NO_ROWS, ROWS_FIELD)
+        raise InvalidError("No rows are selected. Select some on the map first.", ROWS_FIELD)
     if total > MAX_MAPPED:
         raise InvalidError(f"{total:,} rows are too many. Select at most {MAX_MAPPED:,}.", ROWS_FIELD)
     rows: list[int] = np.unique(np.concatenate([np.arange(first, last + 1) for first, last in runs])).tolist()
@@ -235,7 +228,6 @@ def read_rows(text: str) -> list[int]:
 
 
 def write_rows(rows: Sequence[int]) -> str:
-    """Return the runs that name these rows."""
     runs: list[list[int]] = []
     for row in sorted(set(rows)):
         if runs and row == runs[-1][1] + 1:
@@ -243,13 +235,3 @@ def write_rows(rows: Sequence[int]) -> str:
         else:
             runs.append([row, row])
     return " ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
-
-
-def _read_run(part: str) -> tuple[int, int]:
-    match = RUN_PATTERN.fullmatch(part)
-    first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
-    if first > last:
-        raise InvalidError(
-            f"`{part[:40]}` names no rows. Write a number or a run, such as `120` or `0-99`.", ROWS_FIELD
-        )
-    return first, last

@@ -76,7 +76,6 @@ class EmbeddingSummary(Row):
 
 
 def repeat_failed(context: Context, table: type[Result], job: Job) -> None:
-    """Queue the job of a failed result again, unless another request does so at this moment."""
     failed = update(table).where(table.id == job.row_id, table.status == ResultStatus.FAILED)
     queued = failed.values(status=ResultStatus.QUEUED, error=None, attempts=0)
     with context.sessions.begin() as session:
@@ -249,7 +248,6 @@ def select_embedding(context: Context, embedding_id: str, selection: Selection, 
 
 
 def commit_embedding(context: Context, embedding_id: str, similarity: Similarity | None = None) -> Embedding:
-    """Queue the measuring of a draft, optionally by another similarity."""
     with context.sessions.begin() as session:
         embedding = find_embedding(session, embedding_id)
         require_in_use(embedding)

@@ -17,6 +17,8 @@ from app.web.dependencies import Row
 from isoscope.core.errors import NotFoundError
 
 TRASHED = Embedding.trashed_at.is_not(None)
+# Held while rows enter or leave the trash, so that an embedding restored at this moment is not purged.
+TRASH_LOCK = "trash"
 # Embeddings that are purged in one transaction, so that others can write in between.
 BATCH = 100
 
@@ -49,16 +51,15 @@ class Purged(Row):
 def trash_embedding(context: Context, embedding_id: str) -> Embedding:
     """Put an embedding in any state into the trash."""
     with context.sessions.begin() as session:
-        _hold(session)
+        hold(session.connection(), TRASH_LOCK)
         embedding = find_embedding(session, embedding_id)
         embedding.trashed_at = embedding.trashed_at or utcnow()
     return get_embedding(context, embedding_id)
 
 
 def restore_embedding(context: Context, embedding_id: str) -> Embedding:
-    """Take an embedding out of the trash, if it is there."""
     with context.sessions.begin() as session:
-        _hold(session)
+        hold(session.connection(), TRASH_LOCK)
         find_embedding(session, embedding_id).trashed_at = None
     return get_embedding(context, embedding_id)
 
@@ -94,7 +95,6 @@ def purge_embedding(context: Context, embedding_id: str) -> Purged:
 
 @freeing
 def empty_trash(context: Context) -> Purged:
-    """Delete everything in the trash for good, in batches."""
     embeddings = freed_bytes = 0
     while (purged := _purge(context)).embeddings:
         embeddings += purged.embeddings
@@ -105,7 +105,7 @@ def empty_trash(context: Context) -> Purged:
 def _purge(context: Context, *conditions: ColumnElement[bool]) -> Purged:
     """Delete at most a batch of the trash."""
     with context.sessions.begin() as session:
-        _hold(session)
+        hold(session.connection(), TRASH_LOCK)
         ids = session.scalars(select(Embedding.id).where(TRASHED, *conditions).limit(BATCH)).all()
         jobs, hashes = drop_embeddings(session, ids)
     for job in jobs:
@@ -152,8 +152,3 @@ def _not_in_trash(embedding_id: str) -> NotFoundError:
     return NotFoundError(
         f"There is no embedding {embedding_id!r} in the trash. Only embeddings in the trash can be purged."
     )
-
-
-def _hold(session: Session) -> None:
-    """Lock the trash, so that an embedding restored at this moment is not purged."""
-    hold(session.connection(), "trash")

@@ -1,5 +1,6 @@
 """Shrinkage-zeta curves: those of the report, and those requested toward another covariance."""
 
+from contextlib import suppress
 from typing import Annotated, NamedTuple
 from urllib.parse import urlencode
 
@@ -23,16 +24,8 @@ DEFAULT_SOURCES = {
 }
 
 
-class CurveSource(NamedTuple):
-    """An embedding toward whose covariance that of another may be shrunk."""
-
-    id: str
-    name: str
-    n: int | None
-
-
-def list_curve_sources(context: Context, embedding: Embedding) -> list[CurveSource]:
-    """Return other measured embeddings with as many dimensions: layers of the same encoding, then the newest."""
+def list_curve_sources(context: Context, embedding: Embedding) -> list[tuple[str, str, int | None]]:
+    """Return id, name and n of other embeddings of as many dimensions: layers of the same encoding, then the newest."""
     candidates = select(Embedding.id, Embedding.name, Embedding.n).where(
         Embedding.id != embedding.id,
         Embedding.d == embedding.d,
@@ -42,11 +35,10 @@ def list_curve_sources(context: Context, embedding: Embedding) -> list[CurveSour
     )
     order = (Embedding.encoding_id.is_(None), Embedding.created_at.desc(), Embedding.id)
     with context.sessions() as session:
-        return [CurveSource(*row) for row in session.execute(candidates.order_by(*order).limit(OFFERED))]
+        return [(row.id, row.name, row.n) for row in session.execute(candidates.order_by(*order).limit(OFFERED))]
 
 
 def get_zeta_curve(context: Context, embedding_id: str, source: str, source_id: str | None = None) -> ZetaCurve:
-    """Return the stored curve of a source: ``identity``, ``sample`` or ``embedding`` with its id."""
     if (source == "embedding") != (source_id is not None):
         raise InvalidError("Give `source=embedding` and `source_id` together, or neither.", "source")
     with context.sessions() as session:
@@ -71,20 +63,15 @@ def request_zeta_curve(context: Context, embedding_id: str, source_id: str) -> Z
             )
         curve = _find_curve(session, embedding_id, "embedding", source_id)
     if curve is None:
-        _add_curve(context, embedding_id, source_id)
+        curve = ZetaCurve(embedding_id=embedding_id, source="embedding", source_id=source_id)
+        # At this moment the same curve may be requested, or an embedding deleted: then there is nothing to queue.
+        with suppress(IntegrityError):
+            with context.sessions.begin() as session:
+                session.add(curve)
+            context.queue.enqueue(Job(job_kinds.CURVE, curve.id))
     elif curve.status is ResultStatus.FAILED:
         repeat_failed(context, ZetaCurve, Job(job_kinds.CURVE, curve.id))
     return get_zeta_curve(context, embedding_id, "embedding", source_id)
-
-
-def _add_curve(context: Context, embedding_id: str, source_id: str) -> None:
-    curve = ZetaCurve(embedding_id=embedding_id, source="embedding", source_id=source_id)
-    try:
-        with context.sessions.begin() as session:
-            session.add(curve)
-    except IntegrityError:
-        return  # the same curve was requested, or an embedding deleted, at this moment
-    context.queue.enqueue(Job(job_kinds.CURVE, curve.id))
 
 
 def _find_curve(session: Session, embedding_id: str, source: str, source_id: str | None) -> ZetaCurve | None:
@@ -105,7 +92,6 @@ class ShrinkageQuery(NamedTuple):
     source: str
 
     def encoded(self) -> str:
-        """Return the query string."""
         parameters = {"zeta": f"{self.zeta:g}", "rows": self.rows, "source": self.source}
         return urlencode({name: value for name, value in parameters.items() if value is not None})
 
@@ -122,16 +108,12 @@ class Shrinkage(NamedTuple):
 
     @property
     def waiting(self) -> bool:
-        """Whether a worker still has to compute the curve."""
         return self.curve is not None and self.curve.waiting
 
 
 def read_shrinkage(context: Context, embedding: Embedding, query: ShrinkageQuery) -> Shrinkage:
-    """Return the curve, line and figure of a query."""
-    embeddings = {
-        source.id: f"{source.name} ({source.n or 0:,} rows)" for source in list_curve_sources(context, embedding)
-    }
-    sources = DEFAULT_SOURCES | embeddings
+    embeddings = list_curve_sources(context, embedding)
+    sources = DEFAULT_SOURCES | {source_id: f"{name} ({n or 0:,} rows)" for source_id, name, n in embeddings}
     curve = next((curve for curve in embedding.curves if query.source == (curve.source_id or curve.source)), None)
     if curve is not None:
         sources.setdefault(query.source, "another embedding")

@@ -91,7 +91,6 @@ class FigureTable:
     rows: Sequence[list[Cell]]
 
     def csv(self) -> str:
-        """The table as a CSV file that a spreadsheet may open: no text of it is taken for a formula."""
         file = io.StringIO()
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow([_harmless(column) for column in self.columns])
@@ -131,7 +130,6 @@ def undefined(slug: str, title: str, reason: str) -> Figure:
 
 
 def plot(traces: list[Any], **layout: Any) -> go.Figure:
-    """A plotly figure in the house template."""
     return go.Figure(traces, go.Layout(template=TEMPLATE, **layout))
 
 

@@ -22,7 +22,6 @@ LINEAR_TO, FULL_AT = 0.2, 10.0
 """λ count by their logarithms, as grids are spaced, but below the first; beyond the second the color stays."""
 
 MAIN = "#14938d"
-"""The data themselves."""
 SECOND = "#8059bb"
 """A second series beside them."""
 MARKED = "#c04688"

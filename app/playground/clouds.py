@@ -87,7 +87,6 @@ def _numbers() -> tuple[Array, Array]:
 
 
 def _unit_circle(angles: Array) -> tuple[Array, Array]:
-    """Return points on the unit circle, by angles in turns."""
     return np.cos(2 * np.pi * angles), np.sin(2 * np.pi * angles)
 
 
@@ -178,7 +177,6 @@ def require_measured_at(position: Position) -> Position:
 
 
 def numbers_at(position: Position) -> dict[str, float]:
-    """Return the measures at a position of the grid, by slug, to five digits."""
     shape, spread, shift, n = position
     values = _read_grid()[shape][SPREADS.index(spread)][SHIFTS.index(shift)][SIZES.index(n)]
     return dict(zip(MEASURES, values, strict=True))

@@ -203,7 +203,6 @@ def _in_space(points: Points, colour: str) -> go.Scatter3d:
 
 
 def _flat(points: Points, centred: Points, shift: float) -> go.Figure:
-    """Draw a panel for each plane in the same unit."""
     traces: list[go.Scatter] = []
     layout: dict[str, Any] = {}
     for panel, (plane, domains) in enumerate(PANELS.items(), 1):
@@ -243,7 +242,6 @@ def _projected(points: Points, plane: tuple[int, int]) -> dict[str, list[float]]
 
 
 def _size(points: int) -> float:
-    """Return the size of a marker; fewer points are drawn larger."""
     return 2.5 if points > 1000 else 3.5 if points > 100 else 6
 
 
@@ -254,13 +252,11 @@ class PlaygroundQuery(NamedTuple):
     view: PlaygroundView
 
     def encoded(self) -> str:
-        """Return the query string."""
         shape, spread, shift, n = self.position
         parameters = {"shape": shape, "spread": f"{spread:g}", "shift": f"{shift:g}", "n": n}
         return urlencode(parameters if self.view == "space" else parameters | {"view": self.view})
 
     def at(self, position: Position) -> str:
-        """Return the query string of another position."""
         return self._replace(position=position).encoded()
 
     def with_view(self, view: PlaygroundView) -> str:

@@ -34,7 +34,6 @@ TOO_FEW_ROWS = f"It takes more than {NEAREST} rows that both have."
 
 
 def align(alignment_id: str, settings: Settings, device: str) -> Sequence[Job]:
-    """Write how alike two embeddings are into their row; on the CPU."""
     return answer(Alignment, alignment_id, settings, _align)
 
 

@@ -52,7 +52,6 @@ class Texts:
     """The texts to encode, in the order of the file."""
 
     rows: list[tuple[str, ...]]
-    """One text or a pair each."""
     numbers: list[int]
     """Rows of the file, from 1."""
     labels: list[str] | None
@@ -72,7 +71,6 @@ class Texts:
 
 
 def _name(texts: tuple[str, ...]) -> str:
-    """Return the beginning of a text, or of both texts of a pair, in one line."""
     size = NAME_CHARACTERS // len(texts)
     lines = [storable(" ".join(text.split())) for text in texts]
     return PAIR_SEPARATOR.join(line if len(line) <= size else f"{line[: size - 1]}…" for line in lines)
@@ -133,7 +131,6 @@ class EncodedTexts(NamedTuple):
 
     layers: list[LayerPooling]
     vectors: NDArray[np.float32]
-    """[layers, texts, d], on disk."""
     depth: int
     """Layers of the model, without the embedding layer."""
     batch_size: int

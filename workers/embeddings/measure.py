@@ -100,7 +100,6 @@ def figure_data(cloud: Cloud, matrix: Matrix, point_map: PointMapCollector, seed
 
 
 def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Sequence[Job]:
-    """Measure an embedding and make it ready, in one transaction; on the CPU, which leaves GPUs to the fine-tunes."""
     sessions = job_sessions(settings)
     with sessions() as session:
         embedding = session.get(Embedding, embedding_id)
@@ -153,7 +152,6 @@ def _describe_rows(cloud: Cloud, matrix: Matrix) -> dict[str, Any]:
 
 
 def _curves(embedding_id: str, cloud: Cloud) -> list[ZetaCurve]:
-    """Return the curves with the identity scaled to the rows, and with the covariance of all rows of the file."""
     S = cloud.moments.covariance()
     curves = zeta_lines(cloud, [scaled_identity, lambda _: S])
     return [

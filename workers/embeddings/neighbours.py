@@ -142,7 +142,6 @@ def _find_nearest(
 
 
 def look_up(lookup_id: str, settings: Settings, device: str) -> Sequence[Job]:
-    """Write the rows nearest to a text into the row of its look-up; on the CPU."""
     return answer(Lookup, lookup_id, settings, _look_up)
 
 
@@ -156,7 +155,6 @@ def _look_up(job: ResultJob[Lookup]) -> None:
 
 
 def _find_near_text(matrix: Matrix, text: str, vector: NDArray[Any]) -> dict[str, Any]:
-    """Return what ``Lookup.results`` holds."""
     if len(vector) != matrix.d:
         raise InvalidError(f"The rows have {matrix.d:,} dimensions, the text {len(vector):,}. Encode the texts again.")
     if not vector.any():

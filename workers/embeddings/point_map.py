@@ -127,13 +127,10 @@ class _NeighborLists:
     """The nearest neighbors of points of a map, and how often each of these is one of another."""
 
     points: NDArray[np.int64]
-    """[m], ascending."""
     neighbors: NDArray[np.uint32]
-    """[m, k]."""
     distances: NDArray[np.float32]
     """[m, k], as ``MapNeighbors`` has them; NaN of points without neighbors, whose ``neighbors`` are none."""
     occurrences: NDArray[np.int64]
-    """[m]."""
     similarity: Similarity
 
     @classmethod
@@ -174,7 +171,6 @@ class _NeighborLists:
         return KeptColumn(HUBNESS, values, None)
 
     def add_file(self, files: dict[str, bytes]) -> MapNeighbors:
-        """Add the file of neighbors to those of the map, and describe it."""
         numbers: dict[NeighborSection, NDArray[Any]] = {
             "point": self.points.astype(np.uint32),
             "neighbor": self.neighbors.ravel(),
@@ -193,7 +189,6 @@ def _find_points(positions: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArr
 
 
 def _add_column(number: int, column: KeptColumn, files: dict[str, bytes]) -> MapColumn:
-    """Add the file of a column to those of the map, and describe it."""
     sections, files[MAP_COLUMN.format(number)] = _join_sections({"values": column.values})
     return MapColumn(name=column.name, values=sections["values"], labels=column.labels)
 
@@ -285,7 +280,6 @@ class _ColumnCollector:
         return None if self._codes is None else self._as_labels(np.array(self._codes, np.uint16))
 
     def _as_labels(self, codes: NDArray[np.uint16]) -> KeptColumn:
-        """Return the most frequent labels first, the empty one of rows without last."""
         names = list(self._code_of)
         counts = Counter(dict(enumerate(np.bincount(codes, minlength=len(names)).tolist())))
         order = sorted(counts, key=lambda code: (not names[code], -counts[code]))

@@ -66,7 +66,6 @@ def _line(S_X: Tensor, S_S: Tensor) -> dict[str, Any]:
 
 
 def compute_curve(curve_id: str, settings: Settings, device: str) -> Sequence[Job]:
-    """Write the lines of a curve into its row."""
     return answer(ZetaCurve, curve_id, settings, _compute)
 
 

@@ -47,7 +47,6 @@ class StepLine(NamedTuple):
 
 
 def step_figures(comparison: Comparison, compared: ComparedMeasure) -> list[Figure]:
-    """Return a measure over the steps, and its changes."""
     return [_values_figure(comparison, compared), _changes_figure(comparison, compared)]
 
 
@@ -110,7 +109,6 @@ def _changes_figure(comparison: Comparison, compared: ComparedMeasure) -> Figure
 
 
 def similarity_figures(comparison: Comparison, steps: AlignedSteps) -> list[Figure]:
-    """Return how alike each step is to the one before and to the first, a figure for each measure."""
     figures = []
     for entry in ALIGNMENTS.values():
         lines = [
@@ -192,7 +190,6 @@ def _trace(comparison: Comparison, line: StepLine, offset: float) -> go.Scatter:
 
 
 def moved_figures(moved: MovedRows) -> list[Figure]:
-    """Return histograms of the neighbors that rows keep and of their residuals."""
     if not moved.rows:
         return []
     return [_kept_figure(moved), *([_residuals_figure(moved)] if moved.has_residuals else [])]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import plotly.graph_objects as go
 
@@ -27,7 +27,6 @@ class CosineHistogram(NamedTuple):
 
 
 def cosines(overlay: Overlay) -> Figure:
-    """Return histograms of the cosines of pairs of rows with their means; for one subject, centered too."""
     centred = not overlay.several and bool(overlay.series[0].of(HISTOGRAM).get("centred"))
     line = "The line is the exact mean over all pairs"
     if centred:
@@ -35,11 +34,19 @@ def cosines(overlay: Overlay) -> Figure:
             "Raw, and centered by subtracting the mean row. Lines: the mean over all pairs (raw) and over the sampled "
             "pairs (centered)"
         )
+
+    def describe_pairs(series: Series) -> str:
+        sampled, rows = series.of(HISTOGRAM)["rows"], series.n("mean_cosine")
+        pairs = f"all pairs of {count(rows)} rows"
+        if sampled != rows:
+            pairs = f"pairs of {count(sampled)} rows of {count(rows)}"
+        return f"{pairs}, mean {number(series.value('mean_cosine'))}" if overlay.several else pairs
+
     has_cosines = any(any(series.of(HISTOGRAM)["counts"]) for series in overlay.series)
     return Figure(
         slug="cosines",
         title="Cosines of pairs",
-        caption=f"Cosine of two different rows: {overlay.each(partial(_describe_pairs, overlay))}. {line}.",
+        caption=f"Cosine of two different rows: {overlay.each(describe_pairs)}. {line}.",
         table=overlay.stacked(
             {
                 "cosine_from": lambda series: series.of(HISTOGRAM)["edges"][:-1],
@@ -51,14 +58,6 @@ def cosines(overlay: Overlay) -> Figure:
         draw=partial(_draw, overlay),
         empty=None if has_cosines else "Fewer than two rows are nonzero, so there is no cosine.",
     )
-
-
-def _describe_pairs(overlay: Overlay, series: Series) -> str:
-    sampled, rows = series.of(HISTOGRAM)["rows"], series.n("mean_cosine")
-    pairs = f"all pairs of {count(rows)} rows"
-    if sampled != rows:
-        pairs = f"pairs of {count(sampled)} rows of {count(rows)}"
-    return f"{pairs}, mean {number(series.value('mean_cosine'))}" if overlay.several else pairs
 
 
 def _centred_counts(series: Series) -> list[int | None]:
@@ -76,9 +75,22 @@ def _draw(overlay: Overlay) -> go.Figure:
         if pairs
         for edge in edges
     ]
+    mean_lines = [
+        {
+            "type": "line",
+            "x0": histogram.mean,
+            "x1": histogram.mean,
+            "yref": "paper",
+            "y0": 0,
+            "y1": 1,
+            "line": {"color": histogram.colour, "width": 1.5, "dash": "dash"},
+        }
+        for histogram in histograms
+        if histogram.mean is not None
+    ]
     return plot(
         [_outline(histogram) for histogram in histograms],
-        shapes=[_mean_line(histogram) for histogram in histograms if histogram.mean is not None],
+        shapes=mean_lines,
         showlegend=True,
         xaxis={"title": {"text": "Cosine"}, "range": [min(filled_edges) - 0.02, max(filled_edges) + 0.02]},
         yaxis={"title": {"text": "Share of pairs"}, "tickformat": "~%", "rangemode": "tozero"},
@@ -122,8 +134,3 @@ def _outline(histogram: CosineHistogram) -> go.Scatter:
         hovertemplate=f"{histogram.name}<br>cosine %{{customdata[0]:.2f}} to %{{customdata[1]:.2f}}: %{{y:.2%}}, "
         "%{customdata[2]:,} pairs<extra></extra>",
     )
-
-
-def _mean_line(histogram: CosineHistogram) -> dict[str, Any]:
-    line = {"color": histogram.colour, "width": 1.5, "dash": "dash"}
-    return {"type": "line", "x0": histogram.mean, "x1": histogram.mean, "yref": "paper", "y0": 0, "y1": 1, "line": line}

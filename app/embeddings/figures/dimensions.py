@@ -26,13 +26,21 @@ MIN_NAME_GAP = 0.04
 
 
 def activation(overlay: Overlay) -> Figure:
-    """Return the mean of each dimension ± one standard deviation; for one subject, with outlier dimensions marked."""
-    outliers = "" if overlay.several else f" {_name_outliers(list(outlier_rules(overlay.series[0].of(PROFILE))))}"
+    marked = ""
+    if not overlay.several:
+        outliers = list(outlier_rules(overlay.series[0].of(PROFILE)))
+        marked = " No rule flags a dimension as an outlier."
+        if outliers:
+            names = ", ".join(map(str, outliers[:MAX_NAMED_OUTLIERS]))
+            unnamed = len(outliers) - MAX_NAMED_OUTLIERS
+            ending = f" and {count(unnamed)} more" if unnamed > 0 else ""
+            dimensions = plural(len(outliers), "dimension")
+            marked = f" Marked: {dimensions} flagged by an outlier rule ({names}{ending}); the numbers show which."
     return Figure(
         slug=ACTIVATION,
         title="Activation by dimension",
         caption="Mean of each dimension (line) with one standard deviation on each side (band), "
-        f"{overlay.rows(lambda series: series.n(PROFILE))}.{outliers}",
+        f"{overlay.rows(PROFILE)}.{marked}",
         table=overlay.table(
             "dimension",
             {
@@ -47,7 +55,6 @@ def activation(overlay: Overlay) -> Figure:
 
 
 def mark_dimensions(figure: Figure, dimensions: Sequence[int], finding: str) -> Figure:
-    """Return the activation figure with a line at each dimension of a finding."""
     first = f"; the first {MAX_LINES} have lines" if len(dimensions) > MAX_LINES else ""
     rows = [[*row, "yes" if row[0] in set(dimensions) else ""] for row in figure.table.rows]
     return replace(
@@ -79,39 +86,36 @@ def _outlier_cells(series: Series) -> list[Cell]:
     return ["; ".join(rules.get(i, [])) for i in range(len(series.of(PROFILE)["mean"]))]
 
 
-def _name_outliers(outliers: list[int]) -> str:
-    if not outliers:
-        return "No rule flags a dimension as an outlier."
-    names = ", ".join(map(str, outliers[:MAX_NAMED_OUTLIERS]))
-    unnamed = len(outliers) - MAX_NAMED_OUTLIERS
-    ending = f" and {count(unnamed)} more" if unnamed > 0 else ""
-    dimensions = plural(len(outliers), "dimension")
-    return f"Marked: {dimensions} flagged by an outlier rule ({names}{ending}); the numbers show which."
-
-
 def _draw_activation(overlay: Overlay) -> go.Figure:
     traces = [trace for series in overlay.series for trace in _bands(overlay, series)]
     dimensions = max(len(series.of(PROFILE)["mean"]) for series in overlay.series)
     y_axis: dict[str, Any] = {"title": {"text": "Activation, mean ± 1 sd"}}
     if not overlay.several:
-        traces.append(_outlier_marks(overlay.series[0]))
-        y_axis |= _headroom(overlay.series[0])
+        profile = overlay.series[0].of(PROFILE)
+        outliers = list(outlier_rules(profile))
+        are_named = len(outliers) <= MAX_NAMED_OUTLIERS
+        tops = [profile["mean"][i] + profile["std"][i] for i in outliers]
+        traces.append(
+            go.Scatter(
+                x=outliers,
+                y=tops,
+                mode="markers+text" if are_named else "markers",
+                marker={"color": palette.MARKED, "size": 7},
+                text=[str(i) for i in outliers],
+                textposition="top center",
+                hoverinfo="skip",
+            )
+        )
+        if tops and are_named:
+            # Room above the highest mark, whose name plotly does not count.
+            low = min(mean - std for mean, std in zip(profile["mean"], profile["std"], strict=True))
+            y_axis["autorangeoptions"] = {"include": max(tops) + HEADROOM * (max(tops) - low)}
     return plot(
         traces,
         showlegend=overlay.several,
         xaxis={"title": {"text": "Dimension"}, "range": [-0.5, dimensions - 0.5]},
         yaxis=y_axis,
     )
-
-
-def _headroom(series: Series) -> dict[str, Any]:
-    """Return axis options that leave room above the highest mark, whose name plotly does not count."""
-    profile = series.of(PROFILE)
-    tops = [profile["mean"][i] + profile["std"][i] for i in outlier_rules(profile)]
-    if not 0 < len(tops) <= MAX_NAMED_OUTLIERS:
-        return {}
-    low = min(mean - std for mean, std in zip(profile["mean"], profile["std"], strict=True))
-    return {"autorangeoptions": {"include": max(tops) + HEADROOM * (max(tops) - low)}}
 
 
 def _bands(overlay: Overlay, series: Series) -> list[go.Scatter]:
@@ -142,28 +146,12 @@ def _bands(overlay: Overlay, series: Series) -> list[go.Scatter]:
     ]
 
 
-def _outlier_marks(series: Series) -> go.Scatter:
-    """Return a dot above the band of each outlier dimension."""
-    profile = series.of(PROFILE)
-    outliers = list(outlier_rules(profile))
-    return go.Scatter(
-        x=outliers,
-        y=[profile["mean"][i] + profile["std"][i] for i in outliers],
-        mode="markers+text" if len(outliers) <= MAX_NAMED_OUTLIERS else "markers",
-        marker={"color": palette.MARKED, "size": 7},
-        text=[str(i) for i in outliers],
-        textposition="top center",
-        hoverinfo="skip",
-    )
-
-
 def rogue(overlay: Overlay) -> Figure:
-    """Return the contribution of each dimension to the mean cosine, with the largest named."""
     return Figure(
         slug="rogue",
         title="Rogue dimensions",
         caption="What each dimension adds to the mean cosine, "
-        f"{overlay.rows(lambda series: series.n(ROGUE))}. "
+        f"{overlay.rows(ROGUE)}. "
         f"Greatest: {overlay.each(partial(_name_largest, 1 if overlay.several else MAX_NAMED_ROGUES))}.",
         table=overlay.stacked(
             {
@@ -182,7 +170,6 @@ def _contributions(series: Series) -> list[float]:
 
 
 def _shares(series: Series) -> list[float | None]:
-    """Return contributions as fractions of the mean cosine; None where positive and negative ones cancel."""
     contributions = _contributions(series)
     mean_cosine = sum(contributions)
     cancel = not 0 < max(contributions) <= mean_cosine
@@ -209,9 +196,27 @@ def _draw_rogue(overlay: Overlay) -> go.Figure:
     dimensions = max(len(_contributions(series)) for series in overlay.series)
     # The largest first, so that smaller ones at the same dimension stand in front.
     back_to_front = sorted(overlay.series, key=lambda series: -max(_contributions(series)))
-    names = [] if overlay.several else [_rogue_names(overlay.series[0])]
+    traces = [_stems(overlay, series) for series in back_to_front]
+    if not overlay.several:
+        contributions, largest = _contributions(overlay.series[0]), _largest(overlay.series[0])
+        gap = MIN_NAME_GAP * len(contributions)
+        # A name that would cover a larger one's is left out.
+        named_dimensions = [i for rank, i in enumerate(largest) if all(abs(i - j) >= gap for j in largest[:rank])]
+        traces.append(
+            go.Scatter(
+                x=named_dimensions,
+                y=[contributions[i] for i in named_dimensions],
+                mode="markers+text",
+                marker={"color": palette.MARKED, "size": 6},
+                text=[str(i) for i in named_dimensions],
+                textposition="top center",
+                hoverinfo="skip",
+                showlegend=False,
+                cliponaxis=False,
+            )
+        )
     return plot(
-        [*(_stems(overlay, series) for series in back_to_front), *names],
+        traces,
         showlegend=overlay.several,
         xaxis={"title": {"text": "Dimension"}, "range": [-0.5, dimensions - 0.5]},
         yaxis={"title": {"text": "Contribution to the mean cosine"}},
@@ -231,22 +236,4 @@ def _stems(overlay: Overlay, series: Series) -> go.Scatter:
         legendrank=overlay.series.index(series) + 1,
         text=[text for share in shares for text in (share, share, None)],
         hovertemplate=overlay.hover(series, "dimension %{x:,}: %{y:.3g}%{text}"),
-    )
-
-
-def _rogue_names(series: Series) -> go.Scatter:
-    """Return the numbers of the largest at their ends, except one that would cover a larger one's."""
-    contributions, largest = _contributions(series), _largest(series)
-    gap = MIN_NAME_GAP * len(contributions)
-    named_dimensions = [i for rank, i in enumerate(largest) if all(abs(i - larger) >= gap for larger in largest[:rank])]
-    return go.Scatter(
-        x=named_dimensions,
-        y=[contributions[i] for i in named_dimensions],
-        mode="markers+text",
-        marker={"color": palette.MARKED, "size": 6},
-        text=[str(i) for i in named_dimensions],
-        textposition="top center",
-        hoverinfo="skip",
-        showlegend=False,
-        cliponaxis=False,
     )

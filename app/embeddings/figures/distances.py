@@ -2,7 +2,6 @@
 
 from functools import partial
 from math import exp
-from typing import NamedTuple
 
 import plotly.graph_objects as go
 
@@ -20,7 +19,6 @@ ROUNDING = 1e-9
 
 
 def barcode(overlay: Overlay) -> Figure:
-    """Return the bars from the longest to the shortest, with the prominent ones colored."""
     caption = (
         "Each bar is a group of rows. Its length is the distance at which the group joins another: "
         f"{overlay.each(_describe_bars)}."
@@ -39,7 +37,6 @@ def barcode(overlay: Overlay) -> Figure:
 
 
 def bar_lengths(series: Series) -> list[float]:
-    """Return the lengths of the bars, longest first."""
     return sorted(series.of(BARCODE)["lengths"], reverse=True)
 
 
@@ -49,11 +46,11 @@ def _prominent(series: Series) -> int:
 
 def _describe_bars(series: Series) -> str:
     bars = f"{plural(len(series.of(BARCODE)['lengths']), 'bar')} of {count(series.n(BARCODE))} rows"
-    if not _prominent(series):
+    if not (prominent := _prominent(series)):
         return bars
     gaussian = series.of("prominent_bars").get("parts", {}).get("gaussian_of_the_same_size")
     reference = "" if gaussian is None else f" (a Gaussian of the same size has {count(int(gaussian))})"
-    return f"{bars}, {count(_prominent(series))} of them prominent{reference}"
+    return f"{bars}, {count(prominent)} of them prominent{reference}"
 
 
 def _draws_bars(overlay: Overlay) -> bool:
@@ -94,7 +91,6 @@ def _bars(overlay: Overlay, series: Series) -> list[go.Scatter]:
 
 
 def _outline(overlay: Overlay, series: Series) -> list[go.Scatter]:
-    """Return the ends of the bars as steps, over which the prominent ones are drawn thicker."""
     lengths, prominent = bar_lengths(series), _prominent(series)
     fill = {} if overlay.several else {"fill": "tozerox", "fillcolor": palette.faded(series.colour, 0.22)}
     ranks = list(range(1, len(lengths) + 1))
@@ -109,16 +105,7 @@ def _outline(overlay: Overlay, series: Series) -> list[go.Scatter]:
     ]  # fmt: skip
 
 
-class TwoNNPoint(NamedTuple):
-    """A row by the ratio μ of its two nearest distances; not fitted where μ is among the largest."""
-
-    log_mu: float
-    minus_log_survival: float
-    fitted: bool
-
-
 def twonn(overlay: Overlay) -> Figure:
-    """Return the points of the fit and its line through the origin, whose slope is the intrinsic dimension."""
     max_points = MAX_POINTS // len(overlay.series)
     discard = overlay.series[0].of(TWONN)["discard"]
     stored = [len(series.of(TWONN)["log_mu"]) for series in overlay.series]
@@ -128,30 +115,30 @@ def twonn(overlay: Overlay) -> Figure:
         title="TwoNN fit",
         caption="Each point is a row: μ is the distance to its second neighbor over that to its first, F the share of "
         f"rows with a smaller or equal μ. Slope: {overlay.each(_describe_slope)}; "
-        f"{overlay.rows(lambda series: series.n(TWONN))}. The {discard:.0%} with the largest μ are not fitted.{drawn}",
+        f"{overlay.rows(TWONN)}. The {discard:.0%} with the largest μ are not fitted.{drawn}",
         table=overlay.stacked(
             {
                 "log_mu": lambda series: series.of(TWONN)["log_mu"],
                 "minus_log_survival": lambda series: series.of(TWONN)["minus_log_survival"],
-                "fitted": lambda series: ["yes" if point.fitted else "no" for point in _points(series)],
+                "fitted": lambda series: ["yes" if fitted else "no" for *_, fitted in _points(series)],
             }
         ),
         draw=partial(_draw_twonn, overlay, max_points),
     )
 
 
-def _points(series: Series) -> list[TwoNNPoint]:
-    """Return the stored points, the smallest ratio first."""
+def _points(series: Series) -> list[tuple[float, float, bool]]:
+    """Return log μ and −log(1 − F) of rows, the smallest first, and whether they are fitted: not with the largest μ."""
     fit = series.of(TWONN)
     min_survival = fit["discard"] * (1 - ROUNDING)
     return [
-        TwoNNPoint(log_mu, minus_log_survival, exp(-minus_log_survival) >= min_survival)
+        (log_mu, minus_log_survival, exp(-minus_log_survival) >= min_survival)
         for log_mu, minus_log_survival in zip(fit["log_mu"], fit["minus_log_survival"], strict=True)
     ]
 
 
 def _describe_slope(series: Series) -> str:
-    measurement = series.subject.found[TWONN]
+    measurement = series.subject.measurements[TWONN]
     error = f" ± {number(measurement.se, 2)}" if measurement.se is not None else ""
     slope = f"d = {number(measurement.value)}{error}"
     goodness = series.of(TWONN).get("parts", {})
@@ -167,40 +154,38 @@ def _describe_points(max_points: int, series: Series) -> str:
 
 
 def _draw_twonn(overlay: Overlay, max_points: int) -> go.Figure:
+    traces = []
+    for series in overlay.series:
+        points, slope = thinned(_points(series), max_points), series.value(TWONN) or 0.0
+        for fitted in (False, True):
+            words = "log μ %{x:.3g}<br>−log(1 − F) %{y:.3g}" + ("" if fitted else "<br>not fitted")
+            traces.append(
+                go.Scatter(
+                    x=[x for x, _, is_fitted in points if is_fitted is fitted],
+                    y=[y for _, y, is_fitted in points if is_fitted is fitted],
+                    mode="markers",
+                    marker={"color": series.colour if fitted else palette.QUIET, "size": 3},
+                    legendgroup=series.name,
+                    showlegend=False,
+                    hovertemplate=overlay.hover(series, words),
+                )
+            )
+        # The line reaches as far as the points.
+        end = min(points[-1][0], points[-1][1] / slope) if slope else 0.0
+        traces.append(
+            go.Scatter(
+                x=[0, end],
+                y=[0, slope * end],
+                mode="lines",
+                line={"color": series.colour if overlay.several else palette.MARKED, "width": 2},
+                name=series.label,
+                legendgroup=series.name,
+                hoverinfo="skip",
+            )
+        )
     return plot(
-        [trace for series in overlay.series for trace in _twonn_traces(overlay, series, max_points)],
+        traces,
         showlegend=overlay.several,
         xaxis={"title": {"text": "log μ"}, "rangemode": "tozero"},
         yaxis={"title": {"text": "−log(1 − F)"}, "rangemode": "tozero"},
     )
-
-
-def _twonn_traces(overlay: Overlay, series: Series, max_points: int) -> list[go.Scatter]:
-    """Return the points left out, those fitted, and the line, as far as the points reach."""
-    points, slope = thinned(_points(series), max_points), series.value(TWONN) or 0.0
-    end = min(points[-1].log_mu, points[-1].minus_log_survival / slope) if slope else 0.0
-    return [
-        *(
-            go.Scatter(
-                x=[point.log_mu for point in points if point.fitted is fitted],
-                y=[point.minus_log_survival for point in points if point.fitted is fitted],
-                mode="markers",
-                marker={"color": series.colour if fitted else palette.QUIET, "size": 3},
-                legendgroup=series.name,
-                showlegend=False,
-                hovertemplate=overlay.hover(
-                    series, "log μ %{x:.3g}<br>−log(1 − F) %{y:.3g}" + ("" if fitted else "<br>not fitted")
-                ),
-            )
-            for fitted in (False, True)
-        ),
-        go.Scatter(
-            x=[0, end],
-            y=[0, slope * end],
-            mode="lines",
-            line={"color": series.colour if overlay.several else palette.MARKED, "width": 2},
-            name=series.label,
-            legendgroup=series.name,
-            hoverinfo="skip",
-        ),
-    ]

@@ -37,7 +37,6 @@ class HeatMapRow(NamedTuple):
 
 
 def heat_map(rows: Sequence[HeatMapRow], measures: Sequence[Measure]) -> Figure:
-    """Return the heat map of layers by measures; each column is shaded from its minimum to its maximum."""
     return Figure(
         slug="heat-map",
         title="Measures by layer",
@@ -80,11 +79,15 @@ def _draw_heat_map(rows: Sequence[HeatMapRow], measures: Sequence[Measure]) -> g
         hoverinfo="text",
         customdata=[[{"href": row.href} for _ in measures] for row in rows],
     )
+    headings = []
+    for measure in measures:
+        lines = wrap(starred(measure.name), HEADING_CHARACTERS, break_long_words=False, break_on_hyphens=False)
+        headings.append("<br>".join(filter(None, [*map(escape, lines), ISOTROPIC_END[measure.higher_means]])))
     no_lines = {"showline": False, "ticks": "", "showgrid": False}
     return plot(
         [cells],
         xaxis={"side": "top", "tickvals": list(range(len(measures))),
-               "ticktext": [_heading(measure) for measure in measures], **no_lines},
+               "ticktext": headings, **no_lines},
         yaxis={"title": {"text": "Layer"}, "tickvals": list(range(len(rows))),
                "ticktext": [str(row.layer) for row in rows], "autorange": "reversed", **no_lines},
     )  # fmt: skip
@@ -97,13 +100,6 @@ def _shade(values: Sequence[float | None]) -> list[float | None]:
     if low == high:
         return [None if value is None else MIDDLE_SHADE for value in values]
     return [None if value is None else (value - low) / (high - low) for value in values]
-
-
-def _heading(measure: Measure) -> str:
-    """Return the name in short lines, and which end of the column is isotropic."""
-    lines = wrap(starred(measure.name), HEADING_CHARACTERS, break_long_words=False, break_on_hyphens=False)
-    isotropic_end = ISOTROPIC_END[measure.higher_means]
-    return "<br>".join([*map(escape, lines), *([isotropic_end] if isotropic_end else [])])
 
 
 def _hover_text(row: HeatMapRow, measure: Measure) -> str:
@@ -125,7 +121,6 @@ class LayerPoint(NamedTuple):
 
 
 def by_layer(measure: Measure, lines: Mapping[Pooling, Sequence[LayerPoint]]) -> Figure:
-    """Return the values of a measure by layer, with standard errors where they are known."""
     rows: list[list[Cell]] = [
         [pooling.value, layer, measurement.value, measurement.se, measurement.n, measurement.reason]
         for pooling, points in lines.items()

@@ -1,7 +1,7 @@
 """The cloud in the plane of its two leading principal components, and in the space of three."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import ceil, log1p, sqrt
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from app.embeddings.figures.overlay import Overlay, Series
 from app.figures import palette
-from app.figures.figure import Figure, FigureTable, plain, plot, thinned, undefined
+from app.figures.figure import Cell, Figure, FigureTable, plain, plot, thinned, undefined
 from isoscope.core.formatting import count
 
 PROJECTION = "projection"
@@ -26,10 +26,20 @@ LEGEND = {"itemsizing": "constant", "orientation": "v", "tracegroupgap": 0, "x":
 """At the right, where axes of one scale leave room."""
 UNLABELLED = "no label"
 OTHER_LABELS = "other labels"
+SPACE = "space"
+SPACE_TITLE = "First three principal components"
+MAX_POINTS_IN_SPACE = 10_000
+"""Maximum number of points: a browser without a graphics card still turns them smoothly."""
+LARGE_SPACE_COUNT = 2000
+"""Number of points above which each is drawn smaller."""
+CAMERA = {"projection": {"type": "orthographic"}}
+"""No perspective: distant points are as large as near ones, as in the 2-D figure."""
+LONGEST = 1.45
+"""Length of the longest axis in camera units: the box and its labels fit at every angle."""
 
 
 class PointGroup(NamedTuple):
-    """PointGroup of one color, as their places among all."""
+    """Points of one color, as their indices among all."""
 
     name: str
     colour: str
@@ -37,28 +47,33 @@ class PointGroup(NamedTuple):
 
 
 def projection(overlay: Overlay) -> Figure:
-    """The points by their labels, over a map of how densely all rows lie; of several subjects a panel each."""
+    """Return the points by label over the density of all rows; for several subjects a panel each."""
     max_points = MAX_DRAWN_POINTS // len(overlay.series)
-    remarks = (
+    remarks = [
         "Each panel has its own components, labeled with their share of the variance. Compare shapes, not positions."
-        if overlay.several
-        else _remarks(overlay)
-    )
+    ]
+    if not overlay.several:
+        data = overlay.series[0].of(PROJECTION)
+        remarks = ["Both axes have the same scale."]
+        if data["labels"]:
+            remarks.append(f"The {len(palette.SERIES)} most frequent labels have their own colors.")
+        if density := data["density"]:
+            beyond = f", but for {count(density['outside'])} beyond its edges" if density["outside"] else ""
+            remarks.append(f"Shade: number of rows{beyond}.")
+
+    def describe_sample(series: Series) -> str:
+        return f"{count(_count_drawn(series, max_points))} of {count(series.of(PROJECTION)['n'])} points drawn"
+
     return Figure(
         slug=PROJECTION,
         title="First two principal components",
-        caption=f"{overlay.each(partial(_describe_sample, max_points))}. {remarks}",
+        caption=f"{overlay.each(describe_sample)}. {' '.join(remarks)}",
         table=tabulate_points(overlay, "xy"),
         draw=partial(_draw_panels if overlay.several else _draw, overlay, max_points),
     )
 
 
-def _describe_sample(max_points: int, series: Series) -> str:
-    return f"{count(_count_drawn(series, max_points))} of {count(series.of(PROJECTION)['n'])} points drawn"
-
-
 def _count_drawn(series: Series, max_points: int) -> int:
-    """The number of points of a subject that are drawn."""
     return min(len(series.of(PROJECTION)["x"]), max_points)
 
 
@@ -68,47 +83,23 @@ def _trace_type(overlay: Overlay, max_points: int) -> type[go.Scatter | go.Scatt
     return kind
 
 
-def _remarks(overlay: Overlay) -> str:
-    data = overlay.series[0].of(PROJECTION)
-    remarks = ["Both axes have the same scale."]
-    if data["labels"]:
-        remarks.append(f"The {len(palette.SERIES)} most frequent labels have their own colors.")
-    if density := data["density"]:
-        beyond = f", but for {count(density['outside'])} beyond its edges" if density["outside"] else ""
-        remarks.append(f"Shade: number of rows{beyond}.")
-    return " ".join(remarks)
-
-
 def tabulate_points(overlay: Overlay, axes: str) -> FigureTable:
     """Return a table of the points along ``axes``, with row, name and label where they are stored."""
-    components = {f"component_{i}": partial(_coordinates, axis) for i, axis in enumerate(axes, start=1)}
-    return overlay.stacked(
-        ({"row": _file_rows} if any("rows" in series.of(PROJECTION) for series in overlay.series) else {})
-        | ({"name": _names} if any(series.of(PROJECTION).get("names") for series in overlay.series) else {})
-        | components
-        | {"label": _labels}
-    )
 
+    def column(key: str, missing: Cell, series: Series) -> Sequence[Cell]:
+        data = series.of(PROJECTION)
+        return data.get(key) or [missing] * len(data["x"])
 
-def _coordinates(axis: str, series: Series) -> list[float]:
-    along: list[float] = series.of(PROJECTION)[axis]
-    return along
-
-
-def _file_rows(series: Series) -> list[float | None]:
-    """The row of the file that each point is, from 0; None where it was measured before rows were kept."""
-    data = series.of(PROJECTION)
-    return data.get("rows") or [None] * len(data["x"])
-
-
-def _names(series: Series) -> list[str]:
-    """The name of each point, empty where rows have none, or were measured before names were kept."""
-    data = series.of(PROJECTION)
-    return data.get("names") or [""] * len(data["x"])
+    columns: dict[str, Callable[[Series], Sequence[Cell]]] = {}
+    if any("rows" in series.of(PROJECTION) for series in overlay.series):
+        columns["row"] = partial(column, "rows", None)
+    if any(series.of(PROJECTION).get("names") for series in overlay.series):
+        columns["name"] = partial(column, "names", "")
+    columns |= {f"component_{i}": partial(column, axis, None) for i, axis in enumerate(axes, start=1)}
+    return overlay.stacked(columns | {"label": _labels})
 
 
 def _labels(series: Series) -> list[str]:
-    """The label of each point, empty where it has none."""
     data = series.of(PROJECTION)
     if data["labels"] is None:
         return [""] * len(data["x"])
@@ -117,13 +108,12 @@ def _labels(series: Series) -> list[str]:
 
 
 def label_colors(overlay: Overlay) -> dict[str, str]:
-    """The colors of the most frequent labels of all subjects."""
     sizes = Counter(label for series in overlay.series for label in _labels(series) if label)
     return dict(zip([label for label, _ in sizes.most_common(len(palette.SERIES))], palette.SERIES, strict=False))
 
 
 def group_points(series: Series, max_points: int, colours: dict[str, str]) -> list[PointGroup]:
-    """The points drawn by their labels, those behind first that have no color of their own."""
+    """Return the points drawn by their labels; first, behind the others, those without a color of their own."""
     labels = _labels(series)
     indices = thinned(range(len(labels)), max_points)
     if series.of(PROJECTION)["labels"] is None:
@@ -140,9 +130,23 @@ def _draw(overlay: Overlay, max_points: int) -> go.Figure:
     points = group_points(series, max_points, label_colors(overlay))
     density = series.of(PROJECTION)["density"]
     kind = _trace_type(overlay, max_points)
+    shade = []
+    if density:
+        shade = [
+            go.Heatmap(
+                x=density["x_edges"],
+                y=density["y_edges"],
+                z=[[log1p(rows) for rows in row] for row in density["counts"]],
+                colorscale=[[0, palette.faded(palette.QUIET, 0)], [1, palette.faded(palette.QUIET, 0.6)]],
+                showscale=False,
+                # Without, plotly would give the image a style, which the Content-Security-Policy forbids.
+                zsmooth="best",
+                hoverinfo="skip",
+            )
+        ]
     return plot(
         [
-            *([_shade(density)] if density else []),
+            *shade,
             *(_marker_trace(kind, series, drawn, legend_entry(drawn), max_points) for drawn in points),
         ],
         showlegend=series.of(PROJECTION)["labels"] is not None,
@@ -183,7 +187,6 @@ def _axis(series: Series, component: int) -> dict[str, Any]:
 
 
 def _share_title(series: Series, component: int) -> dict[str, Any]:
-    """The title of a small panel's axis."""
     return {"text": f"{series.of(PROJECTION)['shares'][component]:.1%}", "font": {"size": 11}, "standoff": 2}
 
 
@@ -201,7 +204,7 @@ def _marker_trace(
 def point_arguments(series: Series, drawn: PointGroup, axes: str) -> dict[str, Any]:
     """Return coordinates along ``axes`` and hover texts of the points of one color, as arguments of a trace."""
     data = series.of(PROJECTION)
-    names = _names(series) if data.get("names") else None
+    names = data.get("names")
     values = ", ".join(f"%{{{axis}:.3g}}" for axis in axes)
     return {axis: [data[axis][i] for i in drawn.indices] for axis in axes} | {
         "mode": "markers",
@@ -212,38 +215,10 @@ def point_arguments(series: Series, drawn: PointGroup, axes: str) -> dict[str, A
 
 
 def legend_entry(drawn: PointGroup) -> str:
-    """Return the legend entry of the points of one color, with their count."""
     return f"{plain(drawn.name, LONGEST_LABEL)} ({count(len(drawn.indices))})"
 
 
-def _shade(density: dict[str, Any]) -> go.Heatmap:
-    """Rows in each cell of a grid, by the logarithm of their number; empty cells let the paper through."""
-    return go.Heatmap(
-        x=density["x_edges"],
-        y=density["y_edges"],
-        z=[[log1p(rows) for rows in row] for row in density["counts"]],
-        colorscale=[[0, palette.faded(palette.QUIET, 0)], [1, palette.faded(palette.QUIET, 0.6)]],
-        showscale=False,
-        # Without, plotly would give the image a style, which the Content-Security-Policy forbids.
-        zsmooth="best",
-        hoverinfo="skip",
-    )
-
-
-SPACE = "space"
-SPACE_TITLE = "First three principal components"
-MAX_POINTS_IN_SPACE = 10_000
-"""Maximum number of points: a browser without a graphics card still turns them smoothly."""
-LARGE_SPACE_COUNT = 2000
-"""Number of points above which each is drawn smaller."""
-CAMERA = {"projection": {"type": "orthographic"}}
-"""No perspective: distant points are as large as near ones, as in the 2-D figure."""
-LONGEST = 1.45
-"""Length of the longest axis in camera units: the box and its labels fit at every angle."""
-
-
 def space(overlay: Overlay) -> Figure:
-    """Draw the points of one subject, colored by label, on axes with the same scale."""
     (series,) = overlay.series
     data = series.of(PROJECTION)
     if "z" not in data:

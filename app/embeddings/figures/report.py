@@ -2,16 +2,19 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from app.embeddings.figures.cosines import cosines
 from app.embeddings.figures.dimensions import activation, rogue
 from app.embeddings.figures.distances import barcode, twonn
-from app.embeddings.figures.overlay import Overlay, Subject
+from app.embeddings.figures.overlay import LONGEST_NAME, Overlay, Series, Subject
 from app.embeddings.figures.projection import PROJECTION, SPACE, projection, space
 from app.embeddings.figures.sample_size import SAMPLE_SIZE, sample_size
 from app.embeddings.figures.spectrum import anisotropy, cumulative, spectrum
+from app.figures import palette
 from app.figures.figure import Figure, undefined
+from app.figures.labels import short_names
 
 
 class ReportFigure(NamedTuple):
@@ -59,7 +62,6 @@ DRAWN = {record.needs: record.slug for record in reversed(FIGURES)}
 
 
 def tabs_of_figures() -> dict[str, str]:
-    """Return the tab of a report that shows each figure, by slug."""
     return {record.slug: record.tab for record in FIGURES}
 
 
@@ -69,16 +71,22 @@ def figures_of(subjects: Sequence[Subject], slug: str = "") -> list[Figure]:
     A figure that is undefined for all subjects says why. One that is defined for some draws these and names the others
     in its caption. A measure that only has a value has no figure.
     """
-    overlay = Overlay.from_subjects(subjects)
-    records = [record for record in FIGURES if slug in ("", record.slug) and not (record.single and overlay.several)]
-    return [
-        _figure(overlay, record) for record in records if any(series.tells(record.needs) for series in overlay.series)
-    ]
-
-
-def _figure(overlay: Overlay, record: ReportFigure) -> Figure:
-    drawable = overlay.having(record.needs)
-    if not drawable.series:
-        return undefined(record.slug, record.title, overlay.each(lambda series: series.reason(record.needs)))
-    figure = record.draw(drawable)
-    return replace(figure, caption=figure.caption + overlay.lacking(record.needs))
+    names = [subject.name for subject in subjects]
+    colours = [*palette.SERIES, *[palette.QUIET] * len(names)]
+    columns = zip(names, short_names(names, LONGEST_NAME), colours, subjects, strict=False)
+    overlay = Overlay(tuple(Series(*column) for column in columns), len(names) > 1)
+    figures = []
+    for record in FIGURES:
+        if slug not in ("", record.slug) or (record.single and overlay.several):
+            continue
+        needs = record.needs
+        drawn = tuple(series for series in overlay.series if series.has(needs))
+        if drawn:
+            figure = record.draw(replace(overlay, series=drawn))
+            missing = [f"{series.name}: {series.reason(needs)}" for series in overlay.series if series not in drawn]
+            caption = f"{figure.caption} Not drawn: {' '.join(missing)}" if missing else figure.caption
+            figures.append(replace(figure, caption=caption))
+        elif any(series.tells(needs) for series in overlay.series):
+            reasons = overlay.each(partial(Series.reason, slug=needs))
+            figures.append(undefined(record.slug, record.title, reasons))
+    return figures

@@ -25,7 +25,6 @@ MARKER_SIZES = ((5000, 5), (50_000, 3), (MAX_DRAWN, 2))
 
 
 def draw_map(stored_map: StoredMap, color: str) -> go.Figure:
-    """Draw the rows of a map, at most ``MAX_DRAWN`` at random, colored by the choice of ``StoredMap.colors``."""
     points = _draw_points(stored_map.header.points)
     color = color if color in stored_map.colors else next(iter(stored_map.colors))
     title, values, labels = stored_map.colors[color], None, None

@@ -1,6 +1,6 @@
 """What the number of rows and zeta do to IsoScore: its forms by sample size, and the shrinkage-zeta curve."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -35,32 +35,34 @@ def sample_size(overlay: Overlay) -> Figure:
     lines = "ζ = 0 is IsoScore. A larger ζ shrinks the covariance toward that of all rows (IsoScore★)"
     if overlay.several:
         lines = "Full lines are IsoScore, dotted ones its bias-corrected form"
+
+    def describe_draws(series: Series) -> str:
+        data = series.of(SAMPLE_SIZE)
+        return f"up to {plural(data['draws'], 'draw')} of that many of {count(data['n'])} rows"
+
+    def describe_full_scores(series: Series) -> str:
+        full = series.of(SAMPLE_SIZE)["full"]
+        return f"{number(full['isoscore'])}, bias-corrected {number(full['isoscore_unbiased'])}"
+
+    def read_cells(i: int, statistic: str, series: Series) -> Sequence[Cell]:
+        return _lines(overlay, series)[i].scores[statistic]
+
     columns: dict[str, Callable[[Series], Sequence[Cell]]] = {
         "rows": lambda series: series.of(SAMPLE_SIZE)["rows"],
         "draws": lambda series: series.of(SAMPLE_SIZE)["drawn"],
     }
     for i, line in enumerate(_lines(overlay, overlay.series[0])):
         for statistic in ("mean", "sd"):
-            columns[f"{line.slug}_{statistic}"] = partial(_cells, overlay, i, statistic)
+            columns[f"{line.slug}_{statistic}"] = partial(read_cells, i, statistic)
     return Figure(
         slug=SAMPLE_SIZE,
         title="How many rows it takes",
-        caption=f"Mean of {overlay.each(_describe_draws)}, or fewer if rows run out. Bands are ± one standard "
-        f"deviation. {lines}. Dashed: the score of all rows ({overlay.each(_describe_full_scores)}). If a line still "
+        caption=f"Mean of {overlay.each(describe_draws)}, or fewer if rows run out. Bands are ± one standard "
+        f"deviation. {lines}. Dashed: the score of all rows ({overlay.each(describe_full_scores)}). If a line still "
         "rises or falls, you need more rows.",
         table=overlay.stacked(columns),
         draw=partial(_draw_sample_sizes, overlay),
     )
-
-
-def _describe_draws(series: Series) -> str:
-    data = series.of(SAMPLE_SIZE)
-    return f"up to {plural(data['draws'], 'draw')} of that many of {count(data['n'])} rows"
-
-
-def _describe_full_scores(series: Series) -> str:
-    full = series.of(SAMPLE_SIZE)["full"]
-    return f"{number(full['isoscore'])}, bias-corrected {number(full['isoscore_unbiased'])}"
 
 
 def _lines(overlay: Overlay, series: Series) -> list[SampleSizeLine]:
@@ -84,16 +86,29 @@ def _lines(overlay: Overlay, series: Series) -> list[SampleSizeLine]:
     ]
 
 
-def _cells(overlay: Overlay, i: int, statistic: str, series: Series) -> Sequence[Cell]:
-    return _lines(overlay, series)[i].scores[statistic]
-
-
 def _draw_sample_sizes(overlay: Overlay) -> go.Figure:
-    rows = [n for series in overlay.series for n in (*series.of(SAMPLE_SIZE)["rows"], series.of(SAMPLE_SIZE)["n"])]
-    lines = [(series, line) for series in overlay.series for line in _lines(overlay, series)]
-    full_lines = [_full_line(overlay, *line) for line in lines]
+    rows, traces, full_lines = [], [], []
+    for series in overlay.series:
+        data = series.of(SAMPLE_SIZE)
+        rows += [*data["rows"], data["n"]]
+        for line in _lines(overlay, series):
+            traces += _band(overlay, series, line)
+            # All rows have a score without ζ alone.
+            if (score := data["full"].get(line.slug)) is not None:
+                full_lines.append(
+                    go.Scatter(
+                        x=[data["rows"][0], data["n"]],
+                        y=[score] * 2,
+                        mode="lines",
+                        line={"color": line.colour, "width": 1.2, "dash": "dash"},
+                        name=f"all {count(data['n'])} rows",
+                        legendgroup=f"{series.name} all",
+                        showlegend=not overlay.several and line.slug == "isoscore",
+                        hovertemplate=f"{line.name}<br>all %{{x:,}} rows: %{{y:.3f}}<extra></extra>",
+                    )
+                )
     return plot(
-        [*(trace for line in lines for trace in _band(overlay, *line)), *(line for line in full_lines if line)],
+        traces + full_lines,
         showlegend=True,
         xaxis=log_axis("Rows", rows),
         yaxis={"title": {"text": "Score (1 is isotropic)"}, "rangemode": "tozero"},
@@ -132,24 +147,6 @@ def _band(overlay: Overlay, series: Series, line: SampleSizeLine) -> list[go.Sca
     ]
 
 
-def _full_line(overlay: Overlay, series: Series, line: SampleSizeLine) -> go.Scatter | None:
-    """Return the score of all rows across the axis, if it is one of the two without ζ."""
-    data = series.of(SAMPLE_SIZE)
-    score = data["full"].get(line.slug)
-    if score is None:
-        return None
-    return go.Scatter(
-        x=[data["rows"][0], data["n"]],
-        y=[score] * 2,
-        mode="lines",
-        line={"color": line.colour, "width": 1.2, "dash": "dash"},
-        name=f"all {count(data['n'])} rows",
-        legendgroup=f"{series.name} all",
-        showlegend=not overlay.several and line.slug == "isoscore",
-        hovertemplate=f"{line.name}<br>all %{{x:,}} rows: %{{y:.3f}}<extra></extra>",
-    )
-
-
 class ZetaLine(BaseModel):
     """IsoScore* of ``rows`` rows at each zeta of the curve; null where undefined."""
 
@@ -163,17 +160,14 @@ class ZetaLine(BaseModel):
 
 
 def read_lines(stored: Sequence[dict[str, Any]]) -> list[ZetaLine]:
-    """Return the lines of a stored curve, from few rows to many."""
     return sorted((ZetaLine.model_validate(line) for line in stored), key=lambda line: line.rows)
 
 
 def choose_line(lines: Sequence[ZetaLine], rows: int | None) -> ZetaLine:
-    """Return the line of that number of rows, or of the largest."""
     return next((line for line in lines if line.rows == rows), lines[-1])
 
 
 def zeta_curve(lines: Sequence[ZetaLine], chosen: ZetaLine, zeta: float, source: str) -> Figure:
-    """Return the curve of one shrinkage covariance, with the score at ``zeta`` marked on the chosen line."""
     has_values = any(value is not None for line in lines for value in line.values or [])
     return Figure(
         slug="zeta",
@@ -194,8 +188,13 @@ def zeta_curve(lines: Sequence[ZetaLine], chosen: ZetaLine, zeta: float, source:
 
 
 def _draw_zeta_curve(lines: Sequence[ZetaLine], chosen: ZetaLine, zeta: float) -> go.Figure:
-    named_rows = _choose_names(lines, chosen)
-    grey_lines = [_zeta_trace(line, palette.QUIET, 1.2, named_rows) for line in lines if line is not chosen]
+    # Lines that begin far enough apart are named there; the chosen line comes first.
+    starts: dict[int, float] = {}
+    for line in (chosen, *lines):
+        start = line.at(0)
+        if start is not None and all(abs(start - named_start) >= MIN_NAME_GAP for named_start in starts.values()):
+            starts[line.rows] = start
+    grey_lines = [_zeta_trace(line, palette.QUIET, 1.2, starts) for line in lines if line is not chosen]
     score = chosen.at(zeta)
     mark = go.Scatter(
         x=[zeta],
@@ -207,23 +206,13 @@ def _draw_zeta_curve(lines: Sequence[ZetaLine], chosen: ZetaLine, zeta: float) -
         hoverinfo="skip",
     )
     return plot(
-        [*grey_lines, _zeta_trace(chosen, palette.MAIN, 2.4, named_rows), mark],
+        [*grey_lines, _zeta_trace(chosen, palette.MAIN, 2.4, starts), mark],
         xaxis={"title": {"text": "Shrinkage ζ"}, "range": [-0.16, 1.02], "tickvals": ZETA_TICKS},
         yaxis={"title": {"text": "IsoScore★ (1 is isotropic)"}, "rangemode": "tozero"},
     )
 
 
-def _choose_names(lines: Sequence[ZetaLine], chosen: ZetaLine) -> set[int]:
-    """Return numbers of rows whose lines begin far enough apart to be named there; the chosen line comes first."""
-    starts: dict[int, float] = {}
-    for line in (chosen, *lines):
-        start = line.at(0)
-        if start is not None and all(abs(start - named_start) >= MIN_NAME_GAP for named_start in starts.values()):
-            starts[line.rows] = start
-    return set(starts)
-
-
-def _zeta_trace(line: ZetaLine, colour: str, width: float, named_rows: set[int]) -> go.Scatter:
+def _zeta_trace(line: ZetaLine, colour: str, width: float, named_rows: Collection[int]) -> go.Scatter:
     """Return a line with its number of rows at its beginning; all lines end in one point."""
     return go.Scatter(
         x=ZETAS,

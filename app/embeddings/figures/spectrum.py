@@ -15,11 +15,10 @@ RAW, CENTRED = "anisotropy_raw", "anisotropy_centred"
 
 
 def spectrum(overlay: Overlay) -> Figure:
-    """Return the eigenvalues of the covariance on logarithmic axes."""
     return Figure(
         slug="spectrum",
         title="Eigenvalue spectrum",
-        caption=f"Variance along each principal component, {overlay.rows(_n)}, both axes logarithmic. "
+        caption=f"Variance along each principal component, {overlay.rows('spectrum')}, both axes logarithmic. "
         "A flat line is isotropic.",
         table=overlay.table("component", {"eigenvalue": _eigenvalues}),
         draw=partial(_draw_spectrum, overlay),
@@ -27,19 +26,14 @@ def spectrum(overlay: Overlay) -> Figure:
 
 
 def cumulative(overlay: Overlay) -> Figure:
-    """Return the share of the variance in the leading components, beside that of an isotropic cloud."""
     return Figure(
         slug="cumulative",
         title="Cumulative variance",
-        caption=f"Share of the variance in the leading components, {overlay.rows(_n)}. Dotted: an isotropic cloud. "
-        f"Half of the variance lies in {overlay.each(_describe_half)}.",
+        caption=f"Share of the variance in the leading components, {overlay.rows('spectrum')}. Dotted: an "
+        f"isotropic cloud. Half of the variance lies in {overlay.each(_describe_half)}.",
         table=overlay.table("components", {"share_of_variance": _shares}),
         draw=partial(_draw_cumulative, overlay),
     )
-
-
-def _n(series: Series) -> int:
-    return series.n("spectrum")
 
 
 def _eigenvalues(series: Series) -> list[float]:
@@ -112,7 +106,6 @@ def _draw_cumulative(overlay: Overlay) -> go.Figure:
 
 
 def anisotropy(overlay: Overlay) -> Figure:
-    """Return the k-th anisotropy of the points, raw and centered; the centered one may be undefined."""
     styles = " Raw: lines with dots; centered: dashed." if overlay.several else ""
     undefined = " ".join(
         f"{f'Of {series.name} centered' if overlay.several else 'Centered'} it is undefined: {series.reason(CENTRED)}"
@@ -123,7 +116,7 @@ def anisotropy(overlay: Overlay) -> Figure:
         slug="anisotropy",
         title="k-th anisotropy",
         caption="Share of the k-th strongest direction, with the mean (raw) and without it (centered), "
-        f"{overlay.rows(lambda series: series.n(RAW))}.{styles} {undefined}".rstrip(),
+        f"{overlay.rows(RAW)}.{styles} {undefined}".rstrip(),
         table=overlay.table("k", {"raw": partial(_anisotropies, RAW), "centred": partial(_anisotropies, CENTRED)}),
         draw=partial(_draw_anisotropy, overlay),
     )

@@ -160,7 +160,6 @@ def align(context: ContextDep, choice: ChoiceDep) -> Response:
 def show_moved_rows(
     request: Request, context: ContextDep, choice: ChoiceDep, by: MovedBy = MovedBy.NEIGHBORS
 ) -> Response:
-    """The rows that moved most between two embeddings."""
     moved, names = _find_moved(context, choice)
     rows = moved.most_moved(by)[:MAX_MOVED_ROWS]
     values = {
@@ -184,7 +183,6 @@ def request_moved_rows(context: ContextDep, choice: ChoiceDep) -> Response:
 
 @router.get("/rows/figures/{slug}.{kind}")
 def show_rows_figure(context: ContextDep, slug: str, kind: FileKind, choice: ChoiceDep) -> Response:
-    """A figure of the rows that moved."""
     return figure_file(moved_figures(_find_moved(context, choice)[0]), slug, kind)
 
 
@@ -208,7 +206,6 @@ def show_figure_page(request: Request, context: ContextDep, slug: str, choice: C
 
 @router.get("/figures/{slug}.{kind}")
 def show_figure(context: ContextDep, slug: str, kind: FileKind, choice: ChoiceDep) -> Response:
-    """A figure with all of them in it."""
     return figure_file(chosen_figures(context, choice, slug), slug, kind)
 
 

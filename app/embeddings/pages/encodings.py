@@ -68,7 +68,6 @@ def defaults(encoding: Encoding, model: str) -> Values:
 
 
 def read_values(form: ImmutableMultiDict[str, Any]) -> Values:
-    """Return the fields of a submitted form, or of a query string made of one; empty for any other."""
     if "model" not in form:
         return {}
     return {name: [] for name in LISTS} | read_fields(form, set(FIELDS) - set(LISTS), LISTS)

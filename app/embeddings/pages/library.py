@@ -58,12 +58,10 @@ class LibraryPage(NamedTuple):
 
     @property
     def first(self) -> int:
-        """Number of the first row of this page, from 1."""
         return offset_of(self.page) + 1
 
     @property
     def narrowed(self) -> bool:
-        """Whether the search has a condition."""
         return bool(self.search.q or self.search.tag or self.search.origin or self.search.status)
 
     def url(self, page: int = 1, **changed: Any) -> str:
@@ -76,15 +74,12 @@ class LibraryPage(NamedTuple):
 
     @property
     def query(self) -> str:
-        """The query string of this page."""
         return self.url(self.page).partition("?")[2]
 
     def sorted_by(self, column: str) -> str:
-        """Return the column's ``aria-sort``."""
         return aria_sort(self.search.sort, column)
 
     def sort_url(self, column: str) -> str:
-        """Return the URL of the list sorted by the column, in the other direction if it is sorted by it already."""
         return self.url(sort=next_sort(column, self.sorted_by(column), falling=COLUMNS[column]))
 
 

@@ -74,7 +74,6 @@ SelectionDep = Annotated[Selection, Depends(read_selection)]
 def choose_selection(
     request: Request, context: ContextDep, embedding_id: str, query: ReportDep, selection: SelectionDep
 ) -> Response:
-    """Select another array or other columns, and show them as a draft."""
     try:
         select_embedding(context, embedding_id, selection)
     except InvalidError as error:
@@ -140,7 +139,6 @@ def show_file(context: ContextDep, embedding_id: str, position: int) -> Response
 
 @router.get("/{embedding_id}/vectors.npy")
 def show_npy(context: ContextDep, embedding_id: str) -> Response:
-    """Send the vectors, if they are one .npy file."""
     return file_of(get_npy(context, embedding_id))
 
 

@@ -73,7 +73,7 @@ def wide():
 
 
 def undefined(name="flat"):
-    reasons = {slug: measurement(slug, None, 50, reason=REASON) for slug in full().found}
+    reasons = {slug: measurement(slug, None, 50, reason=REASON) for slug in full().measurements}
     return Subject(name, reasons, {slug: {"reason": REASON} for slug in DATA})
 
 
@@ -153,10 +153,10 @@ def test_a_single_eigenvalue_above_0_is_a_dot():
 
 
 def test_centred_cosines_are_drawn_beside_the_raw_ones_with_their_own_mean():
-    raw = full().found["cosine_histogram"]
+    raw = full().measurements["cosine_histogram"]
     detail = {**raw.detail, "centred": {"counts": [0] * 99 + [3], "mean": -0.005, "rows": 3}}
     changed = measurement(raw.measure, raw.value, raw.n, detail)
-    subject = Subject("x", {**full().found, "cosine_histogram": changed})
+    subject = Subject("x", {**full().measurements, "cosine_histogram": changed})
     outlines = traces("cosines", subject)
     assert [outline.name.split(",")[0] for outline in outlines] == ["raw", "centered"]
     assert outlines[1].y[99] == 1
@@ -185,14 +185,14 @@ def test_the_line_of_twonn_has_the_slope_of_its_fit_and_goes_through_its_points(
 def test_the_barcode_says_what_its_marks_are_where_there_are_any():
     sentence = " Prominent bars are marked. Their number is not the number of groups."
     assert sentence in figure("barcode").caption
-    unmarked = Subject("plain", {"barcode": full().found["barcode"]})
+    unmarked = Subject("plain", {"barcode": full().measurements["barcode"]})
     assert sentence not in figure("barcode", unmarked).caption
 
 
 def test_bars_are_sorted_and_the_prominent_ones_marked_however_many_there_are():
     bars = barcode(CLOUD().sample).flip(0).tolist()
     assert column(figure("barcode").table, "length") == bars
-    prominent = int(full().found["prominent_bars"].value)
+    prominent = int(full().measurements["prominent_bars"].value)
     outline, marked = traces("barcode")
     assert list(outline.x) == bars
     assert list(marked.x) == bars[:prominent]
@@ -362,7 +362,7 @@ def test_no_plot_and_no_table_holds_nan(subjects):
 
 
 def test_eight_subjects_fit():
-    eight = [Subject(f"number {i}", full().found, DATA) for i in range(8)]
+    eight = [Subject(f"number {i}", full().measurements, DATA) for i in range(8)]
     for result in figures_of(eight):
         assert result.draw().data
         assert result.table.rows
@@ -391,7 +391,7 @@ def test_numbers_that_are_counts_are_whole():
 
 def test_of_a_value_alone_there_is_no_figure():
     single = Subject("before", {"twonn": measurement("twonn", 7.5, 100)})
-    assert figures_of([single, Subject("after", single.found)]) == []
+    assert figures_of([single, Subject("after", single.measurements)]) == []
     (undefined_figure,) = figures_of([Subject("x", {"twonn": measurement("twonn", None, 100, reason=REASON)})])
     assert undefined_figure.empty == REASON
     assert figure("twonn", full(), single).caption.endswith(" Not drawn: before: Only its value is stored.")
@@ -399,7 +399,7 @@ def test_of_a_value_alone_there_is_no_figure():
 
 def test_long_names_lose_in_a_plot_what_they_share():
     names = [f"sst2 · all-MiniLM-L6-v2 · layer {i}, mean" for i in (0, 3)]
-    spectrum = figure("spectrum", *(Subject(name, full().found) for name in names))
+    spectrum = figure("spectrum", *(Subject(name, full().measurements) for name in names))
     assert [(result.name, result.mode) for result in spectrum.draw().data] == [
         (f"layer {i}, mean", "lines") for i in (0, 3)
     ]
