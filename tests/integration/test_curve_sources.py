@@ -14,7 +14,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def offered(context, embedding_id):
-    return [source.name for source in list_curve_sources(context, get_embedding(context, embedding_id))]
+    return [name for _, name, _ in list_curve_sources(context, get_embedding(context, embedding_id))]
 
 
 @pytest.fixture

@@ -157,7 +157,7 @@ def test_what_could_not_be_read_offers_nothing_to_choose(client, work):
 @pytest.mark.both_databases
 def test_trashed_embeddings_are_no_source_of_a_curve(client, context, measured, second):
     embedding = service.get_embedding(context, measured)
-    assert [source.id for source in zeta_curves.list_curve_sources(context, embedding)] == [second]
+    assert [source_id for source_id, *_ in zeta_curves.list_curve_sources(context, embedding)] == [second]
     with context.sessions.begin() as session:
         row = session.get_one(Embedding, second)
         row.trashed_at = row.created_at
