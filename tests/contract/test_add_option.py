@@ -5,11 +5,11 @@ import pytest
 from tests.adding import copy_package, look
 
 RECORD = """
-    momentum: Annotated[
+    clipping: Annotated[
         FiniteFloat,
-        Field(ge=0, lt=1),
-        Option("Momentum", "Fraction of the last step that each step keeps.", OPTIMIZER, several="momenta"),
-    ] = 0.9
+        Field(ge=0, lt=100),
+        Option("Gradient clipping", "Largest norm of a gradient. 0: no clipping.", OPTIMIZER, several="clippings"),
+    ] = 0.0
 """
 LOOK = """
 from pydantic import ValidationError
@@ -33,36 +33,36 @@ needed = {"model": "m", "dataset_id": "d", "text_columns": ["a"], "label_column"
 values = defaults(None, "m") | needed | {"lambdas": "1"}
 
 controls, shown = sweep_controls(values, gpu=True)
-field = templates.env.get_template("web/_field.html").module.control(shown["momentum"])
-assert '<label for="momentum">Momentum</label>' in field and 'value="0.9"' in field
-assert controls["momentum"].option.group.title == "Optimizer and schedule"
-assert parse(values | read_values(ImmutableMultiDict([("momentum", "0.5")]))).momentum == 0.5
+field = templates.env.get_template("web/_field.html").module.control(shown["clipping"])
+assert '<label for="clipping">Gradient clipping</label>' in field and 'value="0.0"' in field
+assert controls["clipping"].option.group.title == "Optimizer and schedule"
+assert parse(values | read_values(ImmutableMultiDict([("clipping", "0.5")]))).clipping == 0.5
 
 try:
-    parse(values | {"momentum": "2"})
+    parse(values | {"clipping": "200"})
 except InvalidError as error:
-    assert (error.field, error.message) == ("momentum", "Enter a number below 1, not 2.")
+    assert (error.field, error.message) == ("clipping", "Enter a number below 100, not 200.")
 try:
-    SweepRequest(**needed, momentum=2)
+    SweepRequest(**needed, clipping=200)
 except ValidationError as error:
     told = invalid_request(error.errors())
-    assert (told.field, told.message) == ("momentum", "Expected momentum below 1, got 2.")
+    assert (told.field, told.message) == ("clipping", "Expected clipping below 100, got 200.")
 
-schema = SweepRequest.model_json_schema()["properties"]["momentum"]
-assert (schema["title"], schema["exclusiveMaximum"]) == ("Momentum", 1)
-assert schema["description"] == "Fraction of the last step that each step keeps."
+schema = SweepRequest.model_json_schema()["properties"]["clipping"]
+assert (schema["title"], schema["exclusiveMaximum"]) == ("Gradient clipping", 100)
+assert schema["description"] == "Largest norm of a gradient. 0: no clipping."
 
-asked = SweepRequest(**needed, momentum=0.5, grid={"momentum": [0.5, 0.7]})
-assert read_yaml(write_yaml(plain(asked), {}))["momentum"] == 0.5
-assert "2 momenta" in product_of(asked.grid, [], frozenset(), [0], [0]).describe()
+asked = SweepRequest(**needed, clipping=0.5, grid={"clipping": [0.5, 0.7]})
+assert read_yaml(write_yaml(plain(asked), {}))["clipping"] == 0.5
+assert "2 clippings" in product_of(asked.grid, [], frozenset(), [0], [0]).describe()
 
-assert head("momentum") == "Momentum"
-assert find_field("momentum") is not None
-assert "| `momentum` | Momentum | `0.9` |" in describe_options()
+assert head("clipping") == "Gradient clipping"
+assert find_field("clipping") is not None
+assert "| `clipping` | Gradient clipping | `0.0` |" in describe_options()
 
 training = {"model": "m", "text_columns": ["a"], "label_column": "b", "label_names": ["x", "y"]}
-run = RunConfig(**training, regularizer="none", lam=0, seed=0, momentum=0.5)
-assert ("Momentum", "0.5", None) in configuration(run, None)["Training"]
+run = RunConfig(**training, regularizer="none", lam=0, seed=0, clipping=0.5)
+assert ("Gradient clipping", "0.5", None) in configuration(run, None)["Training"]
 """
 
 

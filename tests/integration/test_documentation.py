@@ -11,6 +11,7 @@ from app.db.config import TRAINING_OPTIONS
 from app.documentation.library import GROUPS
 from app.main import create_app
 from app.operations.migrate import migrate
+from app.web.templating import FRONTEND
 from isoscope.cli import COMMANDS
 from isotropy.catalog import FINDINGS, METHODS
 
@@ -66,6 +67,14 @@ def test_documents_link_to_pages_and_headings_that_exist(client, documents):
             elif anchor and anchor not in parsed[target].anchors:
                 dead.append(f"{address}: {link}")
     assert dead == []
+
+
+def test_pages_link_to_documents_and_headings_that_exist(documents):
+    sources = "".join(path.read_text("utf-8") for path in (FRONTEND / "templates").rglob("*.html"))
+    links = set(re.findall(r'"(/docs/\w+)(?:#([\w-]+))?"', sources))
+    assert len(links) > 3
+    for address, anchor in links:
+        assert not anchor or anchor in DocumentParser(documents[address]).anchors, f"{address}#{anchor}"
 
 
 def test_documents_have_no_inline_style_or_script(documents):
