@@ -21,7 +21,7 @@ from isoscope.core.errors import InvalidError
 from app.figures.labels import head
 from isoscope.files.yaml_document import read_yaml, write_yaml
 from app.web.error_responses import invalid_request
-from app.results.run_page import configuration
+from app.results.run_page import list_options
 from app.training.sweep_form import defaults, parse, read_values, sweep_controls
 from app.results.search.conditions import find_field
 from app.training.grid_expansion import product_of
@@ -62,7 +62,7 @@ assert "| `clipping` | Gradient clipping | `0.0` |" in describe_options()
 
 training = {"model": "m", "text_columns": ["a"], "label_column": "b", "label_names": ["x", "y"]}
 run = RunConfig(**training, regularizer="none", lam=0, seed=0, clipping=0.5)
-assert ("Gradient clipping", "0.5", None) in configuration(run, None)["Training"]
+assert ("Gradient clipping", "0.5", None) in list_options(run, None)["Training"]
 """
 
 
