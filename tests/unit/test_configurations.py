@@ -39,20 +39,20 @@ REPORTED = ReportedRunConfig(
 
 @pytest.mark.parametrize("config", [LAUNCHED, REPORTED], ids=["launched", "reported"])
 def test_what_is_stored_is_read_as_it_was_by_either_way(config):
-    told = config.dump()
-    for read in (CONFIG.read(told), CONFIG.read_text(json.dumps(told)), CONFIG.check(told)):
+    document = config.dump()
+    for read in (CONFIG.read(document), CONFIG.read_text(json.dumps(document)), CONFIG.check(document)):
         assert read == config
-        assert read.dump() == told
+        assert read.dump() == document
         assert [type(value) for value in dict(read).values()] == [type(value) for value in dict(config).values()]
 
 
 def test_a_row_of_an_earlier_version_has_the_defaults_of_what_it_lacks():
-    told = LAUNCHED.dump()
+    document = LAUNCHED.dump()
     for name in ("export", "fixed_regularizers", "evaluation_zeta"):
-        del told[name]
-    read = CONFIG.read_text(json.dumps(told))
+        del document[name]
+    read = CONFIG.read_text(json.dumps(document))
     assert (read.export, read.fixed_regularizers, read.evaluation_zeta) == (False, {}, 0.0)
-    assert read.fixed_regularizers is not CONFIG.read_text(json.dumps(told | {"seed": 8})).fixed_regularizers
+    assert read.fixed_regularizers is not CONFIG.read_text(json.dumps(document | {"seed": 8})).fixed_regularizers
 
 
 def test_the_same_text_is_the_same_configuration_which_nothing_can_change():
@@ -64,10 +64,10 @@ def test_the_same_text_is_the_same_configuration_which_nothing_can_change():
 
 
 def test_a_row_whose_bounds_were_wider_is_read_and_never_written():
-    told = LAUNCHED.dump() | {"batch_size": 100_000, "of_a_newer_version": 1}
-    assert as_stored(RunConfig).validate_python(told).batch_size == 100_000
+    document = LAUNCHED.dump() | {"batch_size": 100_000, "of_a_newer_version": 1}
+    assert as_stored(RunConfig).validate_python(document).batch_size == 100_000
     with pytest.raises(ValidationError, match="batch_size"):
-        CONFIG.check(told)
+        CONFIG.check(document)
 
 
 def test_of_a_script_nothing_stands_for_what_it_did_not_say():
@@ -98,9 +98,9 @@ def test_a_setting_that_a_script_cannot_mean_is_refused_by_name(settings, told):
 
 
 def test_what_pages_read_of_a_script_s_settings_has_the_type_of_the_option():
-    named = set(ReportedRunConfig.model_fields) - RESERVED
-    assert named <= set(OPTION_TYPES)
-    for name in named:
+    option_names = set(ReportedRunConfig.model_fields) - RESERVED
+    assert option_names <= set(OPTION_TYPES)
+    for name in option_names:
         assert ReportedRunConfig.model_fields[name].annotation in (
             TrainingOptions.model_fields[name].annotation,
             TrainingOptions.model_fields[name].annotation | None,

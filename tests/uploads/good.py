@@ -52,7 +52,7 @@ def delimited(separator: str, rows=X, header=("word", *COLUMNS)) -> bytes:
 
 def jsonl(rows=X) -> bytes:
     objects = [{"word": word, "vector": list(map(float, row))} for word, row in zip(WORDS, rows, strict=True)]
-    return "".join(f"{json.dumps(each)}\n" for each in objects).encode()
+    return "".join(f"{json.dumps(document)}\n" for document in objects).encode()
 
 
 def word2vec(header: str = f"{N} {D}\n", rows=X) -> bytes:

@@ -58,19 +58,19 @@ def second(tmp_path):
 @pytest.mark.parametrize("filename", ["t.csv", "t.tsv", "t.jsonl", "t.parquet"])
 def test_the_columns_of_a_second_table_name_and_label_the_rows(tmp_path, vectors, filename):
     upload = Upload((vectors,), write(tmp_path, filename))
-    found = inspect(upload)
-    assert found.selection == Selection(vectors="array", names="word", labels="label")
-    assert [(row.name, row.label) for row in found.preview[:3]] == [("king", "1"), ("queen", "1"), ("pawn", "0")]
-    assert Inspection.model_validate_json(found.model_dump_json()) == found
-    found.check(Selection(vectors="array", names="label", labels="word"))
-    matrix = open_matrix(upload, found.selection)
+    inspection = inspect(upload)
+    assert inspection.selection == Selection(vectors="array", names="word", labels="label")
+    assert [(row.name, row.label) for row in inspection.preview[:3]] == [("king", "1"), ("queen", "1"), ("pawn", "0")]
+    assert Inspection.model_validate_json(inspection.model_dump_json()) == inspection
+    inspection.check(Selection(vectors="array", names="label", labels="word"))
+    matrix = open_matrix(upload, inspection.selection)
     assert matrix.names() == WORDS
     assert matrix.labels() == [*map(str, LABELS[:5]), "" if filename.endswith("parquet") else "0"]
 
 
 def test_an_array_or_a_list_of_lines_is_one_column(vectors, second):
     array = inspect(Upload((vectors,), second("labels.npy", np.array(LABELS))))
-    assert [(each.name, each.n_distinct) for each in array.annotations] == [("array", 2)]
+    assert [(annotation.name, annotation.n_distinct) for annotation in array.annotations] == [("array", 2)]
     lines = Upload((vectors,), second("words.txt", "\n".join([*WORDS[:5], ""]).encode() + b"\r\n"))
     assert open_matrix(lines, Selection(vectors="array", names="line")).names() == [*WORDS[:5], ""]
 
@@ -79,8 +79,13 @@ def test_columns_called_as_the_vectors_own_are_told_apart(tmp_path, second):
     path = tmp_path / "own.csv"
     path.write_text("word,x,y\n" + "".join(f"own{i},{i}.5,{i}.25\n" for i in range(6)))
     upload = Upload((NamedFile(path, "own.csv"),), second("more.csv", b"word,x,group\n" + b"a,b,0\nc,d,1\n" * 3))
-    found = inspect(upload)
-    assert [each.name for each in found.annotations] == ["word (more.csv)", "x (more.csv)", "group", "word"]
+    inspection = inspect(upload)
+    assert [annotation.name for annotation in inspection.annotations] == [
+        "word (more.csv)",
+        "x (more.csv)",
+        "group",
+        "word",
+    ]
     matrix = open_matrix(upload, Selection(vectors=["x", "y"], names="word", labels="x (more.csv)"))
     assert matrix.names() == [f"own{i}" for i in range(6)]
     assert matrix.labels() == ["b", "d"] * 3

@@ -46,17 +46,17 @@ def test_a_zip_file_is_read_whatever_folder_it_holds(tmp_path):
     with zipfile.ZipFile(path, "a") as archive:
         for name, text in FILES.items():
             archive.writestr(f"scifact/{name}", text)
-    found = described(path, tmp_path / "made")
-    assert [(one.name, one.judgments) for one in found.splits] == [("test", 2), ("dev", 1)], "test first"
-    assert (found.corpus.n, found.queries.n) == (3, 1)
+    description = described(path, tmp_path / "made")
+    assert [(split.name, split.judgments) for split in description.splits] == [("test", 2), ("dev", 1)], "test first"
+    assert (description.corpus.n, description.queries.n) == (3, 1)
     lines = (tmp_path / "made" / "corpus.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in lines] == [
         {"_id": "d1", "text": "Cells They divide."},
         {"_id": "d2", "text": "No title."},
         {"_id": "3", "text": "Only a title"},
     ]
-    kept = tmp_path / "made" / found.splits[0].filename
-    assert read_qrels(kept, kept.name) == [Judgment("q1", "d1", 2), Judgment("q1", "3", 0)]
+    qrels_path = tmp_path / "made" / description.splits[0].filename
+    assert read_qrels(qrels_path, qrels_path.name) == [Judgment("q1", "d1", 2), Judgment("q1", "3", 0)]
 
 
 def test_a_folder_and_a_zip_file_hold_the_same(tmp_path):
@@ -66,9 +66,9 @@ def test_a_folder_and_a_zip_file_hold_the_same(tmp_path):
         (folder / name).write_text(text)
     assert [path.name for path in folder_paths(folder)] == ["corpus.jsonl", "queries.jsonl", "dev.tsv", "test.tsv"]
     for path in (folder, zipped(tmp_path / "scifact.zip")):
-        with open_beir(path) as found:
-            assert read_beir_ids(found.corpus) == ["d1", "d2", "3"]
-            assert list(found.qrels) == ["test", "dev"]
+        with open_beir(path) as files:
+            assert read_beir_ids(files.corpus) == ["d1", "d2", "3"]
+            assert list(files.qrels) == ["test", "dev"]
 
 
 def test_several_files_or_a_zip_file_are_a_data_set():
@@ -158,22 +158,22 @@ def test_what_is_no_zip_file_is_told(tmp_path):
 
 
 def test_a_damaged_zip_file_is_told(tmp_path):
-    whole = zipped(tmp_path / "a.zip").read_bytes()
-    (tmp_path / "a.zip").write_bytes(whole[:-30])
+    content = zipped(tmp_path / "a.zip").read_bytes()
+    (tmp_path / "a.zip").write_bytes(content[:-30])
     with pytest.raises(InvalidError, match="cannot be read"):
         unpack(tmp_path / "a.zip", tmp_path)
     packed = zlib.compress(FILES["corpus.jsonl"].encode(), wbits=-15)
-    start = whole.index(packed[:10])
-    (tmp_path / "a.zip").write_bytes(whole[:start] + bytes(20) + whole[start + 20 :])
+    start = content.index(packed[:10])
+    (tmp_path / "a.zip").write_bytes(content[:start] + bytes(20) + content[start + 20 :])
     with pytest.raises(InvalidError, match="cannot be read"):
         unpack(tmp_path / "a.zip", tmp_path)
 
 
 def test_encrypted_members_are_told(tmp_path):
-    whole = bytearray(zipped(tmp_path / "a.zip").read_bytes())
-    for place in (index for index in range(len(whole)) if whole[index : index + 4] == b"PK\x01\x02"):
-        whole[place + 8] |= 1
-    (tmp_path / "a.zip").write_bytes(whole)
+    content = bytearray(zipped(tmp_path / "a.zip").read_bytes())
+    for offset in (index for index in range(len(content)) if content[index : index + 4] == b"PK\x01\x02"):
+        content[offset + 8] |= 1
+    (tmp_path / "a.zip").write_bytes(content)
     with pytest.raises(InvalidError, match="encrypted"):
         unpack(tmp_path / "a.zip", tmp_path)
 

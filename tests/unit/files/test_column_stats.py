@@ -4,10 +4,10 @@ from isoscope.files.columns import ColumnKind, ColumnStats
 
 
 def profile(*values):
-    found = ColumnStats()
+    stats = ColumnStats()
     for value in values:
-        found.add(value)
-    return found
+        stats.add(value)
+    return stats
 
 
 SPAN = '{"text": ["the answer", "answer"], "answer_start": [3, 7]}'
@@ -36,14 +36,14 @@ def test_a_column_looks_like_what_it_holds(values, kind):
 
 
 def test_values_are_counted_up_to_more_than_a_thousand():
-    found = profile(*range(5000), None)
-    assert (found.n, found.n_missing, found.n_distinct, found.values) == (5001, 1, 1001, None)
+    stats = profile(*range(5000), None)
+    assert (stats.n, stats.n_missing, stats.n_distinct, stats.values) == (5001, 1, 1001, None)
 
 
 def test_values_are_labels_in_order():
-    found = profile("10", 9.0, 9, "b", None)
-    assert found.values == ["9", "10", "b"]
-    assert found.examples == ["10", "9", "b"]
+    stats = profile("10", 9.0, 9, "b", None)
+    assert stats.values == ["9", "10", "b"]
+    assert stats.examples == ["10", "9", "b"]
 
 
 def test_what_another_file_lacks_is_told_three_at_a_time():

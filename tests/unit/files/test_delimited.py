@@ -92,7 +92,7 @@ def test_a_list_in_each_cell_is_a_vector(opened, cells):
     contents = opened('id,text,embedding\n7,king,"{}"\n8,queen,"{}"\n'.format(*cells))
     assert [(part.name, part.n, part.d) for part in contents.parts] == [("embedding", 2, 3)]
     assert contents.numeric_columns == []
-    assert [each.name for each in contents.annotations] == ["text", "id"]
+    assert [annotation.name for annotation in contents.annotations] == ["text", "id"]
     np.testing.assert_array_equal(matrix(contents, "embedding"), [[0.5, -1.25, 3], [1000, np.nan, 2]])
     assert matrix(contents, "embedding", transpose=True).shape == (3, 2)
 

@@ -59,7 +59,7 @@ def test_arrays_of_one_dimension_are_names_and_labels(path):
         file["records"] = np.zeros(3, "f4,f4")
         file["reference"] = np.array([file["x"].ref], dtype=h5py.ref_dtype)
     contents = read(path)
-    assert {each.name: each.n_distinct for each in contents.annotations} == {
+    assert {annotation.name: annotation.n_distinct for annotation in contents.annotations} == {
         "word": 20, "fixed": 2, "label": 3, "flag": 2,
     }  # fmt: skip
     assert list(contents.values("word"))[:2] == ["wört 0", "wört 1"]
@@ -77,17 +77,17 @@ def test_an_object_is_read_once_whatever_links_to_it(path):
 
 
 def test_no_other_file_is_ever_opened(path, tmp_path):
-    other = tmp_path / "other.h5"
-    with h5py.File(other, "w") as file:
+    linked_path = tmp_path / "other.h5"
+    with h5py.File(linked_path, "w") as file:
         file["x"] = X
     layout = h5py.VirtualLayout(shape=X.shape, dtype="f4")
-    layout[:] = h5py.VirtualSource(other, "x", shape=X.shape)
+    layout[:] = h5py.VirtualSource(linked_path, "x", shape=X.shape)
 
     def external_link(file):
-        file["x"] = h5py.ExternalLink(str(other), "/x")
+        file["x"] = h5py.ExternalLink(str(linked_path), "/x")
 
     def external_storage(file):
-        file.create_dataset("x", X.shape, "f4", external=[(str(other), 0, X.nbytes)])
+        file.create_dataset("x", X.shape, "f4", external=[(str(linked_path), 0, X.nbytes)])
 
     def virtual(file):
         file.create_virtual_dataset("x", layout)

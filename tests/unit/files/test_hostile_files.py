@@ -243,8 +243,8 @@ def test_a_mutated_upload_is_read_or_refused_and_nothing_else(tmp_path, filename
     assert inspect(Upload((NamedFile(path, filename),))).n == 12
     for _ in range(MUTATIONS):
         path.write_bytes(mutated(GOOD_EMBEDDINGS[filename], chance))
-        if found := read_or_refused(inspect, Upload((NamedFile(path, filename),))):
-            assert Inspection.model_validate_json(found.model_dump_json()) == found
+        if inspection := read_or_refused(inspect, Upload((NamedFile(path, filename),))):
+            assert Inspection.model_validate_json(inspection.model_dump_json()) == inspection
 
 
 @pytest.mark.parametrize("filename", GOOD_TABLES)
@@ -254,5 +254,5 @@ def test_a_mutated_validation_file_is_read_or_refused_and_nothing_else(tmp_path,
     chance = random.Random(filename)
     for _ in range(MUTATIONS):
         validation.write_bytes(mutated(GOOD_TABLES[filename], chance))
-        if found := read_or_refused(describe_pair, train, GOOD_ROWS[0], validation, filename):
-            assert DatasetDescription.model_validate_json(found.model_dump_json()) == found
+        if description := read_or_refused(describe_pair, train, GOOD_ROWS[0], validation, filename):
+            assert DatasetDescription.model_validate_json(description.model_dump_json()) == description

@@ -31,39 +31,44 @@ def inspected(tmp_path):
 
 
 def test_an_array_is_described_by_shape_type_and_preview(inspected):
-    found = inspected(X)
-    assert (found.format, found.n, found.d, found.dtype) == ("npy", 40, 10, "float32")
-    assert found.selection == Selection(vectors="array")
-    assert [row.values for row in found.preview] == X[:5, :8].tolist()
-    assert (found.n_nonfinite, found.n_zero, found.n_duplicate, found.warnings) == (0, 0, 0, [])
+    inspection = inspected(X)
+    assert (inspection.format, inspection.n, inspection.d, inspection.dtype) == ("npy", 40, 10, "float32")
+    assert inspection.selection == Selection(vectors="array")
+    assert [row.values for row in inspection.preview] == X[:5, :8].tolist()
+    assert (inspection.n_nonfinite, inspection.n_zero, inspection.n_duplicate, inspection.warnings) == (0, 0, 0, [])
 
 
 def test_rows_are_counted_over_all_chunks(inspected):
-    found = inspected(np.tile(X, (500, 1)))
-    assert (found.n, found.n_duplicate, len(found.preview)) == (20_000, 20_000 - 40, 5)
+    inspection = inspected(np.tile(X, (500, 1)))
+    assert (inspection.n, inspection.n_duplicate, len(inspection.preview)) == (20_000, 20_000 - 40, 5)
 
 
 def test_an_inspection_goes_through_json_and_back(inspected):
     x = X.copy()
     x[0, :3] = [np.nan, np.inf, -np.inf]
-    found = inspected(x)
-    assert found.preview[0].values[:3] == [None, None, None]
-    text = found.model_dump_json()
+    inspection = inspected(x)
+    assert inspection.preview[0].values[:3] == [None, None, None]
+    text = inspection.model_dump_json()
     json.loads(text, parse_constant=pytest.fail)
-    assert Inspection.model_validate_json(text) == found
+    assert Inspection.model_validate_json(text) == inspection
 
 
 def test_names_and_labels_are_found_and_previewed(inspected):
-    found = inspected(vectors=X, word=np.array([f"w{i}" for i in range(40)]), label=np.arange(40) % 3)
-    assert found.selection == Selection(vectors="vectors", names="word", labels="label")
-    assert [(row.name, row.label) for row in found.preview[:4]] == [("w0", "0"), ("w1", "1"), ("w2", "2"), ("w3", "0")]
+    inspection = inspected(vectors=X, word=np.array([f"w{i}" for i in range(40)]), label=np.arange(40) % 3)
+    assert inspection.selection == Selection(vectors="vectors", names="word", labels="label")
+    assert [(row.name, row.label) for row in inspection.preview[:4]] == [
+        ("w0", "0"),
+        ("w1", "1"),
+        ("w2", "2"),
+        ("w3", "0"),
+    ]
 
 
 def test_another_selection_is_inspected_when_asked(inspected):
-    found = inspected(a=X, b=X[:, :3], selection=Selection(vectors="b", transpose=True))
-    assert (found.n, found.d) == (3, 40)
-    assert [part.name for part in found.parts] == ["a", "b"]
-    np.testing.assert_array_equal([row.values for row in found.preview], X[:8, :3].T)
+    inspection = inspected(a=X, b=X[:, :3], selection=Selection(vectors="b", transpose=True))
+    assert (inspection.n, inspection.d) == (3, 40)
+    assert [part.name for part in inspection.parts] == ["a", "b"]
+    np.testing.assert_array_equal([row.values for row in inspection.preview], X[:8, :3].T)
 
 
 def test_a_selection_is_checked_against_a_stored_inspection(inspected):
@@ -76,10 +81,10 @@ def test_a_selection_is_checked_against_a_stored_inspection(inspected):
 
 def test_labels_with_too_many_values_are_refused(inspected):
     words = np.array([f"w{i}" for i in range(5000)])
-    found = inspected(x=None, vectors=np.ones((5000, 2)), words=words)
-    assert found.selection.labels is None
+    inspection = inspected(x=None, vectors=np.ones((5000, 2)), words=words)
+    assert inspection.selection.labels is None
     with pytest.raises(InvalidError, match=r"'words' has more than 1,000 different values, which looks like names"):
-        found.check(Selection(vectors="vectors", labels="words"))
+        inspection.check(Selection(vectors="vectors", labels="words"))
 
 
 @pytest.mark.parametrize(
@@ -100,39 +105,39 @@ def test_what_makes_numbers_doubtful_is_a_warning_and_no_refusal(inspected, x, s
 
 
 def test_rows_and_columns_can_be_swapped(inspected):
-    found = inspected(X, Selection(vectors="array", transpose=True))
-    assert (found.n, found.d) == (10, 40)
+    inspection = inspected(X, Selection(vectors="array", transpose=True))
+    assert (inspection.n, inspection.d) == (10, 40)
 
 
 def test_a_table_is_inspected_column_by_column(tmp_path):
     path = tmp_path / "content"
     path.write_text("word,label,a,b\nking,0,1.5,2\nqueen,0,,4\npawn,1,1.5,2\nrook,1,0,0\n")
-    found = inspect(Upload((NamedFile(path, "table.csv"),)))
-    assert found.parts == []
-    assert found.numeric_columns == ["a", "b"]
-    assert found.selection == Selection(vectors=["a", "b"], names="word", labels="label")
-    assert (found.n, found.d, found.dtype) == (4, 2, "float64")
-    assert (found.n_nonfinite, found.n_zero, found.n_duplicate) == (1, 1, 1)
-    assert found.preview[1].model_dump() == {"name": "queen", "label": "0", "values": [None, 4.0]}
+    inspection = inspect(Upload((NamedFile(path, "table.csv"),)))
+    assert inspection.parts == []
+    assert inspection.numeric_columns == ["a", "b"]
+    assert inspection.selection == Selection(vectors=["a", "b"], names="word", labels="label")
+    assert (inspection.n, inspection.d, inspection.dtype) == (4, 2, "float64")
+    assert (inspection.n_nonfinite, inspection.n_zero, inspection.n_duplicate) == (1, 1, 1)
+    assert inspection.preview[1].model_dump() == {"name": "queen", "label": "0", "values": [None, 4.0]}
 
 
 @pytest.mark.skipif("ISOSCOPE_BENCH_DATA" not in os.environ, reason="ISOSCOPE_BENCH_DATA is not set")
 def test_the_reference_matrix_is_inspected():
     path = Path(os.environ["ISOSCOPE_BENCH_DATA"]) / "embeddings" / "word2vec_googlenews_300d_8k.npz"
-    found = inspect(Upload((NamedFile(path, path.name),)))
-    assert (found.n, found.d, found.dtype) == (8000, 300, "float32")
-    assert found.selection == Selection(vectors="vectors", names="words")
-    assert (found.n_nonfinite, found.n_zero, found.n_duplicate, found.warnings) == (0, 0, 0, [])
-    assert [row.name for row in found.preview] == ["in", "for", "that", "is", "on"]
+    inspection = inspect(Upload((NamedFile(path, path.name),)))
+    assert (inspection.n, inspection.d, inspection.dtype) == (8000, 300, "float32")
+    assert inspection.selection == Selection(vectors="vectors", names="words")
+    assert (inspection.n_nonfinite, inspection.n_zero, inspection.n_duplicate, inspection.warnings) == (0, 0, 0, [])
+    assert [row.name for row in inspection.preview] == ["in", "for", "that", "is", "on"]
 
 
 def test_whole_numbers_among_fractions_may_be_labels(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("\n".join(["a,b,c,gold", *(f"{i}.5,{i / 7},0.25,{i % 3}" for i in range(12))]))
     upload = Upload((NamedFile(path, path.name),))
-    found = inspect(upload)
-    assert found.d == 4
-    assert found.warnings[-1].startswith("'gold' holds whole numbers, 3 different ones, and the other columns")
-    again = inspect(upload, Selection(vectors=found.selection.vectors, labels="gold"))
+    inspection = inspect(upload)
+    assert inspection.d == 4
+    assert inspection.warnings[-1].startswith("'gold' holds whole numbers, 3 different ones, and the other columns")
+    again = inspect(upload, Selection(vectors=inspection.selection.vectors, labels="gold"))
     assert again.d == 3
     assert not any("gold" in warning for warning in again.warnings)

@@ -31,7 +31,7 @@ def test_a_list_of_numbers_is_a_vector_and_scalars_are_names_and_labels(opened):
     assert contents.parts == [Part(name="vector", n=3, d=2, dtype="float64")]
     assert contents.numeric_columns == []
     np.testing.assert_array_equal(matrix(contents, "vector"), [[0.5, 1], [2, np.nan], [np.nan, np.nan]])
-    assert [each.name for each in contents.annotations] == ["text", "flag", "id"]
+    assert [annotation.name for annotation in contents.annotations] == ["text", "flag", "id"]
     assert list(contents.values("text")) == ["king", "queen", ""]
     assert list(contents.values("id")) == ["7", "8", "9"]
 

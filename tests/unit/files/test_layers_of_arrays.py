@@ -22,9 +22,9 @@ def npy(x):
     return stream.getvalue()
 
 
-def npz(save=np.savez, **named):
+def npz(save=np.savez, **arrays_by_name):
     stream = io.BytesIO()
-    save(stream, **named)
+    save(stream, **arrays_by_name)
     return stream.getvalue()
 
 
@@ -55,11 +55,11 @@ def rows_of(upload, vectors, transpose=False):
 def test_each_layer_is_a_part_with_its_own_rows(written, case, transpose):
     name, content, stack = FILES[case]
     upload = Upload((written(name, content),))
-    found = inspect(upload)
-    assert [(one.name, one.n, one.d, one.stack, one.layer) for one in found.parts] == [
+    inspection = inspect(upload)
+    assert [(part.name, part.n, part.d, part.stack, part.layer) for part in inspection.parts] == [
         (f"{stack}[{layer}]", 50, 8, stack, layer) for layer in range(3)
     ]
-    assert (found.selection.vectors, found.layer) == (f"{stack}[2]", 2)
+    assert (inspection.selection.vectors, inspection.layer) == (f"{stack}[2]", 2)
     for layer in range(3):
         expected = X[layer].T if transpose else X[layer]
         np.testing.assert_array_equal(rows_of(upload, f"{stack}[{layer}]", transpose), expected)
@@ -67,9 +67,9 @@ def test_each_layer_is_a_part_with_its_own_rows(written, case, transpose):
 
 def test_layers_stand_beside_matrices_and_labels_of_as_many_rows(written):
     content = npz(states=X, weights=np.zeros((2, 2)), label=LABELS)
-    found = inspect(Upload((written("x.npz", content),)))
-    assert [one.name for one in found.parts] == ["weights", "states[0]", "states[1]", "states[2]"]
-    assert (found.selection.vectors, found.selection.labels) == ("states[2]", "label")
+    inspection = inspect(Upload((written("x.npz", content),)))
+    assert [part.name for part in inspection.parts] == ["weights", "states[0]", "states[1]", "states[2]"]
+    assert (inspection.selection.vectors, inspection.selection.labels) == ("states[2]", "label")
 
 
 def test_a_telling_name_of_all_layers_comes_before_a_larger_matrix(written):
@@ -83,8 +83,8 @@ def test_of_a_matrix_there_is_no_layer(written):
 
 def test_shards_are_joined_layer_by_layer(written):
     upload = Upload((written("a.npy", npy(X[:, :20])), written("b.npy", npy(X[:, 20:]))))
-    found = inspect(upload)
-    assert [(one.name, one.n, one.layer) for one in found.parts] == [(f"array[{k}]", 50, k) for k in range(3)]
+    inspection = inspect(upload)
+    assert [(part.name, part.n, part.layer) for part in inspection.parts] == [(f"array[{k}]", 50, k) for k in range(3)]
     np.testing.assert_array_equal(rows_of(upload, "array[1]"), X[1])
 
 
@@ -96,8 +96,8 @@ def test_shards_with_other_numbers_of_layers_are_refused(written):
 
 def test_names_and_labels_need_a_row_for_each_row_of_a_layer(written):
     vectors = (written("x.npy", npy(X)),)
-    found = inspect(Upload(vectors, written("rows.npy", npy(LABELS))))
-    assert found.selection.labels == "array"
+    inspection = inspect(Upload(vectors, written("rows.npy", npy(LABELS))))
+    assert inspection.selection.labels == "array"
     with pytest.raises(InvalidError, match=r"rows\.npy: expected a row for each vector, .*got 150") as caught:
         inspect(Upload(vectors, written("rows.npy", npy(np.arange(150)))))
     assert caught.value.field == "annotations"

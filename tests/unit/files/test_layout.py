@@ -9,26 +9,26 @@ def layout(*lines):
 
 
 def test_numbers_are_vectors_and_text_is_names():
-    found = layout("word,x,y", "king,1.5,2", "queen,3,-1e-3")
-    assert found.has_header
-    assert found.columns == ["word", "x", "y"]
-    assert found.numeric == ["x", "y"]
-    assert found.annotations == ["word"]
+    table = layout("word,x,y", "king,1.5,2", "queen,3,-1e-3")
+    assert table.has_header
+    assert table.columns == ["word", "x", "y"]
+    assert table.numeric == ["x", "y"]
+    assert table.annotations == ["word"]
 
 
 def test_without_a_header_columns_are_counted():
-    found = layout("king,0.5,2", "queen,3,1")
-    assert not found.has_header
-    assert found.columns == ["column 1", "column 2", "column 3"]
-    assert found.numeric == ["column 2", "column 3"]
+    table = layout("king,0.5,2", "queen,3,1")
+    assert not table.has_header
+    assert table.columns == ["column 1", "column 2", "column 3"]
+    assert table.numeric == ["column 2", "column 3"]
 
 
 def test_the_numbers_that_pandas_writes_as_a_header_are_no_row():
-    found = layout(",0,1,2", "0,0.5,1.5,2.5", "1,3.5,4.5,5.5")
-    assert found.has_header
-    assert found.columns == ["column 1", "0", "1", "2"]
-    assert found.numeric == ["0", "1", "2"]
-    assert found.annotations == ["column 1"]
+    table = layout(",0,1,2", "0,0.5,1.5,2.5", "1,3.5,4.5,5.5")
+    assert table.has_header
+    assert table.columns == ["column 1", "0", "1", "2"]
+    assert table.numeric == ["0", "1", "2"]
+    assert table.annotations == ["column 1"]
 
 
 def test_counting_numbers_above_whole_numbers_are_a_row():
@@ -37,15 +37,15 @@ def test_counting_numbers_above_whole_numbers_are_a_row():
 
 @pytest.mark.parametrize("name", ["label", "Class", "id", "idx", "target"])
 def test_whole_numbers_under_the_name_of_a_label_are_not_coordinates(name):
-    found = layout(f"x,y,{name}", "0.5,1.5,0", "2.5,3.5,1")
-    assert found.numeric == ["x", "y"]
-    assert found.annotations == [name]
+    table = layout(f"x,y,{name}", "0.5,1.5,0", "2.5,3.5,1")
+    assert table.numeric == ["x", "y"]
+    assert table.annotations == [name]
 
 
 def test_whole_numbers_under_another_name_can_be_both():
-    found = layout("x,stars", "0.5,5", "1.5,3")
-    assert found.numeric == ["x", "stars"]
-    assert found.annotations == ["stars"]
+    table = layout("x,stars", "0.5,5", "1.5,3")
+    assert table.numeric == ["x", "stars"]
+    assert table.annotations == ["stars"]
 
 
 def test_a_column_that_is_mostly_numbers_is_numbers_so_that_the_mistake_is_found():

@@ -85,8 +85,8 @@ def test_answers_that_cannot_be_are_refused_with_their_row(path):
 
 
 def test_an_object_of_two_nulls_is_a_missing_value_as_one_of_empty_lists_is(path):
-    nothing = [{"text": None, "answer_start": None}, {"text": [], "answer_start": []}, None]
-    pq.write_table(pa.table({"answers": pa.array(nothing, answers())}), path)
+    empty_answers = [{"text": None, "answer_start": None}, {"text": [], "answer_start": []}, None]
+    pq.write_table(pa.table({"answers": pa.array(empty_answers, answers())}), path)
     assert list(open_table(path).rows()) == [[None], [None], [None]]
 
 

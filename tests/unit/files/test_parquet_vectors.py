@@ -53,7 +53,7 @@ def test_columns_of_numbers_are_coordinates_and_null_is_nan(opened):
     assert (contents.parts, contents.numeric_columns) == ([], ["a", "b"])
     np.testing.assert_array_equal(matrix(contents, ["b", "a"]), [[1, 1.5], [np.nan, np.nan], [3, 3]])
     assert contents.dtype(["b", "a"]) == "float64"
-    assert [each.name for each in contents.annotations] == ["class", "b", "label", "__index_level_0__"]
+    assert [annotation.name for annotation in contents.annotations] == ["class", "b", "label", "__index_level_0__"]
     assert list(contents.values("label")) == ["0", "1", ""]
 
 

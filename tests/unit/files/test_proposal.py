@@ -33,10 +33,10 @@ def test_a_table_offers_all_its_columns_of_numbers():
 @pytest.mark.parametrize("names", ["e{}", "dim_{}", "{}", "x.{}", "embedding_{:04}"])
 def test_columns_with_a_running_number_are_the_vector_and_others_are_not(names):
     family = [names.format(i) for i in range(3, 67)]
-    found = proposed(annotation("category", 3), columns=["price", *family, "year"])
-    assert found == Selection(vectors=family, labels="category")
+    selection = proposed(annotation("category", 3), columns=["price", *family, "year"])
+    assert selection == Selection(vectors=family, labels="category")
     offer = SimpleNamespace(parts=[], numeric_columns=["price", *family, "year"], annotations=[])
-    assert excluded(offer, found) == ["price", "year"]
+    assert excluded(offer, selection) == ["price", "year"]
     assert excluded(offer, Selection(vectors=family, labels="year")) == ["price"]
 
 
@@ -53,28 +53,30 @@ def test_the_longest_family_is_the_vector():
 
 
 def test_names_differ_in_every_row_and_labels_come_again():
-    found = proposed(annotation("word", 10), annotation("part of speech", 3), parts=[part("x")])
-    assert (found.names, found.labels) == ("word", "part of speech")
+    selection = proposed(annotation("word", 10), annotation("part of speech", 3), parts=[part("x")])
+    assert (selection.names, selection.labels) == ("word", "part of speech")
 
 
 def test_a_label_is_known_by_its_name_first():
-    found = proposed(annotation("colour", 2), annotation("Label", 9), parts=[part("x")])
-    assert found.labels == "Label"
+    selection = proposed(annotation("colour", 2), annotation("Label", 9), parts=[part("x")])
+    assert selection.labels == "Label"
 
 
 def test_too_many_values_are_names_even_if_called_label():
-    found = proposed(annotation("label", 1001, n=5000), parts=[part("x", n=5000)])
-    assert (found.names, found.labels) == ("label", None)
+    selection = proposed(annotation("label", 1001, n=5000), parts=[part("x", n=5000)])
+    assert (selection.names, selection.labels) == ("label", None)
 
 
 def test_lists_of_another_length_are_not_proposed():
-    found = proposed(annotation("word", 7, n=7), annotation("label", 2, n=7), parts=[part("x")])
-    assert (found.names, found.labels) == (None, None)
+    selection = proposed(annotation("word", 7, n=7), annotation("label", 2, n=7), parts=[part("x")])
+    assert (selection.names, selection.labels) == (None, None)
 
 
-def doubted(whole, columns):
-    offer = SimpleNamespace(parts=[], numeric_columns=columns, annotations=[annotation(name, 3) for name in whole])
-    return [each.name for each in doubtful(offer, Selection(vectors=columns))]
+def doubted(whole_columns, columns):
+    offer = SimpleNamespace(
+        parts=[], numeric_columns=columns, annotations=[annotation(name, 3) for name in whole_columns]
+    )
+    return [column.name for column in doubtful(offer, Selection(vectors=columns))]
 
 
 def test_one_or_two_columns_of_whole_numbers_among_fractions_are_doubtful():

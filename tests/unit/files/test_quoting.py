@@ -41,12 +41,12 @@ def test_quotes_enclose_cells_only_where_all_do_and_one_needs_them(write, conten
 
 
 def test_pairs_of_quotes_are_read_like_a_sibling_file_that_needs_its_own():
-    found = {"train": Quotes.QUOTED, "validation": Quotes.PAIRS, "test": Quotes.NONE}
-    assert settle_readings(found) == {"train": Quoting.QUOTED, "validation": Quoting.QUOTED}
-    found = {"train": Quotes.TEXT, "validation": Quotes.QUOTED}
-    assert settle_readings(found) == {"train": Quoting.TEXT, "validation": Quoting.QUOTED}
+    quotes = {"train": Quotes.QUOTED, "validation": Quotes.PAIRS, "test": Quotes.NONE}
+    assert settle_readings(quotes) == {"train": Quoting.QUOTED, "validation": Quoting.QUOTED}
+    quotes = {"train": Quotes.TEXT, "validation": Quotes.QUOTED}
+    assert settle_readings(quotes) == {"train": Quoting.TEXT, "validation": Quoting.QUOTED}
     assert settle_readings({"train": Quotes.PAIRS}) == {"train": Quoting.TEXT}
-    assert settle_readings(found, Quoting.TEXT) == {"train": Quoting.TEXT, "validation": Quoting.TEXT}
+    assert settle_readings(quotes, Quoting.TEXT) == {"train": Quoting.TEXT, "validation": Quoting.TEXT}
 
 
 def test_what_a_csv_writer_makes_of_texts_comes_back(write):

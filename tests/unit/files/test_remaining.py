@@ -52,10 +52,10 @@ def test_a_block_of_which_nothing_is_left_is_passed_over(tmp_path):
 
 def test_an_inspection_counts_what_is_left_and_offers_all(tmp_path):
     columns = [f"e{i}" for i in range(5)]
-    found = inspect(table(tmp_path), Selection(vectors=columns, without_rows=[0], without_dimensions=[1]))
-    assert (found.n, found.d, found.numeric_columns) == (11, 4, columns)
-    assert found.preview[0].values == [5, 7, 8, 9]
-    assert "Not part of the vector: 'e1'. The 4 chosen columns are measured." in found.warnings
+    inspection = inspect(table(tmp_path), Selection(vectors=columns, without_rows=[0], without_dimensions=[1]))
+    assert (inspection.n, inspection.d, inspection.numeric_columns) == (11, 4, columns)
+    assert inspection.preview[0].values == [5, 7, 8, 9]
+    assert "Not part of the vector: 'e1'. The 4 chosen columns are measured." in inspection.warnings
 
 
 @pytest.mark.parametrize(
@@ -83,21 +83,25 @@ def test_another_choice_keeps_what_was_left_out_while_it_is_there():
     former = {"vectors": ["a", "b"], "without_rows": [3], "without_dimensions": [1]}
     same = Selection(vectors=["a", "b"], labels="l").without_as(former)
     assert (same.without_rows, same.without_dimensions) == ([3], [1])
-    others = Selection(vectors=["a", "c"]).without_as(former)
-    assert (others.without_rows, others.without_dimensions) == ([3], [])
+    selection = Selection(vectors=["a", "c"]).without_as(former)
+    assert (selection.without_rows, selection.without_dimensions) == ([3], [])
     swapped = Selection(vectors=["a", "b"], transpose=True).without_as(former)
     assert (swapped.without_rows, swapped.without_dimensions) == ([], [])
 
 
 def test_many_rows_are_stored_as_bits():
     rows = list(range(3, 3 * MAX_LISTED + 6, 3))
-    few, many = (Selection(vectors="array", without_rows=rows[:count]) for count in (MAX_LISTED, MAX_LISTED + 1))
-    stored = many.model_dump()["without_rows"]
-    assert few.model_dump()["without_rows"] == rows[:MAX_LISTED]
+    listed, packed = (Selection(vectors="array", without_rows=rows[:count]) for count in (MAX_LISTED, MAX_LISTED + 1))
+    stored = packed.model_dump()["without_rows"]
+    assert listed.model_dump()["without_rows"] == rows[:MAX_LISTED]
     assert isinstance(stored, str)
     assert len(stored) < MAX_LISTED
     assert unpacked(stored) == rows
-    assert Selection.model_validate(many.model_dump()) == Selection.model_validate_json(many.model_dump_json()) == many
+    assert (
+        Selection.model_validate(packed.model_dump())
+        == Selection.model_validate_json(packed.model_dump_json())
+        == packed
+    )
 
 
 @pytest.mark.parametrize("stored", ["not base64", "A" * (MAX_BITS // 6 + 5)])

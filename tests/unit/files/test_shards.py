@@ -33,9 +33,9 @@ def upload(tmp_path):
 
 def test_rows_follow_one_another_in_the_order_of_the_files(upload):
     shards = upload(a_npy=X[:7], b_npy=X[7:8], c_npy=X[8:])
-    found = inspect(shards)
-    assert (found.n, found.d, found.dtype) == (30, 4, "float32")
-    matrix = open_matrix(shards, found.selection)
+    inspection = inspect(shards)
+    assert (inspection.n, inspection.d, inspection.dtype) == (30, 4, "float32")
+    matrix = open_matrix(shards, inspection.selection)
     np.testing.assert_array_equal(np.concatenate(list(matrix.chunks(5))), X)
     transposed = open_matrix(shards, Selection(vectors="array", transpose=True))
     assert (transposed.n, transposed.d) == (4, 30)
@@ -49,7 +49,7 @@ def test_names_and_labels_are_those_of_all_files(upload):
         b_npz={"x": X[10:], "word": words[10:], "label": 2 + np.arange(20) % 2},
     )
     _, contents = open_upload(shards)
-    assert {each.name: (each.n, each.n_distinct) for each in contents.annotations} == {
+    assert {annotation.name: (annotation.n, annotation.n_distinct) for annotation in contents.annotations} == {
         "word": (30, 30),
         "label": (30, 4),
     }

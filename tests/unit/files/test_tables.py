@@ -41,16 +41,16 @@ def described(write):
 
 
 def test_two_files_are_described_by_the_columns_they_share(described):
-    found = described(TSV, "label\tsentence\n1\tx\n")
-    assert (found.n_train, found.n_validation) == (4, 1)
-    assert [(column.name, column.kind) for column in found.columns] == [
+    description = described(TSV, "label\tsentence\n1\tx\n")
+    assert (description.n_train, description.n_validation) == (4, 1)
+    assert [(column.name, column.kind) for column in description.columns] == [
         ("sentence", ColumnKind.TEXT),
         ("label", ColumnKind.LABEL),
     ]
-    sentence, label = found.columns
+    sentence, label = description.columns
     assert sentence.examples == ['a "quoted', "b, c", "d"]
     assert label.values == ["0", "1"]
-    assert DatasetDescription.model_validate_json(found.model_dump_json()) == found
+    assert DatasetDescription.model_validate_json(description.model_dump_json()) == description
 
 
 @pytest.mark.parametrize(
@@ -62,26 +62,26 @@ def test_two_files_are_described_by_the_columns_they_share(described):
     ],
 )
 def test_labels_are_the_same_in_every_format(described, name, content):
-    found = described(TSV, content, validation_name=name)
-    assert check_columns(found.columns, *CLASSIFIED) == ["0", "1"]
+    description = described(TSV, content, validation_name=name)
+    assert check_columns(description.columns, *CLASSIFIED) == ["0", "1"]
 
 
 def test_what_validation_has_and_train_lacks_is_told(described):
-    found = described(TSV, "sentence\tlabel\nx\t2\ny\t1\n")
+    description = described(TSV, "sentence\tlabel\nx\t2\ny\t1\n")
     with pytest.raises(InvalidError, match="of the validation file holds '2', which the train file never does"):
-        check_columns(found.columns, *CLASSIFIED)
+        check_columns(description.columns, *CLASSIFIED)
 
 
 def test_a_label_column_of_five_thousand_values_is_refused(described):
     rows = "sentence\tlabel\n" + "".join(f"s{i}\tl{i}\n" for i in range(5000))
-    found = described(rows, rows)
+    description = described(rows, rows)
     with pytest.raises(InvalidError, match="has more than 1,000 different values, labels at most 200"):
-        check_columns(found.columns, *CLASSIFIED)
+        check_columns(description.columns, *CLASSIFIED)
 
 
 def test_missing_values_are_counted_in_each_file(described):
-    found = described("sentence,label\na,1\n ,0\n", "sentence,label\nb,\n,1\n,0\n", "a.csv", "b.csv")
-    sentence, label = found.columns
+    description = described("sentence,label\na,1\n ,0\n", "sentence,label\nb,\n,1\n,0\n", "a.csv", "b.csv")
+    sentence, label = description.columns
     assert (sentence.n_missing_train, sentence.n_missing_validation) == (1, 2)
     assert (label.n_missing_train, label.n_missing_validation) == (0, 1)
 
@@ -171,15 +171,15 @@ def test_a_column_that_is_not_there_is_refused_with_those_that_are(write):
 )
 def test_the_reference_tasks_are_known_by_their_files(name, train, validation, summary, classes):
     folder = Path(os.environ["ISOSCOPE_BENCH_DATA"]) / name
-    found = describe_pair(folder / train, train, folder / validation, validation)
-    proposal = propose(found.columns)
+    description = describe_pair(folder / train, train, folder / validation, validation)
+    proposal = propose(description.columns)
     assert proposal.summary == summary
-    labels = check_columns(found.columns, proposal.task, proposal.text_columns, proposal.label_column)
+    labels = check_columns(description.columns, proposal.task, proposal.text_columns, proposal.label_column)
     assert labels == [str(number) for number in range(classes)]
 
     published = TASKS[HubName(name)]
     n_train = 7764 if name == "squad" else published.n_train  # the reference data hold a part of SQuAD's train file
-    assert (found.n_train, found.n_validation) == (n_train, published.n_validation)
+    assert (description.n_train, description.n_validation) == (n_train, published.n_validation)
     assert (proposal.task, proposal.n_classes or 0) == (published.task, len(published.labels))
 
 
@@ -203,8 +203,8 @@ def test_the_labels_of_sst2_are_integers():
 def test_gzipped_text_is_read_as_if_it_were_not(described, tmp_path, write, name, content):
     path = tmp_path / name
     path.write_bytes(gzip.compress(content.encode()))
-    found = describe_pair(*write("train.tsv", TSV), path, name)
-    assert check_columns(found.columns, *CLASSIFIED) == ["0", "1"]
+    description = describe_pair(*write("train.tsv", TSV), path, name)
+    assert check_columns(description.columns, *CLASSIFIED) == ["0", "1"]
     assert read_columns(path, name, ["label"])["label"][0] in {1, "1"}
 
 
@@ -214,9 +214,9 @@ SPAN = '{"text": ["b"], "answer_start": [2]}'
 def test_answers_are_a_span_column_where_both_files_hold_nothing_else(described):
     jsonl = f'{{"question": "q", "context": "a b", "answers": {SPAN}}}\n'
     tsv = "question\tcontext\tanswers\nq\ta b\t"
-    found = described(jsonl, f"{tsv}{SPAN}\n", "t.jsonl")
-    assert [column.kind for column in found.columns] == [ColumnKind.TEXT, ColumnKind.TEXT, ColumnKind.SPAN]
-    assert found.columns[2].examples == ["b"]
+    description = described(jsonl, f"{tsv}{SPAN}\n", "t.jsonl")
+    assert [column.kind for column in description.columns] == [ColumnKind.TEXT, ColumnKind.TEXT, ColumnKind.SPAN]
+    assert description.columns[2].examples == ["b"]
     for train, validation in ((f"{tsv}{SPAN}\n", f"{tsv}b\n"), (f"{tsv}b\n", f"{tsv}{SPAN}\n")):
         assert described(train, validation).columns[2].kind is ColumnKind.TEXT
 
@@ -228,17 +228,17 @@ def test_a_value_that_is_no_number_is_told_of_either_file(described):
 
 
 def test_a_file_of_texts_is_described_by_itself(write):
-    found = describe_texts(*write("rows.csv", "text,gold\none,1\ntwo,\nthree,0\n,1\n"))
-    assert found.n == 4
-    text, gold = found.columns
+    description = describe_texts(*write("rows.csv", "text,gold\none,1\ntwo,\nthree,0\n,1\n"))
+    assert description.n == 4
+    text, gold = description.columns
     assert (text.name, text.kind, text.n_missing_train) == ("text", ColumnKind.TEXT, 1)
     assert (gold.values, gold.unseen, gold.n_missing_train, gold.n_missing_validation) == (["0", "1"], [], 1, 0)
 
 
 def test_a_text_file_is_one_column_of_lines(write):
-    found = describe_texts(*write("texts.txt", "one, two\n\nthree\n"))
-    assert found.n == 3
-    (line,) = found.columns
+    description = describe_texts(*write("texts.txt", "one, two\n\nthree\n"))
+    assert description.n == 3
+    (line,) = description.columns
     assert (line.name, line.n_distinct, line.n_missing_train, line.examples) == ("line", 2, 1, ["one, two", "three"])
 
 

@@ -22,12 +22,12 @@ PATHS = ("../../etc/passwd", "/etc/passwd", "..\\..\\boot.ini", "x.npy/../passwd
 
 def hostile() -> dict[str, Upload]:
     """All of them by what they are."""
-    found: dict[str, Upload] = {}
+    uploads: dict[str, Upload] = {}
     for make in MAKERS:
-        for what, upload in make():
-            assert what not in found, what
-            found[what] = upload
-    return found
+        for case, upload in make():
+            assert case not in uploads, case
+            uploads[case] = upload
+    return uploads
 
 
 def _truncated() -> Iterator[tuple[str, Upload]]:
@@ -60,9 +60,9 @@ def _something_else() -> Iterator[tuple[str, Upload]]:
         "noise": noise(4000),
         "zeros": bytes(4000),
     }
-    for what, head in kinds.items():
+    for case, head in kinds.items():
         for name in ("x.npy", "x.csv"):
-            yield f"{what} named {name}", (name, head + (b"" if what == "a zip of something" else bytes(500)))
+            yield f"{case} named {name}", (name, head + (b"" if case == "a zip of something" else bytes(500)))
     for path in PATHS:
         yield f"a file called {path!r}", (path, delimited(","))
 

@@ -25,15 +25,15 @@ def hostile_npz() -> Iterator[tuple[str, Upload]]:
         "of 2 GiB unpacked": (24, "<L", 2**31),
         "beginning beyond the end": (42, "<L", 10**6),
     }
-    for what, (offset, form, value) in fields.items():
+    for case, (offset, form, value) in fields.items():
         content = bytearray(good)
         struct.pack_into(form, content, directory + offset, value)
-        yield f"npz with a member {what}", ("x.npz", bytes(content))
+        yield f"npz with a member {case}", ("x.npz", bytes(content))
     end = good.index(b"PK\x05\x06")
-    for what, offset, value in (("directory of 4 GiB", 12, 2**32 - 1), ("directory beyond the end", 16, 10**6)):
+    for case, offset, value in (("directory of 4 GiB", 12, 2**32 - 1), ("directory beyond the end", 16, 10**6)):
         content = bytearray(good)
         struct.pack_into("<L", content, end + offset, value)
-        yield f"npz with a {what}", ("x.npz", bytes(content))
+        yield f"npz with a {case}", ("x.npz", bytes(content))
     content = bytearray(npz(x=npy(np.zeros((2000, 1000), dtype=np.float32))))
     struct.pack_into("<L", content, content.index(b"PK\x01\x02") + 24, 2**31)
     yield "npz that is a bomb", ("x.npz", bytes(content))

@@ -34,8 +34,8 @@ def hostile_npy() -> Iterator[tuple[str, Upload]]:
         "empty": f"(0, {D})",
         "overflowing": f"({2**62}, {2**62})",
     }
-    for what, shape in shapes.items():
-        yield f"npy with a shape {what}", ("x.npy", _npy_file(shape=shape))
+    for case, shape in shapes.items():
+        yield f"npy with a shape {case}", ("x.npy", _npy_file(shape=shape))
     for dtype in ("O", "|O8", "V4", "U8", "<c8", "M8[ns]", "f4,f4", "<f4 ", "f99999999", "__import__", "<f16", ""):
         yield f"npy of dtype {dtype!r}", ("x.npy", _npy_file(descr=repr(dtype)))
     for descr in ("[('a', '<f4')]", "None", "4", "('<f4', (2,))", "{'names': []}"):
@@ -53,8 +53,8 @@ def hostile_npy() -> Iterator[tuple[str, Upload]]:
         "NUL": "\0" * 60,
         "deep unary": "-" * 9000 + "1",
     }
-    for what, text in headers.items():
-        yield f"npy whose header is {what}", ("x.npy", _with_header(text))
+    for case, text in headers.items():
+        yield f"npy whose header is {case}", ("x.npy", _with_header(text))
     for version in (b"\0\0", b"\x04\0", b"\xff\xff"):
         yield f"npy of version {version!r}", ("x.npy", b"\x93NUMPY" + version + GOOD["x.npy"][8:])
     yield "npy with a header of 4 GiB", ("x.npy", b"\x93NUMPY\x02\0\xff\xff\xff\xff" + GOOD["x.npy"])
@@ -99,8 +99,8 @@ def hostile_safetensors() -> Iterator[tuple[str, Upload]]:
         "one dimension": {"x": entry(shape=(N * D,))},
         "1,001 arrays": {f"x{i}": entry(shape=(0,), offsets=(0, 0)) for i in range(1001)},
     }
-    for what, header in headers.items():
-        yield f"safetensors with {what}", ("x.safetensors", _tensors(json.dumps(header).encode()))
+    for case, header in headers.items():
+        yield f"safetensors with {case}", ("x.safetensors", _tensors(json.dumps(header).encode()))
     texts = {
         "deep JSON": b'{"a":' * 9000,
         "no JSON": b"{" + b"x" * 99,
@@ -110,8 +110,8 @@ def hostile_safetensors() -> Iterator[tuple[str, Upload]]:
         "NaN": b'{"x": NaN}',
         "a number of 9,000 digits": b'{"x": ' + b"9" * 9000 + b"}",
     }
-    for what, text in texts.items():
-        yield f"safetensors whose header is {what}", ("x.safetensors", _tensors(text))
+    for case, text in texts.items():
+        yield f"safetensors whose header is {case}", ("x.safetensors", _tensors(text))
     for length in (0, 2**31, 2**63, 2**64 - 1):
         yield (
             f"safetensors with a header of {length} bytes",
@@ -130,8 +130,8 @@ def hostile_hdf5() -> Iterator[tuple[str, Upload]]:
     yield "hdf5 of text alone", ("x.h5", hdf5(word=WORDS))
     yield "hdf5 without a dataset", ("x.h5", hdf5())
     yield "hdf5 of three dimensions", ("x.h5", hdf5(x=X.reshape(2, -1, D)))
-    for what, content in _made_hdf5():
-        yield f"hdf5 with {what}", ("x.h5", content)
+    for case, content in _made_hdf5():
+        yield f"hdf5 with {case}", ("x.h5", content)
 
 
 def _made_hdf5() -> Iterator[tuple[str, bytes]]:
@@ -164,7 +164,7 @@ def _made_hdf5() -> Iterator[tuple[str, bytes]]:
     def references(file):
         file.create_dataset("x", (N, D), h5py.ref_dtype)
 
-    for build, what in (
+    for build, case in (
         (link, "a link to another file"),
         (outside, "values in another file"),
         (virtual, "a window on another file"),
@@ -173,4 +173,4 @@ def _made_hdf5() -> Iterator[tuple[str, bytes]]:
         (compound, "records"),
         (references, "references"),
     ):
-        yield what, made(build)
+        yield case, made(build)

@@ -35,12 +35,12 @@ def hostile_parquet() -> Iterator[tuple[str, Upload]]:
         "empty lists": {"v": pa.array([[]] * N, pa.list_(pa.float32()))},
         "no rows": {"x": pa.array([], pa.float32())},
     }
-    for what, columns in tables.items():
-        yield f"parquet of {what}", ("x.parquet", parquet(pa.table(columns)))
+    for case, columns in tables.items():
+        yield f"parquet of {case}", ("x.parquet", parquet(pa.table(columns)))
     good = GOOD["wide.parquet"]
     (length,) = struct.unpack("<L", good[-8:-4])
-    for what, declared in (("4 GiB", 2**32 - 1), ("no bytes", 0), ("one byte", 1), ("more than the file", len(good))):
-        yield f"parquet with a footer of {what}", ("x.parquet", good[:-8] + struct.pack("<L", declared) + b"PAR1")
+    for case, declared in (("4 GiB", 2**32 - 1), ("no bytes", 0), ("one byte", 1), ("more than the file", len(good))):
+        yield f"parquet with a footer of {case}", ("x.parquet", good[:-8] + struct.pack("<L", declared) + b"PAR1")
     yield "parquet with an encrypted footer", ("x.parquet", good[:-4] + b"PARE")
     yield "parquet that is magic alone", ("x.parquet", b"PAR1PAR1")
     yield "parquet with a footer of zeros", ("x.parquet", good[: -8 - length] + bytes(length) + good[-8:])
@@ -99,18 +99,18 @@ def hostile_jsonl() -> Iterator[tuple[str, Upload]]:
         "two objects": b"{} {}",
         "a comment": b"// {}",
     }
-    for what, line in lines.items():
-        yield f"jsonl with a line that is {what}", ("x.jsonl", good + line + b"\n")
+    for case, line in lines.items():
+        yield f"jsonl with a line that is {case}", ("x.jsonl", good + line + b"\n")
     yield "jsonl of text alone", ("x.jsonl", b'{"word": "w"}\n' * N)
     yield "jsonl of empty objects", ("x.jsonl", b"{}\n" * N)
     yield "a JSON document", ("x.json", json.dumps([{"vector": [1.0, 2.0]}]).encode())
 
 
 def hostile_word2vec() -> Iterator[tuple[str, Upload]]:
-    for what, header in WORD2VEC_HEADERS.items():
-        yield f"word2vec that declares {what}", ("x.vec", word2vec(header))
+    for case, header in WORD2VEC_HEADERS.items():
+        yield f"word2vec that declares {case}", ("x.vec", word2vec(header))
     good = word2vec()
-    for what, line in {
+    for case, line in {
         "too few numbers": b"w 1 2 3",
         "a word for a number": b"w 1 2 3 four",
         "a formula": b"w 1 2 3 =4",
@@ -118,15 +118,15 @@ def hostile_word2vec() -> Iterator[tuple[str, Upload]]:
         "latin-1": b"\xe9 1 2 3 4",
         "a token alone": b"w",
     }.items():
-        yield f"word2vec with a line of {what}", ("x.vec", word2vec(f"{N + 1} {D}\n") + line + b"\n")
+        yield f"word2vec with a line of {case}", ("x.vec", word2vec(f"{N + 1} {D}\n") + line + b"\n")
     yield "word2vec that is a header alone", ("x.vec", f"{N} {D}\n".encode())
     yield "word2vec cut off in a line", ("x.vec", good[:-20])
     yield "word2vec that is prose", ("x.txt", b"Isotropy is how evenly\nthe variance is spread.\n")
 
 
 def hostile_word2vec_binary() -> Iterator[tuple[str, Upload]]:
-    for what, header in WORD2VEC_HEADERS.items():
-        yield f"binary word2vec that declares {what}", ("x.bin", word2vec_binary(header))
+    for case, header in WORD2VEC_HEADERS.items():
+        yield f"binary word2vec that declares {case}", ("x.bin", word2vec_binary(header))
     good = word2vec_binary()
     end_of_line = good.index(b"\n") + 1
     contents = {
@@ -136,5 +136,5 @@ def hostile_word2vec_binary() -> Iterator[tuple[str, Upload]]:
         "with words that never end": good[:end_of_line] + b"\xff" * 100_000,
         "with a tail": good + b"w",
     }
-    for what, content in contents.items():
-        yield f"binary word2vec {what}", ("x.bin", content)
+    for case, content in contents.items():
+        yield f"binary word2vec {case}", ("x.bin", content)
