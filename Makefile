@@ -17,8 +17,8 @@ run: $(VENV)/.run ## Serve the dashboard with a worker; Ctrl-C ends both
 	@echo "== Starting Isoscope"
 	@exec $(BIN)/isoscope serve
 
-# What can be wrong without a process, a database server or training: to run before each commit.
-check: lint ## Lint, check types and import rules, run the quick tests: a minute and a half
+# What can be wrong without a process, a database server or training, one case of each test: to run before each commit.
+check: lint ## Lint, check types and import rules, run the quick tests: a minute
 	@echo "== Running the quick tests"
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" tests/unit tests/contract
 

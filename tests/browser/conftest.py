@@ -1,5 +1,6 @@
 """Real Chromium on the real thing: every message of its console is a failure."""
 
+import io
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from tests.filled import Filled, empty_dashboard, fill_dashboard
 from tests.ports import free_port
 from tests.serving import Serving
 from tests.taking import doing
+from tests.tiny import make_table
 
 PATIENCE_MILLISECONDS = 60_000
 SCREEN = {"viewport": {"width": 1280, "height": 900}, "accept_downloads": True}
@@ -26,9 +28,9 @@ QUIET = [
 ]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """A browser for one module: while it is open an event loop runs in this thread, in which no other test could."""
+    """A browser for this folder: while it is open an event loop runs in this thread, in which no other test could."""
     if CHROMIUM is None:
         pytest.skip("there is no Chromium on this machine: install the package chromium to run the browser tests")
     with sync_playwright() as playwright:
@@ -66,27 +68,36 @@ def is_import(job: Job) -> bool:
 
 @pytest.fixture(scope="session")
 def measured(dashboard: Serving) -> dict[str, str]:
-    """Ids of a measured embedding with labels on which a method was tried, and of an encoding and two of its layers."""
-    points = np.random.default_rng(0).normal(size=(300, 6))
-    rows = [",".join([*(f"{value:.4f}" for value in row), f"class {i % 3}"]) for i, row in enumerate(points)]
-    table = ("cloud.csv", "\n".join(["a,b,c,d,e,f,label", *rows]).encode())
-    embedding = dashboard.post("/api/embeddings?commit=auto", files={"file": table})["id"]
-    texts = ("texts.txt", "\n".join(f"a {one} film" for one in ("good", "bad", "dull", "great") * 10).encode())
+    """Ids of a measured embedding with labels, a trial, a task, warnings of its file and more findings than are shown
+    at first, and of an encoding of texts with classes and two of its layers."""
+    draw = np.random.default_rng(0)
+    labels = draw.integers(0, 4, 1200)
+    rows = (draw.normal(size=(1200, 64)) + 1.4 * draw.normal(size=(4, 64))[labels]) * np.linspace(1.0, 0.2, 64)
+    rows[:, 7] = 4 * rows[:, 7] + 6
+    rows[600:760], rows[:, 20], rows[5] = rows[:160], 0.0, 60 * rows[5]
+    matrix, names = io.BytesIO(), [f"word {row},topic {label}" for row, label in enumerate(labels)]
+    np.save(matrix, rows.astype(np.float32))
+    annotations = ("words.csv", "\n".join(["word,topic", *names]).encode())
+    files = {"file": ("words.npy", matrix.getvalue()), "annotations": annotations}
+    embedding = dashboard.post("/api/embeddings?commit=auto", files=files)["id"]
+    texts = ("reviews.tsv", make_table(80, 1))
     encoding = dashboard.post("/api/encodings", files={"file": texts})["id"]
-    chosen = {"model": "tiny-bert", "text_columns": ["line"], "layers": [0, 2]}
+    chosen = {"model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label"}
     dashboard.post(f"/api/encodings/{encoding}/launch", json=chosen)
     dashboard.wait_for(lambda: status(dashboard, embedding) == "ready", "measurements")
+    assert len(dashboard.get(f"/api/embeddings/{embedding}/findings")) > 4
     trials = f"/api/embeddings/{embedding}/postprocessings"
     trial = dashboard.post(trials, json={"method": "zca_whitening"})["id"]
     dashboard.wait_for(lambda: dashboard.get(f"{trials}/{trial}")["status"] == "ready", "a trial")
-    form = {"kind": "labels", "labels": "label"}
+    form = {"kind": "labels", "labels": "topic"}
     task = dashboard.post(f"/api/embeddings/{embedding}/tasks", data=form)["id"]
     dashboard.wait_for(lambda: dashboard.get(f"/api/tasks/{task}")["status"] == "finished", "a task")
     dashboard.wait_for(lambda: dashboard.get(f"/api/encodings/{encoding}")["status"] == "finished", "an encoding")
-    layers = [one["embedding_id"] for one in dashboard.get(f"/api/encodings/{encoding}/layers")]
-    dashboard.wait_for(lambda: all(status(dashboard, one) == "ready" for one in layers), "layers")
-    dashboard.post("/api/compare/alignments", json={"id": layers})
-    pairs = urlencode([("id", one) for one in layers])
+    layers = [layer["embedding_id"] for layer in dashboard.get(f"/api/encodings/{encoding}/layers")]
+    dashboard.wait_for(lambda: all(status(dashboard, layer) == "ready" for layer in layers), "layers")
+    outer = [layers[0], layers[-1]]
+    dashboard.post("/api/compare/alignments", json={"id": outer})
+    pairs = urlencode([("id", layer) for layer in outer])
     dashboard.wait_for(lambda: dashboard.get(f"/api/compare/rows?{pairs}")["status"] == "ready", "an alignment")
     return {"embedding": embedding, "encoding": encoding, "first_layer": layers[0], "layer": layers[-1], "task": task}
 

@@ -12,24 +12,24 @@ from tests.drawing import draw_all
 POINTS = {"column": 3.25 * 72, "page": 6.75 * 72}
 
 
-@pytest.mark.parametrize("size", POINTS)
-def test_a_figure_is_printed_alone_at_the_width_of_a_paper(filled, page, size):
+def test_figure_is_printed_alone_at_the_width_of_a_paper(filled, page):
     page.goto(f"{filled.url}/experiments/{filled.finished}?x=lam")
     draw_all(page)
-    page.evaluate("window.print = () => { window.printed = document.title; }")
-    page.locator(f"[data-export=pdf][data-sheet={size}]").click()
-    page.wait_for_function("window.printed")
-    assert page.evaluate("window.printed") == "All-finished-lambda"
-    sheet = page.locator("figure.sheet")
     caption = page.locator("#figure-lambda figcaption").text_content()
-    assert " ".join(sheet.locator("figcaption").text_content().split()) == " ".join(caption.split())
-    pdf = page.pdf(prefer_css_page_size=True)
-    (box,) = re.findall(rb"/MediaBox \[0 0 ([\d.]+) [\d.]+\]", pdf)
-    assert float(box) == pytest.approx(POINTS[size], abs=1)
-    assert pdf.count(b"/Type /Page\n") == 1, "what is beside the figure stays on the screen"
-    page.evaluate("dispatchEvent(new Event('afterprint'))")
-    expect(sheet).to_have_count(0)
-    expect(page).to_have_title(re.compile("All finished"))
+    for size, points in POINTS.items():
+        page.evaluate("window.printed = ''; window.print = () => { window.printed = document.title; }")
+        page.locator(f"[data-export=pdf][data-sheet={size}]").click()
+        page.wait_for_function("window.printed")
+        assert page.evaluate("window.printed") == "All-finished-lambda"
+        sheet = page.locator("figure.sheet")
+        assert " ".join(sheet.locator("figcaption").text_content().split()) == " ".join(caption.split())
+        pdf = page.pdf(prefer_css_page_size=True)
+        (width,) = re.findall(rb"/MediaBox \[0 0 ([\d.]+) [\d.]+\]", pdf)
+        assert float(width) == pytest.approx(points, abs=1)
+        assert pdf.count(b"/Type /Page\n") == 1, "what is beside the figure stays on the screen"
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        expect(sheet).to_have_count(0)
+        expect(page).to_have_title(re.compile("All finished"))
 
 
 TITLE_WIDTH = """([text, family]) => {

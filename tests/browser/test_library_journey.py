@@ -30,6 +30,14 @@ def row(page: Page, name: str):
     return page.get_by_role("row").filter(has=page.get_by_role("link", name=name, exact=True))
 
 
+def open_trash_as_on_a_phone(page: Page) -> None:
+    page.get_by_role("link", name="Trash", exact=True).click()
+    page.set_viewport_size({"width": 390, "height": 800})
+    expect(row(page, "round").get_by_role("cell", name=re.compile(r"^[\d.]+ kB$"))).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.set_viewport_size({"width": 1280, "height": 900})
+
+
 def test_two_are_tagged_found_compared_thrown_away_restored_and_purged(dashboard, page, cloud):
     _, round_id = measured(dashboard, {"stretched": cloud, "round": cloud / cloud.std(0)})
     page.goto(f"{dashboard.url}/embeddings")
@@ -77,7 +85,7 @@ def test_two_are_tagged_found_compared_thrown_away_restored_and_purged(dashboard
     expect(page.get_by_role("heading", name="round")).to_be_visible()
     page.get_by_text("More", exact=True).click()
     page.get_by_role("button", name="Move to the trash").click()
-    page.get_by_role("link", name="Trash", exact=True).click()
+    open_trash_as_on_a_phone(page)
     page.get_by_role("link", name="Delete round for good").click()
     expect(page.get_by_text(re.compile(r"[\d.]+ kB of the storage are freed"))).to_be_visible()
     page.get_by_role("button", name="Delete permanently").click()
@@ -85,18 +93,3 @@ def test_two_are_tagged_found_compared_thrown_away_restored_and_purged(dashboard
     expect(row(page, "round")).to_have_count(0)
     listed = [one["id"] for one in dashboard.get("/api/embeddings")]
     assert round_id not in listed
-
-
-def test_at_phone_width_library_trash_and_comparison_do_not_scroll_sideways(dashboard, page, cloud):
-    first, second = measured(dashboard, {"moved": cloud + 1, "turned": cloud[:, ::-1]})
-    page.set_viewport_size({"width": 390, "height": 800})
-    paths = ["/", "/embeddings?sort=-isoscore", f"/compare?id={first}&id={second}", f"/embeddings/{first}/description"]
-    for path in paths:
-        page.goto(dashboard.url + path)
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
-        tables = page.locator(".table:has(.stacked, .compared)")
-        assert tables.evaluate_all("boxes => boxes.every(box => box.scrollWidth <= box.clientWidth)"), path
-    page.request.delete(f"{dashboard.url}/api/embeddings/{first}")
-    page.goto(f"{dashboard.url}/trash")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    expect(row(page, "moved").get_by_role("cell", name="30.5 kB")).to_be_visible()

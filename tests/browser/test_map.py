@@ -76,7 +76,7 @@ def test_lasso_around_a_group_has_its_rows_measured(page, measured_map):
     expect(page.get_by_role("heading", level=1)).to_contain_text(re.compile("40 rows of planted"))
 
 
-def test_clicked_row_is_rung_with_its_neighbors_at_an_address_of_its_own(page, measured_map):
+def test_rows_are_clicked_found_selected_and_colored(page, measured_map):
     plot = open_map(page, measured_map)
     at = plot.evaluate(PIXEL, ALONE)
     page.mouse.move(*at)
@@ -91,18 +91,12 @@ def test_clicked_row_is_rung_with_its_neighbors_at_an_address_of_its_own(page, m
     page.locator("#map-row tbody a").first.click()
     expect(page.locator("#map-row h3")).not_to_contain_text(f"Row {ALONE} ")
 
-
-def test_rows_are_found_and_selected_from_the_keyboard(page, measured_map):
-    plot = open_map(page, measured_map)
     page.get_by_role("textbox", name="Find a row").press_sequentially("word 55\n")
     expect(page.locator("#map-row h3")).to_have_text("Row 55 · word 55")
     page.get_by_label("Selected rows").press_sequentially("0-2 9\t")
     page.wait_for_function("document.querySelector('#map-plot .js-plotly-plot').data[0].selectedpoints")
     assert plot.evaluate("plot => plot.data[0].selectedpoints") == [0, 1, 2, 9]
 
-
-def test_colors_follow_a_kept_column(page, measured_map):
-    plot = open_map(page, measured_map)
     page.get_by_label("Color by").select_option("weight")
     expect(plot.locator(".legend")).to_contain_text("no value (1)")
     page.get_by_label("Color by").select_option("side")

@@ -3,7 +3,6 @@
 import json
 import re
 import sqlite3
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -53,32 +52,20 @@ def test_neighbours_are_chosen_by_name_and_kept_in_the_address(report, page: Pag
     expect(neighbours.get_by_role("cell", name=f"{HOSTILE} before")).to_be_visible()
 
 
-def test_a_shrinkage_is_kept_in_the_address(report, page: Page):
-    page.goto(f"{report}?tab=directions")
-    page.get_by_role("slider").fill("0.5")
-    expect(page).to_have_url(re.compile("zeta=0.5"))
-    page.reload()
-    expect(page.get_by_text("at ζ = 0.50").first).to_be_visible()
-
-
-def test_each_tab_is_a_link_that_the_keyboard_follows_and_loads_its_figures_alone(report, page: Page):
+def test_tabs_and_numbers_of_figures_come_by_keyboard_when_asked_for(report, page: Page):
     page.goto(report)
     expect(page.locator("#figure-spectrum .js-plotly-plot")).to_be_visible()
     expect(page.locator("#figure-twonn")).to_have_count(0)
+    spectrum = page.locator("#figure-spectrum")
+    expect(spectrum.get_by_role("cell")).to_have_count(0)
+    spectrum.get_by_text("Numbers", exact=True).press("Enter")
+    expect(spectrum.get_by_role("row")).to_have_count(1 + 8)
     tab = page.get_by_role("navigation", name="Parts of this page").get_by_role("link", name="Neighbors")
     tab.press("Enter")
     expect(page).to_have_url(re.compile(r"\?tab=neighbors$"))
     expect(tab).to_have_attribute("aria-current", "page")
     expect(page.locator("#figure-twonn .js-plotly-plot")).to_be_visible()
     expect(page.locator("#figure-spectrum")).to_have_count(0)
-
-
-def test_the_numbers_of_a_figure_come_when_they_are_asked_for(report, page: Page):
-    page.goto(report)
-    spectrum = page.locator("#figure-spectrum")
-    expect(spectrum.get_by_role("cell")).to_have_count(0)
-    spectrum.get_by_text("Numbers", exact=True).press("Enter")
-    expect(spectrum.get_by_role("row")).to_have_count(1 + 8)
 
 
 def test_the_file_opens_from_disk_without_a_network_and_asks_for_nothing(report, browser, page: Page, tmp_path: Path):
@@ -116,23 +103,3 @@ def test_the_file_opens_from_disk_without_a_network_and_asks_for_nothing(report,
     expect(alone.locator("#figure-spectrum .tools")).to_be_hidden()
     assert alone.pdf(prefer_css_page_size=True).startswith(b"%PDF")
     context.close()
-
-
-def test_at_phone_width_the_report_does_not_scroll_sideways(report, page: Page):
-    page.set_viewport_size({"width": 390, "height": 800})
-    page.goto(report)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    page.goto(f"{report}?tab=measures")
-    for summary in page.locator("#all-measures summary").all()[:4]:
-        summary.press("Enter")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-
-
-def test_headings_come_in_order(report, page: Page):
-    for tab in ("overview", "map", "directions", "neighbors", "measures", "source"):
-        page.goto(f"{report}?tab={tab}")
-        levels = page.locator("main :is(h1, h2, h3, h4)").evaluate_all(
-            "found => found.map(one => Number(one.tagName[1]))"
-        )
-        assert levels[0] == 1
-        assert all(after - before <= 1 for before, after in pairwise(levels)), tab

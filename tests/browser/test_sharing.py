@@ -85,7 +85,7 @@ def seen(page: Page, address: str) -> tuple[dict[str, str], str, list[str]]:
     """What the tabs of an experiment show: figures, conclusion, and the table of runs, with which it ends."""
     drawn: dict[str, str] = {}
     said = ""
-    for tab in ("scatter", "conclusion", "layers", "training", "runs"):
+    for tab in ("scatter", "conclusion", "runs"):
         page.goto(f"{address}?tab={tab}")
         drawn |= figures(page)
         said = page.locator(".conclusion").inner_text() if tab == "conclusion" else said
@@ -94,7 +94,7 @@ def seen(page: Page, address: str) -> tuple[dict[str, str], str, list[str]]:
 
 def test_an_experiment_that_is_exported_shows_the_same_on_an_empty_isoscope(filled, elsewhere, page, tmp_path):
     drawn, said, runs = seen(page, f"{filled.url}/experiments/{filled.finished}")
-    assert {"figure-isotropy", "figure-learning", "figure-parallel"} < drawn.keys()
+    assert {"figure-isotropy", "figure-parallel"} < drawn.keys()
     page.get_by_text("More", exact=True).click()
     with page.expect_download() as download:
         page.get_by_role("link", name="Export").click()

@@ -4,22 +4,9 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.tiny import make_table
 
-
-def test_every_layer_is_judged_by_one_task_and_drawn_in_one_figure(dashboard, page, tmp_path):
-    (texts := tmp_path / "reviews.tsv").write_bytes(make_table(80, 1))
-    encoding = dashboard.post("/api/encodings", files={"file": (texts.name, texts.read_bytes())})["id"]
-    chosen = {"model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label"}
-    dashboard.post(f"/api/encodings/{encoding}/launch", json=chosen)
-    dashboard.wait_for(lambda: dashboard.get(f"/api/encodings/{encoding}")["status"] == "finished", "an encoding")
-    layers = [one["embedding_id"] for one in dashboard.get(f"/api/encodings/{encoding}/layers")]
-
-    def measured():
-        return all(dashboard.get(f"/api/embeddings/{one}")["status"] == "ready" for one in layers)
-
-    dashboard.wait_for(measured, "layers")
-
+def test_every_layer_is_judged_by_one_task_and_drawn_in_one_figure(dashboard, measured, page):
+    layers = [layer["embedding_id"] for layer in dashboard.get(f"/api/encodings/{measured['encoding']}/layers")]
     page.goto(f"{dashboard.url}/embeddings/{layers[0]}/tasks?kind=labels")
     page.get_by_role("button", name="Compare variants").click()
     family = page.get_by_role("region", name="Isotropy over embeddings")

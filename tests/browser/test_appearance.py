@@ -1,0 +1,168 @@
+"""Each page in one visit: its height, what axe and contrast say in both themes, its width on a phone, its console."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from tests.drawing import draw_all
+
+MEASURED_REPORT = tuple(
+    f"/embeddings/{{embedding}}{tab}"
+    for tab in ("", "?tab=map", "?tab=directions", "?tab=neighbors", "?tab=measures", "?tab=source")
+)
+MEASURED = (
+    *MEASURED_REPORT,
+    "/embeddings?sort=-isoscore",
+    "/embeddings/{embedding}/description",
+    "/embeddings/{embedding}/lab?method=zca_whitening",
+    "/embeddings/{embedding}/tasks?kind=queries",
+    "/tasks/{task}",
+    "/compare?id={embedding}&id={layer}",
+    "/compare?id={first_layer}&id={layer}",
+    "/compare/rows?id={first_layer}&id={layer}",
+    "/encodings",
+    "/encodings/{encoding}",
+    "/playground",
+    "/trash",
+)
+"""Pages of what a worker has measured."""
+EXPERIMENT = tuple(
+    f"/experiments/{{finished}}{tab}" for tab in ("", "?tab=layers", "?tab=training", "?tab=conclusion", "?tab=paper")
+)
+FILLED = (
+    *EXPERIMENT,
+    "/experiments/{finished}?seeds=1",
+    "/experiments/{finished}?x=lam&facet=lam&colour=isoscore_star",
+    "/experiments/{finished}?tab=runs",
+    "/experiments/{finished}?tab=settings",
+    "/experiments/{finished}/runs?q=lam%3E5&sort=-iso",
+    "/experiments/{troubled}",
+    "/experiments/new?dataset_id={dataset}",
+    "/experiments/new?dataset_id={dataset}&regularizers=istar&regularizers=entropy",
+    "/experiments/search?dataset_id={dataset}",
+    "/experiments/import",
+    *(f"/runs/{{finished_run}}?tab={tab}" for tab in ("training", "layers", "results", "settings")),
+    "/runs/{failed_run}",
+    "/",
+    "/datasets",
+    "/datasets/{dataset}",
+    "/experiments",
+    "/compare",
+    "/compare/runs",
+    "/compare/runs?q=lam%3E",
+    "/compare/runs/list",
+    "/queue",
+    "/measures",
+    "/nowhere",
+)
+SHORT = (*MEASURED_REPORT, *EXPERIMENT, "/tasks/{task}", "/experiments/new?dataset_id={dataset}")
+"""What these tell is found within two and a half screens of 1400 x 900."""
+MOST_PIXELS = 2250
+DRAWN = (
+    *MEASURED_REPORT[1:4],
+    "/embeddings/{embedding}/lab?method=zca_whitening",
+    "/tasks/{task}",
+    "/compare?id={embedding}&id={layer}",
+    "/compare?id={first_layer}&id={layer}",
+    "/encodings/{encoding}",
+    "/playground",
+    *EXPERIMENT[1:4],
+    "/experiments/{finished}?seeds=1",
+    "/experiments/{finished}?x=lam&facet=lam&colour=isoscore_star",
+    "/experiments/{finished}?tab=runs",
+    "/runs/{finished_run}?tab=training",
+)
+"""These have figures."""
+
+GRAVE = ("serious", "critical")
+OUTLINE = "heading-order"
+"""Of moderate impact by axe; headings that skip a level are none here all the same."""
+OPTIONS = {"resultTypes": ["violations"]}
+"""What is in order is not told at length, which takes longer than to find it."""
+FAINT = Path(__file__).with_name("contrast.js").read_text()
+THEMED = """() => [...document.querySelectorAll("[data-figure]:has(.js-plotly-plot)")].every((box) =>
+  box.querySelector(".js-plotly-plot").layout.template.layout.font.color === getComputedStyle(box).color)"""
+PHONE_PIXELS = 390
+STACKED = ".table:has(.stacked, .compared)"
+
+
+@pytest.mark.parametrize("path", MEASURED)
+def test_measured_page_is_short_legible_and_accessible(dashboard, measured, open_page, path):
+    assert find_faults(visit(open_page), dashboard.url, path, measured) == []
+
+
+@pytest.mark.parametrize("path", FILLED)
+def test_page_of_runs_is_short_legible_and_accessible(filled, ids, open_page, path):
+    assert find_faults(visit(open_page), filled.url, path, ids) == []
+
+
+def test_faint_marks_and_words_and_images_without_words_are_faults(filled, ids, open_page):
+    page = visit(open_page)
+    page.goto(f"{filled.url}/experiments/{ids['finished']}")
+    draw_all(page)
+    page.evaluate("for (const mark of document.querySelectorAll('.point, .xtick text')) mark.style.opacity = 0.2")
+    faint = "\n".join(page.locator("[data-figure]").first.evaluate(FAINT))
+    assert "point #" in faint
+    assert "text “" in faint
+    page.goto(f"{filled.url}/measures")
+    page.evaluate("document.querySelector('.brand img').removeAttribute('alt')")
+    page.evaluate("document.querySelector('.lede').style.color = '#ccc'")
+    assert sorted(violation.split()[0] for violation in find_violations(page)) == ["color-contrast", "image-alt"]
+
+
+def visit(open_page: Callable[..., Page]) -> Page:
+    # axe styles what it measures, which the policy of pages forbids; tests that click hold pages to it.
+    return open_page(viewport={"width": 1400, "height": 900}, reduced_motion="reduce", bypass_csp=True)
+
+
+def find_faults(page: Page, url: str, path: str, ids: dict[str, str]) -> list[str]:
+    """Look at a page light and wide, dark and wide, dark and narrow: colors hardly depend on the width."""
+    page.goto(url + path.format(**ids))
+    faults = []
+    if path in SHORT and (height := measure_height(page)) > MOST_PIXELS:
+        faults.append(f"{height} pixels tall, expected at most {MOST_PIXELS}")
+    page.locator("main details").evaluate_all("all => all.forEach(fold => (fold.open = true))")
+    draw_all(page)
+    if path in DRAWN and not page.locator("[data-figure]").count():
+        faults.append("no figure to look at")
+    faults += find_faint(page, "light") + find_violations(page) + find_faint(page, "dark")
+    page.set_viewport_size({"width": PHONE_PIXELS, "height": 900})
+    faults += find_violations(page)
+    if (width := page.evaluate("document.documentElement.scrollWidth")) > PHONE_PIXELS:
+        faults.append(f"{width} pixels wide on a screen of {PHONE_PIXELS}")
+    if not page.locator(STACKED).evaluate_all("boxes => boxes.every(box => box.scrollWidth <= box.clientWidth)"):
+        faults.append("a table scrolls sideways on a phone")
+    return faults
+
+
+def measure_height(page: Page) -> int:
+    """Return how tall a page is, with its folds as they are and every figure drawn that none of them hides."""
+    for late in page.locator("[id^=late-]:has(.coming):visible").evaluate_all("all => all.map((late) => late.id)"):
+        page.locator(f"#{late}").scroll_into_view_if_needed()
+        expect(page.locator(f"#{late} .coming")).to_have_count(0)
+    expect(page.locator("[data-figure]:visible:not(:has(.main-svg, canvas))")).to_have_count(0)
+    return int(page.evaluate("document.documentElement.scrollHeight"))
+
+
+def find_faint(page: Page, scheme: str) -> list[str]:
+    """Find text, marks and hover labels of figures that are too faint against what they lie on."""
+    page.emulate_media(color_scheme=scheme)
+    page.wait_for_function(THEMED)
+    return [
+        f"{scheme}, {box.get_attribute('data-name')}: {faint}"
+        for box in page.locator("[data-figure]:has(.js-plotly-plot)").all()
+        for faint in box.evaluate(FAINT)
+    ]
+
+
+def find_violations(page: Page) -> list[str]:
+    """Find what axe calls grave, with the elements it is about."""
+    return [
+        f"{violation['id']} ({violation['impact']}): {node['target']} {node['failureSummary']}"
+        for violation in Axe().run(page, options=OPTIONS).response["violations"]
+        if violation["impact"] in GRAVE or violation["id"] == OUTLINE
+        for node in violation["nodes"]
+    ]
