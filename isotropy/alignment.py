@@ -45,7 +45,12 @@ def alignment(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> dict[str, Scor
         "neighbor_overlap": _overlap(x, y, blocks),
         "procrustes": _residual_with_error(x, y, blocks),
     }
-    return {slug: _without_rounding(score) for slug, score in scores.items()}
+    for slug, score in scores.items():
+        # Within rounding of 0 or 1 it is exactly that.
+        value, se = score.value, score.se or 0
+        if value is not None and max(se, abs(value - round(value))) <= ROUNDING:
+            scores[slug] = Score(float(round(value))).with_error([0.0] * len(score.parts))
+    return scores
 
 
 def cka(x: Tensor, y: Tensor) -> Score:
@@ -123,13 +128,6 @@ def _overlap(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> Score:
     score = Score(float(shares.mean()))
     left_out = [Score(float(shares[remaining].mean())) for remaining in _left_out(blocks)]
     return score.with_error(error_parts(score, left_out, _shares(blocks)))
-
-
-def _without_rounding(score: Score) -> Score:
-    """Replace a score within rounding of 0 or 1 by exactly 0 or 1."""
-    if score.value is None or (score.se or 0) > ROUNDING or abs(score.value - round(score.value)) > ROUNDING:
-        return score
-    return Score(float(round(score.value))).with_error([0.0] * len(score.parts))
 
 
 def _left_out(blocks: NDArray[np.int64]) -> list[Tensor]:

@@ -88,7 +88,12 @@ class Cloud:
     @cached_property
     def moment_scores(self) -> dict[str, Score]:
         """Scores from the moments, by slug, with standard errors except for ``WITHOUT_ERROR``."""
-        scores = _scores_without_error(self.moments)
+        ratio = participation_ratio(self.moments.scatter)  # of any multiple of the covariance
+        scores = {
+            "isoscore": isoscore_of_ratio(ratio, self.d),
+            "isoscore_star": isoscore_of_ratio(shrunk_ratio(ratio, self.d, ZETA), self.d),
+            "participation_ratio": ratio,
+        }
         share = {"mean_share": mean_share(self.moments)}
         if self.n == 0:
             return scores | share | corrected_from_moments(self.moments)
@@ -221,15 +226,6 @@ class Cloud:
     def chunks(self) -> Iterator[Tensor]:
         for chunk, _, _ in finite_chunks(self.points):
             yield chunk
-
-
-def _scores_without_error(moments: FourthMoments) -> dict[str, Score]:
-    ratio, d = participation_ratio(moments.scatter), moments.d  # of any multiple of the covariance
-    return {
-        "isoscore": isoscore_of_ratio(ratio, d),
-        "isoscore_star": isoscore_of_ratio(shrunk_ratio(ratio, d, ZETA), d),
-        "participation_ratio": ratio,
-    }
 
 
 def read_cloud(

@@ -11,8 +11,7 @@ import torch
 from isotropy.catalog.findings import FINDINGS
 from isotropy.cloud import Cloud
 from isotropy.findings.dimensions import constant_dimensions, rogue_dimensions
-from isotropy.findings.examined import Defect, Examined
-from isotropy.findings.finding import MAX_LISTED, Effect, Finding, Severity
+from isotropy.findings.finding import MAX_LISTED, Defect, Effect, Examined, Finding, Severity
 from isotropy.findings.hubs import hubs
 from isotropy.findings.metadata import metadata_as_coordinates
 from isotropy.findings.mixed_clouds import mixed_clouds

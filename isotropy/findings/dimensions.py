@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from isotropy.findings.examined import Defect, Examined
-from isotropy.findings.finding import Effect, Severity, judge, percent, score_effects
+from isotropy.findings.finding import Defect, Effect, Examined, Severity, judge, percent, score_effects
 from isotropy.findings.limits import Gap, greatest_gap, limit
 
 # Variance over the square of the mean, or over the median variance, up to which a dimension is constant.

@@ -18,8 +18,7 @@ from torch import Tensor
 from isotropy.catalog import MEASURES
 from isotropy.cloud import Cloud
 from isotropy.cosine import unit_rows
-from isotropy.findings.examined import Defect
-from isotropy.findings.finding import MATERIAL, Effect, Severity, neighbors_kept_effect, percent
+from isotropy.findings.finding import MATERIAL, Defect, Effect, Severity, neighbors_kept_effect, percent
 from isotropy.findings.nearest import COPY, NEAREST
 from isotropy.score import FEWEST_FOR_SE, Score
 
@@ -64,10 +63,14 @@ def drift(cloud: Cloud, baseline: Cloud, shared: SharedRows | None = None, seed:
     if not material and not beyond:
         return None
     effect = max(material or effects, key=lambda candidate: candidate.change)
+    after = effect.after.value or 0.0
+    title = f"{percent(1 - after)} of the nearest neighbors changed"
+    if effect.measure == "energy_distance":
+        title = f"The cloud moved: energy distance {after:.2g} of 1"
     return Defect(
         slug="drift",
         severity=Severity.WARNING if material else Severity.NOTE,
-        title=_title(effect),
+        title=title,
         evidence=" ".join(_evidence(cloud, baseline, energy, neighbors_kept)),
         effect=effect,
     )
@@ -144,13 +147,6 @@ def _permuted(groups: NDArray[np.int64], n: int, seed: int) -> Tensor:
     for column in range(PERMUTATIONS):
         is_first[random.permutation(len(first))[:of_first], column] = 1
     return torch.from_numpy(is_first[numbers])
-
-
-def _title(effect: Effect) -> str:
-    after = effect.after.value or 0.0
-    if effect.measure == "energy_distance":
-        return f"The cloud moved: energy distance {after:.2g} of 1"
-    return f"{percent(1 - after)} of the nearest neighbors changed"
 
 
 def _evidence(

@@ -14,8 +14,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from isotropy.findings.examined import FEWEST_DIMENSIONS, NO_ROWS, Defect, Examined
-from isotropy.findings.finding import judge, neighbors_kept_effect, percent
+from isotropy.findings.finding import (
+    FEWEST_DIMENSIONS,
+    NO_ROWS,
+    Defect,
+    Examined,
+    judge,
+    neighbors_kept_effect,
+    percent,
+)
 from isotropy.findings.limits import limit
 from isotropy.findings.nearest import NEAREST, NearestRows
 
@@ -28,16 +35,20 @@ def hubs(examined: Examined) -> Defect | None:
     """Find rows that are neighbors of more rows than in any healthy cloud."""
     if not examined.is_spread or examined.ratio < FEWEST_DIMENSIONS:
         return None
-    worst = max(_by_angle(examined), _by_distance(examined), key=lambda candidate: candidate.held)
+    neighbors = examined.nearest("cosine")
+    rows, shares = neighbors.shares()
+    is_hub = shares > SPECTRA * limit("hub_cosine", examined.cloud.n, examined.ratio)
+    by_angle = _describe_hubs(neighbors, rows[is_hub], "angle about the mean")
+    worst = max(by_angle, _by_distance(examined), key=lambda candidate: candidate.held)
     count = len(worst.rows)
     if count == 0 or count > max(1, MAX_SHARE * examined.cloud.n):
         return None
-    neighbors = "1 row is a neighbor" if count == 1 else f"{count:,} rows are neighbors"
+    subject = "1 row is a neighbor" if count == 1 else f"{count:,} rows are neighbors"
     effect, severity = judge([neighbors_kept_effect(1 - worst.held)], examined.cloud.d)
     return Defect(
         slug="hubs",
         severity=severity,
-        title=f"{neighbors} of {percent(worst.reached)} of all rows",
+        title=f"{subject} of {percent(worst.reached)} of all rows",
         evidence=(
             f"{'It takes' if count == 1 else 'They take'} {percent(worst.held)} of the places among the {NEAREST} "
             f"nearest neighbors by {worst.similarity}. In a healthy cloud of this size no row is a neighbor of so many."
@@ -55,13 +66,6 @@ class _Hubs(NamedTuple):
     held: float  # The share of all places among neighbors that they take
     reached: float  # The share of rows that one of them, or any, is a neighbor of
     similarity: str
-
-
-def _by_angle(examined: Examined) -> _Hubs:
-    neighbors = examined.nearest("cosine")
-    rows, shares = neighbors.shares()
-    is_hub = shares > SPECTRA * limit("hub_cosine", examined.cloud.n, examined.ratio)
-    return _describe_hubs(neighbors, rows[is_hub], "angle about the mean")
 
 
 def _by_distance(examined: Examined) -> _Hubs:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from isotropy.findings.dimensions import count_dimensions, examine_without
-from isotropy.findings.examined import Defect, Examined
+from isotropy.findings.finding import Defect, Examined
 from isotropy.rows import finite_chunks
 
 MAX_SHARE = 0.25  # Share of the dimensions beyond which such numbers are how all values were written

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from isotropy.catalog import FINDINGS
 from isotropy.cosine import unit_rows
-from isotropy.findings.examined import Defect, Examined
-from isotropy.findings.finding import Severity, judge, percent, score_effects
+from isotropy.findings.finding import Defect, Examined, Severity, judge, percent, score_effects
 from isotropy.findings.limits import limit
 from isotropy.findings.spread import has_unequal_norms
 

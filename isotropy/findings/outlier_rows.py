@@ -18,8 +18,7 @@ from scipy.special import fdtrc, fdtri
 from torch import Tensor
 
 from isotropy.cloud import Cloud
-from isotropy.findings.examined import Defect, Examined
-from isotropy.findings.finding import judge, percent, score_effects
+from isotropy.findings.finding import Defect, Examined, judge, percent, score_effects
 from isotropy.isoscore import participation_ratio
 from isotropy.rows import finite_chunks
 from isotropy.score import FEWEST_FOR_SE
@@ -61,7 +60,13 @@ def outlier_rows(examined: Examined) -> Defect | None:
     cloud = examined.cloud
     if cloud.n < FEWEST_FOR_SE or cloud.d < 2 or not cloud.moments.scatter.isfinite().all():
         return None
-    distances = _distances(examined)
+    centre, bulk = centre_and_bulk(cloud.sample[:BULK_ROWS].double())
+    squares, positions = [], []
+    for chunk, chunk_positions, _ in finite_chunks(cloud.points):
+        remaining_rows = ~np.isin(chunk_positions, examined.gone)
+        squares.append((chunk.double() - centre).square().sum(1).numpy()[remaining_rows])
+        positions.append(chunk_positions[remaining_rows])
+    distances = _Distances(np.concatenate(squares), np.concatenate(positions), bulk)
     scan = _scan(cloud, distances, distances.bulk)
     for _ in range(ROUNDS):
         if scan is None:
@@ -71,17 +76,6 @@ def outlier_rows(examined: Examined) -> Defect | None:
         if scan is not None and np.array_equal(scan.rows, before.rows):
             return _defect(cloud, remaining, scan)
     return None
-
-
-def _distances(examined: Examined) -> _Distances:
-    cloud = examined.cloud
-    centre, bulk = centre_and_bulk(cloud.sample[:BULK_ROWS].double())
-    squares, positions = [], []
-    for chunk, chunk_positions, _ in finite_chunks(cloud.points):
-        remaining = ~np.isin(chunk_positions, examined.gone)
-        squares.append((chunk.double() - centre).square().sum(1).numpy()[remaining])
-        positions.append(chunk_positions[remaining])
-    return _Distances(np.concatenate(squares), np.concatenate(positions), bulk)
 
 
 def centre_and_bulk(x: Tensor) -> tuple[Tensor, float]:
@@ -157,12 +151,15 @@ def _by_group(cloud: Cloud, distances: _Distances) -> NDArray[np.float64]:
 
 def _defect(cloud: Cloud, remaining: Examined, scan: _Scan) -> Defect:
     effect, severity = judge(score_effects(cloud, remaining.cloud), cloud.d)
+    moved: Tensor = (remaining.cloud.moments.mean - cloud.moments.mean).square().sum()
+    scatter_left = remaining.cloud.moments.scatter.trace() + remaining.cloud.n * moved
+    share = float(1 - scatter_left / cloud.moments.scatter.trace())
     count = len(scan.rows)
     rows, subject = ("1 row holds", "It is") if count == 1 else (f"{count:,} rows hold", "Each is at least")
     return Defect(
         slug="outlier_rows",
         severity=severity,
-        title=f"{rows} {percent(_share(cloud, remaining.cloud))} of the variance",
+        title=f"{rows} {percent(share)} of the variance",
         evidence=(
             f"{subject} {scan.nearest:,.3g} times as far from the center as the median row, by squared distance. "
             f"A healthy cloud with heavy tails (Student's t, {scan.tail} degrees of freedom) would have about "
@@ -172,9 +169,3 @@ def _defect(cloud: Cloud, remaining: Examined, scan: _Scan) -> Defect:
         rows=scan.rows,
         remaining=remaining,
     )
-
-
-def _share(cloud: Cloud, remaining: Cloud) -> float:
-    moved: Tensor = (remaining.moments.mean - cloud.moments.mean).square().sum()
-    scatter_left = remaining.moments.scatter.trace() + remaining.n * moved
-    return float(1 - scatter_left / cloud.moments.scatter.trace())

@@ -7,8 +7,7 @@ import torch
 from scipy.special import chdtri
 from torch import Tensor
 
-from isotropy.findings.examined import FEWEST_DIMENSIONS, Defect, Examined
-from isotropy.findings.finding import MATERIAL, Effect, Severity, judge, percent
+from isotropy.findings.finding import FEWEST_DIMENSIONS, MATERIAL, Defect, Effect, Examined, Severity, judge, percent
 from isotropy.findings.limits import greatest_gap, limit
 from isotropy.isoscore import isoscore_from_covariance
 from isotropy.score import Score

@@ -11,10 +11,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from isotropy.cloud import Cloud
 from isotropy.dealing import Duplicates
-from isotropy.findings.examined import REFERENCE_ROWS, Defect, Examined
-from isotropy.findings.finding import Effect, Severity, judge, neighbors_kept_effect, percent, score_effects
+from isotropy.findings.finding import (
+    REFERENCE_ROWS,
+    Defect,
+    Effect,
+    Examined,
+    Severity,
+    judge,
+    neighbors_kept_effect,
+    percent,
+    score_effects,
+)
 from isotropy.findings.nearest import NEAREST
 from isotropy.rows import finite_chunks, finite_rows
 from isotropy.score import Score
@@ -131,13 +139,17 @@ def duplicate_rows(examined: Examined) -> Defect | None:
         remaining = examined.without_rows(repeats)
         effects += score_effects(cloud, remaining.cloud)
     effect, severity = judge(effects, cloud.d)
+    kinds = "exact duplicates"
+    if len(repeats) != exact:
+        partly = f", {exact:,} of them exactly" if exact else ""
+        kinds = f"duplicates up to rounding ({100 * ROUNDING:g}% of their length){partly}"
     return Defect(
         slug="duplicate_rows",
         severity=severity,
         title=f"{len(repeats):,} duplicate {'row' if len(repeats) == 1 else 'rows'}",
         evidence=(
             f"{len(repeats):,} of {len(copied_rows):,} rows ({percent(len(repeats) / len(copied_rows))}) are "
-            f"{_kinds(len(repeats), exact)}; one row occurs {int(counts.max()):,} times. They take "
+            f"{kinds}; one row occurs {int(counts.max()):,} times. They take "
             f"{percent(float(neighbor_shares.mean()))} of the places among the {NEAREST} nearest neighbors."
         ),
         effect=effect,
@@ -149,7 +161,12 @@ def duplicate_rows(examined: Examined) -> Defect | None:
 def _groups(examined: Examined) -> tuple[NDArray[np.int64], int]:
     """Return the copy group of each row, negative for rows left out, and the number of exact copies."""
     cloud = examined.cloud
-    groups = _equal_row_numbers(cloud)
+    groups = cloud.dealing.ranks
+    if cloud.dealing.by == "groups":
+        duplicates = Duplicates(cloud.points.n)
+        for chunk, positions, _ in finite_chunks(cloud.points):
+            duplicates.update(chunk.numpy(), positions)
+        groups = duplicates.dealing().ranks
     if groups is None:
         groups = np.full(cloud.points.n, -1)
         for _, positions, _ in finite_chunks(cloud.points):
@@ -163,20 +180,3 @@ def _groups(examined: Examined) -> tuple[NDArray[np.int64], int]:
     groups = np.full(len(groups), -1)
     groups[remaining] = merged[np.argsort(order)][codes]
     return groups, len(remaining) - len(first)
-
-
-def _kinds(repeats: int, exact: int) -> str:
-    if repeats == exact:
-        return "exact duplicates"
-    some = f", {exact:,} of them exactly" if exact else ""
-    return f"duplicates up to rounding ({100 * ROUNDING:g}% of their length){some}"
-
-
-def _equal_row_numbers(cloud: Cloud) -> NDArray[np.int64] | None:
-    """Number rows so that equal rows share a number, negative for rows left out; None without copies."""
-    if cloud.dealing.by != "groups":
-        return cloud.dealing.ranks
-    duplicates = Duplicates(cloud.points.n)
-    for chunk, positions, _ in finite_chunks(cloud.points):
-        duplicates.update(chunk.numpy(), positions)
-    return duplicates.dealing().ranks

@@ -51,7 +51,9 @@ def principal_components(points: Tensor) -> Components:
     rounding = max(1, d / n) * torch.finfo(points.dtype).eps ** 2 * (mean.square() + of_dimensions)
     stored = directions.square() @ rounding
     significant = variances > torch.maximum(computed, stored)
-    return Components(mean, variances[significant], _with_fixed_signs(directions[significant]))
+    directions = directions[significant]
+    largest = directions.abs().argmax(dim=1, keepdim=True)
+    return Components(mean, variances[significant], directions * directions.gather(1, largest).sign())
 
 
 def moments_of(points: Tensor) -> Moments:
@@ -66,8 +68,3 @@ def finite(variances: Tensor) -> Tensor:
     if not variances.isfinite().all():
         raise ValueError("Expected points whose squares fit float64, got larger ones: scale them down first.")
     return variances
-
-
-def _with_fixed_signs(directions: Tensor) -> Tensor:
-    largest = directions.abs().argmax(dim=1, keepdim=True)
-    return directions * directions.gather(1, largest).sign()

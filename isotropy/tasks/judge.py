@@ -80,11 +80,8 @@ class JudgingTask:
     def setting(self) -> VariantSetting:
         n, d = self.corpus.shape
         variance = float(self.corpus.var(0, dtype=np.float64).mean())
-        return VariantSetting(n, d, variance, changes=self.truth.kind != "compression", searches=self._rescores)
-
-    @property
-    def _rescores(self) -> bool:
-        return self.truth.searches and self.judged_by != "probe_accuracy"
+        searches = self.truth.searches and self.judged_by != "probe_accuracy"
+        return VariantSetting(n, d, variance, changes=self.truth.kind != "compression", searches=searches)
 
 
 def decide(
@@ -105,7 +102,13 @@ def decide(
         task.truth.statistic(parts == TaskPart.CHOOSE),
         np.ones((1, int((parts == TaskPart.CHOOSE).sum()))),
     )
-    order = _sort_by_method(variants)
+    # Variants of one method, then of the same dimensions, follow each other: each transformation is computed once.
+    methods = list(dict.fromkeys((variant.method, variant.parameters) for variant in variants))
+    dimensions = list(dict.fromkeys(variant.dimensions for variant in variants))
+    order = sorted(
+        variants,
+        key=lambda variant: (methods.index((variant.method, variant.parameters)), dimensions.index(variant.dimensions)),
+    )
     measured_variants: dict[Variant, tuple[ScoredVariant, _VariantMeasurement]] = {}
     for variant, measurement in zip(order, _measure_variants(task, order), strict=True):
         choose = float(statistic(measurement.values[None, of_parts == TaskPart.CHOOSE], once)[0, 0])
@@ -148,16 +151,6 @@ class _VariantMeasurement:
     isoscore: float | None
     recall: float | None
     retrieved: RetrievalCounts | None
-
-
-def _sort_by_method(variants: Sequence[Variant]) -> list[Variant]:
-    """Sort variants by method, then dimensions, so that each transformation is computed once."""
-    methods = list(dict.fromkeys((variant.method, variant.parameters) for variant in variants))
-    dimensions = list(dict.fromkeys(variant.dimensions for variant in variants))
-    return sorted(
-        variants,
-        key=lambda variant: (methods.index((variant.method, variant.parameters)), dimensions.index(variant.dimensions)),
-    )
 
 
 def _measure_variants(task: JudgingTask, variants: Sequence[Variant]) -> Iterator[_VariantMeasurement]:
@@ -213,13 +206,10 @@ def _transform(task: JudgingTask, variant: Variant, fitted: Fitted | None, image
     rows = prepare(reduced_corpus, task.similarity)
     space = StoredSpace(rows, VectorStorage.FLOAT32, task.similarity)
     exact = task.truth.neighbors(space, queries, task.parts)
-    return _TransformedCloud(variant, rows, queries, exact, _isoscore(reduced_corpus, task.seed))
-
-
-def _isoscore(rows: NDArray[Any], seed: int) -> float | None:
-    if len(rows) > SCORED_ROWS:
-        rows = rows[np.sort(np.random.default_rng(seed).permutation(len(rows))[:SCORED_ROWS])]
-    return isoscore_unbiased(torch.from_numpy(np.ascontiguousarray(rows))).value
+    n, scored = len(reduced_corpus), np.ascontiguousarray(reduced_corpus)
+    if n > SCORED_ROWS:
+        scored = scored[np.sort(np.random.default_rng(task.seed).permutation(n)[:SCORED_ROWS])]
+    return _TransformedCloud(variant, rows, queries, exact, isoscore_unbiased(torch.from_numpy(scored)).value)
 
 
 def recall(neighbors: Indices | None, exact: Indices | None) -> float | None:

@@ -8,7 +8,6 @@ import torch
 
 @pytest.fixture(scope="session")
 def bench_data():
-    """The folder of reference data."""
     folder = os.environ.get("ISOSCOPE_BENCH_DATA")
     if folder is None:
         pytest.skip("ISOSCOPE_BENCH_DATA is not set: no reference data to compare on")
@@ -17,6 +16,5 @@ def bench_data():
 
 @pytest.fixture(scope="session")
 def word2vec(bench_data):
-    """8000 word vectors of the Google News word2vec, float32 [8000, 300]."""
     with np.load(bench_data / "embeddings" / "word2vec_googlenews_300d_8k.npz") as archive:
         return torch.from_numpy(archive["vectors"])

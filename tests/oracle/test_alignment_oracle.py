@@ -29,7 +29,6 @@ def blocks_of(n):
 
 
 def test_cka_is_the_mean_over_distinct_rows():
-    """HSIC by its definition: kernels of pairs of pairs of distinct rows."""
     x, y = pair(8, 3)
     n = len(x)
 
@@ -125,7 +124,6 @@ def test_too_few_rows_have_a_reason():
 
 
 def moved_pair(n, d, seed=0, noise=0.3):
-    """Gaussian rows, and the same turned, scaled and moved, with noise."""
     x, y = pair(n, d, seed, noise / 7)
     return x, 7 * y + 3
 

@@ -19,7 +19,6 @@ SINGLE = (torch.float32, 1e-4)
 
 @pytest.fixture(scope="module", params=["word2vec", "generated"])
 def clustered(request):
-    """Points in 12 classes of k-means."""
     x = request.getfixturevalue("word2vec")[:2000] if request.param == "word2vec" else blobs(900, 5, 20, 4.0)[0]
     return x, torch.from_numpy(KMeans(12, n_init=1, random_state=0).fit_predict(x.double().numpy()))
 
@@ -35,7 +34,6 @@ def of_scikit_learn(x, labels):
 
 
 def of_centroids(x, labels):
-    """The mean simplified silhouette by its definition, with scipy's distances to the centroids."""
     x, labels = x.double().numpy(), labels.numpy()
     classes = np.unique(labels)
     distances = cdist(x, np.stack([x[labels == label].mean(0) for label in classes]))

@@ -24,7 +24,6 @@ def cloud(n, d, seed=0):
 
 
 def planted():
-    """A cloud whose dimensions 5 and 9 have unusual means, and 20 and 40 unusual variances."""
     x = cloud(1200, 64)
     x -= x.mean(0)
     x[:, 20] *= 6

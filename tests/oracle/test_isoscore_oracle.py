@@ -10,7 +10,6 @@ from isotropy.spectrum import Moments, scaled_identity, shrink
 
 
 def recipe(eigenvalues):
-    """IsoScore by Algorithm 1 of Rudman et al. 2022, from the eigenvalues [d] of the covariance."""
     d = len(eigenvalues)
     normed = np.sqrt(d) * eigenvalues / np.linalg.norm(eigenvalues)
     defect = np.linalg.norm(normed - 1) / np.sqrt(2 * (d - np.sqrt(d)))

@@ -15,7 +15,6 @@ from tests.rounding import likely
 
 @pytest.fixture
 def x():
-    """A cloud of several chunks, float64 [9000, 16]."""
     generator = torch.Generator().manual_seed(0)
     mixing = torch.randn(16, 16, dtype=torch.float64, generator=generator)
     return 2 + torch.randn(9000, 16, dtype=torch.float64, generator=generator) @ mixing

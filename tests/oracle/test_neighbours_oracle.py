@@ -13,7 +13,6 @@ from isotropy.neighbours import distinct_rows, nearest_neighbours
 
 
 def cloud(n, d, seed=0):
-    """Curved and unevenly dense, off the origin, float64 [n, d]."""
     generator = torch.Generator().manual_seed(seed)
     latent = torch.randn(n, 4, dtype=torch.float64, generator=generator)
     mixing = torch.randn(4, d, dtype=torch.float64, generator=generator)
@@ -22,7 +21,6 @@ def cloud(n, d, seed=0):
 
 @pytest.fixture(params=["generated, 40 dimensions", "generated, 8 dimensions", "word2vec"])
 def points(request):
-    """Distinct points, float64."""
     if request.param == "word2vec":
         x = request.getfixturevalue("word2vec")[:2000].double()
         return x[distinct_rows(x)]
@@ -30,7 +28,6 @@ def points(request):
 
 
 def searched(x, k):
-    """Distances and indices by scikit-learn's own search, by brute force without matrix products."""
     return NearestNeighbors(n_neighbors=k, algorithm="ball_tree").fit(x.numpy()).kneighbors()
 
 

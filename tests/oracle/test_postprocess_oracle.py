@@ -26,7 +26,6 @@ DTYPES = {torch.float64: 1e-7, torch.float32: 1e-4}
 
 @pytest.fixture(scope="module", params=["generated", "few points", "word2vec"])
 def cloud(request):
-    """Points to fit on and new ones, float64; of few points there are fewer than dimensions."""
     if request.param == "word2vec":
         vectors = request.getfixturevalue("word2vec")[:3000].double()
         return vectors[::2], vectors[1::2]
@@ -52,7 +51,6 @@ def clouds(request, cloud):
 
 @pytest.fixture(scope="module")
 def pca(clouds):
-    """scikit-learn's whitening by as many components as the points have."""
     x = clouds[2]
     return PCA(n_components=min(len(x) - 1, x.shape[1]), whiten=True, svd_solver="full").fit(x)
 

@@ -11,7 +11,6 @@ from isotropy.spectrum import Moments, eigenvalues
 
 
 def spectra(x):
-    """Eigenvalues of the covariance and of the second moment, as streamed moments have them."""
     moments = Moments(x.shape[1])
     moments.update(x)
     centred = eigenvalues(moments.covariance(), moments.n - 1)
@@ -48,7 +47,6 @@ def shape(request):
 
 @pytest.fixture(params=[full, in_a_subspace, of_few_distinct_rows, off_the_origin])
 def x(request, shape):
-    """A cloud of uneven spreads, float64 [n, d], of full rank or not."""
     n, d = shape
     generator = torch.Generator().manual_seed(n + d)
     spreads = torch.arange(1, d + 1, dtype=torch.float64) ** -0.7
@@ -57,12 +55,10 @@ def x(request, shape):
 
 @pytest.fixture(params=[60, 299, 300, 3000])
 def words(request, word2vec):
-    """Rows of word2vec, float32 [n, 300]."""
     return word2vec[: request.param]
 
 
 def check(x, tolerance):
-    """Compare all ranks of a cloud with those of its singular values."""
     centred, raw = spectra(x)
     sigma, weights = singular_values(x, centred=True), singular_values(x, centred=False)
     sigma[sigma < 1e-13 * sigma[0] * len(x)] = 0  # rounding, where the rank is less than full
@@ -98,7 +94,6 @@ def test_ranks_of_float32_word2vec_are_those_of_its_singular_values(words):
 
 
 def slope(sigma, first, last):
-    """Slope of log(sigma^2) on log(rank) by numpy, which squares the weights that it is given."""
     ranks = np.arange(first, min(last, len(sigma)) + 1)
     return -np.polyfit(np.log(ranks), 2 * np.log(sigma[ranks - 1]), 1, w=ranks**-0.5)[0]
 

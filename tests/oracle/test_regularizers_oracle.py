@@ -52,7 +52,6 @@ def test_the_gradient_is_that_of_finite_differences(name):
 
 
 def along_the_tangent(x):
-    """The estimate of tr(S S) of near-equidistant points is below every covariance's."""
     return UnbiasedIStar(1.0)([x])
 
 
@@ -63,7 +62,6 @@ def test_the_gradient_along_the_tangent_is_that_of_finite_differences():
 
 
 def by_quadruples(x):
-    """Estimates of tr(S)^2 and tr(S S): means over all choices of four distinct rows."""
     traces, squares = [], []
     for i, j, k, m in itertools.permutations(range(len(x)), 4):
         a, b = x[i] - x[j], x[k] - x[m]

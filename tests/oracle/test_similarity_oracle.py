@@ -21,7 +21,6 @@ N, D, K = 1500, 24, 11
 
 
 def cloud(dtype=torch.float64):
-    """Off the origin and of very unlike lengths, [n, d]."""
     generator = torch.Generator().manual_seed(3)
     x = 0.5 + torch.randn(N, D, dtype=torch.float64, generator=generator)
     return (x * torch.randn(N, 1, dtype=torch.float64, generator=generator).exp()).to(dtype)
@@ -29,7 +28,6 @@ def cloud(dtype=torch.float64):
 
 @pytest.fixture(params=[torch.float64, torch.float32, "word2vec"], ids=str)
 def points(request):
-    """Distinct points."""
     if request.param == "word2vec":
         x = request.getfixturevalue("word2vec")[:1500]
         return x[distinct_rows(x)]
@@ -37,7 +35,6 @@ def points(request):
 
 
 def by_product(x, k):
-    """The others of greatest product, by brute force in float64."""
     products = x.double().numpy() @ x.double().numpy().T
     np.fill_diagonal(products, -np.inf)
     order = np.argsort(-products, axis=1, kind="stable")[:, :k]

@@ -32,7 +32,6 @@ def cloud(n, d, seed=0):
 
 
 def groups(width):
-    """Three groups of 20 points at distances of 1.4, and one point afar, all far from the origin."""
     centres = 1000 + torch.eye(3, 40, dtype=torch.float64).repeat_interleave(20, 0)
     afar = torch.full((1, 40), 1002, dtype=torch.float64)
     return torch.cat([centres + width * cloud(60, 40), afar])
@@ -44,7 +43,6 @@ def with_duplicates():
 
 
 def grid():
-    """Points of a square grid: ties everywhere."""
     return torch.cartesian_prod(*[torch.arange(9, dtype=torch.float64)] * 2)
 
 
@@ -154,7 +152,6 @@ def test_the_gradient_of_float32_bars_is_that_of_float64(word2vec):
 
 
 def by_definition(lengths):
-    """Number of prominent bars [m], none 0, by the steps of the rule, one bar and one sum at a time."""
     T, *shorter = sorted(lengths, reverse=True)
     r = shorter[-1]
     while True:

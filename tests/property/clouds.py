@@ -7,14 +7,12 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 def rotation(d, seed):
-    """A random orthogonal matrix [d, d]."""
     q, _ = torch.linalg.qr(torch.randn(d, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)))
     return q
 
 
 @st.composite
 def clouds(draw, min_n=2, max_n=30, min_d=2, max_d=12):
-    """A Gaussian cloud, float64 [n, d], off the origin and with unequal spreads."""
     n, d = draw(st.integers(min_n, max_n)), draw(st.integers(min_d, max_d))
     spreads = draw(st.lists(st.floats(0.1, 10), min_size=d, max_size=d))
     offset = draw(st.floats(-100, 100))

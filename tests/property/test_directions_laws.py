@@ -14,7 +14,6 @@ sizes = st.lists(st.integers(0, 10), min_size=1, max_size=5)
 
 
 def pieces(x, sizes):
-    """The rows of x in pieces of these sizes, and the rest."""
     return x.tensor_split(torch.tensor(sizes).cumsum(0).clamp(max=len(x)))
 
 

@@ -10,7 +10,6 @@ from isotropy.spectrum import Moments, covariance, eigenvalues
 
 
 def streamed(kind, x, sizes):
-    """The moments of x, given in pieces of these sizes and then the rest."""
     moments = kind(x.shape[1])
     for piece in x.tensor_split(torch.tensor(sizes).cumsum(0).clamp(max=len(x))):
         moments.update(piece)

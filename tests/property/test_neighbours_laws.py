@@ -13,7 +13,6 @@ K = 4
 
 
 def values(x):
-    """Every measure of the neighbors of x."""
     neighbours = nearest_neighbours(x, K + 1)
     hubs = hubness(neighbours, K)
     scores = [twonn(neighbours).dimension, twonn_mle(neighbours), levina_bickel(neighbours, K)]

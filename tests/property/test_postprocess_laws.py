@@ -26,7 +26,6 @@ def near(images, expected, size):
 
 
 def well_separated(points, D):
-    """Whether the top D components and the directions without variance stand apart from the others."""
     values = eigenvalues(covariance(points))
     rank = principal_components(points).rank
     gap = rank <= D or values[D - 1] - values[D] > 1e-3 * values[0]

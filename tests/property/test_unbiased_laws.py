@@ -14,7 +14,6 @@ def moments_of(x):
 
 
 def near(score):
-    """The value, or the lack of one, up to rounding: small clouds divide by estimates near zero."""
     return pytest.approx(score.value, rel=1e-6, abs=1e-6) if score.value is not None else None
 
 

@@ -67,7 +67,6 @@ def batch(dtype):
 
 
 def step(penalty, model, x, labels):
-    """Value of the penalty and the gradient of the weights."""
     value = penalty(model, x, labels)
     value.backward()
     (gradient,) = (parameter.grad for parameter in model.parameters())
@@ -75,7 +74,6 @@ def step(penalty, model, x, labels):
 
 
 def conditions(penalty, x, labels):
-    """What roundings are relative to: of the value, and of the greatest element of the gradient."""
     model, points = model_of(torch.float64), []
     model.register_forward_hook(lambda *call: points.append(call[2]) or call[2].retain_grad())
     value, _ = step(penalty, model, x, labels)
@@ -96,7 +94,6 @@ def rows_of(rank, sizes):
 
 
 def steps_of_rank(rank):
-    """Steps by DistributedDataParallel of one rank, for all that the tests look at."""
     steps = {}
     for split, sizes in SPLITS.items():
         for kind, dtype in DTYPES.items():
@@ -113,7 +110,6 @@ def steps_of_rank(rank):
 
 
 def functions_of_rank(rank):
-    """Values and gradients of the functions themselves; rank 0 has rows 0 and 1, rank 1 has row 2."""
     x = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])[2 * rank : 2 + rank].requires_grad_()
     rows = gathered(x)
     # Each rank weighs the rows in its own way: gradients of both are added.

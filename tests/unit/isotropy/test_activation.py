@@ -9,7 +9,6 @@ from isotropy.spectrum import Moments
 
 
 def profile_of(mean, std):
-    """Two points, mean ± std / sqrt(2), have this mean and this unbiased standard deviation."""
     moments = Moments(len(mean))
     moments.update(torch.stack([mean - std / 2**0.5, mean + std / 2**0.5]))
     return activation_profile(moments)

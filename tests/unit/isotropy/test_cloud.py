@@ -9,7 +9,6 @@ from isotropy.rows import Rows
 
 @pytest.fixture
 def x():
-    """400 points, three of them not finite, two of them zero."""
     x = np.random.default_rng(0).normal(size=(400, 5)).astype(np.float32)
     x[[3, 100, 399], [0, 1, 4]] = np.nan
     x[[7, 8]] = 0

@@ -12,7 +12,6 @@ def rows(n=300, d=12, seed=0):
 
 
 def by_definition(x, similarity):
-    """The 10 nearest of each row, in float64."""
     if similarity == "euclidean":
         near = -torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist")
     else:

@@ -7,7 +7,6 @@ from isotropy.score import there_are
 
 
 def among(indices):
-    """Neighbors with these indices, each farther than the one before."""
     indices = torch.tensor(indices)
     distances = torch.arange(1, indices.shape[1] + 1, dtype=torch.float64).repeat(len(indices), 1)
     return NearestNeighbours(distances, indices, sizes=torch.ones(len(indices), dtype=torch.float64), roundoff=2**-24)
@@ -46,18 +45,15 @@ def test_the_first_k_of_more_neighbours_are_counted():
 
 
 def sparse(n, d, nonzeros):
-    """Rows [n, d] of zeros, with ones at random places."""
     positions = torch.rand(n, d, generator=torch.Generator().manual_seed(0)).topk(nonzeros).indices
     return torch.zeros(n, d).scatter_(1, positions, 1.0)
 
 
 def binary(n, d):
-    """Rows [n, d] of zeros and ones by the toss of a coin."""
     return (torch.rand(n, d, generator=torch.Generator().manual_seed(0)) < 0.5).float()
 
 
 def rotated(x):
-    """The points turned at random, in float64."""
     turn = torch.randn(x.shape[1], x.shape[1], dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     return x.double() @ torch.linalg.qr(turn).Q
 

@@ -15,18 +15,15 @@ def randn(n, d, seed=0):
 
 
 def with_ratios(mu):
-    """Neighbors of points whose second neighbor is mu times as far as the first."""
     return at_distances(torch.stack([torch.full_like(mu, 3.0), 3 * mu], dim=1))
 
 
 def at_distances(distances):
-    """Neighbors so far from float64 points of the size 1; which they are is of no matter."""
     indices, sizes = torch.zeros_like(distances, dtype=torch.int64), torch.ones_like(distances[:, 0])
     return NearestNeighbours(distances, indices, sizes, roundoff=2**-53)
 
 
 def pareto(n, dimension, seed):
-    """Ratios as TwoNN's model has them, float64 [n]."""
     uniform = torch.rand(n, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
     return (1 - uniform) ** (-1 / dimension)
 
@@ -158,7 +155,6 @@ def test_duplicates_alone_have_no_intrinsic_dimension():
 
 
 def rotated(x):
-    """The points turned at random, in float64."""
     return x.double() @ torch.linalg.qr(randn(x.shape[1], x.shape[1])).Q
 
 

@@ -39,7 +39,6 @@ class Rows:
 
 
 def block_of_each_row(n, blocks=10, announced=None):
-    """Which block each of n rows is dealt to, int64 [n]."""
     parts = [Rows() for _ in range(blocks)]
     Jackknife(iter(parts).__next__, n if announced is None else announced, blocks).update(torch.arange(n)[:, None])
     dealt_to = torch.full((n,), -1)

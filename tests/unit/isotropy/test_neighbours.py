@@ -24,7 +24,6 @@ def brute_force(x, k):
 
 
 def measured(x):
-    """How far apart, in parts of it, two measurements in float64 of one distance may be."""
     return apart(x.shape[1] + 4, torch.float64)
 
 
@@ -36,7 +35,6 @@ def assert_exact(x, k):
 
 @pytest.fixture(params=PRECISIONS, ids=str)
 def first_precision(request, monkeypatch):
-    """Search in this precision and above, whatever the machine multiplies fast."""
     monkeypatch.setattr(module, "fast_precisions", lambda _: PRECISIONS[PRECISIONS.index(request.param) :])
     return request.param
 
@@ -114,7 +112,6 @@ def test_of_equally_near_points_the_first_rows_come_first():
 
 
 def sparse_ones(n, d, count):
-    """Rows [n, d] of zeros, with ones at random places."""
     positions = torch.rand(n, d, generator=torch.Generator().manual_seed(0)).topk(count).indices
     return torch.zeros(n, d).scatter_(1, positions, 1.0)
 

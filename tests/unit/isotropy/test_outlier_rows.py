@@ -26,7 +26,6 @@ def outliers_in(cloud, *names):
 
 
 def decaying(seed=0):
-    """1,200 rows of 64 dimensions with an IsoScore of .2."""
     return gaussian(1200, 64, seed) * np.arange(1, 65) ** -0.5
 
 

@@ -17,7 +17,6 @@ def randn(n, d, seed=0):
 
 
 def with_an_opposite(x):
-    """A narrow cone, and one point that looks the other way."""
     return torch.cat([1 + 1e-4 * x, -torch.ones_like(x[:1])])
 
 
@@ -39,7 +38,6 @@ CLOUDS = {
 
 @pytest.fixture(params=[16, 40, 1024], ids="{} rows".format)
 def tile_rows(request, monkeypatch):
-    """Hold tiles of so many rows at once."""
     monkeypatch.setattr(tiles, "TILE_ROWS", request.param)
 
 

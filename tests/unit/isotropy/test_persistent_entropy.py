@@ -12,7 +12,6 @@ A_FEW = apart(60, torch.float32)
 
 
 def on_a_line(*steps):
-    """Points whose bars are these steps."""
     return torch.tensor([0.0, *steps]).cumsum(0)[:, None].expand(-1, 2) / math.sqrt(2)
 
 

@@ -5,7 +5,6 @@ from isotropy.postprocess.removal import CLUSTERED_ROWS, fit_cluster_based
 
 
 def blobs(n=40, d=4, dtype=torch.float64):
-    """Three clouds far from each other, each stretched along an axis of its own."""
     generator = torch.Generator().manual_seed(0)
     noise = torch.randn(3, n, d, dtype=torch.float64, generator=generator)
     centres = 100 * torch.eye(3, d, dtype=torch.float64)

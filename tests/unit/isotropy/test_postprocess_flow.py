@@ -9,7 +9,6 @@ from isotropy.postprocess.whitening import fit_pca_whitening
 
 
 def skewed(n=2000, d=4, seed=0):
-    """A cloud far from Gaussian, float64 [n, d]: bent by the square of one direction, and turned."""
     noise = torch.randn(n, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
     noise[:, 1:] += noise[:, :1] ** 2
     mixing, _ = torch.linalg.qr(torch.randn(d, d, dtype=torch.float64, generator=torch.Generator().manual_seed(9)))

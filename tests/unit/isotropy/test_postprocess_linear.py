@@ -21,7 +21,6 @@ def gaussian(n, d, seed=0, dtype=torch.float64):
 
 
 def variances_of(*variances):
-    """Points on the axes, mean zero, with exactly these variances over n - 1."""
     arms = torch.tensor(variances, dtype=torch.float64).sqrt().diag() * ((2 * len(variances) - 1) / 2) ** 0.5
     return torch.cat([arms, -arms])
 

@@ -13,12 +13,10 @@ def randn(n, d, seed=0):
 
 
 def squares_of(x):
-    """Squared distances [n, n] by differences in float64, infinite from a point to itself."""
     return (x.double()[:, None] - x.double()).square().sum(2).fill_diagonal_(math.inf)
 
 
 def bounds_of(x, precision):
-    """Lower bounds of these, float64 [n, n]."""
     rows = torch.arange(len(x))
     search = Products(x, precision, len(x) - 1)
     return search._bounds_of(rows)[:, : len(x)].double() + search._bases[:, None]

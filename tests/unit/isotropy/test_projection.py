@@ -11,7 +11,6 @@ from isotropy.rows import Rows
 
 
 def points(n, d, seed=0):
-    """A Gaussian cloud of unequal spreads, away from the origin."""
     rng = np.random.default_rng(seed)
     rotation, _ = np.linalg.qr(rng.normal(size=(d, d)))
     return 7 + rng.normal(size=(n, d)) * np.arange(1, d + 1) @ rotation
@@ -24,14 +23,12 @@ def projection_of(x, labels=None, seed=0):
 
 
 def by_row(data):
-    """Coordinates [n, 3] in the order of the rows, whose labels are their numbers."""
     rows = [int(data["labels"]["names"][code]) for code in data["labels"]["codes"]]
     return rows, np.array([data["x"], data["y"], data["z"]]).T[np.argsort(rows)]
 
 
 @pytest.fixture
 def many(monkeypatch):
-    """So few points are drawn that 1000 rows are many."""
     monkeypatch.setattr(module, "MAX_POINTS", 100)
 
 

@@ -13,7 +13,6 @@ def bars(*lengths):
 
 
 def blobs(centres, d, spread, seed=0):
-    """Thirty points around each center, far apart along an axis of its own, float64."""
     noise = torch.randn(len(centres), 30, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
     return (torch.tensor(centres, dtype=torch.float64)[:, None] + spread * noise).flatten(0, 1)
 

@@ -13,7 +13,6 @@ from isotropy.rows import Rows
 
 @pytest.fixture
 def x():
-    """300 points in 8 dimensions, one of them far from zero; five rows of zeros."""
     x = np.random.default_rng(0).normal(size=(300, 8)).astype(np.float32)
     x[:, 3] += 4
     x[:5] = 0

@@ -6,7 +6,6 @@ from isotropy.rows import Sample
 
 
 def drawn(n, size, cuts=(), seed=0):
-    """A sample of the numbers 0 to n - 1, given in pieces."""
     sample = Sample(size, 1, np.dtype(np.float64), seed)
     for rows in np.split(np.arange(n), cuts):
         sample.update(rows[:, None].astype(np.float64), rows)

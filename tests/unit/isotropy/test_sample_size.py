@@ -14,7 +14,6 @@ from isotropy.unbiased import isoscore_unbiased
 
 
 def points(n, d, seed=0):
-    """A Gaussian cloud of unequal spreads, away from the origin."""
     return 3 + np.random.default_rng(seed).normal(size=(n, d)) * np.arange(1, d + 1)
 
 

@@ -8,7 +8,6 @@ from isotropy.tiles import smallest_of_each, tiles
 
 
 def symmetric(n, seed=0):
-    """Bounds [n, n] of random pairs."""
     x = torch.randn(n, n, generator=torch.Generator().manual_seed(seed))
     return x + x.T
 

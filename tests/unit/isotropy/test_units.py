@@ -116,7 +116,6 @@ def test_the_partition_function_sees_the_scale():
 @pytest.mark.parametrize("first", [0.0, 1e-200, 1e-320])
 @pytest.mark.parametrize("power", [0, 600])
 def test_rows_that_are_far_larger_than_those_before_count_in_full(first, power):
-    """The unit of the first chunk is too small for the second."""
     head, tail = first * np.ones((CHUNK_ROWS + 5, 3)), points(2000, 3)
     zeros = read_cloud(Rows(np.concatenate([0 * head, tail])), seed=3)
     results = read_cloud(Rows(np.concatenate([head, np.ldexp(tail, power)])), seed=3)

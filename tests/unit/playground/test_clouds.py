@@ -5,7 +5,6 @@ from app.playground.clouds import MAX_POINTS, SHAPES, SHIFTS, SIZES, SPREADS, cl
 
 
 def variances(points):
-    """Of the principal components, greatest first."""
     return np.linalg.eigvalsh(np.cov(points.T))[::-1]
 
 
