@@ -38,8 +38,7 @@ from benchmarks._many_runs import fill, new_context
 from benchmarks._rounds import interleave, machine, ratio, rounds_asked
 from benchmarks._web import web_process
 from isotropy.catalog import Regularizer
-from workers.embeddings.inspection import inspect_embedding
-from workers.embeddings.measure import measure_embedding
+from workers.embeddings.measure import inspect_embedding, measure_embedding
 
 EMBEDDINGS, SHAPE = 5, (2000, 256)
 LARGE = (50_000, 768)

@@ -14,9 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.core.settings import Settings
+from app.db.models import Embedding
 from app.storage import Stored, open_storage
 from app.storage.ledger import Ledger
 from isoscope.core.errors import NotFoundError, UnavailableError
+from isoscope.files.matrix import Matrix, open_matrix
+from isoscope.files.selection import Selection
+from isoscope.files.upload import Upload
+from isoscope.rows import require_measurable
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +42,24 @@ def fetch(sha256: str, filename: str, settings: Settings) -> Path:
         return storage.local(sha256)
     except NotFoundError as error:
         raise NotFoundError(f"The file {filename} is gone from the storage; upload it again.") from error
+
+
+def fetch_upload(embedding: Embedding, settings: Settings) -> Upload:
+    """Return the files of an embedding in the order of their rows.
+
+    Raises:
+        NotFoundError: one is gone from the storage.
+        UnavailableError: the storage cannot be reached, or refuses this worker.
+
+    """
+    return embedding.upload(lambda file: fetch(file.file_sha256, f"{file.filename} of {embedding.name!r}", settings))
+
+
+def open_embedding(embedding: Embedding, settings: Settings) -> Matrix:
+    """Open the matrix that was chosen of the embedding's files."""
+    matrix = open_matrix(fetch_upload(embedding, settings), Selection.model_validate(embedding.selection))
+    require_measurable(matrix)
+    return matrix
 
 
 Keep = Callable[[Callable[[], BinaryIO]], Stored]

@@ -40,10 +40,9 @@ from isotropy.report import MeasureResult, measure
 from isotropy.rows import Rows, finite_rows
 from isotropy.tasks.maps import Map
 from isotropy.tasks.variants import Variant
-from workers.embeddings.inspection import open_embedding
 from workers.embeddings.measure import columns_of
 from workers.embeddings.neighbours import K, first_named, named_neighbours
-from workers.files import ARRAY, GROUP, ID, LABEL, NAME, fetch, jsonl_file, keeping, npy_file
+from workers.files import ARRAY, GROUP, ID, LABEL, NAME, fetch, jsonl_file, keeping, npy_file, open_embedding
 from workers.job_rows import ResultJob, answer, fail, files_of, job_sessions, waiting
 
 FRACTION = 0.5

@@ -36,9 +36,8 @@ from isotropy.tasks.decision import Decision
 from isotropy.tasks.judge import JudgingTask, ScoredVariant, decide, map_of
 from isotropy.tasks.maps import Map
 from isotropy.tasks.variants import Variant, all_variants, default_variants
-from workers.embeddings.inspection import fetch_upload
 from workers.failure import record
-from workers.files import fetch, keeping
+from workers.files import fetch, fetch_upload, keeping
 from workers.job_rows import JobProgress, StoppedError, job_sessions
 
 GROUP = PAIRS[-1]

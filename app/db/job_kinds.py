@@ -71,7 +71,7 @@ INSPECT = JobKind(
     models.Embedding,
     (models.EmbeddingStatus.INSPECTING,),
     models.EmbeddingStatus.FAILED,
-    work="workers.embeddings.inspection:inspect_embedding",
+    work="workers.embeddings.measure:inspect_embedding",
     doing="reads an upload",
     pages="embeddings",
 )

@@ -27,7 +27,7 @@ def embedding_of(x: np.ndarray) -> Embedding:
         for slug, result in measure(cloud).items()
     ]
     findings = FigureData(slug="findings", data={"findings": [finding.document() for finding in findings_of(cloud)]})
-    return Embedding(n=len(x), d=x.shape[1], n_left_out=None, measurements=rows, found=findings)
+    return Embedding(n=len(x), d=x.shape[1], n_left_out=None, measurements=rows, findings_data=findings)
 
 
 def headline_text(x: np.ndarray) -> tuple[str, list[str]]:
@@ -139,14 +139,14 @@ def test_single_outlier_has_its_name_and_many_are_counted():
     finding = {"slug": "outlier_rows", "severity": "warning", "row_count": 1, "effect": effect}
     finding |= {"title": "1 row holds 60% of the variance"}
     embedding = embedding_of(gaussian(100, 4))
-    embedding.found.data = {"findings": [finding | {"rows": [7], "names": ["the"]}]}
+    embedding.findings_data.data = {"findings": [finding | {"rows": [7], "names": ["the"]}]}
     assert plain(headline_of(embedding))[0] == (
         "1 row holds 60% of the variance: row 7 (the). "
         "Without it bias-corrected IsoScore is 0.500 ± 0.010 instead of undefined."
     )
-    embedding.found.data = {"findings": [finding | {"rows": list(range(8)), "names": None, "row_count": 8}]}
+    embedding.findings_data.data = {"findings": [finding | {"rows": list(range(8)), "names": None, "row_count": 8}]}
     assert ": rows 0, 1, 2, 3, 4 and 3 more. Without them " in plain(headline_of(embedding))[0]
-    embedding.found.data = {"findings": [finding | {"severity": "note", "rows": [7], "names": None}]}
+    embedding.findings_data.data = {"findings": [finding | {"severity": "note", "rows": [7], "names": None}]}
     assert "row 7" not in plain(headline_of(embedding))[0]
 
 

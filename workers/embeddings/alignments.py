@@ -22,7 +22,7 @@ from isotropy.neighbours import equal_rows
 from isotropy.projection import NAME_CHARACTERS
 from isotropy.score import Score
 from isotropy.tasks.parts import groups_of
-from workers.embeddings.inspection import open_embedding
+from workers.files import open_embedding
 from workers.job_rows import ResultJob, answer
 
 SEED = 0

@@ -1,4 +1,4 @@
-"""The measure job: a committed embedding in; measurements, zeta curves and data of figures out."""
+"""The jobs from an upload to its numbers: inspect files where that can do no harm; measure what was chosen of them."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -9,6 +9,7 @@ from sqlalchemy import delete
 from sqlalchemy.orm import Session
 
 from app.core.settings import Settings
+from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import (
     BLAMED,
@@ -24,10 +25,12 @@ from app.db.models import (
 )
 from app.db.point_map import MAP, MAX_MAPPED
 from app.db.types import utcnow
+from app.sandbox import read_in_sandbox
 from app.storage import open_storage
 from app.storage.ledger import Ledger
 from isoscope.files import selection as selections
-from isoscope.files.matrix import Matrix
+from isoscope.files.matrix import Inspection, Matrix, inspect
+from isoscope.files.selection import Selection
 from isoscope.rows import values_of, with_names
 from isotropy.cloud import Cloud, read_cloud
 from isotropy.findings import finding, findings_of
@@ -35,15 +38,52 @@ from isotropy.projection import PointMapCollector, projection
 from isotropy.report import MeasureResult, measure
 from isotropy.sample_size import sample_size
 from isotropy.spectrum import scaled_identity
-from workers.embeddings.inspection import open_embedding
 from workers.embeddings.neighbours import neighbours_data
 from workers.embeddings.point_map import make_map_files
 from workers.embeddings.zeta_curves import zeta_lines
-from workers.files import keeping
+from workers.files import fetch_upload, keeping, open_embedding
 from workers.job_rows import fail, job_sessions, waiting
 
 SEED = 0
 CURVE_SOURCES = ("identity", "sample")
+
+
+def inspect_embedding(embedding_id: str, settings: Settings, device: str) -> Sequence[Job]:
+    """Write what the files hold into the embedding's row, a draft from then on; measuring follows if it was asked for.
+
+    They are read in a further process, so that one made to exhaust memory or time ends there, as a sentence.
+    """
+    sessions = job_sessions(settings)
+    with sessions() as session:
+        embedding = session.get(Embedding, embedding_id)
+    if embedding is None or embedding.status is not EmbeddingStatus.INSPECTING:
+        return ()
+    try:
+        inspection = _inspect_files(embedding, settings)
+    except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
+        fail(error, sessions, embedding)
+        return ()
+    with sessions.begin() as session:
+        if (row := waiting(session, embedding)) is None:
+            return ()
+        row.inspection = inspection.model_dump(mode="json")
+        row.selection = inspection.selection.model_dump(mode="json")
+        row.format = inspection.format
+        row.n, row.d = inspection.n, inspection.d
+        if row.encoding_id is None:
+            row.layer = inspection.layer
+        row.error = None
+        if not row.commit_when_inspected:
+            row.status = EmbeddingStatus.DRAFT
+            return ()
+        row.status = EmbeddingStatus.MEASURING
+        row.attempts = 0
+        return (Job(job_kinds.MEASURE, row.id),)
+
+
+def _inspect_files(embedding: Embedding, settings: Settings) -> Inspection:
+    chosen = None if embedding.selection is None else Selection.model_validate(embedding.selection)
+    return read_in_sandbox(settings, inspect, fetch_upload(embedding, settings), chosen)
 
 
 def columns_of(slug: str, report: MeasureResult) -> dict[str, Any]:

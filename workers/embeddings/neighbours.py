@@ -21,7 +21,7 @@ from isotropy.points import at_least_float32
 from isotropy.postprocess.methods import fit
 from isotropy.rows import finite_chunks
 from workers.embeddings.encoder import encode_alike
-from workers.embeddings.inspection import open_embedding
+from workers.files import open_embedding
 from workers.job_rows import ResultJob, answer
 
 K = 8

@@ -15,7 +15,7 @@ from isotropy.cloud import Cloud, read_cloud
 from isotropy.isoscore import ShrinkageCurve as ScoresByZeta
 from isotropy.isoscore import isoscore_from_covariance
 from isotropy.spectrum import CHUNK_ROWS, Moments
-from workers.embeddings.inspection import open_embedding
+from workers.files import open_embedding
 from workers.job_rows import ResultJob, answer
 
 ZETAS = torch.linspace(0, 1, 101, dtype=torch.float64)

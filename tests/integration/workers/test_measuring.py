@@ -11,10 +11,8 @@ from isoscope import rows
 from isoscope.core.errors import InvalidError
 from isotropy import cloud
 from isotropy.catalog import MEASURES
-from workers.embeddings import inspection as inspecting
 from workers.embeddings import measure as measuring
-from workers.embeddings.inspection import inspect_embedding
-from workers.embeddings.measure import measure_embedding
+from workers.embeddings.measure import inspect_embedding, measure_embedding
 from workers.embeddings.zeta_curves import compute_curve
 
 
@@ -114,7 +112,7 @@ class TestInspecting:
     ):
         embedding_id = make_embedding(x, selection={"vectors": "array"}, commit_when_inspected=True)
         chosen = {"vectors": "array", "transpose": True}
-        look = inspecting._inspect_files
+        look = measuring._inspect_files
 
         def chosen_anew_meanwhile(*arguments, **options):
             with sessions.begin() as session:
@@ -123,7 +121,7 @@ class TestInspecting:
                 raise InvalidError("The former choice cannot be read.")
             return look(*arguments)
 
-        monkeypatch.setattr(inspecting, "_inspect_files", chosen_anew_meanwhile)
+        monkeypatch.setattr(measuring, "_inspect_files", chosen_anew_meanwhile)
         assert inspect_embedding(embedding_id, settings, "cpu") == ()
         row, _, _ = get(embedding_id)
         assert (row.status, row.error, row.selection) == (EmbeddingStatus.INSPECTING, None, chosen)

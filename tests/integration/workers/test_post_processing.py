@@ -22,8 +22,8 @@ from isotropy.rows import Rows
 from tests.rounding import assert_same_images
 from workers import files, postprocess
 from workers import postprocess as making
-from workers.embeddings.inspection import inspect_embedding, open_embedding
-from workers.embeddings.measure import measure_embedding
+from workers.embeddings.measure import inspect_embedding, measure_embedding
+from workers.files import open_embedding
 from workers.postprocess import DRAWN, MEASURED, MOMENTS, post_process
 from workers.postprocess import make_embedding as make
 

@@ -16,9 +16,9 @@ from app.figures.figure import linear_axis, log_axis, log_ticks
     ],
 )
 def test_ticks_are_round_and_few(low, high, ticks):
-    found = log_ticks(low, high)
-    assert set(ticks) <= set(found)
-    assert 3 <= len(found) <= 8
+    ticks_drawn = log_ticks(low, high)
+    assert set(ticks) <= set(ticks_drawn)
+    assert 3 <= len(ticks_drawn) <= 8
 
 
 def test_within_a_part_of_a_decade_ticks_stand_at_equal_steps():

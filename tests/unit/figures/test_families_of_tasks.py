@@ -72,16 +72,16 @@ def test_names_are_no_markup():
 @pytest.mark.parametrize("values", [[1, 2, 3, 4, 5], [3, 1, 2, 5, 4], [1, 1, 2, 2, 5]])
 def test_rho_is_spearmans_and_p_counts_all_orders(values):
     points = tuple((float(i), float(value)) for i, value in enumerate(values))
-    found = rank_relation(points)
+    relation = rank_relation(points)
     expected = spearmanr(*zip(*points, strict=True)).statistic
-    assert found.rho == pytest.approx(expected)
+    assert relation.rho == pytest.approx(expected)
     orders = [spearmanr(range(len(values)), order).statistic for order in permutations(values)]
-    assert found.p == pytest.approx(sum(abs(rho) >= abs(expected) - 1e-9 for rho in orders) / len(orders))
+    assert relation.p == pytest.approx(sum(abs(rho) >= abs(expected) - 1e-9 for rho in orders) / len(orders))
 
 
 def test_above_seven_embeddings_orders_are_drawn():
-    found = rank_relation(tuple((float(i), float(i)) for i in range(12)))
-    assert (found.rho, found.p) == (pytest.approx(1), 1 / 10_000)
+    relation = rank_relation(tuple((float(i), float(i)) for i in range(12)))
+    assert (relation.rho, relation.p) == (pytest.approx(1), 1 / 10_000)
     assert rank_relation(tuple((float(i), 1.0) for i in range(8))).rho is None
 
 

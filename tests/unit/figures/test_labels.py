@@ -67,13 +67,13 @@ def test_a_name_alone_stands_above_to_the_right():
 
 
 def test_of_two_at_one_place_neither_hides_the_other_s_point_and_the_names_are_apart():
-    found = positions([LabeledPoint(0.5, 0.5, 0, 0, "λ = 0"), LabeledPoint(0.5, 0.5, 0, 0, "λ = 1")], UNIT, UNIT)
-    assert found == ["top right", "top left"]
+    corners = positions([LabeledPoint(0.5, 0.5, 0, 0, "λ = 0"), LabeledPoint(0.5, 0.5, 0, 0, "λ = 1")], UNIT, UNIT)
+    assert corners == ["top right", "top left"]
 
 
 def test_a_name_for_which_there_is_no_room_is_left_out_and_the_first_keeps_its_own():
-    found = positions([LabeledPoint(0.5, 0.5, 0, 0, "λ = 0")] * 6, UNIT, UNIT)
-    assert found == ["top right", "top left", "bottom right", "bottom left", None, None]
+    corners = positions([LabeledPoint(0.5, 0.5, 0, 0, "λ = 0")] * 6, UNIT, UNIT)
+    assert corners == ["top right", "top left", "bottom right", "bottom left", None, None]
 
 
 def test_a_name_at_the_edge_stays_within_the_axes():
@@ -88,9 +88,9 @@ def test_a_name_avoids_the_error_bar_of_another_point():
 @given(st.lists(coordinates, min_size=1, max_size=15))
 def test_no_name_lies_on_another_or_on_a_point(places):
     points = [LabeledPoint(x, y, 0, 0, "λ = −1") for x, y in places]
-    found = positions(points, UNIT, UNIT)
+    corners = positions(points, UNIT, UNIT)
     pixels = [LabeledPoint(x * WIDTH, y * HEIGHT, 0, 0, "λ = −1") for x, y in places]
-    boxes = [_corner(point, *where.split()) for point, where in zip(pixels, found, strict=True) if where]
+    boxes = [_corner(point, *where.split()) for point, where in zip(pixels, corners, strict=True) if where]
     assert not any(one.meets(other) for one, other in combinations(boxes, 2))
     marks = [LabelBox(p.x - POINT, p.y - POINT, p.x + POINT, p.y + POINT) for p in pixels]
     assert not any(box.meets(mark) for box in boxes for mark in marks)

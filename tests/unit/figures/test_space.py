@@ -15,9 +15,9 @@ def clouds(figure):
 
 
 def test_a_shifted_cloud_stands_beside_itself_around_the_origin():
-    found = clouds(cloud_figure(SHIFTED))
-    assert found[MAIN].x == pytest.approx([x + 2 for x in found[QUIET].x], abs=2e-4)
-    assert found[MAIN].y == found[QUIET].y
+    scatters = clouds(cloud_figure(SHIFTED))
+    assert scatters[MAIN].x == pytest.approx([x + 2 for x in scatters[QUIET].x], abs=2e-4)
+    assert scatters[MAIN].y == scatters[QUIET].y
     (line,) = (trace for trace in cloud_figure(SHIFTED).draw().data if trace.marker.color == MARKED)
     assert (line.x, line.y, line.z) == ((0, 2), (0, 0), (0, 0))
 

@@ -30,8 +30,7 @@ from tests.waiting import wait_for
 from workers import files, models
 from workers.embeddings import encoder, encoding
 from workers.embeddings.encoding import encode_texts
-from workers.embeddings.inspection import inspect_embedding
-from workers.embeddings.measure import measure_embedding
+from workers.embeddings.measure import inspect_embedding, measure_embedding
 
 
 @pytest.mark.parametrize("model", ["tiny-bert", "tiny-distilbert", "tiny-gpt2"])
