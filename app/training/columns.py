@@ -16,12 +16,7 @@ from isoscope.files.strict import Frozen
 def check_columns(
     columns: Sequence[Column], task: TaskKind, text_columns: Sequence[str], label_column: str
 ) -> list[str]:
-    """Return the names of the classes in order, none where the task is not classification.
-
-    Raises:
-        InvalidError: with the field ``text_columns`` or ``label_column``, if the task cannot be learned from these.
-
-    """
+    """Return the class names, none unless classification; raise InvalidError where columns do not fit the task."""
     _check_text_columns(columns, task, text_columns)
     if label_column in text_columns:
         raise InvalidError(
@@ -153,7 +148,6 @@ def _require_complete(column: Column, field: str) -> None:
 
 
 def is_fraction(label: str) -> bool:
-    """Whether a label is a number that is not whole."""
     return NUMBER.fullmatch(label) is not None and not float(label).is_integer()
 
 
@@ -176,7 +170,7 @@ MAX_WHOLE_CLASSES = 20
 
 
 class TaskProposal(Frozen):
-    """A task that the columns of a data set are fit for, as far as they tell."""
+    """The likeliest task of a data set's columns."""
 
     task: TaskKind
     text_columns: list[str]
@@ -186,7 +180,6 @@ class TaskProposal(Frozen):
 
     @property
     def summary(self) -> str:
-        """The proposal in words."""
         kind = self.task.value
         if self.task is not TaskKind.SPAN and len(self.text_columns) == 2:
             kind = f"pair {kind}"
@@ -195,7 +188,7 @@ class TaskProposal(Frozen):
 
 
 def propose_for(hub_name: str | None, columns: Sequence[Column]) -> TaskProposal | None:
-    """Return what is known of a task of the Hub, or else what the columns of a data set look like."""
+    """Return the task of a known Hub data set, or else the likeliest task of the columns."""
     if hub_name is None:
         return propose(columns)
     task = TASKS[HubName(hub_name)]
@@ -209,7 +202,7 @@ def propose_for(hub_name: str | None, columns: Sequence[Column]) -> TaskProposal
 
 
 def propose(columns: Sequence[Column]) -> TaskProposal | None:
-    """Return the likeliest task, None if there is no text or nothing to be predicted of it."""
+    """Return the likeliest task, None if there is no text or nothing to predict."""
     return _propose_span(columns) or _propose_label(columns)
 
 
@@ -239,7 +232,6 @@ def _proposal(task: TaskKind, texts: list[str], label: str, n_classes: int | Non
 
 
 def _texts(columns: Sequence[Column], name_pairs: Sequence[tuple[str, ...]]) -> list[str]:
-    """Return the columns of the first names that are all there, or else the first two columns that hold text."""
     by_name = {column.name.lower(): column.name for column in columns if column.kind is not ColumnKind.NUMBER}
     for names in name_pairs:
         if all(name in by_name for name in names):
@@ -248,7 +240,7 @@ def _texts(columns: Sequence[Column], name_pairs: Sequence[tuple[str, ...]]) -> 
 
 
 def _label(columns: Sequence[Column]) -> Column | None:
-    """Return a column called like a label, or the first of labels, or of numbers, that could be one."""
+    """Return a column named like a label, or the first that could be one."""
     fit = [column for column in columns if (_is_score(column) or _is_class(column)) and not _is_count(column)]
     matching = (column for name in LABEL_NAMES for column in fit if column.name.lower() == name)
     tests: tuple[Callable[[Column], bool], ...] = (
@@ -264,7 +256,6 @@ def _is_class(column: Column) -> bool:
 
 
 def _is_score(column: Column) -> bool:
-    """Whether a column holds fractions, or more whole numbers than there are classes."""
     if column.kind is not ColumnKind.NUMBER:
         return False
     if column.values is None or len(column.values) > MAX_WHOLE_CLASSES:
@@ -277,5 +268,4 @@ def _is_text(column: Column) -> bool:
 
 
 def _is_count(column: Column) -> bool:
-    """Whether a column counts or names the rows."""
     return column.name.lower() in NOT_LABELS

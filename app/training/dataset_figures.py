@@ -30,7 +30,7 @@ class Baseline(NamedTuple):
 
 
 def dataset_figures(dataset: Dataset) -> list[Figure]:
-    """Return the figures of a data set of which the rows were counted: classes, then lengths of each text column."""
+    """Return the figures of counted rows: classes, then text lengths by column."""
     proposal = propose_for(dataset.hub_name, dataset.columns)
     columns = {column.name: column for column in dataset.columns}
     if proposal is None:
@@ -42,12 +42,12 @@ def dataset_figures(dataset: Dataset) -> list[Figure]:
 
 
 def is_counted(dataset: Dataset) -> bool:
-    """Whether its rows were counted when they were read; those of earlier versions, or of the Hub, were not."""
+    """Return whether the rows were counted: those of the Hub or of earlier versions were not."""
     return any(column.lengths is not None or column.train_counts is not None for column in dataset.columns)
 
 
 def baseline_of(dataset: Dataset, proposal: TaskProposal | None) -> Baseline | None:
-    """Return the trivial predictor of the likeliest task, and its score on the validation rows, where it is known."""
+    """Return the trivial predictor of the likeliest task, with its validation score where known."""
     if proposal is None or proposal.task is TaskKind.SPAN:
         return None
     if proposal.task is TaskKind.REGRESSION:
@@ -139,6 +139,5 @@ def _draw_lengths(rows: Sequence[Sequence[Cell]]) -> go.Figure:
 
 
 def _shares(counts: Sequence[int], further_rows: int = 0) -> list[float]:
-    """Return the share of each class in all rows with a label; ``others`` have one of no class."""
     total = sum(counts) + further_rows
     return [n / total if total else 0.0 for n in counts]

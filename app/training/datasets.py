@@ -39,13 +39,7 @@ def create_dataset(
     division: Division | None = None,
     quoting: Quoting | None = None,
 ) -> Dataset:
-    """Keep files of rows and describe their columns; a ``division`` makes splits out of one of them first.
-
-    Quotes of .tsv files are read as ``quoting`` says, without it as they are meant.
-
-    They are read in a process of their own, within limits, while the request waits: the form that comes next
-    needs the columns.
-    """
+    """Store files of rows, split by ``division``, and describe their columns, read in a sandboxed process."""
     settings = context.settings
     check_files(division, has_validation=validation is not None, has_test=test is not None)
     with context.ledger.arriving() as store:
@@ -82,7 +76,7 @@ def create_dataset(
 
 
 def read_dataset(context: Context, dataset_id: str, quoting: Quoting) -> Dataset:
-    """Read the quotes of a data set's .tsv files in another way, as long as no experiment has read them."""
+    """Change how the quotes of .tsv files are read, unless an experiment has read the data set."""
     dataset = get_dataset(context, dataset_id)
     if not dataset.quoting:
         raise ConflictError(
@@ -114,7 +108,7 @@ def read_dataset(context: Context, dataset_id: str, quoting: Quoting) -> Dataset
 
 
 def count_dataset(context: Context, dataset_id: str) -> Dataset:
-    """Count classes and lengths of texts of a data set that an earlier version read without counting them."""
+    """Count classes and text lengths of a data set that an earlier version stored uncounted."""
     dataset = get_dataset(context, dataset_id)
     if not (locations := _locate_files(context, dataset)):
         raise ConflictError(f"The rows of {dataset.name} are not stored here, so they cannot be counted.")
@@ -136,7 +130,7 @@ COUNTED = ("train_counts", "validation_counts", "lengths")
 
 
 def _locate_files(context: Context, dataset: Dataset) -> dict[str, tuple[Path, str]]:
-    """Where the files of its splits are, and what they are called; none of a data set of the Hub or of a script."""
+    """Return path and name of each stored split file."""
     return {
         split: (context.storage.local(str(sha256)), str(getattr(dataset, f"{split}_filename")))
         for split in SPLITS
@@ -162,10 +156,7 @@ def _describe(
 
 
 def create_hub_dataset(context: Context, hub_name: HubName, test: bool | None = None) -> Dataset:
-    """Add a task of the Hub, whose rows the worker will fetch from the Hub at a pinned revision.
-
-    Its test split is used where it has labels, unless ``test`` says otherwise.
-    """
+    """Add a Hub task, fetched later by the worker; its test split is used where it has labels."""
     task = TASKS[hub_name]
     if test and task.n_test is None:
         raise InvalidError(
@@ -188,37 +179,31 @@ def create_hub_dataset(context: Context, hub_name: HubName, test: bool | None = 
 
 
 def list_datasets(context: Context) -> list[Dataset]:
-    """All data sets, newest first."""
     return context.scalars(select(Dataset).order_by(Dataset.created_at.desc(), Dataset.id))
 
 
 def list_trainable(context: Context) -> list[Dataset]:
-    """Those whose rows can be had here, newest first."""
     return [dataset for dataset in list_datasets(context) if dataset.origin is not DatasetOrigin.BY_NAME]
 
 
 def get_dataset(context: Context, dataset_id: str) -> Dataset:
-    """One data set."""
     with context.sessions() as session:
         return find_dataset(session, dataset_id)
 
 
 def find_dataset(session: Session, dataset_id: str) -> Dataset:
-    """One data set within a transaction."""
     if (dataset := session.get(Dataset, dataset_id)) is None:
         raise missing("data set", dataset_id, "dataset_id")
     return dataset
 
 
 def experiments_using(context: Context, dataset_id: str) -> list[Experiment]:
-    """The experiments that keep a data set from being deleted, the newest first."""
     using = select(Experiment).where(Experiment.dataset_id == dataset_id).order_by(Experiment.created_at.desc())
     return context.scalars(using)
 
 
 @freeing
 def delete_dataset(context: Context, dataset_id: str) -> None:
-    """Delete a data set that no experiment uses, and its files."""
     with context.sessions.begin() as session:
         dataset = find_dataset(session, dataset_id)
         used = select(exists().where(Experiment.dataset_id == dataset_id))
@@ -241,7 +226,7 @@ FIELDS = {
 
 
 class SplitFile(NamedTuple):
-    """The stored file of a split, and what it is called."""
+    """The stored file of a split, with its original name."""
 
     stored: Stored
     filename: str
@@ -253,10 +238,7 @@ def read_division(
     fractions: Mapping[str, str | float | None] | None = None,
     split_seed: str | int = "",
 ) -> Division | None:
-    """Return how a form asks for rows to be divided, None where it does not; ``values`` have commas between them.
-
-    A split without values takes the rows that hold its name. ``fractions`` are drawn for ``test`` and ``validation``.
-    """
+    """Return the requested division of rows, if any; a split without ``values`` takes the rows that hold its name."""
     by_column = split_column.strip()
     drawn = {split: fraction for split, fraction in (fractions or {}).items() if fraction not in ("", None)}
     if by_column and drawn:
@@ -273,7 +255,7 @@ def read_division(
 
 
 def check_files(division: Division | None, *, has_validation: bool, has_test: bool) -> None:
-    """Raise InvalidError where the files that were given do not go with the division."""
+    """Raise InvalidError where the uploaded files do not fit the division."""
     if isinstance(division, ColumnDivision):
         if has_validation or has_test:
             field = "validation" if has_validation else "test"
@@ -296,10 +278,7 @@ def check_files(division: Division | None, *, has_validation: bool, has_test: bo
 def divide_upload(
     context: Context, division: Division, files: Mapping[str, SplitFile], store: Store, quoting: Quoting | None
 ) -> tuple[dict[str, SplitFile], dict[str, Quoting]]:
-    """Divide the rows of the train file, in the sandbox.
-
-    Return the new file of every split that it becomes, and how quotes were read.
-    """
+    """Divide the train file in the sandbox; return the new file of every split and how quotes were read."""
     settings = context.settings
     train, validation = files["train"], files.get("validation")
     validation_file = (
@@ -325,7 +304,7 @@ def divide_upload(
 
 
 def require_labels(description: DatasetDescription) -> None:
-    """Raise InvalidError where the test rows have no labels of the task that the columns look like."""
+    """Raise InvalidError where the test rows lack labels."""
     proposal = propose(description.columns)
     label = next((column for column in description.columns if proposal and column.name == proposal.label_column), None)
     if label is None:

@@ -30,12 +30,10 @@ from isotropy.catalog import Regularizer
 
 
 def no_run(run_id: str) -> NotFoundError:
-    """Return what to raise where a run is asked for that is not there."""
     return NotFoundError(f"There is no run {run_id!r}; it may have been deleted with its experiment.")
 
 
 def get_run(context: Context, run_id: str) -> Run:
-    """One run with its experiment and its steps."""
     run = context.scalar(
         select(Run)
         .where(Run.id == run_id)
@@ -52,7 +50,7 @@ def get_run(context: Context, run_id: str) -> Run:
 
 
 def get_changed(context: Context, run_id: str, changed: object, only: str) -> Run:
-    """Return a run after a change; raise ConflictError that says which runs can be changed, if this one was not."""
+    """Return a run after a change; raise ConflictError that says which runs can be changed, if it was not."""
     run = get_run(context, run_id)
     if not changed:
         raise ConflictError(f"Only {only}; this one is {run.status}.")
@@ -60,13 +58,12 @@ def get_changed(context: Context, run_id: str, changed: object, only: str) -> Ru
 
 
 def find_baseline(context: Context, run: Run) -> AnyRunConfig | None:
-    """The configuration of plain training in the run's experiment, of its seed where there is one."""
+    """Return the baseline's configuration in the run's experiment, of the same seed where there is one."""
     plain = select(Run.config).where(Run.experiment_id == run.experiment_id, Run.regularizer == Regularizer.NONE)
     return context.scalar(plain.order_by(Run.seed != run.seed, Run.position).limit(1))
 
 
 def cancel_run(context: Context, run_id: str) -> Run:
-    """Stop a run that has not ended. What it has logged stays, for a while its last checkpoint too."""
     with context.sessions.begin() as session:
         stopped = mark_cancelled(session, [run_id])
     run = get_changed(context, run_id, stopped, "a run that has not ended can be cancelled")
@@ -75,10 +72,7 @@ def cancel_run(context: Context, run_id: str) -> Run:
 
 
 def mark_cancelled(session: Session, run_ids: Iterable[str]) -> list[str]:
-    """Set those of the runs that are not final to cancelled, and say which they were.
-
-    The rows go first: a trainer stops when it sees its row, even if the engine never hears of it.
-    """
+    """Cancel unfinished runs; return their ids. Rows change first: trainers watch their row, not the engine."""
     stopped = update(Run).where(Run.id.in_(list(run_ids)), Run.status.not_in(FINAL))
     ended = {"status": RunStatus.CANCELLED, "finished_at": func.coalesce(Run.finished_at, utcnow())}
     ids = list(session.scalars(stopped.values(ended).returning(Run.id)))
@@ -94,7 +88,6 @@ IN_A_LIST = tuple(defer(column, raiseload=True) for column in (Run.results, Run.
 
 
 def create_experiment(context: Context, request: SweepRequest) -> Experiment:
-    """Write the experiment and its runs, then hand the runs to the workers."""
     plan = plan_sweep(context, request)
     context.require_room()
     with context.sessions.begin() as session:
@@ -115,14 +108,12 @@ def _models(plan: SweepPlan) -> str:
 
 
 def list_names(context: Context, limit: int) -> dict[str, str]:
-    """Names of the newest experiments by their ids."""
     newest = select(Experiment.id, Experiment.name).order_by(*NEWEST_FIRST).limit(limit)
     with context.sessions() as session:
         return dict(session.execute(newest).all())
 
 
 def newest_experiment(context: Context, *, with_results: bool = False) -> Experiment | None:
-    """Return the newest experiment, or the newest one with results."""
     experiments = select(Experiment)
     if with_results:
         experiments = experiments.where(Experiment.runs.any(Run.performance.is_not(None)))
@@ -131,20 +122,19 @@ def newest_experiment(context: Context, *, with_results: bool = False) -> Experi
 
 
 def get_experiment(context: Context, experiment_id: str) -> Experiment:
-    """One experiment with its data set and its runs in the order they were planned."""
     with context.sessions() as session:
         return _find(session, experiment_id)
 
 
 def get_experiment_alone(context: Context, experiment_id: str) -> Experiment:
-    """Return an experiment with its data set, but without its tags and runs: there may be thousands of runs."""
+    """Return an experiment without its tags and runs: there may be thousands of runs."""
     query = select(Experiment).where(Experiment.id == experiment_id)
     loaded = joinedload(Experiment.dataset), raiseload(Experiment.tags), raiseload(Experiment.runs)
     return _only(context.scalar(query.options(*loaded)), experiment_id)
 
 
 def describe_experiment(context: Context, experiment_id: str, change: DescriptionChange) -> Experiment:
-    """Rename an experiment, or change its notes or tags. None leaves a field as it is."""
+    """Change name, notes or tags; None leaves a field as it is."""
     with context.sessions.begin() as session:
         describe(_only(session.get(Experiment, experiment_id), experiment_id), change)
     return get_experiment(context, experiment_id)
@@ -152,7 +142,7 @@ def describe_experiment(context: Context, experiment_id: str, change: Descriptio
 
 @freeing
 def cancel_experiment(context: Context, experiment_id: str) -> Experiment:
-    """Cancel every run that has not ended; none left is no error."""
+    """Cancel every unfinished run."""
     with context.sessions.begin() as session:
         hold(session.connection(), f"study {experiment_id}")  # or a worker might add runs that are not cancelled
         experiment = _find(session, experiment_id)
@@ -166,10 +156,7 @@ def cancel_experiment(context: Context, experiment_id: str) -> Experiment:
 
 @freeing
 def delete_experiment(context: Context, experiment_id: str) -> None:
-    """Delete an experiment whose runs have all ended, and the models that they kept.
-
-    It is hidden at once, and its rows go in short transactions, so that workers write meanwhile.
-    """
+    """Hide an ended experiment at once, then delete its rows in short transactions, so that workers can write."""
     with context.sessions.begin() as session:
         hold(session.connection(), f"study {experiment_id}")
         # Nobody adds a run to it from here on: whoever does waits, and then finds it gone.
@@ -199,7 +186,6 @@ def _only(experiment: Experiment | None, experiment_id: str) -> Experiment:
 
 
 def _read(session: Session, query: Select[Experiment]) -> Experiment | None:
-    """Return one experiment with its data set and runs, without the large columns that only a run's own page shows."""
     runs = selectinload(Experiment.runs).options(*IN_A_LIST)
     experiment = session.scalar(query.options(*WITH_TAGS, runs))
     for run in experiment.runs if experiment else ():
@@ -226,10 +212,7 @@ class StudyRequest(TrainingOptions):
 
 
 def plan_study(context: Context, request: StudyRequest, *, ask_hub: bool = True) -> SweepPlan:
-    """Check a request as a sweep over the ends of its ranges would be.
-
-    Raises InvalidError at the field that is wrong.
-    """
+    """Check a search as a sweep over the ends of its ranges."""
     search = request.search
     seeds = list(dict.fromkeys(request.seeds))
     if (total := (search.trials + 1) * len(seeds)) > MAX_RUNS:
@@ -263,7 +246,7 @@ def plan_study(context: Context, request: StudyRequest, *, ask_hub: bool = True)
 
 
 def create_study(context: Context, request: StudyRequest) -> Experiment:
-    """Write the experiment with its baseline, and hand that to the workers, who ask for everything else."""
+    """Write a search with its baseline run; workers choose the other trials."""
     plan = plan_study(context, request)
     context.require_room()
     baseline = [run for run in plan.runs if run.regularizer is Regularizer.NONE]

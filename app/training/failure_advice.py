@@ -69,7 +69,6 @@ OF_A_SCRIPT = Advice("Its script gave this run up", "Isoscope knows only its mes
 
 
 def advice_of(run: Run) -> Advice:
-    """What to do about a failed run, with the field of the form at which that begins."""
     if run.experiment.logged:
         return OF_A_SCRIPT
     advice = ADVICE[run.cause or FailureCause.UNSPECIFIED]
@@ -77,7 +76,7 @@ def advice_of(run: Run) -> Advice:
 
 
 def changed_for(run: Run, values: Values) -> Values:
-    """The form's values with what is sure to help changed already: half the batch where memory ran out."""
+    """Return the form's values with a sure remedy applied: half the batch size after running out of memory."""
     if run.cause is not FailureCause.MEMORY or (rows := _parse_count(values["batch_size"])) < 2 or rows % 2:
         return values
     return values | {
@@ -87,7 +86,7 @@ def changed_for(run: Run, values: Values) -> Values:
 
 
 def problem_of(run: Run, before: Values, after: Values) -> InvalidError:
-    """The sentence that stands in the form beside the field to change, or that is changed already."""
+    """Return the advice as an error at the field to change."""
     sentence = f"The run failed: {run.error}"
     if before != after:
         sentence += f" The form starts with a batch of {after['batch_size']} instead of {before['batch_size']}."
@@ -126,7 +125,7 @@ class Again(NamedTuple):
 
 
 def again(context: Context, run_id: str | None, experiment_id: str | None) -> Again:
-    """What the form starts with where a run or an experiment is to be launched again; else nothing."""
+    """Return the form values of an earlier launch and the advice after its failure."""
     if run_id:
         run = get_run(context, run_id)
         before = _values(request_of_run(run), run.experiment.dataset)
@@ -144,7 +143,6 @@ def again(context: Context, run_id: str | None, experiment_id: str | None) -> Ag
 
 
 def _values(request: LaunchRequest, dataset: Dataset) -> Values:
-    """The form's texts, but for the name, which tells experiments apart, and for a data set that is not here."""
     left_out = {"name", "search"} | ({"dataset_id"} if dataset.origin is DatasetOrigin.BY_NAME else set())
     return texts_of_settings(request.model_dump(mode="json", exclude=left_out)) | {"preset": ""}
 

@@ -19,7 +19,7 @@ GRID_FIELDS = tuple(name for name, option in TRAINING_OPTIONS.items() if option.
 
 
 class _Values:
-    """Each list of values is checked as values of the training option of its name."""
+    """Grid values, each checked as the training option of its name."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         fields = {
@@ -54,12 +54,10 @@ class Product(NamedTuple):
 
     @property
     def total(self) -> int:
-        """How many runs there are, without listing them."""
         with_penalty = sum(_size(ranges) * len(self.lambdas) for ranges in self.methods.values())
         return _size(self.settings) * (1 + with_penalty) * len(self.seeds)
 
     def coordinates(self) -> Iterator[dict[str, Any]]:
-        """What sets each run apart: setting by setting and seed by seed, the baseline first."""
         for setting, seed in product(_points(self.settings), self.seeds):
             yield setting | {"regularizer": Regularizer.NONE, "lam": 0.0, "seed": seed}
             for regularizer, ranges in self.methods.items():
@@ -67,10 +65,7 @@ class Product(NamedTuple):
                     yield setting | own_values | {"regularizer": regularizer, "lam": lam, "seed": seed}
 
     def describe(self, repeated: int = 0) -> str:
-        """The count with its factors: 2 rates × (1 baseline + I-STAR × 6 λ × 4 ζ) × 5 seeds = 250 runs.
-
-        Less those that would repeat another.
-        """
+        """Return the count with its factors: 2 rates × (1 baseline + I-STAR × 6 λ × 4 ζ) × 5 seeds = 250 runs."""
         terms = ["1 baseline"]
         by_size = groupby(self.methods.items() if self.lambdas else (), key=lambda item: _factors(item[1]))
         for own_factors, group in by_size:
@@ -90,10 +85,7 @@ def product_of(
     lambdas: Sequence[float],
     seeds: Sequence[int],
 ) -> Product:
-    """The product of ranges, each where it makes a difference.
-
-    An option of a regularizer that is added to every run makes one to the baseline as well.
-    """
+    """Return the product of ranges; options of a regularizer on every run also multiply the baseline."""
     own_fields = {name: readers for name in ranges if (readers := applies_to(name)) and not fixed.intersection(readers)}
     return Product(
         settings={name: values for name, values in ranges.items() if name not in own_fields},

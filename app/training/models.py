@@ -32,7 +32,6 @@ class ModelChoice(NamedTuple):
 
 
 def list_models(settings: Settings) -> list[ModelChoice]:
-    """The bundled model, then the folders of the models directory that hold a configuration."""
     bundled = bundled_folder()
     choices = [
         ModelChoice(
@@ -48,11 +47,7 @@ def list_models(settings: Settings) -> list[ModelChoice]:
 
 
 def require_model(settings: Settings, name: str, *, ask_hub: bool = True) -> ModelChoice:
-    """The model of that name, on this machine or on the Hub.
-
-    Raises InvalidError where there is none, so that no run is queued that can only fail. Without ``ask_hub`` a name
-    that could be the Hub's is taken for one: a form that is being filled in must not wait for the network.
-    """
+    """Return the model of that name or raise InvalidError; without ``ask_hub`` a possible Hub name passes unchecked."""
     local_models = {choice.name: choice for choice in list_models(settings)}
     if name in local_models:
         return local_models[name]
@@ -104,7 +99,6 @@ def _unreachable(name: str, offered: str) -> InvalidError:
 
 
 def _size(folder: Path | None) -> tuple[int | None, int | None]:
-    """Return the numbers of layers and of dimensions by the model's own configuration, null where it does not say."""
     config = _read_config(folder)
     return _first_number(config, DEPTH_KEYS), _first_number(config, WIDTH_KEYS)
 
@@ -124,7 +118,7 @@ def _first_number(config: Mapping[str, Any], keys: Sequence[str]) -> int | None:
 
 
 def find_model_folder(settings: Settings, name: str) -> Path | None:
-    """Return where a model's files are on this machine, in the Hub's cache too; None where they are not."""
+    """Return a model's folder on this machine, the Hub's cache included."""
     if name == BUNDLED:
         return bundled_folder()
     if name in {choice.name for choice in list_models(settings)}:
@@ -140,7 +134,7 @@ def find_model_folder(settings: Settings, name: str) -> Path | None:
 
 
 def read_model_size(folder: Path) -> ModelSize | None:
-    """Return a model's size by its configuration and the headers of its weights; None where these do not say."""
+    """Return a model's size from its configuration and weight headers."""
     config = _read_config(folder)
     layers, width = _first_number(config, DEPTH_KEYS), _first_number(config, WIDTH_KEYS)
     if layers is None or width is None:

@@ -21,7 +21,7 @@ MAX_ADDRESS = 6000
 
 @dataclass(frozen=True)
 class Control:
-    """A field of a form, with its text."""
+    """A form field with its current text."""
 
     name: str
     option: Option
@@ -32,52 +32,45 @@ class Control:
 
     @property
     def words(self) -> Mapping[str, str]:
-        """What can be chosen; empty where it is typed or ticked."""
         return self.option.words if self.offered is None else self.offered
 
     @property
     def flag(self) -> bool:
-        """Whether it is a box to tick."""
         return self.type is bool and not self.words
 
     @property
     def keyboard(self) -> str:
-        """The input mode of a phone."""
         return "numeric" if self.type is int else "text"
 
     @property
     def chosen(self) -> str:
-        """What is chosen, in words."""
         empty_words = self.option.none_means or ("no" if self.flag else "none")
         return "yes" if self.flag and self.text else self.words.get(self.text) or self.text or empty_words
 
     @property
     def summary(self) -> str:
-        """The label with what is chosen."""
         return f"{self.option.label}: {self.chosen}"
 
 
 class Fold(NamedTuple):
-    """Controls of a group, which its title folds."""
+    """A collapsible group of controls."""
 
     group: Group
     controls: list[Control]
 
     @property
     def slug(self) -> str:
-        """Of its element."""
         return "fold-" + self.group.title.lower().replace(" ", "-")
 
     @property
     def summary(self) -> str:
-        """What is chosen inside, in words; a group of one control need not name it again."""
         if [control.option.label for control in self.controls] == [self.group.title]:
             return self.controls[0].chosen
         return " · ".join(control.summary for control in self.controls)
 
 
 def controls_of(model: type[BaseModel], values: Mapping[str, Any], prefix: str = "") -> dict[str, Control]:
-    """Return the controls of a model's options by the names of its fields, with these texts."""
+    """Return the controls of a model's options by field name."""
     return {
         name: Control(f"{prefix}{name}", option, _type_of(model.model_fields[name]), _as_text(values.get(name, "")))
         for name, option in options_of(model).items()
@@ -85,7 +78,7 @@ def controls_of(model: type[BaseModel], values: Mapping[str, Any], prefix: str =
 
 
 def in_folds(controls: Iterable[Control]) -> dict[str, list[Fold]]:
-    """Return controls by the section of a form, in it by their groups, of which those without a title are no fold."""
+    """Group controls by form section, then by their groups."""
     sections: dict[str, dict[Group, list[Control]]] = {}
     for control in controls:
         group = control.option.group
@@ -94,7 +87,7 @@ def in_folds(controls: Iterable[Control]) -> dict[str, list[Fold]]:
 
 
 def text_of(value: Any) -> str:
-    """Return a value as it is typed: 3e-05 as 3e-5, a list by commas, nothing for null."""
+    """Return a value as typed: 3e-05 as 3e-5, a list with commas, nothing for null."""
     if isinstance(value, list):
         return ", ".join(text_of(item) for item in value)
     if isinstance(value, bool):
@@ -105,7 +98,7 @@ def text_of(value: Any) -> str:
 
 
 def meaning(info: FieldInfo, text: str) -> Any:
-    """Return what a text means for a field, as JSON would hold it, to be checked by the field's type."""
+    """Return the JSON value of a text, to be checked by the field's type."""
     if not text and _takes_null(info):
         return None
     if listed := list_type(info.annotation):
@@ -114,34 +107,33 @@ def meaning(info: FieldInfo, text: str) -> Any:
 
 
 def split(text: str) -> list[str]:
-    """Return what commas and blanks part."""
+    """Split at commas and blanks."""
     return plain(text).replace(",", " ").split()
 
 
 def plain(text: str) -> str:
-    """Return a number with a hyphen for its sign."""
     return text.replace("−", "-")
 
 
 def read_fields(form: ImmutableMultiDict[str, Any], texts: Collection[str], lists: Collection[str]) -> dict[str, Any]:
-    """Return the texts, and the lists of texts, of a submitted form or of a query string, by field."""
+    """Return the texts and lists of texts of a submitted form or query string."""
     values: dict[str, Any] = {name: str(value).strip() for name, value in form.items() if name in texts}
     return values | {name: [str(item) for item in form.getlist(name) if item] for name in lists if name in form}
 
 
 def field_pairs(values: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the fields of a form that ``read_fields`` reads as these values."""
+    """Return form fields that ``read_fields`` reads back as these values."""
     return [(name, text) for name, value in values.items() for text in (value if isinstance(value, list) else [value])]
 
 
 def labelled(error: IsoscopeError, labels: Mapping[str, str]) -> IsoscopeError:
-    """Return an error that calls options by their labels."""
+    """Return an error that names options by their labels."""
     further = tuple(FieldError(field, with_labels(detail, labels)) for field, detail in error.further)
     return replace(error, message=with_labels(error.message, labels), further=further)
 
 
 def address_that_shows(path: str, pairs: Sequence[tuple[str, str]]) -> str | None:
-    """Return the address of a form that is filled in with these fields and marked; None where it is too long."""
+    """Return the URL of the form filled in with these fields; None where it is too long."""
     address = f"{path}?{urlencode([*pairs, (CHECKED, 'true')])}"
     return address if len(address) <= MAX_ADDRESS else None
 

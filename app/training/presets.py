@@ -17,7 +17,7 @@ SHRINK_MODELS = ["bert-base-uncased", "roberta-base"]
 
 
 class Stage(StrEnum):
-    """Presets by the name under which they are asked for."""
+    """Presets of one search stage."""
 
     ISTAR_SEARCH = "istar-1-search"
     ISTAR_TUNING = "istar-2-tuning"
@@ -28,7 +28,7 @@ class Stage(StrEnum):
 
 
 class Preset(NamedTuple):
-    """Fields of a sweep, with what they are, where they are from, and how they differ from what was published."""
+    """Form values with their source, and how they differ from the publication."""
 
     title: str
     paper: str
@@ -97,7 +97,7 @@ def _shrink(task: str, rate: float, decay: float) -> Preset:
 
 
 def unfit(preset: Preset, task: str) -> str | None:
-    """What of a preset is done otherwise on a task of this kind, in a sentence; None where nothing is."""
+    """Return what a preset cannot apply to this task, in a sentence."""
     if task == TaskKind.CLASSIFICATION or not preset.settings.get("entropy_by_label"):
         return None
     return (

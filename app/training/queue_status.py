@@ -33,7 +33,7 @@ LOST_AFTER = timedelta(seconds=60)
 
 
 class WorkerJob(NamedTuple):
-    """What a worker works on, with the memory that its processes hold now and at most so far, where it is known."""
+    """A worker's current job with its memory, now and at peak."""
 
     kind: JobKind
     row_id: str
@@ -56,14 +56,12 @@ class WorkerState(NamedTuple):
 
 
 def count_alive(sessions: Sessions) -> int:
-    """How many workers have beaten of late."""
     alive = Worker.heartbeat_at > utcnow() - LOST_AFTER
     with sessions() as session:
         return session.scalars(select(func.count()).select_from(Worker).where(alive)).one()
 
 
 def list_workers(context: Context) -> list[WorkerState]:
-    """All workers that ever beat, the living first."""
     rows = context.scalars(select(Worker).order_by(Worker.slot))
     now = utcnow()
     states = [
@@ -88,12 +86,12 @@ def _job(job_at_work: JobAtWork) -> WorkerJob:
 
 
 def has_gpu(workers: Iterable[WorkerState]) -> bool:
-    """Whether one that lives has a GPU that trains in half precision."""
+    """Return whether a live worker has a GPU for half precision."""
     return any(worker.alive and worker.device.startswith("cuda") for worker in workers)
 
 
 def worker_lost(run: Run, workers: list[WorkerState]) -> bool:
-    """Whether a run is called running only because nobody is left to say otherwise."""
+    """Return whether a run only counts as running because no worker is left to report its end."""
     alive = {worker.slot for worker in workers if worker.alive}
     return run.status is RunStatus.RUNNING and run.worker not in alive
 
@@ -128,7 +126,7 @@ class Waiting(NamedTuple):
 
 
 class AtWork(NamedTuple):
-    """How many runs of an experiment work, wait or are paused."""
+    """Counts of an experiment's unfinished runs."""
 
     id: str
     name: str
@@ -138,12 +136,11 @@ class AtWork(NamedTuple):
 
 
 def list_running(context: Context) -> Sequence[Run]:
-    """All runs that a worker is at, who began first first."""
     return context.scalars(_runs(Run.status == RunStatus.RUNNING).order_by(Run.started_at, Run.id))
 
 
 def list_waiting(context: Context, limit: int, offset: int = 0) -> Waiting:
-    """Runs ``offset`` to ``offset + limit`` of those that wait, the next one first."""
+    """Return one page of waiting runs, next first."""
     waits = Run.status == RunStatus.QUEUED
     with context.sessions() as session:
         total = session.scalars(select(func.count()).select_from(Run).where(waits)).one()
@@ -151,7 +148,7 @@ def list_waiting(context: Context, limit: int, offset: int = 0) -> Waiting:
 
 
 def list_experiments_at_work(context: Context) -> list[AtWork]:
-    """Every experiment that has runs which work, wait or are paused, whose turn is first first."""
+    """Return every experiment with unfinished runs, next first."""
     unfinished = Run.status.in_((*UNFINISHED, RunStatus.PAUSED))
     counted = (
         select(Experiment.id, Experiment.name, *map(_count, (RunStatus.RUNNING, RunStatus.QUEUED, RunStatus.PAUSED)))
@@ -165,19 +162,16 @@ def list_experiments_at_work(context: Context) -> list[AtWork]:
 
 
 def list_encodings_at_work(context: Context) -> Sequence[Encoding]:
-    """Return encodings that wait or are at work, in their turn."""
     unfinished = select(Encoding).where(Encoding.status.in_(UNFINISHED_ENCODING))
     return context.scalars(unfinished.order_by(Encoding.queued_at, Encoding.id))
 
 
 def list_imports_at_work(context: Context) -> Sequence[Import]:
-    """Imports that wait, are written, or whose rows are being removed, oldest first."""
     unfinished = select(Import).where(Import.status.in_((*UNFINISHED_IMPORT, ImportStatus.REMOVING)))
     return context.scalars(unfinished.order_by(Import.created_at, Import.id))
 
 
 def list_embeddings_at_work(context: Context) -> Sequence[Embedding]:
-    """Embeddings that are made, read or measured, oldest first, without their files."""
     busy = select(Embedding).where(Embedding.status.in_(BUSY), Embedding.trashed_at.is_(None))
     query = busy.options(lazyload(Embedding.files), defer(Embedding.inspection))
     return context.scalars(query.order_by(Embedding.created_at, Embedding.id))
@@ -193,10 +187,7 @@ def _count(status: RunStatus) -> ColumnElement[int]:
 
 
 def seconds_left(runs: Sequence[Run], workers: int, now: datetime | None = None) -> float | None:
-    """Return the time until all runs have ended, as if this experiment's runs were next; None where it is unknown.
-
-    It is unknown before a run has finished, without a worker, and where nothing waits or works.
-    """
+    """Return the time until all runs have ended, if this experiment's went next; None where unknown."""
     took = [
         (run.finished_at - run.started_at).total_seconds() - run.rested_seconds
         for run in runs

@@ -54,7 +54,7 @@ class Turn(NamedTuple):
 
 
 def move_run(context: Context, run_id: str, to: QueueMove) -> Run:
-    """Move a waiting run before or behind the others that wait; what works goes on."""
+    """Move a waiting run before or behind the other waiting runs."""
     with context.sessions.begin() as session:
         hold(session.connection(), "turns")
         waiting = _waiting(session)
@@ -73,7 +73,7 @@ def move_run(context: Context, run_id: str, to: QueueMove) -> Run:
 
 
 def move_experiment(context: Context, experiment_id: str, to: QueueMove) -> Experiment:
-    """Move what waits of an experiment before or behind all that waits of others; its own go as they were queued."""
+    """Move an experiment's waiting runs before or behind all others, in their own order."""
     experiment = get_experiment(context, experiment_id)
     mine = {run.id for run in experiment.runs}
     with context.sessions.begin() as session:
@@ -87,24 +87,18 @@ def move_experiment(context: Context, experiment_id: str, to: QueueMove) -> Expe
 
 
 def set_run_priority(context: Context, run_id: str, priority: int) -> Run:
-    """Give a run that has not ended its number."""
     changed = _set(context, priority, Run.id == run_id)
     return get_changed(context, run_id, changed, "a run that has not ended has a place in the queue")
 
 
 def set_experiment_priority(context: Context, experiment_id: str, priority: int) -> Experiment:
-    """Give all runs of an experiment that have not ended one number; none is no error."""
     get_experiment(context, experiment_id)
     _set(context, priority, Run.experiment_id == experiment_id)
     return get_experiment(context, experiment_id)
 
 
 def renumber(moved: Sequence[str], other_turns: Sequence[Turn], index: int) -> list[Turn]:
-    """The numbers that change where ``moved`` go before the ``index``-th of the others.
-
-    Of equal numbers who came first goes first, so that between two others there has to be a number of its own: where
-    there is none, all behind are moved back as far as is needed.
-    """
+    """Return new numbers that put ``moved`` before ``index``; later turns move back where no number is free."""
     if index == len(other_turns):
         number = min(other_turns[-1].priority + 1, LAST_PRIORITY) if other_turns else DEFAULT_PRIORITY
         return [Turn(run_id, number) for run_id in moved]
@@ -136,19 +130,17 @@ AT_REST: dict[str, Any] = {"worker": None, "phase": None, "phase_done": 0, "phas
 
 
 def pause_run(context: Context, run_id: str) -> Run:
-    """Put a waiting or running run aside; it goes on from its last checkpoint when it is resumed."""
     return get_changed(context, run_id, _pause(context, Run.id == run_id), "a queued or running run can be paused")
 
 
 def resume_run(context: Context, run_id: str) -> Run:
-    """Have a paused run go on, and the search that it belongs to."""
     run = get_run(context, run_id)
     again = _queue_again(context, (RunStatus.PAUSED,), Run.id == run_id, searches=[run.experiment_id])
     return get_changed(context, run_id, again, "a paused run can be resumed")
 
 
 def retry_run(context: Context, run_id: str) -> Run:
-    """Have a failed or cancelled run tried again: from its last checkpoint, or from the start where none is left."""
+    """Retry a failed or cancelled run from its last checkpoint, if any."""
     run = get_run(context, run_id)
     if run.experiment.origin is not ExperimentOrigin.LAUNCHED:
         raise ConflictError(
@@ -159,7 +151,6 @@ def retry_run(context: Context, run_id: str) -> Run:
 
 
 def retry_experiment(context: Context, experiment_id: str) -> Experiment:
-    """Queue every failed run of an experiment again; none is no error."""
     experiment = get_experiment(context, experiment_id)
     if experiment.origin is not ExperimentOrigin.LAUNCHED:
         raise ConflictError(f"Only runs launched here can be retried. These were {experiment.origin}.")
@@ -168,31 +159,27 @@ def retry_experiment(context: Context, experiment_id: str) -> Experiment:
 
 
 def pause_experiment(context: Context, experiment_id: str) -> Experiment:
-    """Pause every run of an experiment that waits or runs; none is no error."""
     get_experiment(context, experiment_id)
     _pause(context, Run.experiment_id == experiment_id, searches=[experiment_id])
     return get_experiment(context, experiment_id)
 
 
 def resume_experiment(context: Context, experiment_id: str) -> Experiment:
-    """Have every paused run of an experiment go on; none is no error."""
     get_experiment(context, experiment_id)
     _queue_again(context, (RunStatus.PAUSED,), Run.experiment_id == experiment_id, searches=[experiment_id])
     return get_experiment(context, experiment_id)
 
 
 def pause_all(context: Context) -> int:
-    """Pause every run that waits or runs, and say how many there were."""
     return len(_pause(context, searches=_searches(context)))
 
 
 def resume_all(context: Context) -> int:
-    """Have every paused run go on, and say how many there were."""
     return len(_queue_again(context, (RunStatus.PAUSED,), searches=_searches(context)))
 
 
 def _pause(context: Context, *conditions: ColumnElement[bool], searches: Sequence[str] = ()) -> Sequence[str]:
-    """Pause runs, and these searches, which ask for no other run until they are resumed."""
+    """Pause runs, and stop these searches from asking for trials."""
     since = case((Run.status == RunStatus.RUNNING, utcnow()), else_=Run.finished_at)
     aside = AT_REST | {"status": RunStatus.PAUSED, "attempts": 0, "finished_at": since}
     paused = update(Run).where(Run.status.in_(UNFINISHED), *conditions).values(aside)
@@ -210,7 +197,7 @@ def _searches(context: Context) -> Sequence[str]:
 
 
 def _mark(session: Session, searches: Sequence[str], *, paused: bool) -> None:
-    """Have searches ask for no further trial, or again: the next look of a worker finds those that may."""
+    """Stop or restart searches; a worker's next poll finds those that may go on."""
     hold(session.connection(), *(f"study {experiment_id}" for experiment_id in searches))
     for experiment in session.scalars(select(Experiment).where(Experiment.id.in_(searches))):
         if experiment.study is not None and not experiment.study.over:
@@ -221,10 +208,7 @@ def _mark(session: Session, searches: Sequence[str], *, paused: bool) -> None:
 def _queue_again(
     context: Context, states: Collection[RunStatus], *conditions: ColumnElement[bool], searches: Sequence[str] = ()
 ) -> Sequence[str]:
-    """Queue the runs in these states as if they had just come; these searches go on.
-
-    Of a run that had ended the start and the end stand with its attempts. One that was paused keeps them.
-    """
+    """Requeue runs in these states and restart their searches. Ended runs lose start and end; paused runs keep them."""
     anew = {
         "attempts": 0,
         "error": None,

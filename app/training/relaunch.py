@@ -48,10 +48,7 @@ HEADING = "# For Isoscope, launched by: isoscope sweep FILE. What is not said he
 
 
 def request_of(experiment: Experiment) -> LaunchRequest:
-    """Return a request that means the same runs, read off those that there are; of a search, one that searches again.
-
-    Raises ConflictError where no request means them: those of a user's own script.
-    """
+    """Return a request that launches the same runs; raise ConflictError for runs of a user's own script."""
     _require_settings(experiment)
     shared = _options_of_runs(experiment.config) | {
         "name": experiment.name,
@@ -66,14 +63,14 @@ def request_of(experiment: Experiment) -> LaunchRequest:
 
 
 def request_of_run(run: Run) -> SweepRequest:
-    """Return a request that means one run, beside its baseline; raises ConflictError like ``request_of``."""
+    """Return a request for one run beside its baseline."""
     _require_settings(run.experiment)
     coordinates = {"dataset_id": run.experiment.dataset_id, "zetas": [run.zeta], "seeds": [run.seed]}
     return SweepRequest.model_validate(_options_of_runs(run.config) | _swept([run]) | coordinates)
 
 
 def plain(request: LaunchRequest) -> dict[str, Any]:
-    """Return what a request says that is not said by leaving it out, in the form's order, as JSON holds it."""
+    """Return a request's non-default values as JSON, in the form's order."""
     settings = request.model_dump(mode="json", exclude_defaults=True)
     if Regularizer.NONE in settings.get("regularizers", []):
         settings["regularizers"] = [
@@ -85,7 +82,7 @@ def plain(request: LaunchRequest) -> dict[str, Any]:
 
 
 def yaml_of(request: LaunchRequest, dataset: Dataset) -> str:
-    """Return a request as YAML: what differs from the defaults, with what it means."""
+    """Return a request as YAML with comments."""
     meanings = {name: option.text for name, option in options_of(type(request)).items()}
     # A grid's explanation is of the API; in a file the names of its settings say it.
     explanations = {
@@ -97,12 +94,12 @@ def yaml_of(request: LaunchRequest, dataset: Dataset) -> str:
 
 
 def read_sweep_document(document: Mapping[str, Any]) -> SweepRequest:
-    """Return the sweep that a document describes. Raises InvalidError with every field that is wrong."""
+    """Return a document's sweep or raise InvalidError with every wrong field."""
     return _read_document(SweepRequest, document)
 
 
 def read_study_document(document: Mapping[str, Any]) -> StudyRequest:
-    """Return the search that a document describes. Raises InvalidError with every field that is wrong."""
+    """Return a document's search or raise InvalidError with every wrong field."""
     return _read_document(StudyRequest, document)
 
 
@@ -119,7 +116,7 @@ def _read_document(kind: type[Launched], document: Mapping[str, Any]) -> Launche
 
 
 def sound_settings(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a document with its defaults; where some fields are wrong, the others alone."""
+    """Return a document with its defaults, without its wrong fields."""
     kind = StudyRequest if "search" in document else SweepRequest
     try:
         return kind.model_validate(document).model_dump(mode="json")
@@ -140,7 +137,7 @@ def _options_of_runs(config: AnyConfig) -> dict[str, Any]:
 
 
 def _swept(runs: Sequence[Run]) -> dict[str, Any]:
-    """What is swept over; of baselines alone lambda = 0."""
+    """Return the swept values; of baselines alone lambda = 0."""
     swept = [run for run in runs if run.regularizer is not Regularizer.NONE]
     lambdas = sorted({run.lam for run in swept}) or [0.0]
     return {"regularizers": _each_once(run.regularizer for run in swept), "lambdas": lambdas}
@@ -174,16 +171,15 @@ class Server(NamedTuple):
 
     @classmethod
     def from_request(cls, request: Request, settings: Settings) -> Self:
-        """The server that answers a request."""
         return cls(str(request.base_url).rstrip("/"), settings.access_token is not None)
 
     def curl(self, path: str, *options: str) -> str:
-        """A request as a command; without a method of its own, what the options make it."""
+        """Return a request as a shell command."""
         headers = [AUTHORIZATION] if self.token else []
         return JOINED.join([f"curl {shlex.quote(f'{self.url}/api{path}')}", *headers, *options])
 
     def python(self, *lines: str) -> str:
-        """Lines of Python after those that name this server; the token is read of the environment."""
+        """Return Python lines behind those that connect to this server."""
         begin = f"from isoscope.client import Isoscope\n\nisoscope = Isoscope({self.url!r})\n"
         return begin + "".join(f"{line}\n" for line in lines)
 
@@ -196,7 +192,6 @@ class Way(NamedTuple):
 
 
 def ways_of_sweep(server: Server, request: SweepRequest | StudyRequest, dataset: Dataset) -> list[Way]:
-    """Launch a sweep, or a search."""
     settings, yaml = plain(request), yaml_of(request, dataset)
     path = "/studies" if isinstance(request, StudyRequest) else "/experiments"
     return [
@@ -211,7 +206,7 @@ def ways_of_sweep(server: Server, request: SweepRequest | StudyRequest, dataset:
 def ways_of_form(
     request: Request, context: Context, dataset: Dataset | None, parse: Callable[[], SweepRequest | StudyRequest]
 ) -> list[Way]:
-    """What the form of a sweep or a search means, as ``parse`` reads it; nothing where it means no request."""
+    """Return the equivalents of a form, none where ``parse`` refuses it."""
     if dataset is None:
         return []
     try:
@@ -221,7 +216,6 @@ def ways_of_form(
 
 
 def ways_of_encoding(server: Server, encoding_id: str, config: EncodingConfig) -> list[Way]:
-    """Launch an encoding whose texts are here."""
     settings = config.model_dump(mode="json", exclude_defaults=True)
     options = [f"--model={shlex.quote(config.model)}", *_command_line_options(settings)]
     command = f"isoscope encode --url {shlex.quote(server.url)} --encoding {shlex.quote(encoding_id)}"
@@ -233,7 +227,6 @@ def ways_of_encoding(server: Server, encoding_id: str, config: EncodingConfig) -
 
 
 def ways_of_texts(server: Server, model: str) -> list[Way]:
-    """Upload a file of texts and put them through a model."""
     settings = {"model": model, "text_columns": ["line"]}
     upload = server.curl("/encodings", "-F file=@texts.txt")
     launch = server.curl("/encodings/ID/launch", *_sent(settings))
@@ -246,7 +239,6 @@ def ways_of_texts(server: Server, model: str) -> list[Way]:
 
 
 def ways_of_upload(server: Server) -> list[Way]:
-    """Upload a file of vectors and have it measured as it is found."""
     return [
         Way("curl", server.curl("/embeddings?commit=auto", "-F file=@embeddings.npy")),
         Way("Command line", f"isoscope upload --url {shlex.quote(server.url)} embeddings.npy"),
@@ -255,17 +247,15 @@ def ways_of_upload(server: Server) -> list[Way]:
 
 
 def _sent(settings: Mapping[str, Any]) -> tuple[str, str]:
-    """Options of curl that send this."""
     return JSON, f"--data-raw {shlex.quote(json.dumps(settings, indent=1, ensure_ascii=False))}"
 
 
 def _written(settings: Mapping[str, Any]) -> str:
-    """A dictionary in Python, a line for each name."""
     return "{\n" + "".join(f"    {name!r}: {value!r},\n" for name, value in settings.items()) + "}"
 
 
 def _command_line_options(settings: Mapping[str, Any]) -> Iterable[str]:
-    """Options with their values joined by =, since a column may be called -1; null is all."""
+    """Return options joined to their values by =, since a column may be called -1."""
     for name, option in OPTIONS.items():
         if name in settings:
             value = settings[name]

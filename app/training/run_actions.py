@@ -20,7 +20,6 @@ from isoscope.core.errors import ConflictError
 
 
 def tag_run(context: Context, run_id: str, tags: Sequence[str]) -> Run:
-    """Replace the tags of a run. Raise InvalidError of ``tags``."""
     with context.sessions.begin() as session:
         run = session.get(Run, run_id, options=[selectinload(Run.tags)])
         if run is None:
@@ -31,12 +30,7 @@ def tag_run(context: Context, run_id: str, tags: Sequence[str]) -> Run:
 
 @freeing
 def delete_run(context: Context, run_id: str) -> None:
-    """Delete a run that has ended, with its curves, predictions and the model that it kept.
-
-    Raises:
-        ConflictError: it has not ended, its search goes on, the test scores were opened, or it is the last run.
-
-    """
+    """Delete an ended run, unless its search goes on, test scores were opened, or it is the last run."""
     experiment_id = experiments.get_run(context, run_id).experiment_id
     with context.sessions.begin() as session:
         hold(session.connection(), f"study {experiment_id}", "openings")
@@ -60,13 +54,12 @@ def delete_run(context: Context, run_id: str) -> None:
 
 
 def name_of_run(context: Context, run_id: str) -> str:
-    """Return the title of a run's page."""
     run = experiments.get_run(context, run_id)
     return f"{coordinates(run.regularizer, run.lam)}, seed {run.seed}, of {run.experiment.name}"
 
 
 def address_of_runs(query: str) -> str:
-    """Return the runs of the experiment that the query names, or the list of all runs."""
+    """Return the address of the runs of the query's experiment, or of all runs."""
     parameters = dict(parse_qsl(query))
     experiment_id = parameters.pop("experiment", "")
     encoded = urlencode(({"tab": "runs"} if experiment_id else {}) | parameters)

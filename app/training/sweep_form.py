@@ -59,14 +59,13 @@ GRID_GROUPS = {
 
 
 def defaults(dataset: Dataset | None, model: str) -> Values:
-    """Return what the form starts with: the papers' settings and the likeliest task."""
+    """Return the form's first values: the papers' settings and the likeliest task."""
     values: Values = {name: text_of(FIELDS[name].get_default(call_default_factory=True)) for name in TEXTS}
     values |= dict.fromkeys((*EXTRA, *FLAGS, "preset"), "")
     return values | {"model": model, "regularizers": [Regularizer.ISTAR.value], "grid": []} | task_of(dataset)
 
 
 def task_of(dataset: Dataset | None) -> Values:
-    """Return the data set with its likeliest task, text columns, label column and metric."""
     values: Values = {"dataset_id": dataset.id if dataset else "", "text_columns": [], "label_column": ""}
     if dataset is None or (proposal := propose_for(dataset.hub_name, dataset.columns)) is None:
         return values
@@ -74,18 +73,18 @@ def task_of(dataset: Dataset | None) -> Values:
 
 
 def preset_of(values: Mapping[str, Any]) -> Preset | None:
-    """Return the preset that the form is filled in from, if there is one of that name."""
+    """Return the named preset, if it exists."""
     name = values.get("preset", "")
     return PRESETS[Stage(name)] if name in set(Stage) else None
 
 
 def texts_of(preset: Preset, *, gpu: bool) -> Values:
-    """Return a preset as texts; without a GPU in float32, as half precision is slower or lacking there."""
+    """Return a preset as texts; float32 without a GPU."""
     return texts_of_settings(preset.settings if gpu else preset.settings | {"precision": "fp32"})
 
 
 def texts_of_settings(settings: Mapping[str, Any]) -> Values:
-    """Return settings of a sweep, as JSON holds them, as texts; a grid that the form has no row for is left out."""
+    """Return sweep settings as texts, without grids that the form has no row for."""
     values: Values = {name: text_of(value) for name, value in settings.items() if name in TEXTS}
     values |= {name: "true" if settings[name] is True else "" for name in FLAGS if name in settings}
     values |= {name: settings[name] for name in LIST_FIELDS if name in settings}
@@ -97,7 +96,6 @@ def texts_of_settings(settings: Mapping[str, Any]) -> Values:
 
 
 def read_values(data: ImmutableMultiDict[str, Any]) -> Values:
-    """Return the fields of a submitted form or of a query string."""
     values: Values = read_fields(data, {*TEXTS, *FLAGS, *EXTRA, "preset"}, LIST_FIELDS)
     if "grid_field" in data:
         values["grid"] = list(_rows(data))
@@ -105,14 +103,14 @@ def read_values(data: ImmutableMultiDict[str, Any]) -> Values:
 
 
 def pairs_of(values: Values) -> list[tuple[str, str]]:
-    """Return the fields of a form that ``read_values`` reads as these values."""
+    """Return form fields that ``read_values`` reads back as these values."""
     fields = {name: value for name, value in values.items() if name != "grid"}
     grid = [pair for row in values.get("grid", []) for pair in zip(("grid_field", "grid_values"), row, strict=True)]
     return [*field_pairs(fields), *grid]
 
 
 def fitting(values: Values) -> Values:
-    """Return values with a metric of the task, which was changed, where the one chosen no longer fits."""
+    """Return values with a metric that fits the task."""
     task = TaskKind(values["task"]) if values["task"] in set(TaskKind) else None
     if task is None or values["metric"] in METRICS[task]:
         return values
@@ -120,13 +118,13 @@ def fitting(values: Values) -> Values:
 
 
 def active_methods(values: Mapping[str, Any]) -> list[Regularizer]:
-    """Return the regularizers whose options count: those swept, and those added to every run."""
+    """Return the regularizers whose options count: those swept and those on every run."""
     fixed = {regularizer for name, regularizer in EXTRA.items() if values[name]}
     return [item for item in REGULARIZERS if item in values["regularizers"] or item in fixed]
 
 
 def sweep_controls(values: Values, *, gpu: bool) -> tuple[dict[str, Control], dict[str, Control]]:
-    """Return the controls of the form, and of those the ones that mean something as it is filled in."""
+    """Return all controls, and those that apply to the current values."""
     controls = controls_of(SweepRequest, values)
     task, active = values["task"], active_methods(values)
     metrics = METRICS[TaskKind(task)] if task in set(TaskKind) else tuple(METRIC_TITLES)
@@ -143,7 +141,7 @@ def sweep_controls(values: Values, *, gpu: bool) -> tuple[dict[str, Control], di
 
 
 def parse(values: Values) -> SweepRequest:
-    """Return the request that the texts mean. Raises InvalidError with every field that means nothing."""
+    """Return the sweep or raise InvalidError with every wrong field."""
     settings: dict[str, Any] = {name: meaning(FIELDS[name], values[name]) for name in TEXTS if name in values}
     settings |= {name: values[name] for name in LIST_FIELDS if name in values}
     settings |= {name: bool(values.get(name)) for name in FLAGS}
@@ -164,7 +162,7 @@ def parse(values: Values) -> SweepRequest:
 
 
 def errors_in(error: ValidationError, rows: Sequence[tuple[str, str]]) -> list[FieldError]:
-    """Return what is wrong with a request, at the fields of the form, in whose words it is said."""
+    """Return the errors of a request at the form's fields, by their labels."""
     numbers = {name: _row(number) for number, (name, _) in reversed([*enumerate(rows, start=1)])}
     errors = []
     for sentence, location in messages_of(error.errors(), form=True):
@@ -180,7 +178,7 @@ def errors_in(error: ValidationError, rows: Sequence[tuple[str, str]]) -> list[F
 
 
 def _grid(rows: Sequence[tuple[str, str]]) -> tuple[dict[str, list[Any]], list[FieldError]]:
-    """Return the values of each row, and what is wrong with rows that are of no option."""
+    """Return the values of each row, and errors of rows without an option."""
     grid: dict[str, list[Any]] = {}
     wrong = []
     for number, (name, texts) in enumerate(rows, start=1):
@@ -197,7 +195,6 @@ def _grid(rows: Sequence[tuple[str, str]]) -> tuple[dict[str, list[Any]], list[F
 
 
 def _row(number: int) -> str:
-    """Return the field of the form that a row of the grid is, from 1."""
     return f"grid-{number}"
 
 
@@ -206,19 +203,18 @@ def _value(name: str, text: str) -> Any:
 
 
 def _grid_text(value: Any) -> str:
-    """Return one value of a grid as it is typed: layer numbers by blanks, so that commas part the values."""
+    """Return one grid value as typed: layer numbers by blanks, since commas part values."""
     return text_of(value).replace(",", "") or DEFAULT
 
 
 def _rows(data: ImmutableMultiDict[str, Any]) -> Iterator[tuple[str, str]]:
-    """The rows of the grid that say something."""
     for field, texts in zip(data.getlist("grid_field"), data.getlist("grid_values"), strict=False):
         if field or str(texts).strip():
             yield str(field), str(texts).strip()
 
 
 def unsaid() -> InvalidError:
-    """The sentence about a grid that the form has no row for."""
+    """Return the error about a grid that the form has no row for."""
     return InvalidError(
         "The form has no row for a grid over sets of extra penalties. Launch this by isoscope sweep or POST "
         "/api/experiments, or take `fixed_regularizers` out of the grid.",
@@ -232,28 +228,26 @@ SEARCH_LABELS = LABELS | {name: option.label for name, option in SEARCH_OPTIONS.
 
 
 def search_texts(search: Mapping[str, Any]) -> dict[str, str]:
-    """Return settings of a search, as JSON holds them, as texts of its form."""
     return {name: text_of(value) for name, value in search.items() if name in SEARCH_OPTIONS}
 
 
 def read_search(data: Mapping[str, Any]) -> dict[str, str]:
-    """Return the fields of a search in a form or a query string, without their prefix."""
     fields = {name: data.get(f"{SEARCH_PREFIX}{name}") for name in SEARCH_OPTIONS}
     return {name: str(text).strip() for name, text in fields.items() if text is not None}
 
 
 def search_pairs(values: Values, search: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return the fields of the search form that say this."""
+    """Return form fields of a search."""
     return [*pairs_of(values), *((SEARCH_PREFIX + name, text) for name, text in search.items())]
 
 
 def search_controls(values: Values, search: Mapping[str, str]) -> list[Control]:
-    """Return the controls of the search form: those of a search, and the seeds, which the sweep form has too."""
+    """Return the controls of a search and its seeds."""
     return [*controls_of(Search, search, SEARCH_PREFIX).values(), controls_of(StudyRequest, values)["seeds"]]
 
 
 def parse_search(values: Values, search: Mapping[str, str]) -> StudyRequest:
-    """Return the request that both forms mean. Raises InvalidError with every field that is wrong."""
+    """Return the search or raise InvalidError with every wrong field."""
     errors: list[FieldError] = []
     sweep = None
     try:
@@ -281,7 +275,7 @@ def parse_search(values: Values, search: Mapping[str, str]) -> StudyRequest:
 
 
 def label_search_problem(problem: IsoscopeError) -> IsoscopeError:
-    """Return an error at the fields of the search form, by their labels."""
+    """Return an error at the search form's fields, by their labels."""
     first, *further = (
         FieldError(f"{SEARCH_PREFIX}{field}" if field in SEARCH_OPTIONS else field, detail)
         for field, detail in labelled(problem, SEARCH_LABELS).errors

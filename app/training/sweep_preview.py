@@ -40,7 +40,7 @@ MAX_SAMPLES = 32
 
 
 class TokenPreview(BaseModel):
-    """Eight rows as the model reads them, and how many of a sample are longer than it reads."""
+    """Eight tokenized rows, and how many of a sample are truncated."""
 
     rows: list[TokenizedRow]
     n_sampled: int
@@ -50,10 +50,7 @@ class TokenPreview(BaseModel):
 
 
 class CostEstimate(BaseModel):
-    """What a sweep takes on the fastest living worker, one run at a time, within a factor of two.
-
-    Not in it: early stops, evaluations that choose a checkpoint, writing checkpoints and models, downloads.
-    """
+    """Time of a sweep on the fastest worker, one run at a time, without early stops, checkpoints and downloads."""
 
     seconds: float
     longest_seconds: float
@@ -85,7 +82,7 @@ class SweepPreview(BaseModel):
 
 
 class InputLengths:
-    """Lengths of what a model reads of a data set: rows, or windows of long rows; from a sample."""
+    """Token counts of a sample of inputs: rows, or windows of long rows."""
 
     def __init__(self, lengths: Sequence[TokenLengths], run: RunConfig, positions: int | None) -> None:
         self.limit = min(run.max_length, positions or run.max_length)
@@ -103,7 +100,6 @@ class InputLengths:
 
     @property
     def mean(self) -> float:
-        """Mean tokens of an input."""
         return sum(self.tokens) / len(self.tokens)
 
 
@@ -138,13 +134,11 @@ class RunCost:
         )
 
     def seconds(self, seconds_per_step: float) -> float:
-        """Return the time of the whole run."""
         forward_steps = self.forward_tokens * FORWARD_SHARE / self.step_tokens
         return START_SECONDS + (self.steps + forward_steps) * seconds_per_step
 
 
 def preview_sweep(context: Context, plan: SweepPlan) -> SweepPreview:
-    """Return the runs of a plan, rows as its first model reads them, and about what all runs take."""
     folders = {name: find_model_folder(context.settings, name) for name in {run.model for run in plan.runs}}
     sizes = {name: read_model_size(folder) if folder else None for name, folder in folders.items()}
     samples, no_tokens = {}, None
@@ -219,7 +213,7 @@ def _row_count(requested: int | None, available: int | None) -> int:
 
 
 def _shrinkage_passes(run: RunConfig, steps: int, epoch_steps: int) -> int:
-    """Return the passes over rows that estimate the shrinkage covariance, the first before the first step."""
+    """Return the passes over rows that estimate the shrinkage covariance."""
     if not run.reads("shrinkage_points"):
         return 0
     match run.shrinkage_refresh:
@@ -291,7 +285,7 @@ def _earlier_rates(context: Context, models: set[str]) -> Rates:
 
 
 def _rate_of(rates: Rates, run: RunConfig, device_name: str) -> float | None:
-    """Return the median rate of earlier runs, of those with the same regularizers where there are any."""
+    """Return the median rate of earlier runs, preferably with the same regularizers."""
     earlier = rates.get((run.model, str(run.precision), device_name), ())
     alike = [rate for regularizers, rate in earlier if regularizers == frozenset(run.weights)]
     values = alike or [rate for _, rate in earlier]

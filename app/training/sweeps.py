@@ -40,7 +40,7 @@ LENGTHS = {"epochs": "max_steps", "max_steps": "epochs"}
 
 
 class SweepRequest(TrainingOptions):
-    """A configuration, and the values that the runs differ in."""
+    """A configuration, and the values that runs differ in."""
 
     dataset_id: Annotated[
         RowId,
@@ -133,7 +133,7 @@ class SweepRequest(TrainingOptions):
 
 
 class SweepPlan(NamedTuple):
-    """The runs that a request means, before any is made."""
+    """The runs that a request means."""
 
     dataset: Dataset
     config: TrainingConfig
@@ -144,16 +144,11 @@ class SweepPlan(NamedTuple):
 
     @property
     def words(self) -> str:
-        """How the number of runs comes about."""
         return self.product.describe(self.product.total - len(self.runs))
 
 
 def plan_sweep(context: Context, request: SweepRequest, *, ask_hub: bool = True) -> SweepPlan:
-    """Check a request against its data set and models, and list its runs.
-
-    To compare with, every setting and seed gets a run at lambda = 0, which is training without the swept regularizers.
-    Raises InvalidError at the field that is wrong.
-    """
+    """Check a request and list its runs, a baseline for every setting and seed."""
     with context.sessions() as session:
         dataset = find_dataset(session, request.dataset_id)
     if dataset.origin is DatasetOrigin.BY_NAME:
@@ -218,7 +213,6 @@ def _check_lengths(grid: Mapping[str, list[Any]]) -> None:
 
 
 def _first_setting(request: SweepRequest, grid: Mapping[str, list[Any]]) -> dict[str, Any]:
-    """The training options with the first value of each field of the grid."""
     options = request.model_dump(include=set(TrainingOptions.model_fields))
     for name, values in grid.items():
         options[name] = values[0]
@@ -228,12 +222,12 @@ def _first_setting(request: SweepRequest, grid: Mapping[str, list[Any]]) -> dict
 
 
 def _each_once(values: list[Any]) -> list[Any]:
-    """Values in their order without repetitions, of which lists and objects are recognized by what they hold."""
+    """Return values without repetitions; lists and objects compare by content."""
     return list({json.dumps(value, sort_keys=True): value for value in values}.values())
 
 
 def _different(runs: Sequence[RunConfig]) -> list[RunConfig]:
-    """Runs without those that differ from an earlier one in nothing that they read."""
+    """Drop runs that differ from an earlier one in nothing that they read."""
     first: dict[str, RunConfig] = {}
     for run in runs:
         read = {field: value for field, value in run.model_dump(mode="json").items() if run.reads(field)}
@@ -256,10 +250,7 @@ def check_combination(swept: Collection[Regularizer], fixed: Collection[Regulari
 def check_grid(
     fields: Collection[str], regularizers: Collection[Regularizer], points: Collection[TokenPooling | None]
 ) -> None:
-    """Raise InvalidError where a grid ranges over what no run of the sweep reads, or over two lengths.
-
-    ``points`` are all that runs of the sweep may see, None for those of a regularizer's paper.
-    """
+    """Refuse a grid over unused options or two lengths; None in ``points`` is the default of a paper."""
     if {"epochs", "max_steps"} <= set(fields):
         raise InvalidError("Expected a grid over either `epochs` or `max_steps`, got both; take one out.", "grid")
     for field in fields:
@@ -276,7 +267,7 @@ def check_grid(
 
 
 def check_hidden_states(options: TrainingOptions, regularizers: Collection[Regularizer]) -> None:
-    """Raise InvalidError where layers or points are chosen and no regularizer of the sweep sees any."""
+    """Raise InvalidError where layers or points are chosen but no regularizer reads hidden states."""
     chosen = [field for field in ("layers", "points") if getattr(options, field) is not None]
     if chosen and regularizers and not any(applies(chosen[0], [regularizer], None) for regularizer in regularizers):
         raise InvalidError(
@@ -287,7 +278,7 @@ def check_hidden_states(options: TrainingOptions, regularizers: Collection[Regul
 
 
 def check_precision(runs: Collection[RunConfig], workers: Collection[WorkerState], grid: Collection[str]) -> None:
-    """Raise InvalidError where runs are to train in fp16 and no worker that lives can; of none nothing is known."""
+    """Raise InvalidError where fp16 is requested and no live worker supports it."""
     alive = [worker.device for worker in workers if worker.alive]
     if alive and not has_gpu(workers) and any(run.precision is Precision.FP16 for run in runs):
         raise InvalidError(
@@ -298,7 +289,7 @@ def check_precision(runs: Collection[RunConfig], workers: Collection[WorkerState
 
 
 def check_run(run: RunConfig, model: ModelChoice, grid: Collection[str]) -> None:
-    """Raise InvalidError, at the field or at the grid that has it, for a run that could not do what it says."""
+    """Raise InvalidError, at the field or its grid, for a run that cannot be trained as configured."""
     for field, sentence in (
         ("layers", _layers_there_are(run, model)),
         ("points", _independent_rows(run)),
@@ -345,7 +336,7 @@ def _windows_that_move(run: RunConfig) -> str | None:
 
 
 class SweepRanges(NamedTuple):
-    """The values that runs are to differ in, as they were typed."""
+    """The values that runs differ in, as typed."""
 
     lambdas: Sequence[float]
     zetas: Sequence[float]
@@ -354,7 +345,7 @@ class SweepRanges(NamedTuple):
 
 
 def notes_of(ranges: SweepRanges, factors: Product, repeated: int) -> list[str]:
-    """Return what there is to say of the runs; ``repeated`` of the product are left out."""
+    """Return notes on the planned runs, ``repeated`` of which are left out."""
     if not factors.methods:
         notes = ["No regularizer is selected, so all runs are baselines."]
     elif not factors.lambdas:
@@ -373,7 +364,7 @@ def notes_of(ranges: SweepRanges, factors: Product, repeated: int) -> list[str]:
 
 
 def _notes_of_evidence(ranges: SweepRanges, factors: Product) -> list[str]:
-    """Return what the sweep cannot show, however its runs turn out."""
+    """Return what the sweep cannot show, whatever its results."""
     if not factors.methods or not factors.lambdas:
         return []
     notes, lambdas, seeds = [], len({0.0, *ranges.lambdas}), len(set(ranges.seeds))
@@ -388,7 +379,7 @@ def _notes_of_evidence(ranges: SweepRanges, factors: Product) -> list[str]:
 
 
 def notes_of_rows(dataset: Dataset, runs: Sequence[RunConfig]) -> list[str]:
-    """Return which rows were asked for and are not there, and whether all validation rows are of one class."""
+    """Return notes on missing rows and on validation rows of a single class."""
     notes = []
     for split, available, requested in (
         ("train", dataset.n_train, max((run.train_rows or 0 for run in runs), default=0)),

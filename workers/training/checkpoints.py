@@ -34,7 +34,7 @@ HELD_OUT_SEED = 0
 
 
 def is_due(config: RunConfig, state: TrainerState) -> bool:
-    """Whether a run is evaluated at the step that it has just made: the last, and each of a number or of an epoch."""
+    """Return whether the step just made is evaluated: the last, and each N-th or each epoch's last."""
     if not config.selects:
         return False
     interval = config.evaluate_every
@@ -43,10 +43,7 @@ def is_due(config: RunConfig, state: TrainerState) -> bool:
 
 
 def divide(train: Columns, validation: Columns, config: RunConfig) -> tuple[Columns, Columns]:
-    """Return the rows to train on and those to choose by: the validation rows, or a tenth of the training rows.
-
-    Rows are divided, not what a tokenizer makes of them: windows of one text would be on both sides.
-    """
+    """Return training and selection rows: rows, not windows, are divided, so that no text is on both sides."""
     if config.selection is SelectionRows.VALIDATION:
         return train, validation
     n = n_rows(train)
@@ -69,24 +66,17 @@ class History:
     stopped_early: bool = False
 
     def best(self) -> tuple[int, float] | None:
-        """Return the first step that nothing exceeds, and its value; None before there is any."""
         defined = [(step, value) for step, value in self.values if value is not None and math.isfinite(value)]
         return max(defined, key=lambda scored_step: (scored_step[1], -scored_step[0]), default=None)
 
     def since_best(self) -> int:
-        """Return the number of evaluations after the best one."""
         best = self.best()
         return len([step for step, _ in self.values if best is None or step > best[0]])
 
 
 @dataclass(eq=False)
 class SelectionCallback(TrainerCallback):
-    """Evaluates the model on the selection rows, keeps its best weights and stops the run when they get no better.
-
-    Its history goes into every checkpoint (``save``); the weights that a checkpoint's history calls the best stay in
-    the run's folder as long as it is the last one. So a run that is killed at any moment chooses as if it had not been.
-    The training's random state is not touched.
-    """
+    """Evaluate on the selection rows, keep the best weights and stop early; survives kills through the checkpoints' history."""
 
     folder: RunFolder
     model: PreTrainedModel
@@ -96,7 +86,6 @@ class SelectionCallback(TrainerCallback):
     history: History = field(default_factory=History, init=False)
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Evaluate if it is time; at the end of an epoch too, because a checkpoint saved there must know of it."""
         config, step = self.task.config, state.global_step
         if not is_due(config, state):
             return
@@ -110,27 +99,24 @@ class SelectionCallback(TrainerCallback):
         self.progress.enter(Phase.TRAINING, total=state.max_steps, done=step)
 
     def save(self, checkpoint: Path) -> None:
-        """Add the history to a checkpoint."""
         (checkpoint / HISTORY_FILE).write_text(json.dumps(self.history.values))
 
     def restore(self, checkpoint: Path | None) -> None:
-        """Go on from the history of a checkpoint, or begin one; what came after it is forgotten."""
+        """Restore the history of a checkpoint, or begin one."""
         saved_history = [] if checkpoint is None else json.loads((checkpoint / HISTORY_FILE).read_text())
         self.history = History([(step, value) for step, value in saved_history])
         self.forget_others()
 
     @property
     def best_step(self) -> int | None:
-        """The step whose weights are kept as the best, where they are to be and there is one."""
         best = self.history.best()
         return best[0] if best is not None and self.task.config.checkpoint is Checkpoint.BEST else None
 
     def forget_others(self) -> None:
-        """Let go of all weights but the best, and but those that an earlier checkpoint needs."""
+        """Delete weights other than the best and those that a checkpoint needs."""
         self.folder.forget_best(but=self.best_step)
 
     def choose(self) -> Selected:
-        """Give the model its chosen weights, and return what has to be known of the choice for a run's results."""
         if self.best_step is not None:
             if not self.folder.best_is_sound(self.best_step):
                 raise DamagedError(f"The weights of step {self.best_step}, the best ones, were damaged on the disk.")
@@ -138,7 +124,6 @@ class SelectionCallback(TrainerCallback):
         return self.selected()
 
     def selected(self) -> Selected:
-        """Return what has to be known of the evaluations so far."""
         config, best = self.task.config, self.history.best()
         return Selected(
             split=config.selection.value,
@@ -169,13 +154,7 @@ SAVINGS_APART = 9
 
 @dataclass(eq=False)
 class CheckpointCallback(TrainerCallback):
-    """Saves a run every few seconds of wall time, at the end of a step; later where saving itself takes long.
-
-    The Trainer saves model, optimizer, schedule and random state. Added are the penalties with the shrinkage
-    covariance, which belongs to weights of earlier steps and cannot be had again, the tally, and what the evaluations
-    of the run came to so far. After a pass for the covariance that took longer than ``seconds`` the step that it came
-    before is saved.
-    """
+    """Save a run every few seconds of wall time, with penalties, tally and history; rarer where saving is slow."""
 
     folder: RunFolder
     seconds: float
@@ -189,10 +168,7 @@ class CheckpointCallback(TrainerCallback):
         self._wait = self.seconds
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Ask for a checkpoint if it is time; not after the last step, from which the Trainer cannot go on.
-
-        Nor after one that is the last because the run is stopped early: resumed from there, it would go on.
-        """
+        """Request a checkpoint if due. Not after the last step or an early stop: the Trainer could not resume there."""
         now = time.monotonic()
         last = control.should_training_stop or state.global_step == state.max_steps
         if not last and now - self._saved_at >= self._wait:
@@ -200,7 +176,7 @@ class CheckpointCallback(TrainerCallback):
             control.should_save = True
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Complete the Trainer's checkpoint. The run got somewhere, so its attempts are counted anew."""
+        """Complete the Trainer's checkpoint and reset the attempts: the run made progress."""
         checkpoint = self.folder.checkpoint(state.global_step)
         save_file(self.tally.state(), checkpoint / TALLY_FILE)
         if self.penalties is not None:
@@ -219,7 +195,7 @@ class CheckpointCallback(TrainerCallback):
 
 
 def restore(checkpoint: Path, tally: Tally, penalties: Penalties | None) -> None:
-    """Take back from a checkpoint what a ``CheckpointCallback`` put into it of the training itself."""
+    """Restore tally and penalties as saved by ``CheckpointCallback``."""
     tally.restore(load_file(checkpoint / TALLY_FILE))
     if penalties is not None:
         penalties.load_state_dict(load_file(checkpoint / PENALTIES_FILE))

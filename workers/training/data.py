@@ -29,12 +29,10 @@ class Part(NamedTuple):
 
 
 def n_rows(columns: Columns) -> int:
-    """Return how many rows the columns have."""
     return len(next(iter(columns.values())))
 
 
 def rows_of(columns: Columns, positions: Iterable[int]) -> Columns:
-    """Return the rows of these places, in their order."""
     positions = list(positions)
     return {name: [values[position] for position in positions] for name, values in columns.items()}
 
@@ -48,13 +46,13 @@ UNLABELLED = (None, -1, -1.0, "-1")
 
 
 def load_columns(dataset: Dataset, config: RunConfig, settings: Settings) -> tuple[Part, Part]:
-    """Return the text and label columns of the train and of the validation rows, subsets drawn."""
+    """Return the train and validation columns, with subsets drawn."""
     train, validation = (_read_split(dataset, split, config, settings) for split in ("train", "validation"))
     return _subset(train, config.train_rows), _subset(validation, config.validation_rows)
 
 
 def load_test_columns(dataset: Dataset, config: RunConfig, settings: Settings) -> Columns | None:
-    """Return the text and label columns of all test rows, None of a data set without a test split."""
+    """Return the columns of all test rows; None without a test split."""
     if dataset.n_test is None:
         return None
     columns = _read_split(dataset, "test", config, settings)
@@ -77,7 +75,7 @@ def _read_split(dataset: Dataset, split: str, config: RunConfig, settings: Setti
 
 
 def describe_rows(dataset: Dataset) -> dict[str, Any]:
-    """Return what names the rows of a data set for good: a revision on the Hub, or hashes and how quotes are read."""
+    """Return what identifies the rows for good: a revision on the Hub, or hashes and quoting."""
     if dataset.origin is DatasetOrigin.HUB:
         source = _hub_task(dataset).source
         return {"hub": source.repo, "name": dataset.hub_name, "revision": source.revision}
@@ -104,7 +102,6 @@ def _hub_columns(task: HubTask, split: str, names: list[str]) -> Columns:
 
 
 def _named_columns(split: datasets.Dataset, names: list[str]) -> Columns:
-    """Columns of a split, with values as a file has them: a class by its name, an object as JSON text."""
     missing = sorted(set(names) - set(split.column_names))
     if missing:
         raise InvalidError(

@@ -35,7 +35,7 @@ NO_FAILURE = Failure("", FailureCause.UNSPECIFIED, None)
 
 
 class End(IntEnum):
-    """How a process of a run may end; where several do, the greatest is the reason of the others."""
+    """How a process may end; the greatest value is the reason of the others."""
 
     DONE = 0
     FAILED = 1
@@ -47,13 +47,7 @@ class End(IntEnum):
 
 
 def train_together(order: RunSpec, progress: Progress, folder: RunFolder, settings: Settings, device: str) -> None:
-    """Do what ``train`` does in ``order.config.processes`` processes, and raise what it raises.
-
-    Raises:
-        InvalidError: there are fewer devices than processes; or one of the processes failed, with its sentence.
-        SystemExit: a process was lost, and this one is to be started again.
-
-    """
+    """Train in ``order.config.processes`` processes; SystemExit where one was lost and this process must restart."""
     devices = devices_of(order.config, device)
     context = get_context("forkserver")
     context.set_forkserver_preload(["workers.preload"])
@@ -90,12 +84,7 @@ def train_together(order: RunSpec, progress: Progress, folder: RunFolder, settin
 
 
 def devices_of(config: RunConfig, device: str) -> list[str]:
-    """Return the device of each process: on a CPU all the same one, else one each, beginning with the worker's.
-
-    Raises:
-        InvalidError: there are fewer devices than processes.
-
-    """
+    """Return the device of each process; raise InvalidError where there are too few."""
     if device == "cpu":
         return [device] * config.processes
     n_devices = torch.cuda.device_count() if device.startswith("cuda") else 1
@@ -110,7 +99,7 @@ def devices_of(config: RunConfig, device: str) -> list[str]:
 
 
 def _end_of(ranks: dict[Connection, ForkServerProcess]) -> tuple[End, Failure]:
-    """Wait until all are done or one has another end, and return the reason of it."""
+    """Wait until all are done or one fails; return the reason."""
     ends: list[tuple[End, Failure]] = []
     speaking, until = list(ranks), None
     while speaking and (ready := wait(speaking, None if until is None else max(0.0, until - monotonic()))):
@@ -137,7 +126,6 @@ def _work(
     meeting: Path,
     answer: Connection,
 ) -> None:
-    """One process of a run: train, and say how that ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     die_with_parent()
     logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT)

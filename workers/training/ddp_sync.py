@@ -29,7 +29,7 @@ LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
 
 @dataclass(frozen=True)
 class ProcessRank:
-    """Which of a run's processes this one is."""
+    """The rank of a process within its run."""
 
     rank: int = 0
     n_processes: int = 1
@@ -38,11 +38,9 @@ class ProcessRank:
 
     @property
     def first(self) -> bool:
-        """Whether this is the process that keeps the row."""
         return self.rank == 0
 
     def broadcast(self, *numbers: int) -> list[int]:
-        """Return the first process's numbers, in all of them."""
         if self.n_processes == 1:
             return list(numbers)
         tensor = torch.tensor(numbers)
@@ -50,7 +48,6 @@ class ProcessRank:
         return [int(number) for number in tensor]
 
     def mean(self, values: Tensor) -> Tensor:
-        """Return the mean of a tensor over all processes."""
         if self.n_processes == 1:
             return values
         total = values.to("cpu", torch.float64)
@@ -64,13 +61,13 @@ class ProcessRank:
 
 
 def threads_of_each(n_processes: int) -> int:
-    """Return how many of this process's threads each of several has."""
+    """Return each process's share of the threads."""
     return max(1, torch.get_num_threads() // n_processes)
 
 
 @contextmanager
 def sharing_cores(n_processes: int) -> Iterator[None]:
-    """Have as many threads as one of several processes, and afterward all again."""
+    """Use the thread share of one of several processes meanwhile."""
     threads = torch.get_num_threads()
     torch.set_num_threads(threads_of_each(n_processes))
     try:
@@ -81,7 +78,7 @@ def sharing_cores(n_processes: int) -> Iterator[None]:
 
 @contextmanager
 def joined(rank: int, n_processes: int, meeting: Path, device: str) -> Iterator[ProcessRank]:
-    """Join the processes of a run, which meet by a file; the Trainer learns of it by the environment."""
+    """Join the processes of a run through a file; sets the environment that the Trainer reads."""
     on_gpu = device.startswith("cuda")
     # Each sees one GPU only, as its first.
     local = 0 if on_gpu else rank
@@ -117,7 +114,7 @@ class SharedTally(TrainerCallback):
         """Of the first process."""
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Share it where the first process may write a row, which then begins a new one."""
+        """Share the tally at steps that may write a row."""
         row, shared = self.metrics is not None and self.metrics.is_due(state.global_step), self._may_end(state)
         row, shared = map(bool, self.process_rank.broadcast(row, shared))
         if row or shared:
@@ -126,7 +123,7 @@ class SharedTally(TrainerCallback):
             self.tally.clear()
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Share it for the checkpoint, which is whole when all have come here: each saves its random state."""
+        """Share the tally for the checkpoint, which is complete once all processes saved their random state."""
         self._share()
 
     def _may_end(self, state: TrainerState) -> bool:
@@ -146,6 +143,5 @@ class Agreement(TrainerCallback):
         self.process_rank = process_rank
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Broadcast what the first process decided."""
         save, stop = self.process_rank.broadcast(control.should_save, control.should_training_stop)
         control.should_save, control.should_training_stop = bool(save), bool(stop)

@@ -57,7 +57,7 @@ class Evaluation:
 
 @dataclass
 class Observation:
-    """What one pass over rows gathers."""
+    """What one pass over rows measures."""
 
     layers: LayerMeasures
     vectors: LayerMoments
@@ -139,7 +139,7 @@ def evaluate(
 def observe(
     model: PreTrainedModel, rows: Rows, indices: NDArray[np.int64], task: Task, progress: Progress
 ) -> Observation:
-    """Run rows through the model and gather its predictions and the measures of its layers."""
+    """Run rows through the model; return its predictions and the measures of its layers."""
     order = rows.longest_first(indices)
     labels = "labels" if task.config.task is TaskKind.CLASSIFICATION else None
     sentences = Sentences(model, rows, indices, labels)
@@ -163,7 +163,6 @@ def observe(
 
 
 def _by_row(collected: Collector, numbers: NDArray[np.int64]) -> tuple[Predictions | None, list[str]]:
-    """What was predicted row by row, or a note that says why it is not stored."""
     try:
         return collected.by_row(numbers), []
     except ValueError as error:
@@ -173,7 +172,6 @@ def _by_row(collected: Collector, numbers: NDArray[np.int64]) -> tuple[Predictio
 def _tokens(
     model: PreTrainedModel, rows: Rows, indices: NDArray[np.int64], task: Task, progress: Progress
 ) -> LayerMoments:
-    """Moments of the tokens of rows at every layer."""
     tokens, order = LayerMoments(model), rows.longest_first(indices)
     with looking_at(model):
         for batch, outputs, _ in forward(model, rows, order, task.config, progress):
@@ -182,12 +180,10 @@ def _tokens(
 
 
 def _values(scores: list[Score]) -> LayerValues:
-    """Values, null where undefined, and why."""
     return LayerValues(values=[score.value for score in scores], reasons=[score.reason for score in scores])
 
 
 def _last_layer(sentences: Sentences, pairs: Mapping[str, ByLayer]) -> dict[str, LastLayerValue]:
-    """Measures of the last layer's sentence vectors."""
     last_scores = {measure: (score, sentences.n) for measure, score in sentences.last_layer().items()}
     last_scores |= {measure: (layers.scores[-1], layers.n) for measure, layers in pairs.items()}
     return {
@@ -206,7 +202,7 @@ class SealedRows:
 
 @dataclass(frozen=True)
 class Sealed:
-    """What a run scored on its test rows. Never logged, and never part of ``Run.results``."""
+    """A run's test scores. Never logged, and never part of ``Run.results``."""
 
     metrics: dict[str, Score]
     n: int
@@ -215,7 +211,6 @@ class Sealed:
     """By row; None where these are more than can be stored."""
 
     def write(self, session: Session, run_id: str) -> None:
-        """Write it where nothing reads it while sealed, in the transaction of the run's results."""
         session.merge(
             SealedScore(
                 run_id=run_id,
@@ -230,12 +225,12 @@ class Sealed:
 
 
 def _of_test_rows(reason: str) -> str:
-    """Say a metric's reason of the rows that it is about: tasks know validation rows only."""
+    """Adapt a metric's reason to test rows: tasks only know validation rows."""
     return reason.replace("validation row", "test row")
 
 
 def seal(columns: Columns, task: Task, tokenizer: PreTrainedTokenizerBase, max_length: int) -> SealedRows:
-    """Tokenize test rows before training, so that a label nobody knows fails the run at once."""
+    """Tokenize test rows before training, so that an unknown label fails the run at once."""
     config = task.config
     return SealedRows(
         task.encode(columns, tokenizer, max_length), rows_sha256(columns, config.text_columns, config.label_column)
@@ -243,7 +238,7 @@ def seal(columns: Columns, task: Task, tokenizer: PreTrainedTokenizerBase, max_l
 
 
 def score_sealed(model: PreTrainedModel, sealed: SealedRows, task: Task, progress: Progress) -> Sealed:
-    """Return the metrics of the test rows. Layers are not measured on them."""
+    """Return the metrics of the test rows, without measuring layers."""
     rows = sealed.rows
     order = rows.longest_first(np.arange(len(rows)))
     collector = task.predictions(rows, order)
@@ -255,7 +250,7 @@ def score_sealed(model: PreTrainedModel, sealed: SealedRows, task: Task, progres
 
 
 def rows_sha256(columns: Columns, text_columns: list[str], label_column: str) -> str:
-    """Return a hash of rows by their texts and labels, whatever their order, file format or names of columns."""
+    """Return a hash of texts and labels, whatever their order, file format or column names."""
     names = [*text_columns, label_column]
     hashes = sorted(_row_sha256(row) for row in zip(*(columns[name] for name in names), strict=True))
     return hashlib.sha256(b"".join(hashes)).hexdigest()

@@ -67,7 +67,7 @@ tokenizer = AutoTokenizer.from_pretrained("model")
 
 
 def zip_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, card: str, folder: RunFolder) -> Path:
-    """Write a zip file into the run's folder and return where it is; weights do not get smaller, so nothing does."""
+    """Write the model's zip file uncompressed (weights do not shrink) and return its path."""
     saved = folder.path / "model"
     shutil.rmtree(saved, ignore_errors=True)  # of an attempt that was killed
     model.save_pretrained(saved)
@@ -84,7 +84,7 @@ def zip_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, card: 
 
 
 def model_card(order: RunSpec, environment: dict[str, object], evaluation: Evaluation) -> str:
-    """Return the card, in Markdown behind the header that model hubs read."""
+    """Return the model card with the header that model hubs read."""
     config, results = order.config, evaluation.results
     loaded_by = TASKS[config.task].auto_class.__name__
     added = [
@@ -123,7 +123,7 @@ def _weights(order: RunSpec, evaluation: Evaluation) -> str:
 
 
 def _plain(name: str) -> str:
-    """A name that a user gave, on one line and none of it read as Markdown."""
+    """Return a user's name on one line, escaped for Markdown."""
     return re.sub(r"([^\w\s])", r"\\\1", " ".join(name.split()))
 
 
@@ -135,7 +135,7 @@ def finish(
     progress: Progress,
     sealed: Sealed | None,
 ) -> None:
-    """Finish the run; where a model is to be kept, store it and finish the run, or neither."""
+    """Finish the run, storing its model in the same transaction where it is kept."""
     if model is None:
         with progress.sessions.begin() as session:
             _write(session, folder, progress, evaluation, sealed)

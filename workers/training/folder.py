@@ -32,10 +32,7 @@ class Seal(NamedTuple):
 
 
 def seal_files(paths: Iterable[Path]) -> dict[Path, Seal]:
-    """Bring files to the disk and return their seals.
-
-    Hashing releases the interpreter, and goes on in some threads while others wait for the disk.
-    """
+    """Flush files to disk and return their seals; hashing overlaps with waiting for the disk."""
     files = list(paths)
     with ThreadPoolExecutor(THREADS) as pool:
         flushed = [pool.submit(flush, path) for path in files]
@@ -46,14 +43,12 @@ def seal_files(paths: Iterable[Path]) -> dict[Path, Seal]:
 
 
 def read_seal(path: Path) -> Seal:
-    """Return the seal of a file as it is now."""
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         return Seal(file.tell(), digest)
 
 
 def write_seals(folder: Path, seals: Mapping[str, Seal]) -> None:
-    """Seal a folder: with these, by path within it. The marker is there whole or not at all."""
     unfinished = folder / f"{MARKER}.unfinished"
     unfinished.write_text(json.dumps({name: seal._asdict() for name, seal in seals.items()}, indent=1))
     flush(unfinished)
@@ -62,7 +57,6 @@ def write_seals(folder: Path, seals: Mapping[str, Seal]) -> None:
 
 
 def read_seals(folder: Path) -> dict[str, Seal]:
-    """Return the seals of a folder. Raises ValueError where its marker cannot be read."""
     try:
         seals = json.loads((folder / MARKER).read_bytes())
         return {name: Seal(**seal) for name, seal in seals.items()}
@@ -71,7 +65,7 @@ def read_seals(folder: Path) -> dict[str, Seal]:
 
 
 def find_damage(folder: Path) -> str | None:
-    """Say what is wrong with a sealed folder, None if every byte is as it was."""
+    """Return what is damaged in a sealed folder, None if nothing is."""
     try:
         seals = read_seals(folder)
     except ValueError as error:
@@ -91,7 +85,6 @@ def find_damage(folder: Path) -> str | None:
 
 
 def flush(path: Path) -> None:
-    """Bring a file or a folder to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -119,10 +112,7 @@ class Damage(NamedTuple):
 
 
 class RunFolder:
-    """The last two checkpoints ``checkpoint-<step>`` of one run, as a disk may damage one.
-
-    One counts when it is sealed (``workers.training.folder``), which is done last.
-    """
+    """The last two sealed checkpoints ``checkpoint-<step>`` of a run, as a disk may damage one."""
 
     def __init__(self, settings: Settings, run_id: str) -> None:
         self.path = settings.runs / run_id
@@ -132,33 +122,26 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder, and wait for it: a trainer thought dead may still be at work on it.
-
-        The lock goes with the process, however that ends. A folder that was removed meanwhile is made again.
-        """
+        """Lock the folder: a trainer thought dead may still use it. The lock ends with the process."""
         with _held(self.path, lambda: self.path.mkdir(parents=True, exist_ok=True)):
             yield
 
     @contextmanager
     def locked_by_first(self) -> Iterator[None]:
-        """The same for the first of a run's several processes: it may outlive for a moment the one that started it."""
+        """Lock the folder for the first of several processes, which may outlive its parent for a moment."""
         lock = self.path / "first"
         with _held(lock, lock.touch):
             yield
 
     def checkpoint(self, step: int) -> Path:
-        """Where the checkpoint of a step is."""
         return self.path / f"checkpoint-{step}"
 
     def checkpoints(self) -> list[Path]:
-        """Return the checkpoints that are sealed, whole or damaged, the newest one first."""
+        """Return the sealed checkpoints, newest first."""
         return sorted(finished_checkpoints(self.path), key=step_of, reverse=True)
 
     def sound_checkpoint(self) -> tuple[Path | None, list[Damage]]:
-        """Return the newest checkpoint that is as it was saved, and what was wrong with newer ones.
-
-        Those are removed, and so are checkpoints that a kill left unfinished.
-        """
+        """Return the newest undamaged checkpoint and the damages of newer ones; remove those and unfinished ones."""
         self.drop_unfinished()
         damages: list[Damage] = []
         for checkpoint in self.checkpoints():
@@ -170,17 +153,13 @@ class RunFolder:
         return None, damages
 
     def drop_unfinished(self) -> None:
-        """Remove checkpoints that were not saved to the end."""
         sealed = self.checkpoints()
         for path in self.path.glob("checkpoint-*"):
             if path not in sealed:
                 shutil.rmtree(path, ignore_errors=True)
 
     def complete(self, checkpoint: Path, best: int | None = None) -> None:
-        """Make a checkpoint count, once its bytes are on the disk, and remove all but the last two.
-
-        ``best`` is the best step that it knows of, where weights are chosen: it is worth nothing without them.
-        """
+        """Seal a checkpoint that needs the weights of step ``best``, and remove all but the last two."""
         files = [path for path in checkpoint.iterdir() if path.is_file()]
         seals = {path.name: seal for path, seal in seal_files(files).items()}
         if best is not None:
@@ -192,11 +171,10 @@ class RunFolder:
             shutil.rmtree(older)
 
     def best(self, step: int) -> Path:
-        """Where the weights of a step are that was the best so far."""
         return self.path / f"best-{step}.safetensors"
 
     def keep_best(self, step: int, write: Callable[[Path], None]) -> None:
-        """Have weights written to where ``best`` says; they are not there before they are whole and on the disk."""
+        """Write weights so that they appear only once complete and flushed."""
         unfinished = self.path / "best.unfinished"
         write(unfinished)
         (self._best[self.best(step).name],) = seal_files([unfinished]).values()
@@ -204,32 +182,26 @@ class RunFolder:
         flush(self.path)
 
     def best_is_sound(self, step: int) -> bool:
-        """Whether the weights of a step are as they were kept."""
         path = self.best(step)
         return path.is_file() and read_seal(path) == self._best.get(path.name)
 
     def forget_best(self, but: int | None) -> None:
-        """Remove the weights of all steps but one, and but those that a checkpoint needs."""
+        """Remove all best weights except one and those that a checkpoint needs."""
         needed = {Path(name).name for checkpoint in self.checkpoints() for name in _names(checkpoint)}
         for path in self.path.glob("best-*.safetensors"):
             if path.name not in needed and (but is None or path != self.best(but)):
                 path.unlink()
 
     def clear(self) -> None:
-        """Forget all checkpoints."""
         for checkpoint in self.path.glob("checkpoint-*"):
             shutil.rmtree(checkpoint)
 
     def remove(self) -> None:
-        """Delete the folder; that there is none is fine."""
         shutil.rmtree(self.path, ignore_errors=True)
 
 
 def remove_left_behind(settings: Settings, sessions: Sessions) -> None:
-    """Remove the folders of runs that are gone or cannot go on: a trainer that is killed for it cannot do so itself.
-
-    Those of the last few failed and cancelled runs stay for a few days, where there is a checkpoint in them.
-    """
+    """Remove folders of runs that cannot go on; those of recent failed and cancelled runs stay for a few days."""
     # The folders first: a run that begins between the two looks is not among them.
     folders = list(settings.runs.iterdir())
     with sessions() as session:
@@ -249,20 +221,20 @@ def remove_left_behind(settings: Settings, sessions: Sessions) -> None:
 
 
 def may_go_on(sessions: Sessions, run_id: str) -> bool:
-    """Whether a run may still be trained: it has no end, or one from which it can be tried again."""
+    """Return whether a run is unfinished or can be retried."""
     with sessions() as session:
         run = session.get(Run, run_id)
         return run is not None and (not run.status.final or run.status in RETRIED)
 
 
 def step_of(checkpoint: Path) -> int:
-    """The step after which a checkpoint was saved."""
+    """Return the step of a checkpoint."""
     return int(checkpoint.name.rpartition("-")[2])
 
 
 @contextmanager
 def _held(path: Path, make: Callable[[], None]) -> Iterator[None]:
-    """Hold the lock of a file or folder, which is made anew as often as it is removed before the lock is had."""
+    """Lock a file or folder, recreated whenever it is removed before the lock is held."""
     while True:
         make()
         with _opened(path) as handle:
@@ -276,7 +248,6 @@ def _held(path: Path, make: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[int | None]:
-    """A descriptor of a file or folder; None where there is none any more."""
     try:
         handle = os.open(path, os.O_RDONLY)
     except FileNotFoundError:

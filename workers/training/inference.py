@@ -34,47 +34,43 @@ class Rows:
 
     @property
     def examples(self) -> int:
-        """Rows of the file that these are of: as many, unless a long text is several rows here."""
+        """Return the number of file rows, fewer than rows here where long texts take several."""
         return len(self)
 
     def batches(
         self, indices: Sequence[int] | NDArray[np.int64], size: int, device: torch.device
     ) -> Iterator[dict[str, Tensor]]:
-        """Yield the rows of ``indices`` in that order, tensors [at most ``size``, tokens] on ``device``.
-
-        Unlike a DataLoader it draws no random number, so that looking at a model does not change its training.
-        """
+        """Yield batches of at most ``size`` rows; draws no random numbers, so that measuring does not change training."""
         for start in range(0, len(indices), size):
             rows = [self.dataset[int(index)] for index in indices[start : start + size]]
             yield {name: tensor.to(device) for name, tensor in self.collate(rows).items()}
 
     def longest_first(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return ``indices`` by falling number of tokens: little padding, and too long a batch fails at once."""
+        """Sort by falling length: less padding, and too long a batch fails at once."""
         return indices[np.argsort(-self.tokens[indices], kind="stable")]
 
     def draw(
         self, tokens: int, seed: Sequence[int], min_rows: int = 1, max_rows: int | None = None
     ) -> NDArray[np.int64]:
-        """Return rows drawn without replacement that hold at most ``tokens`` tokens, but at least ``min_rows``."""
+        """Draw rows that hold at most ``tokens`` tokens, but at least ``min_rows``."""
         return draw(self.tokens, tokens, seed, min_rows, max_rows)
 
 
 def draw(
     lengths: NDArray[np.int64], tokens: int, seed: Sequence[int], min_rows: int = 1, max_rows: int | None = None
 ) -> NDArray[np.int64]:
-    """Return places of rows of these ``lengths`` in tokens, drawn as ``Rows.draw`` does."""
+    """Draw indices like ``Rows.draw`` from lengths in tokens."""
     order = np.random.default_rng(seed).permutation(len(lengths))[:max_rows]
     fit = np.searchsorted(np.cumsum(lengths[order]), tokens, side="right")
     return order[: max(int(fit), min_rows)]
 
 
 def rows_at_once(config: RunConfig) -> int:
-    """Return the rows of a batch that is only looked at: without gradients, four times a training batch fits."""
     return 4 * config.batch_size
 
 
 class Looked(NamedTuple):
-    """A batch, and what the model made of it."""
+    """A batch with the model's outputs."""
 
     batch: Mapping[str, Tensor]
     outputs: ModelOutput
@@ -83,7 +79,6 @@ class Looked(NamedTuple):
 
     @property
     def loss(self) -> float:
-        """The task's, summed over the rows of the batch; not finite where the model has diverged."""
         return float(self.outputs["loss"]) * len(self.indices)
 
 
@@ -96,7 +91,7 @@ def forward(
     *,
     hidden_states: bool = True,
 ) -> Iterator[Looked]:
-    """Run rows through the model in ``order``; to be called within ``looking_at``."""
+    """Run rows through the model in ``order``, within ``looking_at``."""
     progress.enter(Phase.EVALUATING, total=len(order))
     done = 0
     for batch in rows.batches(order, rows_at_once(config), model.device):

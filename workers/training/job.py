@@ -26,12 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 def fine_tune(run_id: str, settings: Settings, device: str) -> Sequence[Job]:
-    """Train and evaluate a run, going on from its last checkpoint if it has one.
-
-    A run that is final, gone or another worker's is left as it is. One killed at any moment and called again on the
-    same CPU ends with the numbers of a run that was never killed. On a GPU the two may differ by rounding, which
-    training makes larger: nothing is arranged there for sums to be taken in one order.
-    """
+    """Train a run from its last checkpoint, if any. After kills the numbers are equal on a CPU, not on a GPU."""
     sessions = job_sessions(settings)
     remove_left_behind(settings, sessions)
     folder = RunFolder(settings, run_id)
@@ -55,7 +50,7 @@ def fine_tune(run_id: str, settings: Settings, device: str) -> Sequence[Job]:
 
 
 def _begin(sessions: Sessions, run_id: str, slot: str, folder: RunFolder) -> RunSpec | None:
-    """Set the run to running at this worker and return what it asks for; None if nobody waits for it here."""
+    """Set the run to running at this worker; None if it is no longer wanted here."""
     with sessions.begin() as session:
         run = session.get(Run, run_id, with_for_update=True)
         if run is None or run.status not in UNFINISHED or run.worker not in (None, slot):
@@ -73,7 +68,6 @@ def _begin(sessions: Sessions, run_id: str, slot: str, folder: RunFolder) -> Run
 
 
 def _work(order: RunSpec, progress: Progress, folder: RunFolder, settings: Settings, device: str) -> None:
-    """Train; where memory runs out once more with fewer rows a batch, from the last checkpoint on."""
     work = train if order.config.processes == 1 else train_together
     try:
         try:
@@ -98,7 +92,7 @@ def _work(order: RunSpec, progress: Progress, folder: RunFolder, settings: Setti
 
 
 def _fail(error: Exception, sessions: Sessions, row: Update, folder: RunFolder) -> None:
-    """Write into the row why the run failed, and the end of its log, which is where a traceback is."""
+    """Write the error and the end of the log, with its traceback, into the row."""
     raise_if_temporary(error)
     failure = failure_of(error)  # which logs what nobody foresaw
     with sessions.begin() as session:
@@ -116,7 +110,6 @@ def _write_log(sessions: Sessions, row: Update, tail: str | None) -> None:
 
 
 def _next_trials(sessions: Sessions, run_id: str) -> Sequence[Job]:
-    """Return the next trials of the search that the run belongs to, if any."""
     with sessions() as session:
         of_a_search = select(Experiment.id).join(Run).where(Run.id == run_id, Experiment.study.is_not(None))
         experiment_id = session.scalar(of_a_search)

@@ -33,7 +33,7 @@ class Log:
         self._path = folder / LOG
 
     def begin(self, attempt: int, slot: str, earlier: str | None) -> None:
-        """Head the log of an attempt. ``earlier`` is what the row has of former ones, which were logged elsewhere."""
+        """Write an attempt's header; ``earlier`` is the log of attempts elsewhere."""
         with self._path.open("a", encoding="utf-8") as file:
             if not file.tell() and earlier is not None:
                 file.write(f"{earlier}\n")
@@ -41,11 +41,7 @@ class Log:
 
     @contextmanager
     def captured(self) -> Iterator[None]:
-        """Write into the file what is logged and what else goes to standard error; warnings are shown as before.
-
-        How far the work is stands in the file alone. It is appended to by file descriptor, so that libraries in C
-        write there too.
-        """
+        """Append logging and standard error to the file by descriptor, since C libraries write there too."""
         console, file = os.dup(2), os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         handler = logging.FileHandler(self._path, encoding="utf-8", errors="backslashreplace")
         handler.setFormatter(logging.Formatter(LOG_FORMAT))
@@ -79,7 +75,7 @@ class Log:
 
     @contextmanager
     def tail_sent(self, send: Callable[[str | None], None], interval: float = SECONDS_BETWEEN_TAILS) -> Iterator[None]:
-        """Call ``tell`` with the last lines, every few seconds in which there are new ones."""
+        """Send the last lines every few seconds in which they changed."""
         stop = Event()
         thread = Thread(target=self._tell_until_stopped, args=(send, interval, stop), name="log", daemon=True)
         thread.start()
@@ -100,10 +96,7 @@ class Log:
                     sent_tail = tail
 
     def tail(self) -> str | None:
-        """Return the last lines of the last attempt, 200 or 16 KiB of them at most, and fewer of those before it.
-
-        None where nothing was written.
-        """
+        """Return the end of the last attempt, at most 200 lines or 16 KiB, and less of earlier ones."""
         try:
             with self._path.open("rb") as file:
                 size = file.seek(0, os.SEEK_END)
@@ -126,7 +119,6 @@ class Log:
 
 
 def _ending(lines: list[str], max_lines: int, most_bytes: int) -> list[str]:
-    """The last lines of an attempt, after the one that heads it."""
     head, body = (lines[:1], lines[1:]) if lines and lines[0].startswith(BEGUN) else ([], lines)
     last_lines = body[-max_lines:]
     while last_lines and _bytes(head + last_lines) > most_bytes:

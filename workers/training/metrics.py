@@ -24,37 +24,29 @@ from workers.training.run_spec import batches_of
 
 
 class Tally:
-    """Sums of task loss and penalty over batches. They stay on the device, so that no step waits for them.
-
-    In float64, which adds float32 without rounding, so that a row does not depend on when processes share their sums.
-    """
+    """Sums of loss and penalty on the device, in float64, so that rows do not depend on when processes share them."""
 
     def __init__(self) -> None:
         self.clear()
 
     def clear(self) -> None:
-        """Forget all batches."""
         self.batches = 0
         self.task_loss = torch.zeros((), dtype=torch.float64)
         self.penalty = torch.zeros((), dtype=torch.float64)
 
     def add(self, task_loss: Tensor, penalty: Tensor | None) -> None:
-        """Count one batch with its two scalars; no penalty is zero."""
         self.batches += 1
         self.task_loss = _plus(self.task_loss, task_loss)
         if penalty is not None:
             self.penalty = _plus(self.penalty, penalty)
 
     def means(self) -> tuple[float, float]:
-        """Return the mean task loss and the mean penalty of the batches."""
         return float(self.task_loss) / self.batches, float(self.penalty) / self.batches
 
     def state(self) -> dict[str, Tensor]:
-        """Return the sums as plain tensors, for a checkpoint."""
         return {"batches": torch.tensor(self.batches), "task_loss": self.task_loss, "penalty": self.penalty}
 
     def restore(self, state: dict[str, Tensor]) -> None:
-        """Go on from the sums of a checkpoint."""
         self.batches = int(state["batches"])
         self.task_loss, self.penalty = state["task_loss"], state["penalty"]
 
@@ -80,12 +72,12 @@ MAX_TIMED_STEPS = 1000
 
 
 def rows_apart(max_steps: int) -> int:
-    """Return after how many steps a run of ``max_steps`` writes its next row."""
+    """Return the steps between rows of a run's curves."""
     return max(1, max_steps // ROWS_PER_RUN)
 
 
 class Probe:
-    """A few validation rows, the same in all runs, on which a model's layers are watched while it trains."""
+    """A few validation rows, the same in all runs, for measuring layers during training."""
 
     def __init__(self, model: PreTrainedModel, rows: Rows, config: RunConfig) -> None:
         self.model = model
@@ -100,7 +92,6 @@ class Probe:
         """Of one look, as tokens of a forward pass."""
 
     def steps_apart(self, max_steps: int, tokens_per_step: float) -> int:
-        """Return after how many steps of a run the next look is due: those asked for, else its share is bounded."""
         if self.interval is not None:
             return self.interval
         steps = max(max_steps / LOOKS_PER_RUN, self.least_steps_apart(tokens_per_step))
@@ -108,11 +99,10 @@ class Probe:
         return row_every * max(1, round(steps / row_every))
 
     def least_steps_apart(self, tokens_per_step: float) -> float:
-        """Return the steps of which a look is a sixth: they cost their tokens thrice, forward and backward."""
+        """Return the interval at which measuring costs a sixth of training, which passes its tokens thrice."""
         return 2 * self.cost / tokens_per_step
 
     def measures(self) -> dict[str, list[float | None]]:
-        """Return the values of ``LayerMeasures`` by layer, None where one is undefined."""
         layers = LayerMeasures(self.model)
         with looking_at(self.model):
             for batch in self.rows.batches(self.indices, self.size, self.model.device):
@@ -135,18 +125,18 @@ class StepClock(TrainerCallback):
         self._last: float | None = None
 
     def on_epoch_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Leave out what comes between epochs."""
+        """Exclude the time between epochs."""
         self._last = None
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Take the time since the last step's end; a look at the layers in between does not move the median."""
+        """Record the step time; layer measurements in between do not move the median."""
         now = time.perf_counter()
         if self._last is not None and len(self._seconds) < MAX_TIMED_STEPS:
             self._seconds.append(now - self._last)
         self._last = now
 
     def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Write the median step, unless there are too few."""
+        """Write the median step time, unless there are too few."""
         if len(self._seconds) >= MIN_TIMED_STEPS:
             longest = expected_longest(self._lengths.tolist(), self._config.batch_size)
             self._environment["speed"] = {
@@ -168,7 +158,7 @@ class MetricsCallback(TrainerCallback):
         self.row_every = self.probe_every = 1
 
     def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Take back what was logged after the checkpoint, and look at the model before its first step."""
+        """Remove rows logged after the checkpoint, and measure layers before the first step."""
         self.row_every = rows_apart(state.max_steps)
         self.probe_every = self.probe.steps_apart(state.max_steps, self.tokens_per_step)
         self.progress.begin_training(state.global_step)
@@ -176,15 +166,13 @@ class MetricsCallback(TrainerCallback):
             self._write(Step(run_id=self.progress.run_id, step=0, layers=self.probe.measures()))
 
     def on_epoch_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Say that training goes on, after a pass for the shrinkage covariance or not."""
         self.progress.enter(Phase.TRAINING, total=state.max_steps, done=state.global_step)
 
     def is_due(self, step: int) -> bool:
-        """Whether a row is written at a step, also where it is not the last."""
         return step % self.row_every == 0 or step % self.probe_every == 0
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Write a row if one is due, or a look at the layers; at the last step both, in any case."""
+        """Write a row or a layer measurement if due; at the last step both."""
         step, last = state.global_step, control.should_training_stop or state.global_step == state.max_steps
         looking = last or step % self.probe_every == 0
         if not (last or self.is_due(step)):

@@ -37,28 +37,25 @@ class PointSelector:
     """Among tokens; it counts in no pooled vector."""
 
     def mask(self, attention_mask: Tensor, draw: Callable[[Tensor], Tensor] = lambda mask: mask) -> Tensor:
-        """Return the mask [batch, tokens] of the tokens that ``points`` takes; ``draw`` leaves some out of a mask.
-
-        Nothing is left out of pooled vectors.
-        """
+        """Return the mask [batch, tokens] of selected tokens; ``draw`` thins it unless vectors are pooled."""
         if self.pooling is not None:
             return attention_mask
         return draw(torch.ones_like(attention_mask) if self.include_padding else attention_mask)
 
     def points(self, hidden_states: Sequence[Tensor], mask: Tensor) -> Tensor:
-        """Return the points [layers, n, d] of 1 + L hidden states [batch, tokens, d]; gradients flow through."""
+        """Return points [layers, n, d] of 1 + L hidden states [batch, tokens, d], differentiably."""
         if self.pooling is not None:
             return torch.stack([pool(hidden_states[layer], mask, self.pooling) for layer in self.layers])
         union = union_of_layers(hidden_states, mask, self.layers)
         return union.view(len(self.layers), -1, union.shape[1])
 
     def labels(self, labels: Tensor, mask: Tensor) -> Tensor:
-        """Return the label of each point [n] of a layer, of those of texts [batch]."""
+        """Return the label [n] of each point."""
         return labels if self.pooling is not None else labels.repeat_interleave(mask.sum(dim=1))
 
 
 def make_selector(regularizer: Regularizer, config: RunConfig, model: PreTrainedModel) -> PointSelector | None:
-    """Return what a regularizer sees of a model under a configuration; None if it looks at no hidden states."""
+    """Return a regularizer's selector; None if it uses no hidden states."""
     sees = REGULARIZERS[regularizer].sees
     if sees is None:
         return None
@@ -80,11 +77,7 @@ def _numbers(layers: Sequence[int] | Layers, last: int) -> Sequence[int]:
 
 
 class Penalties(nn.Module):
-    """The sum of the penalties of all regularizers of a run.
-
-    Each sees its layers as its record says, and those that see tokens all see the same part of them. The state is what
-    a checkpoint has to keep: the shrinkage covariance of I-STAR.
-    """
+    """The sum of a run's penalties; its state is the shrinkage covariance of I-STAR."""
 
     def __init__(self, config: RunConfig, model: PreTrainedModel) -> None:
         super().__init__()
@@ -98,7 +91,7 @@ class Penalties(nn.Module):
 
     @property
     def shrunk(self) -> IStar | None:
-        """I-STAR where it is shrunk, so that it needs a shrinkage covariance before the first step."""
+        """Return I-STAR if it needs a shrinkage covariance before the first step."""
         return next(
             (
                 regularizer
@@ -148,12 +141,12 @@ class Penalties(nn.Module):
 
 
 def make_penalties(config: RunConfig, model: PreTrainedModel) -> Penalties | None:
-    """Return the penalties of a run on ``model``; None for plain training, which then asks for no hidden states."""
+    """Return the run's penalties; None for plain training, which needs no hidden states."""
     return Penalties(config, model) if config.weights else None
 
 
 def note_of_silence(logged: Sequence[float]) -> str | None:
-    """Return a sentence where the penalties that a run logged, two or more, are all equal; None where they are not."""
+    """Return a warning where two or more logged penalties are all equal."""
     if len(logged) < 2 or len(set(logged)) > 1:
         return None
     return (
@@ -173,7 +166,7 @@ def _make(name: Regularizer, lam: float, config: RunConfig) -> nn.Module:
 
 
 def draw_rows(lengths: NDArray[np.int64], view: PointSelector, config: RunConfig, number: int) -> NDArray[np.int64]:
-    """Return the rows, of these ``lengths`` in tokens, of the pass of this number: one of them at least."""
+    """Draw the rows of a covariance pass, at least one."""
     max_points, seed = config.shrinkage_points // len(view.layers), (config.seed, number)
     if view.pooling is None:
         return draw(lengths, max_points, seed)
@@ -202,18 +195,16 @@ class ShrinkageCallback(TrainerCallback):
     _batches: int = field(default=0, init=False)
 
     def on_step_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Estimate the covariance if it is due; else that of an earlier step or of the checkpoint stays."""
+        """Estimate the covariance if due."""
         number = self._pass_due(state)
         if number is not None:
             self._estimate(number)
             self.progress.enter(Phase.TRAINING, total=state.max_steps, done=state.global_step)
 
     def on_substep_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Keep the covariance of a batch of which a step has several."""
         self._keep_own()
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Mix the step's own covariance into a moving average."""
         self._keep_own()
         if self._sum is not None:
             S, momentum = self.regularizer.shrinkage_covariance, self.config.shrinkage_momentum
@@ -227,7 +218,7 @@ class ShrinkageCallback(TrainerCallback):
             self._batches += 1
 
     def _pass_due(self, state: TrainerState) -> int | None:
-        """Return the number of the pass that the next step begins with, by which its rows are drawn, if any."""
+        """Return the number of the pass that is due before the next step, if any."""
         match self.config.shrinkage_refresh:
             case Refresh.EPOCH:
                 epoch = float(state.epoch)

@@ -21,11 +21,7 @@ class RunStoppedError(Exception):
 
 
 class Progress:
-    """The row of one run that runs at ``slot``. Every write raises RunStoppedError if it no longer does.
-
-    So a trainer that was taken for dead, and goes on after all, adds nothing to a run that is another worker's now.
-    Each write counts the time since the one before, by a clock that does not jump.
-    """
+    """The row of a run at ``slot``. Writes raise RunStoppedError once it is another worker's or unwanted."""
 
     def __init__(self, sessions: Sessions, run_id: str, slot: str) -> None:
         self.sessions = sessions
@@ -36,7 +32,7 @@ class Progress:
         self._worked = 0.0
 
     def begin_training(self, step: int) -> None:
-        """Say which step training goes on from, and take back what was logged after it."""
+        """Set the first step and remove later rows of its curves."""
         with self.sessions.begin() as session:
             self.write(session, phase_done=step)
             if step == 0:  # the result rests on the work of this attempt alone
@@ -45,36 +41,28 @@ class Progress:
             session.execute(delete(Step).where(Step.run_id == self.run_id, Step.step > step))
 
     def leave_uncounted(self) -> None:
-        """Leave the time since the last write out: another process has counted it."""
+        """Exclude the time since the last write: another process has counted it."""
         self._counted_at = time.monotonic()
 
     def enter(self, phase: Phase, total: int, done: int = 0) -> None:
-        """Begin a phase of ``total`` units."""
         logger.info("%s, %s of %s", phase, done, total)
         with self.sessions.begin() as session:
             self.write(session, phase=phase, phase_total=total, phase_done=done)
 
     def advance(self, done: int) -> None:
-        """Say how much of the phase is done; may be called often, writes once a second."""
+        """Set the progress of the phase; writes at most once a second."""
         if time.monotonic() - self._written_at >= SECONDS_BETWEEN_WRITES:
             with self.sessions.begin() as session:
                 self.write(session, phase_done=done)
 
     def reaches(self, step: int, row_every: int) -> bool:
-        """Whether the rows, one every ``row_every`` steps, go as far as a checkpoint at ``step``.
-
-        On the same machine they precede it. They do not where another machine had the run meanwhile, began it afresh,
-        and was lost before it got so far.
-        """
+        """Return whether logged rows reach a checkpoint; not where another machine restarted the run meanwhile."""
         with self.sessions() as session:
             last = session.scalar(select(func.max(Step.step)).where(Step.run_id == self.run_id))
         return (last or 0) + row_every > step
 
     def write(self, session: Session, **values: Any) -> None:
-        """Set columns of the row in the caller's transaction; call it first, so that a stop writes nothing.
-
-        A final status ends the attempt too.
-        """
+        """Set columns in the caller's transaction, first in it, so that a stop writes nothing."""
         now = time.monotonic()
         since, self._counted_at = now - self._counted_at, now
         self._worked += since
@@ -92,11 +80,9 @@ class Progress:
 
 
 class Onlooker(Progress):
-    """The row of a run as seen by those of its processes that do not keep it: they write nothing."""
+    """Progress of the other processes of a run: they write nothing."""
 
-    def enter(self, phase: Phase, total: int, done: int = 0) -> None:
-        """Leave it to the first process, as all that is told."""
+    def enter(self, phase: Phase, total: int, done: int = 0) -> None: ...
 
     def write(self, session: Session, **values: Any) -> None:
-        """Leave it to the first process, which stops all of them if the run is no longer wanted."""
         self._written_at = time.monotonic()

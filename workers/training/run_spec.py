@@ -21,12 +21,10 @@ class RunSpec(NamedTuple):
 
     @property
     def shrunk(self) -> bool:
-        """Whether memory ran out before."""
         return self.config.batch_size != self.asked_batch_size
 
 
 def run_spec_of(run: Run) -> RunSpec:
-    """Read a run's row."""
     environment = run.environment or {}
     requested = run.launched_config
     used = {name: environment.get("batches", {}).get(name) for name in ("batch_size", "accumulation")}
@@ -36,7 +34,7 @@ def run_spec_of(run: Run) -> RunSpec:
 
 
 def batches_of(config: RunConfig) -> dict[str, int]:
-    """Return how rows become steps, for the row: the batch and the accumulation that were really used."""
+    """Return the batch size and accumulation that were used."""
     return {
         "batch_size": config.batch_size,
         "accumulation": config.accumulation,
@@ -50,11 +48,7 @@ class MemoryRanOutError(MemoryError):
 
 
 def smaller(config: RunConfig) -> RunConfig | None:
-    """Return the configuration with half the rows a batch and twice the batches a step; None for one row.
-
-    A batch of an odd number of rows is divided by more than two: a step has the same rows as before in any case, so
-    that a run goes on from its checkpoint.
-    """
+    """Divide the batch and multiply the accumulation, so that steps keep their rows; None for a batch of one."""
     rows = config.batch_size
     parts = next((parts for parts in range(2, rows + 1) if rows % parts == 0), None)
     if parts is None:
@@ -63,7 +57,7 @@ def smaller(config: RunConfig) -> RunConfig | None:
 
 
 def note(before: RunConfig, after: RunConfig, step: int) -> str:
-    """Return the sentence that tells of it; training goes on behind ``step``."""
+    """Return the note about the smaller batch."""
     rows, fewer = before.batch_size * before.processes, after.batch_size * after.processes
     sentence = (
         f"Memory ran out with {rows} rows a batch. From step {step + 1} on a batch has {fewer}, and "

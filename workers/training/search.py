@@ -30,11 +30,7 @@ MOST_FAILED = 3
 
 
 def advance(sessions: Sessions, experiment_id: str) -> list[Job]:
-    """Ask for as many trials as may wait or run beside those that do, write their runs, and return their jobs.
-
-    They have the turn of the trial before them. One process at a time asks; what it writes is in the same transaction
-    as what it has read. A search that has no trial left is over.
-    """
+    """Draw and write as many trials as may run, in one transaction; return their jobs."""
     with sessions.begin() as session:
         hold(session.connection(), f"study {experiment_id}")
         experiment = session.get(Experiment, experiment_id)
@@ -61,7 +57,7 @@ def advance(sessions: Sessions, experiment_id: str) -> list[Job]:
 
 
 def study_of(search: Search, trials: Sequence[Trial]) -> optuna.Study:
-    """Optuna's study of the trials but the baseline, with a sampler that draws the next one."""
+    """Return Optuna's study of the trials without the baseline."""
     seed = int(np.random.SeedSequence((search.seed, len(trials))).generate_state(1)[0])
     sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=min(MOST_RANDOM, max(2, search.trials // 4)))
     has_two_objectives = search.objective is Objective.PERFORMANCE_AND_ISOTROPY
@@ -100,7 +96,6 @@ def _space(search: Search) -> dict[str, BaseDistribution]:
 
 
 def _frozen(search: Search, trial: Trial) -> FrozenTrial | None:
-    """Return a trial as Optuna stores it; None for one that is pruned under several objectives."""
     space = _space(search)
     first = trial.runs[0]
     coordinates = {"lam": min(max(search.axis_position(first.lam), search.axis[0]), search.axis[1]), "zeta": first.zeta}
@@ -124,7 +119,7 @@ def _frozen(search: Search, trial: Trial) -> FrozenTrial | None:
 
 
 def _why_over(search: Search, trials: Sequence[Trial]) -> str | None:
-    """Why nothing more is asked: empty where all is done, None where it goes on."""
+    """Return why the search is over: empty if complete, None if it goes on."""
     if any(trial.unended for trial in trials):
         return None
     if len(trials) > search.trials:
@@ -154,7 +149,7 @@ History = Sequence[tuple[int, float | None]]
 
 
 def median_says_stop(other_histories: Sequence[History], history: History) -> bool:
-    """Whether the best of a run so far is below the median of others at its last step, as Optuna has it."""
+    """Apply Optuna's median rule to the best value so far at the last step."""
     pruner = optuna.pruners.MedianPruner(n_startup_trials=LEAST_RUNS, n_warmup_steps=0, n_min_trials=LEAST_RUNS)
     study = optuna.create_study(direction="maximize", pruner=pruner)
     for other_history in other_histories:
@@ -172,10 +167,7 @@ def median_says_stop(other_histories: Sequence[History], history: History) -> bo
 
 
 def prune(progress: Progress, history: History, selection: Selected) -> None:
-    """Prune a run of a search, and waiting runs of the same lambda and zeta, by the median of finished runs.
-
-    ``selection`` is stored with it. Raises RunStoppedError if it is pruned.
-    """
+    """Prune a run, and waiting runs of the same lambda and zeta; raises RunStoppedError then."""
     other_histories = _finished_histories(progress.sessions, progress.run_id)
     if other_histories is None or not median_says_stop(other_histories, history):
         return
@@ -205,10 +197,7 @@ def prune(progress: Progress, history: History, selection: Selected) -> None:
 
 
 def _finished_histories(sessions: Sessions, run_id: str) -> list[History] | None:
-    """The histories of the finished runs of its search; None where a run is never given up.
-
-    That is a run of no search, of one that prunes nothing, and a baseline.
-    """
+    """Return the finished histories of the search; None where this run is never pruned."""
     with sessions() as session:
         run = session.get(Run, run_id)
         experiment = None if run is None else session.get(Experiment, run.experiment_id)

@@ -54,15 +54,14 @@ class Sentences:
 
     @property
     def n(self) -> int:
-        """Rows seen."""
         return self._last.n
 
     def pooled(self, hidden_states: Sequence[Tensor], attention_mask: Tensor) -> Tensor:
-        """Return the vectors [L, batch, d] of 1 + L tensors [batch, tokens, d] under the mask [batch, tokens]."""
+        """Return vectors [L, batch, d] of 1 + L tensors [batch, tokens, d]."""
         return torch.stack([pool(states, attention_mask, self.pooling) for states in hidden_states[1:]])
 
     def update(self, vectors: Tensor, indices: NDArray[np.int64]) -> None:
-        """Add the vectors [L, batch, d] of a batch, and the rows' places [batch]."""
+        """Add vectors [L, batch, d] of rows [batch]."""
         self._last.update(vectors[-1])
         self._cosines.update(vectors[-1])
         _, drawn_positions, batch_positions = np.intersect1d(
@@ -71,16 +70,12 @@ class Sentences:
         self._vectors[:, drawn_positions] = vectors[:, batch_positions].to(self._vectors)
 
     def last_layer(self) -> dict[str, Score]:
-        """Return what the moments of all rows at the last layer tell, by measure."""
+        """Return the last layer's measures over all rows."""
         scores = moment_scores(self._last, self._cosines)
         return scores | {"isoscore_unbiased": isoscore_unbiased_from_moments(self._last)}
 
     def pairs(self) -> dict[str, ByLayer]:
-        """Return what the rows drawn tell of every layer, by measure: the silhouette only if they have classes.
-
-        TwoNN is that of texts that differ. Of equal ones the vectors differ by rounding alone, in batches of unlike
-        lengths, and ratios of such distances would pass for the cloud's own.
-        """
+        """Return every layer's pair measures; TwoNN of distinct texts only, as equal ones differ by rounding alone."""
         layers = [pair_scores(x, self._texts, self._labels) for x in self._vectors]
         n = {"twonn": len(self._texts)}
         return {
@@ -89,7 +84,7 @@ class Sentences:
         }
 
     def activation(self) -> dict[str, Any] | None:
-        """Return mean and standard deviation [d] of the last layer's dimensions over n rows; None for one row."""
+        """Return mean and standard deviation [d] of the last layer's dimensions; None for one row."""
         profile = activation_profile(self._last)
         if profile.score.value is None:
             return None
@@ -97,14 +92,7 @@ class Sentences:
 
 
 def pair_scores(x: Tensor, texts: Tensor, labels: Tensor | None) -> dict[str, Score]:
-    """Return the measures of one layer that look at pairs of rows.
-
-    Args:
-        x: vectors [n, d].
-        texts: places of the rows with different texts, which TwoNN is of.
-        labels: class of each row [n]; None if they have none.
-
-    """
+    """Return pair measures of vectors [n, d]: TwoNN over the rows ``texts``, the silhouette only with labels."""
     scores = {"twonn": _twonn(x[texts]), "persistent_entropy": persistent_entropy(barcode(x))}
     return scores if labels is None else scores | {"silhouette": silhouette(x, labels)}
 
@@ -114,7 +102,7 @@ def _twonn(x: Tensor) -> Score:
 
 
 def _first_of_equals(texts: Sequence[Sequence[int]]) -> Tensor:
-    """Return the places of texts, as tokens, that have not occurred before, int64 in ascending order."""
+    """Return the ascending indices of first occurrences, int64."""
     first_positions: dict[tuple[int, ...], int] = {}
     for position, text in enumerate(texts):
         first_positions.setdefault(tuple(text), position)

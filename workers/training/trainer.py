@@ -22,10 +22,7 @@ POOLER = ".pooler."
 
 
 def load_model(source: ModelSource, task: Task) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Return the pretrained model with a head for the task, and its tokenizer.
-
-    The head is drawn by the run's seed, unless the model's files have one of its very names and shapes.
-    """
+    """Return the pretrained model with a task head, drawn by the seed unless the files hold a matching one."""
     config = task.config
     tokenizer = load_tokenizer(source, config.model)
     set_seed(config.seed)
@@ -106,7 +103,7 @@ class IsotropyTrainer(Trainer):
         return_outputs: bool = False,
         num_items_in_batch: Tensor | int | None = None,
     ) -> Any:
-        """Return the task's loss plus the penalties, a scalar, and the model's outputs if they are asked for."""
+        """Return the task's loss plus the penalties, with the outputs if requested."""
         if self.penalties is not None and self.penalties.views:
             inputs = {**inputs, "output_hidden_states": True}
         loss, outputs = super().compute_loss(model, inputs, return_outputs=True)
@@ -124,12 +121,7 @@ class IsotropyTrainer(Trainer):
 
 
 def training_arguments(config: RunConfig, folder: Path, device: str) -> TrainingArguments:
-    """Return the Trainer's settings: silent, and saving only when a callback says so.
-
-    Raises:
-        InvalidError: float16 is asked for on a CPU.
-
-    """
+    """Return the Trainer's settings: silent, saving only on request; raise InvalidError for fp16 on a CPU."""
     if config.precision is Precision.FP16 and device == "cpu":
         raise InvalidError(
             "Expected a worker with a GPU to train in fp16, got one that works on the CPU. Choose bf16 or fp32.",
@@ -167,10 +159,6 @@ def training_arguments(config: RunConfig, folder: Path, device: str) -> Training
 
 
 def optimizer(config: RunConfig, arguments: TrainingArguments) -> tuple[type[torch.optim.Optimizer], dict[str, Any]]:
-    """Return the optimizer's class and its keywords, as the Trainer takes them.
-
-    Of both the weight decay leaves out biases and normalisations, as everywhere in the Trainer; Adam adds it to the
-    gradient, as torch's own does, AdamW takes it off the weights.
-    """
+    """Return optimizer class and keywords; Adam adds weight decay to the gradient, AdamW to the weights."""
     kind, keywords = Trainer.get_optimizer_cls_and_kwargs(arguments)
     return (torch.optim.Adam if config.optimizer is Optimizer.ADAM else kind), keywords

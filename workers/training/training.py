@@ -40,7 +40,7 @@ NONE = -1
 
 @dataclass(frozen=True)
 class Loaded:
-    """A run's model and rows in memory."""
+    """A run's model and rows."""
 
     source: ModelSource
     model: PreTrainedModel
@@ -65,13 +65,7 @@ def train(
     device: str,
     process_rank: ProcessRank = SINGLE_PROCESS,
 ) -> None:
-    """Train a run; the first of its processes, or the only one, evaluates and finishes it too.
-
-    Raises:
-        MemoryRanOutError: memory was enough to load it, but not to train or to evaluate it.
-        RunStoppedError: nobody waits for it here any more.
-
-    """
+    """Train a run; the first process evaluates and finishes it. Raises MemoryRanOutError, RunStoppedError."""
     be_quiet()
     choose_device(device)
     loaded = _load(order, settings)
@@ -154,14 +148,13 @@ def _load(order: RunSpec, settings: Settings) -> Loaded:
 
 
 def _checkpoint(folder: RunFolder, progress: Progress, process_rank: ProcessRank) -> Path | None:
-    """The checkpoint to go on from, as the first process finds it."""
     last_checkpoint = _last_checkpoint(folder, progress) if process_rank.first else None
     (step,) = process_rank.broadcast(NONE if last_checkpoint is None else step_of(last_checkpoint))
     return None if step == NONE else folder.checkpoint(step)
 
 
 def _last_checkpoint(folder: RunFolder, progress: Progress) -> Path | None:
-    """The last one; one that is ahead of the rows of the run is of a time before it began afresh."""
+    """Return the last checkpoint, unless it is ahead of the run's rows: then it predates a restart."""
     checkpoint, damages = folder.sound_checkpoint()
     if damages:
         _note(damages, checkpoint, progress)
@@ -175,7 +168,7 @@ def _last_checkpoint(folder: RunFolder, progress: Progress) -> Path | None:
 
 
 def _note(damages: Sequence[Damage], checkpoint: Path | None, progress: Progress) -> None:
-    """Tell of dropped checkpoints, in the log and on the run."""
+    """Report dropped checkpoints in the log and on the run."""
     going = "started again from step 0" if checkpoint is None else f"resumed from step {step_of(checkpoint):,}"
     notes = [
         f"The checkpoint of step {damage.step:,} was damaged on the disk ({damage.words}) and was dropped. "

@@ -45,7 +45,6 @@ class DatasetOut(Row):
     @computed_field(description="Task that fits the columns; null if none.")  # type: ignore[prop-decorator]
     @property
     def proposal(self) -> TaskProposal | None:
-        """The likeliest task."""
         return propose_for(self.hub_name, self.columns)
 
 
@@ -103,11 +102,7 @@ def create_dataset(
         Form(description="How to read quotes in .tsv files. Leave it out to detect whether they enclose cells."),
     ] = None,
 ) -> Dataset:
-    """Upload train, validation and test rows.
-
-    Instead of a validation or a test file, `validation_fraction` and `test_fraction` draw train rows: those that share
-    a text stay together, so that no text is in two splits. Or `split_column` divides one file.
-    """
+    """Upload splits, or draw validation and test rows by fraction, equal texts together, or by a split column."""
     values = {"train": split_train, "validation": split_validation, "test": split_test}
     fractions = {"test": test_fraction, "validation": validation_fraction}
     return datasets.create_dataset(

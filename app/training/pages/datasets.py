@@ -29,7 +29,7 @@ Typed = Annotated[str, Form()]
 
 @dataclass(frozen=True)
 class DivisionForm:
-    """The fields that divide one file, as typed."""
+    """The fields that divide one file."""
 
     split_column: Typed = ""
     split_train: Typed = "train"
@@ -40,14 +40,12 @@ class DivisionForm:
     split_seed: Typed = "0"
 
     def division(self) -> Division | None:
-        """Return what they ask for."""
         values = {"train": self.split_train, "validation": self.split_validation, "test": self.split_test}
         fractions = {"test": self.test_fraction.strip(), "validation": self.validation_fraction.strip()}
         return read_division(self.split_column, values, fractions, self.split_seed.strip())
 
     @property
     def filled(self) -> bool:
-        """Whether one file is to be divided."""
         return bool(self.split_column or self.test_fraction or self.validation_fraction)
 
 
@@ -71,7 +69,6 @@ def upload_dataset(
     name: Annotated[str, Form()] = "",
     quoting: Annotated[Quoting | Literal[""], Form()] = "",
 ) -> Response:
-    """Add a train, a validation and perhaps a test file, or one file that is divided."""
     try:
         if (first := chosen(train)) is None:
             raise InvalidError("Expected a train file: choose one.", "train")
@@ -114,7 +111,6 @@ def choose_quoting(
 @router.post("/{dataset_id}/counts")
 @parsing
 def count_rows(request: Request, context: ContextDep, dataset_id: str) -> Response:
-    """Count classes and lengths of texts, where an earlier version did not."""
     datasets.count_dataset(context, dataset_id)
     return see(f"/datasets/{dataset_id}")
 

@@ -74,7 +74,6 @@ STEPS_COUNT = "Max steps is set, so epochs are ignored."
 
 @router.get("/new")
 def new_experiment(request: Request, context: ContextDep) -> Response:
-    """Show the form, filled in from an earlier launch, a preset and the query string."""
     query = request.query_params
     if CHECKED in query:
         return sweep_page(request, context, defaults(None, "") | read_values(query), checked=True, status=200)
@@ -101,7 +100,6 @@ def _find_dataset(datasets: list[Dataset], values: Values) -> Dataset | None:
 
 @router.post("")
 def launch_experiment(request: Request, context: ContextDep, form: FormDep) -> Response:
-    """Launch the sweep, or show the form again with a sentence at every field that is wrong."""
     values = read_values(form)
     try:
         experiment = create_experiment(context, parse(values))
@@ -122,7 +120,7 @@ def sweep_page(
     status: int | None = None,
     yaml: str = "",
 ) -> Response:
-    """Render the sweep form. One that was sent and is wrong is ``checked``: its errors are shown like ``problem``."""
+    """Render the sweep form. With ``checked`` its errors are shown like ``problem``."""
     datasets, workers = list_trainable(context), list_workers(context)
     dataset = _find_dataset(datasets, values)
     preview, unready = None, None
@@ -175,7 +173,6 @@ def sweep_page(
 
 @router.get("/search")
 def new_study(request: Request, context: ContextDep) -> Response:
-    """Show the search form; the training settings come from the sweep form by the query string, or from a search."""
     query = request.query_params
     if CHECKED in query:
         values = defaults(None, "") | read_values(query)
@@ -191,7 +188,6 @@ def new_study(request: Request, context: ContextDep) -> Response:
 
 @router.post("/search")
 def launch_study(request: Request, context: ContextDep, form: FormDep) -> Response:
-    """Launch the search, or show the form again with a sentence at every field that is wrong."""
     values, search = read_values(form), read_search(form)
     try:
         experiment = create_study(context, parse_search(values, search))
@@ -213,7 +209,7 @@ def search_page(
     status: int | None = None,
     yaml: str = "",
 ) -> Response:
-    """Render the search form; the arguments are those of ``sweep_page``."""
+    """Render the search form; arguments as in ``sweep_page``."""
     dataset = _find_dataset(list_trainable(context), values)
     if checked:
         problem = None
@@ -243,7 +239,6 @@ def fill_in(
     yaml: Annotated[str, Form()] = "",
     file: Annotated[UploadFile | str | None, Form()] = None,
 ) -> Response:
-    """Fill in the form from a file or pasted text, or say what is wrong at its field."""
     try:
         text = _read_file(file) or yaml
     except InvalidError as error:
@@ -255,7 +250,7 @@ def fill_in(
 
 @router.get("/new/yaml")
 def show_filled_in(request: Request, context: ContextDep, yaml: str = "") -> Response:
-    """Show the form as a document fills it in, at an address that can be loaded again."""
+    """Show the form filled in from a document, at an address that can be reloaded."""
     return _filled_in(request, context, yaml)
 
 
@@ -291,7 +286,7 @@ def _check_document(context: Context, document: Mapping[str, Any]) -> None:
 
 
 def _with_local_dataset(context: Context, document: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[FieldError]]:
-    """Return the document on a data set of this dashboard, with a sentence if it names another."""
+    """Return the document on a local data set, with an error if it names another."""
     datasets, dataset_id = list_trainable(context), document.get("dataset_id")
     if not datasets or any(dataset.id == dataset_id for dataset in datasets):
         return document, []

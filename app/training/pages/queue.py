@@ -14,7 +14,6 @@ router = APIRouter()
 
 @router.get("/queue")
 def show_queue(request: Request, context: ContextDep, page: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 1) -> Response:
-    """Workers and what they do, and all that waits, a page at a time, in the order in which it will be taken."""
     workers, running = queue_status.list_workers(context), queue_status.list_running(context)
     waiting = queue_status.list_waiting(context, PAGE_ROWS, offset_of(page))
     # The runs that a worker is at, as their rows say, which know it sooner than its next beat.

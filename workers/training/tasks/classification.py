@@ -30,7 +30,6 @@ class Classification(Task):
     auto_class = AutoModelForSequenceClassification
 
     def head(self) -> dict[str, Any]:
-        """One output a class."""
         names = self.config.label_names
         return {
             "num_labels": len(names),
@@ -43,31 +42,26 @@ class Classification(Task):
     def encode(
         self, columns: Columns, tokenizer: PreTrainedTokenizerBase, max_length: int, *, training: bool = False
     ) -> Rows:
-        """Return the rows tokenized, their labels as positions in ``config.label_names``."""
         labels = _labels(columns[self.config.label_column], self.config)
         return text_rows(columns, self.config.text_columns, labels, tokenizer, max_length)
 
     def predictions(self, rows: Rows, order: NDArray[np.int64]) -> Collector:
-        """Begin to collect predicted classes."""
         return Classes(self.config.label_names, order)
 
     def trivial(self, train: Rows, validation: Rows) -> Trivial:
-        """Return the best constant class."""
         learned, scored = (np.array(rows.dataset["labels"][:]) for rows in (train, validation))
         return best_class(learned, scored, self.config.label_names, self.config.metric, "training")
 
     def untrained_loss(self, train: Rows) -> float:
-        """Return the cross-entropy of equally likely classes."""
         return math.log(len(self.config.label_names))
 
     def details(self, train: Rows, validation: Rows) -> dict[str, Any]:
-        """Return how F1 is averaged over classes, and which label it looks for where there are two."""
         positive = positive_label(self.config.label_names)
         return {"f1_average": "macro"} if positive is None else {"f1_average": "binary", "f1_positive": positive}
 
 
 def positive_label(names: Sequence[str]) -> str | None:
-    """Return the second of two labels, which is the one looked for; None of more, each of which counts the same."""
+    """Return the second of two labels, for which F1 is computed; None of more."""
     return names[1] if len(names) == 2 else None
 
 
@@ -79,12 +73,10 @@ class Classes(Pairs):
         self._names = names
 
     def add(self, outputs: ModelOutput, batch: Mapping[str, Tensor]) -> None:
-        """Take the outputs of the next batch."""
         self.right += batch["labels"].tolist()
         self.predicted += outputs["logits"].argmax(dim=-1).tolist()
 
     def metrics(self) -> dict[str, Score]:
-        """Return accuracy, F1 and Matthews correlation; the last two are undefined where a class to be found is not."""
         return {
             Metric.ACCURACY.value: Score(float(accuracy_score(self.right, self.predicted))),
             Metric.F1.value: self._f1(),

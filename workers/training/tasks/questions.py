@@ -27,21 +27,18 @@ ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 
 def normalised_words(text: str) -> list[str]:
-    """Return the words of a text in lower case, without ASCII punctuation and English articles."""
+    """Return lowercase words without ASCII punctuation and English articles."""
     return ARTICLES.sub(" ", text.lower().translate(WITHOUT_PUNCTUATION)).split()
 
 
 def exact_match(answer: str, references: Iterable[str]) -> float:
-    """Return 1 if the answer has the words of one of the references in their order, else 0."""
+    """Return 1 if the answer has a reference's words in their order, else 0."""
     words = normalised_words(answer)
     return float(any(words == normalised_words(reference) for reference in references))
 
 
 def word_f1(answer: str, references: Iterable[str]) -> float:
-    """Return the F1 of the words that answer and reference share, in [0, 1], of the best of the references.
-
-    Of an answer that normalization leaves no word of, such as "The", it is 1 beside another such and else 0.
-    """
+    """Return the best F1 over references, in [0, 1]; two answers without words after normalization score 1."""
     words = Counter(normalised_words(answer))
     return max(_f1(words, Counter(normalised_words(reference))) for reference in references)
 
@@ -54,20 +51,12 @@ def _f1(answer_words: Counter[str], reference: Counter[str]) -> float:
 
 
 def read_answers(values: list[Any], column: str) -> list[Span]:
-    """Return the answers of each row of a column that holds SQuAD's objects as JSON text.
-
-    Raises:
-        InvalidError: a row holds something else, or no answer at all.
-
-    """
+    """Return the answers in SQuAD's JSON objects; raise InvalidError where a row has none."""
     return [_read(value, row, column) for row, value in enumerate(values, start=1)]
 
 
 def find_answer(answers: Span, context: str) -> tuple[int, int] | None:
-    """Return the characters [begin, end) of the first answer that is found in ``context``; None if none is.
-
-    An answer is where its row says, or else where the text has it, if it does so once.
-    """
+    """Return the characters [begin, end) of the first answer in ``context``, at its offset or where it occurs once."""
     for text, start in zip(answers.texts, answers.starts, strict=True):
         begin = start if context.startswith(text, start) else _only_place(context, text)
         if begin is not None:
@@ -116,7 +105,7 @@ QUESTIONS_AT_ONCE = 1000
 
 
 class Question(NamedTuple):
-    """What is asked of a text, and the answers that people gave."""
+    """A question, its text and reference answers."""
 
     text: str
     context: str
@@ -124,7 +113,7 @@ class Question(NamedTuple):
 
 
 class Window(NamedTuple):
-    """Which part of a question's text a row holds."""
+    """The part of a question's text in a row."""
 
     question: int
     """Its place among the questions."""
@@ -136,7 +125,7 @@ class Window(NamedTuple):
 
 @dataclass(frozen=True)
 class Windows(Rows):
-    """Rows of which each is a question and a part of its text: one or several of each question."""
+    """Rows of question windows, one or several for each question."""
 
     questions: list[Question]
     windows: list[Window]
@@ -148,7 +137,6 @@ class Windows(Rows):
 
     @property
     def examples(self) -> int:
-        """Questions."""
         return len(self.questions)
 
 
@@ -205,7 +193,7 @@ def cut_windows(questions: list[Question], tokenizer: PreTrainedTokenizerBase, m
 
 
 def _longest(tokenizer: PreTrainedTokenizerBase, max_length: int, stride: int) -> int:
-    """Return the tokens that a question may have, so that windows beside it get on."""
+    """Return the maximum question length that lets windows advance."""
     reserved = int(tokenizer.num_special_tokens_to_add(pair=True)) + stride + NEW_TOKENS
     if max_length <= reserved:
         raise InvalidError(
@@ -218,7 +206,7 @@ def _longest(tokenizer: PreTrainedTokenizerBase, max_length: int, stride: int) -
 
 
 def _shorten(texts: list[str], tokenizer: PreTrainedTokenizerBase, max_tokens: int) -> list[str]:
-    """Return texts cut behind their token number ``most``."""
+    """Truncate texts to ``max_tokens`` tokens."""
     offsets = tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
     return [
         text if len(token_offsets) <= max_tokens else text[: token_offsets[max_tokens - 1][1]]
@@ -233,7 +221,7 @@ def _window(encoded: BatchEncoding, row: int, begin: int) -> Window:
 
 
 def _tokens_of(question: Question, window: Window) -> tuple[int, int] | None:
-    """Return the places in the row of the answer's first and last token; None if the window does not hold it whole."""
+    """Return the row positions of the answer's first and last token; None unless it is completely inside."""
     span = find_answer(question.answers, question.context)
     offsets = window.offsets
     if span is None or not len(offsets) or span[0] < offsets[0, 0] or span[1] > offsets[-1, 1]:
@@ -244,6 +232,6 @@ def _tokens_of(question: Question, window: Window) -> tuple[int, int] | None:
 
 
 def _unanswered_tokens(ids: list[int], tokenizer: PreTrainedTokenizerBase) -> tuple[int, int]:
-    """Return the place, twice, of the token that stands for the sequence: the first of models that have none such."""
+    """Return the position, twice, of the CLS token, or of the first token without one."""
     position = ids.index(tokenizer.cls_token_id) if tokenizer.cls_token_id in ids else 0
     return position, position

@@ -30,26 +30,21 @@ class Regression(Task):
     auto_class = AutoModelForSequenceClassification
 
     def head(self) -> dict[str, Any]:
-        """One output."""
         return {"num_labels": 1, "problem_type": "regression"}
 
     def encode(
         self, columns: Columns, tokenizer: PreTrainedTokenizerBase, max_length: int, *, training: bool = False
     ) -> Rows:
-        """Return the rows tokenized, with their numbers."""
         labels = _numbers(columns[self.config.label_column], self.config.label_column)
         return text_rows(columns, self.config.text_columns, labels, tokenizer, max_length)
 
     def predictions(self, rows: Rows, order: NDArray[np.int64]) -> Collector:
-        """Begin to collect predicted numbers."""
         return Numbers(order)
 
     def trivial(self, train: Rows, validation: Rows) -> Trivial:
-        """Return the mean of the training rows."""
         return best_number(np.array(train.dataset["labels"][:], dtype=np.float64), "training")
 
     def untrained_loss(self, train: Rows) -> float:
-        """Return the squared error of 0 for every row."""
         return float(np.mean(np.square(np.array(train.dataset["labels"][:], dtype=np.float64))))
 
 
@@ -57,12 +52,10 @@ class Numbers(Pairs):
     """Predicted numbers beside the right ones."""
 
     def add(self, outputs: ModelOutput, batch: Mapping[str, Tensor]) -> None:
-        """Take the outputs of the next batch."""
         self.right += batch["labels"].tolist()
         self.predicted += outputs["logits"].flatten().tolist()
 
     def metrics(self) -> dict[str, Score]:
-        """Return the correlations by Pearson and by Spearman, each in [-1, 1]."""
         return {
             Metric.PEARSON.value: self._correlation(pearsonr),
             Metric.SPEARMAN.value: self._correlation(spearmanr),

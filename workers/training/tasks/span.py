@@ -43,13 +43,11 @@ class Span(Task):
     auto_class = AutoModelForQuestionAnswering
 
     def head(self) -> dict[str, Any]:
-        """Two outputs a token: how likely an answer begins there, and ends there."""
         return {"num_labels": 2}
 
     def encode(
         self, columns: Columns, tokenizer: PreTrainedTokenizerBase, max_length: int, *, training: bool = False
     ) -> Windows:
-        """Return the windows of all questions; in training only of those whose answer is found in the text."""
         config = self.config
         if len(config.text_columns) != 2:
             raise InvalidError(
@@ -74,7 +72,6 @@ class Span(Task):
         return replace(windows, left_out=len(answers) - len(questions))
 
     def predictions(self, rows: Rows, order: NDArray[np.int64]) -> Collector:
-        """Begin to collect the best answer to each question; ``rows`` are of ``encode``."""
         return BestAnswers(cast("Windows", rows), order)
 
     def trivial(self, train: Rows, validation: Rows) -> Trivial:
@@ -85,11 +82,9 @@ class Span(Task):
         )
 
     def untrained_loss(self, train: Rows) -> float:
-        """Return the cross-entropy of equally likely tokens of the longest window."""
         return log(float(train.tokens.max()))
 
     def details(self, train: Rows, validation: Rows) -> dict[str, Any]:
-        """Return how many questions and windows there are, and what was left out or cut."""
         trained, evaluated = cast("Windows", train), cast("Windows", validation)
         return {
             "n_questions": evaluated.examples,
@@ -112,7 +107,6 @@ class BestAnswers:
         self._texts: dict[int, str] = {}
 
     def add(self, outputs: ModelOutput, batch: Mapping[str, Tensor]) -> None:
-        """Take the outputs of the next batch: of a question's windows, the answer with the highest sum of logits."""
         n, tokens = batch["input_ids"].shape
         windows = self._windows[self._rows_added : self._rows_added + n]
         self._rows_added += n
@@ -129,7 +123,6 @@ class BestAnswers:
                 self._texts[window.question] = self._questions[window.question].context[begin:stop]
 
     def metrics(self) -> dict[str, Score]:
-        """Return the means over the questions seen of F1 of words and of exact match; no answer is a wrong one."""
         _, _, exact, shared = self._scored()
         return {
             Metric.WORD_F1.value: Score(sum(shared) / len(shared)),
@@ -137,12 +130,11 @@ class BestAnswers:
         }
 
     def by_row(self, numbers: NDArray[np.int64]) -> Predictions:
-        """Return the answer to each question seen, and its scores."""
         questions, texts, exact, shared = self._scored()
         return Predictions(numbers[questions], None, tuple(texts), np.array(exact), np.array(shared))
 
     def _scored(self) -> tuple[list[int], list[str], list[float], list[float]]:
-        """Questions seen, and of each the answer, whether it matches exactly, and its F1 of words."""
+        """Return questions seen, answers, exact matches and word F1."""
         questions = sorted({window.question for window in self._windows})
         texts = [self._texts.get(number, "") for number in questions]
         references = [self._questions[number].answers.texts for number in questions]

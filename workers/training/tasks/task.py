@@ -23,26 +23,14 @@ from workers.training.inference import Rows
 class Collector(Protocol):
     """Collects what a model predicts, batch by batch, and scores it."""
 
-    def add(self, outputs: ModelOutput, batch: Mapping[str, Tensor]) -> None:
-        """Take the outputs of the next batch."""
-        ...
+    def add(self, outputs: ModelOutput, batch: Mapping[str, Tensor]) -> None: ...
 
     def metrics(self) -> dict[str, Score]:
-        """Return every metric of the task, by the values of ``isoscope.core.task.Metric``, of all rows added.
-
-        One that is undefined, as a correlation with a constant is, says why.
-        """
+        """Return every metric of the task over all added rows, or why it is undefined."""
         ...
 
     def by_row(self, numbers: NDArray[np.int64]) -> Predictions:
-        """Return what the metrics are computed from, row by row.
-
-        ``numbers`` are the positions of all rows (of all questions, for spans) in their split, ascending.
-
-        Raises:
-            ValueError: there are more rows than can be stored.
-
-        """
+        """Return predictions by row, ``numbers`` ascending; raise ValueError for more than can be stored."""
         ...
 
 
@@ -59,36 +47,30 @@ class Task(ABC):
 
     @abstractmethod
     def head(self) -> dict[str, Any]:
-        """Return what its head is shaped by, as ``from_pretrained`` takes it."""
+        """Return the head's options for ``from_pretrained``."""
 
     @abstractmethod
     def encode(
         self, columns: Columns, tokenizer: PreTrainedTokenizerBase, max_length: int, *, training: bool = False
     ) -> Rows:
-        """Return the rows of ``columns`` tokenized, with what is to be predicted.
-
-        For ``training`` without rows that nothing can be learned from; else all, so that each counts in the metrics.
-        """
+        """Tokenize columns; ``training`` drops rows that nothing can be learned from."""
 
     @abstractmethod
-    def predictions(self, rows: Rows, order: NDArray[np.int64]) -> Collector:
-        """Begin to collect what a model predicts for ``rows``, whose batches come in ``order``, indices of rows."""
+    def predictions(self, rows: Rows, order: NDArray[np.int64]) -> Collector: ...
 
     @abstractmethod
     def trivial(self, train: Rows, validation: Rows) -> Trivial:
-        """Return the best constant predictor by the run's metric, chosen on ``train``, scored on ``validation``."""
+        """Return the best constant predictor on ``train``, scored on ``validation``."""
 
     @abstractmethod
-    def untrained_loss(self, train: Rows) -> float:
-        """Return the loss of a model that knows nothing yet."""
+    def untrained_loss(self, train: Rows) -> float: ...
 
     def details(self, train: Rows, validation: Rows) -> dict[str, Any]:
-        """Return what has to be said beside the metrics, for a run's results; the rows are of ``encode``."""
         return {}
 
 
 class Pairs:
-    """What was predicted of each row, beside what is right, in the order in which rows are added."""
+    """Predictions and references, in the order in which rows are added."""
 
     def __init__(self, order: NDArray[np.int64]) -> None:
         self.right: list[Any] = []
@@ -96,26 +78,20 @@ class Pairs:
         self._order = order
 
     def by_row(self, numbers: NDArray[np.int64]) -> Predictions:
-        """Return both, ascending by the rows' numbers."""
         return in_order(numbers, self._order, np.array(self.right), np.array(self.predicted))
 
 
 def in_order(
     numbers: NDArray[np.int64], order: NDArray[np.int64], reference: NDArray[Any], predicted: NDArray[Any]
 ) -> Predictions:
-    """Return the predictions for rows that were added in ``order``, ascending by their number."""
+    """Return the predictions of rows added in ``order``, ascending by their number."""
     added = order[: len(predicted)]
     back = np.argsort(added)
     return Predictions(numbers[added[back]], reference[back], predicted[back])
 
 
 def texts_of(columns: Columns, name: str) -> list[str]:
-    """Return a column of texts.
-
-    Raises:
-        InvalidError: a row has none.
-
-    """
+    """Return a column of texts; raise InvalidError for empty cells."""
     values = columns[name]
     if None in values:
         raise InvalidError(
@@ -132,7 +108,7 @@ def text_rows(
     tokenizer: PreTrainedTokenizerBase,
     max_length: int,
 ) -> Rows:
-    """Return texts or pairs of texts, cut behind ``max_length`` tokens, with what is to be predicted of each."""
+    """Return tokenized texts or pairs, truncated to ``max_length`` tokens, with their labels."""
     encoded = dict(tokenizer(*(texts_of(columns, name) for name in names), truncation=True, max_length=max_length))
     tokens = np.array([sum(mask) for mask in encoded["attention_mask"]], dtype=np.int64)
     return Rows(datasets.Dataset.from_dict(encoded | {"labels": labels}), tokens, DataCollatorWithPadding(tokenizer))
