@@ -76,7 +76,7 @@ class History:
 
 @dataclass(eq=False)
 class SelectionCallback(TrainerCallback):
-    """Evaluate on the selection rows, keep the best weights and stop early; survives kills through the checkpoints' history."""
+    """Evaluate on selection rows, keep the best weights and stop early; checkpoints carry the history over kills."""
 
     folder: RunFolder
     model: PreTrainedModel

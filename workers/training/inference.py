@@ -40,7 +40,7 @@ class Rows:
     def batches(
         self, indices: Sequence[int] | NDArray[np.int64], size: int, device: torch.device
     ) -> Iterator[dict[str, Tensor]]:
-        """Yield batches of at most ``size`` rows; draws no random numbers, so that measuring does not change training."""
+        """Yield batches of at most ``size`` rows; draws no random numbers, so measuring does not change training."""
         for start in range(0, len(indices), size):
             rows = [self.dataset[int(index)] for index in indices[start : start + size]]
             yield {name: tensor.to(device) for name, tensor in self.collate(rows).items()}
