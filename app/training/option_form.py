@@ -99,7 +99,7 @@ def text_of(value: Any) -> str:
 
 def meaning(info: FieldInfo, text: str) -> Any:
     """Return the JSON value of a text, to be checked by the field's type."""
-    if not text and _takes_null(info):
+    if not text and type(None) in getattr(info.annotation, "__args__", ()):
         return None
     if listed := list_type(info.annotation):
         return text if text in listed[1] else split(text)
@@ -140,10 +140,6 @@ def address_that_shows(path: str, pairs: Sequence[tuple[str, str]]) -> str | Non
 
 def _type_of(info: FieldInfo) -> type | None:
     return single_type(info.annotation)
-
-
-def _takes_null(info: FieldInfo) -> bool:
-    return type(None) in getattr(info.annotation, "__args__", ())
 
 
 def _as_text(value: Any) -> str:

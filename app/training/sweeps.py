@@ -160,7 +160,9 @@ def plan_sweep(context: Context, request: SweepRequest, *, ask_hub: bool = True)
     columns = dataset.columns
     grid = {name: _each_once(values) for name, values in request.grid.items()}
     fixed = frozenset().union(request.fixed_regularizers, *grid.get("fixed_regularizers", ()))
-    factors = _product(request, grid, fixed)
+    swept = [regularizer for regularizer in request.regularizers if regularizer is not Regularizer.NONE]
+    ranges = {**grid, ZETA: _each_once(request.zetas)}
+    factors = product_of(ranges, swept, fixed, request.lambdas, request.seeds)
     check_all(
         lambda: check_columns(columns, request.task, request.text_columns, request.label_column),
         lambda: _check_lengths(grid),
@@ -185,12 +187,6 @@ def plan_sweep(context: Context, request: SweepRequest, *, ask_hub: bool = True)
         *notes_of_rows(dataset, runs),
     ]
     return SweepPlan(dataset, config, grid, factors, different, notes)
-
-
-def _product(request: SweepRequest, grid: Mapping[str, list[Any]], fixed: frozenset[Regularizer]) -> Product:
-    swept = [regularizer for regularizer in request.regularizers if regularizer is not Regularizer.NONE]
-    ranges = {**grid, ZETA: _each_once(request.zetas)}
-    return product_of(ranges, swept, fixed, request.lambdas, request.seeds)
 
 
 def _check_number(factors: Product, grid: Mapping[str, list[Any]]) -> None:
@@ -407,11 +403,7 @@ def _given_twice(ranges: SweepRanges) -> list[str]:
         *((OPTIONS[name].label, values) for name, values in ranges.grid.items()),
     ]
     return [
-        f"{name} {_text_of(again)} is given more than once and counts once."
+        f"{name} {f'{again:g}' if isinstance(again, float) else again} is given more than once and counts once."
         for name, values in labelled
         if (again := next((value for index, value in enumerate(values) if value in values[:index]), None)) is not None
     ]
-
-
-def _text_of(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -115,8 +115,9 @@ class SharedTally(TrainerCallback):
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Share the tally at steps that may write a row."""
-        row, shared = self.metrics is not None and self.metrics.is_due(state.global_step), self._may_end(state)
-        row, shared = map(bool, self.process_rank.broadcast(row, shared))
+        row_due = self.metrics is not None and self.metrics.is_due(state.global_step)
+        may_end = state.global_step == state.max_steps or is_due(self.config, state)
+        row, shared = map(bool, self.process_rank.broadcast(row_due, may_end))
         if row or shared:
             self._share()
         if row and not self.process_rank.first:
@@ -125,9 +126,6 @@ class SharedTally(TrainerCallback):
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Share the tally for the checkpoint, which is complete once all processes saved their random state."""
         self._share()
-
-    def _may_end(self, state: TrainerState) -> bool:
-        return state.global_step == state.max_steps or is_due(self.config, state)
 
     def _share(self) -> None:
         if self.process_rank.n_processes == 1:

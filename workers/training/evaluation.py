@@ -215,18 +215,17 @@ class Sealed:
             SealedScore(
                 run_id=run_id,
                 metrics={name: score.value for name, score in self.metrics.items()},
-                reasons={name: _of_test_rows(score.reason) for name, score in self.metrics.items() if score.reason},
+                reasons={  # tasks only know validation rows
+                    name: score.reason.replace("validation row", "test row")
+                    for name, score in self.metrics.items()
+                    if score.reason
+                },
                 n=self.n,
                 rows_sha256=self.rows_sha256,
             )
         )
         if self.predictions is not None:
             write_predictions(session, run_id, Split.TEST, self.predictions)
-
-
-def _of_test_rows(reason: str) -> str:
-    """Adapt a metric's reason to test rows: tasks only know validation rows."""
-    return reason.replace("validation row", "test row")
 
 
 def seal(columns: Columns, task: Task, tokenizer: PreTrainedTokenizerBase, max_length: int) -> SealedRows:

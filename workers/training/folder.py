@@ -146,7 +146,9 @@ class RunFolder:
         damages: list[Damage] = []
         for checkpoint in self.checkpoints():
             if (words := find_damage(checkpoint)) is None:
-                self._best = {Path(name).name: seal for name, seal in read_seals(checkpoint).items() if _outside(name)}
+                self._best = {
+                    Path(name).name: seal for name, seal in read_seals(checkpoint).items() if name.startswith("../")
+                }
                 return checkpoint, damages
             damages.append(Damage(step_of(checkpoint), words))
             shutil.rmtree(checkpoint)
@@ -264,10 +266,6 @@ def _is_at(path: Path, handle: int) -> bool:
         return os.path.samestat(path.stat(), os.fstat(handle))
     except FileNotFoundError:
         return False
-
-
-def _outside(name: str) -> bool:
-    return name.startswith("../")
 
 
 def _names(checkpoint: Path) -> Iterator[str]:

@@ -46,7 +46,10 @@ def fine_tune(run_id: str, settings: Settings, device: str) -> Sequence[Job]:
         folder.drop_unfinished()
         if not may_go_on(sessions, run_id) or not folder.checkpoints():
             folder.remove()
-    return _next_trials(sessions, run_id)
+    with sessions() as session:
+        of_a_search = select(Experiment.id).join(Run).where(Run.id == run_id, Experiment.study.is_not(None))
+        experiment_id = session.scalar(of_a_search)
+    return () if experiment_id is None else advance(sessions, experiment_id)
 
 
 def _begin(sessions: Sessions, run_id: str, slot: str, folder: RunFolder) -> RunSpec | None:
@@ -107,10 +110,3 @@ def _fail(error: Exception, sessions: Sessions, row: Update, folder: RunFolder) 
 def _write_log(sessions: Sessions, row: Update, tail: str | None) -> None:
     with sessions.begin() as session:
         session.execute(row.values(log=tail))
-
-
-def _next_trials(sessions: Sessions, run_id: str) -> Sequence[Job]:
-    with sessions() as session:
-        of_a_search = select(Experiment.id).join(Run).where(Run.id == run_id, Experiment.study.is_not(None))
-        experiment_id = session.scalar(of_a_search)
-    return () if experiment_id is None else advance(sessions, experiment_id)
