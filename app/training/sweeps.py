@@ -161,8 +161,8 @@ def plan_sweep(context: Context, request: SweepRequest, *, ask_hub: bool = True)
     grid = {name: _each_once(values) for name, values in request.grid.items()}
     fixed = frozenset().union(request.fixed_regularizers, *grid.get("fixed_regularizers", ()))
     swept = [regularizer for regularizer in request.regularizers if regularizer is not Regularizer.NONE]
-    ranges = {**grid, ZETA: _each_once(request.zetas)}
-    factors = product_of(ranges, swept, fixed, request.lambdas, request.seeds)
+    factor_values = {**grid, ZETA: _each_once(request.zetas)}
+    factors = product_of(factor_values, swept, fixed, request.lambdas, request.seeds)
     check_all(
         lambda: check_columns(columns, request.task, request.text_columns, request.label_column),
         lambda: _check_lengths(grid),
