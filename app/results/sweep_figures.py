@@ -169,8 +169,6 @@ class SweepFigure(NamedTuple):
     reads: tuple[str, ...] = ()
     wide: bool = True
     """Whether it takes the width of the page, or stands beside others."""
-    unfolded: bool = False
-    """Whether its table is unfolded if it is short."""
     needs: Literal["", "classes", "search"] = ""
 
     def heading(self, query: SweepQuery) -> str:

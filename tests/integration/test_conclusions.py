@@ -23,7 +23,7 @@ LAMBDAS = (-1.0, -0.5, 0.0, 0.5, 1.0)
 def nothing_kept():
     """Each test computes its own."""
     for cache in (conclusion._rows, conclusion._computed):
-        cache._known.clear()
+        cache._entries.clear()
         cache._size = 0
 
 

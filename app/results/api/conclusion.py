@@ -114,7 +114,7 @@ class SettingDifferenceOut(BaseModel):
             p_adjusted=judged.p_adjusted,
             comparisons=judged.comparisons,
             method=comparison.method.value,
-            degrees=judged.of.degrees if judged.p is not None else None,
+            degrees=judged.difference.degrees if judged.p is not None else None,
             seeds=comparison.seeds,
             rows=comparison.rows,
             rows_only=rows_only and RowsOnlyOut.from_result(rows_only),
@@ -165,7 +165,7 @@ class TestsOut(BaseModel):
             direction=evidence.direction,
             effect=SettingEffectOut.model_validate(evidence.effect),
             peaks=[
-                PeakOut(model=peak.place.model, regularizer=peak.regularizer, gains=peak.gains)
+                PeakOut(model=peak.group.model, regularizer=peak.regularizer, gains=peak.gains)
                 for peak in evidence.peaks
             ],
             differences=[SettingDifferenceOut.from_result(comparison) for comparison in evidence.comparisons],

@@ -65,15 +65,15 @@ def find_choice(sweep: RunTable, text: str) -> Choice:
         InvalidError: with what can be chosen.
 
     """
-    if by_id := next((one for one in runs_of(sweep) if one.runs[0].id == text.strip()), None):
+    if by_id := next((choice for choice in runs_of(sweep) if choice.runs[0].id == text.strip()), None):
         return by_id
-    wanted = _spelled(text)
-    if found := next((one for one in _all(sweep) if _spelled(one.label) == wanted), None):
-        return found
-    labels = [one.label for one in settings_of(sweep)]
-    more = f"; and {len(labels) - MOST_LISTED} more" if len(labels) > MOST_LISTED else ""
+    spelling = _spelled(text)
+    if by_label := next((choice for choice in _all(sweep) if _spelled(choice.label) == spelling), None):
+        return by_label
+    labels = [choice.label for choice in settings_of(sweep)]
+    omitted = f"; and {len(labels) - MOST_LISTED} more" if len(labels) > MOST_LISTED else ""
     raise InvalidError(
-        f"No setting or run {text.strip()[:80]!r}. Settings are: {'; '.join(labels[:MOST_LISTED])}{more}. "
+        f"No setting or run {text.strip()[:80]!r}. Settings are: {'; '.join(labels[:MOST_LISTED])}{omitted}. "
         "A run is chosen by its id, or by its setting and seed.",
         "choose",
     )
@@ -86,7 +86,7 @@ def choice_at(sweep: RunTable, kind: ChoiceKind, position: int) -> Choice:
     label = sweep.label(setting)
     if kind is ChoiceKind.RUN:
         return Choice(kind, f"{label}, seed {run.seed}", [run])
-    return Choice(kind, label, [one for one in sweep.runs if sweep.setting(one) == setting])
+    return Choice(kind, label, [seed_run for seed_run in sweep.runs if sweep.setting(seed_run) == setting])
 
 
 def _all(sweep: RunTable) -> Iterator[Choice]:
@@ -143,8 +143,8 @@ class _Reader:
         """Return runs of a setting beside the baseline of the same seeds."""
         values = self._by_seed(runs)
         plain = None if setting.baseline else self._baseline(setting)
-        beside = self._by_seed(self.sweep.by_setting(self.sweep.runs)[plain]) if plain else {}
-        pairs = [values[seed] - beside[seed] for seed in values if seed in beside]
+        baseline_values = self._by_seed(self.sweep.by_setting(self.sweep.runs)[plain]) if plain else {}
+        pairs = [values[seed] - baseline_values[seed] for seed in values if seed in baseline_values]
         on_validation = by_seed((run.seed, run.performance) for run in runs if run.performance is not None)
         return Opened(
             label=label,
@@ -162,11 +162,18 @@ class _Reader:
 
     def _baseline(self, setting: Setting) -> Setting | None:
         family = setting.family
-        return next((one for one in self.sweep.settings if one.baseline and self.sweep.belongs(one, family)), None)
+        return next(
+            (
+                candidate
+                for candidate in self.sweep.settings
+                if candidate.baseline and self.sweep.belongs(candidate, family)
+            ),
+            None,
+        )
 
     def _reason(self, runs: Sequence[AnyRun]) -> str:
-        told = (self.scores[run.id].reasons.get(self.metric) for run in runs if run.id in self.scores)
-        return next((reason for reason in told if reason), "No run of it has a test score.")
+        reasons = (self.scores[run.id].reasons.get(self.metric) for run in runs if run.id in self.scores)
+        return next((reason for reason in reasons if reason), "No run of it has a test score.")
 
 
 def read_opened(
@@ -175,7 +182,7 @@ def read_opened(
     """Return the test scores of an experiment with at least one opening, by the metric of its configuration."""
     reader = _Reader(sweep, scores, metric)
     choices = [choice_at(sweep, opening.kind, opening.position) for opening in openings]
-    told = [_read(reader, choice, number) for number, choice in enumerate(choices, start=1)]
+    opened_choices = [_read(reader, choice, number) for number, choice in enumerate(choices, start=1)]
     numbers = {
         sweep.setting(choice.runs[0]): number
         for number, choice in reversed([*enumerate(choices, start=1)])
@@ -185,7 +192,7 @@ def read_opened(
     settings = [
         reader.read(setting, runs, sweep.label(setting), numbers.get(setting)) for setting, runs in scored.items()
     ]
-    return OpenedScores(told, settings)
+    return OpenedScores(opened_choices, settings)
 
 
 def _read(reader: _Reader, choice: Choice, number: int) -> Opened:

@@ -81,15 +81,15 @@ def row_values(run: AnyRun, predictions: Predictions, rows: bytes) -> RowValues 
 
 
 def _of_metric(run: AnyRun, predictions: Predictions) -> Values | None:
-    metric, given = run.config.metric, predictions.predicted
-    if isinstance(given, tuple):
+    metric, predicted = run.config.metric, predictions.predicted
+    if isinstance(predicted, tuple):
         return predictions.exact_match if metric == Metric.EXACT_MATCH else predictions.f1
     if predictions.reference is None:
         return None
     if predictions.kind is TaskKind.REGRESSION:
         of_numbers = pearson_values if metric == Metric.PEARSON else spearman_values
-        return of_numbers(predictions.reference.astype(float), given.astype(float))
-    right, answered = predictions.reference.astype(np.int64), given.astype(np.int64)
+        return of_numbers(predictions.reference.astype(float), predicted.astype(float))
+    right, answered = predictions.reference.astype(np.int64), predicted.astype(np.int64)
     if metric == Metric.F1:
         return f1_values(right, answered, 1 if len(run.config.label_names) == 2 else None)
     return (matthews_values if metric == Metric.MATTHEWS else accuracy_values)(right, answered)
@@ -135,41 +135,43 @@ class Comparison:
     @property
     def estimate(self) -> float:
         """The mean difference in performance."""
-        return self.judged.of.estimate
+        return self.judged.difference.estimate
 
     @property
     def rows(self) -> int | None:
         """Validation rows that were compared one by one."""
-        return self.judged.of.rows
+        return self.judged.difference.rows
 
 
 def comparisons(
     sweep: RunTable, runs: Sequence[AnyRun], facts: Mapping[str, RunFacts]
 ) -> tuple[list[Comparison], list[str]]:
     """Return every setting that has a baseline, in the order of λ; and what there is to say of the others."""
-    by_setting = {setting: _by_seed(of) for setting, of in sweep.by_setting(runs).items()}
-    found: list[tuple[Setting, Setting, list[int]]] = []
-    alone, apart = [], []
+    by_setting = {setting: _by_seed(setting_runs) for setting, setting_runs in sweep.by_setting(runs).items()}
+    paired: list[tuple[Setting, Setting, list[int]]] = []
+    without_baseline, other_seeds = [], []
     for setting, mine in by_setting.items():
         if setting.baseline:
             continue
         family = setting.family
-        plain = next((one for one in by_setting if one.baseline and sweep.belongs(one, family)), None)
+        plain = next(
+            (candidate for candidate in by_setting if candidate.baseline and sweep.belongs(candidate, family)), None
+        )
         if plain is None:
-            alone.append(sweep.label(setting))
+            without_baseline.append(sweep.label(setting))
         elif seeds := sorted(mine.keys() & by_setting[plain].keys()):
-            found.append((setting, plain, seeds))
+            paired.append((setting, plain, seeds))
         else:
-            apart.append(sweep.label(setting))
-    told = []
-    if alone:
+            other_seeds.append(sweep.label(setting))
+    sentences = []
+    if without_baseline:
         counts = " that counts" if any(setting.baseline for setting in sweep.pruned_settings) else ""
         without = f"no run at λ = 0 that is alike in all else has a performance{counts}"
-        told.append(f"Not compared, because {without}: {list_first(alone)}.")
-    if apart:
-        told.append(f"Not compared, because λ = 0 was run with other seeds: {list_first(apart)}.")
-    pairs = [_Pair(by_setting[mine], by_setting[plain], seeds, facts) for mine, plain, seeds in found]
-    return _compared(sweep, [setting for setting, _, _ in found], pairs), told
+        sentences.append(f"Not compared, because {without}: {list_first(without_baseline)}.")
+    if other_seeds:
+        sentences.append(f"Not compared, because λ = 0 was run with other seeds: {list_first(other_seeds)}.")
+    pairs = [_Pair(by_setting[mine], by_setting[plain], seeds, facts) for mine, plain, seeds in paired]
+    return _compared(sweep, [setting for setting, _, _ in paired], pairs), sentences
 
 
 class _Pair:
@@ -184,16 +186,16 @@ class _Pair:
     ) -> None:
         self.seeds = seeds
         self.scores = np.array([_performance(mine[seed]) - _performance(plain[seed]) for seed in seeds])
-        self._sides = [[of[seed] for seed in seeds] for of in (mine, plain)]
+        self._sides = [[by_seed[seed] for seed in seeds] for by_seed in (mine, plain)]
         self._facts = facts
         self.without_rows = self._why_without_rows()
 
     def _why_without_rows(self) -> str:
         runs = [run for side in self._sides for alike in side for run in alike]
-        known = [self._facts.get(run.id, NOTHING_KNOWN) for run in runs]
-        if why := next((one.without_rows for one in known if one.rows is None), ""):
+        run_facts = [self._facts.get(run.id, NOTHING_KNOWN) for run in runs]
+        if why := next((fact.without_rows for fact in run_facts if fact.rows is None), ""):
             return why
-        different = len({one.rows.rows for one in known if one.rows is not None}) > 1
+        different = len({fact.rows.rows for fact in run_facts if fact.rows is not None}) > 1
         return "the runs were scored on different rows" if different else ""
 
     @property
@@ -205,8 +207,8 @@ class _Pair:
         return np.asarray(mine - plain, float)
 
     def _values(self, alike: Sequence[AnyRun]) -> Values:
-        found = [rows.values.astype(float) for run in alike if (rows := self._facts[run.id].rows) is not None]
-        return np.asarray(np.mean(found, axis=0), float)
+        run_values = [rows.values.astype(float) for run in alike if (rows := self._facts[run.id].rows) is not None]
+        return np.asarray(np.mean(run_values, axis=0), float)
 
 
 def _compared(sweep: RunTable, settings: Sequence[Setting], pairs: Sequence[_Pair]) -> list[Comparison]:
@@ -217,7 +219,7 @@ def _compared(sweep: RunTable, settings: Sequence[Setting], pairs: Sequence[_Pai
         means.append(mean)
         only.append(rows_only)
     flips = [sign_flips(pair.scores.tolist()) for pair in pairs]
-    corrected = holm([one.p for one in flips])
+    corrected = holm([flip.p for flip in flips])
     need = pairs_needed(LEVEL, len(pairs))
     return [
         Comparison(
@@ -244,35 +246,35 @@ def _mean(pair: _Pair, rows: Values | None) -> tuple[MeanDifference, RowsOnly | 
         return over_seeds(pair.scores), None
     if len(pair.seeds) >= FEWEST_SEEDS:
         return over_rows_and_seeds(rows)._replace(estimate=float(pair.scores.mean())), None
-    found = over_rows(rows)
+    difference = over_rows(rows)
     estimate = float(pair.scores.mean())
-    return found._replace(estimate=estimate), _rows_only(rows, found, estimate)
+    return difference._replace(estimate=estimate), _rows_only(rows, difference, estimate)
 
 
-def _rows_only(rows: Values, found: MeanDifference, estimate: float) -> RowsOnly | None:
+def _rows_only(rows: Values, difference: MeanDifference, estimate: float) -> RowsOnly | None:
     """Return what rows tell; None where all differ alike, or none does, which leaves no error."""
-    error = found.error or 0.0
+    error = difference.error or 0.0
     if not error:
         return None
-    half = quantile(LEVEL, found.degrees) * error
+    half = quantile(LEVEL, difference.degrees) * error
     binary = rows.shape[1] == 1 and bool(np.isin(rows, (-1, 0, 1)).all())
-    p = _mcnemar(rows) if binary else two_sided_p(estimate / error, found.degrees)
+    p = _mcnemar(rows) if binary else two_sided_p(estimate / error, difference.degrees)
     return RowsOnly(estimate - half, estimate + half, p, binary)
 
 
 def _mcnemar(rows: Values) -> float:
     """Return the exact p of McNemar's test: of the rows that differ, each is as likely to be won as lost."""
     won, lost = int((rows > 0).sum()), int((rows < 0).sum())
-    of, least = won + lost, min(won, lost)
-    ways = sum(comb(of, k) for k in range(least + 1))
-    return min(1.0, float(2 * ways / 2**of))
+    n_differing, smaller = won + lost, min(won, lost)
+    ways = sum(comb(n_differing, k) for k in range(smaller + 1))
+    return min(1.0, float(2 * ways / 2**n_differing))
 
 
 def _by_seed(runs: Sequence[AnyRun]) -> dict[int, list[AnyRun]]:
-    found: dict[int, list[AnyRun]] = {}
+    by_seed: dict[int, list[AnyRun]] = {}
     for run in runs:
-        found.setdefault(run.seed, []).append(run)
-    return found
+        by_seed.setdefault(run.seed, []).append(run)
+    return by_seed
 
 
 def _performance(runs: Sequence[AnyRun]) -> float:

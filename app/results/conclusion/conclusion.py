@@ -39,16 +39,16 @@ class Conclusion:
     @cached_property
     def findings(self) -> list[str]:
         """What was found, the relation first."""
-        found = self.evidence
-        together = [words.together(self.pooled)] if self.pooled else []
-        effect = "" if words.untested(found) else words.effect(found.effect)
-        said = [words.headline(found), words.peaked(found), effect, *together]
-        return [*filter(None, said), *words.without(found)]
+        evidence = self.evidence
+        pooled_sentences = [words.pooled_relation(self.pooled)] if self.pooled else []
+        effect = "" if words.untested(evidence) else words.effect(evidence.effect)
+        sentences = [words.headline(evidence), words.peaked(evidence), effect, *pooled_sentences]
+        return [*filter(None, sentences), *words.without(evidence)]
 
     @cached_property
     def lines(self) -> list[verdict_words.Line]:
         """Each setting against λ = 0."""
-        return [verdict_words.line(one) for one in self.evidence.comparisons]
+        return [verdict_words.line(comparison) for comparison in self.evidence.comparisons]
 
     @property
     def population(self) -> list[str]:
@@ -63,9 +63,9 @@ class Conclusion:
     @cached_property
     def methods(self) -> list[str]:
         """How all of it was computed, and what that takes for granted."""
-        found = self.evidence
-        tests = [words.relation_method(found.relation, self.sweep), words.effect_method(found.effect)]
-        return [*filter(None, tests), *verdict_words.methods(found, self.sweep)]
+        evidence = self.evidence
+        tests = [words.relation_method(evidence.relation, self.sweep), words.effect_method(evidence.effect)]
+        return [*filter(None, tests), *verdict_words.methods(evidence, self.sweep)]
 
     @property
     def notes(self) -> list[str]:
@@ -78,40 +78,46 @@ class Conclusion:
         return cautions(self.evidence, self.sweep)
 
 
-def cautions(found: Evidence, sweep: RunTable) -> list[str]:
+def cautions(evidence: Evidence, sweep: RunTable) -> list[str]:
     """Trainings that failed, and what was chosen on the rows shown."""
     runs = sweep.finished
-    said = []
-    for flagged, what in ((found.learned_nothing, "learned nothing"), (found.diverged, "diverged")):
+    sentences = []
+    for flagged, failure in ((evidence.learned_nothing, "learned nothing"), (evidence.diverged, "diverged")):
         if flagged:
-            labels = list_first([one.label for one in flagged])
-            whys = list(dict.fromkeys(one.why for one in flagged))
+            labels = list_first([run_flag.label for run_flag in flagged])
+            whys = list(dict.fromkeys(run_flag.why for run_flag in flagged))
             why = whys[0] if len(whys) == 1 else f"For example, {flagged[0].label}: {whys[0]}"
-            said.append(f"{plural(len(flagged), 'run')} {what}: {labels}. {why}")
+            sentences.append(f"{plural(len(flagged), 'run')} {failure}: {labels}. {why}")
     if any(run.experiment.study for run in sweep.runs):
-        said.append("A study chose λ by the results before it, so the runs are not independent and no p is exact.")
+        sentences.append("A study chose λ by the results before it, so the runs are not independent and no p is exact.")
     if chosen := sum(map(_chose_on_validation, runs)):
-        which = "The runs" if chosen == len(runs) else f"{count(chosen)} of {plural(len(runs), 'run')}"
-        said.append(f"{which} chose their checkpoint or their end on the validation rows shown, which flatters them.")
-    if len(found.comparisons) > 1:
-        said.append("Choosing λ on these rows is optimistic. Report it on rows that chose nothing.")
-    return said
+        subject = "The runs" if chosen == len(runs) else f"{count(chosen)} of {plural(len(runs), 'run')}"
+        sentences.append(
+            f"{subject} chose their checkpoint or their end on the validation rows shown, which flatters them."
+        )
+    if len(evidence.comparisons) > 1:
+        sentences.append("Choosing λ on these rows is optimistic. Report it on rows that chose nothing.")
+    return sentences
 
 
-def left_out(sweep: RunTable, found: Evidence) -> list[str]:
+def left_out(sweep: RunTable, evidence: Evidence) -> list[str]:
     """Which runs the numbers are not of, and which of them count as one."""
-    said = [performance] if (performance := describe_unscored(sweep).replace("Not drawn", "Left out").strip()) else []
+    sentences = (
+        [performance] if (performance := describe_unscored(sweep).replace("Not drawn", "Left out").strip()) else []
+    )
     if without := sum(run.performance is not None and run.isoscore_star is None for run in sweep.finished):
-        said.append(f"Not in the relation, because IsoScore★ is undefined: {plural(without, 'run')}.")
+        sentences.append(f"Not in the relation, because IsoScore★ is undefined: {plural(without, 'run')}.")
     if failed := [run for run in sweep.runs if run.status is RunStatus.FAILED]:
-        of = list_first([sweep.label(setting) for setting in sweep.by_setting(failed)])
+        labels = list_first([sweep.label(setting) for setting in sweep.by_setting(failed)])
         runs = plural(len(failed), "run")
-        said.append(f"Not in any number, because they failed, so that only other seeds count: {runs} of {of}.")
+        sentences.append(f"Not in any number, because they failed, so that only other seeds count: {runs} of {labels}.")
     if flattered := describe_pruned(sweep, "Left out").strip():
-        said.append(flattered)
-    if found.repeated:
-        said.append(f"Run more than once, and counted once, by the mean of such runs: {list_first(found.repeated)}.")
-    return said
+        sentences.append(flattered)
+    if evidence.repeated:
+        sentences.append(
+            f"Run more than once, and counted once, by the mean of such runs: {list_first(evidence.repeated)}."
+        )
+    return sentences
 
 
 def _chose_on_validation(run: AnyRun) -> bool:
@@ -128,14 +134,14 @@ ABOUT_A_RUN = 2_000
 Value = TypeVar("Value")
 
 
-def read_conclusion(context: Context, sweep: RunTable, others: Sequence[RunTable] = ()) -> Conclusion:
+def read_conclusion(context: Context, sweep: RunTable, other_sweeps: Sequence[RunTable] = ()) -> Conclusion:
     """Return what the runs of a sweep say, together with those on other data sets where some are given."""
-    key = _key([sweep, *others])
-    known = _computed.get(key)
-    if known is None:
-        known = _Computed(evidence(sweep, _facts_of(context, sweep.runs)), pooled([sweep, *others]))
-        _computed.put(key, known, 1)
-    return Conclusion(sweep, known.evidence, known.pooled)
+    key = _key([sweep, *other_sweeps])
+    computed = _computed.get(key)
+    if computed is None:
+        computed = _Computed(evidence(sweep, _facts_of(context, sweep.runs)), pooled([sweep, *other_sweeps]))
+        _computed.put(key, computed, 1)
+    return Conclusion(sweep, computed.evidence, computed.pooled)
 
 
 class _Computed(NamedTuple):
@@ -147,16 +153,16 @@ class _Computed(NamedTuple):
 
 def _facts_of(context: Context, runs: Iterable[AnyRun]) -> dict[str, RunFacts]:
     finished = [run for run in runs if run.status is RunStatus.FINISHED]
-    rows = {run.id: known for run in finished if (known := _rows.get(_version(run))) is not None}
+    rows = {run.id: cached for run in finished if (cached := _rows.get(_version(run))) is not None}
     missing = [run for run in finished if run.id not in rows]
     for start in range(0, len(missing), AT_ONCE):
         some = missing[start : start + AT_ONCE]
         with context.sessions() as session:
             stored = read_predictions(session, [run.id for run in some], Split.VALIDATION)
         for run in some:
-            found = _row_values(run, stored.get(run.id))
-            _rows.put(_version(run), found, ABOUT_A_RUN + (0 if isinstance(found, str) else found.values.nbytes))
-            rows[run.id] = found
+            values = _row_values(run, stored.get(run.id))
+            _rows.put(_version(run), values, ABOUT_A_RUN + (0 if isinstance(values, str) else values.values.nbytes))
+            rows[run.id] = values
     return {run.id: _facts(run, rows[run.id]) for run in finished}
 
 
@@ -204,28 +210,28 @@ def _key(sweeps: Sequence[RunTable]) -> Hashable:
 class _Cache(Generic[Value]):
     """The values that were asked for last, as long as their sizes allow."""
 
-    def __init__(self, most: int) -> None:
-        self._most, self._size = most, 0
-        self._known: OrderedDict[Hashable, tuple[Value, int]] = OrderedDict()
+    def __init__(self, max_size: int) -> None:
+        self._max_size, self._size = max_size, 0
+        self._entries: OrderedDict[Hashable, tuple[Value, int]] = OrderedDict()
         self._lock = Lock()
 
     def get(self, key: Hashable) -> Value | None:
         """Return a value, if it is still here."""
         with self._lock:
-            if key not in self._known:
+            if key not in self._entries:
                 return None
-            self._known.move_to_end(key)
-            return self._known[key][0]
+            self._entries.move_to_end(key)
+            return self._entries[key][0]
 
     def put(self, key: Hashable, value: Value, size: int) -> None:
         """Keep a value in place of those that were not asked for longest."""
         with self._lock:
-            if key in self._known:
-                self._size -= self._known.pop(key)[1]
-            self._known[key] = value, size
+            if key in self._entries:
+                self._size -= self._entries.pop(key)[1]
+            self._entries[key] = value, size
             self._size += size
-            while self._size > self._most and len(self._known) > 1:
-                self._size -= self._known.popitem(last=False)[1][1]
+            while self._size > self._max_size and len(self._entries) > 1:
+                self._size -= self._entries.popitem(last=False)[1][1]
 
 
 _rows: _Cache[RowValues | str] = _Cache(MOST_BYTES)

@@ -11,7 +11,15 @@ from app.core.evidence import LEVEL
 from app.db.models import RunStatus
 from app.db.run_rows import AnyRun
 from app.results.conclusion.comparisons import NOTHING_KNOWN, Comparison, RunFacts, comparisons
-from app.results.conclusion.relations import Curve, Place, counted, curves, measured_runs, place_of, scored_runs
+from app.results.conclusion.relations import (
+    ComparableGroup,
+    Curve,
+    counted,
+    curves,
+    group_of,
+    measured_runs,
+    scored_runs,
+)
 from app.results.run_table import RunTable
 from app.results.setting import Setting
 from app.results.statistics.relation import Relation, relation
@@ -63,19 +71,21 @@ class Evidence:
     @property
     def direction(self) -> Verdict | None:
         """What more isotropic settings do, where that can be told."""
-        told = self.relation.p is not None and self.relation.p <= LEVEL and not self.peaks_at_zero
-        return (Verdict.BETTER if self.relation.positive else Verdict.WORSE) if told else None
+        is_significant = self.relation.p is not None and self.relation.p <= LEVEL and not self.peaks_at_zero
+        return (Verdict.BETTER if self.relation.positive else Verdict.WORSE) if is_significant else None
 
     @property
     def smallest_p_holm(self) -> float | None:
         """What no p of the exact test, corrected by Holm, can fall below; None where nothing is compared."""
-        reachable = [one.flips.smallest_p for one in self.comparisons]
+        reachable = [comparison.flips.smallest_p for comparison in self.comparisons]
         return min(1.0, len(reachable) * min(reachable)) if reachable else None
 
     def _worse(self, curve: Curve) -> tuple[bool, bool]:
         """Whether a verdict says so of a setting of the curve below λ = 0, and none the opposite; the same above."""
-        mine = [one for one in self.comparisons if one.setting in curve.settings]
-        sides = ({one.judged.verdict for one in mine if sign * one.setting.lam > 0} for sign in (-1, 1))
+        mine = [comparison for comparison in self.comparisons if comparison.setting in curve.settings]
+        sides = (
+            {comparison.judged.verdict for comparison in mine if sign * comparison.setting.lam > 0} for sign in (-1, 1)
+        )
         below, above = (Verdict.WORSE in side and Verdict.BETTER not in side for side in sides)
         return below, above
 
@@ -85,15 +95,15 @@ def evidence(sweep: RunTable, facts: Mapping[str, RunFacts] | None = None) -> Ev
 
     Settings with a run that a study pruned are left out: only their better runs finished.
     """
-    known = facts or {}
+    known_facts = facts or {}
     runs = counted(sweep)
-    nothing = _learned_nothing(sweep, runs, known)
-    diverged = _diverged(sweep, known)
-    left_out = {one.run_id for one in (*nothing, *diverged)}
+    untrained = _learned_nothing(sweep, runs, known_facts)
+    diverged = _diverged(sweep, known_facts)
+    left_out = {run_flag.run_id for run_flag in (*untrained, *diverged)}
     some_left = any(run.id not in left_out for run in runs)
-    without = _evidence(sweep, known, left_out) if some_left and any(run.id in left_out for run in runs) else None
-    found = _evidence(sweep, known)
-    return Evidence(**vars(found) | {"learned_nothing": nothing, "diverged": diverged, "without": without})
+    without = _evidence(sweep, known_facts, left_out) if some_left and any(run.id in left_out for run in runs) else None
+    complete = _evidence(sweep, known_facts)
+    return Evidence(**vars(complete) | {"learned_nothing": untrained, "diverged": diverged, "without": without})
 
 
 def _evidence(sweep: RunTable, facts: Mapping[str, RunFacts], left_out: Collection[str] = ()) -> Evidence:
@@ -106,7 +116,11 @@ def _evidence(sweep: RunTable, facts: Mapping[str, RunFacts], left_out: Collecti
         curves(sweep, runs),
         compared,
         unpaired,
-        [_label(sweep, setting, seed) for setting, of in by_setting.items() for seed in _repeated(of)],
+        [
+            _label(sweep, setting, seed)
+            for setting, setting_runs in by_setting.items()
+            for seed in _repeated(setting_runs)
+        ],
         [],
         [],
         None,
@@ -116,16 +130,16 @@ def _evidence(sweep: RunTable, facts: Mapping[str, RunFacts], left_out: Collecti
 def _learned_nothing(sweep: RunTable, runs: Sequence[AnyRun], facts: Mapping[str, RunFacts]) -> list[Flagged]:
     by_setting = sweep.by_setting(runs)
     alike = _alike(by_setting)
-    found = []
-    for setting, of in by_setting.items():
-        for run in of:
-            known = facts.get(run.id, NOTHING_KNOWN)
-            why = known.learned_nothing
-            if why is None and setting in alike and not known.judged:
+    flagged = []
+    for setting, setting_runs in by_setting.items():
+        for run in setting_runs:
+            run_facts = facts.get(run.id, NOTHING_KNOWN)
+            why = run_facts.learned_nothing
+            if why is None and setting in alike and not run_facts.judged:
                 why = "All seeds of its setting score alike, as models do that give every row the same answer."
             if why is not None:
-                found.append(Flagged(run.id, _label(sweep, setting, run.seed), why))
-    return found
+                flagged.append(Flagged(run.id, _label(sweep, setting, run.seed), why))
+    return flagged
 
 
 def _alike(by_setting: Mapping[Setting, Sequence[AnyRun]]) -> set[Setting]:
@@ -134,24 +148,33 @@ def _alike(by_setting: Mapping[Setting, Sequence[AnyRun]]) -> set[Setting]:
     Seeds of a model that learned score alike by chance, where rows are few or scores rounded: of 7 settings of 2 seeds
     in steps of 1/300 some did in half of all sweeps. So ``FEWEST_ALIKE`` runs have the score, and no other has less.
     """
-    by_place: dict[Place, dict[Setting, list[float]]] = {}
-    for setting, of in by_setting.items():
-        by_place.setdefault(place_of(of[0]), {})[setting] = [run.performance or 0.0 for run in of]
-    several = {setting for setting, of in by_setting.items() if len({run.seed for run in of}) > 1}
-    found = set()
+    by_place: dict[ComparableGroup, dict[Setting, list[float]]] = {}
+    for setting, seed_values in by_setting.items():
+        by_place.setdefault(group_of(seed_values[0]), {})[setting] = [run.performance or 0.0 for run in seed_values]
+    several = {setting for setting, seed_values in by_setting.items() if len({run.seed for run in seed_values}) > 1}
+    constant_settings = set()
     for scores in by_place.values():
-        alike = {setting: of[0] for setting, of in scores.items() if setting in several and len({*of}) == 1}
-        least = min((score for setting, of in scores.items() if setting not in alike for score in of), default=BEST)
+        alike = {
+            setting: seed_values[0]
+            for setting, seed_values in scores.items()
+            if setting in several and len({*seed_values}) == 1
+        }
+        lowest = min(
+            (score for setting, seed_values in scores.items() if setting not in alike for score in seed_values),
+            default=BEST,
+        )
         often = Counter(chain.from_iterable(scores.values()))
-        found |= {one for one, score in alike.items() if often[score] >= FEWEST_ALIKE and BEST > score <= least}
-    return found
+        constant_settings |= {
+            setting for setting, score in alike.items() if often[score] >= FEWEST_ALIKE and BEST > score <= lowest
+        }
+    return constant_settings
 
 
 def _diverged(sweep: RunTable, facts: Mapping[str, RunFacts]) -> list[Flagged]:
     return [
         Flagged(run.id, _label(sweep, setting, run.seed), why)
-        for setting, of in sweep.by_setting(sweep.runs).items()
-        for run in of
+        for setting, setting_runs in sweep.by_setting(sweep.runs).items()
+        for run in setting_runs
         if run.status is RunStatus.FINISHED and (why := facts.get(run.id, NOTHING_KNOWN).diverged)
     ]
 
@@ -178,6 +201,6 @@ def pooled(sweeps: Sequence[RunTable]) -> Pooled | None:
     with_runs = [(sweep, runs) for sweep in sweeps if (runs := counted(sweep))]
     if len(with_runs) < 2:
         return None
-    measured = tuple(one for sweep, runs in with_runs for one in measured_runs(sweep, runs))
-    scored = tuple(one for sweep, runs in with_runs for one in scored_runs(sweep, runs))
+    measured = tuple(run for sweep, runs in with_runs for run in measured_runs(sweep, runs))
+    scored = tuple(run for sweep, runs in with_runs for run in scored_runs(sweep, runs))
     return Pooled(len(with_runs), relation(measured), setting_effect(scored))

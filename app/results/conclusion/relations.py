@@ -14,7 +14,7 @@ from app.results.statistics.setting_effect import Scored, setting_effect
 from isotropy.catalog import Regularizer
 
 
-class Place(NamedTuple):
+class ComparableGroup(NamedTuple):
     """What performance and isotropy are never compared across."""
 
     dataset: str | None
@@ -27,7 +27,7 @@ class Place(NamedTuple):
 class Curve(NamedTuple):
     """Mean performance of a method over λ, less that at λ = 0, averaged over all that λ is crossed with."""
 
-    place: Place
+    group: ComparableGroup
     regularizer: Regularizer
     gains: dict[float, float]
     """By λ, without 0."""
@@ -55,9 +55,9 @@ def counted(sweep: RunTable, left_out: Collection[str] = ()) -> list[AnyRun]:
     ]
 
 
-def place_of(run: AnyRun) -> Place:
+def group_of(run: AnyRun) -> ComparableGroup:
     """Return what a run can be compared within."""
-    return Place(
+    return ComparableGroup(
         run.experiment.dataset_id,
         run.config.metric,
         run.config.model,
@@ -69,8 +69,8 @@ def scored_runs(sweep: RunTable, runs: Iterable[AnyRun]) -> tuple[Scored, ...]:
     """Return performance by setting and seed; repeated runs count once, by their mean."""
     cells = _cells(sweep, runs)
     return tuple(
-        Scored(place, setting, seed, fmean(_performance(run) for run in alike))
-        for (place, setting, seed), alike in cells.items()
+        Scored(group, setting, seed, fmean(_performance(run) for run in alike))
+        for (group, setting, seed), alike in cells.items()
     )
 
 
@@ -82,34 +82,36 @@ def measured_runs(sweep: RunTable, runs: Iterable[AnyRun]) -> tuple[Measured, ..
     """
     cells = _cells(sweep, (run for run in runs if run.isoscore_star is not None and isfinite(run.isoscore_star)))
     lines = _lines(sweep, cells)
-    found = []
-    for (place, setting, seed), alike in cells.items():
-        families = _own(lines[place]) if setting.baseline else [setting.family]
+    measured = []
+    for (group, setting, seed), alike in cells.items():
+        families = _baseline_families(lines[group]) if setting.baseline else [setting.family]
         isotropy = fmean(run.isoscore_star for run in alike if run.isoscore_star is not None)
         performance = fmean(map(_performance, alike))
-        found += [
-            Measured((place, family.regularizer), family, setting, setting.lam, seed, isotropy, performance)
+        measured += [
+            Measured((group, family.regularizer), family, setting, setting.lam, seed, isotropy, performance)
             for family in families
             if sweep.belongs(setting, family)
         ]
-    return tuple(found)
+    return tuple(measured)
 
 
 def curves(sweep: RunTable, runs: Iterable[AnyRun]) -> list[Curve]:
     """Return performance over λ of every method that was run at λ = 0, adjusted for seeds."""
     cells = _cells(sweep, runs)
-    found = []
-    for place, by_method in _lines(sweep, cells).items():
-        here = {(setting, seed): alike for (where, setting, seed), alike in cells.items() if where == place}
-        values = [fmean(map(_performance, alike)) for alike in here.values()]
-        means = adjusted([setting for setting, _ in here], [seed for _, seed in here], values)
+    method_curves = []
+    for group, by_method in _lines(sweep, cells).items():
+        group_cells = {
+            (setting, seed): alike for (cell_group, setting, seed), alike in cells.items() if cell_group == group
+        }
+        values = [fmean(map(_performance, alike)) for alike in group_cells.values()]
+        means = adjusted([setting for setting, _ in group_cells], [seed for _, seed in group_cells], values)
         for regularizer, families in by_method.items():
             baselines = _baselines(sweep, means, families)
             if baselines:
                 gains = _gains(means, baselines)
-                below, above = (_is_lower(sweep, here, baselines, gains, sign) for sign in (-1, 1))
-                found.append(Curve(place, regularizer, gains, frozenset(baselines), (below, above)))
-    return found
+                below, above = (_is_lower(sweep, group_cells, baselines, gains, sign) for sign in (-1, 1))
+                method_curves.append(Curve(group, regularizer, gains, frozenset(baselines), (below, above)))
+    return method_curves
 
 
 def _is_lower(
@@ -124,8 +126,8 @@ def _is_lower(
     if not side or max(side) >= 0:
         return False
     of_side = {setting: baseline for setting, baseline in baselines.items() if sign * setting.lam > 0}
-    known = of_side.keys() | {*of_side.values()}
-    mine = [run for (setting, _), alike in cells.items() if setting in known for run in alike]
+    compared_settings = of_side.keys() | {*of_side.values()}
+    mine = [run for (setting, _), alike in cells.items() if setting in compared_settings for run in alike]
     p = setting_effect(scored_runs(sweep, mine)).p
     return p is not None and p <= LEVEL
 
@@ -133,13 +135,15 @@ def _is_lower(
 def _baselines(sweep: RunTable, means: Mapping[Hashable, float], families: Sequence[Family]) -> dict[Setting, Setting]:
     """Map each setting of these families to its baseline; leave out settings without one."""
     settings = [setting for setting in means if isinstance(setting, Setting)]
-    found: dict[Setting, Setting] = {}
+    baseline_of: dict[Setting, Setting] = {}
     for family in families:
-        baseline = next((one for one in settings if one.baseline and sweep.belongs(one, family)), None)
+        baseline = next(
+            (candidate for candidate in settings if candidate.baseline and sweep.belongs(candidate, family)), None
+        )
         if baseline is not None:
-            mine = (one for one in settings if not one.baseline and one.family == family)
-            found |= dict.fromkeys(mine, baseline)
-    return found
+            mine = (candidate for candidate in settings if not candidate.baseline and candidate.family == family)
+            baseline_of |= dict.fromkeys(mine, baseline)
+    return baseline_of
 
 
 def _gains(means: Mapping[Hashable, float], baselines: Mapping[Setting, Setting]) -> dict[float, float]:
@@ -149,38 +153,38 @@ def _gains(means: Mapping[Hashable, float], baselines: Mapping[Setting, Setting]
     return {lam: fmean(gathered[lam]) for lam in sorted(gathered)}
 
 
-_Cells = dict[tuple[Place, Setting, int], list[AnyRun]]
-_Lines = dict[Place, dict[Regularizer, list[Family]]]
+_Cells = dict[tuple[ComparableGroup, Setting, int], list[AnyRun]]
+_Lines = dict[ComparableGroup, dict[Regularizer, list[Family]]]
 
 
 def _cells(sweep: RunTable, runs: Iterable[AnyRun]) -> _Cells:
-    found: _Cells = {}
+    cells: _Cells = {}
     for run in runs:
-        found.setdefault((place_of(run), sweep.setting(run), run.seed), []).append(run)
-    return found
+        cells.setdefault((group_of(run), sweep.setting(run), run.seed), []).append(run)
+    return cells
 
 
 def _lines(sweep: RunTable, cells: _Cells) -> _Lines:
     """Return the families of each method, by place."""
-    found: _Lines = {}
-    for place, setting, _ in cells:
-        methods = found.setdefault(place, {})
+    lines: _Lines = {}
+    for group, setting, _ in cells:
+        methods = lines.setdefault(group, {})
         if not setting.baseline:
             families = methods.setdefault(setting.regularizer, [])
             if (family := setting.family) not in families:
                 families.append(family)
-    lambdas = {(place, setting.regularizer, setting.lam) for place, setting, _ in cells}
+    lambdas = {(group, setting.regularizer, setting.lam) for group, setting, _ in cells}
 
-    def values(place: Place, method: Regularizer) -> int:
-        return sum(one[:2] == (place, method) for one in lambdas)
+    def values(group: ComparableGroup, method: Regularizer) -> int:
+        return sum(measured_lambda[:2] == (group, method) for measured_lambda in lambdas)
 
     return {
-        place: dict(sorted(methods.items(), key=lambda item: -values(place, item[0])))
-        for place, methods in found.items()
+        group: dict(sorted(methods.items(), key=lambda item: -values(group, item[0])))
+        for group, methods in lines.items()
     }
 
 
-def _own(methods: Mapping[Regularizer, list[Family]]) -> list[Family]:
+def _baseline_families(methods: Mapping[Regularizer, list[Family]]) -> list[Family]:
     """Return the families of the method to which the baseline counts."""
     return next(iter(methods.values()), [])
 

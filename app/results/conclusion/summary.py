@@ -66,11 +66,11 @@ class Summary:
     @property
     def simultaneous(self) -> bool:
         """Whether intervals are adjusted because several settings are compared."""
-        return any(one.judged.comparisons > 1 for one in self._compared.values()) and self._has_intervals
+        return any(comparison.judged.comparisons > 1 for comparison in self._compared.values()) and self._has_intervals
 
     @property
     def _has_intervals(self) -> bool:
-        return any(one.judged.low is not None for one in self._compared.values())
+        return any(comparison.judged.low is not None for comparison in self._compared.values())
 
     @cached_property
     def _runs(self) -> dict[Setting, list[AnyRun]]:
@@ -90,8 +90,10 @@ class Summary:
         """Means by setting over the common seeds; over all seeds where none is common."""
         if not self._common:
             return self._means
-        of = {setting: [run for run in runs if run.seed in self._common] for setting, runs in self._runs.items()}
-        return {setting: _mean(runs, "performance") or 0.0 for setting, runs in of.items()}
+        common_runs = {
+            setting: [run for run in runs if run.seed in self._common] for setting, runs in self._runs.items()
+        }
+        return {setting: _mean(runs, "performance") or 0.0 for setting, runs in common_runs.items()}
 
     @cached_property
     def _isotropy(self) -> dict[Setting, float | None]:
@@ -99,7 +101,7 @@ class Summary:
 
     @cached_property
     def _compared(self) -> dict[Setting, Comparison]:
-        return {one.setting: one for one in self.conclusion.evidence.comparisons}
+        return {comparison.setting: comparison for comparison in self.conclusion.evidence.comparisons}
 
     @property
     def _sweep(self) -> RunTable:
@@ -108,8 +110,8 @@ class Summary:
     @cached_property
     def _best(self) -> list[Setting]:
         """Those with the greatest mean: several where they tie."""
-        most = max(self._ranked.values())
-        return [setting for setting, value in self._ranked.items() if value == most]
+        highest = max(self._ranked.values())
+        return [setting for setting, value in self._ranked.items() if value == highest]
 
     def _label(self, setting: Setting) -> str:
         """A setting as the page calls it; a baseline by that name."""
@@ -119,74 +121,81 @@ class Summary:
         return "Baseline (λ = 0)" + (label[label.find(", ") :] if ", " in label else "")
 
     def _best_card(self) -> Card:
-        (best, *others), ranked = self._best, self._ranked
-        told = f"{self.metric} {number(ranked[best])}"
-        rest = [setting for setting in ranked if setting not in self._best]
-        if not others and (one := self._compared.get(best)) is not None:
-            told += f", {_difference(one)} from the baseline"
-        elif rest:
-            second = max(rest, key=lambda one: ranked[one])
-            told += f"; next {self._label(second)}, {number(ranked[second])}"
+        (best, *ties), ranked = self._best, self._ranked
+        sentence = f"{self.metric} {number(ranked[best])}"
+        runners_up = [setting for setting in ranked if setting not in self._best]
+        if not ties and (candidate := self._compared.get(best)) is not None:
+            sentence += f", {_difference(candidate)} from the baseline"
+        elif runners_up:
+            second = max(runners_up, key=lambda candidate: ranked[candidate])
+            sentence += f"; next {self._label(second)}, {number(ranked[second])}"
         seeds = {run.seed for runs in self._runs.values() for run in runs}
         if self._common and len(self._common) < len(seeds):
-            told += f", over the {plural(len(self._common), 'seed')} that all settings have"
-        answer = list_first([self._label(one) for one in self._best]) if rest or not others else "All settings tie"
-        return Card("Best on validation", answer, f"{told}.")
+            sentence += f", over the {plural(len(self._common), 'seed')} that all settings have"
+        answer = (
+            list_first([self._label(candidate) for candidate in self._best])
+            if runners_up or not ties
+            else "All settings tie"
+        )
+        return Card("Best on validation", answer, f"{sentence}.")
 
     def _effect_card(self) -> Card:
-        found = list(self._compared.values())
+        comparisons = list(self._compared.values())
         question = "Does λ matter?"
-        if not found:
+        if not comparisons:
             return Card(question, "Cannot be tested yet", words.effect(self.conclusion.evidence.effect))
         better, worse = (
-            [one.label for one in found if one.judged.verdict is verdict] for verdict in (Verdict.BETTER, Verdict.WORSE)
+            [comparison.label for comparison in comparisons if comparison.judged.verdict is verdict]
+            for verdict in (Verdict.BETTER, Verdict.WORSE)
         )
         if better or worse:
-            said = [f"{list_first(labels)} {word}" for labels, word in ((better, "better"), (worse, "worse")) if labels]
-            return Card(question, f"Yes: {', '.join(said)}", f"{_surest(found)} Compared with the baseline.")
-        if all(one.judged.verdict is Verdict.TOO_FEW for one in found):
-            fewest = min(len(one.seeds) for one in found)
+            clauses = [
+                f"{list_first(labels)} {word}" for labels, word in ((better, "better"), (worse, "worse")) if labels
+            ]
+            return Card(question, f"Yes: {', '.join(clauses)}", f"{_surest(comparisons)} Compared with the baseline.")
+        if all(comparison.judged.verdict is Verdict.TOO_FEW for comparison in comparisons):
+            fewest = min(len(comparison.seeds) for comparison in comparisons)
             takes = f"It takes {FEWEST_SEEDS} or more."
             if fewest >= FEWEST_SEEDS:
                 takes = "All differ from the baseline by the same amount, so the error is unknown."
             return Card(question, "Too few seeds to tell", f"{plural(fewest, 'seed')} so far. {takes}")
-        told = "Runs answer every row as their baselines do."
+        sentence = "Runs answer every row as their baselines do."
         if self._has_intervals:
-            told = f"{_surest(found)} All intervals include 0."
-        return Card(question, "No difference seen", told)
+            sentence = f"{_surest(comparisons)} All intervals include 0."
+        return Card(question, "No difference seen", sentence)
 
     def _relation_card(self) -> Card:
-        found = self.conclusion.evidence
-        measured = found.relation
-        told = measured.reason or ""
+        evidence = self.conclusion.evidence
+        measured = evidence.relation
+        sentence = measured.reason or ""
         if measured.value is not None:
-            told = f"{capitalized(words.relation_numbers(measured))}."
-        return Card("Is isotropy related to performance?", _relation_answer(self.conclusion), told)
+            sentence = f"{capitalized(words.relation_numbers(measured))}."
+        return Card("Is isotropy related to performance?", _relation_answer(self.conclusion), sentence)
 
     def _row(self, setting: Setting, runs: Sequence[AnyRun]) -> SettingRow:
-        one = self._compared.get(setting)
-        verdict = BASELINE if setting.baseline else MISSING if one is None else one.judged.verdict.value
+        comparison = self._compared.get(setting)
+        verdict = BASELINE if setting.baseline else MISSING if comparison is None else comparison.judged.verdict.value
         return SettingRow(
             setting,
             self._label(setting),
             _fixed(self._means[setting], self._means.values()),
             _fixed(self._isotropy[setting], self._isotropy.values()),
             len({run.seed for run in runs}),
-            "" if one is None else _difference(one),
+            "" if comparison is None else _difference(comparison),
             verdict,
-            one is not None and one.judged.verdict in (Verdict.BETTER, Verdict.WORSE),
+            comparison is not None and comparison.judged.verdict in (Verdict.BETTER, Verdict.WORSE),
             setting in self._best and len(self._best) < len(self._means),
         )
 
 
 def _relation_answer(conclusion: Conclusion) -> str:
-    found, measured = conclusion.evidence, conclusion.evidence.relation
+    evidence, measured = conclusion.evidence, conclusion.evidence.relation
     if measured.value is None:
         return "Cannot be tested yet"
-    if found.peaks_at_zero:
+    if evidence.peaks_at_zero:
         return "Not in one direction: best at λ = 0"
-    if found.direction is not None:
-        return f"Yes: more isotropic runs score {'higher' if found.direction is Verdict.BETTER else 'lower'}"
+    if evidence.direction is not None:
+        return f"Yes: more isotropic runs score {'higher' if evidence.direction is Verdict.BETTER else 'lower'}"
     if measured.p is None:
         return "Cannot be tested"
     if measured.smallest_p is not None and measured.smallest_p > LEVEL:
@@ -194,19 +203,25 @@ def _relation_answer(conclusion: Conclusion) -> str:
     return "No clear relation"
 
 
-def _difference(one: Comparison) -> str:
+def _difference(comparison: Comparison) -> str:
     """A difference with the half-width of its interval: −0.077 ± 0.062."""
-    if one.judged.low is None or one.judged.high is None:
-        return signed(one.estimate)
-    return ("+" if one.estimate > 0 else "") + with_error(one.estimate, (one.judged.high - one.judged.low) / 2)
+    if comparison.judged.low is None or comparison.judged.high is None:
+        return signed(comparison.estimate)
+    return ("+" if comparison.estimate > 0 else "") + with_error(
+        comparison.estimate, (comparison.judged.high - comparison.judged.low) / 2
+    )
 
 
-def _surest(found: Sequence[Comparison]) -> str:
+def _surest(comparisons: Sequence[Comparison]) -> str:
     """The least p of all differences, adjusted where there are several."""
-    told = [one.judged.p_adjusted for one in found if one.judged.p_adjusted is not None]
-    if not told:
+    p_values = [comparison.judged.p_adjusted for comparison in comparisons if comparison.judged.p_adjusted is not None]
+    if not p_values:
         return ""
-    return f"Smallest adjusted p: {words.p_value(min(told))}." if len(told) > 1 else f"p = {words.p_value(told[0])}."
+    return (
+        f"Smallest adjusted p: {words.p_value(min(p_values))}."
+        if len(p_values) > 1
+        else f"p = {words.p_value(p_values[0])}."
+    )
 
 
 def _mean(runs: Sequence[AnyRun], quantity: str) -> float | None:
@@ -217,7 +232,7 @@ def _mean(runs: Sequence[AnyRun], quantity: str) -> float | None:
 
 def _fixed(value: float | None, column: Iterable[float | None]) -> str:
     """A value with the decimals of its column, so that the greatest shows three digits or more."""
-    largest = max((abs(one) for one in column if one is not None), default=0.0)
+    largest = max((abs(cell) for cell in column if cell is not None), default=0.0)
     if value is None or "×" in number(largest):
         return number(value)
     return f"{value:z.{max(len(number(largest).partition('.')[2]), 3)}f}".replace("-", "−")

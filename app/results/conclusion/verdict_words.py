@@ -32,138 +32,146 @@ class Line(NamedTuple):
     """p of the exact test, corrected by Holm."""
 
 
-def line(one: Comparison) -> Line:
+def line(comparison: Comparison) -> Line:
     """Return a setting against λ = 0 as the table tells it."""
-    judged = one.judged
-    told = interval(judged.low, judged.high) if judged.low is not None and judged.high is not None else rows_only(one)
+    judged = comparison.judged
+    interval_text = (
+        interval(judged.low, judged.high)
+        if judged.low is not None and judged.high is not None
+        else rows_only(comparison)
+    )
     return Line(
-        one.setting,
-        one.label,
+        comparison.setting,
+        comparison.label,
         judged.verdict.value,
         judged.verdict in DECIDED,
-        signed(one.estimate),
-        told or MISSING,
+        signed(comparison.estimate),
+        interval_text or MISSING,
         p_value(judged.p_adjusted),
-        count(len(one.seeds)),
-        count(one.rows),
-        needed(one) or MISSING,
-        p_value(one.p_holm),
+        count(len(comparison.seeds)),
+        count(comparison.rows),
+        needed(comparison) or MISSING,
+        p_value(comparison.p_holm),
     )
 
 
-def population(found: Evidence) -> list[str]:
+def population(evidence: Evidence) -> list[str]:
     """What the verdicts hold for: which seeds, and which rows."""
-    judged = [one for one in found.comparisons if one.judged.p is not None]
+    judged = [comparison for comparison in evidence.comparisons if comparison.judged.p is not None]
     if not judged:
         return []
-    said = []
-    rows = sorted({one.rows for one in judged if one.rows is not None})
+    sentences = []
+    rows = sorted({comparison.rows for comparison in judged if comparison.rows is not None})
     if rows:
-        which = count(rows[0]) if len(rows) == 1 else f"{count(rows[0])} to {count(rows[-1])}"
-        said.append(
-            f"Intervals over rows and seeds: a verdict holds for new seeds and new rows like these {which} validation "
+        n_rows = count(rows[0]) if len(rows) == 1 else f"{count(rows[0])} to {count(rows[-1])}"
+        sentences.append(
+            f"Intervals over rows and seeds: a verdict holds for new seeds and new rows like these {n_rows} validation "
             "rows."
         )
-    if any(one.method is Method.SEEDS for one in judged):
-        said.append(
+    if any(comparison.method is Method.SEEDS for comparison in judged):
+        sentences.append(
             "Intervals over seeds only: a verdict holds for new seeds on these validation rows. Other rows may differ."
         )
-    return said
+    return sentences
 
 
-def methods(found: Evidence, sweep: RunTable) -> list[str]:
+def methods(evidence: Evidence, sweep: RunTable) -> list[str]:
     """How settings are compared, and how sure that is."""
-    if not found.comparisons:
-        if sweep.methods or found.unpaired:
+    if not evidence.comparisons:
+        if sweep.methods or evidence.unpaired:
             return []
         return ["All runs are plain training, so there is no λ to compare with λ = 0."]
-    said = ["Verdicts: each setting is compared with λ = 0, paired by seed."]
-    used = {one.method for one in found.comparisons}
+    sentences = ["Verdicts: each setting is compared with λ = 0, paired by seed."]
+    used = {comparison.method for comparison in evidence.comparisons}
     if Method.SEEDS_AND_ROWS in used:
-        said.append(
+        sentences.append(
             "Where predictions are stored, differences are taken by row: two-way random effects of seeds and rows, "
             "Student’s t with Satterthwaite’s degrees of freedom, and for several comparisons wider intervals that "
             "allow for how little few seeds tell of their own variance. Metrics that are no mean over rows use "
             "jackknife values of the rows."
         )
     if Method.SEEDS in used:
-        why = sorted({one.without_rows for one in found.comparisons if one.without_rows})
-        said.append(f"Otherwise by the paired t-test over seeds, because {'; '.join(why)}.")
-    several = max(one.judged.comparisons for one in found.comparisons)
+        why = sorted({comparison.without_rows for comparison in evidence.comparisons if comparison.without_rows})
+        sentences.append(f"Otherwise by the paired t-test over seeds, because {'; '.join(why)}.")
+    several = max(comparison.judged.comparisons for comparison in evidence.comparisons)
     if several > 1:
-        said.append(
+        sentences.append(
             f"p and intervals are adjusted for {count(several)} comparisons in a single step (Bonferroni), so that all "
             "intervals hold at once in at least 95% of cases, and a verdict and its interval never disagree."
         )
-    said.append(
+    sentences.append(
         "Intervals are conservative where comparisons are many, or where neither seeds nor rows vary much: there they "
         "cover more than 95%."
     )
-    return [*said, _exact(found)]
+    return [*sentences, _exact(evidence)]
 
 
-def _exact(found: Evidence) -> str:
-    corrected = ", corrected by Holm," if len(found.comparisons) > 1 else ""
-    said = f"The exact sign-flip test{corrected} assumes less and needs more seeds; it never decides the verdict."
-    floor, need = found.smallest_p_holm, found.comparisons[0].flips_need
+def _exact(evidence: Evidence) -> str:
+    corrected = ", corrected by Holm," if len(evidence.comparisons) > 1 else ""
+    sentence = f"The exact sign-flip test{corrected} assumes less and needs more seeds; it never decides the verdict."
+    floor, need = evidence.smallest_p_holm, evidence.comparisons[0].flips_need
     if floor is None or floor <= LEVEL:
-        return said
+        return sentence
     enough = f"it needs {need} seeds" if need else "no number of seeds suffices for this many settings"
-    return f"{said} With these seeds it cannot fall below {p_value(floor)}: {enough}."
+    return f"{sentence} With these seeds it cannot fall below {p_value(floor)}: {enough}."
 
 
-def quote(one: Comparison) -> str:
+def quote(comparison: Comparison) -> str:
     """The number to quote of a comparison, complete with what it is of."""
-    judged, size = one.judged, plural(len(one.seeds), "seed")
-    if one.rows is not None:
-        size += f" × {plural(one.rows, 'validation row')}"
+    judged, size = comparison.judged, plural(len(comparison.seeds), "seed")
+    if comparison.rows is not None:
+        size += f" × {plural(comparison.rows, 'validation row')}"
     if judged.low is None or judged.high is None:
-        return f"{one.label}: {signed(one.estimate)}, {size}, no interval"
+        return f"{comparison.label}: {signed(comparison.estimate)}, {size}, no interval"
     at_once = f", simultaneous over {count(judged.comparisons)} comparisons" if judged.comparisons > 1 else ""
-    return f"{one.label}: {signed(one.estimate)} {interval(judged.low, judged.high)}, 95%{at_once}, {size}"
+    return (
+        f"{comparison.label}: {signed(comparison.estimate)} {interval(judged.low, judged.high)}, 95%{at_once}, {size}"
+    )
 
 
-def to_quote(found: Evidence) -> str:
+def to_quote(evidence: Evidence) -> str:
     """Which number of the table to quote, by the example of the surest; empty where nothing is compared."""
-    if not found.comparisons:
+    if not evidence.comparisons:
         return ""
-    judged = [one for one in found.comparisons if one.judged.p is not None]
+    judged = [comparison for comparison in evidence.comparisons if comparison.judged.p is not None]
     if not judged:
         return f"Do not quote a difference yet: no verdict stands on fewer than {FEWEST_SEEDS} seeds."
     # Nobody should quote by how much a setting fails, as long as there is another.
-    kept = {one.setting for one in found.without.comparisons} if found.without else set()
-    judged = [one for one in judged if one.setting in kept] or judged
-    surest = min(judged, key=lambda one: (one.judged.p or 0.0, -abs(one.estimate)))
+    remaining_settings = (
+        {comparison.setting for comparison in evidence.without.comparisons} if evidence.without else set()
+    )
+    judged = [comparison for comparison in judged if comparison.setting in remaining_settings] or judged
+    surest = min(judged, key=lambda comparison: (comparison.judged.p or 0.0, -abs(comparison.estimate)))
     return f"Quote the difference with its interval: {quote(surest)}. Not p of the exact test."
 
 
-def needed(one: Comparison) -> str:
+def needed(comparison: Comparison) -> str:
     """What it would take to decide; empty where it is decided."""
-    if one.judged.verdict in DECIDED:
+    if comparison.judged.verdict in DECIDED:
         return ""
-    if one.judged.verdict is Verdict.TOO_FEW:
-        if len(one.seeds) < FEWEST_SEEDS:
+    if comparison.judged.verdict is Verdict.TOO_FEW:
+        if len(comparison.seeds) < FEWEST_SEEDS:
             return f"{FEWEST_SEEDS} seeds or more"
         same = "that do not all differ by the same amount"
-        return f"rows {same}" if one.rows is not None else f"seeds {same}, or stored predictions"
-    wanted = one.judged.needed
-    return _wanted(wanted) if wanted else ""
+        return f"rows {same}" if comparison.rows is not None else f"seeds {same}, or stored predictions"
+    needed_sizes = comparison.judged.needed
+    return _needed_words(needed_sizes) if needed_sizes else ""
 
 
-def _wanted(found: Needed) -> str:
-    if found.seeds:
-        return f"about {plural(found.seeds, 'seed')}"
-    return f"about {plural(found.rows, 'row')}; more seeds are not enough" if found.rows else "more seeds and more rows"
+def _needed_words(sizes: Needed) -> str:
+    if sizes.seeds:
+        return f"about {plural(sizes.seeds, 'seed')}"
+    return f"about {plural(sizes.rows, 'row')}; more seeds are not enough" if sizes.rows else "more seeds and more rows"
 
 
-def rows_only(one: Comparison) -> str:
+def rows_only(comparison: Comparison) -> str:
     """What so few seeds tell of these very runs; empty where there is a verdict or nothing is known by row."""
-    found = one.rows_only
-    if found is None:
+    by_rows = comparison.rows_only
+    if by_rows is None:
         return ""
-    test = "McNemar" if found.mcnemar else "t over rows"
-    runs = "these two runs" if len(one.seeds) == 1 else "these very runs"
-    return f"{interval(found.low, found.high)} for {runs} on new rows (p = {p_value(found.p)}, {test})"
+    test = "McNemar" if by_rows.mcnemar else "t over rows"
+    runs = "these two runs" if len(comparison.seeds) == 1 else "these very runs"
+    return f"{interval(by_rows.low, by_rows.high)} for {runs} on new rows (p = {p_value(by_rows.p)}, {test})"
 
 
 def interval(low: float, high: float) -> str:

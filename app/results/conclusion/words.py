@@ -12,27 +12,27 @@ from app.results.statistics.setting_effect import SettingEffect
 from isoscope.core.formatting import MISSING, count, number, plural, two_decimals
 
 
-def untested(found: Evidence) -> bool:
+def untested(evidence: Evidence) -> bool:
     """Whether neither the relation nor the settings can be tested, which is then said once."""
-    return found.relation.value is None and found.effect.p is None
+    return evidence.relation.value is None and evidence.effect.p is None
 
 
-def headline(found: Evidence) -> str:
+def headline(evidence: Evidence) -> str:
     """Whether performance goes with isotropy across settings, in a sentence."""
-    measured = found.relation
+    measured = evidence.relation
     if measured.value is None:
-        why = f"{measured.reason} {found.effect.reason}" if untested(found) else measured.reason
-        return f"{'Nothing' if untested(found) else 'No relation'} can be tested{' yet' * untested(found)}. {why}"
-    if found.peaks_at_zero:
+        why = f"{measured.reason} {evidence.effect.reason}" if untested(evidence) else measured.reason
+        return f"{'Nothing' if untested(evidence) else 'No relation'} can be tested{' yet' * untested(evidence)}. {why}"
+    if evidence.peaks_at_zero:
         return (
             "Performance peaks at λ = 0 and is lower on both sides, so neither more nor less isotropy goes with better "
             f"performance: {relation_numbers(measured)}."
         )
     if measured.p is None:
         return f"The relation cannot be tested: {relation_numbers(measured)}. {measured.reason}"
-    if found.direction is not None:
+    if evidence.direction is not None:
         where = "" if measured.positive == (measured.value > 0) else ", compared at the same λ"
-        return f"The more isotropic a setting, the {found.direction} it does{where}: {relation_numbers(measured)}."
+        return f"The more isotropic a setting, the {evidence.direction} it does{where}: {relation_numbers(measured)}."
     if measured.smallest_p is not None and measured.smallest_p > LEVEL:
         return (
             f"{_values_of_lambda(measured)} are too few to show a relation between isotropy and performance: p cannot "
@@ -42,35 +42,39 @@ def headline(found: Evidence) -> str:
     return f"No clear relation between isotropy and performance: {relation_numbers(measured)}."
 
 
-def peaked(found: Evidence) -> str:
+def peaked(evidence: Evidence) -> str:
     """Which of several curves peak at λ = 0, where the headline is about others too; empty where it says so itself."""
-    if not found.peaks or found.peaks_at_zero:
+    if not evidence.peaks or evidence.peaks_at_zero:
         return ""
-    several = len({curve.place.model for curve in found.curves}) > 1
-    named = (NAMES[one.regularizer] + f" ({one.place.model})" * several for one in found.peaks)
-    return f"Performance peaks at λ = 0 and is lower on both sides for {', '.join(named)}."
+    several = len({curve.group.model for curve in evidence.curves}) > 1
+    method_names = (
+        NAMES[curve_at_peak.regularizer] + f" ({curve_at_peak.group.model})" * several
+        for curve_at_peak in evidence.peaks
+    )
+    return f"Performance peaks at λ = 0 and is lower on both sides for {', '.join(method_names)}."
 
 
-def effect(found: SettingEffect) -> str:
+def effect(setting_effect: SettingEffect) -> str:
     """Whether settings differ in performance at all, in a sentence."""
-    if found.p is None:
-        return f"Whether settings differ cannot be tested. {found.reason}"
-    numbers = f"p = {p_value(found.p)}, {plural(found.settings, 'setting')}, {plural(found.seeds, 'seed')}"
-    if found.f is not None:
-        numbers = f"F({found.degrees[0]}, {found.degrees[1]}) = {number(found.f)}, {numbers}"
-    if found.p <= LEVEL:
+    if setting_effect.p is None:
+        return f"Whether settings differ cannot be tested. {setting_effect.reason}"
+    settings, seeds = plural(setting_effect.settings, "setting"), plural(setting_effect.seeds, "seed")
+    numbers = f"p = {p_value(setting_effect.p)}, {settings}, {seeds}"
+    if setting_effect.f is not None:
+        numbers = f"F({setting_effect.degrees[0]}, {setting_effect.degrees[1]}) = {number(setting_effect.f)}, {numbers}"
+    if setting_effect.p <= LEVEL:
         return f"Settings differ in performance: {numbers}."
-    if found.smallest_p is not None and found.smallest_p > LEVEL:
-        least = f"p cannot fall below {p_value(found.smallest_p)}, so it takes more seeds or settings"
-        return f"These runs are too few to show that settings differ: {numbers}; {least}."
+    if setting_effect.smallest_p is not None and setting_effect.smallest_p > LEVEL:
+        bound = f"p cannot fall below {p_value(setting_effect.smallest_p)}, so it takes more seeds or settings"
+        return f"These runs are too few to show that settings differ: {numbers}; {bound}."
     return f"No clear difference between settings: {numbers}."
 
 
-def relation_method(found: Relation, sweep: RunTable) -> str:
+def relation_method(relation: Relation, sweep: RunTable) -> str:
     """How the relation is tested, and what that takes for granted."""
-    if found.p is None:
+    if relation.p is None:
         return ""
-    how = f"All {count(found.permutations)}" if found.exact else f"{count(found.permutations)} random"
+    how = f"All {count(relation.permutations)}" if relation.exact else f"{count(relation.permutations)} random"
     begin = (
         "We assume that runs of a script with the same seed start from the same weights."
         if any(run.config.logged for run in sweep.runs)
@@ -81,50 +85,61 @@ def relation_method(found: Relation, sweep: RunTable) -> str:
         f"correlated (Spearman). {how} permutations of the values of λ give p, two-sided. A value of λ moves together "
         "with all its seeds and all that it is crossed with (ζ, learning rate, batch size), within each method, model "
         "and data set and never across them. The baseline counts once, with the method that has most values of λ. "
-        f"The smallest p that {_values_of_lambda(found)} can reach is {p_value(found.smallest_p)}. {begin} "
+        f"The smallest p that {_values_of_lambda(relation)} can reach is {p_value(relation.smallest_p)}. {begin} "
         "Assumption: if there is no relation, every order of the values of λ is equally likely. Two smooth trends over "
         "λ can agree by chance, so few values of λ show that isotropy and performance go together, not that one causes "
         "the other."
     )
 
 
-def effect_method(found: SettingEffect) -> str:
+def effect_method(setting_effect: SettingEffect) -> str:
     """How it is tested whether settings differ."""
-    if found.p is None:
+    if setting_effect.p is None:
         return ""
-    how = f"all {count(found.permutations)}" if found.exact else f"{count(found.permutations)} random"
+    how = (
+        f"all {count(setting_effect.permutations)}"
+        if setting_effect.exact
+        else f"{count(setting_effect.permutations)} random"
+    )
     return (
         "Settings: F of the setting in a layout of settings and seeds, with seeds taken out; p by "
         f"{how} permutations of performance within each seed. It says that settings differ, not why."
     )
 
 
-def without(found: Evidence) -> list[str]:
+def without(evidence: Evidence) -> list[str]:
     """What changes without the runs that learned nothing or diverged; empty where there are none such."""
-    rest = found.without
-    if rest is None:
+    remaining = evidence.without
+    if remaining is None:
         return []
-    left_out = len({one.run_id for one in (*found.learned_nothing, *found.diverged)})
-    said = [
-        f"Without {plural(left_out, 'run')} that learned nothing or diverged: {headline(rest)} {effect(rest.effect)}"
+    left_out = len({comparison.run_id for comparison in (*evidence.learned_nothing, *evidence.diverged)})
+    sentences = [
+        f"Without {plural(left_out, 'run')} that learned nothing or diverged: {headline(remaining)} "
+        f"{effect(remaining.effect)}"
     ]
-    before = {one.setting: (one.label, one.judged.verdict.value) for one in found.comparisons}
-    after = {one.setting: one.judged.verdict.value for one in rest.comparisons}
+    before = {
+        comparison.setting: (comparison.label, comparison.judged.verdict.value) for comparison in evidence.comparisons
+    }
+    after = {comparison.setting: comparison.judged.verdict.value for comparison in remaining.comparisons}
     changed = [
         f"{label}: {verdict} becomes {after.get(setting, 'no runs left to compare')}"
         for setting, (label, verdict) in before.items()
         if after.get(setting) != verdict
     ]
-    said.append(f"Verdicts that change: {'; '.join(changed)}." if changed else "No verdict changes.")
-    return said
+    sentences.append(f"Verdicts that change: {'; '.join(changed)}." if changed else "No verdict changes.")
+    return sentences
 
 
-def relation_numbers(found: Relation) -> str:
+def relation_numbers(relation: Relation) -> str:
     """The coefficient, its p, and what it is of."""
-    value = MISSING if found.value is None else two_decimals(found.value)
-    p = "" if found.p is None else f" (p = {p_value(found.p)})"
-    across = f"{_values_of_lambda(found)}" if found.lambdas else plural(found.settings, "setting")
-    crossed = f", {plural(found.settings, 'setting')}" if found.lambdas and found.settings != sum(found.lambdas) else ""
+    value = MISSING if relation.value is None else two_decimals(relation.value)
+    p = "" if relation.p is None else f" (p = {p_value(relation.p)})"
+    across = f"{_values_of_lambda(relation)}" if relation.lambdas else plural(relation.settings, "setting")
+    crossed = (
+        f", {plural(relation.settings, 'setting')}"
+        if relation.lambdas and relation.settings != sum(relation.lambdas)
+        else ""
+    )
     return f"rank correlation {value}{p} across {across}{crossed}"
 
 
@@ -138,19 +153,19 @@ def waiting(runs: Sequence[AnyRun]) -> bool:
     return not any(run.performance is not None for run in runs)
 
 
-def _values_of_lambda(found: Relation) -> str:
-    if len(found.lambdas) <= 1:
-        return plural(sum(found.lambdas), "value of λ", "values of λ")
-    return f"{' + '.join(map(count, found.lambdas))} values of λ"
+def _values_of_lambda(relation: Relation) -> str:
+    if len(relation.lambdas) <= 1:
+        return plural(sum(relation.lambdas), "value of λ", "values of λ")
+    return f"{' + '.join(map(count, relation.lambdas))} values of λ"
 
 
-def together(found: Pooled) -> str:
+def pooled_relation(pooled: Pooled) -> str:
     """The relation pooled over data sets; runs are compared only within a data set."""
-    measured = found.relation
-    sets = f"Over all {count(found.measured)} data sets and metrics, each within itself"
+    measured = pooled.relation
+    sets = f"Over all {count(pooled.measured)} data sets and metrics, each within itself"
     if measured.p is None:
         return f"{sets}: no relation can be tested."
     if measured.p > LEVEL:
         return f"{sets}: no clear relation, {relation_numbers(measured)}."
-    which = "better" if measured.positive else "worse"
-    return f"{sets}: the more isotropic a setting, the {which} it does, {relation_numbers(measured)}."
+    direction = "better" if measured.positive else "worse"
+    return f"{sets}: the more isotropic a setting, the {direction} it does, {relation_numbers(measured)}."

@@ -16,7 +16,7 @@ from app.results.figures import legend, sweep_curves
 from app.results.labels import SHARES, is_of_texts, level_of, slug_of, title_of
 from app.results.run_table import RunTable
 from app.results.setting import Setting
-from app.results.statistics.estimate import LAST_PART, Estimate, Row, by_place, by_seed, estimate, tail_mean
+from app.results.statistics.estimate import LAST_PART, Estimate, Row, by_position, by_seed, estimate, tail_mean
 from isoscope.core.formatting import number
 from isotropy.catalog import MEASURES
 
@@ -171,7 +171,7 @@ def setting_heat_map(
         for step, layers in by_run.get(run.id, ()):
             if values := layers.get(measure):
                 rows_by_step.setdefault(step, []).append((run.seed, values))
-    seeds_by_layer = [(step, by_place(rows)) for step, rows in sorted(rows_by_step.items())]
+    seeds_by_layer = [(step, by_position(rows)) for step, rows in sorted(rows_by_step.items())]
     looks = [(step, [fmean(seeds) if seeds else None for seeds in layers]) for step, layers in seeds_by_layer]
     sizes = [len(seeds) for _, layers in seeds_by_layer for seeds in layers if seeds]
     means = f" {'Means over seeds' if max(sizes) > 1 else 'Of one seed'} ({format_sizes(sizes)})." if sizes else ""

@@ -23,7 +23,7 @@ from app.results.figures import legend
 from app.results.labels import slug_of, title_of
 from app.results.run_table import RunTable
 from app.results.setting import Setting
-from app.results.statistics.estimate import Estimate, by_place, estimate
+from app.results.statistics.estimate import Estimate, by_position, estimate
 from isoscope.core.formatting import count
 from isotropy.catalog import MEASURES
 
@@ -54,8 +54,8 @@ def activation_profiles(table: RunTable, activations: RunData) -> Figure:
             continue
         squares = ((run.seed, [std * std for std in activations[run.id]["std"]]) for run in runs)
         profiles[setting] = Profile(
-            [fmean(seeds) for seeds in by_place((run.seed, activations[run.id]["mean"]) for run in runs)],
-            [sqrt(fmean(seeds)) for seeds in by_place(squares)],
+            [fmean(seeds) for seeds in by_position((run.seed, activations[run.id]["mean"]) for run in runs)],
+            [sqrt(fmean(seeds)) for seeds in by_position(squares)],
             min(activations[run.id]["n"] for run in runs),
             len({run.seed for run in runs}),
         )
@@ -149,7 +149,7 @@ def measure_by_layer(table: RunTable, results: RunData, measure: str) -> Figure:
     """Return a line by layer for each setting. ``results`` are ``by_layer`` of the measure, with n."""
     means: dict[Setting, list[Estimate | None]] = {}
     for setting, runs in table.by_setting(table.runs).items():
-        layers = by_place((run.seed, results[run.id]["values"]) for run in runs if run.id in results)
+        layers = by_position((run.seed, results[run.id]["values"]) for run in runs if run.id in results)
         if any(layers):
             means[setting] = [estimate(seeds) if seeds else None for seeds in layers]
     reasons = [reason for result in results.values() for reason in result.get("reasons", []) if reason]

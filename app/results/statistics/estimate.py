@@ -71,9 +71,9 @@ def _deviation(values: Sequence[float]) -> float:
     Seen from the first value, so that it is nothing but 0 where all are alike; ``hypot`` loses no square of the very
     great or very small.
     """
-    seen = [value - values[0] for value in values]
-    mean = fsum(seen) / len(seen)
-    return hypot(*(one - mean for one in seen)) / sqrt(len(seen) - 1)
+    shifted = [value - values[0] for value in values]
+    mean = fsum(shifted) / len(shifted)
+    return hypot(*(deviation - mean for deviation in shifted)) / sqrt(len(shifted) - 1)
 
 
 def by_seed(measured: Iterable[tuple[int, float]]) -> dict[int, float]:
@@ -92,12 +92,16 @@ Row = tuple[int, Sequence[float | None]]
 """The seed of a run, and its values."""
 
 
-def by_place(rows: Iterable[Row]) -> list[list[float]]:
+def by_position(rows: Iterable[Row]) -> list[list[float]]:
     """Of each place one value for every seed that has some, up to the end of the longest row."""
-    known = list(rows)
+    known_rows = list(rows)
     return [
-        [*by_seed((seed, value) for (seed, _), value in zip(known, values, strict=True) if value is not None).values()]
-        for values in zip_longest(*(values for _, values in known))
+        [
+            *by_seed(
+                (seed, value) for (seed, _), value in zip(known_rows, values, strict=True) if value is not None
+            ).values()
+        ]
+        for values in zip_longest(*(values for _, values in known_rows))
     ]
 
 

@@ -50,8 +50,8 @@ class Spread(NamedTuple):
         """Satterthwaite's degrees of freedom of that variance; infinite where there is none."""
         s, r = self.seeds - 1, self.rows - 1
         cells = self.seeds * self.rows
-        of = [(self.of_seeds, s), (self.of_rows, r), (self.of_rest, s * r)]
-        below = sum((square / cells) ** 2 / count for square, count in of)
+        parts = [(self.of_seeds, s), (self.of_rows, r), (self.of_rest, s * r)]
+        below = sum((square / cells) ** 2 / count for square, count in parts)
         return self.variance**2 / below if below > 0 else float("inf")
 
 
@@ -79,11 +79,11 @@ def over_rows_and_seeds(differences: Values) -> MeanDifference:
     rows, seeds = differences.shape
     mean = float(differences.mean())
     by_seed, by_row = differences.mean(axis=0) - mean, differences.mean(axis=1) - mean
-    rest = differences - mean - by_seed - by_row[:, None]
+    residuals = differences - mean - by_seed - by_row[:, None]
     spread = Spread(
         rows * float(by_seed @ by_seed) / (seeds - 1),
         seeds * float(by_row @ by_row) / (rows - 1),
-        float((rest**2).sum()) / ((rows - 1) * (seeds - 1)),
+        float((residuals**2).sum()) / ((rows - 1) * (seeds - 1)),
         seeds,
         rows,
     )
@@ -105,11 +105,11 @@ def over_seeds(differences: Values) -> MeanDifference:
     Differences that are all equal have no error: scores in steps hide it, and to take it for 0 would decide anything.
     """
     seeds = len(differences)
-    seen = differences - differences[0]
-    mean = float(differences[0] + seen.mean())
-    if seeds < 2 or np.ptp(seen) <= 1e-12 * np.abs(differences).max(initial=0.0):
+    shifted = differences - differences[0]
+    mean = float(differences[0] + shifted.mean())
+    if seeds < 2 or np.ptp(shifted) <= 1e-12 * np.abs(differences).max(initial=0.0):
         return MeanDifference(mean, None, max(seeds - 1, 1), seeds, None, None)
-    error = float(seen.std(ddof=1) / np.sqrt(seeds))
+    error = float(shifted.std(ddof=1) / np.sqrt(seeds))
     return MeanDifference(mean, error, seeds - 1, seeds, None, None)
 
 
@@ -135,8 +135,10 @@ def sign_flips(differences: Sequence[float]) -> SignFlips:
     exact = len(d) <= MOST_EXACT_PAIRS
     signs = _all(len(d)) if exact else _drawn(len(d))
     extreme = np.abs(signs @ d) >= abs(d.sum()) - ROUNDING * np.abs(d).sum()
-    found, of = int(extreme.sum()), len(extreme)
-    return SignFlips(found / of if exact else (found + 1) / (of + 1), smallest_p(len(d)), of, exact)
+    n_extreme, n_flips = int(extreme.sum()), len(extreme)
+    return SignFlips(
+        n_extreme / n_flips if exact else (n_extreme + 1) / (n_flips + 1), smallest_p(len(d)), n_flips, exact
+    )
 
 
 def smallest_p(pairs: int) -> float:

@@ -59,29 +59,31 @@ def relation(runs: tuple[Measured, ...]) -> Relation:
     """
     blocks = [_block([run for run in runs if run.block == block]) for block in dict.fromkeys(run.block for run in runs)]
     settings = len({(run.block, run.setting) for run in runs})
-    lambdas = tuple(len(places) for block in blocks for places in block.classes if len(places) > 1)
+    lambdas = tuple(len(indices) for block in blocks for indices in block.classes if len(indices) > 1)
 
     def without(reason: str, value: float | None = None) -> Relation:
         return Relation(value, None, (value or 0) > 0, lambdas, settings, 0, True, None, reason)
 
     if max((len(block.lambdas) for block in blocks), default=0) < FEWEST:
         return without(f"A relation across settings needs {FEWEST} values of λ or more of one method.")
-    for place, name in enumerate(("isotropy", "performance")):
-        if all(block.sizes[place] == 0 for block in blocks):
+    for index, name in enumerate(("isotropy", "performance")):
+        if all(block.sizes[index] == 0 for block in blocks):
             return without(f"All settings have the same {name}, so there is no relation.")
-    size = float(np.sqrt(prod(sum(block.sizes[place] for block in blocks) for place in (0, 1))))
+    size = float(np.sqrt(prod(sum(block.sizes[index] for block in blocks) for index in (0, 1))))
     observed = sum(float(np.trace(block.scores)) for block in blocks)
     value = float(np.clip(observed / size, -1, 1))
     if not lambdas:
         return without("No two values of λ were run with the same other settings, so none can change places.", value)
     total = prod(map(factorial, lambdas))
     exact = max(lambdas) <= MOST_EXACT_LAMBDAS and total <= MOST_EXACT
-    fixed = sum(float(block.scores[one[0], one[0]]) for block in blocks for one in block.classes if len(one) == 1)
+    fixed = sum(
+        float(block.scores[single[0], single[0]]) for block in blocks for single in block.classes if len(single) == 1
+    )
     parts = _parts(blocks, exact=exact)
     null = fixed + (_sums(parts) if exact else sum(parts, np.zeros(DRAWN)))
     slack = ROUNDING * size
     counted = int((null >= observed - slack).sum()), int((null <= observed + slack).sum())
-    above, below = (one / total if exact else (one + 1) / (DRAWN + 1) for one in counted)
+    above, below = (extreme / total if exact else (extreme + 1) / (DRAWN + 1) for extreme in counted)
     smallest = min(1.0, 2 / total) if exact else 2 / (DRAWN + 1)
     p = min(1.0, 2 * min(above, below))
     return Relation(value, p, above < below, lambdas, settings, total if exact else DRAWN, exact, smallest)
@@ -94,13 +96,13 @@ def adjusted(settings: Sequence[Hashable], seeds: Sequence[int], values: Sequenc
     """
     names, numbers = list(dict.fromkeys(settings)), list(dict.fromkeys(seeds))
     y = np.array(values, float) - values[0]
-    of_setting = np.array([[one == name for name in names] for one in settings], float)
-    of_seed = np.array([[one == number for number in numbers] for one in seeds], float)
+    of_setting = np.array([[key == name for name in names] for key in settings], float)
+    of_seed = np.array([[key == number for number in numbers] for key in seeds], float)
     mean = of_setting.T / of_setting.sum(0)[:, None]
     # The least seed effects of all that fit as well: none where seeds cannot be told from settings.
     effects = np.linalg.lstsq(of_seed - of_setting @ (mean @ of_seed), y - of_setting @ (mean @ y), rcond=None)[0]
-    found = mean @ (y - of_seed @ effects) + values[0]
-    return dict(zip(names, found.tolist(), strict=True))
+    means = mean @ (y - of_seed @ effects) + values[0]
+    return dict(zip(names, means.tolist(), strict=True))
 
 
 class _Block(NamedTuple):
@@ -115,8 +117,8 @@ class _Block(NamedTuple):
 
 def _block(runs: Sequence[Measured]) -> _Block:
     once = {(run.setting, run.seed): run for run in runs}.values()
-    of = [run.setting for run in once], [run.seed for run in once]
-    x, y = (adjusted(*of, [getattr(run, what) for run in once]) for what in ("isotropy", "performance"))
+    keys = [run.setting for run in once], [run.seed for run in once]
+    x, y = (adjusted(*keys, [getattr(run, quantity) for run in once]) for quantity in ("isotropy", "performance"))
     lambdas = sorted({run.lam for run in runs})
     shared = {setting: len({run.stratum for run in runs if run.setting == setting}) for setting in x}
     scores, sizes = np.zeros((len(lambdas), len(lambdas))), np.zeros(2)
@@ -124,25 +126,25 @@ def _block(runs: Sequence[Measured]) -> _Block:
     for run in runs:
         strata.setdefault(run.stratum, {})[lambdas.index(run.lam)] = run.setting
     for members in strata.values():
-        places = np.array(sorted(members))
+        indices = np.array(sorted(members))
         # A baseline that m strata share enters as m equal values: so weighted they vary as much as m of other settings.
-        weights = np.array([shared[members[place]] ** -0.5 for place in places])
-        ranked = [_ranked([of_one[members[place]] for place in places], weights) for of_one in (x, y)]
-        scores[np.ix_(places, places)] += np.outer(weights * ranked[0], ranked[1])
-        sizes += [float(weights @ one**2) for one in ranked]
+        weights = np.array([shared[members[index]] ** -0.5 for index in indices])
+        ranked = [_ranked([of_one[members[index]] for index in indices], weights) for of_one in (x, y)]
+        scores[np.ix_(indices, indices)] += np.outer(weights * ranked[0], ranked[1])
+        sizes += [float(weights @ ranks**2) for ranks in ranked]
     classes: dict[frozenset[Hashable], list[int]] = {}
-    for place in range(len(lambdas)):
-        pattern = frozenset(name for name, members in strata.items() if place in members)
-        classes.setdefault(pattern, []).append(place)
+    for index in range(len(lambdas)):
+        pattern = frozenset(name for name, members in strata.items() if index in members)
+        classes.setdefault(pattern, []).append(index)
     return _Block(lambdas, scores, (float(sizes[0]), float(sizes[1])), list(classes.values()))
 
 
 def _ranked(values: Sequence[float], weights: Values) -> Values:
     """Return ranks as shares of their number, less their mean; values that rounding alone tells apart are equal."""
-    found = np.array(values, float)
-    seen = np.round(found - found[0], 12 - int(np.ceil(np.log10(np.abs(found).max() or 1.0))))
-    _, place, often = np.unique(seen, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(often) - (often - 1) / 2)[place] / (len(values) + 1)
+    array = np.array(values, float)
+    rounded = np.round(array - array[0], 12 - int(np.ceil(np.log10(np.abs(array).max() or 1.0))))
+    _, rank_index, often = np.unique(rounded, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(often) - (often - 1) / 2)[rank_index] / (len(values) + 1)
     return np.asarray(ranks - (weights @ ranks) / weights.sum(), float)
 
 
@@ -150,15 +152,15 @@ def _parts(blocks: Sequence[_Block], *, exact: bool) -> Iterator[Values]:
     """Yield what each class of λ adds to the statistic, in all its arrangements or in those drawn."""
     random = np.random.default_rng(0)
     for block in blocks:
-        for places in map(np.array, block.classes):
-            if len(places) == 1:
+        for indices in map(np.array, block.classes):
+            if len(indices) == 1:
                 continue
-            scores = block.scores[np.ix_(places, places)]
+            scores = block.scores[np.ix_(indices, indices)]
             if exact:
-                orders = _orders(len(places))
+                orders = _orders(len(indices))
             else:
-                orders = random.permuted(np.tile(np.arange(len(places)), (DRAWN, 1)), axis=1)
-            yield scores[np.arange(len(places)), orders].sum(axis=1)
+                orders = random.permuted(np.tile(np.arange(len(indices)), (DRAWN, 1)), axis=1)
+            yield scores[np.arange(len(indices)), orders].sum(axis=1)
 
 
 @lru_cache(maxsize=MOST_EXACT_LAMBDAS)

@@ -15,50 +15,52 @@ Counts = npt.NDArray[np.float64]
 """How often each label is given for each: [right, given]."""
 
 
-def accuracy_values(right: Labels, given: Labels) -> Values:
+def accuracy_values(right: Labels, predicted: Labels) -> Values:
     """Return 1 for each row that is answered rightly, else 0."""
-    return np.asarray(right == given, float)
+    return np.asarray(right == predicted, float)
 
 
-def f1_values(right: Labels, given: Labels, positive: int | None) -> Values:
+def f1_values(right: Labels, predicted: Labels, positive: int | None) -> Values:
     """Return jackknife values of F1: of the positive label, or with None the mean over all labels that occur."""
-    return _of_counts(right, given, lambda counts, labels: _f1(counts, labels, positive))
+    return _of_counts(right, predicted, lambda counts, labels: _f1(counts, labels, positive))
 
 
-def matthews_values(right: Labels, given: Labels) -> Values:
+def matthews_values(right: Labels, predicted: Labels) -> Values:
     """Return jackknife values of the Matthews correlation, of any number of labels."""
-    return _of_counts(right, given, _matthews)
+    return _of_counts(right, predicted, _matthews)
 
 
-def pearson_values(right: Values, given: Values) -> Values | None:
+def pearson_values(right: Values, predicted: Values) -> Values | None:
     """Return jackknife values of Pearson's correlation; None where either is constant, even but for one row."""
     n = len(right)
     if n < 3:
         return None
-    x, y = _standard(right), _standard(given)
+    x, y = _standard(right), _standard(predicted)
     if x is None or y is None:
         return None
     # Without row r, sums of squares about the new mean lose n / (n - 1) times the row's own square.
     lost = n / (n - 1)
-    without = [n - lost * one for one in (x * x, y * y)]
-    if min(one.min() for one in without) <= 1e-9 * n:
+    without = [n - lost * squares for squares in (x * x, y * y)]
+    if min(squares.min() for squares in without) <= 1e-9 * n:
         return None
     correlation = float(x @ y) / n
     left_out = (x @ y - lost * x * y) / np.sqrt(without[0] * without[1])
     return _jackknife(correlation, left_out)
 
 
-def spearman_values(right: Values, given: Values) -> Values | None:
+def spearman_values(right: Values, predicted: Values) -> Values | None:
     """Return values of Spearman's correlation by row; None where either is constant.
 
     By the infinitesimal jackknife: to leave out a row moves the ranks of all others, which takes n² steps; its
     derivative takes n log n, and differs by parts of 1 / n.
     """
-    if len(right) < 3 or np.ptp(right) == 0 or np.ptp(given) == 0:
+    if len(right) < 3 or np.ptp(right) == 0 or np.ptp(predicted) == 0:
         return None
     n = len(right)
-    (a, over_a), (b, over_b) = _shares(right), _shares(given)
-    covariance, a_variance, b_variance = (float(one @ other) / n for one, other in ((a, b), (a, a), (b, b)))
+    (a, over_a), (b, over_b) = _shares(right), _shares(predicted)
+    covariance, a_variance, b_variance = (
+        float(ranks @ other_ranks) / n for ranks, other_ranks in ((a, b), (a, a), (b, b))
+    )
     by_row = a * b + over_a(b) + over_b(a)
     by_a, by_b = a * a + 2 * over_a(a), b * b + 2 * over_b(b)
     scale = np.sqrt(a_variance * b_variance)
@@ -71,17 +73,17 @@ def _jackknife(metric: float, left_out: Values) -> Values:
     return np.asarray(metric + (len(left_out) - 1) * (left_out.mean() - left_out), float)
 
 
-def _of_counts(right: Labels, given: Labels, metric: Callable[[Counts, Labels], float]) -> Values:
+def _of_counts(right: Labels, predicted: Labels, metric: Callable[[Counts, Labels], float]) -> Values:
     """Leave out one row of each kind that occurs: rows with the same right and given label change a metric alike."""
-    labels, places = np.unique(np.concatenate([right, given]), return_inverse=True)
+    labels, label_indices = np.unique(np.concatenate([right, predicted]), return_inverse=True)
     k, n = len(labels), len(right)
-    kinds = places[:n] * k + places[n:]
-    found, which, often = np.unique(kinds, return_inverse=True, return_counts=True)
+    kinds = label_indices[:n] * k + label_indices[n:]
+    occurring, kind_index, often = np.unique(kinds, return_inverse=True, return_counts=True)
     counts = np.zeros(k * k)
-    counts[found] = often
-    whole = counts.reshape(k, k)
-    less = np.array([metric(_less(whole, kind), labels) for kind in found.tolist()])
-    return _jackknife(metric(whole, labels), less[which])
+    counts[occurring] = often
+    table = counts.reshape(k, k)
+    less = np.array([metric(_less(table, kind), labels) for kind in occurring.tolist()])
+    return _jackknife(metric(table, labels), less[kind_index])
 
 
 def _less(counts: Counts, kind: int) -> Counts:
@@ -92,19 +94,19 @@ def _less(counts: Counts, kind: int) -> Counts:
 
 def _f1(counts: Counts, labels: Labels, positive: int | None) -> float:
     hits = np.diag(counts)
-    both = counts.sum(axis=0) + counts.sum(axis=1)
+    occurrences = counts.sum(axis=0) + counts.sum(axis=1)
     if positive is not None:
-        place = np.flatnonzero(labels == positive)
-        return float(2 * hits[place[0]] / both[place[0]]) if len(place) and both[place[0]] else 0.0
-    occurring = both > 0
-    return float((2 * hits[occurring] / both[occurring]).mean())
+        index = np.flatnonzero(labels == positive)
+        return float(2 * hits[index[0]] / occurrences[index[0]]) if len(index) and occurrences[index[0]] else 0.0
+    occurring = occurrences > 0
+    return float((2 * hits[occurring] / occurrences[occurring]).mean())
 
 
 def _matthews(counts: Counts, _: Labels) -> float:
     n, hits = counts.sum(), np.trace(counts)
-    given, right = counts.sum(axis=0), counts.sum(axis=1)
-    below = (n * n - given @ given) * (n * n - right @ right)
-    return float((n * hits - given @ right) / np.sqrt(below)) if below > 0 else 0.0
+    predicted, right = counts.sum(axis=0), counts.sum(axis=1)
+    below = (n * n - predicted @ predicted) * (n * n - right @ right)
+    return float((n * hits - predicted @ right) / np.sqrt(below)) if below > 0 else 0.0
 
 
 def _standard(values: Values) -> Values | None:
@@ -116,12 +118,12 @@ def _standard(values: Values) -> Values | None:
 
 def _shares(values: Values) -> tuple[Values, Callable[[Values], Values]]:
     """Return each row's rank as a share of all, less its mean, and what sums others over the rows ranked above it."""
-    distinct, place, often = np.unique(values, return_inverse=True, return_counts=True)
+    distinct, rank_index, often = np.unique(values, return_inverse=True, return_counts=True)
     n = len(values)
-    share = (np.cumsum(often) - often / 2)[place] / n - 0.5
+    share = (np.cumsum(often) - often / 2)[rank_index] / n - 0.5
 
-    def above(others: Values) -> Values:
-        sums = np.bincount(place, others, len(distinct))
-        return np.asarray((others.sum() - np.cumsum(sums) + sums / 2)[place] / n, float)
+    def above(summed: Values) -> Values:
+        sums = np.bincount(rank_index, summed, len(distinct))
+        return np.asarray((summed.sum() - np.cumsum(sums) + sums / 2)[rank_index] / n, float)
 
     return np.asarray(share, float), above

@@ -17,26 +17,26 @@ MOST_PLACES = 2_000_000
 AT_ONCE = 500_000
 """Values that are in memory at a time."""
 
-Places = npt.NDArray[np.intp]
+Indices = npt.NDArray[np.intp]
 
 
 class Rearrangements(NamedTuple):
     """What moves values within their blocks; what is alone in its block stays where it is."""
 
-    blocks: list[Places]
+    blocks: list[Indices]
     """The places of each block that has several."""
     total: int
     exact: bool
     """All there are, the one that was observed among them; else draws."""
 
     @property
-    def places(self) -> Places:
+    def indices(self) -> Indices:
         """What moves at all, in the order of the columns of ``orders``."""
         return np.concatenate(self.blocks) if self.blocks else np.empty(0, np.intp)
 
-    def orders(self) -> Iterator[Places]:
+    def orders(self) -> Iterator[Indices]:
         """Index arrays, one a row: where the values come from that are moved to ``places``; some rows at a time."""
-        at_once = max(1, AT_ONCE // max(len(self.places), 1))
+        at_once = max(1, AT_ONCE // max(len(self.indices), 1))
         random = np.random.default_rng(0)
         for start in range(0, self.total, at_once):
             rows = min(at_once, self.total - start)
@@ -52,33 +52,33 @@ class Rearrangements(NamedTuple):
         """What a two-sided p-value cannot fall below."""
         return min(1.0, 2 / (self.total + (not self.exact)))
 
-    def _all(self, start: int, rows: int) -> list[Places]:
-        which = np.arange(start, start + rows)
+    def _all(self, start: int, rows: int) -> list[Indices]:
+        numbers = np.arange(start, start + rows)
         parts = []
         for block in self.blocks:
-            which, here = np.divmod(which, factorial(len(block)))
-            parts.append(np.array(list(permutations(block)))[here])
+            numbers, order_index = np.divmod(numbers, factorial(len(block)))
+            parts.append(np.array(list(permutations(block)))[order_index])
         return parts
 
 
 def rearrangements(blocks: Sequence[Hashable]) -> Rearrangements:
     """Of values that belong to these blocks."""
     gathered: dict[Hashable, list[int]] = {}
-    for place, block in enumerate(blocks):
-        gathered.setdefault(block, []).append(place)
-    members = [np.array(places, np.intp) for places in gathered.values() if len(places) > 1]
-    if (total := _how_many(members)) <= MOST_EXACT:
+    for index, block in enumerate(blocks):
+        gathered.setdefault(block, []).append(index)
+    members = [np.array(indices, np.intp) for indices in gathered.values() if len(indices) > 1]
+    if (total := _count_rearrangements(members)) <= MOST_EXACT:
         return Rearrangements(members, total, exact=True)
     draws = min(MOST_DRAWN, max(FEWEST_DRAWN, MOST_PLACES // len(blocks)))
     return Rearrangements(members, draws, exact=False)
 
 
-def _how_many(members: Sequence[Places]) -> int:
+def _count_rearrangements(members: Sequence[Indices]) -> int:
     """As far as it matters: the factorial of a thousand runs has thousands of digits."""
-    return reduce(lambda found, block: min(found * factorial(min(len(block), 8)), MOST_EXACT + 1), members, 1)
+    return reduce(lambda total, block: min(total * factorial(min(len(block), 8)), MOST_EXACT + 1), members, 1)
 
 
-def _drawn(block: Places, rows: int, random: np.random.Generator) -> Places:
+def _drawn(block: Indices, rows: int, random: np.random.Generator) -> Indices:
     return random.permuted(np.tile(block, (rows, 1)), axis=1)
 
 
@@ -123,27 +123,27 @@ def setting_effect(runs: tuple[Scored, ...]) -> SettingEffect:
     blocks = [_block([run for run in runs if run.block == block]) for block in dict.fromkeys(run.block for run in runs)]
     settings = len({(run.block, run.setting) for run in runs})
     seeds = len({run.seed for run in runs})
-    laid_out = [one for one in blocks if one is not None]
-    degrees = sum(one.basis.shape[1] for one in laid_out), sum(one.rest for one in laid_out)
+    laid_out = [block for block in blocks if block is not None]
+    degrees = sum(block.basis.shape[1] for block in laid_out), sum(block.residual_degrees for block in laid_out)
     if degrees[1] < 1 or degrees[0] < 1:
         reason = "To test whether settings differ, finish two settings with the same two seeds."
         return SettingEffect(None, degrees, None, 0, True, None, settings, seeds, reason)
-    values = np.concatenate([one.values for one in laid_out])
+    values = np.concatenate([block.values for block in laid_out])
     total = float(values @ values)
     if total == 0:
         reason = "All runs of a seed have the same performance, whatever their setting."
         return SettingEffect(None, degrees, None, 0, True, None, settings, seeds, reason)
-    moved = rearrangements([key for one in laid_out for key in one.keys])
-    basis = _joined([one.basis for one in laid_out])
-    found = float(((values @ basis) ** 2).sum())
+    moved = rearrangements([key for block in laid_out for key in block.keys])
+    basis = _joined([block.basis for block in laid_out])
+    explained = float(((values @ basis) ** 2).sum())
     extreme, still = 0, values.copy()
-    still[moved.places] = 0
+    still[moved.indices] = 0
     for orders in moved.orders():
-        null = still @ basis + values[orders] @ basis[moved.places]
-        extreme += int(((null**2).sum(axis=1) >= found - ROUNDING * total).sum())
-    rest = total - found
-    f = None if rest <= ROUNDING * total else (found / degrees[0]) / (rest / degrees[1])
-    alike = float(np.prod([one.alike for one in laid_out]))
+        null = still @ basis + values[orders] @ basis[moved.indices]
+        extreme += int(((null**2).sum(axis=1) >= explained - ROUNDING * total).sum())
+    residual = total - explained
+    f = None if residual <= ROUNDING * total else (explained / degrees[0]) / (residual / degrees[1])
+    alike = float(np.prod([block.alike for block in laid_out]))
     smallest = min(1.0, alike / moved.total) if moved.exact else 1 / (moved.total + 1)
     return SettingEffect(f, degrees, moved.share(extreme), moved.total, moved.exact, smallest, settings, seeds)
 
@@ -153,22 +153,22 @@ class _Block(NamedTuple):
     """Less the mean of their seed, scaled so that blocks of other metrics count alike."""
     basis: Values
     """Orthonormal: what settings can explain beyond seeds."""
-    rest: int
+    residual_degrees: int
     keys: list[tuple[Hashable, int]]
     alike: float
     """Rearrangements that leave F as it is: those that move whole settings."""
 
 
 def _block(runs: Sequence[Scored]) -> _Block | None:
-    settings = {setting: place for place, setting in enumerate(dict.fromkeys(run.setting for run in runs))}
-    seeds = {seed: place for place, seed in enumerate(dict.fromkeys(run.seed for run in runs))}
+    settings = {setting: index for index, setting in enumerate(dict.fromkeys(run.setting for run in runs))}
+    seeds = {seed: index for index, seed in enumerate(dict.fromkeys(run.seed for run in runs))}
     of_setting = np.array([settings[run.setting] for run in runs])
     of_seed = np.array([seeds[run.seed] for run in runs])
     values = _within(np.array([run.value for run in runs], float)[:, None], of_seed)[:, 0]
     columns = _within(np.eye(len(settings))[of_setting], of_seed)
-    left, sizes, _ = np.linalg.svd(columns, full_matrices=False)
-    basis = left[:, sizes > ROUNDING * max(1.0, float(sizes.max(initial=0.0)))]
-    rest = len(runs) - len(seeds) - basis.shape[1]
+    left_vectors, sizes, _ = np.linalg.svd(columns, full_matrices=False)
+    basis = left_vectors[:, sizes > ROUNDING * max(1.0, float(sizes.max(initial=0.0)))]
+    residual_degrees = len(runs) - len(seeds) - basis.shape[1]
     if not basis.shape[1]:
         return None
     degrees = len(runs) - len(seeds)
@@ -178,7 +178,7 @@ def _block(runs: Sequence[Scored]) -> _Block | None:
         pattern = frozenset(of_seed[of_setting == setting].tolist())
         patterns[pattern] = patterns.get(pattern, 0) + 1
     alike = float(np.prod([float(factorial(min(often, 20))) for often in patterns.values()]))
-    return _Block(values / (size or 1.0), basis, rest, [(run.block, run.seed) for run in runs], alike)
+    return _Block(values / (size or 1.0), basis, residual_degrees, [(run.block, run.seed) for run in runs], alike)
 
 
 def _within(values: Values, seeds: npt.NDArray[np.intp]) -> Values:
@@ -186,15 +186,15 @@ def _within(values: Values, seeds: npt.NDArray[np.intp]) -> Values:
     centred = np.empty_like(values)
     for seed in np.unique(seeds):
         mine = seeds == seed
-        seen = values[mine] - values[mine][0]
-        centred[mine] = seen - seen.mean(axis=0)
+        shifted = values[mine] - values[mine][0]
+        centred[mine] = shifted - shifted.mean(axis=0)
     return centred
 
 
 def _joined(parts: Sequence[Values]) -> Values:
-    whole = np.zeros((sum(len(part) for part in parts), sum(part.shape[1] for part in parts)))
+    matrix = np.zeros((sum(len(part) for part in parts), sum(part.shape[1] for part in parts)))
     row = column = 0
     for part in parts:
-        whole[row : row + len(part), column : column + part.shape[1]] = part
+        matrix[row : row + len(part), column : column + part.shape[1]] = part
         row, column = row + len(part), column + part.shape[1]
-    return whole
+    return matrix

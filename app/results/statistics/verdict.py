@@ -40,8 +40,8 @@ def half_width(p: float, spread: Spread) -> float:
 
 
 def _tail(difference: float, variances: Values, weights: Values) -> float:
-    of_one = [erfc(one) for one in (difference / np.sqrt(2 * variances)).tolist()]
-    return float(weights @ np.array(of_one))
+    tails = [erfc(scaled) for scaled in (difference / np.sqrt(2 * variances)).tolist()]
+    return float(weights @ np.array(tails))
 
 
 def _variances(spread: Spread) -> Values:
@@ -66,7 +66,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     order = np.argsort(p, kind="stable")
     adjusted = np.empty_like(p)
     adjusted[order] = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
-    return [float(one) for one in np.minimum(adjusted, 1)]
+    return [float(p_value) for p_value in np.minimum(adjusted, 1)]
 
 
 POWER = 0.8
@@ -95,7 +95,7 @@ class Needed(NamedTuple):
 class Judged(NamedTuple):
     """A mean difference with its verdict, and the interval that agrees with it."""
 
-    of: MeanDifference
+    difference: MeanDifference
     verdict: Verdict
     low: float | None
     high: float | None
@@ -114,27 +114,32 @@ class Judged(NamedTuple):
 
 def judge(differences: Sequence[MeanDifference]) -> list[Judged]:
     """Judge a family of differences by Bonferroni: as many as can be judged at all share the level."""
-    comparisons = sum(_judgeable(one) for one in differences)
-    return [_judged(one, comparisons) for one in differences]
+    comparisons = sum(_judgeable(difference) for difference in differences)
+    return [_judged(difference, comparisons) for difference in differences]
 
 
-def _judgeable(one: MeanDifference) -> bool:
-    return one.seeds >= FEWEST_SEEDS and one.error is not None
+def _judgeable(difference: MeanDifference) -> bool:
+    return difference.seeds >= FEWEST_SEEDS and difference.error is not None
 
 
-def _judged(one: MeanDifference, comparisons: int) -> Judged:
-    if not _judgeable(one) or one.error is None:
-        return Judged(one, Verdict.TOO_FEW, None, None, None, None, comparisons, None)
-    if one.error == 0:  # the same answers in every row and seed: no difference, and no saying how small it is elsewhere
-        return Judged(one, Verdict.NONE_SEEN, None, None, 1.0, 1.0, comparisons, None)
-    half, p = _half(one.error, one.degrees, one.spread, comparisons), two_sided_p(one.estimate / one.error, one.degrees)
+def _judged(difference: MeanDifference, comparisons: int) -> Judged:
+    if not _judgeable(difference) or difference.error is None:
+        return Judged(difference, Verdict.TOO_FEW, None, None, None, None, comparisons, None)
+    if (
+        difference.error == 0
+    ):  # the same answers in every row and seed: no difference, and no saying how small it is elsewhere
+        return Judged(difference, Verdict.NONE_SEEN, None, None, 1.0, 1.0, comparisons, None)
+    half, p = (
+        _half(difference.error, difference.degrees, difference.spread, comparisons),
+        two_sided_p(difference.estimate / difference.error, difference.degrees),
+    )
     p_adjusted = comparisons * p
-    if comparisons > 1 and one.spread is not None:
-        p_adjusted = max(p_adjusted, comparisons * tail(one.estimate, one.spread))
-    low, high = one.estimate - half, one.estimate + half
+    if comparisons > 1 and difference.spread is not None:
+        p_adjusted = max(p_adjusted, comparisons * tail(difference.estimate, difference.spread))
+    low, high = difference.estimate - half, difference.estimate + half
     verdict = Verdict.BETTER if low > 0 else Verdict.WORSE if high < 0 else Verdict.NONE_SEEN
-    needed = _needed(one, comparisons) if verdict is Verdict.NONE_SEEN else None
-    return Judged(one, verdict, low, high, p, min(1.0, p_adjusted), comparisons, needed)
+    needed = _needed(difference, comparisons) if verdict is Verdict.NONE_SEEN else None
+    return Judged(difference, verdict, low, high, p, min(1.0, p_adjusted), comparisons, needed)
 
 
 def _half(error: float, degrees: float, spread: Spread | None, comparisons: int) -> float:
@@ -145,32 +150,34 @@ def _half(error: float, degrees: float, spread: Spread | None, comparisons: int)
     return half
 
 
-def _needed(one: MeanDifference, comparisons: int) -> Needed | None:
-    if one.estimate == 0 or one.error is None:
+def _needed(difference: MeanDifference, comparisons: int) -> Needed | None:
+    if difference.estimate == 0 or difference.error is None:
         return None
 
     def enough(error: float, degrees: float, spread: Spread | None = None) -> bool:
         reach = _half(error, degrees, spread, comparisons) + quantile(2 * (1 - POWER), degrees) * error
-        return abs(one.estimate) >= reach
+        return abs(difference.estimate) >= reach
 
     def shows(spread: Spread) -> bool:
         return enough(sqrt(spread.variance), spread.degrees, spread)
 
-    spread, error = one.spread, one.error
-    if spread is None or one.rows is None:
-        return Needed(_fewest(lambda n: enough(error * sqrt(one.seeds / n), n - 1), one.seeds + 1, MOST_SEEDS), None)
-    rows = one.rows
-    seeds = _fewest(lambda n: shows(spread.of_others(n, rows)), one.seeds + 1, MOST_SEEDS)
+    spread, error = difference.spread, difference.error
+    if spread is None or difference.rows is None:
+        return Needed(
+            _fewest(lambda n: enough(error * sqrt(difference.seeds / n), n - 1), difference.seeds + 1, MOST_SEEDS), None
+        )
+    rows = difference.rows
+    seeds = _fewest(lambda n: shows(spread.of_others(n, rows)), difference.seeds + 1, MOST_SEEDS)
     if seeds is not None:
         return Needed(seeds, None)
-    return Needed(None, _fewest(lambda n: shows(spread.of_others(one.seeds, n)), rows, MOST_ROWS))
+    return Needed(None, _fewest(lambda n: shows(spread.of_others(difference.seeds, n)), rows, MOST_ROWS))
 
 
-def _fewest(enough: Callable[[int], bool], low: int, most: int) -> int | None:
+def _fewest(enough: Callable[[int], bool], low: int, maximum: int) -> int | None:
     """Return the least number from ``low`` that is enough, by bisection; None where the most is not."""
-    if not enough(most):
+    if not enough(maximum):
         return None
-    high = most
+    high = maximum
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle + 1, high)

@@ -92,9 +92,9 @@ def two_models(effect, seeds=4):
 
 def test_a_peak_of_one_model_is_none_of_another():
     found = concluded(*two_models(0.01), model=["tiny-bert", "tiny-gpt"])
-    gains = {curve.place.model: curve.gains for curve in found.evidence.curves}
+    gains = {curve.group.model: curve.gains for curve in found.evidence.curves}
     assert gains["tiny-gpt"][1.0] > 0
-    assert [curve.place.model for curve in found.evidence.peaks] == ["tiny-bert"]
+    assert [curve.group.model for curve in found.evidence.peaks] == ["tiny-bert"]
     assert not found.evidence.peaks_at_zero
     assert "for I-STAR (tiny-bert)." in " ".join(found.findings)
 
@@ -105,7 +105,7 @@ def test_what_one_model_loses_makes_no_peak_of_the_noise_of_another():
         if one.config.model == "tiny-gpt":
             one.performance -= 0.004 * abs(one.lam)
     found = concluded(*runs, model=["tiny-bert", "tiny-gpt"]).evidence
-    flat = next(curve for curve in found.curves if curve.place.model == "tiny-gpt")
+    flat = next(curve for curve in found.curves if curve.group.model == "tiny-gpt")
     assert found.effect.p <= 0.05
     assert max(flat.gains.values()) < 0
     assert flat not in found.peaks

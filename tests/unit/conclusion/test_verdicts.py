@@ -83,7 +83,7 @@ def test_seeds_that_all_differ_alike_have_the_error_of_rows_and_never_p_0():
     known = {one.id: RunFacts(RowValues(b"", values[one.lam]), "", judged=True) for one in alike}
     one = concluded(*alike, facts=known).evidence.comparisons[0].judged
     d = (values[1.0] - values[0.0]).astype(float)
-    assert one.of.error == pytest.approx(d.std(ddof=1) / np.sqrt(len(d)))
+    assert one.difference.error == pytest.approx(d.std(ddof=1) / np.sqrt(len(d)))
     without = concluded(*alike, facts={one.id: RunFacts(judged=True) for one in alike})
     assert without.lines[0].verdict == "too few seeds"
     assert "stored predictions" in without.lines[0].to_decide

@@ -68,10 +68,10 @@ def test_of_several_comparisons_the_seeds_needed_are_those_of_the_interval_that_
         one = judge([over_rows_and_seeds(d)] * 4)[0]
         if one.needed is None or one.needed.seeds is None:
             continue
-        spread = one.of.spread.of_others(one.needed.seeds, 300)
+        spread = one.difference.spread.of_others(one.needed.seeds, 300)
         power = quantile(0.4, spread.degrees) * np.sqrt(spread.variance)
-        assert abs(one.of.estimate) >= half_width(0.05 / 4, spread) + power - 1e-9
-        found += abs(one.of.estimate) < half_width(0.05 / 4, spread) * 1.1 + power
+        assert abs(one.difference.estimate) >= half_width(0.05 / 4, spread) + power - 1e-9
+        found += abs(one.difference.estimate) < half_width(0.05 / 4, spread) * 1.1 + power
     assert found > 5  # some are about as many as suffice
 
 
