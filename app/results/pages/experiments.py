@@ -34,7 +34,6 @@ from app.results.search.listing import NEWEST, ExperimentFilter, ExperimentOrder
 from app.results.setting import as_cell, cell_text
 from app.results.statistics.estimate import Error
 from app.results.sweep_figures import (
-    FIGURES,
     SECTIONS,
     SweepDep,
     by_section,
@@ -120,9 +119,6 @@ TABS = (
 )
 TAB_OF_SECTION = {"methods": "conclusion", "layers": "layers", "directions": "layers", "training": "training"}
 """Tabs that show the figures of a section."""
-
-MAX_UNFOLDED_ROWS = 12
-"""Tables of figures with more rows are folded."""
 
 
 description_router = descriptions.description_router(EXPERIMENTS, get_experiment, describe_experiment)
@@ -262,7 +258,6 @@ def show_figure_page(request: Request, context: ContextDep, experiment_id: str, 
         "here": f"/experiments/{experiment_id}",
         "figure": figure,
         "query": query.encoded(),
-        "folded": not FIGURES[slug].unfolded or len(figure.table.rows) > MAX_UNFOLDED_ROWS,
         "live": not experiment.ended,
     }
     return render(request, "results/training_figure.html", values)

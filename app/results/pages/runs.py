@@ -113,7 +113,6 @@ def show_figure_page(
         "here": f"/runs/{run_id}",
         "figure": run_page.read_run_figure(context, run, slug, measure),
         "query": run_page.RUN_FIGURES[slug].query(measure),
-        "folded": True,
         "live": not run.status.final,
     }
     return render(request, "results/training_figure.html", values)
