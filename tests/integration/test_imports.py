@@ -244,7 +244,7 @@ def test_an_ended_import_is_forgotten_after_a_month_but_never_one_that_hides_row
 
 
 def test_rows_are_written_in_batches_of_so_many_bytes_of_their_lines(archive, monkeypatch):
-    runs, target = TABLES[0]._replace(at_once=5), ImportTarget("import", "experiment")
+    runs, target = TABLES[0]._replace(batch_rows=5), ImportTarget("import", "experiment")
     with open_archive(archive) as opened:
         whole = [len(batch) for batch in runs.batches(opened, target)]
         longest = max(map(len, members(archive.read_bytes())["runs.jsonl"].splitlines()))
