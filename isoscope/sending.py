@@ -32,7 +32,7 @@ WRONG = (HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 Json = dict[str, Any]
 
 
-class RefusedError(Exception):
+class SendingRefusedError(Exception):
     """The server refused, or nothing can be sent to it at all, which has no status."""
 
     def __init__(self, detail: str, status: int = 0, field: str | None = None) -> None:
@@ -56,7 +56,7 @@ class Sender:
 
     def __init__(self, url: str | None, token: str | None, announcement: Json) -> None:
         self.url = ""
-        self.refusal: RefusedError | None = None
+        self.refusal: SendingRefusedError | None = None
         # Why the end was not taken, if another one may be.
         self.refused_end: str | None = None
         # Steps that were dropped, because too many waited or the server refused them.
@@ -79,7 +79,7 @@ class Sender:
             address = read_address(url, token)
             client = open_client(address, ANSWER_SECONDS)
         except InvalidError as error:
-            self._give_up(RefusedError(str(error)))
+            self._give_up(SendingRefusedError(str(error)))
             return
         self.url = address.url
         Thread(target=self._work, args=(client,), name="isoscope", daemon=True).start()
@@ -154,7 +154,7 @@ class Sender:
     def _is_over(self) -> bool:
         return self._arrived or self.refusal is not None or self.refused_end is not None
 
-    def _give_up(self, error: RefusedError) -> None:
+    def _give_up(self, error: SendingRefusedError) -> None:
         self.warn_once(f"this run is not logged any more: {error}")
         with self._changed:
             self.refusal = error
@@ -170,10 +170,10 @@ class Sender:
             with self._changed:
                 self._arrived = True
                 self._changed.notify_all()
-        except RefusedError as error:
+        except SendingRefusedError as error:
             self._give_up(error)
         except Exception as error:  # noqa: BLE001 - whatever it is, the script hears of it and trains on
-            self._give_up(RefusedError(f"{type(error).__name__}: {error}"))
+            self._give_up(SendingRefusedError(f"{type(error).__name__}: {error}"))
 
     def _send_until_ended(self) -> None:
         wait = 0.0
@@ -213,7 +213,7 @@ class Sender:
             part = self._predictions[0]
             try:
                 self._post(f"/api/runs/{self._announcement['id']}/predictions", part)
-            except RefusedError as error:
+            except SendingRefusedError as error:
                 if error.status not in WRONG:
                     raise
                 self.warn_once(f"predictions were refused: {error}")
@@ -244,7 +244,7 @@ class Sender:
             return
         try:
             self._post(f"/api/runs/{self._announcement['id']}/steps", {"steps": batch})
-        except RefusedError as error:
+        except SendingRefusedError as error:
             if error.status not in WRONG:
                 raise
             if len(batch) > 1:
@@ -276,7 +276,7 @@ class Sender:
             body = {**ending, "notes": [*lost, *ending.get("notes", [])][:MAX_NOTES]}
         try:
             self._post(f"/api/runs/{self._announcement['id']}/finish", body)
-        except RefusedError as error:
+        except SendingRefusedError as error:
             if error.status not in WRONG or "error" in ending:
                 raise
             self.warn_once(f"what came out of this run was refused: {error}")
@@ -293,7 +293,7 @@ class Sender:
         self._heard = True
         if not answer.is_success:
             _, field = error_detail(answer) or ("", None)
-            raise RefusedError(error_sentence(answer), answer.status_code, field)
+            raise SendingRefusedError(error_sentence(answer), answer.status_code, field)
 
 
 def _merge_step(waiting: Json, update: Mapping[str, Any]) -> Json:

@@ -47,11 +47,11 @@ from workers.job_rows import ResultJob, answer, fail, files_of, job_sessions, wa
 
 FRACTION = 0.5
 COMPARED = measures_in("lab")
-MOMENTS = tuple(one.slug for one in COMPARED if one.group in ("spread", "directions"))
+MOMENTS = tuple(measure.slug for measure in COMPARED if measure.group in ("spread", "directions"))
 """Taken of the rows fitted on too: one pass over them is enough."""
-DRAWN = tuple(one.slug for one in measures_in("lab figures"))
+DRAWN = tuple(measure.slug for measure in measures_in("lab figures"))
 """Of which figures show more than the value."""
-MEASURED = tuple(dict.fromkeys((*(one.slug for one in COMPARED), *DRAWN)))
+MEASURED = tuple(dict.fromkeys((*(measure.slug for measure in COMPARED), *DRAWN)))
 MAPS_BYTES = 256 * 2**20
 """Of the fitted maps of an embedding, which take d^2 numbers each; the oldest trials go."""
 NAMED_ROWS = 200
@@ -73,7 +73,7 @@ class Drawn:
         return equal_rows(self.points)
 
     @cached_property
-    def together(self) -> Tensor:
+    def units(self) -> Tensor:
         """[n] int64, equal for rows that are fitted on or held out together: of one group, or equal."""
         if self.groups is None:
             return self.firsts
@@ -85,12 +85,12 @@ def post_process(postprocessing_id: str, settings: Settings, device: str) -> Seq
     return answer(PostProcessing, postprocessing_id, settings, _post_process)
 
 
-def _post_process(asked: ResultJob[PostProcessing]) -> None:
-    asked.check(current=asked.row.is_of(asked.embedding))
-    drawn = _draw(asked.embedding, asked.settings)
-    trial = try_out(asked.row.method, asked.row.parameters, drawn)
-    before = _known_before(asked.embedding, trial, asked.sessions)
-    _store_trial(asked, results_of(trial, drawn, before), trial.fitted)
+def _post_process(job: ResultJob[PostProcessing]) -> None:
+    job.check(current=job.row.is_of(job.embedding))
+    drawn = _draw(job.embedding, job.settings)
+    trial = try_out(job.row.method, job.row.parameters, drawn)
+    before = _known_before(job.embedding, trial, job.sessions)
+    _store_trial(job, results_of(trial, drawn, before), trial.fitted)
 
 
 def try_out(method: str, parameters: dict[str, Any], drawn: Drawn) -> HeldOut:
@@ -103,30 +103,28 @@ def try_out(method: str, parameters: dict[str, Any], drawn: Drawn) -> HeldOut:
 
     """
     try:
-        return held_out(
-            drawn.points, lambda x: fit(method, x, **parameters), FRACTION, SAMPLE_SEED, groups=drawn.together
-        )
+        return held_out(drawn.points, lambda x: fit(method, x, **parameters), FRACTION, SAMPLE_SEED, groups=drawn.units)
     except ValueError as error:
         raise InvalidError(str(error)) from error
 
 
 def results_of(trial: HeldOut, drawn: Drawn, before: dict[str, Any] | None = None) -> dict[str, Any]:
     """Return what ``PostProcessing.results`` holds; ``before`` where it is known already."""
-    labels, groups = (_of(annotation, trial.held_out_rows) for annotation in (drawn.labels, drawn.groups))
-    seen = _of(drawn.groups, trial.fit_rows)
+    labels, groups = (_select_rows(annotation, trial.held_out_rows) for annotation in (drawn.labels, drawn.groups))
+    fit_groups = _select_rows(drawn.groups, trial.fit_rows)
     return {
         "rows": len(drawn.points),
         "distinct": len(torch.unique(drawn.firsts)),
         "fit_rows": len(trial.fit_rows),
         "seed": SAMPLE_SEED,
-        "before": before or _found(Rows(trial.held_out.before.numpy(), labels, groups), MEASURED),
-        "after": _found(Rows(trial.held_out.after.numpy(), labels, groups), MEASURED),
-        "in_sample": _found(Rows(trial.in_sample.after.numpy(), None, seen), MOMENTS),
+        "before": before or _measure_rows(Rows(trial.held_out.before.numpy(), labels, groups), MEASURED),
+        "after": _measure_rows(Rows(trial.held_out.after.numpy(), labels, groups), MEASURED),
+        "in_sample": _measure_rows(Rows(trial.in_sample.after.numpy(), None, fit_groups), MOMENTS),
         "neighbours": None if drawn.names is None else _neighbours(trial, drawn.names),
     }
 
 
-def _of(annotation: list[str] | None, rows: Tensor) -> list[str] | None:
+def _select_rows(annotation: list[str] | None, rows: Tensor) -> list[str] | None:
     return None if annotation is None else [annotation[row] for row in rows.tolist()]
 
 
@@ -134,7 +132,7 @@ def _draw(embedding: Embedding, settings: Settings) -> Drawn:
     matrix = open_embedding(embedding, settings)
     points, rows = draw_rows(matrix, SAMPLE_SEED)
     chosen = matrix.selection
-    names, labels, groups = (values_of(matrix, one, rows) for one in (chosen.names, chosen.labels, chosen.groups))
+    names, labels, groups = (values_of(matrix, column, rows) for column in (chosen.names, chosen.labels, chosen.groups))
     return Drawn(points, names, labels, groups)
 
 
@@ -144,65 +142,68 @@ def _known_before(embedding: Embedding, trial: HeldOut, sessions: Sessions) -> d
         PostProcessing.embedding_id == embedding.id, PostProcessing.status == ResultStatus.READY
     )
     with sessions() as session:
-        one = session.scalar(earlier.order_by(PostProcessing.created_at.desc()).limit(1))
-    if one is None or one.results is None or not one.is_of(embedding):
+        earlier_trial = session.scalar(earlier.order_by(PostProcessing.created_at.desc()).limit(1))
+    if earlier_trial is None or earlier_trial.results is None or not earlier_trial.is_of(embedding):
         return None
-    before: dict[str, Any] = one.results["before"]
+    before: dict[str, Any] = earlier_trial.results["before"]
     # Trials of former versions, which held equal rows apart, do not say how many are distinct.
-    same = "distinct" in one.results and (one.results["fit_rows"], one.results["seed"]) == (
+    same = "distinct" in earlier_trial.results and (
+        earlier_trial.results["fit_rows"],
+        earlier_trial.results["seed"],
+    ) == (
         len(trial.fit_rows),
         SAMPLE_SEED,
     )
-    told = all("resampled" in one for one in before.values())
-    return before if same and told and set(before) == set(MEASURED) else None
+    resampled = all("resampled" in result for result in before.values())
+    return before if same and resampled and set(before) == set(MEASURED) else None
 
 
-def _found(points: Rows, slugs: Sequence[str]) -> dict[str, Any]:
-    return {slug: _finding(slug, one) for slug, one in measure(read_cloud(points), slugs).items()}
+def _measure_rows(points: Rows, slugs: Sequence[str]) -> dict[str, Any]:
+    return {slug: _result_columns(slug, result) for slug, result in measure(read_cloud(points), slugs).items()}
 
 
-def _finding(slug: str, found: MeasureResult) -> dict[str, Any]:
+def _result_columns(slug: str, result: MeasureResult) -> dict[str, Any]:
     """A ``Measurement`` without its embedding; details that no figure shows are left out."""
-    return columns_of(slug, found if slug in DRAWN else found._replace(detail=None))
+    return columns_of(slug, result if slug in DRAWN else result._replace(detail=None))
 
 
 def _neighbours(trial: HeldOut, names: list[str]) -> dict[str, Any]:
     """Of the first names among the rows held out, whose order is random; neighbors are rows held out too."""
     before, after = trial.held_out.before, trial.held_out.after
-    own = [names[row] for row in trial.held_out_rows.tolist()]
-    queries = first_named(own, before, torch.arange(len(own)), NAMED_ROWS)
-    return {"k": K, "rows": len(own), "of": named_neighbours(own, before, after, queries)}
+    held_out_names = [names[row] for row in trial.held_out_rows.tolist()]
+    queries = first_named(held_out_names, before, torch.arange(len(held_out_names)), NAMED_ROWS)
+    return {"k": K, "rows": len(held_out_names), "of": named_neighbours(held_out_names, before, after, queries)}
 
 
-def _store_trial(asked: ResultJob[PostProcessing], results: dict[str, Any], fitted: Fitted) -> None:
+def _store_trial(job: ResultJob[PostProcessing], results: dict[str, Any], fitted: Fitted) -> None:
     """Keep map and results; nothing of them where nobody waits for them any more."""
     use = "isotropy.postprocess.methods.restore(method, tensors).apply(points)"
-    metadata = {"method": asked.row.method, "use": use}
-    ledger = Ledger(asked.sessions, open_storage(asked.settings))
+    metadata = {"method": job.row.method, "use": use}
+    ledger = Ledger(job.sessions, open_storage(job.settings))
     with keeping(ledger) as keep:
         stored = keep(partial(io.BytesIO, save(fitted.state(), metadata)))
         with ledger.recording(stored) as session:
-            asked.fill(session, results=results, state_sha256=stored.sha256)
-            dropped = _drop_beyond_budget(session, asked.row)
+            job.fill(session, results=results, state_sha256=stored.sha256)
+            dropped = _drop_beyond_budget(session, job.row)
     ledger.release(*dropped)
 
 
-def _drop_beyond_budget(session: Session, asked: PostProcessing) -> Sequence[str | None]:
+def _drop_beyond_budget(session: Session, trial: PostProcessing) -> Sequence[str | None]:
     """Delete the oldest trials of an embedding whose maps come to more than ``MAPS_BYTES``; return their files.
 
     Neither the one just made nor one that an embedding is being made by.
     """
-    kept = (
+    newest_first = (
         select(PostProcessing.id, StoredFile.size_bytes)
         .join(StoredFile, StoredFile.sha256 == PostProcessing.state_sha256)
-        .where(PostProcessing.embedding_id == asked.embedding_id)
-        .order_by(PostProcessing.id != asked.id, PostProcessing.created_at.desc(), PostProcessing.id)
+        .where(PostProcessing.embedding_id == trial.embedding_id)
+        .order_by(PostProcessing.id != trial.id, PostProcessing.created_at.desc(), PostProcessing.id)
     )
-    maps = session.execute(kept).all()  # none where the one just made is gone and there is no other
+    maps = session.execute(newest_first).all()  # none where the one just made is gone and there is no other
     totals = accumulate(size for _, size in maps)
     beyond = [trial_id for (trial_id, _), total in zip(maps, totals, strict=True) if total > MAPS_BYTES]
     oldest = delete(PostProcessing).where(
-        PostProcessing.id.in_(beyond), PostProcessing.id != asked.id, PostProcessing.id.not_in(MAKING)
+        PostProcessing.id.in_(beyond), PostProcessing.id != trial.id, PostProcessing.id.not_in(MAKING)
     )
     return session.scalars(oldest.returning(PostProcessing.state_sha256)).all()
 
@@ -224,9 +225,13 @@ def make_embedding(embedding_id: str, settings: Settings, device: str) -> Sequen
         if source is None:
             raise NotFoundError("What this was to be made of was deleted; try a method on another embedding.")
         matrix = open_embedding(source, settings)
-        which: MapVariant | None = (embedding.provenance or {}).get("which")
-        made = _by_trial(matrix, source, judged, settings) if which is None else _by_task(source, task, which, settings)
-        return _store_embedding(embedding, matrix, made, Ledger(sessions, open_storage(settings)))
+        variant: MapVariant | None = (embedding.provenance or {}).get("which")
+        mapped = (
+            _by_trial(matrix, source, judged, settings)
+            if variant is None
+            else _by_task(source, task, variant, settings)
+        )
+        return _store_embedding(embedding, matrix, mapped, Ledger(sessions, open_storage(settings)))
     except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
         fail(error, sessions, embedding)
         return ()
@@ -240,7 +245,7 @@ class Images(NamedTuple):
     apply: Callable[[Tensor], Tensor]
 
 
-def images(matrix: Matrix, made: Images) -> Iterator[NDArray[Any]]:
+def images(matrix: Matrix, transform: Images) -> Iterator[NDArray[Any]]:
     """Yield the images of all rows in order; a row with NaN or infinity stays as it is, so that rows keep their places.
 
     Raises:
@@ -249,31 +254,31 @@ def images(matrix: Matrix, made: Images) -> Iterator[NDArray[Any]]:
     """
     for chunk, finite in finite_rows(matrix):
         try:
-            mapped = made.apply(chunk[finite])
+            mapped = transform.apply(chunk[finite])
         except ValueError as error:
             raise InvalidError(str(error)) from error
-        image = chunk[:, : made.d].to(mapped.dtype)
+        image = chunk[:, : transform.d].to(mapped.dtype)
         image[finite] = mapped
         yield image.numpy()
 
 
-def _by_task(source: Embedding, task: TaskRun | None, which: MapVariant, settings: Settings) -> Images:
+def _by_task(source: Embedding, task: TaskRun | None, choice: MapVariant, settings: Settings) -> Images:
     """Return the images of the map that a task keeps, as its lines of NumPy compute them."""
     if task is None or task.results is None or source.id not in (task.embedding_id, task.queries_id):
         raise ConflictError(
             f"The task that this was to be made by is gone, or other vectors were chosen of {source.name} meanwhile. "
             "Judge it again first."
         )
-    results, chosen = task.results, which == "chosen"
+    results, chosen = task.results, choice == "chosen"
     judged = results.variants[results.chosen if chosen else results.smallest]
     variant = Variant(judged.method, tuple(judged.parameters.items()))
     sha256 = (task.chosen_sha256 if chosen else task.smallest_sha256) or ""
     tensors = load_file(fetch(sha256, f"map.safetensors of {source.name!r}", settings))
-    found = Map.from_tensors(variant, results.similarity, tensors)
+    mapping = Map.from_tensors(variant, results.similarity, tensors)
     return Images(
-        found.matrix.shape[1],
+        mapping.matrix.shape[1],
         np.dtype(np.float32),
-        lambda points: torch.from_numpy(found.apply(points.double().numpy())),
+        lambda points: torch.from_numpy(mapping.apply(points.double().numpy())),
     )
 
 
@@ -289,24 +294,24 @@ def _by_trial(matrix: Matrix, source: Embedding, judged: PostProcessing | None, 
     return Images(matrix.d, matrix.dtype, restore(judged.method, tensors).apply)
 
 
-def _store_embedding(read: Embedding, matrix: Matrix, made: Images, ledger: Ledger) -> Sequence[Job]:
+def _store_embedding(read: Embedding, matrix: Matrix, mapped: Images, ledger: Ledger) -> Sequence[Job]:
     """Keep the files and have them inspected; nothing of them where nobody waits for them any more."""
     selection = matrix.selection
-    ids = id_column(one.name for one in matrix.contents.annotations if one.n == matrix.n)
-    given = {NAME: selection.names, LABEL: selection.labels, GROUP: selection.groups, ID: ids}
-    chosen = {column: annotation for column, annotation in given.items() if annotation is not None}
+    ids = id_column(part.name for part in matrix.contents.annotations if part.n == matrix.n)
+    annotations = {NAME: selection.names, LABEL: selection.labels, GROUP: selection.groups, ID: ids}
+    chosen = {column: annotation for column, annotation in annotations.items() if annotation is not None}
     with keeping(ledger) as keep:
-        vectors = keep(lambda: npy_file(matrix.n, made.d, made.dtype, images(matrix, made)))
-        named = [(ANNOTATIONS, keep(lambda: jsonl_file(_columns(matrix, chosen))))] if chosen else []
-        with ledger.recording(vectors, *(stored for _, stored in named)) as session:
+        vectors = keep(lambda: npy_file(matrix.n, mapped.d, mapped.dtype, images(matrix, mapped)))
+        annotation_files = [(ANNOTATIONS, keep(lambda: jsonl_file(_columns(matrix, chosen))))] if chosen else []
+        with ledger.recording(vectors, *(stored for _, stored in annotation_files)) as session:
             if (row := waiting(session, read)) is None:
                 return ()
-            row.files = files_of((read.filename, vectors), *named)
+            row.files = files_of((read.filename, vectors), *annotation_files)
             row.selection = Selection(
                 vectors=ARRAY,
-                names=given[NAME] and NAME,
-                labels=given[LABEL] and LABEL,
-                groups=given[GROUP] and GROUP,
+                names=annotations[NAME] and NAME,
+                labels=annotations[LABEL] and LABEL,
+                groups=annotations[GROUP] and GROUP,
             ).model_dump()
             row.commit_when_inspected = True
             row.status = EmbeddingStatus.INSPECTING

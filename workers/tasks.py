@@ -47,7 +47,7 @@ MAP = "map.safetensors"
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _TaskJob:
     """A task run that was begun, with the embeddings that it is of."""
 
     row: TaskRun
@@ -79,7 +79,7 @@ def judge_task(task_id: str, settings: Settings, device: str) -> Sequence[Job]:
         with sessions() as session:
             corpus = session.get_one(Embedding, row.embedding_id)
             queries = None if row.queries_id is None else session.get_one(Embedding, row.queries_id)
-        _judge(_Asked(row, corpus, queries, settings), progress)
+        _judge(_TaskJob(row, corpus, queries, settings), progress)
     except StoppedError:
         pass
     except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
@@ -87,47 +87,49 @@ def judge_task(task_id: str, settings: Settings, device: str) -> Sequence[Job]:
     return ()
 
 
-def _judge(asked: _Asked, progress: JobProgress) -> None:
-    loaded = _load(asked)
-    config = asked.config
+def _judge(job: _TaskJob, progress: JobProgress) -> None:
+    loaded = _load(job)
+    config = job.config
     try:
         task = JudgingTask(loaded.corpus, loaded.truth, config.similarity, config.seed, config.metric)
         variants = (all_variants if config.full else default_variants)(task.setting)
         progress.set_columns(total=len(variants), notes=loaded.notes)
         decision = _decide(task, variants, config.tolerance, progress)
-        chosen, smallest = (map_of(task, variants[place]) for place in (decision.chosen, decision.smallest))
+        chosen, smallest = (map_of(task, variants[index]) for index in (decision.chosen, decision.smallest))
     except ValueError as error:
         raise InvalidError(str(error)) from error
-    _store(decision, chosen, smallest, Ledger(progress.sessions, open_storage(asked.settings)), progress)
+    _store(decision, chosen, smallest, Ledger(progress.sessions, open_storage(job.settings)), progress)
 
 
 def _decide(task: JudgingTask, variants: Sequence[Variant], tolerance: float, progress: JobProgress) -> Decision:
     judged: list[ScoreSoFar] = []
 
-    def advance(one: ScoredVariant) -> None:
-        judged.append(ScoreSoFar(name=one.variant.name, bytes=one.bytes, isoscore=one.isoscore, choose=one.choose))
+    def advance(scored: ScoredVariant) -> None:
+        judged.append(
+            ScoreSoFar(name=scored.variant.name, bytes=scored.bytes, isoscore=scored.isoscore, choose=scored.choose)
+        )
         progress.advance(len(judged), judged=judged)
 
     return decide(task, variants, tolerance, advance)
 
 
 def _hubness(decision: Decision) -> dict[str, QueryHubness]:
-    return {side: QueryHubness.model_validate(one.document()) for side, one in decision.hubness.items()}
+    return {side: QueryHubness.model_validate(hubness.document()) for side, hubness in decision.hubness.items()}
 
 
-def _load(asked: _Asked) -> task_files.LoadedTask:
+def _load(job: _TaskJob) -> task_files.LoadedTask:
     """Read vectors and ground truth into memory.
 
     Raises:
         IsoscopeError: they make no task; the sentence says why.
 
     """
-    config, queries = asked.config, None
-    if asked.queries is not None:
-        queries = _vectors(asked.queries, asked, "queries", config.query_ids, groups=config.groups)
+    config, queries = job.config, None
+    if job.queries is not None:
+        queries = _vectors(job.queries, job, "queries", config.query_ids, groups=config.groups)
     corpus = _vectors(
-        asked.corpus,
-        asked,
+        job.corpus,
+        job,
         "corpus",
         config.ids,
         labels=config.labels,
@@ -139,11 +141,11 @@ def _load(asked: _Asked) -> task_files.LoadedTask:
         case TruthKind.LABELS:
             return task_files.with_labels(corpus)
         case TruthKind.PAIRS:
-            path = _truth(asked)
-            return task_files.with_pairs(corpus, read_pairs(path, TRUTH, GROUP), asked.filename, BY_COLUMN)
+            path = _truth(job)
+            return task_files.with_pairs(corpus, read_pairs(path, TRUTH, GROUP), job.filename, BY_COLUMN)
         case TruthKind.QUERIES if queries is not None:
-            path = _truth(asked)
-            return task_files.with_qrels(corpus, queries, read_qrels(path, TRUTH), asked.filename, BY_COLUMN)
+            path = _truth(job)
+            return task_files.with_qrels(corpus, queries, read_qrels(path, TRUTH), job.filename, BY_COLUMN)
     if queries is not None:
         return task_files.with_queries(corpus, queries, config.similarity)
     return task_files.without_truth(corpus, config.similarity, config.seed)
@@ -151,8 +153,8 @@ def _load(asked: _Asked) -> task_files.LoadedTask:
 
 def _vectors(
     embedding: Embedding,
-    asked: _Asked,
-    what: str,
+    job: _TaskJob,
+    role: str,
     ids: str | None,
     *,
     labels: str | None = None,
@@ -160,27 +162,29 @@ def _vectors(
 ) -> NamedVectors:
     chosen = Selection.model_validate(embedding.selection)
     selection = chosen.model_copy(update={"labels": labels, "groups": groups})
-    matrix = open_matrix(fetch_upload(embedding, asked.settings), selection)
+    matrix = open_matrix(fetch_upload(embedding, job.settings), selection)
     require_measurable(matrix)
-    called = read_ids(matrix, embedding.name, ids, selection.names, what)
-    if asked.row.truth_sha256 is not None:
-        called.require_unique(what, BY_COLUMN)
+    called = read_ids(matrix, embedding.name, ids, selection.names, role)
+    if job.row.truth_sha256 is not None:
+        called.require_unique(role, BY_COLUMN)
     elif len(set(called.values)) < matrix.n:  # no ground truth names rows: ids only order ties
         called = RowIds(embedding.name, [str(row) for row in range(matrix.n)], None)
-    return vectors_of(matrix, called, what)
+    return vectors_of(matrix, called, role)
 
 
-def _truth(asked: _Asked) -> Path:
-    if asked.row.truth_sha256 is None:
+def _truth(job: _TaskJob) -> Path:
+    if job.row.truth_sha256 is None:
         raise NotFoundError("This task has no ground truth. Upload it again.")
-    return fetch(asked.row.truth_sha256, asked.filename, asked.settings)
+    return fetch(job.row.truth_sha256, job.filename, job.settings)
 
 
 def _store(decision: Decision, chosen: Map, smallest: Map, ledger: Ledger, progress: JobProgress) -> None:
     """Keep results and maps; nothing of them where nobody waits for them any more."""
     with keeping(ledger) as keep:
-        kept = [keep(partial(io.BytesIO, save(one.tensors(), one.metadata()))) for one in (chosen, smallest)]
-        with ledger.recording(*kept) as session:
+        stored = [
+            keep(partial(io.BytesIO, save(mapping.tensors(), mapping.metadata()))) for mapping in (chosen, smallest)
+        ]
+        with ledger.recording(*stored) as session:
             progress.write(
                 session,
                 status=TaskStatus.FINISHED,
@@ -189,7 +193,7 @@ def _store(decision: Decision, chosen: Map, smallest: Map, ledger: Ledger, progr
                 error=None,
                 results=TaskResults.model_validate(decision.document() | {"hubness": _hubness(decision)}),
                 maps=TaskMaps(chosen=chosen.numpy_code(MAP), smallest=smallest.numpy_code(MAP)),
-                chosen_sha256=kept[0].sha256,
-                smallest_sha256=kept[1].sha256,
+                chosen_sha256=stored[0].sha256,
+                smallest_sha256=stored[1].sha256,
                 finished_at=utcnow(),
             )

@@ -30,7 +30,7 @@ NO_POINT = 2**32 - 1
 SectionType = Literal["float32", "uint32", "uint16"]
 
 
-class Section(BaseModel):
+class MapSection(BaseModel):
     """A run of numbers in the file of points, little-endian."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -58,7 +58,7 @@ class MapColumn(BaseModel):
 
     name: str
     # Numbers of the points, NaN for missing; of labels an index of labels.names.
-    values: Section
+    values: MapSection
     labels: MapLabels | None
 
 
@@ -71,7 +71,7 @@ class MapNeighbors(BaseModel):
     rows: int
     # point: ascending. neighbor: k points of each, nearest first, NO_POINT for none. distance: to these, in the unit
     # of the map. By cosine 1 less the cosine; by dot product minus the product, in the unit squared.
-    sections: dict[Literal["point", "neighbor", "distance"], Section]
+    sections: dict[Literal["point", "neighbor", "distance"], MapSection]
     similarity: Similarity = Similarity.EUCLIDEAN
 
     def unit_of(self, unit: float) -> float:
@@ -98,7 +98,7 @@ class MapHeader(BaseModel):
     shares: list[float]
     # xy: two coordinates of each point. norm: of each. row: its position in the file, where that is not its number.
     # label: an index of labels.names.
-    sections: dict[Literal["xy", "norm", "row", "label"], Section]
+    sections: dict[Literal["xy", "norm", "row", "label"], MapSection]
     labels: MapLabels | None
     named: bool
     columns: list[MapColumn] = []

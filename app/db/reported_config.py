@@ -9,7 +9,7 @@ from pydantic import AfterValidator, ConfigDict, Field, FiniteFloat, TypeAdapter
 from app.db.config import RunConfig, TrainingConfig, TrainingOptions
 from app.db.options.measuring import Checkpoint, SelectionRows, selects
 from app.db.options.regularization import Bars, Zeta, added
-from app.db.run_results import Part
+from app.db.run_results import ResultsPart
 from app.db.types import Count, Number, Typed, as_stored
 from isoscope.core.formatting import one_line
 from isoscope.core.task import Metric, TaskKind
@@ -62,7 +62,7 @@ Settings = Annotated[
 _SETTINGS: TypeAdapter[dict[str, Any]] = TypeAdapter(Settings)
 
 
-class ReportedConfig(Part):
+class ReportedConfig(ResultsPart):
     """A script's report on all runs of an experiment. Unreported values are None, without defaults.
 
     Its own settings stand beside the fields here.

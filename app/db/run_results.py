@@ -32,7 +32,7 @@ Values = Annotated[list[Value], Field(max_length=MAX_LAYERS)]
 Reasons = Annotated[list[Reason | None], Field(max_length=MAX_LAYERS)]
 
 
-class Part(BaseModel):
+class ResultsPart(BaseModel):
     """Base of all parts of results: strict, and unset fields are not written."""
 
     model_config = ConfigDict(extra="forbid")
@@ -45,7 +45,7 @@ class Part(BaseModel):
         return self.model_dump(mode="json")
 
 
-class Trivial(Part):
+class Trivial(ResultsPart):
     """The best constant predictor, and its score on the run's evaluation rows."""
 
     predictor: Reason = Field(description="In words: always “0”, the most frequent class of the training rows.")
@@ -53,14 +53,14 @@ class Trivial(Part):
     reasons: dict[Metric, Reason] = Field({}, description="Beside each null, why.")
 
 
-class Divergence(Part):
+class Divergence(ResultsPart):
     """Final and initial task loss of a training that diverged."""
 
     loss: Value = Field(description="Null where it was not a number.")
     start: Number
 
 
-class Learning(Part):
+class Learning(ResultsPart):
     """Evidence on whether a run learned anything. Lists and figures of many runs read this part alone."""
 
     trivial: Trivial | None = None
@@ -70,7 +70,7 @@ class Learning(Part):
     divergence: Divergence | None = Field(None, description="Null where the training did not diverge.")
 
 
-class LayerValues(Part):
+class LayerValues(ResultsPart):
     """A measure by layer, first transformer layer first."""
 
     values: Annotated[Values, Field(min_length=1)]
@@ -85,7 +85,7 @@ class LayerValues(Part):
         return self
 
 
-class Reference(Part):
+class Reference(ResultsPart):
     """IsoScore* of each layer's sentence vectors under the protocol of the I-STAR reference code."""
 
     zeta: float = Field(ge=0, le=1)
@@ -95,7 +95,7 @@ class Reference(Part):
     n: Count | None = None
 
 
-class LastLayerValue(Part):
+class LastLayerValue(ResultsPart):
     """A measure of the last layer's sentence vectors."""
 
     model_config = ConfigDict(extra="allow")
@@ -105,7 +105,7 @@ class LastLayerValue(Part):
     n: Count | None
 
 
-class SentenceVectors(Part):
+class SentenceVectors(ResultsPart):
     """Measures of one vector for each text, of the last layer."""
 
     model_config = ConfigDict(extra="allow")
@@ -114,7 +114,7 @@ class SentenceVectors(Part):
     last_layer: dict[Measure, LastLayerValue]
 
 
-class Selected(Part):
+class Selected(ResultsPart):
     """Evaluations while training, by which weights were chosen or the run was stopped early."""
 
     model_config = ConfigDict(extra="allow")

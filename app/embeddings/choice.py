@@ -10,7 +10,7 @@ from fastapi import Depends, Query
 from app.context import Context
 from app.db.models import Embedding
 from app.embeddings.alignments import find_steps
-from app.embeddings.comparison import Comparison, distinct_names, get_compared
+from app.embeddings.comparison import EmbeddingComparison, distinct_names, get_compared
 from app.embeddings.figures.comparison import similarity_figures, step_figures
 from app.embeddings.figures.overlay import Subject
 from app.embeddings.figures.report import figures_of
@@ -52,7 +52,7 @@ class ComparisonChoice(NamedTuple):
 
 def chosen_figures(context: Context, choice: ComparisonChoice, slug: str) -> list[Figure]:
     """Return the figures of a choice, over steps where it has an order; large data are read for one slug only."""
-    comparison = Comparison(get_compared(context, choice.ids))
+    comparison = EmbeddingComparison(get_compared(context, choice.ids))
     figures = overlaid_figures(context, comparison.embeddings, slug) if comparison.fits_side_by_side else []
     if comparison.is_ordered:
         drawn = comparison.get_measure(choice.measure)

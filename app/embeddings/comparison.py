@@ -235,7 +235,7 @@ class ComparedMeasure(NamedTuple):
         return self.measurements[0], self.measurements[-1]
 
 
-class Comparison:
+class EmbeddingComparison:
     """Embeddings in order, their names, and every measure that one of them has, in the catalog's order."""
 
     def __init__(self, embeddings: Sequence[Embedding]) -> None:
@@ -391,7 +391,7 @@ class Comparison:
 
 
 def suggest_order(embeddings: Sequence[Embedding]) -> list[Embedding]:
-    comparison = Comparison(embeddings)
+    comparison = EmbeddingComparison(embeddings)
     if comparison.are_layers:
         return sorted(embeddings, key=lambda embedding: embedding.layer or 0)
     if comparison.is_ordered and comparison.fits_side_by_side:

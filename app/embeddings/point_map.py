@@ -20,7 +20,7 @@ from app.db.point_map import (
     MAP_VECTORS,
     NO_POINT,
     MapHeader,
-    Section,
+    MapSection,
     vector_points,
 )
 from app.embeddings.service import get_stored_figure
@@ -230,7 +230,7 @@ class StoredMap:
         nearest = nearest_rows(blocks(), query, NEIGHBORS, similarity, point)
         return [NearRow(self.get_row(neighbor.position), neighbor.nearness) for neighbor in nearest]
 
-    def read(self, slug: str, section: Section) -> NDArray[Any]:
+    def read(self, slug: str, section: MapSection) -> NDArray[Any]:
         """Return the numbers of a section of a file of the map, as they lie on the disk."""
         dtype = np.dtype(section.type).newbyteorder("<")
         if not section.count:

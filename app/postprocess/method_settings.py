@@ -33,7 +33,7 @@ def rows_of(embedding: Embedding) -> tuple[int, int]:
     return rows, min(max(round(rows / 2), 1), max(rows - 1, 1))
 
 
-def method_settings_of(embedding: Embedding, method: str, given: Mapping[str, Any]) -> MethodSettings:
+def method_settings_of(embedding: Embedding, method: str, values: Mapping[str, Any]) -> MethodSettings:
     """The position that a method and some parameters name; what is not given takes its default.
 
     Raises:
@@ -42,25 +42,27 @@ def method_settings_of(embedding: Embedding, method: str, given: Mapping[str, An
     """
     if method not in METHODS:
         raise InvalidError(f"Expected a method among {', '.join(METHODS)}, got {method[:80]!r}.", "method")
-    parameters = {one.name: one for one in METHODS[method].parameters}
-    if unknown := sorted(given.keys() - parameters.keys()):
+    parameters = {parameter.name: parameter for parameter in METHODS[method].parameters}
+    if unknown := sorted(values.keys() - parameters.keys()):
         raise InvalidError(
             f"Expected parameters of {METHODS[method].name} among {', '.join(parameters) or 'none'}, got "
             f"{unknown[0][:80]!r}: leave it out.",
             "parameters",
         )
-    return MethodSettings(method, {name: _value(embedding, one, given.get(name)) for name, one in parameters.items()})
+    return MethodSettings(
+        method, {name: _value(embedding, parameter, values.get(name)) for name, parameter in parameters.items()}
+    )
 
 
-def _value(embedding: Embedding, parameter: MethodParameter, given: Any) -> int | float:
+def _value(embedding: Embedding, parameter: MethodParameter, entered: Any) -> int | float:
     fit_rows, d = rows_of(embedding)[1], embedding.d or 0
-    value = parameter.default_for(d) if given is None else given
+    value = parameter.default_for(d) if entered is None else entered
     if parameter.is_integer and isinstance(value, float) and value.is_integer():
         value = int(value)
     elif not parameter.is_integer and isinstance(value, int) and abs(value) > sys.float_info.max:
         value = inf if value > 0 else -inf
     high = parameter.high_for(fit_rows, d)
-    if given is None and high is not None:
+    if entered is None and high is not None:
         value = min(value, high)
     if not parameter.takes(value) or (high is not None and value > high):
         numbers = "a whole number" if parameter.is_integer else "a number"
@@ -112,13 +114,17 @@ def numbers_of(method: MethodEntry, texts: Mapping[str, str]) -> dict[str, int |
         InvalidError: a text is no number.
 
     """
-    typed = {one.name: texts[one.name].strip() for one in method.parameters if texts.get(one.name, "").strip()}
+    typed = {
+        parameter.name: texts[parameter.name].strip()
+        for parameter in method.parameters
+        if texts.get(parameter.name, "").strip()
+    }
     return {name: _number(name, text) for name, text in typed.items()}
 
 
 def mean_variance(embedding: Embedding) -> float | None:
     """The variance of a dimension on average; None where there is none."""
-    spectrum = next((one for one in embedding.measurements if one.measure == "spectrum"), None)
+    spectrum = next((measurement for measurement in embedding.measurements if measurement.measure == "spectrum"), None)
     eigenvalues = (spectrum.detail or {}).get("eigenvalues", []) if spectrum else []
     return sum(eigenvalues) / len(eigenvalues) if sum(eigenvalues) > 0 else None
 
@@ -142,11 +148,11 @@ def _slider(embedding: Embedding, parameter: MethodParameter, text: str, high: i
     value = _float(text)
     if parameter.is_integer:
         usual = parameter.default_for(embedding.d or 0)
-        most = max(SLIDER_MOST, 4 * usual)
-        most = most if high is None else min(most, high)
-        return Slider(parameter.low, most, 1, value if value is not None else usual, log=False)
-    low, most = _decades(embedding, parameter)
-    return Slider(low, most, 0.05, round(log10(value), 2) if value else low, log=True)
+        maximum = max(SLIDER_MOST, 4 * usual)
+        maximum = maximum if high is None else min(maximum, high)
+        return Slider(parameter.low, maximum, 1, value if value is not None else usual, log=False)
+    low, maximum = _decades(embedding, parameter)
+    return Slider(low, maximum, 0.05, round(log10(value), 2) if value else low, log=True)
 
 
 def _decades(embedding: Embedding, parameter: MethodParameter) -> tuple[int, int]:

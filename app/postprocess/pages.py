@@ -42,13 +42,15 @@ class TrialRequest(NamedTuple):
     name: str
 
     @classmethod
-    def parse(cls, given: Mapping[str, Any]) -> "TrialRequest":
+    def parse(cls, fields: Mapping[str, Any]) -> "TrialRequest":
         """What was given; what belongs to no parameter of the method is left out."""
-        texts = {key: str(value)[:MAX_TEXT_CHARACTERS] for key, value in given.items()}
+        texts = {key: str(value)[:MAX_TEXT_CHARACTERS] for key, value in fields.items()}
         if (method := METHODS.get(texts.get("method", FIRST_METHOD))) is None:
             raise NotFoundError(f"There is no method {texts['method']!r}: choose one in the lab.")
-        own = {one.name: texts[one.name] for one in method.parameters if one.name in texts}
-        return cls(method, own, texts.get("name", ""))
+        parameters = {
+            parameter.name: texts[parameter.name] for parameter in method.parameters if parameter.name in texts
+        }
+        return cls(method, parameters, texts.get("name", ""))
 
     def position(self, embedding: Embedding) -> MethodSettings:
         """The same, checked."""
@@ -58,12 +60,12 @@ class TrialRequest(NamedTuple):
 @router.get("")
 def show_lab(request: Request, context: ContextDep, embedding_id: str) -> Response:
     """The lab at a position; it shows what is stored and never asks for anything."""
-    embedding, asked = _measured(context, embedding_id), TrialRequest.parse(request.query_params)
+    embedding, trial_request = _measured(context, embedding_id), TrialRequest.parse(request.query_params)
     try:
-        position = asked.position(embedding)
+        position = trial_request.position(embedding)
     except InvalidError as error:
-        return _page(request, context, embedding, asked, problem=error)
-    return _page(request, context, embedding, asked, position)
+        return _page(request, context, embedding, trial_request, problem=error)
+    return _page(request, context, embedding, trial_request, position)
 
 
 @router.post("")
@@ -74,13 +76,13 @@ def try_position(
     form: FormDep,
     instead_of: Annotated[RowId, Form()] = "",
 ) -> Response:
-    embedding, asked = _measured(context, embedding_id), TrialRequest.parse(form)
+    embedding, trial_request = _measured(context, embedding_id), TrialRequest.parse(form)
     try:
-        position = asked.position(embedding)
+        position = trial_request.position(embedding)
     except InvalidError as error:
-        return _page(request, context, embedding, asked, problem=error)
+        return _page(request, context, embedding, trial_request, problem=error)
     request_postprocessing(context, embedding_id, position.method, position.parameters, instead_of or None)
-    return see(f"/embeddings/{embedding_id}/lab?{_query(position, asked.name)}")
+    return see(f"/embeddings/{embedding_id}/lab?{_query(position, trial_request.name)}")
 
 
 @router.post("/embedding")
@@ -90,8 +92,8 @@ def make_embedding(
     postprocessing_id: Annotated[RowId, Form()],
     name: Annotated[str, Form()] = "",
 ) -> Response:
-    made = create_postprocessed(context, embedding_id, postprocessing_id, name or None)
-    return see(f"/embeddings/{made.id}")
+    embedding = create_postprocessed(context, embedding_id, postprocessing_id, name or None)
+    return see(f"/embeddings/{embedding.id}")
 
 
 @router.get("/figures/{slug}.{kind}")
@@ -122,20 +124,20 @@ def _page(
     request: Request,
     context: Context,
     embedding: Embedding,
-    asked: TrialRequest,
+    trial_request: TrialRequest,
     position: MethodSettings | None = None,
     problem: InvalidError | None = None,
 ) -> Response:
     rows, fit_rows = rows_of(embedding)
-    shown: dict[str, Any] = {
+    values: dict[str, Any] = {
         "embedding": embedding,
-        "method": asked.method,
-        "dials": dials_of(embedding, asked.method, asked.texts),
+        "method": trial_request.method,
+        "dials": dials_of(embedding, trial_request.method, trial_request.texts),
         "mean_variance": mean_variance(embedding),
         "rows": rows,
-        "trained": asked.method.slug == TRAINED,
-        "tautology": asked.method.slug in WHITENING and fit_rows > (embedding.d or 0),
-        "name": asked.name,
+        "trained": trial_request.method.slug == TRAINED,
+        "tautology": trial_request.method.slug in WHITENING and fit_rows > (embedding.d or 0),
+        "name": trial_request.name,
         "trial": None,
         "result": None,
     }
@@ -143,10 +145,15 @@ def _page(
         trial = find_postprocessing(context, embedding, position)
         waiting = trial is not None and trial.waiting
         result = last_result(context, embedding, position.method) if waiting else trial
-        shown |= {"title": position.title, "query": _query(position, asked.name), "trial": trial, "waiting": waiting}
+        values |= {
+            "title": position.title,
+            "query": _query(position, trial_request.name),
+            "trial": trial,
+            "waiting": waiting,
+        }
         if result is not None and result.results is not None:
-            shown |= _of_result(result, asked.name)
-    return render(request, "postprocess/lab.html", shown, problem)
+            values |= _of_result(result, trial_request.name)
+    return render(request, "postprocess/lab.html", values, problem)
 
 
 def _of_result(result: PostProcessing, name: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from app.embeddings.service import add_mapped, get_embedding, repeat_failed, req
 from app.postprocess.method_settings import MethodSettings, method_settings_of
 from isoscope.core.errors import ConflictError, NotFoundError
 
-KEPT = 200
+MAX_TRIALS = 200
 """Results of an embedding that are kept; the oldest go."""
 
 
@@ -27,19 +27,19 @@ def list_postprocessings(context: Context, embedding_id: str) -> list[PostProces
     tried = select(PostProcessing).where(PostProcessing.embedding_id == embedding_id)
     newest = tried.order_by(PostProcessing.created_at.desc(), PostProcessing.id)
     with context.sessions() as session:
-        found = session.scalars(newest.options(defer(PostProcessing.results)))
-        return [one for one in found if one.is_of(embedding)]
+        trials = session.scalars(newest.options(defer(PostProcessing.results)))
+        return [trial for trial in trials if trial.is_of(embedding)]
 
 
 def get_postprocessing(context: Context, embedding_id: str, postprocessing_id: str) -> PostProcessing:
     """One trial with its results, null until there are any."""
-    found = context.get(PostProcessing, postprocessing_id)
-    if found is None or found.embedding_id != embedding_id:
+    trial = context.get(PostProcessing, postprocessing_id)
+    if trial is None or trial.embedding_id != embedding_id:
         raise NotFoundError(
-            f"There is no post-processing {postprocessing_id!r} of this embedding; only the last {KEPT} are kept. "
-            "Ask for it again."
+            f"There is no post-processing {postprocessing_id!r} of this embedding; only the last {MAX_TRIALS} are "
+            "kept. Ask for it again."
         )
-    return found
+    return trial
 
 
 def find_postprocessing(context: Context, embedding: Embedding, position: MethodSettings) -> PostProcessing | None:
@@ -54,12 +54,12 @@ def last_result(context: Context, embedding: Embedding, method: str) -> PostProc
         PostProcessing.method == method,
         PostProcessing.status == ResultStatus.READY,
     )
-    found = context.scalar(ready.order_by(PostProcessing.created_at.desc()).limit(1))
-    return found if found is not None and found.is_of(embedding) else None
+    trial = context.scalar(ready.order_by(PostProcessing.created_at.desc()).limit(1))
+    return trial if trial is not None and trial.is_of(embedding) else None
 
 
 def request_postprocessing(
-    context: Context, embedding_id: str, method: str, given: Mapping[str, Any], instead_of: str | None = None
+    context: Context, embedding_id: str, method: str, values: Mapping[str, Any], instead_of: str | None = None
 ) -> PostProcessing:
     """Have a position tried, unless it was already; a failed one again.
 
@@ -67,17 +67,17 @@ def request_postprocessing(
     """
     embedding = get_embedding(context, embedding_id)
     require_measured(embedding, "post-processing")
-    position = method_settings_of(embedding, method, given)
-    found = find_postprocessing(context, embedding, position)
-    if instead_of is not None and (found is None or found.id != instead_of):
+    position = method_settings_of(embedding, method, values)
+    trial = find_postprocessing(context, embedding, position)
+    if instead_of is not None and (trial is None or trial.id != instead_of):
         _drop_waiting(context, embedding_id, instead_of)
-    if found is None:
+    if trial is None:
         _add(context, embedding, position)
-    elif found.status is ResultStatus.FAILED:
-        repeat_failed(context, PostProcessing, Job(job_kinds.POSTPROCESS, found.id))
-    if (asked := find_postprocessing(context, embedding, position)) is None:
+    elif trial.status is ResultStatus.FAILED:
+        repeat_failed(context, PostProcessing, Job(job_kinds.POSTPROCESS, trial.id))
+    if (current_trial := find_postprocessing(context, embedding, position)) is None:
         raise ConflictError("This embedding or this result was just deleted. Try again.")
-    return asked
+    return current_trial
 
 
 @freeing
@@ -122,22 +122,22 @@ def _of_key(embedding: Embedding, position: MethodSettings) -> Select[PostProces
 
 def _add(context: Context, embedding: Embedding, position: MethodSettings) -> None:
     key = embedding.key_of(position.method, position.parameters)
-    asked = PostProcessing(embedding_id=embedding.id, key=key, method=position.method, parameters=position.parameters)
+    trial = PostProcessing(embedding_id=embedding.id, key=key, method=position.method, parameters=position.parameters)
     try:
         with context.sessions.begin() as session:
-            session.add(asked)
+            session.add(trial)
             session.flush()
             gone = _drop_oldest(session, embedding.id)
     except IntegrityError:
         return  # the same was asked for, or the embedding deleted, at this moment: a look will tell
-    context.queue.enqueue(Job(job_kinds.POSTPROCESS, asked.id))
+    context.queue.enqueue(Job(job_kinds.POSTPROCESS, trial.id))
     context.ledger.release(*gone)
 
 
 def _drop_oldest(session: Session, embedding_id: str) -> Sequence[str | None]:
     """Delete the results beyond those kept, but none that an embedding is being made by; return their files."""
     tried = select(PostProcessing.id).where(PostProcessing.embedding_id == embedding_id)
-    newest = session.scalars(tried.order_by(PostProcessing.created_at.desc(), PostProcessing.id).limit(KEPT))
+    newest = session.scalars(tried.order_by(PostProcessing.created_at.desc(), PostProcessing.id).limit(MAX_TRIALS))
     beyond = delete(PostProcessing).where(
         PostProcessing.embedding_id == embedding_id,
         PostProcessing.id.not_in(list(newest)),

@@ -15,7 +15,7 @@ from isotropy.catalog import Measure, measures_in
 COLUMNS = Measurement.__table__.columns.keys()
 
 
-class Comparison(NamedTuple):
+class TrialComparison(NamedTuple):
     """A measure of the rows held out, before and after, and after of those fitted on, where it was taken of them."""
 
     measure: Measure
@@ -29,15 +29,15 @@ class Comparison(NamedTuple):
         return difference(self.after, self.before, same_rows=True)
 
 
-def comparisons_of(trial: PostProcessing) -> list[Comparison]:
+def comparisons_of(trial: PostProcessing) -> list[TrialComparison]:
     """List the scores of a trial; those of labels need labels."""
     before, after, in_sample = (_measurements(trial, part) for part in ("before", "after", "in_sample"))
-    found = [
-        Comparison(one, before[one.slug], after[one.slug], in_sample.get(one.slug))
-        for one in measures_in("lab")
-        if one.slug in before and one.slug in after
+    comparisons = [
+        TrialComparison(measure, before[measure.slug], after[measure.slug], in_sample.get(measure.slug))
+        for measure in measures_in("lab")
+        if measure.slug in before and measure.slug in after
     ]
-    return [one for one in found if one.measure.group != "labels" or one.before.n]
+    return [comparison for comparison in comparisons if comparison.measure.group != "labels" or comparison.before.n]
 
 
 def trial_figures(trial: PostProcessing) -> list[Figure]:
@@ -60,41 +60,43 @@ def _measurements(trial: PostProcessing, part: str) -> dict[str, Measurement]:
     }
 
 
-class ComparedMeasure(NamedTuple):
+class TrialMeasure(NamedTuple):
     """How a measure is compared: its name in a sentence, its numbers, and whether its ups and downs need a judgment."""
 
     noun: str
-    say: Callable[[float], str] = number
+    format_value: Callable[[float], str] = number
     judged: bool = False
 
 
 SHAPE = {
-    "isoscore": ComparedMeasure("IsoScore"),
-    "mean_cosine": ComparedMeasure("the mean cosine", two_decimals),
-    "partition_log": ComparedMeasure("the partition function's logarithm", judged=True),
+    "isoscore": TrialMeasure("IsoScore"),
+    "mean_cosine": TrialMeasure("the mean cosine", two_decimals),
+    "partition_log": TrialMeasure("the partition function's logarithm", judged=True),
 }
-LABELS = {"silhouette": ComparedMeasure("the silhouette of the labels")}
+LABELS = {"silhouette": TrialMeasure("the silhouette of the labels")}
 
 
-def outcome_of(method: str, comparisons: Sequence[Comparison]) -> str:
+def outcome_of(method: str, comparisons: Sequence[TrialComparison]) -> str:
     """Say what became of the shape and of the labels; what is undefined before or after is left out."""
     shape = _clauses(SHAPE, comparisons)
     measure = [f"On rows that {method} has not seen, {'; '.join(shape)}."] if shape else []
-    measure += [f"{capitalized(one)}." for one in _clauses(LABELS, comparisons)]
+    measure += [f"{capitalized(clause)}." for clause in _clauses(LABELS, comparisons)]
     return " ".join(measure)
 
 
-def _clauses(measures: dict[str, ComparedMeasure], comparisons: Sequence[Comparison]) -> list[str]:
-    found = {one.measure.slug: one for one in comparisons if one.change is not None}
-    return [_clause(measure, found[slug]) for slug, measure in measures.items() if slug in found]
+def _clauses(measures: dict[str, TrialMeasure], comparisons: Sequence[TrialComparison]) -> list[str]:
+    defined = {comparison.measure.slug: comparison for comparison in comparisons if comparison.change is not None}
+    return [_clause(measure, defined[slug]) for slug, measure in measures.items() if slug in defined]
 
 
-def _clause(measure: ComparedMeasure, one: Comparison) -> str:
-    before, after = (measure.say(found.value or 0.0) for found in (one.before, one.after))
+def _clause(measure: TrialMeasure, comparison: TrialComparison) -> str:
+    before, after = (
+        measure.format_value(measurement.value or 0.0) for measurement in (comparison.before, comparison.after)
+    )
     if before == after:
         return f"{measure.noun} stays at {after}"
-    rises = one.change is not None and one.change.value > 0
+    rises = comparison.change is not None and comparison.change.value > 0
     if measure.judged:
-        better = rises == (one.measure.higher_means == "more isotropic")
+        better = rises == (comparison.measure.higher_means == "more isotropic")
         return f"{measure.noun} gets {'better' if better else 'worse'}, from {before} to {after}"
     return f"{measure.noun} {'rises' if rises else 'falls'} from {before} to {after}"

@@ -26,7 +26,7 @@ from app.results.search.conditions import ALIASES
 from app.results.search.listing import MAX_MATCHING_RUNS, find_matching_runs
 from app.results.sweep_figures import FIGURES, SCATTERS, FigureRequest, SweepQuery, available_figures
 from app.results.tables.printed import MAX_DECIMALS, PrintStyle
-from app.results.tables.summary import Summary, TableColumns, summarize_groups
+from app.results.tables.summary import SummaryTable, TableColumns, summarize_groups
 from isoscope.core.errors import InvalidError, NotFoundError
 from isoscope.core.formatting import count, plural
 from isoscope.core.task import TaskKind
@@ -67,7 +67,7 @@ def describe_selection(selection: RunSelection) -> str:
     return f"{runs:,} of {selection.total:,} runs shown{newest}"
 
 
-def summarize(context: Context, selection: RunSelection, columns: TableColumns) -> Summary:
+def summarize(context: Context, selection: RunSelection, columns: TableColumns) -> SummaryTable:
     runs = selection.table.runs
     metrics = list_metrics(context, [run.id for run in runs]) if columns is TableColumns.METRICS else {}
     means = summarize_groups(selection.table, selection.fields, columns, metrics)

@@ -14,10 +14,10 @@ from app.db.task import Column, JudgedVariant, MapVariant, ScoreSoFar, Side, Tas
 from app.db.types import RowId
 from app.embeddings.api.embeddings import EmbeddingOut
 from app.tasks import others, service
-from app.tasks.family import Member, as_they_are, read_family
+from app.tasks.family import FamilyMember, as_they_are, read_family
 from app.tasks.kept_truth import create_task_of_split
 from app.tasks.maps import create_mapped, get_map
-from app.tasks.others import MAX_OTHERS, Choice, LeftOut
+from app.tasks.others import MAX_OTHERS, EmbeddingChoice, SkippedLayer
 from app.tasks.service import TaskSummary
 from app.web.dependencies import ContextDep, Limit, Offset, Row
 from app.web.responses import DOCUMENTED, file_of
@@ -206,19 +206,23 @@ def show_family(context: ContextDep, task_id: str) -> FamilyOut:
 
 
 @router.post("/others", status_code=201)
-def judge_others(context: ContextDep, task_id: str, asked: OthersIn) -> FamilyOut:
+def judge_others(context: ContextDep, task_id: str, request: OthersIn) -> FamilyOut:
     """Judge other embeddings of the same rows by this task; what was judged already is left as it is."""
-    choices = None if asked.others is None else [Choice(one.embedding_id, one.queries_id) for one in asked.others]
-    found = others.judge_others(context, task_id, choices)
-    return _family(found.members, found.left_out)
+    choices = (
+        None
+        if request.others is None
+        else [EmbeddingChoice(choice.embedding_id, choice.queries_id) for choice in request.others]
+    )
+    judged = others.judge_others(context, task_id, choices)
+    return _family(judged.members, judged.left_out)
 
 
-def _family(members: Sequence[Member], left_out: Sequence[LeftOut] = ()) -> FamilyOut:
-    found = relation_of(as_they_are(members))
+def _family(members: Sequence[FamilyMember], left_out: Sequence[SkippedLayer] = ()) -> FamilyOut:
+    relation = relation_of(as_they_are(members))
     return FamilyOut(
-        members=[MemberOut.model_validate(one) for one in members],
-        relation=None if found is None else RankRelationOut.model_validate(found),
-        left_out=[LeftOutLayer.model_validate(one) for one in left_out],
+        members=[MemberOut.model_validate(member) for member in members],
+        relation=None if relation is None else RankRelationOut.model_validate(relation),
+        left_out=[LeftOutLayer.model_validate(layer) for layer in left_out],
     )
 
 
@@ -245,5 +249,5 @@ def show_map(
 @router.post("/embedding", status_code=201, response_model=EmbeddingOut)
 def create_embedding(context: ContextDep, task_id: str, request: MapRequest | None = None) -> Embedding:
     """Map the corpus or the queries by the chosen or the smallest variant, as a new embedding, measured when made."""
-    asked = request or MapRequest()
-    return create_mapped(context, task_id, asked.which, asked.name, asked.of)
+    map_request = request or MapRequest()
+    return create_mapped(context, task_id, map_request.which, map_request.name, map_request.of)

@@ -12,7 +12,7 @@ from app.db.task import JudgedVariant, TaskResults
 from isoscope.rank_relation import ScoredEmbedding
 
 
-class Member(NamedTuple):
+class FamilyMember(NamedTuple):
     """An embedding judged by the task of a family: its vectors as they are, and the variant that was chosen."""
 
     task_id: str
@@ -36,7 +36,7 @@ def key_of(task: TaskRun) -> str:
     return task.family_id or task.id
 
 
-def read_family(context: Context, task: TaskRun) -> list[Member]:
+def read_family(context: Context, task: TaskRun) -> list[FamilyMember]:
     """Return the family of a task, layers in order and then the oldest first: the newest task of each embedding.
 
     What failed or is not launched yet gives way to an earlier task that has finished.
@@ -48,23 +48,25 @@ def read_family(context: Context, task: TaskRun) -> list[Member]:
     without = *map(defer, unread), lazyload(Embedding.tags)
     with context.sessions() as session:
         rows = session.execute(of_family.order_by(TaskRun.created_at, TaskRun.id).options(*without)).all()
-    found: dict[str, Member] = {}
-    for one, embedding in rows:
-        before = found.get(embedding.id)
-        if before is None or before.as_it_is is None or one.results is not None:
-            found[embedding.id] = _member(one, embedding)
+    members: dict[str, FamilyMember] = {}
+    for task_run, embedding in rows:
+        before = members.get(embedding.id)
+        if before is None or before.as_it_is is None or task_run.results is not None:
+            members[embedding.id] = _member(task_run, embedding)
     series: dict[str | None, int] = {}
-    for member in found.values():
+    for member in members.values():
         series.setdefault(member.series, len(series))
-    return sorted(found.values(), key=lambda one: (one.series is None, series[one.series], one.layer or 0))
+    return sorted(
+        members.values(), key=lambda member: (member.series is None, series[member.series], member.layer or 0)
+    )
 
 
-def as_they_are(members: Iterable[Member]) -> list[ScoredEmbedding]:
+def as_they_are(members: Iterable[FamilyMember]) -> list[ScoredEmbedding]:
     """Return what the rank relation of a family is over: those that have been judged."""
     return [
-        ScoredEmbedding(one.name, one.as_it_is.isoscore, one.as_it_is.report.value, one.series)
-        for one in members
-        if one.as_it_is is not None
+        ScoredEmbedding(member.name, member.as_it_is.isoscore, member.as_it_is.report.value, member.series)
+        for member in members
+        if member.as_it_is is not None
     ]
 
 
@@ -77,9 +79,9 @@ def series_of(embedding: Embedding) -> str | None:
     return " ".join(shard.file_sha256 for shard in embedding.shards)
 
 
-def _member(task: TaskRun, embedding: Embedding) -> Member:
+def _member(task: TaskRun, embedding: Embedding) -> FamilyMember:
     results: TaskResults | None = task.results
-    return Member(
+    return FamilyMember(
         task_id=task.id,
         embedding_id=embedding.id,
         name=embedding.name,

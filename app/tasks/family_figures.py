@@ -11,7 +11,7 @@ from app.db.task import JudgedVariant
 from app.figures import palette
 from app.figures.figure import Cell, Figure, FigureTable, linear_axis, plain, plot
 from app.figures.labels import LabeledPoint, positions, short_names
-from app.tasks.family import Member, read_family
+from app.tasks.family import FamilyMember, read_family
 from app.tasks.figures import task_figures
 from app.tasks.service import get_results, get_task
 from isoscope.core.formatting import number, plural
@@ -48,48 +48,48 @@ def figures_of(context: Context, task_id: str) -> list[Figure]:
     return [*([figure] if figure else []), *task_figures(results)]
 
 
-def family_figure(members: Sequence[Member], metric: str) -> Figure | None:
+def family_figure(members: Sequence[FamilyMember], metric: str) -> Figure | None:
     """Return the figure of a family; None where fewer than two embeddings have been judged."""
-    judged = [one for one in members if one.as_it_is is not None]
+    judged = [member for member in members if member.as_it_is is not None]
     if len(judged) < FEWEST:
         return None
-    drawn = [one for one in judged if one.as_it_is is not None and one.as_it_is.isoscore is not None]
+    drawn = [member for member in judged if member.as_it_is is not None and member.as_it_is.isoscore is not None]
     left_out = len(judged) - len(drawn)
     lines = " Lines join layers in order, numbered where there is room." if _layers(drawn) else ""
     note = f" IsoScore of {plural(left_out, 'embedding')} is undefined." if left_out else ""
     caption = f"Squares: vectors as they are. Circles: the chosen variant.{lines} Bars are 95% intervals.{note}"
-    rows = [row for one in judged for row in _rows(one)]
+    rows = [row for member in judged for row in _rows(member)]
     return Figure(SLUG, TITLE, caption, FigureTable(COLUMNS, rows), partial(_draw, drawn, metric))
 
 
-def _rows(one: Member) -> Iterator[list[Cell]]:
-    for kind, variant in _variants(one):
+def _rows(member: FamilyMember) -> Iterator[list[Cell]]:
+    for kind, variant in _variants(member):
         report = variant.report
         scores: list[Cell] = [variant.isoscore, report.value, report.low, report.high]
-        yield [one.name, one.layer, kind.name, variant.name, *scores, one.report]
+        yield [member.name, member.layer, kind.name, variant.name, *scores, member.report]
 
 
-def _variants(one: Member) -> Iterator[tuple[Kind, JudgedVariant]]:
+def _variants(member: FamilyMember) -> Iterator[tuple[Kind, JudgedVariant]]:
     """Yield the vectors as they are, and the chosen variant where it is another."""
-    if one.as_it_is is not None:
-        yield AS_IT_IS, one.as_it_is
-    if one.chosen is not None and one.chosen != one.as_it_is:
-        yield CHOSEN, one.chosen
+    if member.as_it_is is not None:
+        yield AS_IT_IS, member.as_it_is
+    if member.chosen is not None and member.chosen != member.as_it_is:
+        yield CHOSEN, member.chosen
 
 
-def _layers(members: Sequence[Member]) -> dict[str, list[Member]]:
+def _layers(members: Sequence[FamilyMember]) -> dict[str, list[FamilyMember]]:
     """Return the layers that a line joins, by what they have in common."""
-    found: dict[str, list[Member]] = {}
-    for one in members:
-        if one.series is not None:
-            found.setdefault(one.series, []).append(one)
-    return {series: layers for series, layers in found.items() if len(layers) > 1}
+    layers_by_series: dict[str, list[FamilyMember]] = {}
+    for member in members:
+        if member.series is not None:
+            layers_by_series.setdefault(member.series, []).append(member)
+    return {series: layers for series, layers in layers_by_series.items() if len(layers) > 1}
 
 
-def _draw(members: Sequence[Member], metric: str) -> go.Figure:
-    points = [variant for one in members for _, variant in _variants(one) if variant.isoscore is not None]
-    across = _range([one.isoscore or 0.0 for one in points])
-    up = _range([end for one in points for end in (one.report.low, one.report.high)])
+def _draw(members: Sequence[FamilyMember], metric: str) -> go.Figure:
+    points = [variant for member in members for _, variant in _variants(member) if variant.isoscore is not None]
+    across = _range([variant.isoscore or 0.0 for variant in points])
+    up = _range([end for variant in points for end in (variant.report.low, variant.report.high)])
     return plot(
         [*_lines(members), *_points(members, across, up)],
         showlegend=True,
@@ -105,14 +105,14 @@ def _range(values: Sequence[float]) -> list[float]:
     return [low - room, high + room]
 
 
-def _lines(members: Sequence[Member]) -> Iterator[go.Scatter]:
+def _lines(members: Sequence[FamilyMember]) -> Iterator[go.Scatter]:
     """Yield lines through the layers of each series, as they are and chosen."""
     for kind in (AS_IT_IS, CHOSEN):
         for layers in _layers(members).values():
-            variants = [dict(_variants(one)).get(kind, one.as_it_is) for one in layers]
+            variants = [dict(_variants(variant)).get(kind, variant.as_it_is) for variant in layers]
             yield go.Scatter(
-                x=[one.isoscore for one in variants if one is not None],
-                y=[one.report.value for one in variants if one is not None],
+                x=[variant.isoscore for variant in variants if variant is not None],
+                y=[variant.report.value for variant in variants if variant is not None],
                 mode="lines",
                 line={"color": palette.QUIET, "width": 1.5, "dash": kind.dash},
                 hoverinfo="skip",
@@ -120,44 +120,50 @@ def _lines(members: Sequence[Member]) -> Iterator[go.Scatter]:
             )
 
 
-def _points(members: Sequence[Member], across: Sequence[float], up: Sequence[float]) -> Iterator[go.Scatter]:
+def _points(members: Sequence[FamilyMember], across: Sequence[float], up: Sequence[float]) -> Iterator[go.Scatter]:
     """Yield the points of each embedding in a color of its own; layers have numbers, others a place in the legend."""
     layers = _layers(members)
-    places = {one.task_id: place / (len(series) - 1) for series in layers.values() for place, one in enumerate(series)}
-    others = [one for one in members if one.task_id not in places]
-    colours = {
-        one.task_id: palette.SERIES[place] if place < len(palette.SERIES) else palette.QUIET
-        for place, one in enumerate(others)
+    shares = {
+        member.task_id: number / (len(series) - 1) for series in layers.values() for number, member in enumerate(series)
     }
-    colours |= {task_id: palette.in_order(share) for task_id, share in places.items()}
-    names = short_names([one.name for one in members], LONGEST_NAME)
-    texts = _numbers([one for one in members if one.task_id in places], across, up)
-    for one, name in zip(members, names, strict=True):
-        in_line = one.task_id in places
-        text, where = texts.get(one.task_id, ("", "top right"))
-        yield _trace(one, plain(name, LONGEST_NAME), colours[one.task_id], text, where, in_legend=not in_line)
+    unordered = [member for member in members if member.task_id not in shares]
+    colours = {
+        member.task_id: palette.SERIES[number] if number < len(palette.SERIES) else palette.QUIET
+        for number, member in enumerate(unordered)
+    }
+    colours |= {task_id: palette.in_order(share) for task_id, share in shares.items()}
+    names = short_names([member.name for member in members], LONGEST_NAME)
+    texts = _numbers([member for member in members if member.task_id in shares], across, up)
+    for member, name in zip(members, names, strict=True):
+        in_line = member.task_id in shares
+        text, where = texts.get(member.task_id, ("", "top right"))
+        yield _trace(member, plain(name, LONGEST_NAME), colours[member.task_id], text, where, in_legend=not in_line)
     if layers:
         for kind in (AS_IT_IS, CHOSEN):
             marker = {"color": palette.QUIET, "symbol": kind.symbol, "size": 9}
             yield go.Scatter(x=[None], y=[None], mode="markers", name=kind.of_layers, marker=marker)
 
 
-def _numbers(members: Sequence[Member], across: Sequence[float], up: Sequence[float]) -> dict[str, tuple[str, str]]:
+def _numbers(
+    members: Sequence[FamilyMember], across: Sequence[float], up: Sequence[float]
+) -> dict[str, tuple[str, str]]:
     """Return the number of each layer and where it stands, of those that have room."""
-    named = [
-        LabeledPoint(one.as_it_is.isoscore or 0.0, one.as_it_is.report.value, 0, 0, str(one.layer))
-        for one in members
-        if one.as_it_is is not None
+    labeled_points = [
+        LabeledPoint(member.as_it_is.isoscore or 0.0, member.as_it_is.report.value, 0, 0, str(member.layer))
+        for member in members
+        if member.as_it_is is not None
     ]
-    found = positions(named, across, up)
+    text_positions = positions(labeled_points, across, up)
     return {
-        one.task_id: (str(one.layer), where) for one, where in zip(members, found, strict=True) if where is not None
+        member.task_id: (str(member.layer), where)
+        for member, where in zip(members, text_positions, strict=True)
+        if where is not None
     }
 
 
-def _trace(one: Member, name: str, colour: str, text: str, where: str, *, in_legend: bool) -> go.Scatter:
+def _trace(member: FamilyMember, name: str, colour: str, text: str, where: str, *, in_legend: bool) -> go.Scatter:
     """Return the points of an embedding, first as it is, with their intervals."""
-    variants = [(kind, variant) for kind, variant in _variants(one) if variant.isoscore is not None]
+    variants = [(kind, variant) for kind, variant in _variants(member) if variant.isoscore is not None]
     reports = [variant.report for _, variant in variants]
     return go.Scatter(
         x=[variant.isoscore for _, variant in variants],

@@ -28,7 +28,7 @@ def list_qrels(context: Context, corpus: Embedding) -> list[KeptQrels]:
     """Return the splits that came with the texts of an embedding, the usual one first; nothing of other embeddings."""
     if corpus.encoding_id is None:
         return []
-    own = select(Qrels).where(Qrels.corpus_id == corpus.encoding_id).order_by(Qrels.place)
+    rows = select(Qrels).where(Qrels.corpus_id == corpus.encoding_id).order_by(Qrels.place)
     alike = select(Embedding.id).where(
         Embedding.layer == corpus.layer,
         Embedding.pooling == corpus.pooling,
@@ -39,12 +39,12 @@ def list_qrels(context: Context, corpus: Embedding) -> list[KeptQrels]:
     with context.sessions() as session:
         return [
             KeptQrels(
-                one.split,
-                one.judgments,
-                one.file_sha256,
-                session.scalar(alike.where(Embedding.encoding_id == one.queries_id)),
+                qrels.split,
+                qrels.judgments,
+                qrels.file_sha256,
+                session.scalar(alike.where(Embedding.encoding_id == qrels.queries_id)),
             )
-            for one in session.scalars(own)
+            for qrels in session.scalars(rows)
         ]
 
 
@@ -64,10 +64,10 @@ def create_task_of_split(
 
     """
     corpus = get_embedding(context, embedding_id)
-    kept = {one.split: one for one in list_qrels(context, corpus)}
-    if not kept:
+    splits = {qrels.split: qrels for qrels in list_qrels(context, corpus)}
+    if not splits:
         raise InvalidError(f"{corpus.name} came without qrels. Upload a file of relevant documents.", "split")
-    chosen = kept[choose_split(kept, split)]
+    chosen = splits[choose_split(splits, split)]
     asking = queries_id or chosen.queries_id
     if asking is None:
         raise InvalidError("The queries of this data set are not measured yet. Wait for their encoding.", "queries_id")

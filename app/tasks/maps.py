@@ -46,11 +46,11 @@ def create_mapped(
         raise ConflictError(
             f"The {which} variant keeps the vectors of {source.name} as they are. A new embedding would be a copy."
         )
-    told = words_of(variant)
+    words = words_of(variant)
     dimensions = variant.dimensions.rsplit("-", 1)
     provenance = {
         "which": which,
-        "variant": told,
+        "variant": words,
         "method": variant.method,
         "parameters": variant.parameters,
         "dimensions": variant.dimensions,
@@ -60,7 +60,7 @@ def create_mapped(
     if of == "corpus" and (variant.method in METHODS or dimensions[0] == "pca"):
         provenance |= {"rows": results.n, "fit_rows": results.n}
     d = results.d if len(dimensions) == 1 else int(dimensions[1])
-    return add_mapped(context, source, task_id, clean_name(name, f"{source.name}, {told}"), d, provenance)
+    return add_mapped(context, source, task_id, clean_name(name, f"{source.name}, {words}"), d, provenance)
 
 
 def variant_of(results: TaskResults, which: MapVariant) -> JudgedVariant:
@@ -71,5 +71,5 @@ def variant_of(results: TaskResults, which: MapVariant) -> JudgedVariant:
 def words_of(variant: JudgedVariant) -> str:
     """Return a variant in words without its storage: "Soft ZCA whitening, eps 0.1, PCA-192"."""
     method = describe_method(variant.method, variant.parameters) if variant.method in METHODS else ""
-    kept = variant.dimensions.replace("pca", "PCA").replace("first-", "first ")
-    return ", ".join(one for one in (method, "" if kept == "all" else kept) if one)
+    dimensions = variant.dimensions.replace("pca", "PCA").replace("first-", "first ")
+    return ", ".join(part for part in (method, "" if dimensions == "all" else dimensions) if part)

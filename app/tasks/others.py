@@ -10,7 +10,7 @@ from app.context import OFFERED, Context
 from app.db.models import Embedding, EmbeddingStatus, StoredFile, TaskRun, TaskStatus
 from app.embeddings.service import get_embedding
 from app.storage import Stored
-from app.tasks.family import Member, key_of, read_family, series_of
+from app.tasks.family import FamilyMember, key_of, read_family, series_of
 from app.tasks.service import check_columns, check_vectors, get_task, launch_task
 from isoscope.core.errors import InvalidError, IsoscopeError, NotFoundError
 from isotropy.catalog import TruthKind
@@ -23,7 +23,7 @@ TEXTS = ("file_sha256", "text_columns", "max_rows", "seed")
 MODEL = ("model", "revision")
 
 
-class Other(NamedTuple):
+class SameRowsEmbedding(NamedTuple):
     """An embedding with as many rows as the task's: its queries where the task has some, or why it is left out."""
 
     embedding_id: str
@@ -35,14 +35,14 @@ class Other(NamedTuple):
     reason: str | None
 
 
-class Choice(NamedTuple):
+class EmbeddingChoice(NamedTuple):
     """An embedding to judge; without queries of its own those of the same model and layer are taken."""
 
     embedding_id: str
     queries_id: str | None = None
 
 
-class LeftOut(NamedTuple):
+class SkippedLayer(NamedTuple):
     """A layer that the task cannot judge, and why."""
 
     embedding_id: str
@@ -53,23 +53,24 @@ class LeftOut(NamedTuple):
 class JudgedOthers(NamedTuple):
     """The family once others were handed to the workers, and layers that could not be."""
 
-    members: list[Member]
-    left_out: list[LeftOut]
+    members: list[FamilyMember]
+    left_out: list[SkippedLayer]
 
 
-def list_others(context: Context, task: TaskRun) -> list[Other]:
+def list_others(context: Context, task: TaskRun) -> list[SameRowsEmbedding]:
     """Return embeddings with as many rows that the task has not judged: layers in order, then the newest.
 
     None for compression, which has no ground truth.
     """
     if task.config.kind is TruthKind.COMPRESSION:
         return []
-    asked = _Asked.read(context, task)
-    done = {one.embedding_id for one in read_family(context, task) if one.status not in AGAIN}
-    return [asked.other(one) for one in _candidates(context, asked.corpus) if one.id not in done]
+    task_rows = _TaskRows.read(context, task)
+    done = {member.embedding_id for member in read_family(context, task) if member.status not in AGAIN}
+    candidates = _candidates(context, task_rows.corpus)
+    return [task_rows.describe(candidate) for candidate in candidates if candidate.id not in done]
 
 
-def judge_others(context: Context, task_id: str, choices: Sequence[Choice] | None = None) -> JudgedOthers:
+def judge_others(context: Context, task_id: str, choices: Sequence[EmbeddingChoice] | None = None) -> JudgedOthers:
     """Judge other embeddings by a task: those chosen, or every other layer of its encoding or file.
 
     What was judged already is left as it is.
@@ -83,30 +84,30 @@ def judge_others(context: Context, task_id: str, choices: Sequence[Choice] | Non
         raise InvalidError(
             "Compression has no ground truth: vectors as they are always score 1. Choose a task of another kind."
         )
-    asked = _Asked.read(context, task)
-    left_out: list[LeftOut] = []
+    task_rows = _TaskRows.read(context, task)
+    left_out: list[SkippedLayer] = []
     if choices is None:
-        layers = [asked.other(one) for one in _candidates(context, asked.corpus) if asked.is_layer(one)]
-        left_out = [LeftOut(one.embedding_id, one.name, one.reason) for one in layers if one.reason]
-        wanted = [one for one in layers if not one.reason]
+        layers = [layer for layer in map(task_rows.describe, _candidates(context, task_rows.corpus)) if layer.is_layer]
+        left_out = [SkippedLayer(layer.embedding_id, layer.name, layer.reason) for layer in layers if layer.reason]
+        candidates = [layer for layer in layers if not layer.reason]
         if not layers:
-            raise InvalidError(f"{asked.corpus.name} has no other layers. Name the embeddings to judge.", "others")
+            raise InvalidError(f"{task_rows.corpus.name} has no other layers. Name the embeddings to judge.", "others")
     else:
-        wanted = [_chosen(context, asked, one) for one in choices]
-    if len(wanted) > MAX_OTHERS:
-        raise InvalidError(f"Judge at most {MAX_OTHERS} embeddings at once, not {len(wanted):,}.", "others")
+        candidates = [_chosen(context, task_rows, choice) for choice in choices]
+    if len(candidates) > MAX_OTHERS:
+        raise InvalidError(f"Judge at most {MAX_OTHERS} embeddings at once, not {len(candidates):,}.", "others")
     context.require_room()
-    members = {one.embedding_id: one for one in read_family(context, task)}
-    for one in wanted:
-        known = members.get(one.embedding_id)
-        if known is None:
-            launch_task(context, _add(context, task, one))
-        elif known.status in AGAIN:
-            launch_task(context, known.task_id)
+    members = {member.embedding_id: member for member in read_family(context, task)}
+    for candidate in candidates:
+        member = members.get(candidate.embedding_id)
+        if member is None:
+            launch_task(context, _add(context, task, candidate))
+        elif member.status in AGAIN:
+            launch_task(context, member.task_id)
     return JudgedOthers(read_family(context, task), left_out)
 
 
-class _Asked(NamedTuple):
+class _TaskRows(NamedTuple):
     """A task with its embeddings, and what may be queries of others."""
 
     task: TaskRun
@@ -115,74 +116,94 @@ class _Asked(NamedTuple):
     partners: Sequence[Embedding]
 
     @classmethod
-    def read(cls, context: Context, task: TaskRun) -> "_Asked":
+    def read(cls, context: Context, task: TaskRun) -> "_TaskRows":
         corpus = get_embedding(context, task.embedding_id)
         if task.queries_id is None:
             return cls(task, corpus, None, ())
         queries = get_embedding(context, task.queries_id)
         return cls(task, corpus, queries, [queries, *_candidates(context, queries)])
 
-    def is_layer(self, one: Embedding) -> bool:
-        return series_of(one) is not None and series_of(one) == series_of(self.corpus)
+    def is_layer(self, embedding: Embedding) -> bool:
+        return series_of(embedding) is not None and series_of(embedding) == series_of(self.corpus)
 
-    def other(self, one: Embedding) -> Other:
+    def describe(self, embedding: Embedding) -> SameRowsEmbedding:
         try:
-            queries = self.require_alike(one)
+            queries = self.require_alike(embedding)
         except IsoscopeError as error:
-            return Other(one.id, one.name, one.layer, self.is_layer(one), None, str(error))
-        return Other(one.id, one.name, one.layer, self.is_layer(one), None if queries is None else queries.id, None)
+            return SameRowsEmbedding(
+                embedding.id, embedding.name, embedding.layer, self.is_layer(embedding), None, str(error)
+            )
+        return SameRowsEmbedding(
+            embedding.id,
+            embedding.name,
+            embedding.layer,
+            self.is_layer(embedding),
+            None if queries is None else queries.id,
+            None,
+        )
 
-    def require_alike(self, one: Embedding, named: Embedding | None = None) -> Embedding | None:
+    def require_alike(self, embedding: Embedding, chosen_queries: Embedding | None = None) -> Embedding | None:
         """Return the queries that belong to an embedding.
 
         Raises:
             IsoscopeError: its rows are others, or its queries are not known.
 
         """
-        _require_same_rows(self.corpus, one)
-        queries = named
+        _require_same_rows(self.corpus, embedding)
+        queries = chosen_queries
         if self.queries is not None:
-            queries = named or self._partner(one)
+            queries = chosen_queries or self._partner(embedding)
             _require_same_rows(self.queries, queries)
-        elif named is not None:
+        elif chosen_queries is not None:
             raise InvalidError(f"A task of kind {self.task.config.kind} takes no queries. Leave them out.")
-        check_vectors(one, queries)
-        check_columns(self.task.config, one, queries)
+        check_vectors(embedding, queries)
+        check_columns(self.task.config, embedding, queries)
         return queries
 
-    def _partner(self, one: Embedding) -> Embedding:
+    def _partner(self, embedding: Embedding) -> Embedding:
         """Return the queries of the same layer and model as an embedding."""
         if self.queries is None:
             raise InvalidError("There are no queries.")
-        same_file = self.is_layer(one) and one.encoding_id is None
+        same_file = self.is_layer(embedding) and embedding.encoding_id is None
         for queries in self.partners:
-            if same_file and series_of(queries) == series_of(self.queries) and queries.layer == one.layer:
+            if same_file and series_of(queries) == series_of(self.queries) and queries.layer == embedding.layer:
                 return queries
-            if _model(one) is not None and _model(one) == _model(queries) and _texts(queries) == _texts(self.queries):
+            if (
+                _model(embedding) is not None
+                and _model(embedding) == _model(queries)
+                and _texts(queries) == _texts(self.queries)
+            ):
                 return queries
-        if one.layer is None or _texts(self.queries) is None:
+        if embedding.layer is None or _texts(self.queries) is None:
             raise InvalidError(
-                f"Which queries belong to {one.name} is not known. Open its own task page and upload the same ground "
-                "truth with its queries: it is then drawn here too."
+                f"Which queries belong to {embedding.name} is not known. Open its own task page and upload "
+                "the same ground truth with its queries: it is then drawn here too."
             )
-        pooled = "" if one.pooling is None else f", {one.pooling}"
+        pooled = "" if embedding.pooling is None else f", {embedding.pooling}"
         raise InvalidError(
-            f"{self.queries.name} has no partner of layer {one.layer}{pooled}. Encode the queries with that layer and "
-            "measure it."
+            f"{self.queries.name} has no partner of layer {embedding.layer}{pooled}. Encode the queries with that "
+            "layer and measure it."
         )
 
 
-def _chosen(context: Context, asked: _Asked, choice: Choice) -> Other:
+def _chosen(context: Context, task_rows: _TaskRows, choice: EmbeddingChoice) -> SameRowsEmbedding:
     try:
-        one = get_embedding(context, choice.embedding_id)
-        named = None if choice.queries_id is None else get_embedding(context, choice.queries_id)
-        queries = asked.require_alike(one, named)
+        embedding = get_embedding(context, choice.embedding_id)
+        chosen_queries = None if choice.queries_id is None else get_embedding(context, choice.queries_id)
+        queries = task_rows.require_alike(embedding, chosen_queries)
     except NotFoundError:
         raise
     except IsoscopeError as error:
         error.field = "others"
         raise
-    return Other(one.id, one.name, one.layer, asked.is_layer(one), None if queries is None else queries.id, None)
+    return SameRowsEmbedding(
+        embedding.id,
+        embedding.name,
+        embedding.layer,
+        task_rows.is_layer(embedding),
+        None if queries is None else queries.id,
+        None,
+    )
 
 
 def _candidates(context: Context, like: Embedding) -> list[Embedding]:
@@ -195,39 +216,45 @@ def _candidates(context: Context, like: Embedding) -> list[Embedding]:
     )
     siblings = case((Embedding.encoding_id == like.encoding_id, 0), else_=1)
     order = siblings, Embedding.created_at.desc(), Embedding.id
-    found = context.scalars(as_many.order_by(*order).limit(OFFERED).options(lazyload(Embedding.tags)))
+    embeddings = context.scalars(as_many.order_by(*order).limit(OFFERED).options(lazyload(Embedding.tags)))
     series = series_of(like)
-    return sorted(found, key=lambda one: (0, one.layer or 0) if series and series_of(one) == series else (1, 0))
+    if series:
+        embeddings.sort(key=lambda embedding: (0, embedding.layer or 0) if series_of(embedding) == series else (1, 0))
+    return embeddings
 
 
-def _require_same_rows(known: Embedding, one: Embedding) -> None:
+def _require_same_rows(expected: Embedding, embedding: Embedding) -> None:
     """Refuse an embedding whose rows are known to be others, or that is not measured."""
-    if one.status is not EmbeddingStatus.READY or one.trashed_at is not None:
-        raise InvalidError(f"{one.name} is not measured. Choose a measured embedding.")
-    if one.n != known.n:
-        raise InvalidError(f"{one.name} has {one.n or 0:,} rows, {known.name} {known.n or 0:,}. Choose the same rows.")
-    texts = _texts(known), _texts(one)
-    names = [(each.independent or {}).get("names_in_any_order") for each in (known, one)]
+    if embedding.status is not EmbeddingStatus.READY or embedding.trashed_at is not None:
+        raise InvalidError(f"{embedding.name} is not measured. Choose a measured embedding.")
+    if embedding.n != expected.n:
+        raise InvalidError(
+            f"{embedding.name} has {embedding.n or 0:,} rows, {expected.name} {expected.n or 0:,}. "
+            "Choose the same rows."
+        )
+    texts = _texts(expected), _texts(embedding)
+    names = [(source.independent or {}).get("names_in_any_order") for source in (expected, embedding)]
     if (None not in texts and texts[0] != texts[1]) or (None not in names and names[0] != names[1]):
-        raise InvalidError(f"{one.name} has other rows than {known.name}. Choose the same rows.")
+        raise InvalidError(f"{embedding.name} has other rows than {expected.name}. Choose the same rows.")
 
 
-def _texts(one: Embedding) -> tuple[Any, ...] | None:
+def _texts(embedding: Embedding) -> tuple[Any, ...] | None:
     """Return what the rows of an encoding are made of; None of other embeddings."""
-    made = one.provenance or {}
-    return None if one.encoding_id is None else tuple(repr(made.get(name)) for name in TEXTS)
+    provenance = embedding.provenance or {}
+    return None if embedding.encoding_id is None else tuple(repr(provenance.get(name)) for name in TEXTS)
 
 
-def _model(one: Embedding) -> tuple[Any, ...] | None:
-    made = one.provenance or {}
-    return None if one.encoding_id is None else (*(made.get(name) for name in MODEL), one.layer, one.pooling)
+def _model(embedding: Embedding) -> tuple[Any, ...] | None:
+    provenance = embedding.provenance or {}
+    values = (*(provenance.get(name) for name in MODEL), embedding.layer, embedding.pooling)
+    return None if embedding.encoding_id is None else values
 
 
-def _add(context: Context, task: TaskRun, one: Other) -> str:
+def _add(context: Context, task: TaskRun, candidate: SameRowsEmbedding) -> str:
     """Add a draft with the ground truth and settings of a task; nothing of its bytes is copied."""
-    made = TaskRun(
-        embedding_id=one.embedding_id,
-        queries_id=one.queries_id,
+    draft = TaskRun(
+        embedding_id=candidate.embedding_id,
+        queries_id=candidate.queries_id,
         config=task.config,
         family_id=key_of(task),
         filename=task.filename,
@@ -236,5 +263,5 @@ def _add(context: Context, task: TaskRun, one: Other) -> str:
     file = context.get(StoredFile, task.truth_sha256) if task.truth_sha256 else None
     stored = [] if file is None else [Stored(file.sha256, file.size_bytes)]
     with context.ledger.recording(*stored) as session:
-        session.add(made)
-    return made.id
+        session.add(draft)
+    return draft.id

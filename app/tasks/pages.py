@@ -17,7 +17,7 @@ from app.tasks.family_figures import family_figure, figures_of
 from app.tasks.figures import roles_of, task_figures
 from app.tasks.kept_truth import create_task_of_split, list_qrels
 from app.tasks.maps import changes_vectors, create_mapped, get_map
-from app.tasks.others import Choice, judge_others, list_others
+from app.tasks.others import EmbeddingChoice, judge_others, list_others
 from app.training.queue_status import list_workers
 from app.web.dependencies import ContextDep, FormDep
 from app.web.responses import FileKind, figure_file, file_of, render, see
@@ -81,7 +81,7 @@ def show_task(request: Request, context: ContextDep, task_id: str) -> Response:
 
 
 def _task_page(request: Request, context: Context, task: TaskRun, problem: IsoscopeError | None = None) -> Response:
-    shown: dict[str, Any] = {
+    values: dict[str, Any] = {
         "task": task,
         "embedding": get_embedding(context, task.embedding_id),
         "queries": None if task.queries_id is None else get_embedding(context, task.queries_id),
@@ -91,21 +91,21 @@ def _task_page(request: Request, context: Context, task: TaskRun, problem: Isosc
         "best": BEST_SO_FAR,
     }
     if task.status is TaskStatus.QUEUED:
-        shown["workers"] = list_workers(context)
+        values["workers"] = list_workers(context)
     if task.results is not None:
         members = read_family(context, task)
-        shown |= {
+        values |= {
             "figures": task_figures(task.results),
             "roles": roles_of(task.results),
             "changes_vectors": changes_vectors,
             "title": METRICS[task.results.metric],
             "members": members,
-            "waiting": [one for one in members if one.status in UNFINISHED_TASK],
+            "waiting": [member for member in members if member.status in UNFINISHED_TASK],
             "family": family_figure(members, task.results.metric),
             "statement": statement(as_they_are(members), task.results.metric),
             "others": list_others(context, task),
         }
-    return render(request, "tasks/task.html", shown, problem)
+    return render(request, "tasks/task.html", values, problem)
 
 
 @router.post("/others")
@@ -117,7 +117,7 @@ def judge_other_embeddings(
     others: Annotated[list[str] | None, Form()] = None,
 ) -> Response:
     """Judge every layer, or the embeddings that were ticked, by the same task."""
-    choices = None if every_layer else [Choice(one) for one in others or []]
+    choices = None if every_layer else [EmbeddingChoice(embedding_id) for embedding_id in others or []]
     try:
         if choices == []:
             raise InvalidError("Choose at least one embedding.", "others")
@@ -192,22 +192,22 @@ def _list_page(
 ) -> Response:
     embedding = get_embedding(context, embedding_id)
     require_ready(embedding, "a task")
-    asked = next((kind for kind in TruthKind if kind == values.get("kind")), TruthKind.QUERIES)
+    truth = next((kind for kind in TruthKind if kind == values.get("kind")), TruthKind.QUERIES)
     annotations = (embedding.inspection or {}).get("annotations", [])
     tasks = service.list_tasks(context, embedding_id, limit=PAGE_ROWS, offset=offset_of(page))
-    shown = {
+    page_values = {
         "embedding": embedding,
         "tasks": tasks,
         "page": page,
         "pages": pages_of(service.count_tasks(context, embedding_id)),
         "busy": any(task.status in UNFINISHED_TASK for task in tasks),
         "kinds": TASKS,
-        "chosen": asked,
-        "metrics": {metric: METRICS[metric] for metric in TASKS[asked].metrics},
+        "chosen": truth,
+        "metrics": {metric: METRICS[metric] for metric in TASKS[truth].metrics},
         "similarities": list(Similarity),
-        "columns": [one["name"] for one in annotations],
-        "queries": service.list_queries(context, embedding) if asked in service.WITH_QUERIES else [],
-        "kept": list_qrels(context, embedding) if asked is TruthKind.QUERIES else [],
+        "columns": [annotation["name"] for annotation in annotations],
+        "queries": service.list_queries(context, embedding) if truth in service.WITH_QUERIES else [],
+        "kept": list_qrels(context, embedding) if truth is TruthKind.QUERIES else [],
         "suffixes": suffixes(Role.ANNOTATIONS),
         "max_bytes": context.settings.max_dataset_bytes,
         "values": {
@@ -216,4 +216,4 @@ def _list_page(
             **values,
         },
     }
-    return render(request, "tasks/tasks.html", shown, problem)
+    return render(request, "tasks/tasks.html", page_values, problem)

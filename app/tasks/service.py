@@ -88,8 +88,8 @@ def list_tasks(context: Context, embedding_id: str, *, limit: int, offset: int =
     get_embedding(context, embedding_id)
     *plain, conclusion = (field.name for field in fields(TaskSummary))
     columns = [*(getattr(TaskRun, name) for name in plain), TaskRun.results[conclusion]]
-    own = select(*columns).where(TaskRun.embedding_id == embedding_id)
-    newest = own.order_by(TaskRun.created_at.desc(), TaskRun.id).limit(limit).offset(offset)
+    tasks = select(*columns).where(TaskRun.embedding_id == embedding_id)
+    newest = tasks.order_by(TaskRun.created_at.desc(), TaskRun.id).limit(limit).offset(offset)
     with context.sessions() as session:
         return [TaskSummary(*row) for row in session.execute(newest)]
 
@@ -109,7 +109,7 @@ class QueriesChoice(NamedTuple):
 
 def list_queries(context: Context, corpus: Embedding) -> list[QueriesChoice]:
     """Other measured embeddings of as many dimensions: those of the same layer first, then the newest."""
-    others = select(Embedding.id, Embedding.name, Embedding.n).where(
+    candidates = select(Embedding.id, Embedding.name, Embedding.n).where(
         Embedding.id != corpus.id,
         Embedding.d == corpus.d,
         Embedding.status == EmbeddingStatus.READY,
@@ -118,7 +118,7 @@ def list_queries(context: Context, corpus: Embedding) -> list[QueriesChoice]:
     alike = and_(Embedding.layer == corpus.layer, Embedding.pooling == corpus.pooling)
     order = case((alike, 0), else_=1), Embedding.created_at.desc(), Embedding.id
     with context.sessions() as session:
-        return [QueriesChoice(*row) for row in session.execute(others.order_by(*order).limit(OFFERED))]
+        return [QueriesChoice(*row) for row in session.execute(candidates.order_by(*order).limit(OFFERED))]
 
 
 def get_task(context: Context, task_id: str) -> TaskRun:
@@ -178,14 +178,14 @@ def delete_task(context: Context, task_id: str) -> None:
     """Delete a task run in any state with its ground truth and maps, unless an embedding is being made by it."""
     get_task(context, task_id)
     gone = delete(TaskRun).where(TaskRun.id == task_id, TaskRun.id.not_in(MAKING))
-    files = TaskRun.truth_sha256, TaskRun.chosen_sha256, TaskRun.smallest_sha256
+    columns = TaskRun.truth_sha256, TaskRun.chosen_sha256, TaskRun.smallest_sha256
     with context.sessions.begin() as session:
-        left = session.execute(gone.returning(*files)).one_or_none()
-    if left is None:
+        files = session.execute(gone.returning(*columns)).one_or_none()
+    if files is None:
         get_task(context, task_id)
         raise ConflictError("An embedding is being made by this task. Delete it when that has finished.")
     context.queue.cancel(Job(job_kinds.JUDGE, task_id))
-    context.ledger.release(*left)
+    context.ledger.release(*files)
 
 
 def _check_given(config: TaskConfig, queries: Embedding | None, truth: Incoming | None) -> None:
@@ -219,15 +219,15 @@ def check_columns(config: TaskConfig, corpus: Embedding, queries: Embedding | No
         of_rows.append(("query_ids", queries, config.query_ids))
     if config.kind is not TruthKind.PAIRS:
         of_rows.append(("groups", queries or corpus, config.groups))
-    check_all(*(_column_check(*one) for one in of_rows if one[2] is not None))
+    check_all(*(_column_check(*column) for column in of_rows if column[2] is not None))
 
 
 def _column_check(field: str, embedding: Embedding, column: str | None) -> Callable[[], None]:
     def check() -> None:
-        offered = [one["name"] for one in (embedding.inspection or {}).get("annotations", [])]
+        offered = [annotation["name"] for annotation in (embedding.inspection or {}).get("annotations", [])]
         if column not in offered:
-            there = f"Columns are: {listed(offered)}." if offered else "It has no columns beside the vectors."
-            raise InvalidError(f"{embedding.name} has no column {quote(column or '')}. {there}", field)
+            columns = f"Columns are: {listed(offered)}." if offered else "It has no columns beside the vectors."
+            raise InvalidError(f"{embedding.name} has no column {quote(column or '')}. {columns}", field)
 
     return check
 
@@ -235,21 +235,21 @@ def _column_check(field: str, embedding: Embedding, column: str | None) -> Calla
 def check_vectors(corpus: Embedding, queries: Embedding | None) -> None:
     """Refuse vectors that are not measured, do not fit together, hold NaN or are too many."""
     require_measured(corpus, "a task")
-    for field, one in (("embedding_id", corpus), ("queries_id", queries)):
-        if one is None:
+    for field, embedding in (("embedding_id", corpus), ("queries_id", queries)):
+        if embedding is None:
             continue
-        if one.status is not EmbeddingStatus.READY or one.trashed_at is not None:
-            raise InvalidError(f"{one.name} is not measured. Choose a measured embedding.", field)
-        if one.n_left_out:
+        if embedding.status is not EmbeddingStatus.READY or embedding.trashed_at is not None:
+            raise InvalidError(f"{embedding.name} is not measured. Choose a measured embedding.", field)
+        if embedding.n_left_out:
             raise InvalidError(
-                f"{plural(one.n_left_out, 'row')} of {one.name} {'holds' if one.n_left_out == 1 else 'hold'} NaN or "
-                "infinity. Upload it without them.",
+                f"{plural(embedding.n_left_out, 'row')} of {embedding.name} "
+                f"{'holds' if embedding.n_left_out == 1 else 'hold'} NaN or infinity. Upload it without them.",
                 field,
             )
-        if (numbers := (one.n or 0) * (one.d or 0)) > MAX_NUMBERS:
+        if (numbers := (embedding.n or 0) * (embedding.d or 0)) > MAX_NUMBERS:
             raise TooLargeError(
-                f"{one.name} has {numbers:,} numbers, more than {MAX_NUMBERS:,}, the limit of a task. Upload a sample "
-                "of its rows, or run `isoscope decide` on a machine with enough memory.",
+                f"{embedding.name} has {numbers:,} numbers, more than {MAX_NUMBERS:,}, the limit of a task. Upload a "
+                "sample of its rows, or run `isoscope decide` on a machine with enough memory.",
                 field,
             )
     if queries is not None and queries.d != corpus.d:
@@ -268,9 +268,9 @@ def _keep_truth(context: Context, task: TaskRun, truth: Incoming, corpus: Embedd
         target = Path(folder) / "truth.jsonl"
         task.preview = _checked(context, task, stored, target, corpus, queries)
         with target.open("rb") as lines:
-            kept = store(lines, context.settings.max_upload_bytes)
-        with context.ledger.recording(kept) as session:
-            task.truth_sha256 = kept.sha256
+            truth_file = store(lines, context.settings.max_upload_bytes)
+        with context.ledger.recording(truth_file) as session:
+            task.truth_sha256 = truth_file.sha256
             task.family_id = _family_of(session, task, corpus)
             session.add(task)
     context.ledger.release(stored.sha256)
@@ -280,9 +280,9 @@ def _family_of(session: Session, task: TaskRun, corpus: Embedding) -> str | None
     """Return the family of tasks with this ground truth and these settings, of as many rows; None for a new one."""
     same = select(TaskRun).join(Embedding, Embedding.id == TaskRun.embedding_id)
     same = same.where(TaskRun.truth_sha256 == task.truth_sha256, Embedding.n == corpus.n)
-    for one in session.scalars(same.order_by(TaskRun.created_at, TaskRun.id)):
-        if one.config.judges_like(task.config):
-            return one.family_id or one.id
+    for relative in session.scalars(same.order_by(TaskRun.created_at, TaskRun.id)):
+        if relative.config.judges_like(task.config):
+            return relative.family_id or relative.id
     return None
 
 
@@ -293,8 +293,8 @@ def _checked(
     rows = _rows(context, corpus, config.ids)
     try:
         if queries is not None:
-            asked = _rows(context, queries, config.query_ids)
-            return read_in_sandbox(context.settings, check_qrels, path, filename, rows, asked, target)
+            query_rows = _rows(context, queries, config.query_ids)
+            return read_in_sandbox(context.settings, check_qrels, path, filename, rows, query_rows, target)
         return read_in_sandbox(context.settings, check_pairs, path, filename, config.groups, rows, target)
     except InvalidError as error:
         if error.field in (None, "qrels", "pairs"):

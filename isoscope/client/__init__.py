@@ -11,12 +11,12 @@ from isoscope.client.data import Embeddings, Postprocessings
 from isoscope.client.encodings import Encodings
 from isoscope.client.runs import Figures, Runs, ScriptRuns
 from isoscope.client.tasks import Tasks
-from isoscope.client.training import Imports, Queue
+from isoscope.client.training import Imports, QueueStatus
 
 __all__ = ["Isoscope", "RefusedError"]
 
 
-class Isoscope(Embeddings, Postprocessings, Tasks, Encodings, Imports, Runs, ScriptRuns, Queue, Figures):
+class Isoscope(Embeddings, Postprocessings, Tasks, Encodings, Imports, Runs, ScriptRuns, QueueStatus, Figures):
     """A dashboard at ``url`` that asks for ``token``, from ``ISOSCOPE_URL`` and ``ISOSCOPE_ACCESS_TOKEN`` by default.
 
     Methods raise RefusedError with the server's sentence, UnavailableError where no server answers, and InvalidError

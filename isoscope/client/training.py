@@ -139,7 +139,7 @@ class Experiments(Datasets):
         return self.patch("experiments", experiment, json=change_of(change))
 
     def retry_experiment(self, experiment: Reference) -> Row:
-        """Queue the failed runs of an experiment again."""
+        """QueueStatus the failed runs of an experiment again."""
         return self.post("experiments", experiment, "retry")
 
     def sample_sweep(self) -> Row:
@@ -203,7 +203,7 @@ class Imports(Experiments):
         return self.post("imports", sent, "cancel")
 
 
-class Queue(Connection):
+class QueueStatus(Connection):
     """Workers and waiting runs."""
 
     def queue(self, *, limit: int = 50, offset: int = 0) -> Row:

@@ -4,12 +4,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.embeddings.comparison import Comparison, distinct_names, suggest_order
+from app.embeddings.comparison import EmbeddingComparison, distinct_names, suggest_order
 from tests.factories import embedding
 
 
 def row_of(slug, *values):
-    rows = {row.measure.slug: row for row in Comparison([embedding(found={slug: value}) for value in values]).measures}
+    rows = {
+        row.measure.slug: row
+        for row in EmbeddingComparison([embedding(found={slug: value}) for value in values]).measures
+    }
     assert list(rows) == [slug]
     return rows[slug]
 
@@ -46,11 +49,11 @@ def test_same_rows_are_paired():
     found = {"mean_cosine": (0.5, 0.03)}
     raw = embedding(id="1", found=found, independent=dealt)
     made = embedding(id="2", found={"mean_cosine": (0.51, 0.03)}, source_id="1", independent=dealt)
-    (row,) = Comparison([raw, made]).measures
+    (row,) = EmbeddingComparison([raw, made]).measures
     assert row.differences[1].paired
     assert row.differences[1].se == pytest.approx(0)
     other = embedding(id="3", found={"mean_cosine": (0.51, 0.03)}, independent=dealt)
-    (row,) = Comparison([raw, other]).measures
+    (row,) = EmbeddingComparison([raw, other]).measures
     assert not row.differences[1].paired
 
 
@@ -61,7 +64,7 @@ def test_missing_value_has_no_difference(values):
 
 def test_measures_are_in_catalog_order():
     both = [embedding(found={"mean_cosine": 0.5}), embedding(found={"isoscore": 0.25, "former": 1})]
-    rows = Comparison(both).measures
+    rows = EmbeddingComparison(both).measures
     assert [row.measure.slug for row in rows] == ["isoscore", "mean_cosine"]
     assert [measurement and measurement.value for measurement in rows[0].measurements] == [None, 0.25]
     assert rows[0].differences == [None, None]
@@ -74,28 +77,28 @@ def test_repeated_names_get_numbers():
 
 def test_caution_about_few_rows():
     many, few = embedding("many", id="1", n=500), embedding("few", id="2", n=90, n_left_out=11)
-    (caution,) = Comparison([many, few]).cautions
+    (caution,) = EmbeddingComparison([many, few]).cautions
     assert "few (79 rows for 8 dimensions)" in caution
     assert "many" not in caution
-    assert Comparison([few, embedding("again", id="3", n=79)]).cautions == []
-    assert Comparison([many, embedding("enough", id="4", n=80)]).cautions == []
+    assert EmbeddingComparison([few, embedding("again", id="3", n=79)]).cautions == []
+    assert EmbeddingComparison([many, embedding("enough", id="4", n=80)]).cautions == []
 
 
 def test_caution_about_dimensions():
-    (caution,) = Comparison([embedding(id="1"), embedding(id="2", d=16)]).cautions
+    (caution,) = EmbeddingComparison([embedding(id="1"), embedding(id="2", d=16)]).cautions
     assert caution.startswith("Numbers of dimensions differ (8, 16):")
 
 
 def test_caution_about_unpaired_rows():
     raw, white = embedding("raw", id="1"), embedding("white", id="2", source_id="1")
-    (caution,) = Comparison([raw, white]).cautions
+    (caution,) = EmbeddingComparison([raw, white]).cautions
     assert caution.startswith("white and raw hold the same rows, but an earlier version measured one of them")
     dealt = {"by": "rows", "groups": 400, "blocks": "b"}
     raw.independent = white.independent = dealt
-    assert Comparison([raw, white]).cautions == []
+    assert EmbeddingComparison([raw, white]).cautions == []
     white.independent = dealt | {"blocks": "c"}
-    assert "duplicates, in groups or left out" in Comparison([raw, white]).cautions[0]
-    assert Comparison([white, embedding("other", id="3")]).cautions == []
+    assert "duplicates, in groups or left out" in EmbeddingComparison([raw, white]).cautions[0]
+    assert EmbeddingComparison([white, embedding("other", id="3")]).cautions == []
 
 
 def test_caution_about_other_order():
@@ -103,13 +106,13 @@ def test_caution_about_other_order():
         dealt = {"by": "rows", "groups": 400, "blocks": "b", "names": in_order, "names_in_any_order": "s"}
         return embedding(name, id=name, independent=dealt)
 
-    (caution,) = Comparison([named("a", "x"), named("b", "y")]).cautions
+    (caution,) = EmbeddingComparison([named("a", "x"), named("b", "y")]).cautions
     assert "in another order" in caution
 
 
 def test_caution_about_fitted_rows():
     made = embedding("white", id="2", n=8000, provenance={"method": "zca_whitening", "fit_rows": 4000})
-    (caution,) = Comparison([embedding("other", id="1", n=8000, provenance={"model": "bert"}), made]).cautions
+    (caution,) = EmbeddingComparison([embedding("other", id="1", n=8000, provenance={"model": "bert"}), made]).cautions
     assert caution.startswith("white was fitted on 4,000 of its 8,000 rows, which flatters its numbers:")
 
 
@@ -128,14 +131,14 @@ def test_sources_come_first_then_the_oldest():
 )  # fmt: skip
 def test_checkpoints_and_many_are_ordered(names, ordered):
     embeddings = [embedding(name, id=str(i)) for i, name in enumerate(names)]
-    assert Comparison(embeddings).is_ordered is ordered
+    assert EmbeddingComparison(embeddings).is_ordered is ordered
     if names[0] == "step-10":
         assert [each.name for each in suggest_order(embeddings)] == ["step-9", "step-10"]
 
 
 def test_layers_of_one_encoding_are_ordered():
     layers = [embedding(name, id=name, encoding_id="e", layer=layer) for name, layer in (("top", 12), ("bottom", 0))]
-    comparison = Comparison(layers)
+    comparison = EmbeddingComparison(layers)
     assert (comparison.are_layers, comparison.is_ordered, comparison.axis) == (True, True, "Layer")
     assert comparison.labels == ["12", "0"]
     assert [each.name for each in suggest_order(layers)] == ["bottom", "top"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.postprocess.trial import Comparison, outcome_of
+from app.postprocess.trial import TrialComparison, outcome_of
 from isotropy.catalog import MEASURES
 from tests.factories import measurement
 
@@ -10,7 +10,7 @@ from tests.factories import measurement
 def compared(**values):
     """Each measure as its value before and after."""
     found = [(slug, measurement(slug, before), measurement(slug, after)) for slug, (before, after) in values.items()]
-    return [Comparison(MEASURES[slug], before, after, None) for slug, before, after in found]
+    return [TrialComparison(MEASURES[slug], before, after, None) for slug, before, after in found]
 
 
 def test_each_measure_is_told_with_both_values():

@@ -31,7 +31,7 @@ from app.db.point_map import (
     MapHeader,
     MapLabels,
     MapNeighbors,
-    Section,
+    MapSection,
     SectionType,
     vector_points,
 )
@@ -193,14 +193,14 @@ def _add_column(number: int, column: KeptColumn, files: dict[str, bytes]) -> Map
     return MapColumn(name=column.name, values=sections["values"], labels=column.labels)
 
 
-def _join_sections(numbers: Mapping[Name, NDArray[Any]]) -> tuple[dict[Name, Section], bytes]:
+def _join_sections(numbers: Mapping[Name, NDArray[Any]]) -> tuple[dict[Name, MapSection], bytes]:
     """Return where each section of numbers lies in a file, and the file, lowest byte first."""
-    sections: dict[Name, Section] = {}
+    sections: dict[Name, MapSection] = {}
     blocks: list[bytes] = []
     offset = 0
     for name, values in numbers.items():
         blocks.append(values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes())
-        sections[name] = Section(type=cast("SectionType", values.dtype.name), offset=offset, count=len(values))
+        sections[name] = MapSection(type=cast("SectionType", values.dtype.name), offset=offset, count=len(values))
         offset += len(blocks[-1])
     return sections, b"".join(blocks)
 

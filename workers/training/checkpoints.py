@@ -21,7 +21,7 @@ from isoscope.core.errors import InvalidError
 from isoscope.hidden_states import looking_at
 from workers.training.data import Columns, n_rows, rows_of
 from workers.training.folder import DamagedError, RunFolder
-from workers.training.inference import Rows, forward
+from workers.training.inference import TokenizedRows, forward
 from workers.training.metrics import Tally
 from workers.training.penalties import Penalties
 from workers.training.progress import Progress
@@ -80,7 +80,7 @@ class SelectionCallback(TrainerCallback):
 
     folder: RunFolder
     model: PreTrainedModel
-    rows: Rows
+    rows: TokenizedRows
     task: Task
     progress: Progress
     history: History = field(default_factory=History, init=False)

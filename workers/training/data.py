@@ -20,7 +20,7 @@ Columns = Mapping[str, list[Any]]
 """As long as each other, by name; a missing value is None."""
 
 
-class Part(NamedTuple):
+class SplitPart(NamedTuple):
     """Some rows of a split of a data set."""
 
     columns: Columns
@@ -45,7 +45,7 @@ UNLABELLED = (None, -1, -1.0, "-1")
 """What stands for a label that is kept back; the Hub's names of classes have none for it."""
 
 
-def load_columns(dataset: Dataset, config: RunConfig, settings: Settings) -> tuple[Part, Part]:
+def load_columns(dataset: Dataset, config: RunConfig, settings: Settings) -> tuple[SplitPart, SplitPart]:
     """Return the train and validation columns, with subsets drawn."""
     train, validation = (_read_split(dataset, split, config, settings) for split in ("train", "validation"))
     return _subset(train, config.train_rows), _subset(validation, config.validation_rows)
@@ -116,11 +116,11 @@ def _values(values: list[Any], feature: Any) -> list[Any]:
     return [json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value for value in values]
 
 
-def _subset(columns: Columns, rows: int | None) -> Part:
+def _subset(columns: Columns, rows: int | None) -> SplitPart:
     n = n_rows(columns)
     if n == 0:
         raise InvalidError("Expected at least one row in the train and in the validation file, got none.")
     if rows is None or rows >= n:
-        return Part(columns, np.arange(n))
+        return SplitPart(columns, np.arange(n))
     chosen = np.sort(np.random.default_rng(SUBSET_SEED).choice(n, rows, replace=False))
-    return Part(rows_of(columns, chosen.tolist()), chosen)
+    return SplitPart(rows_of(columns, chosen.tolist()), chosen)

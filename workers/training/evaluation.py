@@ -30,7 +30,7 @@ from isoscope.hidden_states import (
 from isotropy.score import Score
 from workers.failure import NotFiniteError
 from workers.training.data import Columns
-from workers.training.inference import Rows, forward
+from workers.training.inference import TokenizedRows, forward
 from workers.training.progress import Progress
 from workers.training.sentences import Sentences
 from workers.training.tasks import Collector, Task
@@ -70,8 +70,8 @@ class Observation:
 
 def evaluate(
     model: PreTrainedModel,
-    train: Rows,
-    validation: Rows,
+    train: TokenizedRows,
+    validation: TokenizedRows,
     task: Task,
     progress: Progress,
     numbers: NDArray[np.int64] | None = None,
@@ -137,7 +137,7 @@ def evaluate(
 
 
 def observe(
-    model: PreTrainedModel, rows: Rows, indices: NDArray[np.int64], task: Task, progress: Progress
+    model: PreTrainedModel, rows: TokenizedRows, indices: NDArray[np.int64], task: Task, progress: Progress
 ) -> Observation:
     """Run rows through the model; return its predictions and the measures of its layers."""
     order = rows.longest_first(indices)
@@ -170,7 +170,7 @@ def _by_row(collected: Collector, numbers: NDArray[np.int64]) -> tuple[Predictio
 
 
 def _tokens(
-    model: PreTrainedModel, rows: Rows, indices: NDArray[np.int64], task: Task, progress: Progress
+    model: PreTrainedModel, rows: TokenizedRows, indices: NDArray[np.int64], task: Task, progress: Progress
 ) -> LayerMoments:
     tokens, order = LayerMoments(model), rows.longest_first(indices)
     with looking_at(model):
@@ -196,7 +196,7 @@ def _last_layer(sentences: Sentences, pairs: Mapping[str, ByLayer]) -> dict[str,
 class SealedRows:
     """Tokenized test rows, and the hash that names them."""
 
-    rows: Rows
+    rows: TokenizedRows
     sha256: str
 
 

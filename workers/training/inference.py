@@ -20,7 +20,7 @@ Collate = Callable[[list[dict[str, Any]]], Mapping[str, Tensor]]
 
 
 @dataclass(frozen=True)
-class Rows:
+class TokenizedRows:
     """Tokenized rows with what is to be predicted of them, and how to make a batch of them."""
 
     dataset: datasets.Dataset
@@ -84,7 +84,7 @@ class Looked(NamedTuple):
 
 def forward(
     model: PreTrainedModel,
-    rows: Rows,
+    rows: TokenizedRows,
     order: NDArray[np.int64],
     config: RunConfig,
     progress: Progress,

@@ -18,7 +18,7 @@ from app.db.models import Phase, Step
 from app.db.options.measuring import LOOKS_PER_RUN
 from isoscope.hidden_states import LayerMeasures, hidden_states_of, looking_at, width
 from workers.failure import NotFiniteError
-from workers.training.inference import Rows, rows_at_once
+from workers.training.inference import TokenizedRows, rows_at_once
 from workers.training.progress import Progress
 from workers.training.run_spec import batches_of
 
@@ -79,7 +79,7 @@ def rows_apart(max_steps: int) -> int:
 class Probe:
     """A few validation rows, the same in all runs, for measuring layers during training."""
 
-    def __init__(self, model: PreTrainedModel, rows: Rows, config: RunConfig) -> None:
+    def __init__(self, model: PreTrainedModel, rows: TokenizedRows, config: RunConfig) -> None:
         self.model = model
         self.rows = rows
         self.size = rows_at_once(config)

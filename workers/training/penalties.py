@@ -21,7 +21,7 @@ from isotropy.catalog import REGULARIZERS, Layers, Regularizer, TokenPooling
 from isotropy.points import draw_tokens, union_of_layers
 from isotropy.regularizers.istar import IStar
 from workers.models import pool, sentence_pooling
-from workers.training.inference import Rows, draw, rows_at_once
+from workers.training.inference import TokenizedRows, draw, rows_at_once
 from workers.training.progress import Progress
 
 
@@ -188,7 +188,7 @@ class ShrinkageCallback(TrainerCallback):
     regularizer: IStar
     view: PointSelector
     model: PreTrainedModel
-    rows: Rows
+    rows: TokenizedRows
     config: RunConfig
     progress: Progress
     _sum: Tensor | None = field(default=None, init=False)

@@ -19,7 +19,7 @@ from isotropy.score import Score
 from isotropy.topology import barcode, persistent_entropy
 from isotropy.unbiased import FourthMoments, isoscore_unbiased_from_moments
 from workers.models import pool, sentence_pooling
-from workers.training.inference import Rows
+from workers.training.inference import TokenizedRows
 
 PAIR_ROWS = 2000
 """Rows drawn from more for what looks at pairs, whose time and memory grow with their square at every layer."""
@@ -41,7 +41,9 @@ class Sentences:
 
     """
 
-    def __init__(self, model: PreTrainedModel, rows: Rows, indices: NDArray[np.int64], labels: str | None) -> None:
+    def __init__(
+        self, model: PreTrainedModel, rows: TokenizedRows, indices: NDArray[np.int64], labels: str | None
+    ) -> None:
         self.pooling = sentence_pooling(model)
         self._drawn = np.random.default_rng(PAIR_SEED).permutation(np.sort(indices))[:PAIR_ROWS]
         drawn = rows.dataset[self._drawn.tolist()]

@@ -24,7 +24,7 @@ from workers.training.ddp_sync import Agreement, ProcessRank, SharedTally
 from workers.training.evaluation import SealedRows, evaluate, score_sealed, seal
 from workers.training.finish import finish, model_card, zip_model
 from workers.training.folder import Damage, RunFolder, step_of
-from workers.training.inference import Rows
+from workers.training.inference import TokenizedRows
 from workers.training.metrics import MetricsCallback, Probe, StepClock, Tally, rows_apart
 from workers.training.penalties import ShrinkageCallback, make_penalties
 from workers.training.progress import Progress
@@ -47,11 +47,11 @@ class Loaded:
     tokenizer: PreTrainedTokenizerBase
     max_length: int
     task: Task
-    train: Rows
-    validation: Rows
+    train: TokenizedRows
+    validation: TokenizedRows
     numbers: NDArray[np.int64]
     """Positions of the validation examples in their split."""
-    selection: Rows | None
+    selection: TokenizedRows | None
     """Of which the best weights are chosen, where they are."""
     test: SealedRows | None
     """Of a data set with a test split."""

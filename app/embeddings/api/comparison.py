@@ -10,7 +10,7 @@ from app.db.models import ResultStatus, RowsBy
 from app.db.types import RowId
 from app.embeddings.alignments import Aligned, MovedBy, find_aligned, find_moved_rows, pairs_of, request_alignments
 from app.embeddings.api.measures import MeasurementValue, Slug
-from app.embeddings.comparison import MAX_COMPARED, MIN_COMPARED, Against, Comparison, get_compared
+from app.embeddings.comparison import MAX_COMPARED, MIN_COMPARED, Against, EmbeddingComparison, get_compared
 from app.embeddings.service import EmbeddingSummary
 from app.web.dependencies import ContextDep, Limit, Offset, Row
 from isotropy.catalog import ALIGNMENTS
@@ -66,7 +66,7 @@ def show_comparison(
     to: To = Against.FIRST,
 ) -> ComparisonOut:
     """Every measure of several embeddings, and differences to another, paired where both hold the same rows."""
-    comparison = Comparison(get_compared(context, id))
+    comparison = EmbeddingComparison(get_compared(context, id))
     return ComparisonOut(
         embeddings=[EmbeddingSummary.model_validate(embedding) for embedding in comparison.embeddings],
         cautions=comparison.cautions,

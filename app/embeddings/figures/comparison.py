@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 
 from app.db.models import Measurement
 from app.embeddings.alignments import Aligned, AlignedSteps, MovedRows
-from app.embeddings.comparison import ComparedMeasure, Comparison
+from app.embeddings.comparison import ComparedMeasure, EmbeddingComparison
 from app.figures import palette
 from app.figures.figure import Cell, Figure, FigureTable, linear_axis, plain, plot, thinned
 from isoscope.core.formatting import number, plural, starred
@@ -46,11 +46,11 @@ class StepLine(NamedTuple):
     points: list[StepPoint]
 
 
-def step_figures(comparison: Comparison, compared: ComparedMeasure) -> list[Figure]:
+def step_figures(comparison: EmbeddingComparison, compared: ComparedMeasure) -> list[Figure]:
     return [_values_figure(comparison, compared), _changes_figure(comparison, compared)]
 
 
-def _values_figure(comparison: Comparison, compared: ComparedMeasure) -> Figure:
+def _values_figure(comparison: EmbeddingComparison, compared: ComparedMeasure) -> Figure:
     measure, name = compared.measure, starred(compared.measure.name)
     line = StepLine(name, palette.MAIN, [_value_point(embedding_name) for embedding_name in compared.measurements])
     bars = " Bars are 95% intervals." if measure.error == "population" else " Bars are ± one standard error."
@@ -81,7 +81,7 @@ def _value_point(measurement: Measurement | None) -> StepPoint:
     return StepPoint(measurement.value, measurement.value - measurement.se, measurement.value + measurement.se)
 
 
-def _changes_figure(comparison: Comparison, compared: ComparedMeasure) -> Figure:
+def _changes_figure(comparison: EmbeddingComparison, compared: ComparedMeasure) -> Figure:
     name = starred(compared.measure.name)
     lines = [
         StepLine(
@@ -108,7 +108,7 @@ def _changes_figure(comparison: Comparison, compared: ComparedMeasure) -> Figure
     )
 
 
-def similarity_figures(comparison: Comparison, steps: AlignedSteps) -> list[Figure]:
+def similarity_figures(comparison: EmbeddingComparison, steps: AlignedSteps) -> list[Figure]:
     figures = []
     for entry in ALIGNMENTS.values():
         lines = [
@@ -142,7 +142,7 @@ def _has_values(lines: Sequence[StepLine]) -> bool:
     return any(point.value is not None for line in lines for point in line.points)
 
 
-def _table(comparison: Comparison, lines: Sequence[StepLine]) -> FigureTable:
+def _table(comparison: EmbeddingComparison, lines: Sequence[StepLine]) -> FigureTable:
     columns = [comparison.axis.lower(), "embedding", *(f"{line.name}{end}" for line in lines for end in ENDS)]
     rows: list[list[Cell]] = [
         [label, name, *(cell for line in lines for cell in line.points[step])]
@@ -151,7 +151,7 @@ def _table(comparison: Comparison, lines: Sequence[StepLine]) -> FigureTable:
     return FigureTable(columns, rows)
 
 
-def _draw(comparison: Comparison, lines: Sequence[StepLine], title: str, *, zero: bool = False) -> go.Figure:
+def _draw(comparison: EmbeddingComparison, lines: Sequence[StepLine], title: str, *, zero: bool = False) -> go.Figure:
     ticks = thinned(range(len(comparison.names)), MAX_TICKS)
     ends = [end for line in lines for point in line.points for end in point[:3]]
     labels = comparison.labels
@@ -163,7 +163,7 @@ def _draw(comparison: Comparison, lines: Sequence[StepLine], title: str, *, zero
     )
 
 
-def _trace(comparison: Comparison, line: StepLine, offset: float) -> go.Scatter:
+def _trace(comparison: EmbeddingComparison, line: StepLine, offset: float) -> go.Scatter:
     high, low = (
         [None if end is None or value is None else abs(end - value) for value, end in ends]
         for ends in (

@@ -27,7 +27,7 @@ class CosineHistogram(NamedTuple):
 
 
 def cosines(overlay: Overlay) -> Figure:
-    centred = not overlay.several and bool(overlay.series[0].of(HISTOGRAM).get("centred"))
+    centred = not overlay.several and bool(overlay.series[0].detail(HISTOGRAM).get("centred"))
     line = "The line is the exact mean over all pairs"
     if centred:
         line = (
@@ -36,22 +36,22 @@ def cosines(overlay: Overlay) -> Figure:
         )
 
     def describe_pairs(series: Series) -> str:
-        sampled, rows = series.of(HISTOGRAM)["rows"], series.n("mean_cosine")
+        sampled, rows = series.detail(HISTOGRAM)["rows"], series.n("mean_cosine")
         pairs = f"all pairs of {count(rows)} rows"
         if sampled != rows:
             pairs = f"pairs of {count(sampled)} rows of {count(rows)}"
         return f"{pairs}, mean {number(series.value('mean_cosine'))}" if overlay.several else pairs
 
-    has_cosines = any(any(series.of(HISTOGRAM)["counts"]) for series in overlay.series)
+    has_cosines = any(any(series.detail(HISTOGRAM)["counts"]) for series in overlay.series)
     return Figure(
         slug="cosines",
         title="Cosines of pairs",
-        caption=f"Cosine of two different rows: {overlay.each(describe_pairs)}. {line}.",
+        caption=f"Cosine of two different rows: {overlay.describe(describe_pairs)}. {line}.",
         table=overlay.stacked(
             {
-                "cosine_from": lambda series: series.of(HISTOGRAM)["edges"][:-1],
-                "cosine_to": lambda series: series.of(HISTOGRAM)["edges"][1:],
-                "pairs": lambda series: series.of(HISTOGRAM)["counts"],
+                "cosine_from": lambda series: series.detail(HISTOGRAM)["edges"][:-1],
+                "cosine_to": lambda series: series.detail(HISTOGRAM)["edges"][1:],
+                "pairs": lambda series: series.detail(HISTOGRAM)["counts"],
                 "pairs_centred": _centred_counts,
             }
         ),
@@ -61,7 +61,7 @@ def cosines(overlay: Overlay) -> Figure:
 
 
 def _centred_counts(series: Series) -> list[int | None]:
-    histogram = series.of(HISTOGRAM)
+    histogram = series.detail(HISTOGRAM)
     counts: list[int | None] = (histogram.get("centred") or {}).get("counts", [None] * len(histogram["counts"]))
     return counts
 
@@ -103,9 +103,9 @@ def _histograms(overlay: Overlay) -> list[CosineHistogram]:
         return [_raw(series, series.label, series.colour, series.label) for series in overlay.series]
     (series,) = overlay.series
     raw_legend = f"raw, mean {number(series.value('mean_cosine'))}"
-    if not (centred := series.of(HISTOGRAM).get("centred")):
+    if not (centred := series.detail(HISTOGRAM).get("centred")):
         return [_raw(series, "raw", palette.MAIN, raw_legend)]
-    edges, mean = series.of(HISTOGRAM)["edges"], centred["mean"]
+    edges, mean = series.detail(HISTOGRAM)["edges"], centred["mean"]
     return [
         _raw(series, "raw", palette.SECOND, raw_legend),
         CosineHistogram("centred", palette.MAIN, f"centered, mean {number(mean)}", edges, centred["counts"], mean),
@@ -113,7 +113,7 @@ def _histograms(overlay: Overlay) -> list[CosineHistogram]:
 
 
 def _raw(series: Series, name: str, colour: str, legend: str) -> CosineHistogram:
-    histogram = series.of(HISTOGRAM)
+    histogram = series.detail(HISTOGRAM)
     return CosineHistogram(name, colour, legend, histogram["edges"], histogram["counts"], series.value("mean_cosine"))
 
 

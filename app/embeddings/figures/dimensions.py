@@ -28,7 +28,7 @@ MIN_NAME_GAP = 0.04
 def activation(overlay: Overlay) -> Figure:
     marked = ""
     if not overlay.several:
-        outliers = list(outlier_rules(overlay.series[0].of(PROFILE)))
+        outliers = list(outlier_rules(overlay.series[0].detail(PROFILE)))
         marked = " No rule flags a dimension as an outlier."
         if outliers:
             names = ", ".join(map(str, outliers[:MAX_NAMED_OUTLIERS]))
@@ -44,8 +44,8 @@ def activation(overlay: Overlay) -> Figure:
         table=overlay.table(
             "dimension",
             {
-                "mean": lambda series: series.of(PROFILE)["mean"],
-                "standard_deviation": lambda series: series.of(PROFILE)["std"],
+                "mean": lambda series: series.detail(PROFILE)["mean"],
+                "standard_deviation": lambda series: series.detail(PROFILE)["std"],
                 "outlier_by": _outlier_cells,
             },
             start=0,
@@ -82,16 +82,16 @@ def outlier_rules(profile: dict[str, Any]) -> dict[int, list[str]]:
 
 
 def _outlier_cells(series: Series) -> list[Cell]:
-    rules = outlier_rules(series.of(PROFILE))
-    return ["; ".join(rules.get(i, [])) for i in range(len(series.of(PROFILE)["mean"]))]
+    rules = outlier_rules(series.detail(PROFILE))
+    return ["; ".join(rules.get(i, [])) for i in range(len(series.detail(PROFILE)["mean"]))]
 
 
 def _draw_activation(overlay: Overlay) -> go.Figure:
     traces = [trace for series in overlay.series for trace in _bands(overlay, series)]
-    dimensions = max(len(series.of(PROFILE)["mean"]) for series in overlay.series)
+    dimensions = max(len(series.detail(PROFILE)["mean"]) for series in overlay.series)
     y_axis: dict[str, Any] = {"title": {"text": "Activation, mean ± 1 sd"}}
     if not overlay.several:
-        profile = overlay.series[0].of(PROFILE)
+        profile = overlay.series[0].detail(PROFILE)
         outliers = list(outlier_rules(profile))
         are_named = len(outliers) <= MAX_NAMED_OUTLIERS
         tops = [profile["mean"][i] + profile["std"][i] for i in outliers]
@@ -120,7 +120,7 @@ def _draw_activation(overlay: Overlay) -> go.Figure:
 
 def _bands(overlay: Overlay, series: Series) -> list[go.Scatter]:
     """Return the lower edge of the band, the upper edge that fills down to it, and the line of the means."""
-    mean, std = series.of(PROFILE)["mean"], series.of(PROFILE)["std"]
+    mean, std = series.detail(PROFILE)["mean"], series.detail(PROFILE)["std"]
     dimensions = list(range(len(mean)))
     edge = {"mode": "lines", "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False,
             "legendgroup": series.name}  # fmt: skip
@@ -152,7 +152,7 @@ def rogue(overlay: Overlay) -> Figure:
         title="Rogue dimensions",
         caption="What each dimension adds to the mean cosine, "
         f"{overlay.rows(ROGUE)}. "
-        f"Greatest: {overlay.each(partial(_name_largest, 1 if overlay.several else MAX_NAMED_ROGUES))}.",
+        f"Greatest: {overlay.describe(partial(_name_largest, 1 if overlay.several else MAX_NAMED_ROGUES))}.",
         table=overlay.stacked(
             {
                 "dimension": lambda series: range(len(_contributions(series))),
@@ -165,7 +165,7 @@ def rogue(overlay: Overlay) -> Figure:
 
 
 def _contributions(series: Series) -> list[float]:
-    contributions: list[float] = series.of(ROGUE)["contributions"]
+    contributions: list[float] = series.detail(ROGUE)["contributions"]
     return contributions
 
 

@@ -21,7 +21,7 @@ ROUNDING = 1e-9
 def barcode(overlay: Overlay) -> Figure:
     caption = (
         "Each bar is a group of rows. Its length is the distance at which the group joins another: "
-        f"{overlay.each(_describe_bars)}."
+        f"{overlay.describe(_describe_bars)}."
     )
     if any(map(_prominent, overlay.series)):
         caption += " Prominent bars are marked. Their number is not the number of groups."
@@ -37,7 +37,7 @@ def barcode(overlay: Overlay) -> Figure:
 
 
 def bar_lengths(series: Series) -> list[float]:
-    return sorted(series.of(BARCODE)["lengths"], reverse=True)
+    return sorted(series.detail(BARCODE)["lengths"], reverse=True)
 
 
 def _prominent(series: Series) -> int:
@@ -45,10 +45,10 @@ def _prominent(series: Series) -> int:
 
 
 def _describe_bars(series: Series) -> str:
-    bars = f"{plural(len(series.of(BARCODE)['lengths']), 'bar')} of {count(series.n(BARCODE))} rows"
+    bars = f"{plural(len(series.detail(BARCODE)['lengths']), 'bar')} of {count(series.n(BARCODE))} rows"
     if not (prominent := _prominent(series)):
         return bars
-    gaussian = series.of("prominent_bars").get("parts", {}).get("gaussian_of_the_same_size")
+    gaussian = series.detail("prominent_bars").get("parts", {}).get("gaussian_of_the_same_size")
     reference = "" if gaussian is None else f" (a Gaussian of the same size has {count(int(gaussian))})"
     return f"{bars}, {count(prominent)} of them prominent{reference}"
 
@@ -107,19 +107,19 @@ def _outline(overlay: Overlay, series: Series) -> list[go.Scatter]:
 
 def twonn(overlay: Overlay) -> Figure:
     max_points = MAX_POINTS // len(overlay.series)
-    discard = overlay.series[0].of(TWONN)["discard"]
-    stored = [len(series.of(TWONN)["log_mu"]) for series in overlay.series]
-    drawn = f" {overlay.each(partial(_describe_points, max_points))}." if max(stored) > max_points else ""
+    discard = overlay.series[0].detail(TWONN)["discard"]
+    stored = [len(series.detail(TWONN)["log_mu"]) for series in overlay.series]
+    drawn = f" {overlay.describe(partial(_describe_points, max_points))}." if max(stored) > max_points else ""
     return Figure(
         slug="twonn",
         title="TwoNN fit",
         caption="Each point is a row: μ is the distance to its second neighbor over that to its first, F the share of "
-        f"rows with a smaller or equal μ. Slope: {overlay.each(_describe_slope)}; "
+        f"rows with a smaller or equal μ. Slope: {overlay.describe(_describe_slope)}; "
         f"{overlay.rows(TWONN)}. The {discard:.0%} with the largest μ are not fitted.{drawn}",
         table=overlay.stacked(
             {
-                "log_mu": lambda series: series.of(TWONN)["log_mu"],
-                "minus_log_survival": lambda series: series.of(TWONN)["minus_log_survival"],
+                "log_mu": lambda series: series.detail(TWONN)["log_mu"],
+                "minus_log_survival": lambda series: series.detail(TWONN)["minus_log_survival"],
                 "fitted": lambda series: ["yes" if fitted else "no" for *_, fitted in _points(series)],
             }
         ),
@@ -129,7 +129,7 @@ def twonn(overlay: Overlay) -> Figure:
 
 def _points(series: Series) -> list[tuple[float, float, bool]]:
     """Return log μ and −log(1 − F) of rows, the smallest first, and whether they are fitted: not with the largest μ."""
-    fit = series.of(TWONN)
+    fit = series.detail(TWONN)
     min_survival = fit["discard"] * (1 - ROUNDING)
     return [
         (log_mu, minus_log_survival, exp(-minus_log_survival) >= min_survival)
@@ -141,7 +141,7 @@ def _describe_slope(series: Series) -> str:
     measurement = series.subject.measurements[TWONN]
     error = f" ± {number(measurement.se, 2)}" if measurement.se is not None else ""
     slope = f"d = {number(measurement.value)}{error}"
-    goodness = series.of(TWONN).get("parts", {})
+    goodness = series.detail(TWONN).get("parts", {})
     if goodness.get("fit_distance") is None:
         return slope
     distance, by_chance = (number(goodness[name], 2) for name in ("fit_distance", "fit_distance_by_chance"))
@@ -149,7 +149,7 @@ def _describe_slope(series: Series) -> str:
 
 
 def _describe_points(max_points: int, series: Series) -> str:
-    stored = len(series.of(TWONN)["log_mu"])
+    stored = len(series.detail(TWONN)["log_mu"])
     return f"{count(min(max_points, stored))} of {count(stored)} points drawn"
 
 

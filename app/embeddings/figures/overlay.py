@@ -54,13 +54,13 @@ class Series:
         data = self.subject.data.get(slug)
         return data is not None and data.get("reason") is None
 
-    def tells(self, slug: str) -> bool:
+    def is_due(self, slug: str) -> bool:
         """Return whether there is something to draw, or a reason why there is not."""
         if slug in self.subject.measurements:
             return self.has(slug) or self.value(slug) is None
         return slug in self.subject.data
 
-    def of(self, slug: str) -> dict[str, Any]:
+    def detail(self, slug: str) -> dict[str, Any]:
         """Return the detail of a measurement, or the data of a figure."""
         measurement = self.subject.measurements.get(slug)
         return (measurement.detail if measurement is not None else self.subject.data.get(slug)) or {}
@@ -76,7 +76,7 @@ class Series:
     def reason(self, slug: str) -> str:
         if (measurement := self.subject.measurements.get(slug)) is not None:
             return VALUE_ONLY if measurement.value is not None else measurement.reason or UNEXPLAINED
-        return self.of(slug).get("reason") or UNMEASURED
+        return self.detail(slug).get("reason") or UNMEASURED
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Overlay:
     series: tuple[Series, ...]
     several: bool
 
-    def each(self, describe: Callable[[Series], str]) -> str:
+    def describe(self, describe: Callable[[Series], str]) -> str:
         """Return the description of the only subject, or of each with its name."""
         if not self.several:
             return describe(self.series[0])

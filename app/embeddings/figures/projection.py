@@ -53,7 +53,7 @@ def projection(overlay: Overlay) -> Figure:
         "Each panel has its own components, labeled with their share of the variance. Compare shapes, not positions."
     ]
     if not overlay.several:
-        data = overlay.series[0].of(PROJECTION)
+        data = overlay.series[0].detail(PROJECTION)
         remarks = ["Both axes have the same scale."]
         if data["labels"]:
             remarks.append(f"The {len(palette.SERIES)} most frequent labels have their own colors.")
@@ -62,19 +62,19 @@ def projection(overlay: Overlay) -> Figure:
             remarks.append(f"Shade: number of rows{beyond}.")
 
     def describe_sample(series: Series) -> str:
-        return f"{count(_count_drawn(series, max_points))} of {count(series.of(PROJECTION)['n'])} points drawn"
+        return f"{count(_count_drawn(series, max_points))} of {count(series.detail(PROJECTION)['n'])} points drawn"
 
     return Figure(
         slug=PROJECTION,
         title="First two principal components",
-        caption=f"{overlay.each(describe_sample)}. {' '.join(remarks)}",
+        caption=f"{overlay.describe(describe_sample)}. {' '.join(remarks)}",
         table=tabulate_points(overlay, "xy"),
         draw=partial(_draw_panels if overlay.several else _draw, overlay, max_points),
     )
 
 
 def _count_drawn(series: Series, max_points: int) -> int:
-    return min(len(series.of(PROJECTION)["x"]), max_points)
+    return min(len(series.detail(PROJECTION)["x"]), max_points)
 
 
 def _trace_type(overlay: Overlay, max_points: int) -> type[go.Scatter | go.Scattergl]:
@@ -87,20 +87,20 @@ def tabulate_points(overlay: Overlay, axes: str) -> FigureTable:
     """Return a table of the points along ``axes``, with row, name and label where they are stored."""
 
     def column(key: str, missing: Cell, series: Series) -> Sequence[Cell]:
-        data = series.of(PROJECTION)
+        data = series.detail(PROJECTION)
         return data.get(key) or [missing] * len(data["x"])
 
     columns: dict[str, Callable[[Series], Sequence[Cell]]] = {}
-    if any("rows" in series.of(PROJECTION) for series in overlay.series):
+    if any("rows" in series.detail(PROJECTION) for series in overlay.series):
         columns["row"] = partial(column, "rows", None)
-    if any(series.of(PROJECTION).get("names") for series in overlay.series):
+    if any(series.detail(PROJECTION).get("names") for series in overlay.series):
         columns["name"] = partial(column, "names", "")
     columns |= {f"component_{i}": partial(column, axis, None) for i, axis in enumerate(axes, start=1)}
     return overlay.stacked(columns | {"label": _labels})
 
 
 def _labels(series: Series) -> list[str]:
-    data = series.of(PROJECTION)
+    data = series.detail(PROJECTION)
     if data["labels"] is None:
         return [""] * len(data["x"])
     names = data["labels"]["names"]
@@ -116,7 +116,7 @@ def group_points(series: Series, max_points: int, colours: dict[str, str]) -> li
     """Return the points drawn by their labels; first, behind the others, those without a color of their own."""
     labels = _labels(series)
     indices = thinned(range(len(labels)), max_points)
-    if series.of(PROJECTION)["labels"] is None:
+    if series.detail(PROJECTION)["labels"] is None:
         return [PointGroup(series.label, palette.QUIET if colours else series.colour, indices)]
     members: dict[str, list[int]] = {UNLABELLED: [], OTHER_LABELS: [], **{label: [] for label in colours}}
     for i in indices:
@@ -128,7 +128,7 @@ def group_points(series: Series, max_points: int, colours: dict[str, str]) -> li
 def _draw(overlay: Overlay, max_points: int) -> go.Figure:
     (series,) = overlay.series
     points = group_points(series, max_points, label_colors(overlay))
-    density = series.of(PROJECTION)["density"]
+    density = series.detail(PROJECTION)["density"]
     kind = _trace_type(overlay, max_points)
     shade = []
     if density:
@@ -149,7 +149,7 @@ def _draw(overlay: Overlay, max_points: int) -> go.Figure:
             *shade,
             *(_marker_trace(kind, series, drawn, legend_entry(drawn), max_points) for drawn in points),
         ],
-        showlegend=series.of(PROJECTION)["labels"] is not None,
+        showlegend=series.detail(PROJECTION)["labels"] is not None,
         legend=LEGEND,
         xaxis=_axis(series, 0),
         yaxis=_axis(series, 1) | {"scaleanchor": "x"},
@@ -164,7 +164,9 @@ def _draw_panels(overlay: Overlay, max_points: int) -> go.Figure:
     for i, series in enumerate(overlay.series):
         suffix = str(i + 1) if i else ""
         for drawn in group_points(series, max_points, colours):
-            in_legend = bool(colours) and drawn.name not in legend_names and series.of(PROJECTION)["labels"] is not None
+            in_legend = (
+                bool(colours) and drawn.name not in legend_names and series.detail(PROJECTION)["labels"] is not None
+            )
             legend_names.add(drawn.name)
             traces.append(
                 _marker_trace(kind, series, drawn, plain(drawn.name, LONGEST_LABEL), max_points).update(
@@ -182,12 +184,12 @@ def _draw_panels(overlay: Overlay, max_points: int) -> go.Figure:
 
 
 def _axis(series: Series, component: int) -> dict[str, Any]:
-    share = series.of(PROJECTION)["shares"][component]
+    share = series.detail(PROJECTION)["shares"][component]
     return {"title": {"text": f"Component {component + 1} ({share:.1%} of variance)"}, "constrain": "domain"}
 
 
 def _share_title(series: Series, component: int) -> dict[str, Any]:
-    return {"text": f"{series.of(PROJECTION)['shares'][component]:.1%}", "font": {"size": 11}, "standoff": 2}
+    return {"text": f"{series.detail(PROJECTION)['shares'][component]:.1%}", "font": {"size": 11}, "standoff": 2}
 
 
 def _marker_trace(
@@ -203,7 +205,7 @@ def _marker_trace(
 
 def point_arguments(series: Series, drawn: PointGroup, axes: str) -> dict[str, Any]:
     """Return coordinates along ``axes`` and hover texts of the points of one color, as arguments of a trace."""
-    data = series.of(PROJECTION)
+    data = series.detail(PROJECTION)
     names = data.get("names")
     values = ", ".join(f"%{{{axis}:.3g}}" for axis in axes)
     return {axis: [data[axis][i] for i in drawn.indices] for axis in axes} | {
@@ -220,7 +222,7 @@ def legend_entry(drawn: PointGroup) -> str:
 
 def space(overlay: Overlay) -> Figure:
     (series,) = overlay.series
-    data = series.of(PROJECTION)
+    data = series.detail(PROJECTION)
     if "z" not in data:
         return undefined(SPACE, SPACE_TITLE, "An earlier version measured this embedding, along two components alone.")
     if not data["shares"][2]:
@@ -238,7 +240,7 @@ def space(overlay: Overlay) -> Figure:
 
 def _draw_space(overlay: Overlay) -> go.Figure:
     (series,) = overlay.series
-    data = series.of(PROJECTION)
+    data = series.detail(PROJECTION)
     is_large = len(data["z"]) > LARGE_SPACE_COUNT
     traces = [
         go.Scatter3d(

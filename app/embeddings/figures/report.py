@@ -86,7 +86,7 @@ def figures_of(subjects: Sequence[Subject], slug: str = "") -> list[Figure]:
             missing = [f"{series.name}: {series.reason(needs)}" for series in overlay.series if series not in drawn]
             caption = f"{figure.caption} Not drawn: {' '.join(missing)}" if missing else figure.caption
             figures.append(replace(figure, caption=caption))
-        elif any(series.tells(needs) for series in overlay.series):
-            reasons = overlay.each(partial(Series.reason, slug=needs))
+        elif any(series.is_due(needs) for series in overlay.series):
+            reasons = overlay.describe(partial(Series.reason, slug=needs))
             figures.append(undefined(record.slug, record.title, reasons))
     return figures

@@ -37,19 +37,19 @@ def sample_size(overlay: Overlay) -> Figure:
         lines = "Full lines are IsoScore, dotted ones its bias-corrected form"
 
     def describe_draws(series: Series) -> str:
-        data = series.of(SAMPLE_SIZE)
+        data = series.detail(SAMPLE_SIZE)
         return f"up to {plural(data['draws'], 'draw')} of that many of {count(data['n'])} rows"
 
     def describe_full_scores(series: Series) -> str:
-        full = series.of(SAMPLE_SIZE)["full"]
+        full = series.detail(SAMPLE_SIZE)["full"]
         return f"{number(full['isoscore'])}, bias-corrected {number(full['isoscore_unbiased'])}"
 
     def read_cells(i: int, statistic: str, series: Series) -> Sequence[Cell]:
         return _lines(overlay, series)[i].scores[statistic]
 
     columns: dict[str, Callable[[Series], Sequence[Cell]]] = {
-        "rows": lambda series: series.of(SAMPLE_SIZE)["rows"],
-        "draws": lambda series: series.of(SAMPLE_SIZE)["drawn"],
+        "rows": lambda series: series.detail(SAMPLE_SIZE)["rows"],
+        "draws": lambda series: series.detail(SAMPLE_SIZE)["drawn"],
     }
     for i, line in enumerate(_lines(overlay, overlay.series[0])):
         for statistic in ("mean", "sd"):
@@ -57,9 +57,9 @@ def sample_size(overlay: Overlay) -> Figure:
     return Figure(
         slug=SAMPLE_SIZE,
         title="How many rows it takes",
-        caption=f"Mean of {overlay.each(describe_draws)}, or fewer if rows run out. Bands are ± one standard "
-        f"deviation. {lines}. Dashed: the score of all rows ({overlay.each(describe_full_scores)}). If a line still "
-        "rises or falls, you need more rows.",
+        caption=f"Mean of {overlay.describe(describe_draws)}, or fewer if rows run out. Bands are ± one standard "
+        f"deviation. {lines}. Dashed: the score of all rows ({overlay.describe(describe_full_scores)}). If a line "
+        "still rises or falls, you need more rows.",
         table=overlay.stacked(columns),
         draw=partial(_draw_sample_sizes, overlay),
     )
@@ -67,7 +67,7 @@ def sample_size(overlay: Overlay) -> Figure:
 
 def _lines(overlay: Overlay, series: Series) -> list[SampleSizeLine]:
     """Return all scores of one subject; of each of several the two without ζ, in the subject's color."""
-    data = series.of(SAMPLE_SIZE)
+    data = series.detail(SAMPLE_SIZE)
     plain, unbiased = data["isoscore"], data["isoscore_unbiased"]
     if overlay.several:
         return [
@@ -89,7 +89,7 @@ def _lines(overlay: Overlay, series: Series) -> list[SampleSizeLine]:
 def _draw_sample_sizes(overlay: Overlay) -> go.Figure:
     rows, traces, full_lines = [], [], []
     for series in overlay.series:
-        data = series.of(SAMPLE_SIZE)
+        data = series.detail(SAMPLE_SIZE)
         rows += [*data["rows"], data["n"]]
         for line in _lines(overlay, series):
             traces += _band(overlay, series, line)
@@ -117,7 +117,7 @@ def _draw_sample_sizes(overlay: Overlay) -> go.Figure:
 
 def _band(overlay: Overlay, series: Series, line: SampleSizeLine) -> list[go.Scatter]:
     """Return the edges of the band, where draws have a spread, and the line, at numbers of rows that have a score."""
-    data = series.of(SAMPLE_SIZE)
+    data = series.detail(SAMPLE_SIZE)
     columns = zip(data["rows"], data["drawn"], line.scores["mean"], line.scores["sd"], strict=True)
     points = [(rows, draws, mean, sd) for rows, draws, mean, sd in columns if mean is not None]
     spread = [(rows, mean - sd, mean + sd) for rows, _, mean, sd in points if sd is not None]

@@ -30,14 +30,14 @@ def cumulative(overlay: Overlay) -> Figure:
         slug="cumulative",
         title="Cumulative variance",
         caption=f"Share of the variance in the leading components, {overlay.rows('spectrum')}. Dotted: an "
-        f"isotropic cloud. Half of the variance lies in {overlay.each(_describe_half)}.",
+        f"isotropic cloud. Half of the variance lies in {overlay.describe(_describe_half)}.",
         table=overlay.table("components", {"share_of_variance": _shares}),
         draw=partial(_draw_cumulative, overlay),
     )
 
 
 def _eigenvalues(series: Series) -> list[float]:
-    eigenvalues: list[float] = series.of("spectrum")["eigenvalues"]
+    eigenvalues: list[float] = series.detail("spectrum")["eigenvalues"]
     return eigenvalues
 
 
@@ -123,7 +123,7 @@ def anisotropy(overlay: Overlay) -> Figure:
 
 
 def _anisotropies(slug: str, series: Series) -> list[float | None]:
-    return list(series.of(slug).get("values", []))
+    return list(series.detail(slug).get("values", []))
 
 
 def _draw_anisotropy(overlay: Overlay) -> go.Figure:

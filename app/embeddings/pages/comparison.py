@@ -25,7 +25,7 @@ from app.embeddings.comparison import (
     MAX_COMPARED,
     MIN_COMPARED,
     Against,
-    Comparison,
+    EmbeddingComparison,
     distinct_names,
     get_chosen,
     get_compared,
@@ -63,7 +63,7 @@ def show_comparison(
     embeddings = get_chosen(context, choice.ids)
     if chosen_in:
         return see(choice.url(ids=[embedding.id for embedding in suggest_order(embeddings)]))
-    comparison = Comparison(embeddings)
+    comparison = EmbeddingComparison(embeddings)
     values: dict[str, Any] = {
         "choice": choice,
         "comparison": comparison,
@@ -88,7 +88,7 @@ def show_comparison(
     return render(request, "embeddings/compare.html", values)
 
 
-def _row_by_row(context: Context, comparison: Comparison) -> dict[str, Any]:
+def _row_by_row(context: Context, comparison: EmbeddingComparison) -> dict[str, Any]:
     """Return how alike pairs are as far as it was asked for, and the rows that moved most from first to last."""
     embeddings = comparison.embeddings
     pairs = step_pairs(embeddings) if comparison.is_ordered else pairs_of(embeddings, Against.FIRST)
@@ -108,7 +108,7 @@ def _row_by_row(context: Context, comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _over_steps(context: Context, comparison: Comparison, choice: ComparisonChoice) -> dict[str, Any]:
+def _over_steps(context: Context, comparison: EmbeddingComparison, choice: ComparisonChoice) -> dict[str, Any]:
     drawn = comparison.get_measure(choice.measure)
     steps = find_steps(context, comparison.embeddings)
     ready = any(pair.status is ResultStatus.READY for pair in steps.pairs)
@@ -119,7 +119,7 @@ def _over_steps(context: Context, comparison: Comparison, choice: ComparisonChoi
     }
 
 
-def _overlays(context: Context, comparison: Comparison) -> dict[str, Any]:
+def _overlays(context: Context, comparison: EmbeddingComparison) -> dict[str, Any]:
     """Return figures with all embeddings in them by the title of the tab of a report that shows each."""
     figures = overlaid_figures(context, comparison.embeddings, SAMPLE_SIZE)
     tab_of = tabs_of_figures()
@@ -148,7 +148,7 @@ def _orders(choice: ComparisonChoice, embeddings: list[Embedding]) -> dict[str, 
 @router.post("/alignments")
 def align(context: ContextDep, choice: ChoiceDep) -> Response:
     """Have these embeddings compared row by row, and go to where the numbers appear."""
-    comparison = Comparison(get_compared(context, choice.ids))
+    comparison = EmbeddingComparison(get_compared(context, choice.ids))
     embeddings = comparison.embeddings
     request_alignments(
         context, step_pairs(embeddings) if comparison.is_ordered else pairs_of(embeddings, Against.FIRST)
@@ -212,7 +212,7 @@ def show_figure(context: ContextDep, slug: str, kind: FileKind, choice: ChoiceDe
 @router.get("/measurements.csv")
 def show_measurements(context: ContextDep, choice: ChoiceDep) -> Response:
     """All values, their differences from the first and their changes, a row for each measure of each embedding."""
-    return csv_file(Comparison(get_compared(context, choice.ids)).table, "comparison")
+    return csv_file(EmbeddingComparison(get_compared(context, choice.ids)).table, "comparison")
 
 
 def _offer_embeddings(context: Context, choice: ComparisonChoice) -> dict[str, list[Embedding]]:

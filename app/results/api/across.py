@@ -20,7 +20,7 @@ from app.results.api.conclusion import ConclusionOut
 from app.results.run_table import compare_settings
 from app.results.sweep_figures import SweepDep
 from app.results.tables.printed import MAX_DECIMALS, PrintStyle
-from app.results.tables.summary import Summary, TableColumns
+from app.results.tables.summary import SummaryTable, TableColumns
 from app.results.tables.texts import MEDIA_TYPES, TextFormat, format_summary
 from app.web.dependencies import ContextDep, Row
 from app.web.responses import FigureOut, attachment
@@ -216,7 +216,7 @@ def show_figure(
 TableFile = TextFormat | Literal["json"]
 
 
-def table_file(summary: Summary, kind: TableFile, style: PrintStyle) -> Response:
+def table_file(summary: SummaryTable, kind: TableFile, style: PrintStyle) -> Response:
     """Return a table as a file: formatted for a paper, or unrounded."""
     headers = attachment(f"isoscope-means.{kind}")
     if kind == "json":

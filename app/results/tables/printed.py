@@ -8,7 +8,7 @@ from statistics import median_low
 from typing import NamedTuple
 
 from app.results.statistics.estimate import Estimate
-from app.results.tables.summary import Summary, SummaryColumn
+from app.results.tables.summary import SummaryColumn, SummaryTable
 from isoscope.core.formatting import capitalized, count
 
 MAX_DECIMALS = 6
@@ -51,7 +51,7 @@ class PrintedTable:
     lines: list[PrintedRow]
 
 
-def print_summary(summary: Summary, style: PrintStyle) -> PrintedTable:
+def print_summary(summary: SummaryTable, style: PrintStyle) -> PrintedTable:
     """Round every cell, each column to the same decimals."""
     columns = list(zip(*(row.cells for row in summary.rows), strict=True)) or [() for _ in summary.columns]
     values = [
@@ -126,15 +126,15 @@ def _most_common_size(sizes: Sequence[int]) -> int:
     return max(Counter(sizes).items(), key=lambda item: (item[1], item[0]), default=(0, 0))[0]
 
 
-def _datasets(summary: Summary) -> list[str]:
+def _datasets(summary: SummaryTable) -> list[str]:
     return list(dict.fromkeys(column.dataset for column in summary.columns))
 
 
-def _measures(summary: Summary) -> list[str]:
+def _measures(summary: SummaryTable) -> list[str]:
     return list(dict.fromkeys(column.measure for column in summary.columns))
 
 
-def _caption(summary: Summary, values: Sequence[Sequence[PrintedValue | None]]) -> str:
+def _caption(summary: SummaryTable, values: Sequence[Sequence[PrintedValue | None]]) -> str:
     sizes = [cell.n for column in values for cell in column if cell is not None]
     if not sizes:
         return " ".join(["No finished run has a value.", *summary.notes])

@@ -49,7 +49,7 @@ class SummaryRow(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Summary:
+class SummaryTable:
     """A table before it is printed. ``heads`` name the fields of the groups."""
 
     heads: list[str]
@@ -66,7 +66,9 @@ class Summary:
         return FigureTable([*self.heads, "data set", "measure", "mean", "std", "n"], lines)
 
 
-def summarize_groups(table: RunTable, fields: Sequence[str], column_choice: TableColumns, metrics: Metrics) -> Summary:
+def summarize_groups(
+    table: RunTable, fields: Sequence[str], column_choice: TableColumns, metrics: Metrics
+) -> SummaryTable:
     """Group finished runs by these fields. Data sets and metrics are never mixed in one mean."""
     finished = table.subset([run for run in table.runs if run.status is RunStatus.FINISHED])
     values: dict[tuple[Cell, ...], dict[SummaryColumn, list[tuple[int, float]]]] = {}
@@ -98,7 +100,7 @@ def summarize_groups(table: RunTable, fields: Sequence[str], column_choice: Tabl
         *unmeasured,
         *([overstated.strip()] if overstated else []),
     ]
-    return Summary([head(field) for field in fields], columns, rows, notes)
+    return SummaryTable([head(field) for field in fields], columns, rows, notes)
 
 
 def _note_repeated_seeds(

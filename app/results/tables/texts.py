@@ -5,7 +5,7 @@ import unicodedata
 from typing import Literal
 
 from app.results.tables.printed import PrintedTable, PrintedValue, PrintStyle, print_summary
-from app.results.tables.summary import Summary
+from app.results.tables.summary import SummaryTable
 from isoscope.core.formatting import one_line
 
 LATEX_COMMANDS = {
@@ -144,7 +144,7 @@ TextFormat = Literal["tex", "md", "csv"]
 MEDIA_TYPES = {"tex": "application/x-tex", "md": "text/markdown", "csv": "text/csv"}
 
 
-def format_summary(summary: Summary, kind: TextFormat, style: PrintStyle) -> str:
+def format_summary(summary: SummaryTable, kind: TextFormat, style: PrintStyle) -> str:
     if kind == "csv":
         return summary.table().csv()
     text = print_summary(summary, style)

@@ -196,7 +196,7 @@ def test_a_trial_that_is_not_ready_makes_nothing(client, base):
 
 @pytest.mark.both_databases
 def test_only_the_newest_results_are_kept_with_their_maps(client, context, work, source, base, monkeypatch):
-    monkeypatch.setattr(service, "KEPT", 2)
+    monkeypatch.setattr(service, "MAX_TRIALS", 2)
     before = stored(context)
     for eps in (0.1, 0.2, 0.3):
         client.post(base, json={"method": "soft_zca", "parameters": {"eps": eps}})
@@ -207,7 +207,7 @@ def test_only_the_newest_results_are_kept_with_their_maps(client, context, work,
 
 def test_a_result_that_an_embedding_is_being_made_by_is_kept(client, context, work, trial, base, monkeypatch):
     client.post(f"{base}/{trial['id']}/embedding")
-    monkeypatch.setattr(service, "KEPT", 1)
+    monkeypatch.setattr(service, "MAX_TRIALS", 1)
     client.post(base, json={"method": "centring"})
     assert client.get(f"{base}/{trial['id']}").status_code == 200
     work()

@@ -7,7 +7,7 @@ from scipy.stats import spearmanr
 
 from app.db.models import TaskStatus
 from app.db.task import ChoiceScore, JudgedVariant, ReportScore
-from app.tasks.family import Member, as_they_are
+from app.tasks.family import FamilyMember, as_they_are
 from app.tasks.family_figures import family_figure
 from isoscope.rank_relation import rank_relation, relation_of, statement
 
@@ -24,7 +24,7 @@ def variant(isoscore, value, name="as it is"):
 
 def member(place, isoscore, value, *, layer=None, series=None, chosen=None):
     as_it_is = None if value is None else variant(isoscore, value)
-    return Member(
+    return FamilyMember(
         task_id=f"t{place}", embedding_id=f"e{place}", name=f"embedding {place}", series=series, layer=layer,
         pooling=None, status=TaskStatus.FINISHED, error=None, as_it_is=as_it_is, chosen=chosen or as_it_is, report=100,
     )  # fmt: skip

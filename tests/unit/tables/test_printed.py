@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from app.results.statistics.estimate import Estimate
 from app.results.tables import texts
 from app.results.tables.printed import PrintStyle, choose_decimals, format_fixed, print_summary
-from app.results.tables.summary import Summary, SummaryColumn, SummaryRow
+from app.results.tables.summary import SummaryColumn, SummaryRow, SummaryTable
 
 ACCURACY = SummaryColumn("CoLA", "Accuracy")
 ISOTROPY = SummaryColumn("CoLA", "IsoScore★", greater_is_better=False)
-BY_LAMBDA = Summary(
+BY_LAMBDA = SummaryTable(
     ["Model", "λ"],
     [ACCURACY, ISOTROPY],
     [
@@ -73,25 +73,25 @@ def test_markdown_as_it_is_pasted():
 
 def test_means_that_are_printed_alike_are_equally_good():
     rows = [SummaryRow([name], [Estimate(mean, 0.1, 3)]) for name, mean in (("a", 0.501), ("b", 0.499), ("c", 0.4))]
-    table = print_summary(Summary(["Model"], [ACCURACY], rows, []), PrintStyle())
+    table = print_summary(SummaryTable(["Model"], [ACCURACY], rows, []), PrintStyle())
     assert [line.cells[0].best for line in table.lines] == [True, True, False]
 
 
 def test_what_a_study_flatters_is_never_bold():
     cells = (("a", 0.9, frozenset({"CoLA"})), ("b", 0.5, frozenset({"MRPC"})), ("c", 0.4, frozenset()))
     rows = [SummaryRow([name], [Estimate(mean, 0.1, 3)], given_up) for name, mean, given_up in cells]
-    table = print_summary(Summary(["Model"], [ACCURACY], rows, []), PrintStyle())
+    table = print_summary(SummaryTable(["Model"], [ACCURACY], rows, []), PrintStyle())
     assert [line.cells[0].best for line in table.lines] == [False, True, False]
 
 
 def test_one_group_alone_is_not_the_best():
     table = print_summary(
-        Summary(["Model"], [ACCURACY], [SummaryRow(["a"], [Estimate(0.5, 0.1, 3)])], []), PrintStyle()
+        SummaryTable(["Model"], [ACCURACY], [SummaryRow(["a"], [Estimate(0.5, 0.1, 3)])], []), PrintStyle()
     )
     assert not table.lines[0].cells[0].best
     assert table.caption == "Mean ± standard deviation of Accuracy on CoLA over seeds (n = 3)."
     alike = [SummaryRow([name], [Estimate(mean, 0.1, 3)]) for name, mean in (("a", 0.501), ("b", 0.499))]
-    table = print_summary(Summary(["Model"], [ACCURACY], alike, []), PrintStyle())
+    table = print_summary(SummaryTable(["Model"], [ACCURACY], alike, []), PrintStyle())
     assert [line.cells[0].best for line in table.lines] == [False, False]
 
 
@@ -99,7 +99,7 @@ def test_heads_say_what_differs_and_the_caption_the_rest():
     both = [Estimate(0.5, 0.1, 3), Estimate(0.5, 0.1, 3)]
 
     def told(*columns):
-        table = print_summary(Summary([], list(columns), [SummaryRow([], both)], []), PrintStyle())
+        table = print_summary(SummaryTable([], list(columns), [SummaryRow([], both)], []), PrintStyle())
         return table.columns, table.caption.partition(" over ")[0]
 
     assert told(ACCURACY, SummaryColumn("MRPC", "Accuracy")) == (
@@ -111,9 +111,9 @@ def test_heads_say_what_differs_and_the_caption_the_rest():
 
 
 def test_single_runs_have_no_deviation_and_none_at_all_says_so():
-    one = print_summary(Summary([], [ACCURACY], [SummaryRow([], [Estimate(0.5, None, 1)])], []), PrintStyle())
+    one = print_summary(SummaryTable([], [ACCURACY], [SummaryRow([], [Estimate(0.5, None, 1)])], []), PrintStyle())
     assert one.caption == "Accuracy on CoLA of single seeds (n = 1), which have no standard deviation."
-    none = print_summary(Summary(["λ"], [], [], ["Left out."]), PrintStyle())
+    none = print_summary(SummaryTable(["λ"], [], [], ["Left out."]), PrintStyle())
     assert none.caption == "No finished run has a value. Left out."
     assert none.lines == []
 
@@ -141,7 +141,7 @@ def test_latex_special_characters_are_escaped(text, expected):
 )
 def test_another_engine_is_asked_for_only_where_pdflatex_does_not_know_a_character(text, beyond):
     table = print_summary(
-        Summary(["Model"], [ACCURACY], [SummaryRow([text], [Estimate(0.5, 0.1, 3)])], []), PrintStyle()
+        SummaryTable(["Model"], [ACCURACY], [SummaryRow([text], [Estimate(0.5, 0.1, 3)])], []), PrintStyle()
     )
     told = "% Compile with XeLaTeX or LuaLaTeX: it has characters that pdfLaTeX does not know."
     assert (told in texts.latex(table)) == beyond
@@ -187,7 +187,7 @@ def test_no_escaped_text_has_a_bare_special_character_in_markdown(text):
 @given(TEXTS, TEXTS)
 def test_whatever_is_called_what_a_table_keeps_its_rows_and_columns(model, dataset):
     rows = [SummaryRow([model], [Estimate(0.5, 0.1, 3)])] * 2
-    table = print_summary(Summary(["Model"], [SummaryColumn(dataset, "F1")], rows, []), PrintStyle())
+    table = print_summary(SummaryTable(["Model"], [SummaryColumn(dataset, "F1")], rows, []), PrintStyle())
     tex = texts.latex(table).splitlines()
     tex = [line for line in tex if line != texts.ENGINE_COMMENT]
     assert len(tex) == 13

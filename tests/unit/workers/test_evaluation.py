@@ -19,7 +19,7 @@ from isotropy.topology import barcode, persistent_entropy
 from isotropy.unbiased import isoscore_unbiased
 from workers.training import sentences
 from workers.training.evaluation import evaluate, observe
-from workers.training.inference import Rows
+from workers.training.inference import TokenizedRows
 from workers.training.tasks.classification import Classification
 
 
@@ -45,7 +45,7 @@ def make_rows(n, n_labels=2, *, left=False):
         labels = torch.tensor([row["labels"] for row in rows])
         return {"input_ids": ids, "attention_mask": (ids != 0).long(), "labels": labels}
 
-    return Rows(datasets.Dataset.from_dict(columns), np.array([len(text) for text in texts]), collate)
+    return TokenizedRows(datasets.Dataset.from_dict(columns), np.array([len(text) for text in texts]), collate)
 
 
 def make_task(n_labels=2, **changes):
@@ -245,7 +245,7 @@ def test_pairs_of_many_rows_are_those_of_some_that_every_run_draws(monkeypatch):
 
 def test_a_text_that_occurs_again_does_not_count_for_twonn():
     model, rows = make_model(), make_rows(40)
-    twice = Rows(datasets.concatenate_datasets([rows.dataset] * 2), np.tile(rows.tokens, 2), rows.collate)
+    twice = TokenizedRows(datasets.concatenate_datasets([rows.dataset] * 2), np.tile(rows.tokens, 2), rows.collate)
     once, both = (evaluate(model, rows, r, make_task(), Progress()).results.dump() for r in (rows, twice))
     assert both["by_layer"]["twonn"]["values"] == pytest.approx(once["by_layer"]["twonn"]["values"], rel=1e-3)
     assert (both["by_layer_n"]["twonn"], both["by_layer_n"]["persistent_entropy"]) == (40, 80)

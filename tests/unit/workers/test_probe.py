@@ -10,7 +10,7 @@ from isotropy.cosine import CosineMoments
 from isotropy.isoscore import isoscore
 from isotropy.spectrum import eigenvalues
 from isotropy.unbiased import isoscore_unbiased
-from workers.training.inference import Rows
+from workers.training.inference import TokenizedRows
 from workers.training.metrics import Probe
 
 
@@ -18,7 +18,7 @@ def make_rows(n, longest=9):
     draw = np.random.default_rng(n)
     texts = [draw.integers(4, 50, size=length).tolist() for length in draw.integers(2, longest + 1, size=n)]
     columns = {"input_ids": texts, "labels": [0] * n}
-    return Rows(datasets.Dataset.from_dict(columns), np.array([len(text) for text in texts]), collate)
+    return TokenizedRows(datasets.Dataset.from_dict(columns), np.array([len(text) for text in texts]), collate)
 
 
 def collate(rows):

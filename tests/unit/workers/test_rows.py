@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
 
-from workers.training.inference import Rows
+from workers.training.inference import TokenizedRows
 
 
 @pytest.fixture
 def rows():
-    return Rows(dataset=None, tokens=np.array([5, 3, 9, 1, 7]), collate=None)
+    return TokenizedRows(dataset=None, tokens=np.array([5, 3, 9, 1, 7]), collate=None)
 
 
 def test_rows_are_drawn_until_the_tokens_are_used_up(rows):
@@ -24,7 +24,7 @@ def test_a_larger_draw_of_one_seed_holds_the_smaller(rows):
 
 
 def test_seed_and_epoch_each_change_the_draw():
-    rows = Rows(dataset=None, tokens=np.ones(1000, dtype=np.int64), collate=None)
+    rows = TokenizedRows(dataset=None, tokens=np.ones(1000, dtype=np.int64), collate=None)
     draws = [tuple(rows.draw(20, seed)) for seed in ((0, 0), (0, 1), (1, 0))]
     assert len(set(draws)) == 3
 

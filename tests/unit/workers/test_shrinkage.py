@@ -10,7 +10,7 @@ from app.db.config import RunConfig
 from app.db.models import Phase
 from isotropy.catalog import Regularizer
 from isotropy.points import union_of_layers
-from workers.training.inference import Rows
+from workers.training.inference import TokenizedRows
 from workers.training.penalties import ShrinkageCallback, draw_rows, make_penalties
 
 TEXTS = [list(range(4, 4 + n)) for n in (3, 9, 5, 7, 2, 8)]
@@ -53,7 +53,9 @@ def make_callback(model):
     def make_callback(**changes):
         values = {"model": "m", "text_columns": ["t"], "label_column": "l", "label_names": ["a", "b"], "seed": 0}
         config = RunConfig.model_validate({**values, "regularizer": "istar", "lam": 1, "batch_size": 2, **changes})
-        rows = Rows(datasets.Dataset.from_dict({"input_ids": TEXTS}), np.array([len(text) for text in TEXTS]), collate)
+        rows = TokenizedRows(
+            datasets.Dataset.from_dict({"input_ids": TEXTS}), np.array([len(text) for text in TEXTS]), collate
+        )
         penalties, progress = make_penalties(config, model), Progress()
         view = penalties.views[Regularizer.ISTAR]
         return ShrinkageCallback(penalties.shrunk, view, model, rows, config, progress), penalties.shrunk, progress

@@ -9,7 +9,7 @@ from isoscope.core.errors import InvalidError
 from isoscope.files.span import Span as Answers
 from tests.tiny import make_tokenizer
 from workers.training.tasks.questions import NEW_TOKENS, QUESTION_TOKENS, Question, cut_windows
-from workers.training.tasks.span import Span
+from workers.training.tasks.span import SpanTask
 
 CONTEXT = "the film was very good and the plot was so dull and the cast is great"
 
@@ -126,7 +126,7 @@ class TestSpan:
     def task(self, **changes):
         values = {"model": "m", "task": "span", "metric": "word_f1", "text_columns": ["question", "context"]}
         rest = {"label_column": "answers", "label_names": [], "seed": 0, "regularizer": "none", "lam": 0, "stride": 4}
-        return Span(RunConfig.model_validate(values | rest | changes))
+        return SpanTask(RunConfig.model_validate(values | rest | changes))
 
     def columns(self, *starts):
         rows = [{"text": ["the"], "answer_start": [start]} for start in starts]

@@ -3,7 +3,7 @@
 from isoscope.core.task import TaskKind
 from workers.training.tasks.classification import Classification
 from workers.training.tasks.regression import Regression
-from workers.training.tasks.span import Span
+from workers.training.tasks.span import SpanTask
 from workers.training.tasks.task import Collector, Task
 
 __all__ = ["TASKS", "Collector", "Task"]
@@ -11,5 +11,5 @@ __all__ = ["TASKS", "Collector", "Task"]
 TASKS: dict[TaskKind, type[Task]] = {
     TaskKind.CLASSIFICATION: Classification,
     TaskKind.REGRESSION: Regression,
-    TaskKind.SPAN: Span,
+    TaskKind.SPAN: SpanTask,
 }

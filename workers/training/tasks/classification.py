@@ -19,7 +19,7 @@ from isoscope.core.task import Metric
 from isoscope.files.columns import label_text
 from isotropy.score import Score
 from workers.training.data import Columns
-from workers.training.inference import Rows
+from workers.training.inference import TokenizedRows
 from workers.training.tasks.task import Collector, Pairs, Task, text_rows
 
 
@@ -41,21 +41,21 @@ class Classification(Task):
 
     def encode(
         self, columns: Columns, tokenizer: PreTrainedTokenizerBase, max_length: int, *, training: bool = False
-    ) -> Rows:
+    ) -> TokenizedRows:
         labels = _labels(columns[self.config.label_column], self.config)
         return text_rows(columns, self.config.text_columns, labels, tokenizer, max_length)
 
-    def predictions(self, rows: Rows, order: NDArray[np.int64]) -> Collector:
+    def predictions(self, rows: TokenizedRows, order: NDArray[np.int64]) -> Collector:
         return Classes(self.config.label_names, order)
 
-    def trivial(self, train: Rows, validation: Rows) -> Trivial:
+    def trivial(self, train: TokenizedRows, validation: TokenizedRows) -> Trivial:
         learned, scored = (np.array(rows.dataset["labels"][:]) for rows in (train, validation))
         return best_class(learned, scored, self.config.label_names, self.config.metric, "training")
 
-    def untrained_loss(self, train: Rows) -> float:
+    def untrained_loss(self, train: TokenizedRows) -> float:
         return math.log(len(self.config.label_names))
 
-    def details(self, train: Rows, validation: Rows) -> dict[str, Any]:
+    def details(self, train: TokenizedRows, validation: TokenizedRows) -> dict[str, Any]:
         positive = positive_label(self.config.label_names)
         return {"f1_average": "macro"} if positive is None else {"f1_average": "binary", "f1_positive": positive}
 

@@ -20,7 +20,7 @@ from transformers import BatchEncoding, DataCollatorWithPadding, PreTrainedToken
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import quote
 from isoscope.files.span import EXAMPLE, STARTS, TEXTS, Span, is_nested_span
-from workers.training.inference import Rows
+from workers.training.inference import TokenizedRows
 
 WITHOUT_PUNCTUATION = str.maketrans("", "", punctuation)
 ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -124,7 +124,7 @@ class Window(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Windows(Rows):
+class Windows(TokenizedRows):
     """Rows of question windows, one or several for each question."""
 
     questions: list[Question]

@@ -17,7 +17,7 @@ from isoscope.core.task import Metric
 from isoscope.files.columns import NUMBER
 from isotropy.score import Score, there_are
 from workers.training.data import Columns
-from workers.training.inference import Rows
+from workers.training.inference import TokenizedRows
 from workers.training.tasks.task import Collector, Pairs, Task, text_rows
 
 GREATEST = float(np.finfo(np.float32).max)
@@ -34,17 +34,17 @@ class Regression(Task):
 
     def encode(
         self, columns: Columns, tokenizer: PreTrainedTokenizerBase, max_length: int, *, training: bool = False
-    ) -> Rows:
+    ) -> TokenizedRows:
         labels = _numbers(columns[self.config.label_column], self.config.label_column)
         return text_rows(columns, self.config.text_columns, labels, tokenizer, max_length)
 
-    def predictions(self, rows: Rows, order: NDArray[np.int64]) -> Collector:
+    def predictions(self, rows: TokenizedRows, order: NDArray[np.int64]) -> Collector:
         return Numbers(order)
 
-    def trivial(self, train: Rows, validation: Rows) -> Trivial:
+    def trivial(self, train: TokenizedRows, validation: TokenizedRows) -> Trivial:
         return best_number(np.array(train.dataset["labels"][:], dtype=np.float64), "training")
 
-    def untrained_loss(self, train: Rows) -> float:
+    def untrained_loss(self, train: TokenizedRows) -> float:
         return float(np.mean(np.square(np.array(train.dataset["labels"][:], dtype=np.float64))))
 
 

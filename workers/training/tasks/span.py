@@ -19,7 +19,7 @@ from isoscope.core.errors import InvalidError
 from isoscope.core.task import Metric
 from isotropy.score import Score
 from workers.training.data import Columns
-from workers.training.inference import Rows
+from workers.training.inference import TokenizedRows
 from workers.training.tasks.questions import (
     Question,
     Windows,
@@ -36,7 +36,7 @@ N_BEST = 20
 ANSWER_TOKENS = 30
 
 
-class Span(Task):
+class SpanTask(Task):
     """For each question the part of its text that answers it; a long text is read in windows that overlap."""
 
     purpose = "for question answering"
@@ -71,20 +71,20 @@ class Span(Task):
         windows = cut_windows(questions, tokenizer, max_length, config.stride)
         return replace(windows, left_out=len(answers) - len(questions))
 
-    def predictions(self, rows: Rows, order: NDArray[np.int64]) -> Collector:
+    def predictions(self, rows: TokenizedRows, order: NDArray[np.int64]) -> Collector:
         return BestAnswers(cast("Windows", rows), order)
 
-    def trivial(self, train: Rows, validation: Rows) -> Trivial:
+    def trivial(self, train: TokenizedRows, validation: TokenizedRows) -> Trivial:
         """Return the predictor that never answers: no answer fits questions about different texts."""
         answers = [question.answers.texts for question in cast("Windows", validation).questions]
         return empty_answer(
             *(float(np.mean([score("", texts) for texts in answers])) for score in (exact_match, word_f1))
         )
 
-    def untrained_loss(self, train: Rows) -> float:
+    def untrained_loss(self, train: TokenizedRows) -> float:
         return log(float(train.tokens.max()))
 
-    def details(self, train: Rows, validation: Rows) -> dict[str, Any]:
+    def details(self, train: TokenizedRows, validation: TokenizedRows) -> dict[str, Any]:
         trained, evaluated = cast("Windows", train), cast("Windows", validation)
         return {
             "n_questions": evaluated.examples,

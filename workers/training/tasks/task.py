@@ -17,7 +17,7 @@ from app.db.run_results import Trivial
 from isoscope.core.errors import InvalidError
 from isotropy.score import Score
 from workers.training.data import Columns
-from workers.training.inference import Rows
+from workers.training.inference import TokenizedRows
 
 
 class Collector(Protocol):
@@ -52,20 +52,20 @@ class Task(ABC):
     @abstractmethod
     def encode(
         self, columns: Columns, tokenizer: PreTrainedTokenizerBase, max_length: int, *, training: bool = False
-    ) -> Rows:
+    ) -> TokenizedRows:
         """Tokenize columns; ``training`` drops rows that nothing can be learned from."""
 
     @abstractmethod
-    def predictions(self, rows: Rows, order: NDArray[np.int64]) -> Collector: ...
+    def predictions(self, rows: TokenizedRows, order: NDArray[np.int64]) -> Collector: ...
 
     @abstractmethod
-    def trivial(self, train: Rows, validation: Rows) -> Trivial:
+    def trivial(self, train: TokenizedRows, validation: TokenizedRows) -> Trivial:
         """Return the best constant predictor on ``train``, scored on ``validation``."""
 
     @abstractmethod
-    def untrained_loss(self, train: Rows) -> float: ...
+    def untrained_loss(self, train: TokenizedRows) -> float: ...
 
-    def details(self, train: Rows, validation: Rows) -> dict[str, Any]:
+    def details(self, train: TokenizedRows, validation: TokenizedRows) -> dict[str, Any]:
         return {}
 
 
@@ -107,8 +107,10 @@ def text_rows(
     labels: Sequence[int] | Sequence[float],
     tokenizer: PreTrainedTokenizerBase,
     max_length: int,
-) -> Rows:
+) -> TokenizedRows:
     """Return tokenized texts or pairs, truncated to ``max_length`` tokens, with their labels."""
     encoded = dict(tokenizer(*(texts_of(columns, name) for name in names), truncation=True, max_length=max_length))
     tokens = np.array([sum(mask) for mask in encoded["attention_mask"]], dtype=np.int64)
-    return Rows(datasets.Dataset.from_dict(encoded | {"labels": labels}), tokens, DataCollatorWithPadding(tokenizer))
+    return TokenizedRows(
+        datasets.Dataset.from_dict(encoded | {"labels": labels}), tokens, DataCollatorWithPadding(tokenizer)
+    )
