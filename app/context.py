@@ -1,4 +1,4 @@
-"""What every service needs: the open ends of the process, room to delete, the error of what is gone, pages of lists."""
+"""What every service needs: database, files and queue; room to delete; paging."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class Context:
-    """The open ends of the process: its settings, database, files and job queue."""
+    """The settings, database, files and job queue of the process."""
 
     settings: Settings
     sessions: Sessions
@@ -29,42 +29,35 @@ class Context:
 
     @property
     def ledger(self) -> Ledger:
-        """The files with their rows."""
         return Ledger(self.sessions, self.storage)
 
     @property
     def spare(self) -> Spare:
-        """The file that is freed so that something can be deleted from a full disk."""
         return Spare.from_settings(self.settings)
 
     def require_room(self, staying: int = 0) -> None:
-        """Refuse what makes new data where less than the reserve would be left on a disk."""
+        """Refuse new data if a disk would have less free space than the reserve."""
         require_room(self.settings, staying=staying)
         self.spare.make()
 
     def scalar(self, query: Select[Item]) -> Item | None:
-        """Return the first value that is selected, or None."""
         with self.sessions() as session:
             return session.scalar(query)
 
     def scalars(self, query: Select[Item]) -> list[Item]:
-        """Return all values that are selected."""
         with self.sessions() as session:
             return list(session.scalars(query))
 
     def get(self, table: type[Item], key: str) -> Item | None:
-        """Return the row of a table by its key, or None."""
         with self.sessions() as session:
             return session.get(table, key)
 
     def close(self) -> None:
-        """Close the connections."""
         self.queue.close()
         self.sessions.kw["bind"].dispose()
 
 
 def create_context(settings: Settings) -> Context:
-    """The open ends of a process that serves or seeds."""
     return Context(
         settings=settings,
         sessions=create_sessions(settings.database),
@@ -80,7 +73,7 @@ Result = TypeVar("Result")
 def freeing(
     delete: Callable[Concatenate[Context, Arguments], Result],
 ) -> Callable[Concatenate[Context, Arguments], Result]:
-    """Let a service that deletes something work on a full disk, by freeing the spare file first."""
+    """Let a service delete on a full disk by freeing the spare file first."""
 
     @wraps(delete)
     def with_room(context: Context, /, *args: Arguments.args, **keywords: Arguments.kwargs) -> Result:
@@ -91,7 +84,6 @@ def freeing(
 
 
 def missing(noun: str, row_id: str, field: str | None = None) -> NotFoundError:
-    """Return what to raise where a row is asked for that is not there."""
     return NotFoundError(f"There is no {noun} {row_id!r}; it may have been deleted.", field)
 
 
@@ -103,20 +95,18 @@ MAX_PAGE = 10**6
 
 
 def offset_of(page: int) -> int:
-    """How many rows lie before a page, counted from 1."""
     return (min(page, MAX_PAGE) - 1) * PAGE_ROWS
 
 
 def aria_sort(order: str, column: str) -> str:
-    """Return a column's ``aria-sort``; an order is a column, with a minus from the greatest or newest."""
+    """Return ``aria-sort`` of a column. A leading minus in ``order`` means descending."""
     return "none" if order.removeprefix("-") != column else "descending" if order.startswith("-") else "ascending"
 
 
 def next_sort(column: str, now: str, *, falling: bool) -> str:
-    """Return the order that a click on a column asks for: the other way round where it is sorted by it already."""
+    """Return the order that a click on a column asks for."""
     return f"-{column}" if (falling if now == "none" else now == "ascending") else column
 
 
 def pages_of(total: int) -> int:
-    """Return the number of pages for this many rows, at least one."""
     return max(-(-total // PAGE_ROWS), 1)

@@ -28,15 +28,13 @@ DESCRIPTION = (
 
 
 class Application(FastAPI):
-    """A FastAPI whose every answer carries the safe headers, those of its own error handling included."""
+    """A FastAPI whose responses all carry the safe headers."""
 
     def build_middleware_stack(self) -> ASGIApp:
-        """Put the headers outside of everything else, and HEAD next to them."""
         return SafeHeaders(HeadAsGet(super().build_middleware_stack()))
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
-    """The application for these settings, or for those of the environment."""
     settings = settings or Settings()
     settings.create_folders()
     gate = Gate(settings)

@@ -56,7 +56,7 @@ IDLE_SECONDS = 15.0
 
 
 class QueueLine(NamedTuple):
-    """What the engine has of a queue."""
+    """The jobs of one queue, as the engine knows them."""
 
     begun: dict[str, str | None]
     """The slots of the workers that have taken a job, by its workflow id."""
@@ -68,16 +68,11 @@ Execute = Callable[[Job], Awaitable[None]]
 
 
 def migrate(url: str) -> None:
-    """Create or upgrade the engine's tables."""
     DBOS.migrate(url)
 
 
 class JobQueue:
-    """The web process's side: hand jobs in, take them back. Needs no worker to be alive.
-
-    While the engine's database is away a row stays as it was committed, and the workers' reconciler does later what
-    could not be done now.
-    """
+    """Hands in and cancels jobs. While the engine's database is away, the reconciler does it later."""
 
     def __init__(self, url: str) -> None:
         _keep_quiet()
@@ -91,7 +86,7 @@ class JobQueue:
         self._engine = create_database_engine(driven(url), poolclass=NullPool)
 
     def enqueue(self, job: Job) -> None:
-        """Hand in a job; one that the engine knows already is left alone."""
+        """Hand in a job unless the engine knows it already."""
         options = _options(job)
         with _later_if_away(job.workflow_id):
             self._client.enqueue(options, job.kind.name, job.row_id)
@@ -113,12 +108,11 @@ class JobQueue:
             self._client.cancel_workflows([job.workflow_id for job in jobs])
 
     def active(self) -> set[str]:
-        """Workflow ids of all jobs that wait or run."""
+        """Return the workflow ids of waiting and running jobs."""
         workflows = self._client.list_workflows(status=ACTIVE, load_input=False, load_output=False)
         return {workflow.workflow_id for workflow in workflows}
 
     def line(self, queue: Queue) -> QueueLine:
-        """Return what of a queue has begun, and what waits to be taken."""
         workflows = self._client.list_workflows(
             queue_name=queue.value, status=["ENQUEUED", "PENDING"], load_input=False, load_output=False
         )
@@ -133,22 +127,22 @@ class JobQueue:
                 self._hand_in_anew(job, status)
 
     def slots(self) -> set[str]:
-        """Names of the workers, living or not, that have taken a job and not ended it."""
+        """Return the slots of workers, alive or not, with unfinished jobs."""
         workflows = self._client.list_workflows(status="PENDING", load_input=False, load_output=False)
         return {workflow.executor_id for workflow in workflows if workflow.executor_id is not None}
 
     def list_taken(self, slot: str) -> set[str]:
-        """Workflow ids of the jobs that a worker has taken and not ended, as far as the engine knows."""
+        """Return the workflow ids of a worker's unfinished jobs, as far as the engine knows."""
         workflows = self._client.list_workflows(status="PENDING", executor_id=slot, load_input=False, load_output=False)
         return {workflow.workflow_id for workflow in workflows}
 
     def put_back(self, workflow_ids: Collection[str]) -> None:
-        """Put jobs back into their queues that nobody works on, whatever the engine believes."""
+        """Return jobs that nobody works on to their queues."""
         for workflow_id in workflow_ids:
             self._client.resume_workflow(workflow_id, queue_name=Job.parse(workflow_id).kind.queue.value)
 
     def forget_ended(self, days: float) -> int:
-        """Delete the engine's record of jobs that ended more than so many days ago; return how many there were."""
+        """Delete records of jobs that ended more than ``days`` ago; return their number."""
         before = (datetime.now(UTC) - timedelta(days=days)).isoformat()
         forgotten = 0
         while workflows := self._client.list_workflows(
@@ -159,7 +153,7 @@ class JobQueue:
         return forgotten
 
     def restart(self, job: Job) -> None:
-        """Hand in a job again, whatever the engine believes of it."""
+        """Hand in a job again, whatever its state in the engine."""
         with _later_if_away(job.workflow_id):
             self._hand_in_anew(job, self._status(job))
 
@@ -182,16 +176,15 @@ class JobQueue:
         self.enqueue(job)
 
     def forget(self, jobs: Collection[Job]) -> None:
-        """Delete the engine's record of jobs whose rows are gone or final."""
+        """Delete the engine's records of jobs."""
         self._client.delete_workflows([job.workflow_id for job in jobs])
 
     def close(self) -> None:
-        """Close the connections."""
         self._client.destroy()
 
 
 def _may_be_unseen(status: WorkflowStatus) -> bool:
-    """Whether a worker may still be at what was cancelled; what no worker had taken needs no wait."""
+    """Return whether a worker may still run a job that was just cancelled."""
     if status.status != "CANCELLED" or status.executor_id is None or status.updated_at is None:
         return False
     return abs(datetime.now(UTC).timestamp() - status.updated_at / 1000) < CLOCKS_DIFFER_BY.total_seconds()

@@ -48,7 +48,6 @@ NEWEST = 3
 
 @home_router.get("/")
 def show_home(request: Request, context: ContextDep) -> Response:
-    """Show what the newest experiment with results says, with its scatter, the newest embeddings, and the samples."""
     newest = newest_experiment(context)
     experiment = newest
     if newest and all(run.performance is None for run in newest.runs):
@@ -68,7 +67,6 @@ def show_home(request: Request, context: ContextDep) -> Response:
 
 
 def _verdict(context: Context, experiment: Experiment) -> dict[str, Any]:
-    """Return the scatter of an experiment and what it says at a glance."""
     sweep, metric = RunTable.from_experiment(experiment), experiment.config.metric
     title = SCALES[metric].title
     return {
@@ -81,14 +79,12 @@ def _verdict(context: Context, experiment: Experiment) -> dict[str, Any]:
 
 @home_router.get("/measures")
 def list_measures(request: Request) -> Response:
-    """Every measure by group, with its formula, range, pitfall and source."""
     groups = [(group, heading, measures) for group, heading in GROUPS.items() if (measures := measures_of(group))]
     return render(request, "measures.html", {"groups": groups})
 
 
 @home_router.get("/space")
 def show_space(request: Request, context: ContextDep) -> Response:
-    """Disks and uses as two tables."""
     return render(request, "operations/space.html", {"space": measure_space(context)})
 
 

@@ -24,7 +24,6 @@ from workers.reconciler import Janitor, Reconciler
 
 
 def main() -> int:
-    """Take jobs until SIGTERM or SIGINT."""
     parser = argparse.ArgumentParser(prog="python -m workers", description=__doc__)
     parser.add_argument("--device", default="auto", help="auto, cpu, mps, cuda:0, ... (default: %(default)s)")
     parser.add_argument(PARENT_FLAG, action="store_true", help="stop when standard input closes")
@@ -42,7 +41,7 @@ def main() -> int:
 
 
 def work(settings: Settings, device: str, *, lifeline: bool) -> None:
-    """Hold the device's slot, and work until asked to stop."""
+    """Hold the device's slot and take jobs until SIGTERM or SIGINT."""
     stop = Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -76,7 +75,7 @@ def work(settings: Settings, device: str, *, lifeline: bool) -> None:
 
 
 def _best_device() -> str:
-    """The first GPU if there is one; asked for in a process of its own, because torch may not be loaded here."""
+    """Return the first GPU, if any. Ask another process, because torch may not be loaded here."""
     import subprocess  # noqa: PLC0415
 
     question = (

@@ -37,7 +37,7 @@ SECONDS_AFTER_AN_ERROR = 5.0
 
 
 class Turns(Background):
-    """Hands in what is next for this worker, again and again while the context is open."""
+    """Hands in the next job for this worker, again and again while the context is open."""
 
     def __init__(
         self, sessions: Sessions, queue: JobQueue, slot: str, locks: Locks, recently_left: Callable[[], set[str]]
@@ -50,7 +50,6 @@ class Turns(Background):
         self._recently_left = recently_left
 
     def work(self) -> None:
-        """Hand in what is next."""
         seconds = 0.0
         while not self.stop.wait(seconds):
             seconds = TURN_SECONDS
@@ -118,7 +117,7 @@ class Ended(NamedTuple):
 
 
 class Executor:
-    """What the engine calls for each job. Whatever goes wrong, the next job is taken as if nothing had been."""
+    """Runs each job that the engine hands over. A failure never keeps the next job from running."""
 
     def __init__(self, sessions: Sessions, processes: JobProcesses, slot: str, runs: Path) -> None:
         self._sessions = sessions
@@ -131,11 +130,11 @@ class Executor:
         self._stopping = False
 
     def has(self) -> set[str]:
-        """Workflow ids of the jobs that are here now: at work, or waiting to be tried again."""
+        """Return the workflow ids of the jobs that run here or wait to be tried again."""
         return {job.workflow_id for job in list(self._calls)}
 
     def recently_left(self) -> set[str]:
-        """Workflow ids of the jobs that were left here of late while their rows wait: others go first."""
+        """Return the workflow ids of jobs this worker recently gave up; other jobs go first."""
         since = time.monotonic() - REST_SECONDS
         self._recently_left = {workflow_id: at for workflow_id, at in list(self._recently_left.items()) if at > since}
         return set(self._recently_left)
@@ -183,11 +182,11 @@ class Executor:
             return NOT_STARTED
 
     async def _never_return(self) -> None:
-        """The job was ended because the worker ends. To return would tell the engine that it is done."""
+        """Wait forever: returning would tell the engine that the job is done."""
         await asyncio.Event().wait()
 
     async def _begin_patiently(self, job: Job, ended: Ended | None, last: int) -> int:
-        """Do what ``_begin`` does, again and again for some minutes while the database cannot be written."""
+        """Call ``_begin`` until the database can be written, for some minutes."""
         until = time.monotonic() + PATIENCE_SECONDS
         while True:
             try:

@@ -20,7 +20,7 @@ COLUMNS = ("dataset_id", "label_column", "text_columns")
 
 
 class Failure(NamedTuple):
-    """Why something failed, in a sentence and by its kind, and the setting that is at fault, if one is."""
+    """A failure's sentence and cause, and the setting at fault, if any."""
 
     sentence: str
     cause: FailureCause
@@ -50,16 +50,13 @@ def record(error: Exception, sessions: Sessions, row: Update, **values: Any) -> 
 
 
 def raise_if_temporary(error: Exception) -> None:
-    """Raise the error again if it says that the database was away or the disk full: the job is started again."""
+    """Raise the error again if the database was away or the disk full: the job is started again."""
     if isinstance(error, DATABASE_ERRORS) or disk_full(error):
         raise error
 
 
 def disk_full(error: BaseException) -> bool:
-    """Whether an error, or what it came of, says that there is no room on a disk.
-
-    Libraries that are not Python have no type for it, and torch not even words.
-    """
+    """Return whether an error or its cause means a full disk. torch and C libraries have no type for it."""
     message = f"{type(error).__name__}: {error}".lower()
     full = (
         (isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT))
@@ -71,7 +68,7 @@ def disk_full(error: BaseException) -> bool:
 
 
 def failure_of(error: Exception) -> Failure:
-    """Why it failed; what nobody foresaw is logged with its traceback."""
+    """Classify an error. Unforeseen ones are logged with their traceback."""
     cause = _cause(error)
     field = "batch_size" if cause is FailureCause.MEMORY else getattr(error, "field", None)
     return Failure(describe(error), cause, field)
@@ -113,7 +110,6 @@ def _sentence(error: Exception) -> str:
 
 
 def out_of_memory(error: Exception) -> bool:
-    """Whether memory ran out, of the machine or of its GPU."""
     if not isinstance(error, RuntimeError):
         return isinstance(error, MemoryError)
     from torch import OutOfMemoryError  # noqa: PLC0415 - the process that starts jobs does without torch

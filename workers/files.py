@@ -30,7 +30,7 @@ WAITS_SECONDS = (1, 5, 20, 60, 120)
 
 
 def fetch(sha256: str, filename: str, settings: Settings) -> Path:
-    """Return where a file, ``what`` to the user, can be read here; wait minutes for a storage out of reach."""
+    """Return the local path of a stored file. Waits minutes for a storage out of reach."""
     storage = open_storage(settings)
     try:
         for seconds in WAITS_SECONDS:
@@ -124,7 +124,7 @@ class _Generated(io.RawIOBase):
 
 
 def npy_file(n: int, d: int, dtype: np.dtype[Any], blocks: Iterable[NDArray[Any]]) -> BinaryIO:
-    """Return an .npy file of a matrix [n, d] that comes from top to bottom in blocks of rows."""
+    """Return an .npy file of a matrix [n, d], from blocks of rows in order."""
 
     def parts() -> Iterator[bytes | memoryview]:
         header = io.BytesIO()
@@ -139,7 +139,7 @@ def npy_file(n: int, d: int, dtype: np.dtype[Any], blocks: Iterable[NDArray[Any]
 
 
 def jsonl_file(columns: Mapping[str, Iterable[str]]) -> BinaryIO:
-    """Return a file of JSON lines, an object of all columns a row."""
+    """Return a JSONL file, one object per row."""
 
     def parts() -> Iterator[bytes | memoryview]:
         lines: list[str] = []

@@ -24,12 +24,11 @@ PATIENCE_SECONDS = 30
 
 
 def worker_sessions(settings: Settings) -> Sessions:
-    """Sessions of a worker process."""
     return create_sessions(settings.database, patience=PATIENCE_SECONDS)
 
 
 def job_sessions(settings: Settings) -> Sessions:
-    """Sessions of a job, which takes hours and writes for moments: it keeps no connection in between."""
+    """Return sessions that keep no connection open, because a job takes hours and writes for moments."""
     return create_sessions(settings.database, patience=PATIENCE_SECONDS, poolclass=NullPool)
 
 
@@ -51,7 +50,7 @@ def fail(error: Exception, sessions: Sessions, read: models.Embedding) -> None:
 
 
 def files_of(vectors: tuple[str, Stored], *annotations: tuple[str, Stored]) -> list[models.EmbeddingFile]:
-    """Return the rows of the files of an embedding that is made here, given by their names."""
+    """Return the file rows of an embedding made here, from (filename, stored file) pairs."""
     roles = [models.FileRole.VECTORS, *[models.FileRole.ANNOTATIONS] * len(annotations)]
     return [
         models.EmbeddingFile(position=position, role=role, filename=filename, file_sha256=stored.sha256)
@@ -65,7 +64,7 @@ Begun = TypeVar("Begun", models.Encoding, models.Import, models.TaskRun)
 
 @dataclass(frozen=True)
 class ResultJob(Generic[Row]):
-    """A row that waits for its results, with the embedding that it asks about."""
+    """A row that waits for its results, with its embedding."""
 
     row: Row
     embedding: models.Embedding
@@ -75,17 +74,17 @@ class ResultJob(Generic[Row]):
     """Changes the row as long as it waits."""
 
     def fill(self, session: Session, **values: Any) -> None:
-        """Write what was found; nothing if the row waits no more."""
+        """Write the results, if the row still waits."""
         session.execute(self.waiting.values(status=models.ResultStatus.READY, error=None, **values))
 
     def check(self, *, current: bool) -> None:
-        """Raise ConflictError unless it asks about the vectors that are chosen now."""
+        """Raise ConflictError if the embedding's vectors have changed since the request."""
         if not current:
             raise ConflictError("Other vectors were chosen of this embedding meanwhile. Ask again.")
 
 
 def answer(kind: type[Row], row_id: str, settings: Settings, find: Callable[[ResultJob[Row]], None]) -> Sequence[Job]:
-    """Have ``find`` fill a row that waits; write into the row why it could not."""
+    """Have ``find`` fill a waiting row; write an error into the row."""
     sessions = job_sessions(settings)
     waiting = update(kind).where(kind.id == row_id, kind.status == models.ResultStatus.QUEUED)
     with sessions() as session:
@@ -114,7 +113,6 @@ class JobProgress:
     """
 
     def __init__(self, sessions: Sessions, table: Any, running: StrEnum, row_id: str, started_at: datetime) -> None:
-        """Take the table and its state of running. Any: tables share ``status``, ``started_at`` and ``done``."""
         self.sessions = sessions
         self._table, self._running = table, running
         self._row_id, self._started_at = row_id, started_at
@@ -142,7 +140,7 @@ class JobProgress:
 
     @property
     def row(self) -> Update:
-        """An update of the row, if it is still this one's."""
+        """Return an update of the row that applies only while this worker runs it."""
         return update(self._table).where(
             self._table.id == self._row_id,
             self._table.status == self._running,
@@ -155,7 +153,6 @@ class JobProgress:
             self.set_columns(done=done, **values)
 
     def set_columns(self, **values: Any) -> None:
-        """Set columns of the row in a transaction of their own."""
         with self.sessions.begin() as session:
             self.write(session, **values)
 

@@ -59,7 +59,7 @@ class Locks(Protocol):
 
 
 def open_locks(queue_url: str, folder: Path, fence: Callable[[], None]) -> AbstractContextManager[Locks]:
-    """Locks beside the queue, wherever that is. ``fence`` ends all jobs at once."""
+    """Return locks beside the queue. ``fence`` ends all jobs at once."""
     if queue_url.startswith("postgresql"):
         return AdvisoryLocks(queue_url, fence)
     return nullcontext(FileLocks(folder))
@@ -104,7 +104,6 @@ class AdvisoryLocks:
 
     @contextmanager
     def held(self, name: str) -> Iterator[None]:
-        """Hold the lock of that name."""
         with self._mutex:
             try:
                 # The server would give a lock to the same session twice.
@@ -140,7 +139,7 @@ class AdvisoryLocks:
                     logger.warning("the session that holds this worker's locks is lost: %s", error)
 
     def _look(self) -> None:
-        """Have the session answer, or another one in its place that holds the same locks."""
+        """Check that the session answers, or replace it by one that holds the same locks."""
         if not self._connection.closed:
             self._connection.execute("select 1")
             return
@@ -152,7 +151,7 @@ class AdvisoryLocks:
         self._connection = connection
 
     def _guard(self) -> None:
-        """End the worker in time. In a thread of its own, because a look may hang."""
+        """End the worker in time. In its own thread, because a look may hang."""
         while not self._stop.wait(LOOK_EVERY_SECONDS):
             if time.monotonic() - self._seen_at > FENCE_SECONDS:
                 logger.error("no answer from PostgreSQL for %.0f s: the worker and its jobs end here", FENCE_SECONDS)
@@ -172,7 +171,7 @@ AtWork = Callable[[], list[JobAtWork]]
 
 
 class Background(ABC):
-    """Works in a thread of its own while the context is open."""
+    """Runs ``work`` in its own thread while the context is open."""
 
     def __init__(self) -> None:
         self.stop = Event()
@@ -192,7 +191,7 @@ class Background(ABC):
 
 
 class Heartbeat(Background):
-    """Beats the worker's row every ten seconds while the context is open."""
+    """Updates the worker's row every ten seconds while the context is open."""
 
     def __init__(self, sessions: Sessions, slot: str, device: str, at_work: AtWork) -> None:
         super().__init__()
@@ -220,7 +219,6 @@ class Heartbeat(Background):
             logger.warning("the end of this worker could not be written: %s", one_line(error))
 
     def work(self) -> None:
-        """Beat."""
         while not self.stop.wait(BEAT_SECONDS):
             try:
                 with self._sessions.begin() as session:

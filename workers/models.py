@@ -27,10 +27,7 @@ from isoscope.hidden_states import hidden_states_of, looking_at, mean_of_tokens
 
 
 def choose_device(device: str) -> None:
-    """Make a GPU the only one that this process sees; otherwise the Trainer would spread each batch over all.
-
-    For the job's own process, before CUDA is used in it.
-    """
+    """Hide all other GPUs from this process: the Trainer would spread each batch over them."""
     if device.startswith("cuda"):
         number = torch.device(device).index or 0
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -38,7 +35,6 @@ def choose_device(device: str) -> None:
 
 
 def device_name(device: torch.device) -> str:
-    """Return the name of the GPU or processor, as its maker calls it if that can be told."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     return platform.processor() or platform.machine()
@@ -57,7 +53,6 @@ class ModelSource:
     """Commit on the Hub; null for a model that did not come from there."""
 
     def weights_sha256(self) -> dict[str, str]:
-        """Return the hash of each file of weights."""
         return {path.name: _sha256(path) for path in sorted(self.folder.glob("*.safetensors"))}
 
 
@@ -103,7 +98,7 @@ def load_tokenizer(source: ModelSource, name: str) -> PreTrainedTokenizerBase:
 
 
 def load_weights(load: Callable[[], PreTrainedModel], name: str, purpose: str) -> PreTrainedModel:
-    """Return what ``load`` loads; what it cannot is told as a sentence."""
+    """Call ``load``; turn any error into a sentence."""
     try:
         return load()
     except Exception as error:
@@ -137,7 +132,7 @@ def longest_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, ma
 
 
 def _positions(model: PreTrainedModel) -> int | None:
-    """The tokens that a model has positions for; None where it tells no number, as XLNet, which says -1."""
+    """Return how many tokens a model has positions for; None if it states no number (XLNet says -1)."""
     positions: int | None = getattr(model.config, "max_position_embeddings", None)
     if positions is None or positions < 1:
         return None
@@ -156,7 +151,6 @@ def be_quiet() -> None:
 
 
 def one_line(error: Exception) -> str:
-    """Return what an error says in one line."""
     return " ".join(str(error).split())
 
 
@@ -194,7 +188,7 @@ PACKAGES = ("accelerate", "datasets", "numpy", "scikit-learn", "tokenizers", "to
 
 
 def describe_environment(source: ModelSource, device: torch.device, max_length: int) -> dict[str, Any]:
-    """Return versions, hashes and the device, as they go into the row."""
+    """Return versions, hashes and the device, as stored in the row."""
     return {
         "model": {"revision": source.revision, "weights_sha256": source.weights_sha256()},
         "max_length": max_length,
@@ -246,7 +240,7 @@ def sentence_pooling(model: PreTrainedModel) -> Pooling:
 
 
 def _is_causal(model: PreTrainedModel) -> bool:
-    """Whether a first token stays as it is when the second changes; there is no one setting that tells."""
+    """Return whether a first token's state ignores the second; no single setting says so."""
     first_id, changed = [token for token in range(3) if token != model.config.get_text_config().pad_token_id][:2]
     ids = torch.tensor([[first_id, first_id], [first_id, changed]], device=model.device)
     with looking_at(model):

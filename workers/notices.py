@@ -1,4 +1,4 @@
-"""Tell the administrator's webhook that a sweep has ended, once, whatever becomes of the message."""
+"""Tell the administrator's webhook once that a sweep has ended."""
 
 import logging
 from collections import Counter
@@ -67,7 +67,7 @@ def _ended(sessions: Sessions) -> list[str]:
 
 
 def _claim(sessions: Sessions, experiment_id: str, now: datetime) -> Message | None:
-    """Mark an experiment as told, and return the message; None where another worker did, or a run was retried."""
+    """Mark an experiment as notified and return the message; None if another worker did or a run was retried."""
     mark = update(Experiment).where(Experiment.id == experiment_id, *UNTOLD)
     with sessions.begin() as session:
         name = session.scalar(mark.values(notified_at=now).returning(Experiment.name))
@@ -78,7 +78,7 @@ def _claim(sessions: Sessions, experiment_id: str, now: datetime) -> Message | N
 
 
 def message_of(experiment_id: str, name: str, counts: Counter[RunStatus]) -> Message:
-    """Return what is posted: ``text`` for chats that show it, the rest for programs."""
+    """Return the posted message: ``text`` for chats, the other fields for programs."""
     counted = ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
     return {
         "event": "experiment.ended",

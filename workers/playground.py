@@ -26,14 +26,12 @@ SEED = 0
 
 
 def measured_at(position: Position) -> list[float | None]:
-    """Return the measures of the cloud at a position, to five digits."""
     results = measure(read_cloud(Rows(cloud(*position))), MEASURES)
     scores = (results[slug].score.value for slug in MEASURES)
     return [None if score is None else float(f"{score:.{DIGITS}g}") for score in scores]
 
 
 def grid() -> dict[str, Any]:
-    """Return the measures of all positions as ``app.playground.clouds`` reads them."""
     return {
         shape: [
             [[measured_at(Position(shape, spread, shift, n)) for n in SIZES] for shift in SHIFTS] for spread in SPREADS
@@ -43,7 +41,7 @@ def grid() -> dict[str, Any]:
 
 
 def grid_json() -> str:
-    """Return the positions as JSON, a line for each shape."""
+    """Return the grid as JSON, one line per shape."""
     lines = (f"{json.dumps(shape)}: {json.dumps(values, separators=(',', ':'))}" for shape, values in grid().items())
     return "{\n" + ",\n".join(lines) + "\n}"
 

@@ -29,14 +29,14 @@ from workers.failure import DATABASE_ERRORS, disk_full
 
 
 class Memory(NamedTuple):
-    """Bytes that processes hold now, and at most so far; None where the system does not tell."""
+    """Current and peak bytes of processes; None where the system does not say."""
 
     now: int | None
     peak: int | None
 
 
 def group_memory(group: int) -> Memory:
-    """What the processes of a group hold, each with its own peak."""
+    """Return the memory of a process group, each process with its own peak."""
     members = list(_members(group))
     now = [kibibytes(member / "status", "VmRSS") for member in members]
     peak = [kibibytes(member / "status", "VmHWM") for member in members]
@@ -66,7 +66,7 @@ DISK_FULL = 74
 
 
 class JobProcesses:
-    """Starts job processes and ends them."""
+    """Starts and ends job processes."""
 
     def __init__(self, settings: Settings, device: str) -> None:
         self._settings = settings
@@ -105,7 +105,6 @@ class JobProcesses:
         return process.exitcode or 0
 
     def at_work(self) -> list[JobAtWork]:
-        """Return what is worked on now, as the row of a worker has it."""
         jobs = []
         for process, (job, since) in list(self._running.items()):
             memory = group_memory(process.pid or 0)
@@ -114,7 +113,6 @@ class JobProcesses:
         return jobs
 
     def kill_all(self) -> None:
-        """End every job process at once."""
         for process in list(self._running):
             _signal(process, signal.SIGKILL)
 
@@ -136,7 +134,7 @@ async def _ended(process: ForkServerProcess, seconds: float | None = None) -> No
 
 
 async def _end(process: ForkServerProcess) -> None:
-    """Ask the process and its children to stop, then make them."""
+    """Send SIGTERM to the process group, then SIGKILL."""
     if process.exitcode is not None:
         return
     _signal(process, signal.SIGTERM)
@@ -159,7 +157,7 @@ def _signal(process: ForkServerProcess, number: signal.Signals) -> None:
 
 
 def _work(workflow_id: str, work: str, row_id: str, settings: Settings, device: str) -> None:
-    """The job's process: do it, and hand in what follows from it."""
+    """Do a job in its own process, then hand in the jobs that follow."""
     os.setsid()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -32,7 +32,7 @@ RECONCILE_SECONDS = 10
 
 
 class Reconciler(Background):
-    """Reconciles again and again while the context is open; one worker of a queue at a time."""
+    """Reconciles rows and engine while the context is open; one worker of a queue at a time."""
 
     def __init__(
         self,
@@ -52,7 +52,6 @@ class Reconciler(Background):
         self._has = has
 
     def work(self) -> None:
-        """Reconcile."""
         unwanted: set[str] = set()
         free: set[str] = set()
         missing: set[str] = set()
@@ -152,7 +151,7 @@ KEPT_DAYS = 7.0
 
 
 class Janitor(Background):
-    """Sweeps the storage and the engine again and again while the context is open."""
+    """Cleans up storage and engine while the context is open."""
 
     def __init__(self, ledger: Ledger, queue: JobQueue, locks: Locks) -> None:
         super().__init__()
@@ -164,7 +163,6 @@ class Janitor(Background):
         self.stop.set()  # not waited for: a storage out of reach must not keep a worker from ending
 
     def work(self) -> None:
-        """Sweep."""
         while True:
             try:
                 with self._locks.held("janitor"):
@@ -184,7 +182,7 @@ class Janitor(Background):
 
 
 def _do(done: str, chore: Callable[[], int]) -> None:
-    """Do a chore, and say how much there was to do; one that fails is done the next time, and keeps no other back."""
+    """Do a chore and log its count; a failed one is retried next time."""
     try:
         if count := chore():
             logger.info(done, count)

@@ -44,7 +44,6 @@ def write_speed(slot: str, device: str, settings: Settings) -> None:
 
 
 def measure_speed(device: torch.device, name: str) -> MachineSpeed:
-    """Return the best of a few timings."""
     products = {}
     for precision, dtype in PRECISIONS.items():
         if device.type == "cpu" and precision == "fp16":
@@ -87,7 +86,7 @@ def _seconds(device: torch.device, work: Callable[[], object]) -> float:
 
 
 def synchronize(device: torch.device) -> None:
-    """Wait for a GPU, since calls return before it has done them."""
+    """Wait for a GPU, whose calls return before the work is done."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     elif device.type == "mps":

@@ -134,13 +134,13 @@ def plot(traces: list[Any], **layout: Any) -> go.Figure:
 
 
 def plain(text: str, longest: int) -> str:
-    """A user's text as a plot may show it, cut to a length: nothing of it is taken for markup or a template."""
+    """Escape and cut a user's text for plotly: no markup, no template."""
     cut = text if len(text) <= longest else f"{text[: longest - 1]}…"
     return escape(cut).replace("%{", "%&#123;")
 
 
 def thinned(items: Sequence[Item], max_items: int) -> list[Item]:
-    """At most so many items at equal steps, the first and the last among them."""
+    """Return at most ``max_items`` at equal steps, including the first and last."""
     if len(items) <= max_items:
         return list(items)
     step = (len(items) - 1) / (max_items - 1)
@@ -148,7 +148,6 @@ def thinned(items: Sequence[Item], max_items: int) -> list[Item]:
 
 
 def _bytes(column: Sequence[Cell]) -> bytes:
-    """A column as bytes: numbers as they are in memory, since to print many takes long."""
     try:
         return array("d", column).tobytes()  # type: ignore[type-var]
     except TypeError:
@@ -192,7 +191,7 @@ def linear_axis(
 
 
 def log_axis(title: str, values: Iterable[float | None]) -> dict[str, Any]:
-    """A logarithmic axis around the positive of the values; plotly's own ticks overlap below two decades."""
+    """Return a logarithmic axis around the positive values; plotly's ticks overlap below two decades."""
     positive = [value for value in values if value is not None and value > 0] or [1.0]
     low, high = log10(min(positive)), log10(max(positive))
     room = ROOM * (high - low) or 0.1

@@ -1,4 +1,4 @@
-"""Heads of columns, short names, and where the names of points stand in a plot."""
+"""Column headings, short names, and label placement in plots."""
 
 import re
 from collections.abc import Sequence
@@ -24,18 +24,18 @@ DATA_SET = {"task": "Data set"}
 
 
 def head(field: str) -> str:
-    """Return what a field that runs differ in is called at the head of a column."""
+    """Return a field's column heading."""
     label = DATA_SET.get(field) or (OPTIONS[field].label if field in OPTIONS else "")
     return label or field.replace("_", " ").capitalize()
 
 
 def inside(field: str) -> str:
-    """Return the same inside a sentence or beside a value."""
+    """Return the heading as used inside a sentence."""
     return lowered(head(field))
 
 
 def heading(column: str) -> str:
-    """A column's name as a reader wants it: λ, IsoScore★ mean, raw, k = 1 ± (95% CI)."""
+    """Return a column's display name: λ, IsoScore★ mean, raw, k = 1 ± (95% CI)."""
     if column in GREEK:
         return GREEK[column]
     measure, suffix = (match[1], column[match.end() :]) if (match := MEASURE.match(column)) else ("", column)
@@ -63,18 +63,17 @@ class LabelBox(NamedTuple):
     top: float
 
     def meets(self, box: "LabelBox") -> bool:
-        """Whether they have more than an edge in common."""
+        """Return whether two boxes overlap by more than an edge."""
         across = self.x0 < box.right and box.x0 < self.right
         return across and self.bottom < box.top and box.bottom < self.top
 
     def within(self, box: "LabelBox") -> bool:
-        """Whether nothing of it is outside of the other."""
         across = box.x0 <= self.x0 and self.right <= box.right
         return across and box.bottom <= self.bottom and self.top <= box.top
 
 
 class LabeledPoint(NamedTuple):
-    """A point with the half-widths of its error bars, and what it is called."""
+    """A point with its name and the half-widths of its error bars."""
 
     x: float
     y: float
@@ -150,13 +149,13 @@ def _too_long(parts: Sequence[Sequence[str]], longest: int) -> bool:
 
 
 def _shared(parts: Sequence[Sequence[str]]) -> int:
-    """How many pieces all begin with, a part and what follows it each time; of the shortest one part is left."""
+    """Return how many leading pieces all names share; the shortest keeps one part."""
     max_shared = min(map(len, parts)) - 1
     return next((i for i in range(0, max_shared, 2) if len({pieces[i] for pieces in parts}) > 1), max_shared)
 
 
 def _cut(name: str, longest: int) -> str:
-    """The name without its middle where it is too long."""
+    """Cut the middle out of a long name."""
     if len(name) <= longest:
         return name
     tail = (longest - 1) // 2

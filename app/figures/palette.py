@@ -41,7 +41,7 @@ SCALE = ("#c3e3df", "#a3d4ce", "#82c4bc", "#1f7f79", "#0d4a4b")
 
 @lru_cache(maxsize=1024)
 def of_lambda(lam: float) -> str:
-    """Color of a λ: the same λ has the same color in every figure, table and tag."""
+    """Return the color of λ, the same in every figure, table and tag."""
     if lam == 0:
         return _hex(ZERO)
     share = min(asinh(abs(lam) / LINEAR_TO) / asinh(FULL_AT / LINEAR_TO), 1)
@@ -52,24 +52,22 @@ def of_lambda(lam: float) -> str:
 
 
 def of_zeta(zeta: float) -> str:
-    """Color of a ζ, from the data's teal at 0 to violet at 1."""
     return in_order(zeta)
 
 
 def in_order(share: float) -> str:
-    """Color of what stands this far along an order, such as layers: from teal at 0 to violet at 1."""
+    """Return the color at a position in an order, from teal at 0 to violet at 1."""
     hue = radians(185 + 125 * share)
     return _hex((0.64 - 0.12 * share, 0.12 * cos(hue), 0.12 * sin(hue)))
 
 
 def faded(colour: str, opacity: float) -> str:
-    """A color that lets the paper through."""
     red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
     return f"rgba({red}, {green}, {blue}, {opacity:g})"
 
 
 def _hex(colour: Oklab) -> str:
-    """A color of OKLab in sRGB (Ottosson 2020)."""
+    """Convert OKLab to sRGB (Ottosson 2020)."""
     lightness, a, b = colour
     long = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3
     medium = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3

@@ -19,30 +19,25 @@ Run = Callable[[Namespace], int]
 
 
 def add_serve(command: ArgumentParser) -> None:
-    """Add ``isoscope serve``."""
     command.set_defaults(run=_serve)
 
 
 def add_migrate(command: ArgumentParser) -> None:
-    """Add ``isoscope migrate``."""
     command.set_defaults(run=_migrate)
 
 
 def add_doctor(command: ArgumentParser) -> None:
-    """Add ``isoscope doctor``."""
     command.add_argument("--json", action="store_true", help="print one JSON document")
     command.add_argument("--worker", action="store_true", help="only check that this machine's worker is alive")
     command.set_defaults(run=_doctor)
 
 
 def add_backup(command: ArgumentParser) -> None:
-    """Add ``isoscope backup``."""
     command.add_argument("folder", type=Path, metavar="FOLDER", help="folder for backups; each is a new subfolder")
     command.set_defaults(run=_backup)
 
 
 def add_restore(command: ArgumentParser) -> None:
-    """Add ``isoscope restore``."""
     command.add_argument(
         "folder", type=Path, metavar="FOLDER", help="a backup, or a folder of backups to take the newest from"
     )
@@ -50,7 +45,7 @@ def add_restore(command: ArgumentParser) -> None:
 
 
 def _reporting_errors(run: Run) -> Run:
-    """Print sentences about wrong settings and unusable databases in place of tracebacks."""
+    """Print sentences about wrong settings and unusable databases instead of tracebacks."""
 
     @wraps(run)
     def run_reporting(arguments: Namespace) -> int:

@@ -25,7 +25,7 @@ CONNECT_SECONDS = 0.2
 
 
 class Vitals:
-    """Looks at the database on a connection and a thread of its own, once at a time however many ask."""
+    """Queries the database on its own connection and thread, once at a time."""
 
     def __init__(self, context: Context) -> None:
         self._sessions = create_sessions(context.settings.database, poolclass=NullPool)
@@ -48,14 +48,13 @@ class Vitals:
 
 
 def try_listening(settings: Settings) -> None:
-    """Take the dashboard's address and let go of it again; raise OSError where that fails."""
+    """Bind the dashboard's address and release it; raise OSError if that fails."""
     with socket.socket(socket.AF_INET6 if ":" in settings.host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind((settings.host, settings.port))
 
 
 def is_listening(settings: Settings) -> bool:
-    """Whether something listens at the dashboard's address."""
     try:
         socket.create_connection((settings.host, settings.port), timeout=CONNECT_SECONDS).close()
     except OSError:
@@ -80,7 +79,6 @@ class Space(NamedTuple):
 
 
 def measure_space(context: Context) -> Space:
-    """Look at every disk, and add up what is kept."""
     settings = context.settings
     return Space(disks(settings), list(_uses(context, settings)), settings.reserve_bytes)
 

@@ -65,7 +65,7 @@ def require_writing(url: str, setting: str) -> Iterator[None]:
 
 
 def _copy_databases(settings: Settings, name: str) -> None:
-    """Keep both files as they are, and those of the last few migrations."""
+    """Copy the SQLite files; keep the copies of the last few migrations."""
     databases = [file for file in settings.sqlite_files if file.exists()]
     if not databases:
         return

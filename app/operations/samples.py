@@ -36,7 +36,6 @@ def launch_samples(context: Context) -> bool:
 
 
 def launch_sample_sweep(context: Context) -> Experiment:
-    """Launch the sample sweep, beside any earlier one."""
     return create_experiment(context, sample_sweep(get_sample_dataset(context)))
 
 
@@ -74,7 +73,7 @@ def launch_sample_encoding(context: Context) -> Encoding:
 
 
 def get_sample_dataset(context: Context) -> Dataset:
-    """Return the sample's data set; one that was deleted is made again."""
+    """Return the sample's data set; create it if it was deleted."""
     of_the_sample = select(Dataset).where(Dataset.origin == DatasetOrigin.SAMPLE).order_by(Dataset.created_at.desc())
     if (dataset := context.scalar(of_the_sample.limit(1))) is not None:
         return dataset

@@ -37,7 +37,7 @@ class Child:
     back_off: float = field(default=FIRST_BACK_OFF_SECONDS)
 
     def look_after(self, now: float) -> None:
-        """Start the process if it does not run and its time has come."""
+        """Start the process if it is not running and its back-off has passed."""
         if self.process is not None:
             if (exit_code := self.process.poll()) is None:
                 return
@@ -54,12 +54,11 @@ class Child:
             self.started_at = now
 
     def stop(self) -> None:
-        """Ask the process to end."""
         if self.process is not None:
             self.process.terminate()
 
     def wait(self, seconds: float) -> None:
-        """Wait for the end, and force it after that time."""
+        """Wait for the end; kill after that time."""
         if self.process is None:
             return
         try:
@@ -70,7 +69,6 @@ class Child:
 
 
 def serve(settings: Settings) -> int:
-    """Run until SIGINT or SIGTERM."""
     stop = Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
@@ -90,7 +88,7 @@ def serve(settings: Settings) -> int:
 
 
 def keep_alive(settings: Settings, stop: Event) -> None:
-    """Look after a web process and a worker until asked to stop, and end both."""
+    """Supervise a web process and a worker until asked to stop."""
     python = [sys.executable, "-P"]  # or a folder called app, where this was started, would be taken for ours
     children = [
         Child("web", [*python, "-m", "app", PARENT_FLAG]),
@@ -129,6 +127,5 @@ def prepare(settings: Settings) -> None:
 
 
 def print_line(sentence: str) -> None:
-    """Tell the person at the terminal."""
     sys.stdout.write(f"{sentence}\n")
     sys.stdout.flush()

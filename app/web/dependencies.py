@@ -1,4 +1,4 @@
-"""What routes ask FastAPI for, and what answers of the API share."""
+"""FastAPI dependencies and shared API response parts."""
 
 from typing import Annotated, Any
 
@@ -10,7 +10,7 @@ from app.context import Context
 
 
 async def get_context(request: Request) -> Context:
-    """The context made at start. A coroutine, as a plain function would wait for a thread."""
+    """Return the process's context. Async, because a plain function would wait for a thread."""
     context: Context = request.app.state.context
     return context
 
@@ -19,7 +19,6 @@ ContextDep = Annotated[Context, Depends(get_context)]
 
 
 async def read_form(request: Request) -> FormData:
-    """All fields of a form, for a route whose fields are those of a record."""
     return await request.form()
 
 
@@ -27,7 +26,7 @@ FormDep = Annotated[FormData, Depends(read_form)]
 
 
 class Row(BaseModel):
-    """Base of all answers made from a row."""
+    """Base of responses built from a row."""
 
     model_config = ConfigDict(from_attributes=True)
 

@@ -1,4 +1,4 @@
-"""How every refusal and failure is told: one sentence, as JSON to the API's callers and as a page to people."""
+"""Turn every error into one sentence: JSON for the API, a page for people."""
 
 import logging
 import tempfile
@@ -87,7 +87,6 @@ class Problem(BaseModel):
 
     @classmethod
     def from_error(cls, error: IsoscopeError) -> Self:
-        """Return what an error says."""
         fields = [
             FieldProblem(detail=problem.detail, field=problem.field)
             for problem in error.errors
@@ -103,12 +102,11 @@ LOCKED = "database is locked"
 
 
 def status_of(error: IsoscopeError) -> HTTPStatus:
-    """The HTTP status that says the same."""
     return STATUS[type(error)]
 
 
 def invalid_request(errors: Sequence[Any]) -> InvalidError:
-    """All that pydantic finds wrong with a request, as sentences at the fields they belong to."""
+    """Return pydantic's errors of a request as sentences by field."""
     placed = [error | {"loc": [part for part in error["loc"] if part not in PARTS]} for error in errors]
     return invalid(
         FieldError(next((part for part in message.path if isinstance(part, str)), None), message.sentence)
@@ -117,7 +115,6 @@ def invalid_request(errors: Sequence[Any]) -> InvalidError:
 
 
 def problem_response(request: Request, status: int, problem: Problem, request_id: str | None = None) -> Response:
-    """A problem in the form the caller reads."""
     if request.scope["path"].startswith("/api/") or "text/html" not in request.headers.get("accept", ""):
         return JSONResponse(problem.model_dump(), status)
     values = {
@@ -137,7 +134,7 @@ def _later(request: Request, sentence: str) -> Response:
 
 
 def _without(request: Request, field: str | None) -> str | None:
-    """The path of the same page without the parameter at fault, where its address has one."""
+    """Return the page's path without the parameter at fault."""
     if request.method != "GET" or field is None or field not in request.query_params:
         return None
     path, query = request.scope["path"], request.url.remove_query_params(field).query
@@ -145,7 +142,7 @@ def _without(request: Request, field: str | None) -> str | None:
 
 
 def _explained(request: Request, error: HTTPException) -> str:
-    """The framework's word for a request that no route took, as a sentence."""
+    """Replace the framework's bare message by a sentence."""
     path, method = request.scope["path"], request.method
     if error.detail != BARE.get(HTTPStatus(error.status_code)):
         return error.detail
@@ -159,8 +156,6 @@ def _explained(request: Request, error: HTTPException) -> str:
 
 
 def install(app: FastAPI, settings: Settings) -> None:
-    """Give the application its exception handlers."""
-
     # Coroutines, as plain functions would wait for a thread, of which there may be none when these are needed.
     @app.exception_handler(IsoscopeError)
     async def refused(request: Request, error: IsoscopeError) -> Response:

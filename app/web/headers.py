@@ -22,14 +22,12 @@ HEADERS = {
 
 
 class SafeHeaders:
-    """An application that answers as the one it wraps, with these headers. Nothing may wrap it in turn."""
+    """ASGI wrapper that adds the safe headers. It must be the outermost."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, and add the headers to the answer."""
-
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
@@ -41,13 +39,12 @@ class SafeHeaders:
 
 
 class HeadAsGet:
-    """An application that answers HEAD as the one it wraps answers GET, without the body."""
+    """ASGI wrapper that answers HEAD like GET, without the body."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on; where a body comes in parts, stop at the first."""
         if scope["type"] != "http" or scope["method"] != "HEAD":
             await self._app(scope, receive, send)
             return
@@ -85,12 +82,11 @@ class TimedProtocol(H11Protocol):
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the time."""
         super().connection_made(transport)
         self._start()
 
     def data_received(self, data: bytes) -> None:
-        """Stop the time when the headers are complete; start it with the first byte of a further request."""
+        """Stop the timer when headers are complete; start it with the next request's first byte."""
         super().data_received(data)
         if self.conn.their_state is not h11.IDLE:
             self._stop()
@@ -98,7 +94,6 @@ class TimedProtocol(H11Protocol):
             self._start()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the time."""
         self._stop()
         super().connection_lost(exc)
 
@@ -118,7 +113,6 @@ class TimedProtocol(H11Protocol):
 
 
 def connection_settings() -> dict[str, Any]:
-    """Return what uvicorn is to be run with."""
     return {
         "http": TimedProtocol,
         "h11_max_incomplete_event_size": MAX_HEAD_BYTES,

@@ -1,4 +1,4 @@
-"""Answers besides pages: the way to the next page, figures, tables, files sent as they lie; and the tabs of a page."""
+"""Redirects, figures, tables and files as responses, and the tabs of a page."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,18 +35,17 @@ def render(
     status: int | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """Show a page; its form says the problem, if there is one, whose status the page has unless another is given."""
+    """Render a page. A problem is shown by its form and sets the status, unless one is given."""
     status = status or (status_of(problem) if problem else 200)
     return templates.TemplateResponse(request, template, {"problem": problem, **values}, status, headers)
 
 
 def see(path: str) -> Response:
-    """Send the browser to a page after a change."""
+    """Redirect with 303 after a change."""
     return RedirectResponse(path, 303)
 
 
 def find_figure(figures: Iterable[Figure], slug: str) -> Figure:
-    """The figure of that slug."""
     figure = next((figure for figure in figures if figure.slug == slug), None)
     if figure is None:
         raise NotFoundError(f"There is no figure {slug!r} on this page.")
@@ -54,7 +53,7 @@ def find_figure(figures: Iterable[Figure], slug: str) -> Figure:
 
 
 def figure_file(figures: Iterable[Figure], slug: str, kind: FileKind) -> Response:
-    """One of the figures as plotly JSON, without a trace where there is nothing to draw, or its numbers as CSV."""
+    """Return a figure as plotly JSON (no traces if empty) or its numbers as CSV."""
     figure = find_figure(figures, slug)
     if kind == "json":
         drawn = plot([]) if figure.empty else figure.draw()
@@ -63,25 +62,24 @@ def figure_file(figures: Iterable[Figure], slug: str, kind: FileKind) -> Respons
 
 
 def csv_file(table: FigureTable, name: str | None = None) -> Response:
-    """A table as a CSV file to keep; without a name it has that of the link that led here."""
+    """Return a table as a CSV download; without a name the link names it."""
     headers = attachment(f"isoscope-{name}.csv" if name else None)
     return Response(table.csv(), media_type="text/csv", headers=headers)
 
 
 def attachment(name: str | None = None) -> dict[str, str]:
-    """The header of an answer that is a file to keep; without a name it has that of the link that led there."""
+    """Return Content-Disposition for a download; without a name the link names it."""
     quoted = quote(name or "", safe="")
     parameter = f'; filename="{name}"' if quoted == name else f"; filename*=utf-8''{quoted}" if name else ""
     return {"Content-Disposition": f"attachment{parameter}"}
 
 
 def file_of(download: Download) -> FileResponse:
-    """A file to keep."""
     return FileResponse(download.path, media_type=BINARY, headers=attachment(download.filename))
 
 
 class GeneratedFile(Protocol):
-    """A file that is made while it is sent, whose size is known before."""
+    """A file of known size that is generated while it is sent."""
 
     @property
     def filename(self) -> str:
@@ -96,7 +94,7 @@ class GeneratedFile(Protocol):
 
 
 def sent(file: GeneratedFile) -> StreamingResponse:
-    """A file to keep, sent while it is made."""
+    """Stream a generated file as a download."""
     headers = attachment(file.filename) | {"Content-Length": str(file.size_bytes)}
     return StreamingResponse(file.blocks(), media_type=BINARY, headers=headers)
 
@@ -114,7 +112,6 @@ class FigureOut(BaseModel):
 
     @classmethod
     def from_figure(cls, figure: Figure) -> "FigureOut":
-        """The figure, drawn unless it is empty."""
         return cls(
             slug=figure.slug,
             title=figure.title,
@@ -127,7 +124,7 @@ class FigureOut(BaseModel):
 
 
 class Tab(NamedTuple):
-    """A part of a page: it has an address, and only the one that is asked for is built."""
+    """A tab of a page; only the requested one is built."""
 
     slug: str
     """Its name in the address."""
@@ -137,5 +134,5 @@ class Tab(NamedTuple):
 
 
 def chosen_tab(tabs: Sequence[Tab], slug: str, usual: str = "") -> str:
-    """Return the slug of the tab that is asked for; otherwise the usual one, or the first."""
+    """Return the requested tab's slug if it exists, else the usual or first one."""
     return slug if any(tab.slug == slug and not tab.path for tab in tabs) else usual or tabs[0].slug

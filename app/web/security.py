@@ -35,7 +35,7 @@ STORED_IN = "session.key"
 
 
 class SignedSessions:
-    """ASGI middleware that reads and writes the session's cookie."""
+    """ASGI middleware for the session cookie."""
 
     def __init__(self, app: ASGIApp, settings: Settings, token: str) -> None:
         # With the token in it, a new token ends every session.
@@ -46,14 +46,13 @@ class SignedSessions:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on with its session."""
         # Of what a trusted proxy forwards uvicorn has put the browser's scheme there.
         sessions = self._secure if scope.get("scheme") == "https" else self._plain
         await sessions(scope, receive, send)
 
 
 def session_secret(folder: Path) -> bytes:
-    """Return the random secret of a data folder, made at the first call for this user's eyes only."""
+    """Return the data folder's random secret; the first call creates it with mode 0600."""
     path = folder / STORED_IN
     if not path.exists():
         unfinished = folder / f"{STORED_IN}.{secrets.token_hex(8)}"
@@ -84,7 +83,7 @@ Next = Callable[[Request], Awaitable[Response]]
 
 
 class Gate:
-    """HTTP middleware that refuses what must not reach a route."""
+    """HTTP middleware that refuses forbidden requests."""
 
     def __init__(self, settings: Settings) -> None:
         self._token = settings.access_token.get_secret_value() if settings.access_token else None
@@ -94,7 +93,6 @@ class Gate:
             self._hosts.add(settings.host)
 
     async def __call__(self, request: Request, call_next: Next) -> Response:
-        """Let the request pass, or say why not."""
         if (refused := self._refuse(request)) is None:
             return await call_next(request)
         if refused.status_code == HTTPStatus.UNAUTHORIZED and "authorization" in request.headers:
@@ -102,7 +100,7 @@ class Gate:
         return refused
 
     async def slowed(self, request: Request, refused: Response) -> Response:
-        """Answer a wrong token after a while; where too many wait for that already, refuse at once."""
+        """Delay the answer to a wrong token; refuse at once when too many wait."""
         if self._slowed >= MOST_SLOWED:
             response = _problem(request, 429, "Too many wrong access tokens. Try again in a second.")
             response.headers["Retry-After"] = "1"
@@ -152,7 +150,6 @@ class Gate:
         return scheme.lower() == "bearer" and self.accepts(token)
 
     def accepts(self, token: str) -> bool:
-        """Whether this is the access token."""
         return self._token is not None and hmac.compare_digest(token.encode(), self._token.encode())
 
 
@@ -161,7 +158,7 @@ def _problem(request: Request, status: int, detail: str) -> Response:
 
 
 def _same_origin(request: Request, host: str) -> bool:
-    """Whether a change comes from our own pages, or from no browser at all."""
+    """Return whether a change comes from our own pages or from no browser."""
     if (site := request.headers.get("sec-fetch-site")) is not None:
         return site in ("same-origin", "none")
     origin = request.headers.get("origin")
@@ -169,7 +166,7 @@ def _same_origin(request: Request, host: str) -> bool:
 
 
 class BodyLimit:
-    """ASGI middleware that stops reading a body at what its route accepts: files there, a form elsewhere."""
+    """ASGI middleware that limits body sizes by route."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
@@ -184,7 +181,6 @@ class BodyLimit:
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, counting."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -236,7 +232,7 @@ async def _too_large(cap: int, scope: Scope, receive: Receive, send: Send) -> No
 
 
 async def _refused(problem: Problem, status: int, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer before the body is read, which is not: so the connection ends."""
+    """Answer without reading the body, and close the connection."""
     response = problem_response(Request(scope), status, problem)
     response.headers["Connection"] = "close"
     await response(scope, receive, send)
@@ -247,7 +243,6 @@ router = APIRouter(include_in_schema=False)
 
 @router.get("/login")
 def show_login(request: Request, next: str = "/") -> Response:  # noqa: A002 - the name in the URL
-    """Ask for the token."""
     return templates.TemplateResponse(request, "web/login.html", {"next": next, "problem": None})
 
 
@@ -257,7 +252,6 @@ async def create_login(
     token: Annotated[str, Form()] = "",
     next: Annotated[str, Form()] = "/",  # noqa: A002
 ) -> Response:
-    """Compare the token and, if it is right, remember that in a signed cookie."""
     gate: Gate = request.app.state.gate
     if not gate.accepts(token):
         problem = InvalidError(
@@ -272,12 +266,10 @@ async def create_login(
 
 @router.post("/logout")
 def delete_login(request: Request) -> Response:
-    """Forget in the cookie that the token was shown."""
     if "session" in request.scope:  # there is none where no token is asked for
         request.session.clear()
     return RedirectResponse("/login", 303)
 
 
 def _is_local(target: str) -> bool:
-    """Whether a redirect to ``target`` stays on this server."""
     return target.startswith("/") and not target.startswith(("//", "/\\"))

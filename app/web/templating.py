@@ -1,4 +1,4 @@
-"""Templates and what they can call, static files by hash or as data URLs, the documentation, and help for uploads."""
+"""The Jinja environment, static files, and help for uploads."""
 
 import gzip
 import mimetypes
@@ -42,10 +42,9 @@ STATIC = FRONTEND / "static"
 
 
 class HeldFiles(StaticFiles):
-    """Files that are few and small enough to be held in memory: serving one waits neither for a thread nor a disk."""
+    """Static files held in memory, so that serving needs neither a thread nor a disk."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
-        """Return the file at a path, or 304 where the client has it."""
         if scope["method"] not in ("GET", "HEAD"):
             raise HTTPException(405)
         try:
@@ -67,7 +66,6 @@ class HeldFiles(StaticFiles):
 
 
 def static_files() -> StaticFiles:
-    """The application that serves the static folder."""
     return HeldFiles(directory=STATIC)
 
 
@@ -86,13 +84,12 @@ REFERENCES = {
 
 
 def data_url(media_type: str, text: str) -> str:
-    """A text as an address that holds it. Nothing in it needs escaping."""
     return f"data:{media_type};base64,{b64encode(text.encode()).decode()}"
 
 
 @cache
 def inlined(path: str) -> str:
-    """A static file as a data URL, the files it names in it likewise."""
+    """Return a static file as a data URL, with the files it imports inlined too."""
     relative = PurePosixPath(path)
     text = (STATIC / path).read_text(encoding="utf-8")
     if relative.parent.name != "vendor" and relative.suffix in REFERENCES:
@@ -158,24 +155,23 @@ SUPERSCRIPT = re.compile(r"\^(?:\{([^{}]*)\}|\(([^()]*)\))")
 
 @cache
 def static(path: str) -> str:
-    """URL of a static file, which changes with its content so that browsers may keep it for good."""
+    """Return the URL of a static file, with a hash of its content."""
     digest = blake2b((STATIC / path).read_bytes(), digest_size=6).hexdigest()
     return f"/static/{path}?v={digest}"
 
 
 def ago(moment: datetime) -> str:
-    """How long ago something was."""
     return formatting.ago(moment, utcnow())
 
 
 def subscripted(text: str) -> Markup:
-    """A formula in plain text, with S_X, Σ_{i ≤ D} and Λ^(−1/2) or x^{3/2} set as subscripts and superscripts."""
+    """Set S_X, Σ_{i ≤ D}, Λ^(−1/2) and x^{3/2} as subscripts and superscripts."""
     lowered = SUBSCRIPT.sub(r"<sub>\1\2</sub>", str(escape(text)))
     return Markup(SUPERSCRIPT.sub(r"<sup>\1\2</sup>", lowered))  # noqa: S704 - escaped just before
 
 
 def create_environment() -> Environment:
-    """Templates that escape by default and fail at a name nobody gave them."""
+    """Return the Jinja environment. It escapes by default and fails at undefined names."""
     environment = Environment(
         loader=FileSystemLoader(FRONTEND / "templates"),
         autoescape=True,
@@ -233,7 +229,7 @@ def confirm_deletion(
     lost_too: str = "",
     used_by: Sequence[Experiment] = (),
 ) -> Response:
-    """Ask before deleting what is called ``name``: say what is lost or still uses it, and link the way ``back``."""
+    """Render the page that asks before deleting ``name``."""
     losses = " ".join(filter(None, (loss, lost_too)))
     values = {"section": section, "name": name, "loss": losses, "back": back, "used_by": used_by}
     return templates.TemplateResponse(request, "web/confirm_delete.html", values)

@@ -1,4 +1,4 @@
-"""Uploads are parsed a few at a time, on threads of their own, so that the rest of the site answers meanwhile."""
+"""Parse a few uploads at a time, in their own threads."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -23,7 +23,7 @@ RETRY_SECONDS = 5
 
 
 class Parsers:
-    """The slots in which uploads are parsed, and a short queue before them."""
+    """Slots in which uploads are parsed, with a short queue."""
 
     def __init__(self, slots: int) -> None:
         self._limiter = CapacityLimiter(slots)
@@ -81,17 +81,16 @@ def parser_slots(settings: Settings) -> int:
 
 
 def chosen(upload: UploadFile | str | None) -> Incoming | None:
-    """Return the file of a form's field; None where none was chosen: browsers send that as a file without a name."""
+    """Return a form's file; None if none was chosen, which browsers send as a file without a name."""
     return None if upload is None or isinstance(upload, str) or not upload.filename else received(upload)
 
 
 def received(upload: UploadFile) -> Incoming:
-    """Return a file of a request."""
     return Incoming(upload.file, upload.filename or "")
 
 
 def parsing(handler: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Run a route's handler in a slot of the parsers. Its ``request`` tells whether the client is still there."""
+    """Run a route's handler in a parser slot; its ``request`` tells whether the client is still there."""
 
     @wraps(handler)
     async def run(*args: P.args, **kwargs: P.kwargs) -> T:

@@ -16,16 +16,20 @@ VAGUE = set(
     tells telling say says own such whole
     """.split()  # noqa: SIM905
 )
-EXCEPTIONS = {"place": "A field of /api/space: where a kind of data is stored."}
-# Rooms whose names are finished. Rewritten by another issue, and not among them: app/results/conclusion,
-# app/results/statistics, app/tasks, app/postprocess, workers/tasks.py, workers/postprocess.py.
-PLAIN_ROOMS = (
-    "app/operations", "app/web", "app/storage", "app/figures", "app/queue.py", "app/sandbox.py", "app/context.py",
-    "app/routes.py", "app/main.py", "app/__main__.py", "app/feature.py", "workers/__main__.py", "workers/executor.py",
-    "workers/failure.py", "workers/files.py", "workers/job_rows.py", "workers/jobs.py", "workers/locks.py",
-    "workers/models.py", "workers/notices.py", "workers/playground.py", "workers/preload.py", "workers/process.py",
-    "workers/reconciler.py",
-)  # fmt: skip
+# By name: the modules that may bind it, and why.
+EXCEPTIONS = {
+    "place": ("app/operations/ app/db/models/encodings.py", "a field of /api/space; a column of the database"),
+    "named": ("app/db/point_map.py", "a field of stored map files"),
+    "found": ("app/embeddings/api/comparison.py", "a field of /api/compare"),
+    "what": ("app/results/api/experiments.py app/training/presets.py", "a field of /api/presets"),
+    "every": ("isoscope/callback.py", "a public argument of IsoscopeCallback"),
+    "others": ("app/tasks/", "a form field and a field of the API of tasks"),
+    "which": ("app/tasks/ isoscope/client/tasks.py", "a parameter of the API and client of tasks"),
+    "of": ("app/tasks/ isoscope/client/tasks.py", "a parameter of the API and client of tasks"),
+}
+PACKAGES = ("app", "workers", "isoscope", "isotropy")
+# Rewritten by another issue.
+UNFINISHED = ("app/results/conclusion", "app/results/statistics")
 
 
 def list_modules(room: str) -> list[Path]:
@@ -49,40 +53,39 @@ def bound_names(tree: ast.AST) -> Iterator[tuple[str, int]]:
                 yield name, node.lineno
 
 
-@pytest.mark.parametrize("room", PLAIN_ROOMS)
-def test_no_name_is_vague(room):
-    modules = list_modules(room)
-    assert modules
-    vague = [
-        f"{module.relative_to(ROOT)}:{line} {name}"
-        for module in modules
-        for name, line in bound_names(ast.parse(module.read_text("utf-8")))
-        if name.strip("_").lower() in VAGUE - EXCEPTIONS.keys()
-    ]
+def vague_names(package: str) -> Iterator[tuple[str, int, str]]:
+    """Yield module, line and name of every vague name that a finished module binds."""
+    for path in list_modules(package):
+        module = str(path.relative_to(ROOT))
+        if not module.startswith(UNFINISHED):
+            for name, line in bound_names(ast.parse(path.read_text("utf-8"))):
+                if name.strip("_").lower() in VAGUE:
+                    yield module, line, name
+
+
+def is_excepted(module: str, name: str) -> bool:
+    return name in EXCEPTIONS and module.startswith(tuple(EXCEPTIONS[name][0].split()))
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_name_is_vague(package):
+    assert list_modules(package)
+    vague = [f"{module}:{line} {name}" for module, line, name in vague_names(package) if not is_excepted(module, name)]
     assert vague == []
 
 
-def test_public_classes_of_plain_rooms_are_unique():
+def test_public_classes_are_unique():
     modules_by_class = defaultdict(set)
-    for package in ("app", "workers", "isoscope", "isotropy"):
+    for package in PACKAGES:
         for module in list_modules(package):
             for node in ast.walk(ast.parse(module.read_text("utf-8"))):
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                     modules_by_class[node.name].add(str(module.relative_to(ROOT)))
-    repeated = {
-        name: sorted(modules)
-        for name, modules in modules_by_class.items()
-        if len(modules) > 1 and all(module.startswith(PLAIN_ROOMS) for module in modules)
-    }
+    repeated = {name: sorted(modules) for name, modules in modules_by_class.items() if len(modules) > 1}
     assert repeated == {}
 
 
 def test_exceptions_are_few_and_needed():
     assert len(EXCEPTIONS) <= 10
-    names = {
-        name
-        for room in PLAIN_ROOMS
-        for module in list_modules(room)
-        for name, _ in bound_names(ast.parse(module.read_text("utf-8")))
-    }
-    assert EXCEPTIONS.keys() <= names & VAGUE
+    bound = {name for package in PACKAGES for module, _, name in vague_names(package) if is_excepted(module, name)}
+    assert bound == EXCEPTIONS.keys()
