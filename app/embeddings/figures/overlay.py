@@ -96,7 +96,7 @@ class Overlay:
         """Return "n = 8,000 rows" behind a measure; a number for each subject if they differ."""
         sizes = {series.n(measure) for series in self.series}
         if len(sizes) > 1:
-            return f"n = {self.each(lambda series: count(series.n(measure)))} rows"
+            return f"n = {self.describe(lambda series: count(series.n(measure)))} rows"
         return f"n = {plural(sizes.pop(), 'row')}{' each' if self.several else ''}"
 
     def hover(self, series: Series, words: str) -> str:
