@@ -110,7 +110,7 @@ class ChoiceIn(Strict):
 
 
 class OthersIn(Strict):
-    """MapVariant embeddings to judge by the same task."""
+    """Other embeddings to judge by the same task."""
 
     others: Annotated[
         list[ChoiceIn] | None,

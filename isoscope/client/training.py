@@ -139,7 +139,7 @@ class Experiments(Datasets):
         return self.patch("experiments", experiment, json=change_of(change))
 
     def retry_experiment(self, experiment: Reference) -> Row:
-        """QueueStatus the failed runs of an experiment again."""
+        """Queue the failed runs of an experiment again."""
         return self.post("experiments", experiment, "retry")
 
     def sample_sweep(self) -> Row:
