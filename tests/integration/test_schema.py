@@ -7,7 +7,8 @@ import sys
 import pytest
 from sqlalchemy import text
 
-from app.db.migration import known_revisions
+from app.db.migration import known_revisions, upgrade
+from app.db.models import Base
 from isoscope.cli import main
 from tests.ports import free_port
 
@@ -30,8 +31,12 @@ def set_revision(context, revision):
 
 @pytest.fixture
 def behind(context):
-    """A database that says it is one revision behind."""
-    set_revision(context, FORMER)
+    """A database one revision behind."""
+    engine = context.sessions.kw["bind"]
+    Base.metadata.drop_all(engine)
+    with engine.begin() as connection:
+        connection.execute(text("drop table alembic_version"))
+    upgrade(engine, FORMER)
 
 
 @pytest.fixture
