@@ -42,7 +42,7 @@ def judged(client, settings, corpus, monkeypatch):
     """Judge the vectors as they are and one other variant by labels, which chooses that one; its task."""
 
     def judged(variant, *, chosen=1, similarity="cosine"):
-        monkeypatch.setattr("workers.tasks.listed", lambda setting: [AS_IT_IS, variant])
+        monkeypatch.setattr("workers.tasks.default_variants", lambda setting: [AS_IT_IS, variant])
         monkeypatch.setattr("isotropy.tasks.decision.min", lambda places, key: chosen, raising=False)
         form = {"kind": "labels", "labels": "side", "similarity": similarity}
         task = client.post(f"/api/embeddings/{corpus}/tasks", data=form).json()["id"]
@@ -73,7 +73,7 @@ def test_the_new_embedding_is_what_the_lines_of_numpy_give(
 
 
 def test_the_map_of_a_corpus_makes_its_queries_alike(client, context, settings, work, corpus, tmp_path, monkeypatch, x):
-    monkeypatch.setattr("workers.tasks.listed", lambda setting: [AS_IT_IS, VARIANTS[4]])
+    monkeypatch.setattr("workers.tasks.default_variants", lambda setting: [AS_IT_IS, VARIANTS[4]])
     monkeypatch.setattr("isotropy.tasks.decision.min", lambda places, key: 1, raising=False)
     asked = (x[:60] + 0.1).astype(np.float32)
     queries = add_rows(context, tmp_path, "q", asked, "questions")

@@ -17,7 +17,7 @@ QRELS = "qrels.tsv"
 @pytest.fixture(autouse=True)
 def few_variants(monkeypatch):
     """Judge the vectors as they are and the first other variants alone: all take long and are tested elsewhere."""
-    monkeypatch.setattr("workers.tasks.listed", lambda setting: default_variants(setting)[:3])
+    monkeypatch.setattr("workers.tasks.default_variants", lambda setting: default_variants(setting)[:3])
 
 
 @pytest.fixture(scope="module")

@@ -229,7 +229,7 @@ def test_what_is_cancelled_is_not_judged_and_a_kill_begins_afresh(client, contex
 
 def test_scores_are_shown_as_they_come_and_no_result_is_left_by_a_kill(client, settings, ask, monkeypatch):
     monkeypatch.setattr("workers.job_rows.SECONDS_BETWEEN_WRITES", 0)
-    monkeypatch.setattr("workers.tasks.listed", lambda setting: default_variants(setting)[:3])
+    monkeypatch.setattr("workers.tasks.default_variants", lambda setting: default_variants(setting)[:3])
     task = ask("labels", labels="side").json()["id"]
     seen = []
 
