@@ -10,6 +10,7 @@ import pytest
 
 from app import routes
 from app.results.pages.experiments import TABS
+from tests.contract.test_pages_and_api import list_routes
 from tests.sealed import PLANTED, add_sealed, run_ids
 
 SEALED = re.compile(r"(?<!\d)(?:0?\.731\d*|73\.1(?!\d*\s?[kMGT]?B))")
@@ -60,9 +61,8 @@ def asked(client, context, experiment_id):
 
 def paths():
     """The path of every route that is read by GET."""
-    for router in (*routes.PAGE_ROUTERS, *routes.API_ROUTERS):
-        prefix = "/api" if router in routes.API_ROUTERS else ""
-        yield from (prefix + route.path for route in router.routes if "GET" in route.methods)
+    for prefix, router in (("", routes.pages_router), ("/api", routes.api_router)):
+        yield from (prefix + path.removeprefix(prefix) for method, path in list_routes(router) if method == "GET")
 
 
 def queries(path, experiment_id):

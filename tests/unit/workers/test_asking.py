@@ -50,7 +50,7 @@ def test_trials_are_runs_in_their_order_with_as_many_seeds_as_the_baseline():
 def test_a_lambda_goes_onto_its_axis_and_back(least):
     search = Search(lam_low=-5, lam_high=0.5, least_size=least)
     for lam in (-5.0, -1.234, -0.02, 0.02, 0.5):
-        assert search.lam(search.place(lam)) == pytest.approx(lam)
+        assert search.lam(search.axis_position(lam)) == pytest.approx(lam)
     low, high = search.axis
     assert low < 0 < high
     assert (search.lam(low), search.lam(high)) == (-5, 0.5)

@@ -31,7 +31,7 @@ def upload(tmp_path):
 @pytest.fixture
 def read(upload, monkeypatch):
     """Read what a task reads of a selection."""
-    monkeypatch.setattr(tasks, "uploaded", lambda *_: upload)
+    monkeypatch.setattr(tasks, "fetch_upload", lambda *_: upload)
 
     def read(ids=None, truth=None, **selection):
         chosen = Selection(vectors="embedding", **{"names": "_id"} | selection).model_dump()
