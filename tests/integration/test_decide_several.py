@@ -16,7 +16,7 @@ TASK = ("corpus.npz", "--queries", "queries.npz", "--qrels", "qrels.tsv")
 @pytest.fixture(autouse=True)
 def few_variants(monkeypatch):
     """Judge the vectors as they are and the first two other variants: all take long and are tested elsewhere."""
-    monkeypatch.setattr("isoscope.decide.listed", lambda setting: default_variants(setting)[:3])
+    monkeypatch.setattr("isoscope.decide.default_variants", lambda setting: default_variants(setting)[:3])
 
 
 @pytest.fixture
