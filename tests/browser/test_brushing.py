@@ -32,7 +32,7 @@ def drag(page: Page, axis: Locator, start: float, end: float) -> None:
     page.mouse.up()
 
 
-def test_brush_writes_and_cuts_its_part_of_the_search_and_the_table_follows(experiment, page):
+def test_brush_writes_the_search_and_the_table_follows(experiment, page):
     page.goto(experiment)
     page.get_by_role("heading", name="Runs by all that varies").scroll_into_view_if_needed()
     axes = page.locator("#figure-parallel .axis-brush")
@@ -56,12 +56,23 @@ def test_brush_writes_and_cuts_its_part_of_the_search_and_the_table_follows(expe
     expect(search).to_have_value("status:finished seed:0")
     expect(rows).to_have_count(3)
 
+
+def test_brush_cuts_only_its_own_part_of_the_search(experiment, page):
+    page.goto(experiment)
+    page.get_by_role("heading", name="Runs by all that varies").scroll_into_view_if_needed()
+    axes = page.locator("#figure-parallel .axis-brush")
+    expect(axes).to_have_count(4)
+    page.locator("#figure-parallel").scroll_into_view_if_needed()
+    search = page.get_by_label("Search runs")
     search.fill("seed:0,1")
     drag(page, axes.nth(1), 0.7, 0.95)
     expect(search).to_have_value("seed:0,1 seed:0")
     axes.nth(1).click(position={"x": 5, "y": 8})
     expect(search).to_have_value("seed:0,1")
-    search.fill("")
-    search.focus()
+
+
+def test_search_of_a_brush_can_be_typed(experiment, page):
+    page.goto(experiment)
+    page.get_by_label("Search runs").focus()
     page.keyboard.type("lam<=0 isoscore_star>0.25")
-    expect(rows).to_have_count(2)
+    expect(page.locator("#found-runs tbody tr")).to_have_count(2)
