@@ -121,7 +121,7 @@ def test_a_sweep_goes_from_the_form_to_its_scatter_and_to_a_table_in_latex(dashb
     page.get_by_label("λ values", exact=True).fill("-1, 0, 1")
     page.get_by_label("Seeds", exact=True).fill("0, 1")
     page.get_by_label("Max steps", exact=True).fill("4")
-    expect(page.locator("#plan strong")).to_have_text("6 runs")
+    expect(page.locator("#plan strong").first).to_have_text("6 runs")
     page.get_by_role("button", name="Launch", exact=True).click()
 
     expect(page.get_by_text("6 of 6 runs finished")).to_be_visible(timeout=240_000)

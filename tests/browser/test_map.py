@@ -91,7 +91,8 @@ def test_rows_are_clicked_found_selected_and_colored(page, measured_map):
     page.locator("#map-row tbody a").first.click()
     expect(page.locator("#map-row h3")).not_to_contain_text(f"Row {ALONE} ")
 
-    page.get_by_role("textbox", name="Find a row").press_sequentially("word 55\n")
+    page.get_by_role("textbox", name="Find a row").fill("word 55")
+    page.get_by_role("button", name="Find", exact=True).click()
     expect(page.locator("#map-row h3")).to_have_text("Row 55 · word 55")
     page.get_by_label("Selected rows").press_sequentially("0-2 9\t")
     page.wait_for_function("document.querySelector('#map-plot .js-plotly-plot').data[0].selectedpoints")

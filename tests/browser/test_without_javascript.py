@@ -72,13 +72,6 @@ def test_runs_are_searched_sorted_and_paged_and_the_page_is_kept(filled, plain):
     follow(plain.get_by_role("columnheader", name="λ").get_by_role("link"))
     assert [float(one) for one in rows.locator("th").all_inner_texts()] == [20, 10, 8]
 
-    plain.goto(f"{filled.url}/compare/runs/list?q=lam%3E%3D10+seed%3A0")
-    plain.get_by_text("Save this view").click()
-    plain.get_by_label("Name").fill("Far from zero")
-    plain.get_by_role("button", name="Save").click()
-    plain.get_by_role("status").get_by_role("link").click()
-    expect(plain.get_by_label("Search runs")).to_have_value("lam>=10 seed:0")
-
 
 def test_what_an_experiment_says_is_read_in_numbers_and_its_figures_on_pages_of_their_own(filled, plain):
     plain.goto(f"{filled.url}/experiments/{filled.finished}")

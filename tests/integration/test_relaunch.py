@@ -185,11 +185,3 @@ def test_a_file_of_another_data_set_is_filled_in_with_one_that_is_here_and_says_
     assert wrong.status_code == 422
     assert "got 0." in wrong.text
     assert f"The file names {named}; train is chosen instead." in wrong.text
-
-
-def test_a_file_that_calls_an_option_as_before_is_filled_in_with_a_note(client, dataset):
-    shown = fill(client, f"dataset_id: {dataset}\n{ELSEWHERE}beside: {{cosreg: 0.5}}\n")
-    assert "`beside` is now called" not in shown.text
-    assert "beside is now called" in shown.text
-    assert 'id="fixed_cosreg" name="fixed_cosreg"' in shown.text
-    assert 'value="0.5"' in shown.text

@@ -139,12 +139,12 @@ class StepClock(TrainerCallback):
         """Write the median step time, unless there are too few."""
         if len(self._seconds) >= MIN_TIMED_STEPS:
             longest = expected_longest(self._lengths.tolist(), self._config.batch_size)
-            self._environment["speed"] = {
+            speed = {
                 "tokens_per_step": batches_of(self._config)["rows_per_step"] * longest,
                 "seconds_per_step": statistics.median(self._seconds),
             }
             with self._progress.sessions.begin() as session:
-                self._progress.write(session, environment=self._environment)
+                self._progress.write(session, environment={**self._environment, "speed": speed})
 
 
 class MetricsCallback(TrainerCallback):
