@@ -8,7 +8,7 @@ mended by the workers' reconciler. What runs a model is enqueued by a worker tha
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from threading import Event, Thread
@@ -104,7 +104,7 @@ class JobQueue:
 
     def cancel(self, *jobs: Job) -> None:
         """Take jobs back: a waiting one never starts, a running one is stopped within about a second."""
-        with _later_if_away(_describe_jobs(jobs)):
+        with _later_if_away(jobs[0].workflow_id if len(jobs) == 1 else f"a batch of {len(jobs)} jobs"):
             self._client.cancel_workflows([job.workflow_id for job in jobs])
 
     def active(self) -> set[str]:
@@ -188,10 +188,6 @@ def _may_be_unseen(status: WorkflowStatus) -> bool:
     if status.status != "CANCELLED" or status.executor_id is None or status.updated_at is None:
         return False
     return abs(datetime.now(UTC).timestamp() - status.updated_at / 1000) < CLOCKS_DIFFER_BY.total_seconds()
-
-
-def _describe_jobs(jobs: Sequence[Job]) -> str:
-    return jobs[0].workflow_id if len(jobs) == 1 else f"a batch of {len(jobs)} jobs"
 
 
 def _options(job: Job) -> EnqueueOptions:

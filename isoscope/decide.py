@@ -29,7 +29,12 @@ def print_decision(arguments: Namespace) -> int:
     if arguments.list:
         entries = [_entry(variant, task) for variant in variants]
         return write([json.dumps(entries)] if arguments.json else list_lines(variants, task))
-    _require_variant(arguments, variants)
+    if arguments.variant.isdecimal() and int(arguments.variant) >= len(variants):
+        raise InvalidError(
+            f"There is no variant {arguments.variant}: they are numbered 0 to {len(variants) - 1}.", "variant"
+        )
+    if arguments.save_map is not None and not arguments.save_map.absolute().parent.is_dir():
+        raise InvalidError(f"There is no folder {arguments.save_map.absolute().parent}: create it first.", "save_map")
     aside = sys.stderr if arguments.json else sys.stdout
     aside.writelines(f"{line}\n" for line in (*loaded.notes, *list_lines(variants, task), ""))
     decision = judge(arguments, task, variants)
@@ -79,15 +84,6 @@ def judge(arguments: Namespace, task: JudgingTask, variants: Sequence[Variant], 
             return decide(task, variants, arguments.tolerance, progress=lambda _: bar.update())
         except ValueError as error:
             raise InvalidError(str(error)) from error
-
-
-def _require_variant(arguments: Namespace, variants: Sequence[Variant]) -> None:
-    if arguments.variant.isdecimal() and int(arguments.variant) >= len(variants):
-        raise InvalidError(
-            f"There is no variant {arguments.variant}: they are numbered 0 to {len(variants) - 1}.", "variant"
-        )
-    if arguments.save_map is not None and not arguments.save_map.absolute().parent.is_dir():
-        raise InvalidError(f"There is no folder {arguments.save_map.absolute().parent}: create it first.", "save_map")
 
 
 def _variant_index(choice: str, decision: Decision) -> int:
@@ -158,7 +154,18 @@ class JudgedVectors(NamedTuple):
 def print_decisions(arguments: Namespace) -> int:
     """Print the scores of several vectors of the same rows by one task, unchanged and with their chosen variant."""
     names = [",".join(columns) for columns in arguments.vectors]
-    _check(arguments, names)
+    if arguments.qrels is None and arguments.pairs is None and arguments.labels is None:
+        raise InvalidError(
+            "Several --vectors need ground truth: vectors as they are always score 1 without. Give --qrels, --pairs or "
+            "--labels, or one --vectors.",
+            "vectors",
+        )
+    if again := [name for index, name in enumerate(names) if name in names[:index]]:
+        raise InvalidError(f"--vectors names {quote(again[0])} twice. Name it once.", "vectors")
+    if arguments.save_map is not None:
+        raise InvalidError("--save-map writes the map of one embedding. Give one --vectors.", "save_map")
+    if arguments.list and arguments.json:
+        raise InvalidError("--list with --json is of one embedding. Give one --vectors, or leave out --json.", "list")
     aside = sys.stderr if arguments.json or arguments.list else sys.stdout
     lists: list[list[str]] = []
     rows = None
@@ -194,21 +201,6 @@ def document(judged: Sequence[JudgedVectors]) -> dict[str, Any]:
         "relation": None if relation is None else relation._asdict(),
         "conclusion": statement(placed, decision.metric),
     }
-
-
-def _check(arguments: Namespace, names: Sequence[str]) -> None:
-    if arguments.qrels is None and arguments.pairs is None and arguments.labels is None:
-        raise InvalidError(
-            "Several --vectors need ground truth: vectors as they are always score 1 without. Give --qrels, --pairs or "
-            "--labels, or one --vectors.",
-            "vectors",
-        )
-    if again := [name for index, name in enumerate(names) if name in names[:index]]:
-        raise InvalidError(f"--vectors names {quote(again[0])} twice. Name it once.", "vectors")
-    if arguments.save_map is not None:
-        raise InvalidError("--save-map writes the map of one embedding. Give one --vectors.", "save_map")
-    if arguments.list and arguments.json:
-        raise InvalidError("--list with --json is of one embedding. Give one --vectors, or leave out --json.", "list")
 
 
 def _lists(names: Sequence[str], lists: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -96,7 +96,15 @@ class Sender:
             if self._full:
                 self.dropped += not again
                 return
-            self._steps[step] = _merge_step(self._steps.get(step, {"step": step}), values)
+            # A step with more values: layers merged by measure, reasons joined.
+            waiting = self._steps.get(step, {"step": step})
+            update = values
+            joined = {**waiting, **update}
+            if "layers" in joined:
+                joined["layers"] = {**waiting.get("layers", {}), **update.get("layers", {})}
+            if reasons := [values["reason"] for values in (waiting, update) if "reason" in values]:
+                joined["reason"] = "; ".join(reasons)[:LONGEST_LINE]
+            self._steps[step] = joined
             if len(self._steps) > MAX_KEPT:
                 self._steps.pop(next(iter(self._steps)))
                 self.dropped += 1
@@ -294,13 +302,3 @@ class Sender:
         if not answer.is_success:
             _, field = error_detail(answer) or ("", None)
             raise SendingRefusedError(error_sentence(answer), answer.status_code, field)
-
-
-def _merge_step(waiting: Json, update: Mapping[str, Any]) -> Json:
-    """Return a step with more values: layers merged by measure, reasons joined."""
-    joined = {**waiting, **update}
-    if "layers" in joined:
-        joined["layers"] = {**waiting.get("layers", {}), **update.get("layers", {})}
-    if reasons := [values["reason"] for values in (waiting, update) if "reason" in values]:
-        joined["reason"] = "; ".join(reasons)[:LONGEST_LINE]
-    return joined

@@ -109,7 +109,11 @@ class _Draws:
         else:
             for half in (2 * k, 2 * k + 1):
                 moments.merge(self._moments(sizes[:-1], half, scores))
-        scores[sizes[-1]].append(self._of_moments(moments))
+        S = moments.covariance().div_(self._unit)
+        star = self._star(S.trace(), S.square().sum(), (S * self._target).sum())
+        scores[sizes[-1]].append(
+            (isoscore_from_covariance(S).value, isoscore_unbiased_from_moments(moments).value, *star)
+        )
         return moments
 
     def _of_rows(self, x: Tensor) -> Values:
@@ -118,11 +122,6 @@ class _Draws:
         gram = y @ y.T
         star = self._star(gram.trace(), gram.square().sum(), (y @ self._target).mul_(y).sum())
         return isoscore_from_gram(gram, x.shape[1]).value, isoscore_unbiased(x).value, *star
-
-    def _of_moments(self, moments: FourthMoments) -> Values:
-        S = moments.covariance().div_(self._unit)
-        star = self._star(S.trace(), S.square().sum(), (S * self._target).sum())
-        return isoscore_from_covariance(S).value, isoscore_unbiased_from_moments(moments).value, *star
 
     def _star(self, trace: Tensor, squares: Tensor, product: Tensor) -> Values:
         """Return IsoScore* of a draw from inner products of its covariance, in units of the target's trace."""

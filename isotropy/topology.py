@@ -7,7 +7,6 @@ import math
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from isotropy.distances import measure_close
@@ -113,21 +112,7 @@ def _why_no_length(lengths: Tensor) -> str | None:
 def _tree(x: Tensor) -> Tensor:
     if len(x) < 2:
         return torch.empty(0, 2, dtype=torch.int64, device=x.device)
-    return torch.from_numpy(_prim(_squared_distances(x.detach()).cpu().numpy())).to(x.device)
-
-
-def _squared_distances(x: Tensor) -> Tensor:
-    squares = gram((x - x.mean(0)).T)
-    norms = squares.diagonal().clone()
-    squares.fill_diagonal_(-math.inf)
-    for start in range(0, len(x), BLOCK_ROWS):
-        rows = slice(start, start + BLOCK_ROWS)
-        sums = norms[rows, None] + norms
-        measure_close(squares[rows].mul_(-2).add_(sums), sums, x[rows], x)
-    return squares
-
-
-def _prim(distances: NDArray[np.float64]) -> NDArray[np.int64]:
+    distances = _squared_distances(x.detach()).cpu().numpy()
     n = len(distances)
     nearest = np.full(n, np.inf)  # distance of each point to the tree; infinity for those inside
     parent = np.zeros(n, dtype=np.int64)
@@ -145,4 +130,15 @@ def _prim(distances: NDArray[np.float64]) -> NDArray[np.int64]:
         np.copyto(parent, new, where=closer)
         new = int(nearest.argmin())
         added[step] = new
-    return np.stack([parent[added[1:]], added[1:]], axis=1)
+    return torch.from_numpy(np.stack([parent[added[1:]], added[1:]], axis=1)).to(x.device)
+
+
+def _squared_distances(x: Tensor) -> Tensor:
+    squares = gram((x - x.mean(0)).T)
+    norms = squares.diagonal().clone()
+    squares.fill_diagonal_(-math.inf)
+    for start in range(0, len(x), BLOCK_ROWS):
+        rows = slice(start, start + BLOCK_ROWS)
+        sums = norms[rows, None] + norms
+        measure_close(squares[rows].mul_(-2).add_(sums), sums, x[rows], x)
+    return squares

@@ -12,7 +12,6 @@ import torch
 from numpy.typing import NDArray
 from safetensors.torch import load_file, save
 from sqlalchemy import delete, select
-from sqlalchemy.orm import Session
 from torch import Tensor
 
 from app.core.settings import Settings
@@ -33,7 +32,6 @@ from isotropy.catalog import measures_in
 from isotropy.cloud import read_cloud
 from isotropy.dealing import group_numbers
 from isotropy.neighbours import equal_rows
-from isotropy.postprocess.fitted import Fitted
 from isotropy.postprocess.held_out import HeldOut, held_out
 from isotropy.postprocess.methods import fit, restore
 from isotropy.report import MeasureResult, measure
@@ -90,7 +88,29 @@ def _post_process(job: ResultJob[PostProcessing]) -> None:
     drawn = _draw(job.embedding, job.settings)
     trial = try_out(job.row.method, job.row.parameters, drawn)
     before = _known_before(job.embedding, trial, job.sessions)
-    _store_trial(job, results_of(trial, drawn, before), trial.fitted)
+    # Keep map and results; nothing of them where nobody waits for them any more.
+    results = results_of(trial, drawn, before)
+    use = "isotropy.postprocess.methods.restore(method, tensors).apply(points)"
+    metadata = {"method": job.row.method, "use": use}
+    ledger = Ledger(job.sessions, open_storage(job.settings))
+    with keeping(ledger) as keep:
+        stored = keep(partial(io.BytesIO, save(trial.fitted.state(), metadata)))
+        with ledger.recording(stored) as session:
+            job.fill(session, results=results, state_sha256=stored.sha256)
+            newest_first = (
+                select(PostProcessing.id, StoredFile.size_bytes)
+                .join(StoredFile, StoredFile.sha256 == PostProcessing.state_sha256)
+                .where(PostProcessing.embedding_id == job.row.embedding_id)
+                .order_by(PostProcessing.id != job.row.id, PostProcessing.created_at.desc(), PostProcessing.id)
+            )
+            maps = session.execute(newest_first).all()  # none where the one just made is gone and there is no other
+            totals = accumulate(size for _, size in maps)
+            beyond = [trial_id for (trial_id, _), total in zip(maps, totals, strict=True) if total > MAPS_BYTES]
+            oldest = delete(PostProcessing).where(
+                PostProcessing.id.in_(beyond), PostProcessing.id != job.row.id, PostProcessing.id.not_in(MAKING)
+            )
+            dropped = session.scalars(oldest.returning(PostProcessing.state_sha256)).all()
+    ledger.release(*dropped)
 
 
 def try_out(method: str, parameters: dict[str, Any], drawn: Drawn) -> HeldOut:
@@ -173,39 +193,6 @@ def _neighbours(trial: HeldOut, names: list[str]) -> dict[str, Any]:
     held_out_names = [names[row] for row in trial.held_out_rows.tolist()]
     queries = first_named(held_out_names, before, torch.arange(len(held_out_names)), NAMED_ROWS)
     return {"k": K, "rows": len(held_out_names), "of": named_neighbours(held_out_names, before, after, queries)}
-
-
-def _store_trial(job: ResultJob[PostProcessing], results: dict[str, Any], fitted: Fitted) -> None:
-    """Keep map and results; nothing of them where nobody waits for them any more."""
-    use = "isotropy.postprocess.methods.restore(method, tensors).apply(points)"
-    metadata = {"method": job.row.method, "use": use}
-    ledger = Ledger(job.sessions, open_storage(job.settings))
-    with keeping(ledger) as keep:
-        stored = keep(partial(io.BytesIO, save(fitted.state(), metadata)))
-        with ledger.recording(stored) as session:
-            job.fill(session, results=results, state_sha256=stored.sha256)
-            dropped = _drop_beyond_budget(session, job.row)
-    ledger.release(*dropped)
-
-
-def _drop_beyond_budget(session: Session, trial: PostProcessing) -> Sequence[str | None]:
-    """Delete the oldest trials of an embedding whose maps come to more than ``MAPS_BYTES``; return their files.
-
-    Neither the one just made nor one that an embedding is being made by.
-    """
-    newest_first = (
-        select(PostProcessing.id, StoredFile.size_bytes)
-        .join(StoredFile, StoredFile.sha256 == PostProcessing.state_sha256)
-        .where(PostProcessing.embedding_id == trial.embedding_id)
-        .order_by(PostProcessing.id != trial.id, PostProcessing.created_at.desc(), PostProcessing.id)
-    )
-    maps = session.execute(newest_first).all()  # none where the one just made is gone and there is no other
-    totals = accumulate(size for _, size in maps)
-    beyond = [trial_id for (trial_id, _), total in zip(maps, totals, strict=True) if total > MAPS_BYTES]
-    oldest = delete(PostProcessing).where(
-        PostProcessing.id.in_(beyond), PostProcessing.id != trial.id, PostProcessing.id.not_in(MAKING)
-    )
-    return session.scalars(oldest.returning(PostProcessing.state_sha256)).all()
 
 
 ANNOTATIONS = "annotations.jsonl"

@@ -34,7 +34,6 @@ from isoscope.rows import require_measurable
 from isotropy.catalog import TruthKind
 from isotropy.tasks.decision import Decision
 from isotropy.tasks.judge import JudgingTask, ScoredVariant, decide, map_of
-from isotropy.tasks.maps import Map
 from isotropy.tasks.variants import Variant, all_variants, default_variants
 from workers.failure import record
 from workers.files import fetch, fetch_upload, keeping
@@ -98,7 +97,25 @@ def _judge(job: _TaskJob, progress: JobProgress) -> None:
         chosen, smallest = (map_of(task, variants[index]) for index in (decision.chosen, decision.smallest))
     except ValueError as error:
         raise InvalidError(str(error)) from error
-    _store(decision, chosen, smallest, Ledger(progress.sessions, open_storage(job.settings)), progress)
+    # Keep results and maps; nothing of them where nobody waits for them any more.
+    ledger = Ledger(progress.sessions, open_storage(job.settings))
+    with keeping(ledger) as keep:
+        stored = [
+            keep(partial(io.BytesIO, save(mapping.tensors(), mapping.metadata()))) for mapping in (chosen, smallest)
+        ]
+        with ledger.recording(*stored) as session:
+            progress.write(
+                session,
+                status=TaskStatus.FINISHED,
+                done=len(decision.variants),
+                judged=None,
+                error=None,
+                results=TaskResults.model_validate(decision.document() | {"hubness": _hubness(decision)}),
+                maps=TaskMaps(chosen=chosen.numpy_code(MAP), smallest=smallest.numpy_code(MAP)),
+                chosen_sha256=stored[0].sha256,
+                smallest_sha256=stored[1].sha256,
+                finished_at=utcnow(),
+            )
 
 
 def _decide(task: JudgingTask, variants: Sequence[Variant], tolerance: float, progress: JobProgress) -> Decision:
@@ -176,24 +193,3 @@ def _truth(job: _TaskJob) -> Path:
     if job.row.truth_sha256 is None:
         raise NotFoundError("This task has no ground truth. Upload it again.")
     return fetch(job.row.truth_sha256, job.filename, job.settings)
-
-
-def _store(decision: Decision, chosen: Map, smallest: Map, ledger: Ledger, progress: JobProgress) -> None:
-    """Keep results and maps; nothing of them where nobody waits for them any more."""
-    with keeping(ledger) as keep:
-        stored = [
-            keep(partial(io.BytesIO, save(mapping.tensors(), mapping.metadata()))) for mapping in (chosen, smallest)
-        ]
-        with ledger.recording(*stored) as session:
-            progress.write(
-                session,
-                status=TaskStatus.FINISHED,
-                done=len(decision.variants),
-                judged=None,
-                error=None,
-                results=TaskResults.model_validate(decision.document() | {"hubness": _hubness(decision)}),
-                maps=TaskMaps(chosen=chosen.numpy_code(MAP), smallest=smallest.numpy_code(MAP)),
-                chosen_sha256=stored[0].sha256,
-                smallest_sha256=stored[1].sha256,
-                finished_at=utcnow(),
-            )

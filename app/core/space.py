@@ -54,12 +54,6 @@ def explaining_full(folder: Path) -> Iterator[None]:
         raise
 
 
-def data_folders(settings: Settings) -> list[Path]:
-    """Return this machine's folders with permanent data."""
-    folders = [settings.root, settings.files if settings.bucket is None else settings.cache]
-    return folders + [file.parent for file in settings.sqlite_files]
-
-
 def disks(settings: Settings) -> list[Disk]:
     """Return every disk that is written to, once, those with data first."""
     disks_by_device: dict[int, Disk] = {}
@@ -106,7 +100,8 @@ def _too_little(disk: Disk, needed: int, reserve: int) -> str:
 
 
 def _folders(settings: Settings) -> Iterable[tuple[Path, bool]]:
-    yield from ((folder, True) for folder in data_folders(settings))
+    folders = [settings.root, settings.files if settings.bucket is None else settings.cache]
+    yield from ((folder, True) for folder in folders + [file.parent for file in settings.sqlite_files])
     with suppress(OSError):  # no folder for temporary files can be written to
         yield Path(tempfile.gettempdir()), False
 

@@ -32,7 +32,16 @@ class DescriptionChange(Strict):
 def describe(row: Described, change: DescriptionChange) -> None:
     """Apply a change to a row; raise InvalidError at the field that is wrong."""
     if change.name is not None:
-        row.name = _clean_name(change.name)
+        cleaned = one_line(change.name)
+        if not cleaned:
+            raise InvalidError("Expected a name, got nothing that can be read. Type one.", "name")
+        if len(cleaned) > MAX_NAME_CHARACTERS:
+            raise InvalidError(
+                f"Expected a name of at most {MAX_NAME_CHARACTERS} characters, got {len(cleaned)}. Shorten it, "
+                "or write it into the notes.",
+                "name",
+            )
+        row.name = cleaned
     if change.notes is not None:
         # Normalize line breaks, and replace control characters and lone surrogates, which databases reject.
         text = change.notes.replace("\r\n", "\n").replace("\r", "\n").strip()
@@ -90,16 +99,3 @@ def clean_tags(tags: Sequence[str]) -> list[str]:
     if len(distinct) > MAX_TAGS:
         raise InvalidError(f"Expected at most {MAX_TAGS} tags, got {len(distinct)}. Leave some out.", "tags")
     return sorted(distinct.values(), key=str.lower)
-
-
-def _clean_name(name: str) -> str:
-    cleaned = one_line(name)
-    if not cleaned:
-        raise InvalidError("Expected a name, got nothing that can be read. Type one.", "name")
-    if len(cleaned) > MAX_NAME_CHARACTERS:
-        raise InvalidError(
-            f"Expected a name of at most {MAX_NAME_CHARACTERS} characters, got {len(cleaned)}. Shorten it, "
-            "or write it into the notes.",
-            "name",
-        )
-    return cleaned

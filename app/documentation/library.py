@@ -106,7 +106,7 @@ def render_page(name: str, source: str, page_names: Collection[str]) -> Document
     tokens = markdown.parse(source)
     for token, following in zip(tokens, [*tokens[1:], None], strict=True):
         if token.type == "heading_open" and following is not None:
-            token.attrSet("id", _anchor(_plain(markdown, following)))
+            token.attrSet("id", re.sub(r"[^\w\- ]", "", _plain(markdown, following).lower()).replace(" ", "-"))
         if "style" in token.attrs:
             token.attrs = {"class": "number"} if "right" in str(token.attrs["style"]) else {}
         for child in token.children or ():
@@ -128,10 +128,6 @@ def _sections(markdown: MarkdownIt, tokens: list[Token]) -> Iterator[DocumentSec
 
 def _plain(markdown: MarkdownIt, token: Token) -> str:
     return unescape(TAG.sub("", markdown.renderer.render([token], markdown.options, {})))
-
-
-def _anchor(heading: str) -> str:
-    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def _address(page: str, link: str, page_names: Collection[str]) -> str:

@@ -139,7 +139,9 @@ def difference(
         return None
     measure = MEASURES[measurement.measure]
     value = measurement.value - baseline.value
-    if is_rounding(measure, measurement, baseline):
+    a, b = measurement.value or 0.0, baseline.value or 0.0
+    low, high = measure.bounds(max(measurement.n, 2), 2) if measure.bounds is not None else (0.0, 0.0)
+    if abs(a - b) <= max(ROUNDING * max(abs(a), abs(b)), ROUNDING_OF_RANGE * (high - low)):
         return Difference(0.0, reason="No difference: the values are equal up to rounding.")
     at_any_size = measure.compared == "at any n" or measurement.n == baseline.n
     reason = _explain_incomparable(measure, measurement, baseline)
@@ -156,13 +158,6 @@ def difference(
     if n == 0:
         return Difference(value, reason=f"Depends on the number of rows, here {measurement.n:,} and {baseline.n:,}.")
     return _subtract(_Estimate(**estimates[str(n)]), _Estimate(**baselines[str(n)]), n, same_rows)
-
-
-def is_rounding(measure: Measure, measurement: Measurement, baseline: Measurement) -> bool:
-    """Return whether two values differ by no more than the rounding of what they are made of."""
-    a, b = measurement.value or 0.0, baseline.value or 0.0
-    low, high = measure.bounds(max(measurement.n, 2), 2) if measure.bounds is not None else (0.0, 0.0)
-    return abs(a - b) <= max(ROUNDING * max(abs(a), abs(b)), ROUNDING_OF_RANGE * (high - low))
 
 
 def _subtract(estimate: _Estimate, baseline: _Estimate, n: int | None, same_rows: bool) -> Difference:

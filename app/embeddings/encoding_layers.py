@@ -67,12 +67,8 @@ class LayersReport(NamedTuple):
     @property
     def comparison_url(self) -> str:
         """The comparison of all measured layers; empty if there are fewer than two."""
-        ids = self._measured_ids
+        ids = [embedding.id for embedding in self.embeddings if embedding.status is EmbeddingStatus.READY]
         return ComparisonChoice(ids).url() if len(ids) > 1 else ""
-
-    @property
-    def _measured_ids(self) -> list[str]:
-        return [embedding.id for embedding in self.embeddings if embedding.status is EmbeddingStatus.READY]
 
     @property
     def groups(self) -> dict[str, list[Measure]]:

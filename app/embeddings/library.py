@@ -76,7 +76,16 @@ def find_embeddings(
     context: Context, search: EmbeddingSearch, limit: int = PAGE_ROWS, offset: int = 0
 ) -> EmbeddingList:
     """Return rows ``offset`` to ``offset + limit`` of a search."""
-    conditions = _conditions(search)
+    conditions: list[ColumnElement[bool]] = [
+        Embedding.trashed_at.is_not(None) if search.trashed else Embedding.trashed_at.is_(None)
+    ]
+    conditions += [_mentions(word) for word in search.q.split()]
+    if search.tag:
+        conditions.append(has_tag(Embedding, search.tag))
+    if search.status is not None:
+        conditions.append(Embedding.status == search.status)
+    if search.origin is not None:
+        conditions.append(Embedding.origin == search.origin)
     with_layers = search.layers or search.origin is EmbeddingOrigin.ENCODED
     listed = conditions if with_layers else [*conditions, Embedding.encoding_id.is_(None)]
     counts = select(func.count(), func.count(Embedding.encoding_id)).select_from(Embedding).where(*conditions)
@@ -105,20 +114,6 @@ def newest_measured(context: Context, limit: int) -> list[Embedding]:
     ready = (Embedding.trashed_at.is_(None), Embedding.status == EmbeddingStatus.READY)
     newest = select(Embedding).where(*ready).order_by(Embedding.encoding_id.is_not(None), *_order("-created"))
     return context.scalars(newest.limit(limit).options(*WITHOUT_FILES))
-
-
-def _conditions(search: EmbeddingSearch) -> list[ColumnElement[bool]]:
-    conditions: list[ColumnElement[bool]] = [
-        Embedding.trashed_at.is_not(None) if search.trashed else Embedding.trashed_at.is_(None)
-    ]
-    conditions += [_mentions(word) for word in search.q.split()]
-    if search.tag:
-        conditions.append(has_tag(Embedding, search.tag))
-    if search.status is not None:
-        conditions.append(Embedding.status == search.status)
-    if search.origin is not None:
-        conditions.append(Embedding.origin == search.origin)
-    return conditions
 
 
 def _mentions(word: str) -> ColumnElement[bool]:

@@ -28,7 +28,11 @@ def write_parquet(stored_map: StoredMap) -> bytes:
     if header.labels is not None:
         columns["label"] = _label_array(stored_map.read(MAP, header.sections["label"]), header.labels)
     columns |= {"x": stored_map.xy[:, 0], "y": stored_map.xy[:, 1], "norm": stored_map.norms}
-    columns["neighbors"] = _neighbor_array(stored_map)
+    neighbors_of: list[dict[str, list[Any]] | None] = [None] * stored_map.header.points
+    for point, neighbors, distances in zip(*stored_map.read_neighbors(), strict=True):
+        real = neighbors != NO_POINT
+        neighbors_of[point] = {"ids": neighbors[real].tolist(), "distances": distances[real].tolist()}
+    columns["neighbors"] = pa.array(neighbors_of, NEIGHBORS)
     for number, column in enumerate(header.columns):
         values = stored_map.read_column(number)
         candidates = (column.name, *(f"{column.name} {suffix}" for suffix in range(2, len(columns) + 3)))
@@ -43,11 +47,3 @@ def _label_array(codes: NDArray[Any], labels: MapLabels) -> pa.Array:
     """Return labels of points, null where a point has none."""
     empty = np.array([not name for name in labels.names])
     return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32), mask=empty[codes]), pa.array(labels.names))
-
-
-def _neighbor_array(stored_map: StoredMap) -> pa.Array:
-    neighbors_of: list[dict[str, list[Any]] | None] = [None] * stored_map.header.points
-    for point, neighbors, distances in zip(*stored_map.read_neighbors(), strict=True):
-        real = neighbors != NO_POINT
-        neighbors_of[point] = {"ids": neighbors[real].tolist(), "distances": distances[real].tolist()}
-    return pa.array(neighbors_of, NEIGHBORS)

@@ -76,10 +76,6 @@ def _copy_databases(settings: Settings, name: str) -> None:
         copy = folder / f"{made_at}-{name}-{file.name}"
         copy_sqlite(file, copy)
         logger.info("the database is copied to %s before it is migrated", copy)
-    _forget_older(folder)
-
-
-def _forget_older(folder: Path) -> None:
     copies: dict[str, list[Path]] = {}
     for path in sorted(folder.iterdir()):
         copies.setdefault(path.name.split("Z-", 1)[0], []).append(path)

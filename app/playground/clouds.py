@@ -204,7 +204,12 @@ def explain(position: Position) -> str:
     largest = numbers_at(position._replace(n=SIZES[-1]))
     sentences = _explain_spread(position, values, largest["isoscore"])
     if position.shift:
-        sentences = _explain_shift(position, values)
+        centred = numbers_at(position._replace(shift=0.0))
+        sentences = (
+            f"The mean cosine is {two_decimals(values['mean_cosine'])} because the cloud lies away from the origin; "
+            f"around the origin it is {two_decimals(centred['mean_cosine'])}. Its spread has not changed: IsoScore is "
+            f"{two_decimals(values['isoscore'])} in both places."
+        )
     if largest["isoscore"] - values["isoscore"] > NOTABLE_DIFFERENCE:
         n, largest_n = count(position.n), count(SIZES[-1])
         return (
@@ -214,15 +219,6 @@ def explain(position: Position) -> str:
             f"is {two_decimals(values['isoscore_unbiased'])}."
         )
     return sentences
-
-
-def _explain_shift(position: Position, values: dict[str, float]) -> str:
-    centred = numbers_at(position._replace(shift=0.0))
-    return (
-        f"The mean cosine is {two_decimals(values['mean_cosine'])} because the cloud lies away from the origin; around "
-        f"the origin it is {two_decimals(centred['mean_cosine'])}. Its spread has not changed: IsoScore is "
-        f"{two_decimals(values['isoscore'])} in both places."
-    )
 
 
 def _explain_spread(position: Position, values: dict[str, float], isoscore: float) -> str:

@@ -1,11 +1,11 @@
 """Post-processing: ask what a method does to an embedding, look at it, make a new embedding of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import Select, delete, select
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import Session, defer
+from sqlalchemy.orm import defer
 
 from app.context import Context, freeing
 from app.core.names import clean_name, describe_method
@@ -70,7 +70,15 @@ def request_postprocessing(
     position = method_settings_of(embedding, method, values)
     trial = find_postprocessing(context, embedding, position)
     if instead_of is not None and (trial is None or trial.id != instead_of):
-        _drop_waiting(context, embedding_id, instead_of)
+        waiting = delete(PostProcessing).where(
+            PostProcessing.id == instead_of,
+            PostProcessing.embedding_id == embedding_id,
+            PostProcessing.status == ResultStatus.QUEUED,
+        )
+        with context.sessions.begin() as session:
+            dropped = session.scalar(waiting.returning(PostProcessing.id))
+        if dropped is not None:
+            context.queue.cancel(Job(job_kinds.POSTPROCESS, dropped))
     if trial is None:
         _add(context, embedding, position)
     elif trial.status is ResultStatus.FAILED:
@@ -127,33 +135,19 @@ def _add(context: Context, embedding: Embedding, position: MethodSettings) -> No
         with context.sessions.begin() as session:
             session.add(trial)
             session.flush()
-            gone = _drop_oldest(session, embedding.id)
+            # Delete the results beyond those kept, but none that an embedding is being made by; return their files.
+            tried = select(PostProcessing.id).where(PostProcessing.embedding_id == embedding.id)
+            newest = session.scalars(
+                tried.order_by(PostProcessing.created_at.desc(), PostProcessing.id).limit(MAX_TRIALS)
+            )
+            beyond = delete(PostProcessing).where(
+                PostProcessing.embedding_id == embedding.id,
+                PostProcessing.id.not_in(list(newest)),
+                PostProcessing.id.not_in(MAKING),
+                PostProcessing.status != ResultStatus.QUEUED,
+            )
+            gone = session.scalars(beyond.returning(PostProcessing.state_sha256)).all()
     except IntegrityError:
         return  # the same was asked for, or the embedding deleted, at this moment: a look will tell
     context.queue.enqueue(Job(job_kinds.POSTPROCESS, trial.id))
     context.ledger.release(*gone)
-
-
-def _drop_oldest(session: Session, embedding_id: str) -> Sequence[str | None]:
-    """Delete the results beyond those kept, but none that an embedding is being made by; return their files."""
-    tried = select(PostProcessing.id).where(PostProcessing.embedding_id == embedding_id)
-    newest = session.scalars(tried.order_by(PostProcessing.created_at.desc(), PostProcessing.id).limit(MAX_TRIALS))
-    beyond = delete(PostProcessing).where(
-        PostProcessing.embedding_id == embedding_id,
-        PostProcessing.id.not_in(list(newest)),
-        PostProcessing.id.not_in(MAKING),
-        PostProcessing.status != ResultStatus.QUEUED,
-    )
-    return session.scalars(beyond.returning(PostProcessing.state_sha256)).all()
-
-
-def _drop_waiting(context: Context, embedding_id: str, postprocessing_id: str) -> None:
-    waiting = delete(PostProcessing).where(
-        PostProcessing.id == postprocessing_id,
-        PostProcessing.embedding_id == embedding_id,
-        PostProcessing.status == ResultStatus.QUEUED,
-    )
-    with context.sessions.begin() as session:
-        dropped = session.scalar(waiting.returning(PostProcessing.id))
-    if dropped is not None:
-        context.queue.cancel(Job(job_kinds.POSTPROCESS, dropped))

@@ -52,7 +52,20 @@ def read_family(context: Context, task: TaskRun) -> list[FamilyMember]:
     for task_run, embedding in rows:
         before = members.get(embedding.id)
         if before is None or before.as_it_is is None or task_run.results is not None:
-            members[embedding.id] = _member(task_run, embedding)
+            results: TaskResults | None = task_run.results
+            members[embedding.id] = FamilyMember(
+                task_id=task_run.id,
+                embedding_id=embedding.id,
+                name=embedding.name,
+                series=series_of(embedding),
+                layer=embedding.layer,
+                pooling=embedding.pooling,
+                status=task_run.status,
+                error=task_run.error,
+                as_it_is=None if results is None else results.variants[results.baseline],
+                chosen=None if results is None else results.variants[results.chosen],
+                report=None if results is None else results.parts.report,
+            )
     series: dict[str | None, int] = {}
     for member in members.values():
         series.setdefault(member.series, len(series))
@@ -77,20 +90,3 @@ def series_of(embedding: Embedding) -> str | None:
     if embedding.encoding_id is not None:
         return f"{embedding.encoding_id} {embedding.pooling}"
     return " ".join(shard.file_sha256 for shard in embedding.shards)
-
-
-def _member(task: TaskRun, embedding: Embedding) -> FamilyMember:
-    results: TaskResults | None = task.results
-    return FamilyMember(
-        task_id=task.id,
-        embedding_id=embedding.id,
-        name=embedding.name,
-        series=series_of(embedding),
-        layer=embedding.layer,
-        pooling=embedding.pooling,
-        status=task.status,
-        error=task.error,
-        as_it_is=None if results is None else results.variants[results.baseline],
-        chosen=None if results is None else results.variants[results.chosen],
-        report=None if results is None else results.parts.report,
-    )

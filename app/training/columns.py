@@ -17,7 +17,23 @@ def check_columns(
     columns: Sequence[Column], task: TaskKind, text_columns: Sequence[str], label_column: str
 ) -> list[str]:
     """Return the class names, none unless classification; raise InvalidError where columns do not fit the task."""
-    _check_text_columns(columns, task, text_columns)
+    for name in text_columns:
+        column = _find(columns, name, "text_columns")
+        _require_complete(column, "text_columns")
+        if column.kind is ColumnKind.SPAN:
+            raise InvalidError(
+                f"The column {quote(name)} holds answers and where they begin, not texts: choose it as the label of a "
+                "span task.",
+                "text_columns",
+            )
+    if len(set(text_columns)) < len(text_columns):
+        raise InvalidError("The same text column was chosen twice: choose two different ones.", "text_columns")
+    if task is TaskKind.SPAN and len(text_columns) != 2:
+        raise InvalidError(
+            f"Expected two text columns for a span task, the question and the context that holds its answer; got "
+            f"{listed(text_columns)}. Choose both, in this order.",
+            "text_columns",
+        )
     if label_column in text_columns:
         raise InvalidError(
             f"The label column {quote(label_column)} is also a text column: the model would read the answer. "
@@ -30,30 +46,17 @@ def check_columns(
         case TaskKind.CLASSIFICATION:
             return _classes(label)
         case TaskKind.REGRESSION:
-            _check_numbers(label)
+            if label.not_number is not None or label.kind in {ColumnKind.TEXT, ColumnKind.SPAN}:
+                held = "text" if label.not_number is None else quote(label.not_number)
+                raise InvalidError(
+                    f"The column {quote(label.name)} holds {held}, expected a finite number in every row for "
+                    "regression: choose a column of numbers, or classification.",
+                    "label_column",
+                )
+            _require_two(label)
         case TaskKind.SPAN:
             _check_spans(label)
     return []
-
-
-def _check_text_columns(columns: Sequence[Column], task: TaskKind, names: Sequence[str]) -> None:
-    for name in names:
-        column = _find(columns, name, "text_columns")
-        _require_complete(column, "text_columns")
-        if column.kind is ColumnKind.SPAN:
-            raise InvalidError(
-                f"The column {quote(name)} holds answers and where they begin, not texts: choose it as the label of a "
-                "span task.",
-                "text_columns",
-            )
-    if len(set(names)) < len(names):
-        raise InvalidError("The same text column was chosen twice: choose two different ones.", "text_columns")
-    if task is TaskKind.SPAN and len(names) != 2:
-        raise InvalidError(
-            f"Expected two text columns for a span task, the question and the context that holds its answer; got "
-            f"{listed(names)}. Choose both, in this order.",
-            "text_columns",
-        )
 
 
 def _classes(column: Column) -> list[str]:
@@ -90,17 +93,6 @@ def _classes(column: Column) -> list[str]:
             "label_column",
         )
     return column.values
-
-
-def _check_numbers(column: Column) -> None:
-    if column.not_number is not None or column.kind in {ColumnKind.TEXT, ColumnKind.SPAN}:
-        held = "text" if column.not_number is None else quote(column.not_number)
-        raise InvalidError(
-            f"The column {quote(column.name)} holds {held}, expected a finite number in every row for regression: "
-            "choose a column of numbers, or classification.",
-            "label_column",
-        )
-    _require_two(column)
 
 
 def _check_spans(column: Column) -> None:

@@ -85,14 +85,6 @@ def changed_for(run: Run, values: Values) -> Values:
     }
 
 
-def problem_of(run: Run, before: Values, after: Values) -> InvalidError:
-    """Return the advice as an error at the field to change."""
-    sentence = f"The run failed: {run.error}"
-    if before != after:
-        sentence += f" The form starts with a batch of {after['batch_size']} instead of {before['batch_size']}."
-    return InvalidError(sentence, advice_of(run).field)
-
-
 def _field(run: Run, advice: Advice) -> str | None:
     return run.error_field if run.error_field in LABELS else advice.field
 
@@ -133,7 +125,11 @@ def again(context: Context, run_id: str | None, experiment_id: str | None) -> Ag
             return Again(before, _unsaid(run.experiment.dataset))
         before |= {"name": run.experiment.name}  # of which nothing came that would have to be told apart
         after = changed_for(run, before)
-        return Again(after, problem_of(run, before, after))
+        # The advice as an error at the field to change.
+        sentence = f"The run failed: {run.error}"
+        if before != after:
+            sentence += f" The form starts with a batch of {after['batch_size']} instead of {before['batch_size']}."
+        return Again(after, InvalidError(sentence, advice_of(run).field))
     if experiment_id:
         experiment = get_experiment(context, experiment_id)
         request = request_of(experiment)

@@ -117,7 +117,9 @@ class RunCost:
         self.steps = epoch_steps * run.epochs if run.epochs else run.max_steps or 0
         if inputs is None or model is None:
             return
-        self.length = _padded_length(inputs, run.batch_size)
+        if run.batch_size not in inputs.padded:
+            inputs.padded[run.batch_size] = expected_longest(inputs.tokens, run.batch_size)
+        self.length = inputs.padded[run.batch_size]
         self.step_tokens = rows_per_step * self.length
         look = PROBE_TOKENS_PER_DIMENSION * model.width + max(inputs.tokens)
         look_interval = run.probe_every or max(
@@ -202,12 +204,6 @@ def _read_sample(context: Context, plan: SweepPlan, folder: Path | None, model: 
 _samples: dict[tuple[object, ...], TokenSample] = {}
 
 
-def _padded_length(inputs: InputLengths, batch_size: int) -> float:
-    if batch_size not in inputs.padded:
-        inputs.padded[batch_size] = expected_longest(inputs.tokens, batch_size)
-    return inputs.padded[batch_size]
-
-
 def _row_count(requested: int | None, available: int | None) -> int:
     return min(requested or available or 0, available or 0)
 
@@ -247,7 +243,11 @@ def _estimate(
     for worker, speed in workers:
         seconds, timed = [], []
         for run, cost in zip(plan.runs, costs, strict=True):
-            rate = _rate_of(rates, run, speed.device_name)
+            # The median rate of earlier runs, preferably with the same regularizers.
+            earlier = rates.get((run.model, str(run.precision), speed.device_name), ())
+            alike = [rate for regularizers, rate in earlier if regularizers == frozenset(run.weights)]
+            values = alike or [rate for _, rate in earlier]
+            rate = median(values) if values else None
             size = sizes[run.model]
             step = step_seconds(size, speed, run.precision, cost.step_tokens, cost.length) if size else None
             step = cost.step_tokens / rate if rate else step
@@ -282,14 +282,6 @@ def _earlier_rates(context: Context, models: set[str]) -> Rates:
                 key = (config.model, str(config.precision), str(environment["device_name"]))
                 rates[key].append((frozenset(config.weights), speed["tokens_per_step"] / speed["seconds_per_step"]))
     return rates
-
-
-def _rate_of(rates: Rates, run: RunConfig, device_name: str) -> float | None:
-    """Return the median rate of earlier runs, preferably with the same regularizers."""
-    earlier = rates.get((run.model, str(run.precision), device_name), ())
-    alike = [rate for regularizers, rate in earlier if regularizers == frozenset(run.weights)]
-    values = alike or [rate for _, rate in earlier]
-    return median(values) if values else None
 
 
 def _device_words(slot: str, device: str, speed: MachineSpeed) -> str:

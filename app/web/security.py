@@ -261,7 +261,7 @@ async def create_login(
         wrong = templates.TemplateResponse(request, "web/login.html", values, status_code=401)
         return await gate.slowed(request, wrong)
     request.session[SESSION_KEY] = True
-    return RedirectResponse(next if _is_local(next) else "/", 303)
+    return RedirectResponse(next if (next.startswith("/") and not next.startswith(("//", "/\\"))) else "/", 303)
 
 
 @router.post("/logout")
@@ -269,7 +269,3 @@ def delete_login(request: Request) -> Response:
     if "session" in request.scope:  # there is none where no token is asked for
         request.session.clear()
     return RedirectResponse("/login", 303)
-
-
-def _is_local(target: str) -> bool:
-    return target.startswith("/") and not target.startswith(("//", "/\\"))

@@ -83,7 +83,13 @@ def parser_of(called: Sequence[str]) -> ArgumentParser:
 
 def _complete(parser: ArgumentParser, name: str, command: Command) -> None:
     if not command.module:
-        _of_server(name)(parser)
+        entry_point = next(iter(entry_points(group=SERVER, name=name)), None)
+        if entry_point is None:
+            raise UnavailableError(
+                f"isoscope {name} needs the server, which is not installed: pip install isoscope-server"
+            )
+        adds: Callable[[ArgumentParser], Any] = entry_point.load()
+        adds(parser)
         return
     module = import_module(f"isoscope.cli.{command.module}")
     function = getattr(module, command.function)
@@ -93,14 +99,6 @@ def _complete(parser: ArgumentParser, name: str, command: Command) -> None:
         parser.add_argument("--url", metavar="URL", help="address of the dashboard (default: ISOSCOPE_URL)")
         parser.add_argument("--json", action="store_true", help="print the response as one JSON document")
     parser.set_defaults(run=_asking(function) if command.asks else function)
-
-
-def _of_server(name: str) -> Callable[[ArgumentParser], Any]:
-    entry_point = next(iter(entry_points(group=SERVER, name=name)), None)
-    if entry_point is None:
-        raise UnavailableError(f"isoscope {name} needs the server, which is not installed: pip install isoscope-server")
-    adds: Callable[[ArgumentParser], Any] = entry_point.load()
-    return adds
 
 
 def _asking(run: "Callable[[Isoscope, Namespace], int]") -> Callable[[Namespace], int]:

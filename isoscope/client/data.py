@@ -111,19 +111,14 @@ class Embeddings(Connection):
     def embedding(self, embedding: Reference) -> Row:
         return self.get("embeddings", embedding)
 
-    def wait_for_embedding(self, embedding: Reference) -> Row:
-        """Return an embedding once it is ``ready``, ``draft`` or ``failed``."""
-        while (row := self.embedding(embedding))["status"] in BUSY:
-            time.sleep(LOOK_EVERY_SECONDS)
-        return row
-
     def score(self, embedding: Reference) -> dict[str, Row]:
         """Return the measurements of an embedding by slug, once it is measured.
 
         >>> isoscope.score(isoscope.upload("embeddings.npy"))["isoscore"]["value"]
         0.31
         """
-        row = self.wait_for_embedding(embedding)
+        while (row := self.embedding(embedding))["status"] in BUSY:
+            time.sleep(LOOK_EVERY_SECONDS)
         if row["status"] != "ready":
             raise InvalidError(f"{row['name']} is not measured: {row['error'] or 'it is a draft, commit it first.'}")
         return {measurement["measure"]: measurement for measurement in row["measurements"]}

@@ -6,7 +6,7 @@ An uploaded one is read once and written in one form: texts with ids, and judgme
 import json
 import shutil
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -56,12 +56,6 @@ def find_beir(files: Iterable[NamedFile]) -> BeirFiles:
     missing = [name for name in (CORPUS, QUERIES) if name not in texts] + ([] if qrels else ["qrels/test.tsv"])
     if missing:
         raise InvalidError(f"There is no {' and no '.join(missing)}. {LAYOUT}.", "file")
-    _check_splits(qrels)
-    splits = sorted(qrels, key=lambda split: (split != USUAL_SPLIT, split))
-    return BeirFiles(texts[CORPUS], texts[QUERIES], {split: qrels[split] for split in splits})
-
-
-def _check_splits(qrels: Mapping[str, NamedFile]) -> None:
     if len(qrels) > MAX_SPLITS:
         raise TooLargeError(f"There are {len(qrels):,} files of qrels, more than {MAX_SPLITS}. Leave some out.", "file")
     if unfit := [split for split in qrels if not 0 < len(split) <= MAX_SPLIT_CHARACTERS]:
@@ -70,6 +64,8 @@ def _check_splits(qrels: Mapping[str, NamedFile]) -> None:
             f"{QRELS_SUFFIX}.",
             "file",
         )
+    splits = sorted(qrels, key=lambda split: (split != USUAL_SPLIT, split))
+    return BeirFiles(texts[CORPUS], texts[QUERIES], {split: qrels[split] for split in splits})
 
 
 def choose_split(splits: Iterable[str], requested: str | None, field: str = "split") -> str:

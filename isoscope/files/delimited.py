@@ -160,7 +160,8 @@ def find_layout(sample: list[Record]) -> TableLayout:
     lists = []
     for i, column in enumerate(columns):
         cells = [row[i] for row in rows]
-        if _are_lists(cells):
+        filled = [cell for cell in cells if cell.strip()]
+        if sum(map(is_list, filled)) * 2 > len(filled):
             lists.append(column)
             continue
         is_whole = all(WHOLE_NUMBER.fullmatch(cell) for cell in cells)
@@ -185,12 +186,6 @@ def _is_header(lines: list[list[str]]) -> bool:
         return any(cell.strip() for cell in first)
     counted = numbers in ([str(i + start) for i in range(len(numbers))] for start in (0, 1))
     return counted and any(NUMBER.fullmatch(cell) and not WHOLE_NUMBER.fullmatch(cell) for row in rows for cell in row)
-
-
-def _are_lists(cells: list[str]) -> bool:
-    """Return whether most non-empty cells are lists of numbers, so that the others are mistakes."""
-    filled = [cell for cell in cells if cell.strip()]
-    return sum(map(is_list, filled)) * 2 > len(filled)
 
 
 def _is_numeric(cells: list[str]) -> bool:

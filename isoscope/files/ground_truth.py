@@ -136,12 +136,6 @@ def read_vectors(
 
 def vectors_of(matrix: Matrix, row_ids: RowIds, field: str) -> NamedVectors:
     """Read a matrix into memory; raise InvalidError if it holds NaN or infinity."""
-    x = _in_memory(matrix, row_ids.filename, field)
-    groups = matrix.groups()
-    return NamedVectors(row_ids.filename, x, row_ids, None if groups is None else list(groups), matrix.labels())
-
-
-def _in_memory(matrix: Matrix, filename: str, field: str) -> NDArray[np.float32]:
     x = np.empty((matrix.n, matrix.d), np.float32)
     start = 0
     for chunk in matrix.chunks():
@@ -149,13 +143,18 @@ def _in_memory(matrix: Matrix, filename: str, field: str) -> NDArray[np.float32]
             x[start : start + len(chunk)] = chunk
         start += len(chunk)
     if start != matrix.n:
-        raise InvalidError(f"{filename} has {plural(start, 'row')}, expected {matrix.n:,}: upload it again.", field)
+        raise InvalidError(
+            f"{row_ids.filename} has {plural(start, 'row')}, expected {matrix.n:,}: upload it again.", field
+        )
     n_unfit = int((~np.isfinite(x).all(axis=1)).sum())
     if n_unfit:
         raise InvalidError(
-            f"{plural(n_unfit, 'row')} of {filename} hold NaN, infinity or numbers beyond float32: remove them.", field
+            f"{plural(n_unfit, 'row')} of {row_ids.filename} hold NaN, infinity or numbers beyond float32: remove "
+            "them.",
+            field,
         )
-    return x
+    groups = matrix.groups()
+    return NamedVectors(row_ids.filename, x, row_ids, None if groups is None else list(groups), matrix.labels())
 
 
 class Judgment(NamedTuple):

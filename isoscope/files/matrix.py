@@ -87,7 +87,8 @@ def select(contents: Contents, selection: Selection) -> Matrix:
             f"The matrix has {n:,} rows, more than {MAX_ROWS:,}: upload a sample of them, "
             "which measures the same as soon as it has many more rows than columns."
         )
-    matrix = Matrix(contents, selection, n, d, _float_type(contents.dtype(selection.vectors)))
+    stored = contents.dtype(selection.vectors)
+    matrix = Matrix(contents, selection, n, d, np.promote_types("float32" if stored == BFLOAT16 else stored, "float32"))
     return _remaining(matrix) if selection.without_rows or selection.without_dimensions else matrix
 
 
@@ -101,11 +102,6 @@ def _remaining(matrix: Matrix) -> Matrix:
         row_places=rows if matrix.selection.without_rows else None,
         dimension_numbers=dimensions if matrix.selection.without_dimensions else None,
     )
-
-
-def _float_type(stored: str) -> np.dtype[Any]:
-    """Return float32 where it holds every value of the stored type, else float64 (which rounds 64-bit integers)."""
-    return np.promote_types("float32" if stored == BFLOAT16 else stored, "float32")
 
 
 class MatrixStats:
@@ -208,7 +204,17 @@ def inspect(upload: Upload, selection: Selection | None = None) -> Inspection:
     preview: list[PreviewRow] = []
     for chunk in matrix.chunks():
         if stats.n == 0:
-            preview = _preview(matrix, chunk)
+            corner = chunk[:PREVIEW_ROWS, :PREVIEW_VALUES]
+            names, labels = (
+                [None] * len(corner)
+                if annotation is None
+                else [value[:PREVIEW_CHARACTERS] for value in islice(matrix.contents.values(annotation), len(corner))]
+                for annotation in (matrix.selection.names, matrix.selection.labels)
+            )
+            preview = [
+                PreviewRow(name=name, label=label, values=[float(v) if np.isfinite(v) else None for v in row])
+                for name, label, row in zip(names, labels, corner, strict=True)
+            ]
         stats.add(chunk)
     return Inspection(
         format=file_format.name,
@@ -226,20 +232,6 @@ def inspect(upload: Upload, selection: Selection | None = None) -> Inspection:
         warnings=_warnings(matrix, stats),
         quoting=(meant := find_upload_quoting(upload)) and (quoting or meant),
     )
-
-
-def _preview(matrix: Matrix, chunk: Block) -> list[PreviewRow]:
-    corner = chunk[:PREVIEW_ROWS, :PREVIEW_VALUES]
-    names, labels = (
-        [None] * len(corner)
-        if annotation is None
-        else [value[:PREVIEW_CHARACTERS] for value in islice(matrix.contents.values(annotation), len(corner))]
-        for annotation in (matrix.selection.names, matrix.selection.labels)
-    )
-    return [
-        PreviewRow(name=name, label=label, values=[float(v) if np.isfinite(v) else None for v in row])
-        for name, label, row in zip(names, labels, corner, strict=True)
-    ]
 
 
 def _warnings(matrix: Matrix, stats: MatrixStats) -> list[str]:

@@ -114,28 +114,24 @@ def _check_directory(members: list[zipfile.ZipInfo]) -> None:
     if len({member.filename for member in members}) < len(members):
         raise InvalidError("Two members of the archive have the same name: write it again with numpy.savez.")
     for member in members:
-        _check_member(member)
+        name = member.filename[:80]
+        if member.flag_bits & ENCRYPTED:
+            raise InvalidError(f"The member {name!r} is encrypted: write the archive without a password.")
+        if UNSAFE_NAME.search(member.filename):
+            raise InvalidError(
+                f"The member {name!r} is named as a path out of a folder, which no array is: "
+                "write the archive with numpy.savez."
+            )
+        if not member.filename.endswith(".npy"):
+            raise InvalidError(f"Expected only .npy members, found {name!r}: write the archive with numpy.savez.")
+        if member.compress_type not in COMPRESSIONS:
+            raise InvalidError(
+                f"The member {name!r} is compressed by a method that numpy does not use: "
+                "write the archive with numpy.savez or numpy.savez_compressed."
+            )
+        require_honest(f"The member {name!r}", member.file_size, member.compress_size)
     held = sum(member.compress_size for member in members)
     require_honest("The archive", sum(member.file_size for member in members), held)
-
-
-def _check_member(member: zipfile.ZipInfo) -> None:
-    name = member.filename[:80]
-    if member.flag_bits & ENCRYPTED:
-        raise InvalidError(f"The member {name!r} is encrypted: write the archive without a password.")
-    if UNSAFE_NAME.search(member.filename):
-        raise InvalidError(
-            f"The member {name!r} is named as a path out of a folder, which no array is: "
-            "write the archive with numpy.savez."
-        )
-    if not member.filename.endswith(".npy"):
-        raise InvalidError(f"Expected only .npy members, found {name!r}: write the archive with numpy.savez.")
-    if member.compress_type not in COMPRESSIONS:
-        raise InvalidError(
-            f"The member {name!r} is compressed by a method that numpy does not use: "
-            "write the archive with numpy.savez or numpy.savez_compressed."
-        )
-    require_honest(f"The member {name!r}", member.file_size, member.compress_size)
 
 
 def _read_member(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> StoredArray:

@@ -68,22 +68,6 @@ def settle_readings(quotes_by_file: Mapping[str, Quotes], chosen: Quoting | None
     return {name: chosen or reading for name, reading in meant.items() if reading is not None}
 
 
-def look_at_quotes(lines: Iterable[str]) -> Quotes:
-    """Return the evidence of a file's quotes; a cell needs its own if it holds a doubled quote, a tab or a line end."""
-    has_quotes, needed = False, False
-    for _, record in quoted_records(lines):
-        if '"' not in record:
-            continue
-        has_quotes = True
-        if (cells := split_quoted(record)) is None:
-            return Quotes.TEXT
-        # Whether a quoted cell would be another without its quotes.
-        needed = needed or ('""' in record or any("\t" in cell or "\n" in cell for cell in cells))
-    if not has_quotes:
-        return Quotes.NONE
-    return Quotes.QUOTED if needed else Quotes.PAIRS
-
-
 def quoted_records(lines: Iterable[str]) -> Iterator[Line]:
     """Join lines until the quotes of each record are balanced; an endless record is cut."""
     parts: list[str] = []
@@ -152,7 +136,20 @@ def tsv_quotes(path: Path) -> Quotes:
     with open_unpacked(path) as raw:
         if not any(b'"' in block for block in iter(partial(raw.read, QUOTE_BLOCK_BYTES), b"")):
             return Quotes.NONE
-    return look_at_quotes(_tsv_lines(path))
+    # The evidence of a file's quotes; a cell needs its own if it holds a doubled quote, a tab or a line end.
+    lines = _tsv_lines(path)
+    has_quotes, needed = False, False
+    for _, record in quoted_records(lines):
+        if '"' not in record:
+            continue
+        has_quotes = True
+        if (cells := split_quoted(record)) is None:
+            return Quotes.TEXT
+        # Whether a quoted cell would be another without its quotes.
+        needed = needed or ('""' in record or any("\t" in cell or "\n" in cell for cell in cells))
+    if not has_quotes:
+        return Quotes.NONE
+    return Quotes.QUOTED if needed else Quotes.PAIRS
 
 
 def records(path: Path, separator: str, quoting: Quoting) -> Iterator[Record]:

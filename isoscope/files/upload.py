@@ -173,7 +173,18 @@ class Annotated(Contents):
             for row in self._table.rows(columns):
                 stats.add(row)
             offered = stats.annotations()
-            _require_rows(offered, contents)
+            n_rows = offered[0].n
+            fitting = {length for part in contents.parts for length in (part.n, part.d)}
+            if contents.numeric_columns:
+                fitting.add(contents.n)
+            if n_rows not in fitting:
+                several = " or ".join(f"{part.n:,} ({quote(part.name)})" for part in contents.parts[:3])
+                only = contents.parts[0].name if contents.parts else contents.numeric_columns
+                rows = several if len(contents.parts) > 1 else f"{contents.shape(only)[0]:,}"
+                raise InvalidError(
+                    f"expected a row for each vector, {rows}, got {n_rows:,}. Check that both files are of the same "
+                    "data, and that a line with the names of the columns stands above a table."
+                )
         existing = {*contents.numeric_columns, *(annotation.name for annotation in contents.annotations)}
         self._columns = {f"{name} ({filename})" if name in existing else name: name for name in columns}
         renamed = [column.model_copy(update={"name": new}) for column, new in zip(offered, self._columns, strict=True)]
@@ -191,18 +202,3 @@ class Annotated(Contents):
         with blaming(self._filename, "annotations"):
             for (value,) in self._table.rows([column]):
                 yield cell_text(value)
-
-
-def _require_rows(offered: list[Annotation], contents: Contents) -> None:
-    n_rows = offered[0].n
-    fitting = {length for part in contents.parts for length in (part.n, part.d)}
-    if contents.numeric_columns:
-        fitting.add(contents.n)
-    if n_rows not in fitting:
-        several = " or ".join(f"{part.n:,} ({quote(part.name)})" for part in contents.parts[:3])
-        only = contents.parts[0].name if contents.parts else contents.numeric_columns
-        rows = several if len(contents.parts) > 1 else f"{contents.shape(only)[0]:,}"
-        raise InvalidError(
-            f"expected a row for each vector, {rows}, got {n_rows:,}. Check that both files are of the same data, and "
-            "that a line with the names of the columns stands above a table."
-        )

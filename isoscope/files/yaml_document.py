@@ -45,7 +45,18 @@ def read_yaml(text: str) -> dict[str, Any]:
     if len(text) > MAX_CHARACTERS:
         raise InvalidError(f"Expected at most {MAX_CHARACTERS:,} characters of YAML, got {len(text):,}.", FIELD)
     try:
-        _require_plain(text)
+        # Check the events before anything is built of them.
+        depth = values = 0
+        for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            line = event.start_mark.line + 1 if event.start_mark else 1
+            if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) or getattr(event, "tag", None):
+                raise InvalidError(f"Expected plain values in YAML, got an anchor, alias or tag in line {line}.", FIELD)
+            values += isinstance(event, yaml.NodeEvent)
+            if values > MAX_VALUES:
+                raise InvalidError(f"Expected at most {MAX_VALUES:,} values in YAML, got more in line {line}.", FIELD)
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > MAX_DEPTH:
+                raise InvalidError(f"Expected YAML at most {MAX_DEPTH} levels deep, got more in line {line}.", FIELD)
         loader = _Plain(text)
         node = loader.get_single_node()
         if not isinstance(node, yaml.MappingNode):
@@ -60,21 +71,6 @@ def read_yaml(text: str) -> dict[str, Any]:
     except (yaml.YAMLError, ValueError) as error:  # a character, or a number, that nothing reads
         raise InvalidError(f"This is not YAML: {str(error).splitlines()[0]}.", FIELD) from error
     return document
-
-
-def _require_plain(text: str) -> None:
-    """Check the events before anything is built of them."""
-    depth = values = 0
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        line = event.start_mark.line + 1 if event.start_mark else 1
-        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) or getattr(event, "tag", None):
-            raise InvalidError(f"Expected plain values in YAML, got an anchor, alias or tag in line {line}.", FIELD)
-        values += isinstance(event, yaml.NodeEvent)
-        if values > MAX_VALUES:
-            raise InvalidError(f"Expected at most {MAX_VALUES:,} values in YAML, got more in line {line}.", FIELD)
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > MAX_DEPTH:
-            raise InvalidError(f"Expected YAML at most {MAX_DEPTH} levels deep, got more in line {line}.", FIELD)
 
 
 def _require_each_once(node: yaml.Node) -> None:

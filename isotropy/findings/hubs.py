@@ -69,7 +69,15 @@ class _Hubs(NamedTuple):
 
 
 def _by_distance(examined: Examined) -> _Hubs:
-    inward = _inward(examined)
+    # The positions of rows far nearer to the mean than most.
+    mean = examined.cloud.moments.mean
+    logs = torch.linalg.vector_norm(examined.sample - mean, dim=1).clamp(min=1e-300).log()
+    low, middle = logs.quantile(torch.tensor([0.1, 0.5], dtype=torch.float64)).tolist()
+    nearest = float(np.exp(middle - INWARD * (middle - low)))
+    inner_rows = [
+        at[torch.linalg.vector_norm(rows.double() - mean, dim=1) < nearest] for rows, at in examined.references()
+    ]
+    inward = torch.cat(inner_rows)
     # Most clouds have none, and then nothing is searched.
     if len(inward) == 0:
         return _Hubs(NO_ROWS, 0.0, 0.0, "distance")
@@ -82,15 +90,3 @@ def _by_distance(examined: Examined) -> _Hubs:
 def _describe_hubs(neighbors: NearestRows, rows: Tensor, similarity: str) -> _Hubs:
     among = torch.isin(neighbors.neighbors, rows).double()
     return _Hubs(np.sort(rows.numpy()), float(among.mean()), float(among.amax(1).mean()), similarity)
-
-
-def _inward(examined: Examined) -> Tensor:
-    """Return the positions of rows far nearer to the mean than most."""
-    mean = examined.cloud.moments.mean
-    logs = torch.linalg.vector_norm(examined.sample - mean, dim=1).clamp(min=1e-300).log()
-    low, middle = logs.quantile(torch.tensor([0.1, 0.5], dtype=torch.float64)).tolist()
-    nearest = float(np.exp(middle - INWARD * (middle - low)))
-    inner_rows = [
-        at[torch.linalg.vector_norm(rows.double() - mean, dim=1) < nearest] for rows, at in examined.references()
-    ]
-    return torch.cat(inner_rows)

@@ -143,17 +143,12 @@ class CloudSplit(NamedTuple):
         return y @ self.direction > self.threshold
 
 
-def components_for(n: int, d: int) -> int:
-    """Return the number of leading directions in which n points of d dimensions are split."""
-    return max(1, min(MAX_COMPONENTS, d, n // ROWS_PER_COMPONENT))
-
-
 def leading_directions(x: Tensor) -> tuple[Tensor, Tensor]:
     """Return the mean [d] of points, float64 [n, d], and their leading principal directions [d, r]."""
     n, d = x.shape
     mean = x.mean(0)
     y = x - mean
-    r = components_for(n, d)
+    r = max(1, min(MAX_COMPONENTS, d, n // ROWS_PER_COMPONENT))
     if n < d:
         directions = y.T @ torch.linalg.eigh(y @ y.T).eigenvectors[:, -r:]
         return mean, (directions / directions.norm(dim=0).clamp(min=1e-300)).flip(1)

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from isotropy.catalog import METHODS, MethodParameter
+from isotropy.catalog import METHODS
 from isotropy.postprocess.components import Components
 from isotropy.postprocess.fitted import Fitted
 from isotropy.postprocess.flow import Flow, fit_flow
@@ -58,7 +58,14 @@ def fit(method: str, points: Tensor, components: Callable[[], Components] | None
         )
     for parameter in METHODS[method].parameters:
         if parameter.name in parameters:
-            _require_in_range(method, parameter, parameters[parameter.name])
+            value = parameters[parameter.name]
+            if not parameter.takes(value):
+                numbers = "a whole number" if parameter.is_integer else "a number"
+                bounds = f"from {parameter.low}" + (" upwards" if parameter.high is None else f" to {parameter.high}")
+                raise ValueError(
+                    f"Expected {parameter.name} of {method} as {numbers} {bounds}, got {value!r}: choose one, or leave "
+                    "it out."
+                )
     if components is not None and "components" in names:
         parameters["components"] = components()
     return function(points, **parameters)
@@ -68,15 +75,6 @@ def restore(method: str, state: dict[str, Tensor]) -> Fitted:
     """Restore a map from its ``state()``; raise ValueError for an unknown method or another state."""
     _, kind = _fit_and_kind(method)
     return kind.from_state(state)
-
-
-def _require_in_range(method: str, parameter: MethodParameter, value: object) -> None:
-    if not parameter.takes(value):
-        numbers = "a whole number" if parameter.is_integer else "a number"
-        bounds = f"from {parameter.low}" + (" upwards" if parameter.high is None else f" to {parameter.high}")
-        raise ValueError(
-            f"Expected {parameter.name} of {method} as {numbers} {bounds}, got {value!r}: choose one, or leave it out."
-        )
 
 
 def _fit_and_kind(method: str) -> tuple[Callable[..., Fitted], type[Fitted]]:

@@ -69,7 +69,17 @@ class StoredSpace:
             return self.rows.clip(-largest, largest).astype(np.float16).astype(np.float32)
         if self.storage.is_binary:
             return np.where(self.rows > 0, np.float32(1), np.float32(-1))
-        return _read_back(self.rows, self.storage, self.seed)
+        import faiss  # noqa: PLC0415 - of the extra "decide"
+
+        d = self.rows.shape[1]
+        if self.storage is VectorStorage.INT8:
+            codec: Any = faiss.ScalarQuantizer(d, faiss.ScalarQuantizer.QT_8bit)
+        else:
+            codec = faiss.ProductQuantizer(d, pq_bytes(d) or d, 8)
+            codec.cp.seed, codec.cp.min_points_per_centroid, codec.cp.niter = self.seed + 1, 1, PQ_ITERATIONS
+        codec.train(self.rows)
+        read: Floats = codec.decode(codec.compute_codes(self.rows))
+        return read
 
     def nearest(self, queries: Floats, k: int, precedence: Indices, among: Indices | None = None) -> Indices:
         """Return the rows found for queries [m, d], best first, int64 [m, k], only ``among`` some rows if given."""
@@ -101,17 +111,3 @@ class StoredSpace:
 def _bits(x: Floats) -> NDArray[np.uint8]:
     """Pack the signs of vectors into bits, [n, d / 8 rounded up]."""
     return np.packbits(x > 0, axis=1)
-
-
-def _read_back(rows: Floats, storage: VectorStorage, seed: int) -> Floats:
-    import faiss  # noqa: PLC0415 - of the extra "decide"
-
-    d = rows.shape[1]
-    if storage is VectorStorage.INT8:
-        codec: Any = faiss.ScalarQuantizer(d, faiss.ScalarQuantizer.QT_8bit)
-    else:
-        codec = faiss.ProductQuantizer(d, pq_bytes(d) or d, 8)
-        codec.cp.seed, codec.cp.min_points_per_centroid, codec.cp.niter = seed + 1, 1, PQ_ITERATIONS
-    codec.train(rows)
-    read: Floats = codec.decode(codec.compute_codes(rows))
-    return read

@@ -202,26 +202,32 @@ class LabelTruth(Truth):
         """Return 1 for each correctly classified row, else 0."""
         fit = parts == TaskPart.FIT
         if metric == "probe_accuracy":
-            predicted = _probed(space.stored[self.rows[fit]], self.codes[fit], space.stored[self.rows[~fit]])
+            x = space.stored[self.rows[fit]]
+            codes = self.codes[fit]
+            query_rows = space.stored[self.rows[~fit]]
+            from sklearn.linear_model import RidgeClassifierCV  # noqa: PLC0415 - of the extra "decide"
+
+            centre = x.mean(0, dtype=np.float64)
+            # One factor for all dimensions: penalties then mean the same at every scale, and the shape stays as it is.
+            size = float(np.sqrt(np.square(x - centre).sum(1).mean())) or 1.0
+            probe = RidgeClassifierCV(alphas=np.logspace(-3, 3, 13)).fit((x - centre) / size, codes)
+            predicted = np.asarray(probe.predict((query_rows - centre) / size))
         else:
-            predicted = self._voted(neighbors)
+            # The majority class of the neighbors; ties go to the nearest.
+            if neighbors is None:
+                raise ValueError("Expected the neighbors that vote, got none.")
+            class_of = np.full(len(self.ids), -1)
+            class_of[self.rows] = self.codes
+            voters = class_of[neighbors]
+            votes = (voters[:, :, None] == voters[:, None, :]).sum(2)
+            winner: Codes = np.take_along_axis(voters, votes.argmax(1)[:, None], axis=1)[:, 0]
+            predicted = winner
         right: Numbers = (predicted == self.codes[~fit]).astype(np.float64)
         return right
 
     def trivial(self, parts: Codes) -> float:
         usual = np.bincount(self.codes[parts == TaskPart.FIT]).argmax()
         return float((self.codes[parts == TaskPart.CHOOSE] == usual).mean())
-
-    def _voted(self, neighbors: Indices | None) -> Codes:
-        """Return the majority class of the neighbors; ties go to the nearest."""
-        if neighbors is None:
-            raise ValueError("Expected the neighbors that vote, got none.")
-        class_of = np.full(len(self.ids), -1)
-        class_of[self.rows] = self.codes
-        voters = class_of[neighbors]
-        votes = (voters[:, :, None] == voters[:, None, :]).sum(2)
-        winner: Codes = np.take_along_axis(voters, votes.argmax(1)[:, None], axis=1)[:, 0]
-        return winner
 
 
 def equal_vectors(x: NDArray[Any]) -> Codes:
@@ -235,13 +241,3 @@ def _firsts(corpus: NDArray[Any], rows: Iterable[int]) -> dict[int, int]:
     """Number rows of the corpus so that equal rows share a number."""
     different = sorted(set(rows))
     return dict(zip(different, equal_vectors(corpus[different]).tolist(), strict=True))
-
-
-def _probed(x: Floats, codes: Codes, query_rows: Floats) -> Codes:
-    from sklearn.linear_model import RidgeClassifierCV  # noqa: PLC0415 - of the extra "decide"
-
-    centre = x.mean(0, dtype=np.float64)
-    # One factor for all dimensions: penalties then mean the same at every scale, and the shape stays as it is.
-    size = float(np.sqrt(np.square(x - centre).sum(1).mean())) or 1.0
-    probe = RidgeClassifierCV(alphas=np.logspace(-3, 3, 13)).fit((x - centre) / size, codes)
-    return np.asarray(probe.predict((query_rows - centre) / size))

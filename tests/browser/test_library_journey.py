@@ -31,6 +31,7 @@ def row(page: Page, name: str):
 
 
 def open_trash_as_on_a_phone(page: Page) -> None:
+    expect(row(page, "round")).to_have_count(0)
     page.get_by_role("link", name="Trash", exact=True).click()
     page.set_viewport_size({"width": 390, "height": 800})
     expect(row(page, "round").get_by_role("cell", name=re.compile(r"^[\d.]+ kB$"))).to_be_visible()
@@ -85,7 +86,6 @@ def test_two_are_tagged_found_compared_thrown_away_restored_and_purged(dashboard
     expect(page.get_by_role("heading", name="round")).to_be_visible()
     page.get_by_text("More", exact=True).click()
     page.get_by_role("button", name="Move to the trash").click()
-    expect(row(page, "round")).to_have_count(0)
     open_trash_as_on_a_phone(page)
     page.get_by_role("link", name="Delete round for good").click()
     expect(page.get_by_text(re.compile(r"[\d.]+ kB of the storage are freed"))).to_be_visible()

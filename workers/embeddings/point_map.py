@@ -84,7 +84,8 @@ def make_map_files(
     sections, points = _join_sections(numbers)
     files = {MAP: points}
     if matrix.selection.names is not None:
-        files[MAP_NAMES] = _join_names(matrix, matrix.selection.names, mapped.rows)
+        names = compress(matrix.contents.values(matrix.selection.names), _mark_rows(matrix, mapped.rows))
+        files[MAP_NAMES] = "\n".join(" ".join(name[:NAME_CHARACTERS].split("\n")) for name in names).encode()
     neighbors = _NeighborLists.from_cloud(cloud, mapped.rows, mapped.unit)
     columns = [*([neighbors.hubness(len(mapped.rows))] if neighbors else []), *kept_columns(matrix, mapped.rows)]
     vectors = _count_vectors(cloud, len(mapped.rows))
@@ -203,12 +204,6 @@ def _join_sections(numbers: Mapping[Name, NDArray[Any]]) -> tuple[dict[Name, Map
         sections[name] = MapSection(type=cast("SectionType", values.dtype.name), offset=offset, count=len(values))
         offset += len(blocks[-1])
     return sections, b"".join(blocks)
-
-
-def _join_names(matrix: Matrix, annotation: str, rows: NDArray[np.int64]) -> bytes:
-    """Return the names of rows, given by their ascending positions, a line each."""
-    names = compress(matrix.contents.values(annotation), _mark_rows(matrix, rows))
-    return "\n".join(" ".join(name[:NAME_CHARACTERS].split("\n")) for name in names).encode()
 
 
 def _mark_rows(matrix: Matrix, rows: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -46,14 +46,6 @@ def read_seal(path: Path) -> Seal:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         return Seal(file.tell(), digest)
-
-
-def write_seals(folder: Path, seals: Mapping[str, Seal]) -> None:
-    unfinished = folder / f"{MARKER}.unfinished"
-    unfinished.write_text(json.dumps({name: seal._asdict() for name, seal in seals.items()}, indent=1))
-    flush(unfinished)
-    unfinished.rename(folder / MARKER)
-    flush(folder)
 
 
 def read_seals(folder: Path) -> dict[str, Seal]:
@@ -167,7 +159,11 @@ class RunFolder:
         if best is not None:
             name = self.best(best).name
             seals[f"../{name}"] = self._best[name]
-        write_seals(checkpoint, seals)
+        unfinished = checkpoint / f"{MARKER}.unfinished"
+        unfinished.write_text(json.dumps({name: seal._asdict() for name, seal in seals.items()}, indent=1))
+        flush(unfinished)
+        unfinished.rename(checkpoint / MARKER)
+        flush(checkpoint)
         flush(self.path)
         for older in self.checkpoints()[KEPT_CHECKPOINTS:]:
             shutil.rmtree(older)

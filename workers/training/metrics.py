@@ -94,13 +94,9 @@ class Probe:
     def steps_apart(self, max_steps: int, tokens_per_step: float) -> int:
         if self.interval is not None:
             return self.interval
-        steps = max(max_steps / LOOKS_PER_RUN, self.least_steps_apart(tokens_per_step))
+        steps = max(max_steps / LOOKS_PER_RUN, 2 * self.cost / tokens_per_step)
         row_every = rows_apart(max_steps)
         return row_every * max(1, round(steps / row_every))
-
-    def least_steps_apart(self, tokens_per_step: float) -> float:
-        """Return the interval at which measuring costs a sixth of training, which passes its tokens thrice."""
-        return 2 * self.cost / tokens_per_step
 
     def measures(self) -> dict[str, list[float | None]]:
         layers = LayerMeasures(self.model)

@@ -48,7 +48,12 @@ class Sentences:
         self._drawn = np.random.default_rng(PAIR_SEED).permutation(np.sort(indices))[:PAIR_ROWS]
         drawn = rows.dataset[self._drawn.tolist()]
         self._labels = None if labels is None else torch.tensor(drawn[labels])
-        self._texts = _first_of_equals(drawn["input_ids"])
+        # The ascending indices of first occurrences, int64.
+        texts = drawn["input_ids"]
+        first_positions: dict[tuple[int, ...], int] = {}
+        for position, text in enumerate(texts):
+            first_positions.setdefault(tuple(text), position)
+        self._texts = torch.tensor(list(first_positions.values()))
         self._vectors = torch.zeros(depth(model), len(self._drawn), width(model))
         moments = empty_moments(model)
         self._last = FourthMoments(moments.d, moments.mean.device)
@@ -101,11 +106,3 @@ def pair_scores(x: Tensor, texts: Tensor, labels: Tensor | None) -> dict[str, Sc
 
 def _twonn(x: Tensor) -> Score:
     return twonn(nearest_neighbours(x[distinct_rows(x)], 2)).dimension
-
-
-def _first_of_equals(texts: Sequence[Sequence[int]]) -> Tensor:
-    """Return the ascending indices of first occurrences, int64."""
-    first_positions: dict[tuple[int, ...], int] = {}
-    for position, text in enumerate(texts):
-        first_positions.setdefault(tuple(text), position)
-    return torch.tensor(list(first_positions.values()))

@@ -49,26 +49,18 @@ def load_model(source: ModelSource, task: Task) -> tuple[PreTrainedModel, PreTra
     model = load_weights(load, config.model, task.purpose)
     require_weights(lacking, config.model)
     fit_together(model, tokenizer)
-    _require_layers(model, config)
-    _require_checkpointing(model, config)
-    return model, tokenizer
-
-
-def _require_layers(model: PreTrainedModel, config: RunConfig) -> None:
     last = depth(model)
     if isinstance(config.layers, list) and config.layers[-1] > last:
         raise InvalidError(
             f"Expected layers from 1 to {last}, which {config.model!r} has, got {config.layers}.", "layers"
         )
-
-
-def _require_checkpointing(model: PreTrainedModel, config: RunConfig) -> None:
     if config.gradient_checkpointing and not model.supports_gradient_checkpointing:
         raise InvalidError(
             f"Expected no gradient checkpointing, which {config.model!r} cannot do as transformers has it; got it. "
             "Leave it out, or choose another model.",
             "gradient_checkpointing",
         )
+    return model, tokenizer
 
 
 SCHEDULES = {

@@ -2,7 +2,7 @@
 
 import logging
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from workers.training.data import describe_rows, load_columns, load_test_columns
 from workers.training.ddp_sync import Agreement, ProcessRank, SharedTally
 from workers.training.evaluation import SealedRows, evaluate, score_sealed, seal
 from workers.training.finish import finish, model_card, zip_model
-from workers.training.folder import Damage, RunFolder, step_of
+from workers.training.folder import RunFolder, step_of
 from workers.training.inference import TokenizedRows
 from workers.training.metrics import MetricsCallback, Probe, StepClock, Tally, rows_apart
 from workers.training.penalties import ShrinkageCallback, make_penalties
@@ -157,7 +157,18 @@ def _last_checkpoint(folder: RunFolder, progress: Progress) -> Path | None:
     """Return the last checkpoint, unless it is ahead of the run's rows: then it predates a restart."""
     checkpoint, damages = folder.sound_checkpoint()
     if damages:
-        _note(damages, checkpoint, progress)
+        # Report dropped checkpoints in the log and on the run.
+        going = "started again from step 0" if checkpoint is None else f"resumed from step {step_of(checkpoint):,}"
+        notes = [
+            f"The checkpoint of step {damage.step:,} was damaged on the disk ({damage.words}) and was dropped. "
+            f"Training {going}."
+            for damage in damages
+        ]
+        for note in notes:
+            logger.warning(note)
+        with progress.sessions.begin() as session:
+            run = session.get_one(Run, progress.run_id)
+            progress.write(session, notes=[*run.notes, *notes])
     if checkpoint is None:
         return None
     state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
@@ -165,21 +176,6 @@ def _last_checkpoint(folder: RunFolder, progress: Progress) -> Path | None:
         return checkpoint
     folder.clear()
     return None
-
-
-def _note(damages: Sequence[Damage], checkpoint: Path | None, progress: Progress) -> None:
-    """Report dropped checkpoints in the log and on the run."""
-    going = "started again from step 0" if checkpoint is None else f"resumed from step {step_of(checkpoint):,}"
-    notes = [
-        f"The checkpoint of step {damage.step:,} was damaged on the disk ({damage.words}) and was dropped. "
-        f"Training {going}."
-        for damage in damages
-    ]
-    for note in notes:
-        logger.warning(note)
-    with progress.sessions.begin() as session:
-        run = session.get_one(Run, progress.run_id)
-        progress.write(session, notes=[*run.notes, *notes])
 
 
 @contextmanager
