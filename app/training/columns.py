@@ -18,9 +18,7 @@ def check_columns(
 ) -> list[str]:
     """Return the class names, none unless classification; raise InvalidError where columns do not fit the task."""
     for name in text_columns:
-        column = _find(columns, name, "text_columns")
-        _require_complete(column, "text_columns")
-        if column.kind is ColumnKind.SPAN:
+        if _find_complete(columns, name, "text_columns").kind is ColumnKind.SPAN:
             raise InvalidError(
                 f"The column {quote(name)} holds answers and where they begin, not texts: choose it as the label of a "
                 "span task.",
@@ -40,8 +38,7 @@ def check_columns(
             "Choose another.",
             "label_column",
         )
-    label = _find(columns, label_column, "label_column")
-    _require_complete(label, "label_column")
+    label = _find_complete(columns, label_column, "label_column")
     match task:
         case TaskKind.CLASSIFICATION:
             return _classes(label)
@@ -54,8 +51,13 @@ def check_columns(
                     "label_column",
                 )
             _require_two(label)
-        case TaskKind.SPAN:
-            _check_spans(label)
+        case TaskKind.SPAN if label.kind is not ColumnKind.SPAN:
+            held = f" such as {quote(label.examples[0])}" if label.examples else ""
+            raise InvalidError(
+                f"The column {quote(label.name)} holds {label.kind}s{held}, expected answers and where they begin in "
+                f"the context in every row of both files, as in {EXAMPLE}: choose such a column, or another task.",
+                "label_column",
+            )
     return []
 
 
@@ -95,16 +97,6 @@ def _classes(column: Column) -> list[str]:
     return column.values
 
 
-def _check_spans(column: Column) -> None:
-    if column.kind is not ColumnKind.SPAN:
-        held = f" such as {quote(column.examples[0])}" if column.examples else ""
-        raise InvalidError(
-            f"The column {quote(column.name)} holds {column.kind}s{held}, expected answers and where they begin in the "
-            f"context in every row of both files, as in {EXAMPLE}: choose such a column, or another task.",
-            "label_column",
-        )
-
-
 def _require_two(column: Column) -> None:
     if column.n_distinct < 2:
         raise InvalidError(
@@ -114,17 +106,11 @@ def _require_two(column: Column) -> None:
         )
 
 
-def _find(columns: Sequence[Column], name: str, field: str) -> Column:
-    if (column := next((column for column in columns if column.name == name), None)) is not None:
-        return column
-    raise InvalidError(
-        f"There is no column {quote(name)} in both files: choose one of {listed([column.name for column in columns])}.",
-        field,
-    )
-
-
-def _require_complete(column: Column, field: str) -> None:
+def _find_complete(columns: Sequence[Column], name: str, field: str) -> Column:
     """Refuse a column with empty cells: a row without its text or label cannot be learned from."""
+    if (column := next((column for column in columns if column.name == name), None)) is None:
+        choices = listed([column.name for column in columns])
+        raise InvalidError(f"There is no column {quote(name)} in both files: choose one of {choices}.", field)
     for count, split in (
         (column.n_missing_train, "train"),
         (column.n_missing_validation, "validation"),
@@ -137,6 +123,7 @@ def _require_complete(column: Column, field: str) -> None:
                 "fill the cells, or leave those rows out of the file.",
                 field,
             )
+    return column
 
 
 def is_fraction(label: str) -> bool:
@@ -195,32 +182,21 @@ def propose_for(hub_name: str | None, columns: Sequence[Column]) -> TaskProposal
 
 def propose(columns: Sequence[Column]) -> TaskProposal | None:
     """Return the likeliest task, None if there is no text or nothing to predict."""
-    return _propose_span(columns) or _propose_label(columns)
-
-
-def _propose_span(columns: Sequence[Column]) -> TaskProposal | None:
-    spans = [column.name for column in columns if column.kind is ColumnKind.SPAN]
-    texts = _texts([column for column in columns if column.kind is not ColumnKind.SPAN], (SPAN_TEXTS,))
-    if not spans or len(texts) != 2:
-        return None
-    return _proposal(TaskKind.SPAN, texts, spans[0], None)
-
-
-def _propose_label(columns: Sequence[Column]) -> TaskProposal | None:
-    label = _label(columns)
-    if label is None:
-        return None
-    candidates = [column for column in columns if column.kind is not ColumnKind.SPAN and column is not label]
-    texts = _texts(candidates, TEXT_NAMES)
-    if not texts:
-        return None
-    if _is_score(label):
-        return _proposal(TaskKind.REGRESSION, texts, label.name, None)
-    return _proposal(TaskKind.CLASSIFICATION, texts, label.name, label.n_distinct)
-
-
-def _proposal(task: TaskKind, texts: list[str], label: str, n_classes: int | None) -> TaskProposal:
-    return TaskProposal(task=task, text_columns=texts, label_column=label, metric=METRICS[task][0], n_classes=n_classes)
+    label = next((column for column in columns if column.kind is ColumnKind.SPAN), None)
+    without_spans = [column for column in columns if column.kind is not ColumnKind.SPAN]
+    texts, task = _texts(without_spans, (SPAN_TEXTS,)), TaskKind.SPAN
+    n_classes: int | None = None
+    if label is None or len(texts) != 2:
+        if (label := _label(columns)) is None:
+            return None
+        texts = _texts([column for column in without_spans if column is not label], TEXT_NAMES)
+        if not texts:
+            return None
+        task = TaskKind.REGRESSION if _is_score(label) else TaskKind.CLASSIFICATION
+        n_classes = label.n_distinct if task is TaskKind.CLASSIFICATION else None
+    return TaskProposal(
+        task=task, text_columns=texts, label_column=label.name, metric=METRICS[task][0], n_classes=n_classes
+    )
 
 
 def _texts(columns: Sequence[Column], name_pairs: Sequence[tuple[str, ...]]) -> list[str]:
@@ -228,23 +204,27 @@ def _texts(columns: Sequence[Column], name_pairs: Sequence[tuple[str, ...]]) -> 
     for names in name_pairs:
         if all(name in by_name for name in names):
             return [by_name[name] for name in names]
-    return [column.name for column in columns if column.kind is ColumnKind.TEXT and not _is_count(column)][:2]
+    return [
+        column.name for column in columns if column.kind is ColumnKind.TEXT and column.name.lower() not in NOT_LABELS
+    ][:2]
 
 
 def _label(columns: Sequence[Column]) -> Column | None:
     """Return a column named like a label, or the first that could be one."""
-    fit = [column for column in columns if (_is_score(column) or _is_class(column)) and not _is_count(column)]
+    fit = [
+        column
+        for column in columns
+        if (_is_score(column) or (column.kind is not ColumnKind.SPAN and len(column.values or ()) >= 2))
+        and column.name.lower() not in NOT_LABELS
+    ]
     matching = (column for name in LABEL_NAMES for column in fit if column.name.lower() == name)
     tests: tuple[Callable[[Column], bool], ...] = (
         lambda column: column.kind is ColumnKind.LABEL,
         lambda column: column.kind is ColumnKind.NUMBER,
     )
-    unnamed = (column for test in tests for column in fit if test(column) and not _is_text(column))
+    text_names = {name for names in (*TEXT_NAMES, SPAN_TEXTS) for name in names}
+    unnamed = (column for test in tests for column in fit if test(column) and column.name.lower() not in text_names)
     return next(matching, None) or next(unnamed, None)
-
-
-def _is_class(column: Column) -> bool:
-    return column.kind is not ColumnKind.SPAN and column.values is not None and len(column.values) >= 2
 
 
 def _is_score(column: Column) -> bool:
@@ -253,11 +233,3 @@ def _is_score(column: Column) -> bool:
     if column.values is None or len(column.values) > MAX_WHOLE_CLASSES:
         return True
     return any(is_fraction(value) for value in column.values)
-
-
-def _is_text(column: Column) -> bool:
-    return any(column.name.lower() in names for names in (*TEXT_NAMES, SPAN_TEXTS))
-
-
-def _is_count(column: Column) -> bool:
-    return column.name.lower() in NOT_LABELS

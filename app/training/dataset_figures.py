@@ -33,12 +33,14 @@ def dataset_figures(dataset: Dataset) -> list[Figure]:
     """Return the figures of counted rows: classes, then text lengths by column."""
     proposal = propose_for(dataset.hub_name, dataset.columns)
     columns = {column.name: column for column in dataset.columns}
-    if proposal is None:
-        return _all_lengths([column for column in dataset.columns if column.lengths is not None])
-    label = columns.get(proposal.label_column)
-    classes = proposal.task is TaskKind.CLASSIFICATION and label is not None and label.train_counts is not None
-    texts = [columns[name] for name in proposal.text_columns if name in columns and columns[name].lengths is not None]
-    return [*([_classes(label)] if classes and label else []), *_all_lengths(texts)]
+    texts, figures = dataset.columns, []
+    if proposal is not None:
+        label = columns.get(proposal.label_column)
+        if proposal.task is TaskKind.CLASSIFICATION and label is not None and label.train_counts is not None:
+            figures = [_classes(label)]
+        texts = [columns[name] for name in proposal.text_columns if name in columns]
+    measured = [column for column in texts if column.lengths is not None]
+    return figures + [_lengths(f"lengths-{position}", column) for position, column in enumerate(measured, 1)]
 
 
 def is_counted(dataset: Dataset) -> bool:
@@ -100,10 +102,6 @@ def _draw_classes(values: Sequence[str], shares: dict[str, list[float]]) -> go.F
         xaxis={"type": "category"},
         yaxis={"title": {"text": "Share of rows"}, "tickformat": ".0%", "rangemode": "tozero"},
     )
-
-
-def _all_lengths(columns: Sequence[Column]) -> list[Figure]:
-    return [_lengths(f"lengths-{number}", column) for number, column in enumerate(columns, 1)]
 
 
 def _lengths(slug: str, column: Column) -> Figure:

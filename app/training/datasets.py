@@ -244,14 +244,23 @@ def read_division(
     if by_column and drawn:
         split = next(iter(drawn))
         raise InvalidError(f"Choose either a split column or a {split} fraction, not both.", f"{split}_fraction")
+    kind: type[ColumnDivision] | type[FractionDivision] = ColumnDivision if by_column else FractionDivision
+    settings: dict[str, Any] = {"column": by_column}
     if by_column:
-        mapped = {split: _listed(text) for split, text in (values or {}).items() if text.strip()}
-        return _checked(ColumnDivision, {"column": by_column, **mapped})
-    if drawn:
+        for split, text in (values or {}).items():
+            if text.strip():
+                settings[split] = [value for part in text.split(",") if (value := part.strip())]
+    elif drawn:
         seed = {} if split_seed == "" else {"seed": split_seed}
-        fraction_values = {"fraction": drawn.get("test"), "validation_fraction": drawn.get("validation")}
-        return _checked(FractionDivision, fraction_values | seed)
-    return None
+        settings = {"fraction": drawn.get("test"), "validation_fraction": drawn.get("validation")} | seed
+    else:
+        return None
+    try:
+        return kind.model_validate(settings)
+    except ValidationError as error:
+        message = message_of(error.errors())
+        field = next((str(part) for part in message.path), "column")
+        raise InvalidError(message.sentence, FIELDS.get(field, f"split_{field}")) from None
 
 
 def check_files(division: Division | None, *, has_validation: bool, has_test: bool) -> None:
@@ -315,16 +324,3 @@ def require_labels(description: DatasetDescription) -> None:
             "published test files whose labels are -1. Leave the test file out, or upload one with labels.",
             "test",
         )
-
-
-def _listed(text: str) -> list[str]:
-    return [value for part in text.split(",") if (value := part.strip())]
-
-
-def _checked(kind: type[ColumnDivision] | type[FractionDivision], values: Mapping[str, Any]) -> Division:
-    try:
-        return kind.model_validate(values)
-    except ValidationError as error:
-        message = message_of(error.errors())
-        field = next((str(part) for part in message.path), "column")
-        raise InvalidError(message.sentence, FIELDS.get(field, f"split_{field}")) from None

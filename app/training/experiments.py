@@ -90,9 +90,11 @@ IN_A_LIST = tuple(defer(column, raiseload=True) for column in (Run.results, Run.
 def create_experiment(context: Context, request: SweepRequest) -> Experiment:
     plan = plan_sweep(context, request)
     context.require_room()
+    models = plan.grid.get("model", [plan.config.model])
+    model_words = models[0] if len(models) == 1 else plural(len(models), "model")
     with context.sessions.begin() as session:
         experiment = Experiment(
-            name=clean_name(request.name, f"{_models(plan)} on {plan.dataset.name}"),
+            name=clean_name(request.name, f"{model_words} on {plan.dataset.name}"),
             dataset_id=plan.dataset.id,
             config=plan.config,
             grid=plan.grid,
@@ -100,11 +102,6 @@ def create_experiment(context: Context, request: SweepRequest) -> Experiment:
         )
         session.add(experiment)
     return get_experiment(context, experiment.id)
-
-
-def _models(plan: SweepPlan) -> str:
-    names = plan.grid.get("model", [plan.config.model])
-    return names[0] if len(names) == 1 else plural(len(names), "model")
 
 
 def list_names(context: Context, limit: int) -> dict[str, str]:

@@ -72,25 +72,7 @@ def advice_of(run: Run) -> Advice:
     if run.experiment.logged:
         return OF_A_SCRIPT
     advice = ADVICE[run.cause or FailureCause.UNSPECIFIED]
-    return advice._replace(field=_field(run, advice))
-
-
-def changed_for(run: Run, values: Values) -> Values:
-    """Return the form's values with a sure remedy applied: half the batch size after running out of memory."""
-    if run.cause is not FailureCause.MEMORY or (rows := _parse_count(values["batch_size"])) < 2 or rows % 2:
-        return values
-    return values | {
-        "batch_size": str(rows // 2),
-        "accumulation": str(2 * max(_parse_count(values["accumulation"]), 1)),
-    }
-
-
-def _field(run: Run, advice: Advice) -> str | None:
-    return run.error_field if run.error_field in LABELS else advice.field
-
-
-def _parse_count(text: Any) -> int:
-    return int(text) if str(text).isdecimal() else 0
+    return advice._replace(field=run.error_field if run.error_field in LABELS else advice.field)
 
 
 OUTCOMES = {
@@ -124,7 +106,12 @@ def again(context: Context, run_id: str | None, experiment_id: str | None) -> Ag
         if run.status is not RunStatus.FAILED:
             return Again(before, _unsaid(run.experiment.dataset))
         before |= {"name": run.experiment.name}  # of which nothing came that would have to be told apart
-        after = changed_for(run, before)
+        after = before
+        rows, accumulation = (
+            int(text) if text.isdecimal() else 0 for text in (str(before["batch_size"]), str(before["accumulation"]))
+        )
+        if run.cause is FailureCause.MEMORY and rows >= 2 and rows % 2 == 0:
+            after = before | {"batch_size": str(rows // 2), "accumulation": str(2 * max(accumulation, 1))}
         # The advice as an error at the field to change.
         sentence = f"The run failed: {run.error}"
         if before != after:

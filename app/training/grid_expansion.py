@@ -22,17 +22,13 @@ class _Values:
     """Grid values, each checked as the training option of its name."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        fields = {
-            name: core_schema.typed_dict_field(handler.generate_schema(_list_of(name)), required=False)
-            for name in GRID_FIELDS
-        }
+        fields = {}
+        for name in GRID_FIELDS:
+            option = TrainingOptions.model_fields[name]
+            value = Annotated[option.annotation, *option.metadata]  # type: ignore[name-defined]
+            values = handler.generate_schema(Annotated[list[value], Field(min_length=1, max_length=MAX_VALUES)])
+            fields[name] = core_schema.typed_dict_field(values, required=False)
         return core_schema.typed_dict_schema(fields, extra_behavior="forbid")
-
-
-def _list_of(name: str) -> Any:
-    option = TrainingOptions.model_fields[name]
-    value = Annotated[option.annotation, *option.metadata]  # type: ignore[name-defined]
-    return Annotated[list[value], Field(min_length=1, max_length=MAX_VALUES)]
 
 
 Grid = Annotated[dict[str, list[Any]], _Values()]
@@ -54,8 +50,8 @@ class Product(NamedTuple):
 
     @property
     def total(self) -> int:
-        with_penalty = sum(_size(ranges) * len(self.lambdas) for ranges in self.methods.values())
-        return _size(self.settings) * (1 + with_penalty) * len(self.seeds)
+        with_penalty = sum(prod(map(len, ranges.values())) * len(self.lambdas) for ranges in self.methods.values())
+        return prod(map(len, self.settings.values())) * (1 + with_penalty) * len(self.seeds)
 
     def coordinates(self) -> Iterator[dict[str, Any]]:
         for setting, seed in product(_points(self.settings), self.seeds):
@@ -97,10 +93,6 @@ def product_of(
         lambdas=sorted({lam for lam in lambdas if lam}),
         seeds=list(dict.fromkeys(seeds)),
     )
-
-
-def _size(ranges: Ranges) -> int:
-    return prod(len(values) for values in ranges.values())
 
 
 def _points(ranges: Ranges) -> list[dict[str, Any]]:

@@ -32,18 +32,15 @@ class ModelChoice(NamedTuple):
 
 
 def list_models(settings: Settings) -> list[ModelChoice]:
-    bundled = bundled_folder()
-    choices = [
-        ModelChoice(
-            BUNDLED,
-            "22 million parameters, 384 dimensions; no download",
-            *_size(bundled),
-        )
-    ]
+    folders = [(BUNDLED, "22 million parameters, 384 dimensions; no download", bundled_folder())]
     if settings.models.is_dir():
-        folders = sorted(path.parent for path in settings.models.glob("*/config.json"))
-        choices += [ModelChoice(folder.name, "models directory", *_size(folder)) for folder in folders]
-    return choices
+        local_folders = sorted(path.parent for path in settings.models.glob("*/config.json"))
+        folders += [(folder.name, "models directory", folder) for folder in local_folders]
+    return [
+        ModelChoice(name, description, _first_number(config, DEPTH_KEYS), _first_number(config, WIDTH_KEYS))
+        for name, description, folder in folders
+        for config in [_read_config(folder)]
+    ]
 
 
 def require_model(settings: Settings, name: str, *, ask_hub: bool = True) -> ModelChoice:
@@ -67,14 +64,15 @@ def _ask_the_hub(name: str, offered: str) -> ModelChoice:
         model_info = HfApi().model_info(name, timeout=HUB_TIMEOUT_SECONDS)
     except HFValidationError as error:
         raise _no_name(name, offered) from error
-    except HfHubHTTPError as error:
-        if error.response is not None and error.response.status_code in (401, 403, 404):
-            raise InvalidError(
-                f"There is no model {name!r} here or, openly, on the Hub. Here are: {offered}.", "model"
-            ) from error
-        raise _unreachable(name, offered) from error
-    except (OSError, TransportError) as error:
-        raise _unreachable(name, offered) from error
+    except (HfHubHTTPError, OSError, TransportError) as error:
+        sentence = (
+            f"There is no model {name!r} on this machine, and the Hub cannot be reached to look for it. "
+            f"Here are: {offered}. Further models: a folder each in the models directory."
+        )
+        response = error.response if isinstance(error, HfHubHTTPError) else None
+        if response is not None and response.status_code in (401, 403, 404):
+            sentence = f"There is no model {name!r} here or, openly, on the Hub. Here are: {offered}."
+        raise InvalidError(sentence, "model") from error
     if not any(file.rfilename.endswith(".safetensors") for file in model_info.siblings or []):
         raise InvalidError(
             f"The Hub's {name!r} has no safetensors weights; pickled weights are not loaded. "
@@ -88,19 +86,6 @@ def _no_name(name: str, offered: str) -> InvalidError:
     return InvalidError(
         f"Expected one of {offered}, or a Hub name such as google-bert/bert-base-cased, got {name!r}.", "model"
     )
-
-
-def _unreachable(name: str, offered: str) -> InvalidError:
-    return InvalidError(
-        f"There is no model {name!r} on this machine, and the Hub cannot be reached to look for it. "
-        f"Here are: {offered}. Further models: a folder each in the models directory.",
-        "model",
-    )
-
-
-def _size(folder: Path | None) -> tuple[int | None, int | None]:
-    config = _read_config(folder)
-    return _first_number(config, DEPTH_KEYS), _first_number(config, WIDTH_KEYS)
 
 
 def _read_config(folder: Path | None) -> dict[str, Any]:

@@ -72,8 +72,10 @@ class Fold(NamedTuple):
 def controls_of(model: type[BaseModel], values: Mapping[str, Any], prefix: str = "") -> dict[str, Control]:
     """Return the controls of a model's options by field name."""
     return {
-        name: Control(f"{prefix}{name}", option, _type_of(model.model_fields[name]), _as_text(values.get(name, "")))
+        name: Control(f"{prefix}{name}", option, single_type(model.model_fields[name].annotation), text)
         for name, option in options_of(model).items()
+        for value in [values.get(name)]
+        for text in [value if isinstance(value, str) else ""]
     }
 
 
@@ -103,7 +105,7 @@ def meaning(info: FieldInfo, text: str) -> Any:
         return None
     if listed := list_type(info.annotation):
         return text if text in listed[1] else split(text)
-    return text if _type_of(info) is str else plain(text)
+    return text if single_type(info.annotation) is str else plain(text)
 
 
 def split(text: str) -> list[str]:
@@ -136,11 +138,3 @@ def address_that_shows(path: str, pairs: Sequence[tuple[str, str]]) -> str | Non
     """Return the URL of the form filled in with these fields; None where it is too long."""
     address = f"{path}?{urlencode([*pairs, (CHECKED, 'true')])}"
     return address if len(address) <= MAX_ADDRESS else None
-
-
-def _type_of(info: FieldInfo) -> type | None:
-    return single_type(info.annotation)
-
-
-def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) else ""

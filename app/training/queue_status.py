@@ -25,7 +25,7 @@ from app.db.models import (
     RunStatus,
     Worker,
 )
-from app.db.models.runs import IN_TURN, JobAtWork
+from app.db.models.runs import IN_TURN
 from app.db.session import Sessions
 from app.db.types import utcnow
 
@@ -72,17 +72,16 @@ def list_workers(context: Context) -> list[WorkerState]:
             row.heartbeat_at,
             row.started_at,
             row.memory_bytes,
-            [_job(job) for job in row.jobs or ()],
+            [
+                WorkerJob(job.kind, job.row_id, at_work.since, at_work.memory_bytes, at_work.peak_bytes)
+                for at_work in row.jobs or ()
+                for job in [Job.parse(at_work.id)]
+            ],
             row.speed,
         )
         for row in rows
     ]
     return sorted(states, key=lambda state: not state.alive)
-
-
-def _job(job_at_work: JobAtWork) -> WorkerJob:
-    job = Job.parse(job_at_work.id)
-    return WorkerJob(job.kind, job.row_id, job_at_work.since, job_at_work.memory_bytes, job_at_work.peak_bytes)
 
 
 def has_gpu(workers: Iterable[WorkerState]) -> bool:
@@ -150,8 +149,10 @@ def list_waiting(context: Context, limit: int, offset: int = 0) -> Waiting:
 def list_experiments_at_work(context: Context) -> list[AtWork]:
     """Return every experiment with unfinished runs, next first."""
     unfinished = Run.status.in_((*UNFINISHED, RunStatus.PAUSED))
+    states = (RunStatus.RUNNING, RunStatus.QUEUED, RunStatus.PAUSED)
+    counts = [func.count(case((Run.status == status, 1))) for status in states]
     counted = (
-        select(Experiment.id, Experiment.name, *map(_count, (RunStatus.RUNNING, RunStatus.QUEUED, RunStatus.PAUSED)))
+        select(Experiment.id, Experiment.name, *counts)
         .join(Run)
         .where(unfinished)
         .group_by(Experiment.id, Experiment.name)
@@ -180,10 +181,6 @@ def list_embeddings_at_work(context: Context) -> Sequence[Embedding]:
 def _runs(condition: ColumnElement[bool]) -> Select[Run]:
     with_experiment = contains_eager(Run.experiment).load_only(Experiment.name, raiseload=True)
     return select(Run).join(Run.experiment).where(condition).options(QUEUE_COLUMNS, with_experiment)
-
-
-def _count(status: RunStatus) -> ColumnElement[int]:
-    return func.count(case((Run.status == status, 1)))
 
 
 def seconds_left(runs: Sequence[Run], workers: int, now: datetime | None = None) -> float | None:

@@ -93,17 +93,8 @@ def yaml_of(request: LaunchRequest, dataset: Dataset) -> str:
     return HEADING + write_yaml(plain(request), meanings | explanations)
 
 
-def read_sweep_document(document: Mapping[str, Any]) -> SweepRequest:
-    """Return a document's sweep or raise InvalidError with every wrong field."""
-    return _read_document(SweepRequest, document)
-
-
-def read_study_document(document: Mapping[str, Any]) -> StudyRequest:
-    """Return a document's search or raise InvalidError with every wrong field."""
-    return _read_document(StudyRequest, document)
-
-
-def _read_document(kind: type[Launched], document: Mapping[str, Any]) -> Launched:
+def read_document(kind: type[Launched], document: Mapping[str, Any]) -> Launched:
+    """Return a document's sweep or search or raise InvalidError with every wrong field."""
     fields = (*kind.model_fields, *Search.model_fields)
     try:
         return kind.model_validate(document)
@@ -217,7 +208,13 @@ def ways_of_form(
 
 def ways_of_encoding(server: Server, encoding_id: str, config: EncodingConfig) -> list[Way]:
     settings = config.model_dump(mode="json", exclude_defaults=True)
-    options = [f"--model={shlex.quote(config.model)}", *_command_line_options(settings)]
+    options = [f"--model={shlex.quote(config.model)}"]
+    for name, option in OPTIONS.items():
+        if name in settings:
+            value = settings[name]
+            for item in value if isinstance(value, list) and name != "layers" else [value]:
+                text = ",".join(map(str, item)) if isinstance(item, list) else "all" if item is None else str(item)
+                options.append(f"{option}={shlex.quote(text)}")  # joined by =, since a column may be called -1
     command = f"isoscope encode --url {shlex.quote(server.url)} --encoding {shlex.quote(encoding_id)}"
     return [
         Way("curl", server.curl(f"/encodings/{encoding_id}/launch", *_sent(settings))),
@@ -252,14 +249,3 @@ def _sent(settings: Mapping[str, Any]) -> tuple[str, str]:
 
 def _written(settings: Mapping[str, Any]) -> str:
     return "{\n" + "".join(f"    {name!r}: {value!r},\n" for name, value in settings.items()) + "}"
-
-
-def _command_line_options(settings: Mapping[str, Any]) -> Iterable[str]:
-    """Return options joined to their values by =, since a column may be called -1."""
-    for name, option in OPTIONS.items():
-        if name in settings:
-            value = settings[name]
-            values = value if isinstance(value, list) and name != "layers" else [value]
-            for item in values:
-                text = ",".join(map(str, item)) if isinstance(item, list) else "all" if item is None else str(item)
-                yield f"{option}={shlex.quote(text)}"

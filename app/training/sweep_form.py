@@ -1,6 +1,6 @@
 """The sweep form as texts: what it starts with, what a preset fills in, what was sent, and what request it means."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -91,14 +91,18 @@ def texts_of_settings(settings: Mapping[str, Any]) -> Values:
     values |= {f"fixed_{name}": text_of(value) for name, value in settings.get("fixed_regularizers", {}).items()}
     if "regularizers" in settings:
         values["regularizers"] = settings["regularizers"] or [Regularizer.NONE.value]
-    rows = settings.get("grid", {}).items()
-    return values | {"grid": [(name, ", ".join(map(_grid_text, some))) for name, some in rows if name in _OFFERED]}
+    grid = []
+    for name, some in settings.get("grid", {}).items():
+        if name in _OFFERED:  # as typed: layer numbers by blanks, since commas part values
+            grid.append((name, ", ".join(text_of(value).replace(",", "") or DEFAULT for value in some)))
+    return values | {"grid": grid}
 
 
 def read_values(data: ImmutableMultiDict[str, Any]) -> Values:
     values: Values = read_fields(data, {*TEXTS, *FLAGS, *EXTRA, "preset"}, LIST_FIELDS)
     if "grid_field" in data:
-        values["grid"] = list(_rows(data))
+        rows = zip(data.getlist("grid_field"), data.getlist("grid_values"), strict=False)
+        values["grid"] = [(str(name), str(texts).strip()) for name, texts in rows if name or str(texts).strip()]
     return values
 
 
@@ -155,26 +159,19 @@ def parse(values: Values) -> SweepRequest:
     try:
         request = SweepRequest.model_validate(settings)
     except ValidationError as error:
-        wrong += errors_in(error, rows)
+        numbers = {name: f"grid-{number}" for number, (name, _) in reversed([*enumerate(rows, start=1)])}
+        for sentence, location in messages_of(error.errors(), form=True):
+            match [str(part) for part in location]:
+                case ["grid", name, *_] if name in numbers:
+                    field = numbers[name]
+                case ["fixed_regularizers", name, *_]:
+                    field = f"fixed_{name}"
+                case [field, *_]:
+                    pass
+            wrong.append(FieldError(field, sentence))
     if wrong:
         raise invalid(wrong)
     return request
-
-
-def errors_in(error: ValidationError, rows: Sequence[tuple[str, str]]) -> list[FieldError]:
-    """Return the errors of a request at the form's fields, by their labels."""
-    numbers = {name: _row(number) for number, (name, _) in reversed([*enumerate(rows, start=1)])}
-    errors = []
-    for sentence, location in messages_of(error.errors(), form=True):
-        match [str(part) for part in location]:
-            case ["grid", name, *_] if name in numbers:
-                field = numbers[name]
-            case ["fixed_regularizers", name, *_]:
-                field = f"fixed_{name}"
-            case [field, *_]:
-                pass
-        errors.append(FieldError(field, sentence))
-    return errors
 
 
 def _grid(rows: Sequence[tuple[str, str]]) -> tuple[dict[str, list[Any]], list[FieldError]]:
@@ -190,27 +187,11 @@ def _grid(rows: Sequence[tuple[str, str]]) -> tuple[dict[str, list[Any]], list[F
             wrong.append((number, f"Enter the values of `{name}`."))
         else:
             parts = texts.split(",") if list_type(TrainingOptions.model_fields[name].annotation) else split(texts)
-            grid[name] = [_value(name, part.strip()) for part in parts]
-    return grid, [FieldError(_row(number), sentence) for number, sentence in wrong]
-
-
-def _row(number: int) -> str:
-    return f"grid-{number}"
-
-
-def _value(name: str, text: str) -> Any:
-    return None if text == DEFAULT else meaning(TrainingOptions.model_fields[name], text)
-
-
-def _grid_text(value: Any) -> str:
-    """Return one grid value as typed: layer numbers by blanks, since commas part values."""
-    return text_of(value).replace(",", "") or DEFAULT
-
-
-def _rows(data: ImmutableMultiDict[str, Any]) -> Iterator[tuple[str, str]]:
-    for field, texts in zip(data.getlist("grid_field"), data.getlist("grid_values"), strict=False):
-        if field or str(texts).strip():
-            yield str(field), str(texts).strip()
+            grid[name] = [
+                None if text == DEFAULT else meaning(TrainingOptions.model_fields[name], text)
+                for text in map(str.strip, parts)
+            ]
+    return grid, [FieldError(f"grid-{number}", sentence) for number, sentence in wrong]
 
 
 def unsaid() -> InvalidError:
@@ -239,11 +220,6 @@ def read_search(data: Mapping[str, Any]) -> dict[str, str]:
 def search_pairs(values: Values, search: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return form fields of a search."""
     return [*pairs_of(values), *((SEARCH_PREFIX + name, text) for name, text in search.items())]
-
-
-def search_controls(values: Values, search: Mapping[str, str]) -> list[Control]:
-    """Return the controls of a search and its seeds."""
-    return [*controls_of(Search, search, SEARCH_PREFIX).values(), controls_of(StudyRequest, values)["seeds"]]
 
 
 def parse_search(values: Values, search: Mapping[str, str]) -> StudyRequest:

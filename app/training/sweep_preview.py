@@ -89,6 +89,7 @@ class InputLengths:
         self.n_rows = len(lengths)
         self.n_cut = sum(length.total > self.limit for length in lengths)
         self.tokens = [n for length in lengths for n in self._inputs(length, run)]
+        self.mean = sum(self.tokens) / len(self.tokens)
         self.padded: dict[int, float] = {}
         """Expected length of a batch by its size."""
 
@@ -97,10 +98,6 @@ class InputLengths:
         if length.total <= self.limit or run.task is not TaskKind.SPAN or room <= run.stride:
             return [min(length.total, self.limit)]
         return [self.limit] * (1 + math.ceil((length.total - length.first - room) / (room - run.stride)))
-
-    @property
-    def mean(self) -> float:
-        return sum(self.tokens) / len(self.tokens)
 
 
 class RunCost:
@@ -159,7 +156,16 @@ def preview_sweep(context: Context, plan: SweepPlan) -> SweepPreview:
     estimate, no_estimate = None, no_tokens
     if no_tokens is None:
         estimate, no_estimate = _estimate(context, plan, costs, sizes)
-    first = plan.runs[0]
+    tokens, first = None, plan.runs[0]
+    if first.model in samples:
+        sample, lengths = samples[first.model], inputs[_reading(first)]
+        tokens = TokenPreview(
+            rows=sample.rows,
+            n_sampled=lengths.n_rows,
+            n_cut=lengths.n_cut,
+            longest=max(length.total for length in sample.lengths),
+            max_length=lengths.limit,
+        )
     largest = max((size.parameters for size in sizes.values() if size), default=None)
     return SweepPreview(
         runs=len(plan.runs),
@@ -168,7 +174,7 @@ def preview_sweep(context: Context, plan: SweepPlan) -> SweepPreview:
         steps=sum(cost.steps for cost in costs),
         estimate=estimate,
         no_estimate=no_estimate,
-        tokens=_token_preview(samples[first.model], inputs[_reading(first)]) if first.model in samples else None,
+        tokens=tokens,
         no_tokens=no_tokens,
         passing_bytes=largest and largest * WEIGHT_BYTES * CHECKPOINT_WEIGHTS * CHECKPOINTS_AT_ONCE,
         kept_bytes=largest and largest * WEIGHT_BYTES * sum(run.export for run in plan.runs),
@@ -219,13 +225,6 @@ def _shrinkage_passes(run: RunConfig, steps: int, epoch_steps: int) -> int:
             return math.ceil(steps / run.shrinkage_every)
         case Refresh.AVERAGE:
             return 1
-
-
-def _token_preview(sample: TokenSample, inputs: InputLengths) -> TokenPreview:
-    longest = max(length.total for length in sample.lengths)
-    return TokenPreview(
-        rows=sample.rows, n_sampled=inputs.n_rows, n_cut=inputs.n_cut, longest=longest, max_length=inputs.limit
-    )
 
 
 def _estimate(

@@ -286,49 +286,32 @@ def check_precision(runs: Collection[RunConfig], workers: Collection[WorkerState
 
 def check_run(run: RunConfig, model: ModelChoice, grid: Collection[str]) -> None:
     """Raise InvalidError, at the field or its grid, for a run that cannot be trained as configured."""
-    for field, sentence in (
-        ("layers", _layers_there_are(run, model)),
-        ("points", _independent_rows(run)),
-        ("entropy_by_label", _classes_to_group_by(run)),
-        ("stride", _windows_that_move(run)),
-    ):
-        if sentence:
-            raise InvalidError(sentence, "grid" if field in grid else field)
-
-
-def _layers_there_are(run: RunConfig, model: ModelChoice) -> str | None:
-    beyond = (
-        [layer for layer in run.layers if layer > model.layers] if isinstance(run.layers, list) and model.layers else []
-    )
-    if not beyond:
-        return None
-    return f"Expected layers from 1 to {model.layers}, which is what {model.name} has, got {beyond[0]}."
-
-
-def _independent_rows(run: RunConfig) -> str | None:
-    refusing = next((penalty for penalty in map(REGULARIZERS.__getitem__, run.weights) if not penalty.tokens), None)
-    if refusing is None or run.points is not TokenPooling.TOKENS:
-        return None
-    return (
-        f"Expected points as sentence or mean for {refusing.name}, got tokens: it holds for rows that do not depend "
-        "on each other, and the tokens of one text do. Sweep it apart from regularizers that are to see tokens."
-    )
-
-
-def _classes_to_group_by(run: RunConfig) -> str | None:
-    grouped = next((penalty for penalty in map(REGULARIZERS.__getitem__, run.weights) if penalty.classes), None)
-    if grouped is None or run.task is TaskKind.CLASSIFICATION or not run.entropy_by_label:
-        return None
-    return (
-        f"{capitalized(grouped.name)} cannot be taken within each class, because {run.task} has no classes: "
-        "set `entropy_by_label` to false, so that it is taken of the whole batch."
-    )
-
-
-def _windows_that_move(run: RunConfig) -> str | None:
-    if run.task is not TaskKind.SPAN or run.stride < run.max_length:
-        return None
-    return f"Expected a stride below the {run.max_length} tokens of a window, got {run.stride}."
+    penalties = [REGULARIZERS[regularizer] for regularizer in run.weights]
+    layers = run.layers if isinstance(run.layers, list) and model.layers else []
+    beyond = next((layer for layer in layers if layer > (model.layers or 0)), None)
+    rowwise = next((penalty for penalty in penalties if not penalty.tokens), None)
+    grouped = next((penalty for penalty in penalties if penalty.classes), None)
+    if beyond is not None:
+        field = "layers"
+        sentence = f"Expected layers from 1 to {model.layers}, which is what {model.name} has, got {beyond}."
+    elif rowwise and run.points is TokenPooling.TOKENS:
+        field = "points"
+        sentence = (
+            f"Expected points as sentence or mean for {rowwise.name}, got tokens: it holds for rows that do not depend "
+            "on each other, and the tokens of one text do. Sweep it apart from regularizers that are to see tokens."
+        )
+    elif grouped and run.task is not TaskKind.CLASSIFICATION and run.entropy_by_label:
+        field = "entropy_by_label"
+        sentence = (
+            f"{capitalized(grouped.name)} cannot be taken within each class, because {run.task} has no classes: "
+            "set `entropy_by_label` to false, so that it is taken of the whole batch."
+        )
+    elif run.task is TaskKind.SPAN and run.stride >= run.max_length:
+        field = "stride"
+        sentence = f"Expected a stride below the {run.max_length} tokens of a window, got {run.stride}."
+    else:
+        return
+    raise InvalidError(sentence, "grid" if field in grid else field)
 
 
 class SweepRanges(NamedTuple):
@@ -356,21 +339,16 @@ def notes_of(ranges: SweepRanges, factors: Product, repeated: int) -> list[str]:
             f"{count(repeated)} would repeat another, because nothing in {'it' if repeated == 1 else 'them'} reads "
             f"what they differ in, and {'is' if repeated == 1 else 'are'} left out."
         )
-    return [*notes, *_notes_of_evidence(ranges, factors)]
-
-
-def _notes_of_evidence(ranges: SweepRanges, factors: Product) -> list[str]:
-    """Return what the sweep cannot show, whatever its results."""
-    if not factors.methods or not factors.lambdas:
-        return []
-    notes, lambdas, seeds = [], len({0.0, *ranges.lambdas}), len(set(ranges.seeds))
-    if lambdas < (enough := lambdas_needed()):
-        notes.append(
-            f"{lambdas} values of λ cannot show whether performance goes with isotropy. Use {enough} or more, "
-            "λ = 0 included."
-        )
-    if seeds < FEWEST_SEEDS:
-        notes.append(f"{plural(seeds, 'seed')} cannot give a verdict on any λ. Use {FEWEST_SEEDS} or more.")
+    if factors.methods and factors.lambdas:
+        # What the sweep cannot show, whatever its results.
+        lambdas, seeds = len({0.0, *ranges.lambdas}), len(set(ranges.seeds))
+        if lambdas < (enough := lambdas_needed()):
+            notes.append(
+                f"{lambdas} values of λ cannot show whether performance goes with isotropy. Use {enough} or more, "
+                "λ = 0 included."
+            )
+        if seeds < FEWEST_SEEDS:
+            notes.append(f"{plural(seeds, 'seed')} cannot give a verdict on any λ. Use {FEWEST_SEEDS} or more.")
     return notes
 
 

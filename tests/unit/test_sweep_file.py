@@ -2,7 +2,9 @@
 
 import pytest
 
-from app.training.relaunch import read_study_document, read_sweep_document
+from app.training.experiments import StudyRequest
+from app.training.relaunch import read_document
+from app.training.sweeps import SweepRequest
 from isoscope.core.errors import InvalidError
 from isoscope.files.yaml_document import read_yaml
 
@@ -30,7 +32,7 @@ SWEEP = f"dataset_id: {'a' * 32}\ntext_columns: [sentence]\nlabel_column: label\
 )
 def test_a_number_of_a_sweep_is_one_within_bounds(line, field, sentence):
     with pytest.raises(InvalidError) as refused:
-        read_sweep_document(read_yaml(SWEEP + line))
+        read_document(SweepRequest, read_yaml(SWEEP + line))
     assert refused.value.field == field
     assert sentence in refused.value.message
 
@@ -45,6 +47,6 @@ def test_a_number_of_a_sweep_is_one_within_bounds(line, field, sentence):
 )
 def test_a_number_of_a_search_is_one_within_bounds(given, field, sentence):
     with pytest.raises(InvalidError) as refused:
-        read_study_document(read_yaml(f"{SWEEP}search: {{regularizer: cosreg, {given}}}"))
+        read_document(StudyRequest, read_yaml(f"{SWEEP}search: {{regularizer: cosreg, {given}}}"))
     assert refused.value.field == field
     assert sentence in refused.value.message

@@ -17,7 +17,7 @@ from app.web.templating import confirm_deletion
 from app.web.uploads import chosen, parsing
 from isoscope.core.errors import ConflictError, InvalidError, IsoscopeError
 from isoscope.files.compressed import GZIP_SUFFIX
-from isoscope.files.division import SPLITS, Division
+from isoscope.files.division import SPLITS
 from isoscope.files.text import Quoting
 from isoscope.files.upload_formats import Role, suffixes
 
@@ -38,15 +38,6 @@ class DivisionForm:
     validation_fraction: Typed = ""
     test_fraction: Typed = ""
     split_seed: Typed = "0"
-
-    def division(self) -> Division | None:
-        values = {"train": self.split_train, "validation": self.split_validation, "test": self.split_test}
-        fractions = {"test": self.test_fraction.strip(), "validation": self.validation_fraction.strip()}
-        return read_division(self.split_column, values, fractions, self.split_seed.strip())
-
-    @property
-    def filled(self) -> bool:
-        return bool(self.split_column or self.test_fraction or self.validation_fraction)
 
 
 NOTHING_DIVIDED = DivisionForm()
@@ -72,13 +63,16 @@ def upload_dataset(
     try:
         if (first := chosen(train)) is None:
             raise InvalidError("Expected a train file: choose one.", "train")
+        texts = division_form
+        values = {"train": texts.split_train, "validation": texts.split_validation, "test": texts.split_test}
+        fractions = {"test": texts.test_fraction.strip(), "validation": texts.validation_fraction.strip()}
         dataset = datasets.create_dataset(
             context,
             first,
             chosen(validation),
             name or None,
             test=chosen(test),
-            division=division_form.division(),
+            division=read_division(texts.split_column, values, fractions, texts.split_seed.strip()),
             quoting=quoting or None,
         )
     except IsoscopeError as error:

@@ -16,15 +16,14 @@ from app.db.options.regularization import reading
 from app.db.study import Search
 from app.training.columns import propose_for
 from app.training.datasets import list_trainable
-from app.training.experiments import create_experiment, create_study, get_experiment, plan_study
+from app.training.experiments import StudyRequest, create_experiment, create_study, get_experiment, plan_study
 from app.training.failure_advice import again
 from app.training.models import list_models
-from app.training.option_form import CHECKED, MAX_ADDRESS, address_that_shows, in_folds, labelled
+from app.training.option_form import CHECKED, MAX_ADDRESS, address_that_shows, controls_of, in_folds, labelled
 from app.training.presets import PRESETS, unfit
 from app.training.queue_status import has_gpu, list_workers
 from app.training.relaunch import (
-    read_study_document,
-    read_sweep_document,
+    read_document,
     request_of,
     sound_settings,
     ways_of_form,
@@ -35,6 +34,7 @@ from app.training.sweep_form import (
     FRESH,
     GRID_GROUPS,
     LABELS,
+    SEARCH_PREFIX,
     Values,
     active_methods,
     defaults,
@@ -46,7 +46,6 @@ from app.training.sweep_form import (
     preset_of,
     read_search,
     read_values,
-    search_controls,
     search_pairs,
     search_texts,
     sweep_controls,
@@ -56,7 +55,7 @@ from app.training.sweep_form import (
     unsaid,
 )
 from app.training.sweep_preview import preview_sweep
-from app.training.sweeps import plan_sweep
+from app.training.sweeps import SweepRequest, plan_sweep
 from app.web.dependencies import ContextDep, FormDep
 from app.web.responses import attachment, render, see
 from app.web.uploads import chosen
@@ -218,7 +217,7 @@ def search_page(
         except IsoscopeError as error:
             problem = error
     problem = label_search_problem(problem) if problem else None
-    controls = search_controls(values, search)
+    controls = [*controls_of(Search, search, SEARCH_PREFIX).values(), controls_of(StudyRequest, values)["seeds"]]
     template_values = {
         "values": values,
         "hidden": [(name, text) for name, text in pairs_of(values) if name != "seeds"],
@@ -239,10 +238,14 @@ def fill_in(
     yaml: Annotated[str, Form()] = "",
     file: Annotated[UploadFile | str | None, Form()] = None,
 ) -> Response:
-    try:
-        text = _read_file(file) or yaml
-    except InvalidError as error:
-        return sweep_page(request, context, defaults(None, ""), error, yaml=yaml)
+    text, upload = yaml, chosen(file)
+    if upload is not None:
+        try:
+            # In UTF-8 a character has at most four bytes.
+            text = upload.stream.read(4 * MAX_CHARACTERS + 1).decode() or yaml
+        except UnicodeDecodeError:
+            error = InvalidError(f"Expected a file of text in UTF-8, got other bytes in {upload.filename}.", FIELD)
+            return sweep_page(request, context, defaults(None, ""), error, yaml=yaml)
     response = _filled_in(request, context, text)
     address = f"{SWEEP_ADDRESS}/yaml?{urlencode({'yaml': text})}"
     return response if response.status_code == HTTPStatus.SEE_OTHER or len(address) > MAX_ADDRESS else see(address)
@@ -259,8 +262,15 @@ def _filled_in(request: Request, context: Context, yaml: str) -> Response:
         document = read_yaml(yaml)
     except InvalidError as error:
         return sweep_page(request, context, defaults(None, ""), error, yaml=yaml)
-    local_document, replaced = _with_local_dataset(context, document)
-    settings = sound_settings(local_document)
+    datasets, dataset_id = list_trainable(context), document.get("dataset_id")
+    replaced = []
+    if datasets and all(dataset.id != dataset_id for dataset in datasets):
+        name = "no data set"
+        if dataset_id is not None:
+            name = f"a data set that is not here ({dataset_id!s:.{MAX_SHOWN_CHARACTERS}})"
+        sentence = f"The file names {name}; {datasets[0].name} is chosen instead."
+        document, replaced = {**document, "dataset_id": datasets[0].id}, [FieldError("dataset_id", sentence)]
+    settings = sound_settings(document)
     values = defaults(None, "") | texts_of_settings(settings)
     page = partial(sweep_page, request, context, values, yaml=yaml)
     address = f"{SWEEP_ADDRESS}?{urlencode(pairs_of(values))}"
@@ -269,42 +279,16 @@ def _filled_in(request: Request, context: Context, yaml: str) -> Response:
         page = partial(search_page, request, context, values, search, yaml=yaml)
         address = f"{SEARCH_ADDRESS}?{urlencode(search_pairs(values, search))}"
     try:
-        _check_document(context, local_document)
+        if "search" in document:
+            plan_study(context, read_document(StudyRequest, document), ask_hub=False)
+        else:
+            sweep = read_document(SweepRequest, document)
+            if "fixed_regularizers" in sweep.grid:
+                raise unsaid()
+            plan_sweep(context, sweep, ask_hub=False)
     except IsoscopeError as error:
         return page(replace(error, further=(*error.further, *replaced)))
     return page(invalid(replaced), status=200) if replaced else see(address)
-
-
-def _check_document(context: Context, document: Mapping[str, Any]) -> None:
-    if "search" in document:
-        plan_study(context, read_study_document(document), ask_hub=False)
-        return
-    sweep = read_sweep_document(document)
-    if "fixed_regularizers" in sweep.grid:
-        raise unsaid()
-    plan_sweep(context, sweep, ask_hub=False)
-
-
-def _with_local_dataset(context: Context, document: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[FieldError]]:
-    """Return the document on a local data set, with an error if it names another."""
-    datasets, dataset_id = list_trainable(context), document.get("dataset_id")
-    if not datasets or any(dataset.id == dataset_id for dataset in datasets):
-        return document, []
-    name = "no data set"
-    if dataset_id is not None:
-        name = f"a data set that is not here ({dataset_id!s:.{MAX_SHOWN_CHARACTERS}})"
-    sentence = f"The file names {name}; {datasets[0].name} is chosen instead."
-    return {**document, "dataset_id": datasets[0].id}, [FieldError("dataset_id", sentence)]
-
-
-def _read_file(file: UploadFile | str | None) -> str:
-    if (upload := chosen(file)) is None:
-        return ""
-    try:
-        # In UTF-8 a character has at most four bytes.
-        return upload.stream.read(4 * MAX_CHARACTERS + 1).decode()
-    except UnicodeDecodeError as error:
-        raise InvalidError(f"Expected a file of text in UTF-8, got other bytes in {upload.filename}.", FIELD) from error
 
 
 @router.get("/{experiment_id}/request.yaml")
