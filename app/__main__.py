@@ -20,9 +20,12 @@ def main() -> int:
     gc.disable()
     # Here, because the sandbox's processes import this module too and need none of it.
     import uvicorn  # noqa: PLC0415
+    from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415
 
+    from app.db.migration import require_schema  # noqa: PLC0415
+    from app.db.session import cause  # noqa: PLC0415
     from app.main import create_app  # noqa: PLC0415
-    from app.web.headers import connection_settings  # noqa: PLC0415
+    from app.web.headers import CONNECTION_SETTINGS  # noqa: PLC0415
     from isoscope.core.errors import IsoscopeError  # noqa: PLC0415
 
     parser = argparse.ArgumentParser(prog="python -m app", description=__doc__)
@@ -34,7 +37,9 @@ def main() -> int:
     settings = Settings()
     try:
         app = create_app(settings)
-        _compare_schema(settings)
+        require_schema(settings.database)
+    except SQLAlchemyError as error:  # it may come back
+        logger.warning("The metrics database does not answer: %s.", cause(error))
     except IsoscopeError as error:
         logger.error("%s", error)
         return 1
@@ -48,7 +53,7 @@ def main() -> int:
         server_header=False,
         forwarded_allow_ips=["127.0.0.1", "::1", *settings.trusted_proxies],
         timeout_graceful_shutdown=SECONDS_TO_END,
-        **connection_settings(),
+        **CONNECTION_SETTINGS,
     )
     return 0
 
@@ -56,19 +61,6 @@ def main() -> int:
 def _is_news(record: logging.LogRecord) -> bool:
     """Leave out of the log that requests still under way were cancelled at the end, which one line says before."""
     return not (record.exc_info and isinstance(record.exc_info[1], CancelledError))
-
-
-def _compare_schema(settings: Settings) -> None:
-    """Raise ConflictError where the tables are those of another version; a database that is away may come back."""
-    from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415
-
-    from app.db.migration import require_schema  # noqa: PLC0415
-    from app.db.session import cause  # noqa: PLC0415
-
-    try:
-        require_schema(settings.database)
-    except SQLAlchemyError as error:
-        logger.warning("The metrics database does not answer: %s.", cause(error))
 
 
 if __name__ == "__main__":

@@ -166,7 +166,11 @@ class JobQueue:
 
         Nothing is done where another handed it in meanwhile: a worker may be at it.
         """
-        if status is not None and _may_be_unseen(status):
+        unseen = False  # a worker may still run a job that was just cancelled
+        if status and status.status == "CANCELLED" and status.executor_id is not None and status.updated_at is not None:
+            since = abs(datetime.now(UTC).timestamp() - status.updated_at / 1000)
+            unseen = since < CLOCKS_DIFFER_BY.total_seconds()
+        if status is not None and unseen:
             time.sleep(SECONDS_TO_SEE_A_CANCEL)
             now = self._status(job)
             if now is not None and (now.status in ACTIVE or now.created_at != status.created_at):
@@ -181,13 +185,6 @@ class JobQueue:
 
     def close(self) -> None:
         self._client.destroy()
-
-
-def _may_be_unseen(status: WorkflowStatus) -> bool:
-    """Return whether a worker may still run a job that was just cancelled."""
-    if status.status != "CANCELLED" or status.executor_id is None or status.updated_at is None:
-        return False
-    return abs(datetime.now(UTC).timestamp() - status.updated_at / 1000) < CLOCKS_DIFFER_BY.total_seconds()
 
 
 def _options(job: Job) -> EnqueueOptions:

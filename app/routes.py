@@ -5,8 +5,6 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
 
-from app.context import Context
-from app.db.models import Experiment
 from app.descriptions import api as descriptions_api
 from app.descriptions import pages as descriptions_pages
 from app.embeddings.choice import ChoiceDep, chosen_figures
@@ -52,7 +50,16 @@ def show_home(request: Request, context: ContextDep) -> Response:
     experiment = newest
     if newest and all(run.performance is None for run in newest.runs):
         experiment = newest_experiment(context, with_results=True) or newest
-    values = _verdict(context, experiment) if experiment else {}
+    values: dict[str, Any] = {}
+    if experiment:
+        sweep, metric = RunTable.from_experiment(experiment), experiment.config.metric
+        title = SCALES[metric].title
+        values = {
+            "scatter": scatter(sweep, metric, slug="isotropy"),
+            "summary": Summary(read_conclusion(context, sweep), title),
+            "colouring": Colouring(sweep, USUAL.colour),
+            "metric": title,
+        }
     values |= {
         "experiment": experiment,
         "begun": newest if newest is not experiment else None,
@@ -64,17 +71,6 @@ def show_home(request: Request, context: ContextDep) -> Response:
         "workers": list_workers(context),
     }
     return render(request, "home.html", values)
-
-
-def _verdict(context: Context, experiment: Experiment) -> dict[str, Any]:
-    sweep, metric = RunTable.from_experiment(experiment), experiment.config.metric
-    title = SCALES[metric].title
-    return {
-        "scatter": scatter(sweep, metric, slug="isotropy"),
-        "summary": Summary(read_conclusion(context, sweep), title),
-        "colouring": Colouring(sweep, USUAL.colour),
-        "metric": title,
-    }
 
 
 @home_router.get("/measures")

@@ -18,7 +18,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from app.core.settings import Settings
-from app.web.headers import connection_settings
+from app.web.headers import CONNECTION_SETTINGS
 from tests.ports import free_port
 from tests.waiting import wait_for
 
@@ -105,7 +105,7 @@ def answering(app: FastAPI, port: int = 0) -> Iterator[str]:
     listener = socket.create_server(("127.0.0.1", port))
     config = uvicorn.Config(
         app, log_config=None, log_level="warning", server_header=False, timeout_graceful_shutdown=1,
-        **connection_settings(),
+        **CONNECTION_SETTINGS,
     )  # fmt: skip
     server = uvicorn.Server(config)
     thread = Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)

@@ -51,19 +51,17 @@ def quantile(p: float, degrees: float) -> float:
     for _ in range(200):
         excess = two_sided_p(t, degrees) - p
         low, high = (t, high) if excess > 0 else (low, t)
-        step = t + excess / (2 * _density(t, degrees))
+        if degrees >= NORMAL:
+            density = NormalDist().pdf(t)
+        else:
+            scale = lgamma((degrees + 1) / 2) - lgamma(degrees / 2) - log(degrees * pi) / 2
+            density = exp(scale - (degrees + 1) / 2 * log1p(t * t / degrees))
+        step = t + excess / (2 * density)
         following = step if low < step < high else (low + high) / 2
         if abs(following - t) <= 1e-13 * t:
             return following
         t = following
     return t
-
-
-def _density(t: float, degrees: float) -> float:
-    if degrees >= NORMAL:
-        return NormalDist().pdf(t)
-    scale = lgamma((degrees + 1) / 2) - lgamma(degrees / 2) - log(degrees * pi) / 2
-    return exp(scale - (degrees + 1) / 2 * log1p(t * t / degrees))
 
 
 def incomplete_beta(x: float, complement: float, a: float, b: float) -> float:

@@ -51,24 +51,16 @@ def parse_storage_url(url: str) -> StoragePlace:
     if parts.query or parts.fragment:
         raise ValueError(f"{EXPECTED}, got one with ? or #. An endpoint goes into AWS_ENDPOINT_URL.")
     if parts.scheme == "file":
-        return StoragePlace(folder=_folder(url, parts.netloc, parts.path))
+        if parts.netloc not in ("", "localhost") or not parts.path.strip("/"):
+            raise ValueError(f"{EXPECTED}, got {url!r}. A folder's URL has three slashes and its path from the root.")
+        return StoragePlace(folder=Path(unquote(parts.path)).resolve())
     if parts.scheme == "s3":
-        return StoragePlace(bucket=_bucket(url, parts.netloc, parts.path))
+        if not parts.netloc or ":" in parts.netloc:
+            raise ValueError(f"{EXPECTED}, got {url!r}. An endpoint goes into AWS_ENDPOINT_URL.")
+        if find_spec("s3fs") is None:
+            raise ValueError("Files on S3 need the package s3fs, which is not installed: pip install s3fs")
+        return StoragePlace(bucket="/".join([parts.netloc, *filter(None, parts.path.split("/"))]))
     raise ValueError(f"{EXPECTED}, got {url!r}.")
-
-
-def _folder(url: str, host: str, path: str) -> Path:
-    if host not in ("", "localhost") or not path.strip("/"):
-        raise ValueError(f"{EXPECTED}, got {url!r}. A folder's URL has three slashes and its path from the root.")
-    return Path(unquote(path)).resolve()
-
-
-def _bucket(url: str, bucket: str, prefix: str) -> str:
-    if not bucket or ":" in bucket:
-        raise ValueError(f"{EXPECTED}, got {url!r}. An endpoint goes into AWS_ENDPOINT_URL.")
-    if find_spec("s3fs") is None:
-        raise ValueError("Files on S3 need the package s3fs, which is not installed: pip install s3fs")
-    return "/".join([bucket, *filter(None, prefix.split("/"))])
 
 
 def driven(url: str) -> str:

@@ -4,7 +4,7 @@ import errno
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,8 +56,12 @@ def explaining_full(folder: Path) -> Iterator[None]:
 
 def disks(settings: Settings) -> list[Disk]:
     """Return every disk that is written to, once, those with data first."""
+    data_folders = [settings.root, settings.files if settings.bucket is None else settings.cache]
+    folders = [(folder, True) for folder in data_folders + [file.parent for file in settings.sqlite_files]]
+    with suppress(OSError):  # no folder for temporary files can be written to
+        folders.append((Path(tempfile.gettempdir()), False))
     disks_by_device: dict[int, Disk] = {}
-    for folder, holds_data in _folders(settings):
+    for folder, holds_data in folders:
         with suppress(OSError):  # no folder there yet
             device = folder.stat().st_dev
             if device not in disks_by_device:
@@ -88,22 +92,11 @@ def require_room(settings: Settings, *, arriving: int = 0, staying: int = 0) -> 
         reserve = settings.reserve_bytes if disk.holds_data else 0
         needed = needed_bytes.get(disk.folder.stat().st_dev, 0) + reserve
         if disk.free_bytes < needed:
-            raise FullDiskError(_too_little(disk, needed, reserve))
-
-
-def _too_little(disk: Disk, needed: int, reserve: int) -> str:
-    reserve_note = f", {size(reserve)} of them as a reserve (ISOSCOPE_RESERVE_BYTES)" if reserve else ""
-    return (
-        f"The disk that holds {disk.folder} has {size(disk.free_bytes)} free; this needs {size(needed)}{reserve_note}. "
-        "Delete something or make room there, then try again."
-    )
-
-
-def _folders(settings: Settings) -> Iterable[tuple[Path, bool]]:
-    folders = [settings.root, settings.files if settings.bucket is None else settings.cache]
-    yield from ((folder, True) for folder in folders + [file.parent for file in settings.sqlite_files])
-    with suppress(OSError):  # no folder for temporary files can be written to
-        yield Path(tempfile.gettempdir()), False
+            note = f", {size(reserve)} of them as a reserve (ISOSCOPE_RESERVE_BYTES)" if reserve else ""
+            raise FullDiskError(
+                f"The disk that holds {disk.folder} has {size(disk.free_bytes)} free; this needs {size(needed)}{note}. "
+                "Delete something or make room there, then try again."
+            )
 
 
 @dataclass(frozen=True)
@@ -127,7 +120,12 @@ class Spare:
                 return
             unfinished = self.path.with_suffix(f".{os.getpid()}")
             try:
-                _fill(unfinished, self.size_bytes)
+                with unfinished.open("wb") as file:
+                    if hasattr(os, "posix_fallocate"):
+                        os.posix_fallocate(file.fileno(), 0, self.size_bytes)
+                    else:
+                        for _ in range(0, self.size_bytes, len(BLOCK)):
+                            file.write(BLOCK)
                 unfinished.replace(self.path)
             finally:
                 unfinished.unlink(missing_ok=True)
@@ -142,12 +140,3 @@ class Spare:
             yield
         finally:
             self.make()
-
-
-def _fill(path: Path, size_bytes: int) -> None:
-    with path.open("wb") as file:
-        if hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(file.fileno(), 0, size_bytes)
-            return
-        for _ in range(0, size_bytes, len(BLOCK)):
-            file.write(BLOCK)

@@ -47,6 +47,7 @@ FORM_EXPECTED = {
     "too_short": "{min_length} or more values",
     "too_long": "at most {max_length} values",
 }
+FORM_WORDS = (". The field is empty", ", not")
 CHOSEN = ("literal_error", "enum")
 MISSING = "missing"
 UNKNOWN = "extra_forbidden"
@@ -111,19 +112,22 @@ def _message(errors: Sequence[Error], known_names: Collection[str], sentence: Se
     first = errors[0]
     path = _path(first)
     if first["type"] == UNKNOWN:
-        return FieldMessage(_unknown(dotted(path), known_names), path)
+        name = dotted(path)
+        meant = get_close_matches(name.rpartition(".")[2], known_names, n=1)
+        advice = f"did you mean {meant[0]}?" if meant else "leave it out."
+        return FieldMessage(f"There is no field {name:.{LONGEST_SHOWN}}; {advice}", path)
     depth = next((at for at, part in enumerate(first["loc"]) if at and _is_alternative(part)), None)
     if depth is None:
         return FieldMessage(sentence(first, path), path)
     tried = [error for error in errors if error["loc"][:depth] == first["loc"][:depth]]
-    meant = [error for error in tried if len(_path(error)) > depth or error["type"] not in OTHER_KIND]
-    if meant or len(tried) == 1:
-        chosen = (meant or tried)[0]
+    fitting = [error for error in tried if len(_path(error)) > depth or error["type"] not in OTHER_KIND]
+    if fitting or len(tried) == 1:
+        chosen = (fitting or tried)[0]
         path = _path(chosen)
         return FieldMessage(sentence(chosen, path), path)
     kinds = ", ".join(_kind(error) for error in tried)
     if sentence is form_sentence:
-        return FieldMessage(f"Enter {kinds}{_instead(first)}.", path)
+        return FieldMessage(f"Enter {kinds}{_got(first, *FORM_WORDS)}.", path)
     return FieldMessage(f"Expected {dotted(path)} as {kinds}{_got(first)}.", path)
 
 
@@ -135,7 +139,7 @@ def form_sentence(error: Error, path: ErrorPath) -> str:
         return sentence_of(error, ())
     template = FORM_EXPECTED.get(error["type"], EXPECTED[error["type"]].removeprefix("as "))
     verb = "Choose" if error["type"] in CHOSEN else "Enter"
-    return f"{verb} {template.format_map(_context(error))}{_instead(error)}."
+    return f"{verb} {template.format_map(_context(error))}{_got(error, *FORM_WORDS)}."
 
 
 def sentence_of(error: Error, path: ErrorPath) -> str:
@@ -151,11 +155,6 @@ def sentence_of(error: Error, path: ErrorPath) -> str:
     return f"{name}: {message}{_got(error)}." if name else f"{message}{_got(error)}."
 
 
-def _unknown(name: str, known_names: Collection[str]) -> str:
-    meant = get_close_matches(name.rpartition(".")[2], known_names, n=1)
-    return f"There is no field {name:.{LONGEST_SHOWN}}; {f'did you mean {meant[0]}?' if meant else 'leave it out.'}"
-
-
 def _path(error: Error) -> list[str | int]:
     return [part for at, part in enumerate(error["loc"]) if not (at and _is_alternative(part))]
 
@@ -169,7 +168,10 @@ def _expected(error: Error) -> str:
 
 
 def _context(error: Error) -> dict[str, str]:
-    return {name: _format(value) for name, value in error.get("ctx", {}).items()}
+    return {
+        name: f"{value:g}" if isinstance(value, float) else str(value).replace("'", "")
+        for name, value in error.get("ctx", {}).items()
+    }
 
 
 def _kind(error: Error) -> str:
@@ -180,24 +182,12 @@ def _kind(error: Error) -> str:
     return _expected(error).removeprefix("as ")
 
 
-def _got(error: Error) -> str:
+def _got(error: Error, empty: str = ", got nothing", otherwise: str = ", got") -> str:
+    """Return the value that came: a number unchanged, also as text; other text between quotes, cut short."""
     came = error.get("input")
     if came == "":
-        return ", got nothing"
-    return f", got {_quote(came)}" if isinstance(came, str | int | float | bool) else ""
-
-
-def _instead(error: Error) -> str:
-    came = error.get("input")
-    if came == "":
-        return ". The field is empty"
-    return f", not {_quote(came)}" if isinstance(came, str | int | float | bool) else ""
-
-
-def _format(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value).replace("'", "")
-
-
-def _quote(came: str | float | bool) -> str:
-    """Return a number unchanged, also as text; other text between quotes, cut short."""
-    return came if isinstance(came, str) and NUMBER.fullmatch(came) else f"{came!r:.{LONGEST_SHOWN}}"
+        return empty
+    if not isinstance(came, str | int | float | bool):
+        return ""
+    is_number = isinstance(came, str) and NUMBER.fullmatch(came)
+    return f"{otherwise} {came}" if is_number else f"{otherwise} {came!r:.{LONGEST_SHOWN}}"

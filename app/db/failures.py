@@ -27,38 +27,25 @@ NEXT_TO_NOTHING = 2**17
 
 def explain_error(error: DatabaseError, settings: Settings) -> IsoscopeError | None:
     """Return what is wrong, in a sentence; None where the error does not say."""
-    if (full := _full(error, settings)) is not None:
-        return full
-    if _undefined(error):
+    state, code = getattr(error.orig, "sqlstate", None), getattr(error.orig, "sqlite_errorcode", None)
+    if state == POSTGRESQL_FULL:
+        return FullDiskError("The disk of the PostgreSQL server is full. Make room there, then try again.")
+    if code is not None:
+        full = []
+        for file in settings.sqlite_files:
+            free = 0
+            with suppress(OSError):
+                free = shutil.disk_usage(file.parent).free
+            if free < NEXT_TO_NOTHING:
+                full.append(file.parent)
+        if code & 0xFF == sqlite3.SQLITE_FULL or (code & 0xFF in SQLITE_UNSPECIFIC and full):
+            return full_disk(next(iter(full), settings.root))
+    undefined_in_sqlite = state is None and any(words in str(error.orig) for words in SQLITE_UNDEFINED)
+    if undefined_in_sqlite or state in POSTGRESQL_UNDEFINED:
         with suppress(SQLAlchemyError), engine_on(settings.database) as engine:
             problem = schema_problem(engine)
             return None if problem is None else UnavailableError(str(problem))
     return None
-
-
-def _full(error: DatabaseError, settings: Settings) -> FullDiskError | None:
-    if getattr(error.orig, "sqlstate", None) == POSTGRESQL_FULL:
-        return FullDiskError("The disk of the PostgreSQL server is full. Make room there, then try again.")
-    code = getattr(error.orig, "sqlite_errorcode", None)
-    if code is None:
-        return None
-    full = [file.parent for file in settings.sqlite_files if _free(file.parent) < NEXT_TO_NOTHING]
-    if code & 0xFF == sqlite3.SQLITE_FULL or (code & 0xFF in SQLITE_UNSPECIFIC and full):
-        return full_disk(next(iter(full), settings.root))
-    return None
-
-
-def _free(folder: Path) -> int:
-    try:
-        return shutil.disk_usage(folder).free
-    except OSError:
-        return 0
-
-
-def _undefined(error: DatabaseError) -> bool:
-    if (state := getattr(error.orig, "sqlstate", None)) is not None:
-        return state in POSTGRESQL_UNDEFINED
-    return any(words in str(error.orig) for words in SQLITE_UNDEFINED)
 
 
 logger = logging.getLogger(__name__)

@@ -62,22 +62,22 @@ class HubTask(NamedTuple):
 
     def columns(self) -> list[Column]:
         """Return the columns, described as those of an uploaded file."""
-        texts = [_column(name, ColumnKind.TEXT, ()) for name in self.text_columns]
-        return [*texts, _column(self.label_column, LABEL_KINDS[self.task], self.labels)]
-
-
-def _column(name: str, kind: ColumnKind, labels: tuple[str, ...]) -> Column:
-    return Column(
-        name=name,
-        kind=kind,
-        n_distinct=len(labels) or 1001,
-        examples=list(labels[:3]),
-        values=list(labels) or None,
-        unseen=[],
-        not_number=labels[0] if labels else None,
-        n_missing_train=0,
-        n_missing_validation=0,
-    )
+        labels_by_name: dict[str, tuple[str, ...]] = dict.fromkeys(self.text_columns, ())
+        labels_by_name[self.label_column] = self.labels
+        return [
+            Column(
+                name=name,
+                kind=LABEL_KINDS[self.task] if name == self.label_column else ColumnKind.TEXT,
+                n_distinct=len(labels) or 1001,
+                examples=list(labels[:3]),
+                values=list(labels) or None,
+                unseen=[],
+                not_number=labels[0] if labels else None,
+                n_missing_train=0,
+                n_missing_validation=0,
+            )
+            for name, labels in labels_by_name.items()
+        ]
 
 
 def _glue(config_name: str) -> Source:

@@ -36,7 +36,11 @@ def find_divergence(losses: Sequence[float | None], untrained: float | None) -> 
     ``losses`` are the logged task losses, None for not a number; ``untrained`` is the loss of an ignorant model.
     """
     part = max(1, len(losses) // PARTS)
-    start = _start([loss for loss in losses[:part] if loss is not None], untrained)
+    begin = [loss for loss in losses[:part] if loss is not None]
+    logged = sum(begin) / len(begin) if begin else None
+    start = logged if untrained is None else untrained
+    if untrained is not None and logged is not None and logged < MOST_TIMES_UNTRAINED * untrained:
+        start = max(untrained, logged)
     if len(losses) < 2 or start is None or start <= 0:
         return None
     end = [loss for loss in losses[-part:] if loss is not None and isfinite(loss)]
@@ -57,13 +61,6 @@ def divergence_words(divergence: Divergence) -> str:
     if divergence.loss is None:
         return f"Training diverged: its task loss started at {start} and was not a number at the end."
     return f"Training diverged: its task loss ended at {divergence.loss:.3g}, after starting at {start}."
-
-
-def _start(first: Sequence[float], untrained: float | None) -> float | None:
-    logged = sum(first) / len(first) if first else None
-    if untrained is None or logged is None:
-        return logged if untrained is None else untrained
-    return max(untrained, logged) if logged < MOST_TIMES_UNTRAINED * untrained else untrained
 
 
 Labels = NDArray[np.int64]

@@ -117,9 +117,20 @@ class Predictions:
         _require(magic == MAGIC and number < len(KINDS), "expected packed predictions, got something else")
         _require(0 < n <= MAX_ROWS, f"expected 1 to {MAX_ROWS:,} rows, got {n:,}")
         kind = KINDS[number]
-        types = (INT, FLOAT, FLOAT, INT) if kind is TaskKind.SPAN else (INT, *_value_types(kind))
+        types = {
+            TaskKind.CLASSIFICATION: (INT, INT, INT),
+            TaskKind.REGRESSION: (INT, FLOAT, FLOAT),
+            TaskKind.SPAN: (INT, FLOAT, FLOAT, INT),
+        }[kind]
         fixed = len(types) * n * WORD_BYTES
-        body = _inflate(data[HEADER.size :], fixed + (MAX_TEXT_BYTES if kind is TaskKind.SPAN else 0))
+        max_bytes = fixed + (MAX_TEXT_BYTES if kind is TaskKind.SPAN else 0)
+        stream = zlib.decompressobj()
+        try:
+            body = stream.decompress(data[HEADER.size :], max_bytes + 1)
+        except zlib.error:
+            raise ValueError("the packed predictions are damaged") from None
+        _require(len(body) <= max_bytes, "the packed predictions unpack to more than they may")
+        _require(stream.eof and not stream.unused_data, "the packed predictions are cut off, or more is behind them")
         _require(len(body) >= fixed, "the packed predictions are cut off")
         steps, *values = (
             np.frombuffer(body, dtype, n, index * n * WORD_BYTES).astype(dtype.newbyteorder("="))
@@ -130,8 +141,12 @@ class Predictions:
         if kind is not TaskKind.SPAN:
             _require(len(body) == fixed, "expected nothing behind the packed predictions")
             return cls(rows, *values)
-        exact_match, f1, lengths = values
-        return cls(rows, None, _texts(body[fixed:], lengths), exact_match, f1)
+        (exact_match, f1, lengths), packed = values, body[fixed:]
+        _require(bool(((lengths >= 0) & (lengths <= len(packed))).all()), "expected lengths of texts within the bytes")
+        ends = np.cumsum(lengths)
+        _require(int(ends[-1]) == len(packed), "expected texts as long as their lengths say")
+        places = zip(ends.tolist(), lengths.tolist(), strict=True)
+        return cls(rows, None, tuple(packed[end - length : end].decode() for end, length in places), exact_match, f1)
 
     @property
     def _values(self) -> list[NDArray[Any] | None]:
@@ -152,29 +167,6 @@ def read_predictions(session: Session, run_ids: Sequence[str], split: Split) -> 
         batch = stored.where(RunPredictions.run_id.in_(run_ids[start : start + RUNS_AT_ONCE]))
         predictions |= {run_id: Predictions.unpack(data) for run_id, data in session.execute(batch)}
     return predictions
-
-
-def _value_types(kind: TaskKind) -> tuple[np.dtype[Any], ...]:
-    dtype: np.dtype[Any] = INT if kind is TaskKind.CLASSIFICATION else FLOAT
-    return dtype, dtype
-
-
-def _inflate(data: bytes, limit: int) -> bytes:
-    stream = zlib.decompressobj()
-    try:
-        body = stream.decompress(data, limit + 1)
-    except zlib.error:
-        raise ValueError("the packed predictions are damaged") from None
-    _require(len(body) <= limit, "the packed predictions unpack to more than they may")
-    _require(stream.eof and not stream.unused_data, "the packed predictions are cut off, or more is behind them")
-    return body
-
-
-def _texts(data: bytes, lengths: Integers) -> Texts:
-    _require(bool(((lengths >= 0) & (lengths <= len(data))).all()), "expected lengths of texts within the bytes")
-    ends = np.cumsum(lengths)
-    _require(int(ends[-1]) == len(data), "expected texts as long as their lengths say")
-    return tuple(data[end - length : end].decode() for end, length in zip(ends.tolist(), lengths.tolist(), strict=True))
 
 
 def _require(true: bool, otherwise: str) -> None:

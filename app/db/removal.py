@@ -24,7 +24,13 @@ def remove_experiment(sessions: Sessions, experiment_id: str) -> None:
     with sessions() as session:
         ids = session.scalars(select(Run.id).where(Run.experiment_id == experiment_id), execution_options=SEEING).all()
     for run_id in ids:
-        while _remove_steps(sessions, run_id) == STEPS_AT_ONCE:
+        some = select(Step.step).where(Step.run_id == run_id).limit(STEPS_AT_ONCE)
+        steps = delete(Step).where(Step.run_id == run_id, Step.step.in_(some))
+        while True:
+            with sessions.begin() as session:
+                removed = session.execute(steps.execution_options(synchronize_session=False))
+            if removed.rowcount != STEPS_AT_ONCE:  # type: ignore[attr-defined]
+                break
             let_others_write(sessions)
     for start in range(0, len(ids), RUNS_AT_ONCE):
         with sessions.begin() as session:
@@ -69,12 +75,3 @@ def let_others_write(sessions: Sessions) -> None:
     """Pause between two transactions where the database has one writer."""
     if sessions.kw["bind"].dialect.name == "sqlite":
         time.sleep(PAUSE_SECONDS)
-
-
-def _remove_steps(sessions: Sessions, run_id: str) -> int:
-    some = select(Step.step).where(Step.run_id == run_id).limit(STEPS_AT_ONCE)
-    with sessions.begin() as session:
-        removed = session.execute(
-            delete(Step).where(Step.run_id == run_id, Step.step.in_(some)).execution_options(synchronize_session=False)
-        )
-        return int(removed.rowcount)  # type: ignore[attr-defined]

@@ -20,12 +20,11 @@ from isoscope.core.task import Metric
 MAX_LAYERS = 1000
 
 
-def _null_for_nan(value: Any) -> Any:
-    return None if isinstance(value, float) and not isfinite(value) else value
-
-
 # Null where undefined. Rows of early versions may hold NaN instead.
-Value = Annotated[Number | None, BeforeValidator(_null_for_nan)]
+Value = Annotated[
+    Number | None,
+    BeforeValidator(lambda value: None if isinstance(value, float) and not isfinite(value) else value),
+]
 Measure = Annotated[str, Field(pattern=r"^[a-z0-9_]{1,60}$")]
 Reason = Annotated[str, Field(max_length=10_000)]
 Values = Annotated[list[Value], Field(max_length=MAX_LAYERS)]
@@ -165,6 +164,3 @@ class RunResults(Learning):
         stored = {name: getattr(self, name) for name in Learning.model_fields}
         present = {name: value for name, value in stored.items() if value is not None}
         return Learning(**present) if present else None
-
-    def with_divergence(self, divergence: Divergence | None) -> Self:
-        return self.model_copy(update={"divergence": divergence})

@@ -74,20 +74,22 @@ def create_database_engine(url: str, *, patience: float = 0, poolclass: type[Poo
     A writer of SQLite waits for another for ``?timeout=`` of the URL, else 30 seconds. Connecting to PostgreSQL is
     retried for ``patience`` seconds.
     """
-    if url.startswith("sqlite"):
-        waiting = {} if "timeout" in make_url(url).query else {"timeout": BUSY_SECONDS}
-        engine = create_engine(
-            url, json_serializer=strict_json, poolclass=poolclass, connect_args=waiting,
-            **_pooled(poolclass, SQLITE_POOL),
-        )  # fmt: skip
-        event.listen(engine, "connect", _configure_sqlite)
-        return engine
+    is_sqlite = url.startswith("sqlite")
     connecting = {"connect_timeout": CONNECT_SECONDS}
+    if is_sqlite:
+        connecting = {} if "timeout" in make_url(url).query else {"timeout": BUSY_SECONDS}
+    pooled: dict[str, Any] = {}
+    if poolclass is None:
+        overflow = (SQLITE_POOL if is_sqlite else POSTGRESQL_POOL) - 5
+        pooled = {"pool_size": 5, "max_overflow": overflow, "pool_timeout": POOL_SECONDS}
     engine = create_engine(
-        url, json_serializer=strict_json, poolclass=poolclass, pool_pre_ping=True, connect_args=connecting,
-        **_pooled(poolclass, POSTGRESQL_POOL),
+        url, json_serializer=strict_json, poolclass=poolclass, pool_pre_ping=not is_sqlite, connect_args=connecting,
+        **pooled,
     )  # fmt: skip
-    event.listen(engine, "do_connect", partial(_connect, patience))
+    if is_sqlite:
+        event.listen(engine, "connect", _configure_sqlite)
+    else:
+        event.listen(engine, "do_connect", partial(_connect, patience))
     return engine
 
 
@@ -98,10 +100,6 @@ def engine_on(url: str, *, poolclass: type[Pool] | None = None) -> Iterator[Engi
         yield engine
     finally:
         engine.dispose()
-
-
-def _pooled(poolclass: type[Pool] | None, limit: int) -> dict[str, Any]:
-    return {"pool_size": 5, "max_overflow": limit - 5, "pool_timeout": POOL_SECONDS} if poolclass is None else {}
 
 
 def create_sessions(url: str, *, patience: float = 0, poolclass: type[Pool] | None = None) -> Sessions:
@@ -187,16 +185,14 @@ def _configure_sqlite(connection: DBAPIConnection, _: ConnectionPoolEntry) -> No
 
     ``lower`` handles all letters, as PostgreSQL's in most locales: SQLite's own knows A to Z only.
     """
-    cast("sqlite3.Connection", connection).create_function("lower", 1, _lower, deterministic=True)
+    cast("sqlite3.Connection", connection).create_function(
+        "lower", 1, lambda letters: None if letters is None else letters.lower(), deterministic=True
+    )
     cursor = connection.cursor()
     cursor.execute("PRAGMA journal_mode = WAL")
     cursor.execute("PRAGMA foreign_keys = ON")
     cursor.execute("PRAGMA synchronous = NORMAL")
     cursor.close()
-
-
-def _lower(text: str | None) -> str | None:
-    return None if text is None else text.lower()
 
 
 def _connect(

@@ -4,7 +4,7 @@ import json
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Any, Generic, Literal, TypeVar
 from uuid import uuid4
 
@@ -17,7 +17,6 @@ from pydantic import (
     TypeAdapter,
     ValidationError,
 )
-from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema, to_jsonable_python
 from sqlalchemy import JSON, DateTime, Dialect, TypeDecorator
 from sqlalchemy.types import TypeEngine
@@ -125,11 +124,11 @@ class Typed(TypeDecorator[T], Generic[T]):
             unknown = {str(fault["loc"][0]) for fault in error.errors() if fault["loc"]}
             if not isinstance(held, dict) or not unknown or not unknown <= held.keys():
                 raise
-            partial = self.read({name: part for name, part in held.items() if name not in unknown})
-            if not isinstance(partial, BaseModel):
+            readable = self.read({name: part for name, part in held.items() if name not in unknown})
+            if not isinstance(readable, BaseModel):
                 raise
             logger.warning("a row is read with what this version does not know: %s", ", ".join(sorted(unknown)))
-            record: Any = partial.model_copy(update={name: held[name] for name in unknown})
+            record: Any = readable.model_copy(update={name: held[name] for name in unknown})
             return record  # type: ignore[no-any-return]
 
 
@@ -140,19 +139,15 @@ class _AsStored:
     """
 
     def __get_pydantic_core_schema__(self, source: type[BaseModel], handler: GetCoreSchemaHandler) -> CoreSchema:
-        def field_schema(field: FieldInfo) -> core_schema.ModelField:
+        fields = {}
+        for name, field in source.model_fields.items():
             schema = handler.generate_schema(field.annotation)
-            if field.is_required():
-                return core_schema.model_field(schema)
-            if field.default_factory is None:
-                return core_schema.model_field(core_schema.with_default_schema(schema, default=field.default))
-            return core_schema.model_field(
-                core_schema.with_default_schema(
-                    schema, default_factory=lambda: field.get_default(call_default_factory=True)
-                )
-            )
-
-        fields = {name: field_schema(field) for name, field in source.model_fields.items()}
+            if not field.is_required():
+                default: dict[str, Any] = {"default": field.default}
+                if field.default_factory is not None:
+                    default = {"default_factory": partial(field.get_default, call_default_factory=True)}
+                schema = core_schema.with_default_schema(schema, **default)
+            fields[name] = core_schema.model_field(schema)
         extra: Literal["allow", "ignore"] = "allow" if source.model_config.get("extra") == "allow" else "ignore"
         return core_schema.model_schema(
             source,

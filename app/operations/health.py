@@ -3,7 +3,7 @@
 import asyncio
 import os
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -79,33 +79,28 @@ class Space(NamedTuple):
 
 
 def measure_space(context: Context) -> Space:
-    settings = context.settings
-    return Space(disks(settings), list(_uses(context, settings)), settings.reserve_bytes)
-
-
-def _uses(context: Context, settings: Settings) -> Iterator[Use]:
+    settings, uses = context.settings, []
     with context.sessions() as session:
         stored = int(session.scalar(select(func.coalesce(func.sum(StoredFile.size_bytes), 0))) or 0)
         if session.get_bind().dialect.name == "postgresql":
             database = session.scalar(select(func.pg_database_size(func.current_database())))
-            yield Use("database", "PostgreSQL", int(database or 0))
-    for file in settings.sqlite_files:
-        yield Use("database", str(file), _sizes(Path(f"{file}{suffix}") for suffix in SQLITE_SUFFIXES))
-    if settings.bucket is None:
-        yield Use("files", str(settings.files), stored)
-    else:
-        yield Use("files", f"s3://{settings.bucket}", stored)
-        yield Use("cache", str(settings.cache), _sizes(_files(settings.cache)))
-    yield Use("run folders", str(settings.runs), _sizes(_files(settings.runs)))
-    if (copies := settings.database_copies).exists():
-        yield Use("database copies", str(copies), _sizes(_files(copies)))
+            uses.append(Use("database", "PostgreSQL", int(database or 0)))
+    uses += [
+        Use("database", str(file), _sizes(Path(f"{file}{suffix}") for suffix in SQLITE_SUFFIXES))
+        for file in settings.sqlite_files
+    ]
+    uses.append(Use("files", f"s3://{settings.bucket}" if settings.bucket else str(settings.files), stored))
+    for kind, folder, present in (
+        ("cache", settings.cache, settings.bucket is not None),
+        ("run folders", settings.runs, True),
+        ("database copies", settings.database_copies, settings.database_copies.exists()),
+    ):
+        if present:
+            files = (Path(path, name) for path, _, names in os.walk(folder) for name in names)
+            uses.append(Use(kind, str(folder), _sizes(files)))
     if (spare := context.spare).path.exists():
-        yield Use("spare file", str(spare.path), spare.size_bytes)
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    for path, _, names in os.walk(folder):
-        yield from (Path(path, name) for name in names)
+        uses.append(Use("spare file", str(spare.path), spare.size_bytes))
+    return Space(disks(settings), uses, settings.reserve_bytes)
 
 
 def _sizes(paths: Iterable[Path]) -> int:

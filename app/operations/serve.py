@@ -53,20 +53,6 @@ class Child:
             self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, start_new_session=True)  # noqa: S603
             self.started_at = now
 
-    def stop(self) -> None:
-        if self.process is not None:
-            self.process.terminate()
-
-    def wait(self, seconds: float) -> None:
-        """Wait for the end; kill after that time."""
-        if self.process is None:
-            return
-        try:
-            self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-
 
 def serve(settings: Settings) -> int:
     stop = Event()
@@ -104,10 +90,15 @@ def keep_alive(settings: Settings, stop: Event) -> None:
                 f"Isoscope is at http://{settings.host}:{settings.port}  (Ctrl-C stops it; data in {settings.root})"
             )
     print_line("stopping; interrupted runs resume at the next start")
-    for child in children:
-        child.stop()
-    for child in children:
-        child.wait(SECONDS_TO_END)
+    processes = [child.process for child in children if child.process is not None]
+    for process in processes:
+        process.terminate()
+    for process in processes:
+        try:
+            process.wait(SECONDS_TO_END)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def prepare(settings: Settings) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, BinaryIO
 
-from sqlalchemy import ColumnElement, CompoundSelect, exists, func, null, or_, select, union_all
+from sqlalchemy import CompoundSelect, exists, func, null, or_, select, union_all
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
@@ -74,7 +74,8 @@ class Ledger:
     def recording(self, *stored: Stored) -> Iterator[Session]:
         """Open the transaction that adds rows of stored bytes, and what refers to them."""
         with self.sessions.begin() as session:
-            hold(session.connection(), *{_lock_name(file.sha256) for file in stored})
+            # Between the last row of some bytes going and the bytes going the same bytes may be uploaded again.
+            hold(session.connection(), *{f"file:{file.sha256}" for file in stored})
             for file in stored:
                 if not self.storage.exists(file.sha256):
                     raise ConflictError("The same file was deleted at this moment; upload it again.")
@@ -111,7 +112,7 @@ class Ledger:
 
     def _sweep(self, sha256: str) -> bool:
         with self.sessions.begin() as session:
-            hold(session.connection(), _lock_name(sha256))
+            hold(session.connection(), f"file:{sha256}")
             if session.get(models.StoredFile, sha256) is not None:
                 return False
             self.storage.delete(sha256)
@@ -119,8 +120,8 @@ class Ledger:
 
     def _release(self, sha256: str) -> int:
         with self.sessions.begin() as session:
-            hold(session.connection(), _lock_name(sha256))
-            if session.scalar(select(needed(sha256))):
+            hold(session.connection(), f"file:{sha256}")
+            if session.scalar(select(or_(*(exists().where(column == sha256) for column, _ in REFERENCES)))):
                 return 0
             size_bytes = 0
             if (row := session.get(models.StoredFile, sha256)) is not None:
@@ -131,10 +132,6 @@ class Ledger:
         return size_bytes
 
 
-def needed(sha256: str) -> ColumnElement[bool]:
-    return or_(*(exists().where(column == sha256) for column, _ in REFERENCES))
-
-
 def references() -> CompoundSelect[tuple[str, str | None]]:
     """Return every reference to stored bytes: ``sha256``, and the ``embedding_id`` that it goes with or null."""
     return union_all(
@@ -143,11 +140,3 @@ def references() -> CompoundSelect[tuple[str, str | None]]:
             for column, owner in REFERENCES
         )
     )
-
-
-def _lock_name(sha256: str) -> str:
-    """Return the name of the lock on some bytes and their row, held until the commit.
-
-    Between the last row of some bytes going and the bytes going the same bytes may be uploaded again.
-    """
-    return f"file:{sha256}"

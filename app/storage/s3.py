@@ -51,24 +51,18 @@ class Cache:
         with self._locked():
             temporary.replace(path)
             os.utime(path)
-            self._make_room()
+            files = []
+            for file in self.folder.iterdir():
+                with suppress(FileNotFoundError):  # a download ends, or a file is removed, just now
+                    files.append((file, file.stat()))
+            excess = sum(stat.st_size for _, stat in files) - self._max_bytes
+            oldest_in_use = time.time() - IN_USE_SECONDS
+            for file, stat in sorted(files, key=lambda entry: entry[1].st_mtime):
+                if excess <= 0 or stat.st_mtime > oldest_in_use:
+                    break
+                file.unlink(missing_ok=True)
+                excess -= stat.st_size
         return path
-
-    def remove(self, sha256: str) -> None:
-        (self.folder / sha256).unlink(missing_ok=True)
-
-    def _make_room(self) -> None:
-        files = []
-        for path in self.folder.iterdir():
-            with suppress(FileNotFoundError):  # a download ends, or a file is removed, just now
-                files.append((path, path.stat()))
-        excess = sum(stat.st_size for _, stat in files) - self._max_bytes
-        oldest_in_use = time.time() - IN_USE_SECONDS
-        for path, stat in sorted(files, key=lambda file: file[1].st_mtime):
-            if excess <= 0 or stat.st_mtime > oldest_in_use:
-                return
-            path.unlink(missing_ok=True)
-            excess -= stat.st_size
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -122,7 +116,7 @@ class S3Storage(Storage):
         """Remove an object and its copy here; copies on other machines go as their caches fill."""
         with self._explaining():
             self._remote.rm_file(self._key(sha256))
-        self._cache.remove(sha256)
+        (self.folder / sha256).unlink(missing_ok=True)
 
     def listed(self) -> Iterator[tuple[str, datetime]]:
         with self._explaining():
@@ -173,21 +167,22 @@ class S3Storage(Storage):
             yield
         except (OSError, BotoCoreError, ClientError, TransportError) as error:
             logger.warning("s3://%s: %s: %s", self._bucket, type(error).__name__, error)
-            raise UnavailableError(_reason(error)) from error
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, PermissionError | NoCredentialsError):
-        return (
-            "The storage of files refuses this server. Whoever runs it has to check AWS_ACCESS_KEY_ID and "
-            "AWS_SECRET_ACCESS_KEY and what they allow; its log has the cause."
-        )
-    if _lacks_bucket(error):
-        return (
-            "The storage of files has no such bucket. Whoever runs this server has to create it, or to name "
-            "another in ISOSCOPE_STORAGE_URL."
-        )
-    return "The storage of files cannot be reached at the moment. Try again later; this server's log has the cause."
+            if isinstance(error, PermissionError | NoCredentialsError):
+                reason = (
+                    "The storage of files refuses this server. Whoever runs it has to check AWS_ACCESS_KEY_ID and "
+                    "AWS_SECRET_ACCESS_KEY and what they allow; its log has the cause."
+                )
+            elif _lacks_bucket(error):
+                reason = (
+                    "The storage of files has no such bucket. Whoever runs this server has to create it, or to name "
+                    "another in ISOSCOPE_STORAGE_URL."
+                )
+            else:
+                reason = (
+                    "The storage of files cannot be reached at the moment. Try again later; this server's log has the "
+                    "cause."
+                )
+            raise UnavailableError(reason) from error
 
 
 def _lacks_bucket(error: Exception) -> bool:

@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Sequence
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 from uuid import uuid4
 
 from fastapi import FastAPI, Request, Response
@@ -85,24 +85,11 @@ class Problem(BaseModel):
     errors: list[FieldProblem] = []
     """Every field that is wrong, the first one first."""
 
-    @classmethod
-    def from_error(cls, error: IsoscopeError) -> Self:
-        fields = [
-            FieldProblem(detail=problem.detail, field=problem.field)
-            for problem in error.errors
-            if problem.field is not None
-        ]
-        return cls(detail=error.message, field=error.field, errors=fields)
-
 
 RETRY_SECONDS = 5
 BUSY = f"The database is busy. Try again in {RETRY_SECONDS} seconds."
 LOCKED = "database is locked"
 """What SQLite says to whoever waited in vain for its one writer."""
-
-
-def status_of(error: IsoscopeError) -> HTTPStatus:
-    return STATUS[type(error)]
 
 
 def invalid_request(errors: Sequence[Any]) -> InvalidError:
@@ -117,12 +104,17 @@ def invalid_request(errors: Sequence[Any]) -> InvalidError:
 def problem_response(request: Request, status: int, problem: Problem, request_id: str | None = None) -> Response:
     if request.scope["path"].startswith("/api/") or "text/html" not in request.headers.get("accept", ""):
         return JSONResponse(problem.model_dump(), status)
+    without, field = None, problem.field
+    if request.method == "GET" and field is not None and field in request.query_params:
+        query = request.url.remove_query_params(field).query
+        without = request.scope["path"] + (f"?{query}" if query else "")
     values = {
         "status": status,
         "title": TITLES.get(status, "That did not work"),
         "message": problem.detail,
         "request_id": request_id,
-        "without": _without(request, problem.field),
+        # The page's path without the parameter at fault.
+        "without": without,
     }
     return templates.TemplateResponse(request, "web/error.html", values, status_code=status)
 
@@ -131,28 +123,6 @@ def _later(request: Request, sentence: str) -> Response:
     response = problem_response(request, HTTPStatus.SERVICE_UNAVAILABLE, Problem(detail=sentence))
     response.headers["Retry-After"] = str(RETRY_SECONDS)
     return response
-
-
-def _without(request: Request, field: str | None) -> str | None:
-    """Return the page's path without the parameter at fault."""
-    if request.method != "GET" or field is None or field not in request.query_params:
-        return None
-    path, query = request.scope["path"], request.url.remove_query_params(field).query
-    return f"{path}?{query}" if query else path
-
-
-def _explained(request: Request, error: HTTPException) -> str:
-    """Replace the framework's bare message by a sentence."""
-    path, method = request.scope["path"], request.method
-    if error.detail != BARE.get(HTTPStatus(error.status_code)):
-        return error.detail
-    match error.status_code:
-        case HTTPStatus.NOT_FOUND:
-            return f"There is no page {path}."
-        case HTTPStatus.METHOD_NOT_ALLOWED:
-            return f"{path} does not take {method}."
-        case _:
-            return "The body cannot be read: expected JSON in UTF-8, or a form with its files."
 
 
 def install(app: FastAPI, settings: Settings) -> None:
@@ -170,7 +140,14 @@ def install(app: FastAPI, settings: Settings) -> None:
         # What FastAPI says where the temporary file of an upload cannot be written.
         if is_full(error.__cause__):
             return _respond(request, full_disk(Path(tempfile.gettempdir())))
-        response = problem_response(request, error.status_code, Problem(detail=_explained(request, error)))
+        detail, path = error.detail, request.scope["path"]
+        if detail == BARE.get(HTTPStatus(error.status_code)):
+            detail = {
+                HTTPStatus.BAD_REQUEST: "The body cannot be read: expected JSON in UTF-8, or a form with its files.",
+                HTTPStatus.NOT_FOUND: f"There is no page {path}.",
+                HTTPStatus.METHOD_NOT_ALLOWED: f"{path} does not take {request.method}.",
+            }[HTTPStatus(error.status_code)]
+        response = problem_response(request, error.status_code, Problem(detail=detail))
         response.headers.update(error.headers or {})
         return response
 
@@ -217,7 +194,9 @@ def _install_databases_and_disks(app: FastAPI, settings: Settings) -> None:
 
 
 def _respond(request: Request, error: IsoscopeError) -> Response:
-    response = problem_response(request, status_of(error), Problem.from_error(error))
+    fields = [FieldProblem(detail=wrong.detail, field=wrong.field) for wrong in error.errors if wrong.field is not None]
+    problem = Problem(detail=error.message, field=error.field, errors=fields)
+    response = problem_response(request, STATUS[type(error)], problem)
     if isinstance(error, BusyError):
         response.headers["Retry-After"] = str(error.retry_seconds)
     return response

@@ -112,9 +112,8 @@ class TimedProtocol(H11Protocol):
             self.transport.close()
 
 
-def connection_settings() -> dict[str, Any]:
-    return {
-        "http": TimedProtocol,
-        "h11_max_incomplete_event_size": MAX_HEAD_BYTES,
-        "limit_concurrency": MAX_CONNECTIONS,
-    }
+CONNECTION_SETTINGS: dict[str, Any] = {
+    "http": TimedProtocol,
+    "h11_max_incomplete_event_size": MAX_HEAD_BYTES,
+    "limit_concurrency": MAX_CONNECTIONS,
+}

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from app.figures.figure import Figure, FigureTable, plot
 from app.storage.storage import Download
-from app.web.error_responses import status_of
+from app.web.error_responses import STATUS
 from app.web.templating import templates
 from isoscope.core.errors import IsoscopeError, NotFoundError
 
@@ -36,7 +36,7 @@ def render(
     headers: Mapping[str, str] | None = None,
 ) -> Response:
     """Render a page. A problem is shown by its form and sets the status, unless one is given."""
-    status = status or (status_of(problem) if problem else 200)
+    status = status or (STATUS[type(problem)] if problem else 200)
     return templates.TemplateResponse(request, template, {"problem": problem, **values}, status, headers)
 
 

@@ -122,7 +122,10 @@ class Gate:
                 request, 421, f"This server does not answer to the name {host!r}. Open it by the address it "
                 "printed at start, or add the name to ISOSCOPE_ALLOWED_HOSTS.",
             )  # fmt: skip
-        if request.method not in SAFE_METHODS and not _same_origin(request, host):
+        site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+        # From our own pages, or from no browser.
+        ours = origin is None or origin.partition("://")[2] == host if site is None else site in ("same-origin", "none")
+        if request.method not in SAFE_METHODS and not ours:
             return _problem(request, 403, "This change came from a page of another site and was refused.")
         if self._token is not None and not self._signed_in(request):
             path = request.scope["path"]
@@ -155,14 +158,6 @@ class Gate:
 
 def _problem(request: Request, status: int, detail: str) -> Response:
     return problem_response(request, status, Problem(detail=detail))
-
-
-def _same_origin(request: Request, host: str) -> bool:
-    """Return whether a change comes from our own pages or from no browser."""
-    if (site := request.headers.get("sec-fetch-site")) is not None:
-        return site in ("same-origin", "none")
-    origin = request.headers.get("origin")
-    return origin is None or origin.partition("://")[2] == host
 
 
 class BodyLimit:

@@ -5,7 +5,6 @@ import mimetypes
 import re
 from base64 import b64encode
 from collections.abc import Sequence
-from datetime import datetime
 from functools import cache, lru_cache
 from hashlib import blake2b
 from pathlib import Path, PurePosixPath
@@ -63,10 +62,6 @@ class HeldFiles(StaticFiles):
             headers["content-encoding"] = "gzip"
         del headers["accept-ranges"]
         return Response(content, headers=headers)
-
-
-def static_files() -> StaticFiles:
-    return HeldFiles(directory=STATIC)
 
 
 @lru_cache(maxsize=400)
@@ -160,10 +155,6 @@ def static(path: str) -> str:
     return f"/static/{path}?v={digest}"
 
 
-def ago(moment: datetime) -> str:
-    return formatting.ago(moment, utcnow())
-
-
 def subscripted(text: str) -> Markup:
     """Set S_X, Σ_{i ≤ D}, Λ^(−1/2) and x^{3/2} as subscripts and superscripts."""
     lowered = SUBSCRIPT.sub(r"<sub>\1\2</sub>", str(escape(text)))
@@ -193,7 +184,7 @@ def create_environment() -> Environment:
         "about": formatting.about,
         "duration": formatting.duration,
         "durations": formatting.durations,
-        "ago": ago,
+        "ago": lambda moment: formatting.ago(moment, utcnow()),
         "filename": file_name,
         "subscripted": subscripted,
         "starred": formatting.starred,

@@ -8,7 +8,7 @@ import pytest
 import uvicorn
 
 from app.web import headers
-from app.web.headers import connection_settings
+from app.web.headers import CONNECTION_SETTINGS
 from tests.ports import free_port
 from tests.waiting import wait_for
 
@@ -24,7 +24,7 @@ def port(monkeypatch):
     monkeypatch.setattr(headers, "HEAD_SECONDS", 1.0)
     port = free_port()
     config = uvicorn.Config(hello, host="127.0.0.1", port=port, lifespan="off", log_level="error",
-                            **connection_settings())  # fmt: skip
+                            **CONNECTION_SETTINGS)  # fmt: skip
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()

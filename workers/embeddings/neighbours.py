@@ -11,6 +11,7 @@ from torch import Tensor
 from app.core.settings import Settings
 from app.db.job_kinds import Job
 from app.db.models import Lookup
+from app.db.models.embeddings import lookup_key
 from isoscope.core.errors import InvalidError
 from isoscope.files.matrix import Matrix
 from isoscope.nearest import nearest_rows
@@ -146,7 +147,7 @@ def look_up(lookup_id: str, settings: Settings, device: str) -> Sequence[Job]:
 
 
 def _look_up(job: ResultJob[Lookup]) -> None:
-    job.check(current=job.row.is_current(job.embedding))
+    job.check(current=job.row.key == lookup_key(job.embedding, job.row.name))
     matrix = open_embedding(job.embedding, job.settings)
     vector = encode_alike(job.row.name, job.embedding.provenance or {}, job.settings).numpy()
     results = _find_near_text(matrix, job.row.name, vector)

@@ -164,7 +164,7 @@ def _write(
         None if divergence is None else divergence_words(divergence),
         *evaluation.notes,
     ]
-    results = evaluation.results.with_divergence(divergence)
+    results = evaluation.results.model_copy(update={"divergence": divergence})
     progress.write(
         session,
         status=RunStatus.FINISHED,

@@ -1,7 +1,7 @@
 """Shared parts of tables: names of constraints, types, descriptions by users."""
 
 import enum
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -11,10 +11,6 @@ from sqlalchemy.types import TypeEngine
 
 from app.db.states import ResultStatus
 from app.db.types import Typed, UtcDateTime, new_id, utcnow
-
-
-def _values(members: Iterable[enum.Enum]) -> list[str]:
-    return [member.value for member in members]
 
 
 class Base(DeclarativeBase):
@@ -39,7 +35,13 @@ class Base(DeclarativeBase):
         list[Any]: JSON(none_as_null=True),
         list[str]: JSON(none_as_null=True),
         # As values in a plain string column, so that one more needs no migration.
-        enum.Enum: Enum(enum.Enum, native_enum=False, create_constraint=False, length=16, values_callable=_values),
+        enum.Enum: Enum(
+            enum.Enum,
+            native_enum=False,
+            create_constraint=False,
+            length=16,
+            values_callable=lambda members: [member.value for member in members],
+        ),
     }
 
 

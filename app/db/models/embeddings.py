@@ -262,10 +262,6 @@ class Lookup(Answered, Base):
     # Neighbors as in FigureData, each with its position in the file as "row"; none "after".
     results: Mapped[dict[str, Any] | None]
 
-    def is_current(self, embedding: Embedding) -> bool:
-        """Return whether it is about the vectors that are chosen now."""
-        return self.key == lookup_key(embedding, self.name)
-
 
 def lookup_key(embedding: Embedding, text: str) -> str:
     return embedding.key_of(text, "text")

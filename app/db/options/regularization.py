@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import AfterValidator, Field, FiniteFloat
 
@@ -82,26 +82,15 @@ def coordinates(regularizer: Regularizer, lam: float) -> str:
     return f"{'baseline' if regularizer is Regularizer.NONE else NAMES[regularizer]}, λ = {short(lam)}"
 
 
-def _each_once(layers: list[int]) -> list[int]:
-    return sorted(set(layers))
-
-
-def _something_to_add(weights: dict[Regularizer, float]) -> dict[Regularizer, float]:
-    return {name: weight for name, weight in weights.items() if name is not Regularizer.NONE and weight}
-
-
-def _by_steps(config: Mapping[str, Any]) -> bool:
-    return config.get("shrinkage_refresh") == Refresh.STEPS
-
-
-def _moving_average(config: Mapping[str, Any]) -> bool:
-    return config.get("shrinkage_refresh") == Refresh.AVERAGE
-
-
 LayerNumber = Annotated[int, Field(ge=1, le=1000)]
-LayerNumbers = Annotated[list[LayerNumber], Field(min_length=1), AfterValidator(_each_once)]
+LayerNumbers = Annotated[list[LayerNumber], Field(min_length=1), AfterValidator(lambda numbers: sorted(set(numbers)))]
 Weight = Annotated[FiniteFloat, Field(ge=-1e6, le=1e6)]
-Weights = Annotated[dict[Regularizer, Weight], AfterValidator(_something_to_add)]
+Weights = Annotated[
+    dict[Regularizer, Weight],
+    AfterValidator(
+        lambda weights: {name: lam for name, lam in weights.items() if name is not Regularizer.NONE and lam}
+    ),
+]
 Zeta = Annotated[FiniteFloat, Field(ge=0, le=1)]
 
 
@@ -213,7 +202,7 @@ class RegularizerOptions(DataOptions):
             unit="step",
             slows=False,
             applies_to=reading("shrinkage_every"),
-            needs=_by_steps,
+            needs=lambda config: config.get("shrinkage_refresh") == Refresh.STEPS,
             details="Applies only with a refresh every N steps. Each estimate takes a pass over rows.",
         ),
     ] = 500
@@ -227,7 +216,7 @@ class RegularizerOptions(DataOptions):
             several="shrinkage momenta",
             slows=False,
             applies_to=reading("shrinkage_momentum"),
-            needs=_moving_average,
+            needs=lambda config: config.get("shrinkage_refresh") == Refresh.AVERAGE,
             formula="S_S ← m S_S + (1 − m) S_X at each step, m this number",
             details="Applies only with the moving average. 0.99 averages over about 100 steps.",
         ),
