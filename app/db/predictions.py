@@ -117,7 +117,7 @@ class Predictions:
         _require(magic == MAGIC and number < len(KINDS), "expected packed predictions, got something else")
         _require(0 < n <= MAX_ROWS, f"expected 1 to {MAX_ROWS:,} rows, got {n:,}")
         kind = KINDS[number]
-        types = {
+        types: tuple[np.dtype[Any], ...] = {
             TaskKind.CLASSIFICATION: (INT, INT, INT),
             TaskKind.REGRESSION: (INT, FLOAT, FLOAT),
             TaskKind.SPAN: (INT, FLOAT, FLOAT, INT),
