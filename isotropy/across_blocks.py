@@ -47,12 +47,8 @@ class BlockProducts:
         self._forms = torch.einsum("b,abd,cd->bac", n, pushed, sums)
         self._forms += torch.einsum("ba,ac,a->bac", sums @ delta.T, delta @ sums.T, n)
         self._products = sums @ sums.T
-        self._centre, self._delta, self._pushed, self._scatter_traces = (
-            centre / scale**0.5,
-            delta,
-            pushed,
-            scatter_traces,
-        )
+        self._centre, self._scatter_traces = centre / scale**0.5, scatter_traces
+        self._delta, self._pushed = delta, pushed
         self._third = torch.stack([block.third.cpu() for block in blocks]) / scale**1.5
         self._fourth = torch.tensor([block.fourth for block in blocks], dtype=torch.float64) / scale / scale
         self._traces = traces

@@ -36,18 +36,14 @@ def activation_profile(moments: Moments) -> ActivationProfile:
     std = variance.sqrt()
     # Dimensions scaled alike, as by whitening, differ by rounding alone; that is no reason to flag any.
     rounding = 1e-6 * (mean.square() + variance).mean().sqrt()
+    # Distances from the median at which the robust z-score, 0.6745 distance / MAD, is 3.5.
+    mean_limit, std_limit = (3.5 / 0.6745 * (x - x.quantile(0.5)).abs().quantile(0.5) for x in (mean, std))
     outliers = {
         "mean_3sd": (mean - mean.mean()).abs() > torch.maximum(3 * mean.std(correction=0), rounding),
         "std_3sd": std - std.mean() > torch.maximum(3 * std.std(correction=0), rounding),
         "variance_5x": (variance >= 5 * variance.mean()) & (variance > 0),
-        "mean_mad": (mean - mean.quantile(0.5)).abs() > torch.maximum(_robust_limit(mean), rounding),
-        "std_mad": std - std.quantile(0.5) > torch.maximum(_robust_limit(std), rounding),
+        "mean_mad": (mean - mean.quantile(0.5)).abs() > torch.maximum(mean_limit, rounding),
+        "std_mad": std - std.quantile(0.5) > torch.maximum(std_limit, rounding),
     }
     flagged = torch.stack(list(outliers.values())).any(dim=0)
     return ActivationProfile(Score(float(flagged.sum())), mean, std, outliers)
-
-
-def _robust_limit(values: Tensor) -> Tensor:
-    """Return the distance from the median, 0-d, at which the robust z-score, 0.6745 distance / MAD, is 3.5."""
-    mad = (values - values.quantile(0.5)).abs().quantile(0.5)
-    return 3.5 / 0.6745 * mad

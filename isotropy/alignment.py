@@ -40,11 +40,31 @@ def alignment(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> dict[str, Scor
         too_few = Score.undefined(f"It takes at least {FEWEST_FOR_SE} rows that both have; {there_are(len(x))}.")
         return {"cka": too_few, "neighbor_overlap": too_few, "procrustes": too_few}
     x, y = (points.double() / (float(points.abs().amax()) or 1.0) for points in (x, y))
+    present, counts = np.unique(blocks, return_counts=True)
+    shares = [float(count) / len(blocks) for count in counts]
+    # Rows outside each block, if there are several.
+    outside = [torch.from_numpy(np.flatnonzero(blocks != block)) for block in present] if len(present) > 1 else []
+    K, L = _kernel(x), _kernel(y)
+    overlaps = shares_kept(x, y, torch.arange(len(x)))  # The jackknife leaves rows out as queries only
     scores = {
-        "cka": _cka_with_error(x, y, blocks),
-        "neighbor_overlap": _overlap(x, y, blocks),
-        "procrustes": _residual_with_error(x, y, blocks),
+        "cka": _cka(K, L),
+        "neighbor_overlap": Score(float(overlaps.mean())),
+        "procrustes": procrustes_residual(x, y),
     }
+    left_out = {
+        "cka": [_cka(K[rows][:, rows], L[rows][:, rows]) for rows in outside],
+        "neighbor_overlap": [Score(float(overlaps[rows].mean())) for rows in outside],
+        "procrustes": [procrustes_residual(x[rows], y[rows]) for rows in outside],
+    }
+    scores = {slug: score.with_error(error_parts(score, left_out[slug], shares)) for slug, score in scores.items()}
+    residual = scores["procrustes"]
+    if residual.value is not None:
+        # Corrected by the jackknife for its bias of order 1 / n; without error for few rows.
+        values = [score.value for score in left_out["procrustes"] if score.value is not None]
+        bias = sum((1 - share) * (value - residual.value) for share, value in zip(shares, values, strict=False))
+        corrected = Score.within(residual.value - bias, 0, 1)
+        enough = len(x) >= ROWS_A_DIMENSION * min(x.shape[1], y.shape[1])
+        scores["procrustes"] = corrected.with_error(residual.parts) if enough else replace(corrected, reason=FEW_ROWS)
     for slug, score in scores.items():
         # Within rounding of 0 or 1 it is exactly that.
         value, se = score.value, score.se or 0
@@ -101,46 +121,6 @@ def _hsic(K: Tensor, L: Tensor) -> float:
     return float((K * L).sum()) + of_sums - 2 * float(k @ m) / (n - 2)
 
 
-def _cka_with_error(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> Score:
-    K, L = _kernel(x), _kernel(y)
-    left_out = (_cka(K[remaining][:, remaining], L[remaining][:, remaining]) for remaining in _left_out(blocks))
-    score = _cka(K, L)
-    return score.with_error(error_parts(score, list(left_out), _shares(blocks)))
-
-
-def _residual_with_error(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> Score:
-    """Return the residual, corrected by the jackknife for its bias of order 1 / n; without error for few rows."""
-    score = procrustes_residual(x, y)
-    if score.value is None:
-        return score
-    left_out = [procrustes_residual(x[remaining], y[remaining]) for remaining in _left_out(blocks)]
-    parts = error_parts(score, left_out, _shares(blocks))
-    values = [residual.value for residual in left_out if residual.value is not None]
-    bias = sum((1 - share) * (value - score.value) for share, value in zip(_shares(blocks), values, strict=False))
-    corrected = Score.within(score.value - bias, 0, 1)
-    enough = len(x) >= ROWS_A_DIMENSION * min(x.shape[1], y.shape[1])
-    return corrected.with_error(parts) if enough else replace(corrected, reason=FEW_ROWS)
-
-
-def _overlap(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> Score:
-    """Return the share of the 10 nearest by cosine in common. The jackknife leaves rows out as queries only."""
-    shares = shares_kept(x, y, torch.arange(len(x)))
-    score = Score(float(shares.mean()))
-    left_out = [Score(float(shares[remaining].mean())) for remaining in _left_out(blocks)]
-    return score.with_error(error_parts(score, left_out, _shares(blocks)))
-
-
-def _left_out(blocks: NDArray[np.int64]) -> list[Tensor]:
-    """Return the indices of the rows outside each block; an empty list if there is only one block."""
-    present = np.unique(blocks)
-    return [torch.from_numpy(np.flatnonzero(blocks != block)) for block in present] if len(present) > 1 else []
-
-
-def _shares(blocks: NDArray[np.int64]) -> list[float]:
-    counts = np.unique(blocks, return_counts=True)[1]
-    return [float(count) / len(blocks) for count in counts]
-
-
 AT_ONCE = 2048  # Rows whose neighbors are sought, and which are summed, at once
 
 
@@ -166,27 +146,20 @@ def row_drift(x: Tensor, y: Tensor, references: int) -> RowDrift:
         raise ValueError(f"Expected more than {NEAREST} reference rows, got {min(references, len(x))}.")
     rows = torch.arange(len(x))
     starts = range(0, len(x), AT_ONCE)
-    shares = [shares_kept(x, y, rows[start : start + AT_ONCE], references=references) for start in starts]
-    return RowDrift(torch.cat(shares), *_residuals(x, y))
-
-
-def _residuals(x: Tensor, y: Tensor) -> tuple[Tensor | None, str | None]:
+    shares = torch.cat([shares_kept(x, y, rows[start : start + AT_ONCE], references=references) for start in starts])
     if max(x.shape[1], y.shape[1]) > MOST_DIMENSIONS:
-        return None, f"Residuals are found for at most {MOST_DIMENSIONS:,} dimensions."
-    scaled = [_scaled(points) for points in (x, y)]
-    if any(points is None for points in scaled):
-        return None, "All rows of one embedding are equal."
-    a, b = (points for points in scaled if points is not None)
+        return RowDrift(shares, None, f"Residuals are found for at most {MOST_DIMENSIONS:,} dimensions.")
+    units = []
+    for cloud in (x, y):
+        points = cloud.double() / (float(cloud.abs().amax()) or 1.0)
+        points -= points.mean(0)
+        size = torch.linalg.matrix_norm(points) / len(points) ** 0.5
+        if not size > 0:
+            return RowDrift(shares, None, "All rows of one embedding are equal.")
+        units.append(points / size)
+    a, b = units
     u, _, v = torch.linalg.svd(a.T @ b, full_matrices=False)
     turned = a @ (u @ v)
     # Of embeddings with other numbers of dimensions the smaller one is thought to have columns of zeros.
     squares = a.square().sum(1) + b.square().sum(1) - 2 * (turned * b).sum(1)
-    return squares.clamp(min=0).sqrt(), None
-
-
-def _scaled(x: Tensor) -> Tensor | None:
-    """Center points and scale them to root-mean-square length 1; return None if all are equal."""
-    points = x.double() / (float(x.abs().amax()) or 1.0)
-    points -= points.mean(0)
-    size = torch.linalg.matrix_norm(points) / len(points) ** 0.5
-    return points / size if size > 0 else None
+    return RowDrift(shares, squares.clamp(min=0).sqrt())

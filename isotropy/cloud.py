@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -164,7 +164,7 @@ class Cloud:
     def partition(self) -> PartitionFunction:
         """Partition function of all points, from a second pass, once its directions are known."""
         partition = PartitionFunction(self._second.vectors)
-        for chunk in self.chunks():
+        for chunk, _, _ in finite_chunks(self.points):
             # Not in units: exp(c.x) depends on the scale of the points.
             partition.update(chunk if self.unit == 1 else chunk * self.unit)
         return partition
@@ -223,10 +223,6 @@ class Cloud:
         )
         return RowLabels(torch.from_numpy(codes), list(codes_by_name))
 
-    def chunks(self) -> Iterator[Tensor]:
-        for chunk, _, _ in finite_chunks(self.points):
-            yield chunk
-
 
 def read_cloud(
     points: Points,
@@ -246,7 +242,8 @@ def read_cloud(
     n_left_out, unit = 0, 0.0
     for rows, positions, read in finite_chunks(points):
         if (larger := unit_for(rows, unit)) != unit:
-            sums.rescale(unit / larger)
+            for part in sums.blocks.parts:  # Cosines do not depend on the unit
+                part.rescale(unit / larger)
             sample.rescale(unit / larger)
             unit = larger
         scaled_rows = rows / unit if unit not in (0, 1) else rows
@@ -280,16 +277,8 @@ class _Sums(NamedTuple):
 
     @classmethod
     def none(cls, points: Points) -> _Sums:
-        return cls(
-            _fourth_moments(points),
-            Jackknife(lambda: CosineMoments(points.d), points.n),
-        )
+        return cls(_fourth_moments(points), Jackknife(lambda: CosineMoments(points.d), points.n))
 
     def update(self, rows: Tensor, dealing: Dealing, positions: NDArray[np.int64]) -> None:
         for jackknife in self:
             jackknife.update(rows, dealing.blocks_of(positions, jackknife.blocks))
-
-    def rescale(self, factor: float) -> None:
-        """Multiply the rows seen so far by a factor. Cosines do not depend on it."""
-        for part in self.blocks.parts:
-            part.rescale(factor)

@@ -43,10 +43,17 @@ def simplified_silhouette(x: Tensor, labels: Tensor) -> Score:
     classes = _classes("simplified silhouette", x, labels)
     if isinstance(classes, str):
         return Score.undefined(classes)
-    centre, centroids = centre_of(classes.points), classes.centroids()
+    centre = centre_of(classes.points)
+    # Exactly the points of a class where these are all equal.
+    firsts = classes.points[classes.sizes.cumsum(0) - classes.sizes]
+    offsets = torch.zeros_like(firsts)
+    chunks = list(zip(torch.split(classes.points, TILE_ROWS), torch.split(classes.codes, TILE_ROWS), strict=True))
+    for chunk, codes in chunks:
+        offsets.index_add_(0, codes, chunk - firsts[codes])
+    centroids = firsts + offsets / classes.sizes[:, None]
     located = Located.about(centre, centroids)
     total = centroids.new_zeros(())
-    for chunk, codes in zip(torch.split(classes.points, TILE_ROWS), torch.split(classes.codes, TILE_ROWS), strict=True):
+    for chunk, codes in chunks:
         own_distances = torch.linalg.vector_norm(chunk - centroids[codes], dim=1)
         other_distances = distances(Located.about(centre, chunk), located, codes).amin(1)
         total += _silhouettes(own_distances, other_distances, ROUNDING * torch.linalg.vector_norm(chunk, dim=1)).sum()
@@ -60,14 +67,6 @@ class _Classes:
     points: Tensor  # float64 [n, d], scaled by a power of two
     codes: Tensor  # The class of each point, int64 [n], from 0 to k - 1
     sizes: Tensor  # Points of each class, int64 [k]
-
-    def centroids(self) -> Tensor:
-        """Return the mean of each class, [k, d]: exactly its points where these are all equal."""
-        firsts = self.points[self.sizes.cumsum(0) - self.sizes]
-        offsets = torch.zeros_like(firsts)
-        for points, codes in zip(torch.split(self.points, TILE_ROWS), torch.split(self.codes, TILE_ROWS), strict=True):
-            offsets.index_add_(0, codes, points - firsts[codes])
-        return firsts + offsets / self.sizes[:, None]
 
 
 def _classes(name: str, x: Tensor, labels: Tensor) -> _Classes | str:
@@ -97,60 +96,48 @@ class _Group:
     rows: range
     members: Tensor  # Class membership, float64 [rows, classes], 1 or 0
 
-    @property
-    def sizes(self) -> Tensor:
-        return self.members.sum(0)
-
 
 def _distances_to_classes(points: Located, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
     """Return the sum of distances to the own class and the least mean distance to another, [n] each."""
     own_sums = torch.zeros_like(points.norms)
     nearest = torch.full_like(own_sums, math.inf)
-    groups = _groups(sizes, own_sums.device)
-    for number, group in enumerate(groups):
-        inside = slice(group.rows.start, group.rows.stop)
-        sums, _ = _distance_sums(points, group, group)
-        own_sums[inside] = (sums * group.members).sum(1)
-        elsewhere = (sums / group.sizes).masked_fill_(group.members.bool(), math.inf)
-        nearest[inside] = torch.minimum(nearest[inside], elsewhere.amin(1))
-        for later_group in groups[number + 1 :]:
-            outside = slice(later_group.rows.start, later_group.rows.stop)
-            forward, back = _distance_sums(points, group, later_group)
-            nearest[inside] = torch.minimum(nearest[inside], (forward / later_group.sizes).amin(1))
-            nearest[outside] = torch.minimum(nearest[outside], (back / group.sizes).amin(1))
-    return own_sums, nearest
-
-
-def _groups(sizes: Sequence[int], device: torch.device) -> list[_Group]:
     groups, start, pending_sizes = [], 0, list[int]()
     for size, following in zip(sizes, [*sizes[1:], math.inf], strict=True):
         pending_sizes.append(size)
         rows = sum(pending_sizes)
         if rows + following > TILE_ROWS:
             codes = torch.arange(len(pending_sizes)).repeat_interleave(torch.tensor(pending_sizes))
-            groups.append(_Group(range(start, start + rows), one_hot(codes).to(device, torch.float64)))
+            groups.append(_Group(range(start, start + rows), one_hot(codes).to(own_sums)))
             start, pending_sizes = start + rows, []
-    return groups
+    for number, group in enumerate(groups):
+        inside = slice(group.rows.start, group.rows.stop)
+        sums, _ = _distance_sums(points, group, group)
+        own_sums[inside] = (sums * group.members).sum(1)
+        elsewhere = (sums / group.members.sum(0)).masked_fill_(group.members.bool(), math.inf)
+        nearest[inside] = torch.minimum(nearest[inside], elsewhere.amin(1))
+        for later_group in groups[number + 1 :]:
+            outside = slice(later_group.rows.start, later_group.rows.stop)
+            forward, back = _distance_sums(points, group, later_group)
+            nearest[inside] = torch.minimum(nearest[inside], (forward / later_group.members.sum(0)).amin(1))
+            nearest[outside] = torch.minimum(nearest[outside], (back / group.members.sum(0)).amin(1))
+    return own_sums, nearest
 
 
 def _distance_sums(points: Located, first: _Group, second: _Group) -> tuple[Tensor, Tensor]:
     """Return the sums of distances of each row of a group to each class of the other, and the reverse."""
     forward = points.norms.new_zeros(len(first.rows), second.members.shape[1])
     back = forward if first is second else points.norms.new_zeros(len(second.rows), first.members.shape[1])
+    first_points, second_points = (points[group.rows.start : group.rows.stop] for group in (first, second))
     for i in range(0, len(first.rows), TILE_ROWS):
         rows = slice(i, i + TILE_ROWS)
-        x = _part(points, first, rows)
+        x = first_points[rows]
         for j in range(i if first is second else 0, len(second.rows), TILE_ROWS):
             columns = slice(j, j + TILE_ROWS)
             if first is second and i == j:
                 itself = torch.arange(len(x.norms), device=x.norms.device)
                 forward[rows] += distances(x, x, itself).fill_diagonal_(0) @ second.members[columns]
                 continue
-            tile = distances(x, _part(points, second, columns))
+            tile = distances(x, second_points[columns])
             forward[rows] += tile @ second.members[columns]
             back[columns] += tile.T @ first.members[rows]
     return forward, back
-
-
-def _part(points: Located, group: _Group, rows: slice) -> Located:
-    return points[group.rows.start + rows.start : min(group.rows.start + rows.stop, group.rows.stop)]

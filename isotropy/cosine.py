@@ -52,10 +52,8 @@ class CosineMoments:
     def merge(self, moments: CosineMoments) -> None:
         """Add the points of another instance; raise ValueError if its number of dimensions differs."""
         if len(moments._sum) != len(self._sum):
-            raise ValueError(
-                f"Expected moments of {len(self._sum)} dimensions, got {len(moments._sum)}: "
-                "merge only clouds of one space."
-            )
+            d, other_d = len(self._sum), len(moments._sum)
+            raise ValueError(f"Expected moments of {d} dimensions, got {other_d}: merge only clouds of one space.")
         self._sum += moments._sum.to(self._sum)
         self._squares += moments._squares.to(self._squares)
         self.n += moments.n

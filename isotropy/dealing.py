@@ -33,12 +33,9 @@ class Slices:
         turns = items // self._length
         if len(items) and (last := int(turns.max())) >= len(self._turns):
             rounds = max(last // self.blocks + 1, 2 * len(self._turns) // self.blocks)
-            self._turns = np.concatenate([self._round(number) for number in range(rounds)])
+            orders = [np.random.default_rng((SEED, number // 2)).permutation(self.blocks) for number in range(rounds)]
+            self._turns = np.concatenate([order[::-1] if i % 2 else order for i, order in enumerate(orders)])
         return self._turns[turns]
-
-    def _round(self, number: int) -> NDArray[np.int64]:
-        order = np.random.default_rng((SEED, number // 2)).permutation(self.blocks)
-        return order[::-1] if number % 2 else order
 
 
 @dataclass(frozen=True, eq=False)

@@ -43,14 +43,21 @@ def hubness(neighbours: NearestNeighbours, k: int = 10) -> Hubness:
     searched.
     """
     n = len(neighbours.indices)
+    undefined = None
     if n < k + 2:
-        return _undefined(f"Hubness with k = {k} needs at least {k + 2} points; {there_are(n)}.")
-    nearest = neighbours.first(k)
-    if (share := _share_of_ties(neighbours.first(k + 1))) > TIED:
-        return _undefined(
-            f"Hubness is undefined: {share:.0%} of the points have a tie for their {k}-th nearest neighbor, "
-            "which the order of the rows or rounding would decide."
-        )
+        undefined = Score.undefined(f"Hubness with k = {k} needs at least {k + 2} points; {there_are(n)}.")
+    else:
+        nearest, farthest = neighbours.first(k), neighbours.first(k + 1)
+        last, beyond = farthest.distances[:, -2:].unbind(1)
+        # Half precision is taken as exact: its rounding swaps some neighbours of most clouds, but makes no hubs.
+        error = farthest.error(min(farthest.roundoff, unit_roundoff(torch.float32)))[:, -2]
+        if (share := float((beyond - last <= error).double().mean())) > TIED:
+            undefined = Score.undefined(
+                f"Hubness is undefined: {share:.0%} of the points have a tie for their {k}-th nearest neighbor, "
+                "which the order of the rows or rounding would decide."
+            )
+    if undefined is not None:
+        return Hubness(undefined, undefined, undefined, undefined)
     occurrences = nearest.indices.flatten().bincount(minlength=n)
     excess = occurrences.double() - k
     variance = float(excess.square().mean())
@@ -70,16 +77,3 @@ def greatest_hubs(occurrences: Tensor, max_hubs: int = LISTED) -> tuple[HubPoint
     counts, points = occurrences.sort(descending=True, stable=True)
     pairs = zip(points[:max_hubs].tolist(), counts[:max_hubs].tolist(), strict=True)
     return tuple(HubPoint(point, count) for point, count in pairs if count)
-
-
-def _undefined(reason: str) -> Hubness:
-    score = Score.undefined(reason)
-    return Hubness(score, score, score, score)
-
-
-def _share_of_ties(neighbours: NearestNeighbours) -> float:
-    """Return the share of points whose last two neighbors are equally far within rounding."""
-    *_, last, beyond = neighbours.distances.unbind(1)
-    # Half precision is taken as exact: its rounding swaps some neighbours of most clouds, but makes no hubs.
-    error = neighbours.error(min(neighbours.roundoff, unit_roundoff(torch.float32)))[:, -2]
-    return float((beyond - last <= error).double().mean())

@@ -18,6 +18,7 @@ from isotropy.score import FEWEST_FOR_SE, Score, there_are
 # holds: 1.09 to 1.12 in simulations of 50 to 20,000 independent ratios, a tenth of them discarded.
 CHANCE_DISTANCE = 1.1
 FIGURE_POINTS = 400  # Points of a fit that are kept to be drawn
+NO_RATIO = "is undefined: most points are as far from their second neighbor as from their first, within rounding."
 
 
 @dataclass(frozen=True)
@@ -55,16 +56,15 @@ def twonn(neighbours: NearestNeighbours, discard: float = 0.1) -> TwoNNFit:
         torch.linspace(0, fitted - 1, min(fitted, FIGURE_POINTS), dtype=torch.float64).round().long().to(x.device)
     )
     if _is_rounding(log_mu, error):
-        return TwoNNFit(Score.undefined(_no_ratio("TwoNN")), x[figure_points], y[figure_points])
+        return TwoNNFit(Score.undefined(f"TwoNN {NO_RATIO}"), x[figure_points], y[figure_points])
     dimension = float(x @ y / (x @ x))
     # Renyi: the i-th least of N exponentials is a sum of independent ones, the l-th of mean 1 / (N - l + 1).
     tails = y.flip(0).cumsum(0).flip(0) / torch.arange(N, N - fitted, -1, dtype=torch.float64, device=x.device)
     se = dimension * float(tails.norm() / (y @ y))
     F, steps = -torch.expm1(-dimension * x), torch.arange(fitted + 1, dtype=torch.float64, device=x.device) / N
     distance = float(torch.maximum(F - steps[:-1], steps[1:] - F).max())
-    return TwoNNFit(
-        _with_error(dimension, se, N), x[figure_points], y[figure_points], distance, CHANCE_DISTANCE / N**0.5
-    )
+    score = Score(dimension, se=se if N >= FEWEST_FOR_SE else None)
+    return TwoNNFit(score, x[figure_points], y[figure_points], distance, CHANCE_DISTANCE / N**0.5)
 
 
 def twonn_mle(neighbours: NearestNeighbours) -> Score:
@@ -78,9 +78,9 @@ def twonn_mle(neighbours: NearestNeighbours) -> Score:
     if N < 3:
         return Score.undefined(f"TwoNN's likelihood needs at least 3 points without a duplicate; {there_are(N)}.")
     if _is_rounding(log_mu, error):
-        return Score.undefined(_no_ratio("TwoNN's likelihood"))
+        return Score.undefined(f"TwoNN's likelihood {NO_RATIO}")
     dimension = (N - 1) / float(log_mu.sum())
-    return _with_error(dimension, dimension / (N - 2) ** 0.5, N)
+    return Score(dimension, se=dimension / (N - 2) ** 0.5 if N >= FEWEST_FOR_SE else None)
 
 
 def levina_bickel(neighbours: NearestNeighbours, k: int = 10) -> Score:
@@ -112,7 +112,7 @@ def levina_bickel(neighbours: NearestNeighbours, k: int = 10) -> Score:
             "within rounding."
         )
     mean = float(inverses.mean())
-    return _with_error(1 / mean, float(inverses.std()) / N**0.5 / mean**2, N)
+    return Score(1 / mean, se=float(inverses.std()) / N**0.5 / mean**2 if N >= FEWEST_FOR_SE else None)
 
 
 def _log_mu(neighbours: NearestNeighbours) -> tuple[Tensor, Tensor]:
@@ -133,13 +133,3 @@ def _error(neighbours: NearestNeighbours) -> Tensor:
 def _is_rounding(logarithms: Tensor, error: Tensor) -> bool:
     """Return whether most log ratios [N] are 0 within their error [N]."""
     return float((logarithms <= error).double().mean()) > 0.5
-
-
-def _with_error(dimension: float, se: float, n: int) -> Score:
-    return Score(dimension, se=se if n >= FEWEST_FOR_SE else None)
-
-
-def _no_ratio(name: str) -> str:
-    return (
-        f"{name} is undefined: most points are as far from their second neighbor as from their first, within rounding."
-    )

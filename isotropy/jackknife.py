@@ -54,27 +54,20 @@ class Jackknife(Generic[P]):
         if blocks < 1:
             raise ValueError(f"Expected at least 1 block, got {blocks}: 1 only sums, 2 and more have standard errors.")
         self._empty = empty
-        self._parts = [empty() for _ in range(blocks)]
+        self.blocks = blocks
+        self.all_parts = [empty() for _ in range(blocks)]
         self._slices = Slices(n, blocks)
         self._rows_dealt = 0
 
     @property
-    def blocks(self) -> int:
-        return len(self._parts)
-
-    @property
     def parts(self) -> list[P]:
         """Moments of the nonempty blocks, read-only."""
-        return [part for part in self._parts if part.n > 0]
-
-    @property
-    def all_parts(self) -> list[P]:
-        return self._parts
+        return [part for part in self.all_parts if part.n > 0]
 
     def map(self, make: Callable[[P], P]) -> Jackknife[P]:
         """Return a jackknife with a function applied to the moments of each block."""
         mapped = copy(self)
-        mapped._parts = [make(part) for part in self._parts]
+        mapped.all_parts = [make(part) for part in self.all_parts]
         empty = make(self._empty())
         mapped._empty = lambda: deepcopy(empty)
         return mapped
@@ -86,10 +79,10 @@ class Jackknife(Generic[P]):
             self._rows_dealt += len(x)
         for block in np.unique(blocks).tolist():
             in_block = blocks == block
-            self._parts[block].update(x if in_block.all() else x[torch.from_numpy(in_block)])
+            self.all_parts[block].update(x if in_block.all() else x[torch.from_numpy(in_block)])
 
     def total(self) -> P:
-        return self._parts[0] if len(self._parts) == 1 else self._merged(self._parts)
+        return self.all_parts[0] if self.blocks == 1 else self._merged(self.all_parts)
 
     def standard_error(self, statistic: Callable[[P], Score]) -> float | None:
         """Return the standard error of one statistic, or None where ``scores`` has none."""

@@ -53,20 +53,15 @@ def pairs_of(x: Tensor, k: int) -> PairMeasures:
     points = x if len(distinct) == len(x) else x[distinct]
     precisions = [precision for precision in fast_precisions(x.device) if precision != torch.bfloat16]
     search = NeighbourSearch(points, k)
-    if not (search.k and _serves_both(search, precisions)):
+    dtype = search.points.dtype
+    # Whether products in the dtype of the points are also the fastest for neighbors; 6: about their median, points are
+    # at most 1 + sqrt(2) times as long as the longest.
+    serves_both = dtype in precisions and search.k
+    if not serves_both or multiplies_exactly(search.points, 6 * float(search.lengths.max()) ** 2, dtype):
         return PairMeasures(distinct, points, nearest_neighbours(points, k), uniformity(x))
     bounds = ByDirection(search.points, search.lengths, times[distinct] * (search.lengths > 0))
-    search.settle(bounds.tile, search.points.dtype, bounds.limit)
+    search.settle(bounds.tile, dtype, bounds.limit)
     return PairMeasures(distinct, points, search.finish(precisions), bounds.directions.uniformity())
-
-
-def _serves_both(search: NeighbourSearch, precisions: list[torch.dtype]) -> bool:
-    """Return whether products in the dtype of the points are also the fastest for neighbors."""
-    dtype = search.points.dtype
-    if dtype not in precisions:
-        return False
-    # 6: about their median, points are at most 1 + sqrt(2) times as long as the longest.
-    return not multiplies_exactly(search.points, 6 * float(search.lengths.max()) ** 2, dtype)
 
 
 class ByDirection:
@@ -88,7 +83,7 @@ class ByDirection:
     def tile(self, rows: slice, columns: slice) -> Tensor:
         """Return squared distances [rows, columns], which the next tile overwrites, and add the pairs' uniformity."""
         exponents = self.directions.exponents(rows, columns)
-        squares = self.directions.work(rows, columns)
+        squares = self.directions.buffer(1, rows, columns)
         torch.sub(self._rounded_offsets[columns], self._rounded_offsets[rows, None], out=squares).square_()
         return squares.addcmul_(exponents.mul_(self._halved[columns]), self._rounded_lengths[rows, None])
 
@@ -149,10 +144,11 @@ def search_by(similarity: Similarity, dtype: torch.dtype) -> NearestSearch:
         differ = neighbours.distances > SAME_DIRECTION * roundoff
         return replace(neighbours, distances=neighbours.distances.where(differ, 0.0), roundoff=roundoff)
 
-    def by_dot(points: Tensor, k: int) -> NearestNeighbours:
-        return replace(_nearest_by_dot(points, k), roundoff=roundoff)
-
-    return {Similarity.EUCLIDEAN: nearest_neighbours, Similarity.COSINE: by_cosine, Similarity.DOT: by_dot}[similarity]
+    return {
+        Similarity.EUCLIDEAN: nearest_neighbours,
+        Similarity.COSINE: by_cosine,
+        Similarity.DOT: lambda points, k: replace(_nearest_by_dot(points, k), roundoff=roundoff),
+    }[similarity]
 
 
 def dissimilarities(neighbours: NearestNeighbours, similarity: Similarity, d: int, unit: float = 1.0) -> Tensor:

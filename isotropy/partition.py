@@ -39,14 +39,15 @@ class PartitionFunction:
         columns = self._eigenvectors.to(at_least_float32(x[:0]))
         for start in range(0, len(x), BLOCK_ROWS):
             products = at_least_float32(x[start : start + BLOCK_ROWS].detach()) @ columns
-            self._add(torch.stack([products.logsumexp(0), products.neg_().logsumexp(0)]))
+            log_z = torch.stack([products.logsumexp(0), products.neg_().logsumexp(0)])
+            self.log_z = torch.logaddexp(self.log_z, log_z.to(self.log_z))
         self.n += len(x)
 
     def merge(self, partition: PartitionFunction) -> None:
         """Add the points of another instance; raise ValueError if its eigenvectors differ."""
         if not torch.equal(partition._eigenvectors, self._eigenvectors):
             raise ValueError("Expected sums over the same eigenvectors, got others: find them once, from all points.")
-        self._add(partition.log_z)
+        self.log_z = torch.logaddexp(self.log_z, partition.log_z.to(self.log_z))
         self.n += partition.n
 
     def log_isotropy(self) -> Score:
@@ -75,6 +76,3 @@ class PartitionFunction:
                 "for this measure. Scale them all by one factor."
             )
         return Score(math.exp(logarithm.value))
-
-    def _add(self, log_z: Tensor) -> None:
-        self.log_z = torch.logaddexp(self.log_z, log_z.to(self.log_z))

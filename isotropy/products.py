@@ -75,11 +75,8 @@ class Products:
             error = (1 + rho) ** 2 * (1 + rounding) - 1
             self._bases = (1 - error) * squares - 64 * (d + 1) * torch.finfo(sums).tiny
         self._bases_in_sums = self._bases.to(sums)
-
-    @property
-    def has_tiles(self) -> bool:
-        """Whether ``tile`` gives bounds: if products are not exact, and sums are as precise as products."""
-        return not self._is_exact and self._bases_in_sums.dtype == self._rounded.dtype
+        self.has_tiles = not self._is_exact and sums == precision
+        """Whether ``tile`` gives bounds."""
 
     def tile(self, rows: slice, columns: slice) -> Tensor:
         """Return lower bounds of squared distances [rows, columns], in a buffer that the next tile overwrites."""
@@ -115,7 +112,11 @@ class Products:
         if self._is_last and not nearest.settled.all():
             unsettled = (~nearest.settled).nonzero().squeeze(1)
             within = bounds[unsettled].double() + self._bases[rows[unsettled], None] <= nearest.reach[unsettled, None]
-            nearest.distances[unsettled], nearest.columns[unsettled] = self._nearest_among(within, rows[unsettled], k)
+            squares = torch.full_like(within, math.inf, dtype=torch.float64)
+            columns = torch.arange(within.shape[1], device=within.device).expand_as(within)
+            _measure(self._points, squares, within, rows[unsettled], columns)
+            squares, nearest.columns[unsettled] = first_smallest(squares, k)
+            nearest.distances[unsettled] = squares.sqrt()
             nearest.settled[:] = True
         return nearest.distances, nearest.columns, nearest.settled
 
@@ -129,14 +130,6 @@ class Products:
         bounds[torch.arange(len(rows), device=rows.device), rows] = math.inf
         return bounds
 
-    def _nearest_among(self, within: Tensor, rows: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        """Return distances and indices [rows, k] of the nearest columns within a mask."""
-        squares = torch.full_like(within, math.inf, dtype=torch.float64)
-        columns = torch.arange(within.shape[1], device=within.device).expand_as(within)
-        _measure(self._points, squares, within, rows, columns)
-        squares, columns = first_smallest(squares, k)
-        return squares.sqrt(), columns
-
 
 class MeasuredCandidates(NamedTuple):
     """Nearest candidates of some rows."""
@@ -148,12 +141,7 @@ class MeasuredCandidates(NamedTuple):
 
 
 def measure_candidates(
-    points: Tensor,
-    rows: Tensor,
-    bounds: Tensor,
-    columns: Tensor,
-    k: int,
-    limit: Limit = same_reach,
+    points: Tensor, rows: Tensor, bounds: Tensor, columns: Tensor, k: int, limit: Limit = same_reach
 ) -> MeasuredCandidates:
     """Return the k nearest of each of ``rows`` among candidates, measured by differences in float64.
 

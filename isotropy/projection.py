@@ -42,19 +42,13 @@ class PointMapCollector:
         points, rows = (tensor.numpy() for tensor in self._sample.drawn())
         order = rows.argsort()
         at = points[order]
-        map_unit = _unit_of(at, unit)
+        # 1, or the power of two that scales coordinates times the unit to at most 1.
+        greatest = float(np.abs(at).max(initial=0.0))
+        is_safe = greatest == 0 or SAFE[0] <= greatest * unit <= SAFE[1]
+        map_unit = 1.0 if is_safe else float(2.0 ** np.frexp(greatest)[1]) * unit
         scaled = (at * (unit / map_unit)).astype(np.float32)
-        return MappedRows(
-            np.ascontiguousarray(scaled[:, :2]), np.ascontiguousarray(scaled[:, 2]), rows[order], map_unit
-        )
-
-
-def _unit_of(at: NDArray[np.float64], unit: float) -> float:
-    """Return 1, or the power of two that scales coordinates times ``unit`` to at most 1."""
-    greatest = float(np.abs(at).max(initial=0.0))
-    if greatest == 0 or SAFE[0] <= greatest * unit <= SAFE[1]:
-        return 1.0
-    return float(2.0 ** np.frexp(greatest)[1]) * unit
+        xy, norms = (np.ascontiguousarray(part) for part in (scaled[:, :2], scaled[:, 2]))
+        return MappedRows(xy, norms, rows[order], map_unit)
 
 
 MAX_POINTS = 50_000  # Points that are drawn; of more rows there is a density too, which all of them are in
@@ -99,9 +93,7 @@ def projection(
     names, labels = names_of(rows), frequent_labels(cloud, rows)
     return {
         "n": cloud.n,
-        "x": _rounded(points[:, 0]),
-        "y": _rounded(points[:, 1]),
-        "z": _rounded(points[:, 2]),
+        **{axis: [float(f"{value:.5g}") for value in points[:, i].tolist()] for i, axis in enumerate("xyz")},
         "rows": rows.tolist(),
         "shares": axes.shares,
         "names": names and [name[:NAME_CHARACTERS] for name in names],
@@ -145,7 +137,11 @@ class _Density:
     """Counts of points on a grid that covers a sample [n, 2] except its tails."""
 
     def __init__(self, sample: NDArray[np.float64]) -> None:
-        self._edges = [_edges(sample[:, 1]), _edges(sample[:, 0])]
+        self._edges = []
+        for values in (sample[:, 1], sample[:, 0]):
+            low, high = np.quantile(values, (TAIL, 1 - TAIL))
+            margin = (high - low) / 10 or 4 * values.std() or 1.0
+            self._edges.append(np.linspace(low - margin, high + margin, BINS + 1))
         self._counts = np.zeros((BINS, BINS), np.int64)
         self._n = 0
 
@@ -159,17 +155,6 @@ class _Density:
         y_edges, x_edges = ((edges * unit).tolist() for edges in self._edges)
         outside = self._n - int(self._counts.sum())
         return {"x_edges": x_edges, "y_edges": y_edges, "counts": self._counts.tolist(), "outside": outside}
-
-
-def _edges(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the edges [BINS + 1] of bins over all values except the tails, extended by a tenth."""
-    low, high = np.quantile(values, (TAIL, 1 - TAIL))
-    margin = (high - low) / 10 or 4 * values.std() or 1.0
-    return np.linspace(low - margin, high + margin, BINS + 1)
-
-
-def _rounded(values: Tensor) -> list[float]:
-    return [float(f"{value:.5g}") for value in values.tolist()]
 
 
 def frequent_labels(cloud: Cloud, rows: Tensor) -> RowLabels | None:

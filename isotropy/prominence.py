@@ -61,21 +61,16 @@ def _count(lengths: NDArray[np.float64]) -> int:
     shares = lengths / lengths[0]
     bars = shares[shares > 0]
     while True:
-        i = _first_noise(bars)
+        # The index of the first bar that is noise. Of R_i, T and bars[i + 1:], the sum P_i and the mean of log l
+        # weighted by l, the log of P_i / exp H(R_i).
+        sums = 1 + bars[:0:-1].cumsum()[::-1]
+        neutral = np.exp((bars * np.log(bars))[:0:-1].cumsum()[::-1] / sums)
+        totals = sums + np.arange(len(bars) - 1) * neutral
+        falls = np.flatnonzero(totals[:-1] < totals[1:] * (1 - ROUNDING))
+        i = int(falls[0]) + 1 if len(falls) else max(len(bars) - 1, 1)
         if i >= len(bars) - 1 or i <= least_entropy(float(bars[-1]), len(bars)):
             return i
         bars = np.append(bars[:i], bars[-1])
-
-
-def _first_noise(bars: NDArray[np.float64]) -> int:
-    """Return the index of the first of ``bars`` [n], descending from T = 1, that is noise; T has index 0."""
-    i = np.arange(len(bars) - 1)
-    # Of R_i, T and bars[i + 1:], the sum P_i and the mean of log l weighted by l, the log of P_i / exp H(R_i).
-    sums = 1 + bars[:0:-1].cumsum()[::-1]
-    neutral = np.exp((bars * np.log(bars))[:0:-1].cumsum()[::-1] / sums)
-    totals = sums + i * neutral
-    falls = np.flatnonzero(totals[:-1] < totals[1:] * (1 - ROUNDING))
-    return int(falls[0]) + 1 if len(falls) else max(len(bars) - 1, 1)
 
 
 def least_entropy(alpha: float, n: int) -> float:

@@ -32,7 +32,8 @@ def effective_rank(values: Tensor, weights: Literal["sigma", "lambda"]) -> Score
 def used(values: Tensor, weights: Literal["sigma", "lambda"]) -> Tensor:
     """Return the effective rank of nonzero eigenvalues [d], 0-d, differentiable unless one is 0."""
     sizes = values / values[0]
-    return _exp_entropy(_shares(sizes.sqrt() if weights == "sigma" else sizes))
+    sizes = sizes.sqrt() if weights == "sigma" else sizes
+    return _exp_entropy(sizes / sizes.sum())
 
 
 def rankme(values: Tensor, n: int) -> Score:
@@ -48,7 +49,8 @@ def rankme(values: Tensor, n: int) -> Score:
 
 def used_by_rankme(values: Tensor) -> Tensor:
     """Return RankMe of min(n, d) eigenvalues that are not all zero, 0-d; differentiable as ``used``."""
-    return _exp_entropy(_shares((values / values[0]).sqrt()) + RANKME_EPSILON)
+    sizes = (values / values[0]).sqrt()
+    return _exp_entropy(sizes / sizes.sum() + RANKME_EPSILON)
 
 
 def stable_rank(values: Tensor) -> Score:
@@ -91,14 +93,11 @@ def alpha_req(values: Tensor, window: tuple[int, int] = ALPHA_WINDOW) -> Score:
             f"{there_are(len(fitted))}."
         )
     ranks = torch.arange(first, first + len(fitted)).to(fitted)
-    weights = _shares(1 / ranks)
+    weights = 1 / ranks
+    weights = weights / weights.sum()
     x, y = ranks.log(), (fitted / values[0]).log()
     x = x - weights @ x
     return Score(max(-float(((weights * x) @ y) / ((weights * x) @ x)), 0.0))
-
-
-def _shares(sizes: Tensor) -> Tensor:
-    return sizes / sizes.sum()
 
 
 def _exp_entropy(p: Tensor) -> Tensor:

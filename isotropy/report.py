@@ -81,17 +81,13 @@ def _from_spectrum(slug: str, **detail: object) -> MeasureFunction:
     return lambda cloud: MeasureResult(cloud.spectrum_scores[slug], cloud.n, detail or None)
 
 
-def _list_from_spectrum(slug: str) -> MeasureFunction:
-    """Return the measure whose k-th value is the spectrum score "slug k", headed by the first."""
-
-    def measure_list(cloud: Cloud) -> MeasureResult:
-        scores = [score for name, score in cloud.spectrum_scores.items() if name.startswith(f"{slug} ")]
-        detail: dict[str, Any] = {"values": [score.value for score in scores]}
-        if any(score.se is not None for score in scores):
-            detail["se"] = [score.se for score in scores]
-        return MeasureResult(scores[0], cloud.n, detail)
-
-    return measure_list
+def _list_from_spectrum(slug: str, cloud: Cloud) -> MeasureResult:
+    """Return the spectrum scores "slug k", headed by the first."""
+    scores = [score for name, score in cloud.spectrum_scores.items() if name.startswith(f"{slug} ")]
+    detail: dict[str, Any] = {"values": [score.value for score in scores]}
+    if any(score.se is not None for score in scores):
+        detail["se"] = [score.se for score in scores]
+    return MeasureResult(scores[0], cloud.n, detail)
 
 
 def _spectrum(cloud: Cloud) -> MeasureResult:
@@ -168,11 +164,7 @@ def _dimension(
 
 def _hubness(cloud: Cloud) -> MeasureResult:
     scores = hubness(cloud.neighbours, NEIGHBOURS)
-    parts = {
-        "robin_hood": scores.robin_hood.value,
-        "antihubs": scores.antihubs.value,
-        "greatest": scores.greatest.value,
-    }
+    parts = {name: getattr(scores, name).value for name in ("robin_hood", "antihubs", "greatest")}
     hubs = [{"row": cloud.row_of(hub.point), "occurrences": hub.occurrences} for hub in scores.hubs]
     detail = {"k": NEIGHBOURS, "similarity": cloud.similarity.value, "parts": parts, "hubs": hubs}
     return MeasureResult(scores.skewness, len(cloud.neighbours.indices), detail)
@@ -196,14 +188,11 @@ def _prominent_bars(cloud: Cloud) -> MeasureResult:
     return MeasureResult(score, n, {"parts": {"gaussian_of_the_same_size": gaussian_prominent_bars(n, cloud.d).value}})
 
 
-def _from_labels(score: Callable[[Tensor, Tensor], Score]) -> MeasureFunction:
-    def measure_pairs(cloud: Cloud) -> MeasureResult:
-        if cloud.labels is None:
-            return MeasureResult(NO_LABELS, 0)
-        x, codes = cloud.labels.drop_unlabeled(cloud.pairs)
-        return MeasureResult(score(x, codes), len(x))
-
-    return measure_pairs
+def _from_labels(score: Callable[[Tensor, Tensor], Score], cloud: Cloud) -> MeasureResult:
+    if cloud.labels is None:
+        return MeasureResult(NO_LABELS, 0)
+    x, codes = cloud.labels.drop_unlabeled(cloud.pairs)
+    return MeasureResult(score(x, codes), len(x))
 
 
 def _isoscore_by_label(cloud: Cloud) -> MeasureResult:
@@ -241,13 +230,13 @@ MEASURES: dict[str, MeasureFunction] = {
     "rankme": _from_spectrum("rankme"),
     "stable_rank": _from_spectrum("stable_rank"),
     "alpha_req": _from_spectrum("alpha_req", window=rank.ALPHA_WINDOW),
-    "explained_variance": _list_from_spectrum("explained_variance"),
+    "explained_variance": partial(_list_from_spectrum, "explained_variance"),
     "spectrum": _spectrum,
     "mean_cosine": _mean_cosine,
     "rogue_dimensions": _rogue_dimensions,
     "mean_share": _from_moments("mean_share"),
-    "anisotropy_raw": _list_from_spectrum("anisotropy_raw"),
-    "anisotropy_centred": _list_from_spectrum("anisotropy_centred"),
+    "anisotropy_raw": partial(_list_from_spectrum, "anisotropy_raw"),
+    "anisotropy_centred": partial(_list_from_spectrum, "anisotropy_centred"),
     "partition": lambda cloud: MeasureResult(cloud.partition.isotropy(), cloud.n),
     "partition_log": lambda cloud: MeasureResult(cloud.partition.log_isotropy(), cloud.n),
     "uniformity": lambda cloud: MeasureResult(
@@ -265,7 +254,7 @@ MEASURES: dict[str, MeasureFunction] = {
     "persistent_entropy": _from_bars(persistent_entropy),
     "persistent_entropy_normalised": _from_bars(partial(persistent_entropy, normalised=True)),
     "prominent_bars": _prominent_bars,
-    "silhouette": _from_labels(silhouette),
-    "simplified_silhouette": _from_labels(simplified_silhouette),
+    "silhouette": partial(_from_labels, silhouette),
+    "simplified_silhouette": partial(_from_labels, simplified_silhouette),
     "isoscore_by_label": _isoscore_by_label,
 }

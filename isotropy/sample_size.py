@@ -88,24 +88,26 @@ class _Draws:
         self._target_squares = float(self._target.square().sum())
 
     def scores(self) -> dict[int, list[Values]]:
-        scores = {
-            m: [self._of_rows(self._draw(m, k)) for k in range(min(DRAWS, self._n_by_rows // m))]
-            for m in self._sizes_by_products
-        }
-        scores |= {m: [] for m in self._sizes_by_moments}
+        scores: dict[int, list[Values]] = {m: [] for m in (*self._sizes_by_products, *self._sizes_by_moments)}
+        for m in self._sizes_by_products:
+            for k in range(min(DRAWS, self._n_by_rows // m)):
+                x = self._rows[k * m : (k + 1) * m]
+                _, y = centre(x.double())
+                y = y / (self._unit * (m - 1)).sqrt()
+                gram = y @ y.T
+                star = self._star(gram.trace(), gram.square().sum(), (y @ self._target).mul_(y).sum())
+                plain = isoscore_from_gram(gram, x.shape[1]).value
+                scores[m].append((plain, isoscore_unbiased(x).value, *star))
         if self._sizes_by_moments:
             for k in range(len(self._rows) // self._sizes_by_moments[-1]):
                 self._moments(self._sizes_by_moments, k, scores)
         return scores
 
-    def _draw(self, m: int, k: int) -> Tensor:
-        return self._rows[k * m : (k + 1) * m]
-
     def _moments(self, sizes: Sequence[int], k: int, scores: dict[int, list[Values]]) -> FourthMoments:
         """Return the moments of draw ``k`` of the largest size, and record its scores and those of its halves."""
         moments = FourthMoments(self._rows.shape[1])
         if len(sizes) == 1 or 2 * k >= DRAWS:
-            moments.update(self._draw(sizes[-1], k))
+            moments.update(self._rows[k * sizes[-1] : (k + 1) * sizes[-1]])
         else:
             for half in (2 * k, 2 * k + 1):
                 moments.merge(self._moments(sizes[:-1], half, scores))
@@ -115,13 +117,6 @@ class _Draws:
             (isoscore_from_covariance(S).value, isoscore_unbiased_from_moments(moments).value, *star)
         )
         return moments
-
-    def _of_rows(self, x: Tensor) -> Values:
-        _, y = centre(x.double())
-        y = y / (self._unit * (len(y) - 1)).sqrt()
-        gram = y @ y.T
-        star = self._star(gram.trace(), gram.square().sum(), (y @ self._target).mul_(y).sum())
-        return isoscore_from_gram(gram, x.shape[1]).value, isoscore_unbiased(x).value, *star
 
     def _star(self, trace: Tensor, squares: Tensor, product: Tensor) -> Values:
         """Return IsoScore* of a draw from inner products of its covariance, in units of the target's trace."""

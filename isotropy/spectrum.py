@@ -26,16 +26,12 @@ class Moments:
     def __init__(self, d: int, device: torch.device | str = "cpu") -> None:
         self.n = 0
         self.mean = torch.zeros(d, dtype=torch.float64, device=device)
-        self._scatter = torch.zeros(d, d, dtype=torch.float64, device=device)
+        self.scatter = torch.zeros(d, d, dtype=torch.float64, device=device)
+        """Sum of (x - mean)(x - mean)^T over the points, float64 [d, d], read-only."""
 
     @property
     def d(self) -> int:
         return len(self.mean)
-
-    @property
-    def scatter(self) -> Tensor:
-        """Sum of (x - mean)(x - mean)^T over the points, float64 [d, d], read-only."""
-        return self._scatter
 
     def update(self, x: Tensor) -> None:
         require_points(x, self.d)
@@ -46,7 +42,7 @@ class Moments:
             shift, shifted, offset = shift_near_mean(chunk, buffer[: len(chunk)])
             offset = self._stored(offset)
             self._add(len(chunk), self._stored(shift) + offset, gram(shifted))
-            self._scatter.addr_(offset, offset, alpha=-len(chunk))
+            self.scatter.addr_(offset, offset, alpha=-len(chunk))
 
     def merge(self, moments: Self) -> None:
         """Add the points of another instance; raise ValueError if its number of dimensions differs."""
@@ -54,15 +50,15 @@ class Moments:
             raise ValueError(
                 f"Expected moments of {self.d} dimensions, got {moments.d}: merge only clouds of one space."
             )
-        self._add(moments.n, self._stored(moments.mean), moments._scatter)
+        self._add(moments.n, self._stored(moments.mean), moments.scatter)
 
     def covariance(self) -> Tensor:
         """Return the unbiased covariance (over n - 1), float64 [d, d]; zero for fewer than two points."""
-        return self._scatter / max(self.n - 1, 1)
+        return self.scatter / max(self.n - 1, 1)
 
     def state(self) -> dict[str, Tensor]:
         """Return the moments as tensors that ``safetensors.torch.save_file`` takes: see ``from_state``."""
-        return {"n": torch.tensor(self.n), "mean": self.mean.clone(), "scatter": self._scatter.clone()}
+        return {"n": torch.tensor(self.n), "mean": self.mean.clone(), "scatter": self.scatter.clone()}
 
     @classmethod
     def from_state(cls, state: dict[str, Tensor], device: torch.device | str = "cpu") -> Self:
@@ -77,8 +73,8 @@ class Moments:
         total = max(self.n + n, 1)
         delta = mean - self.mean
         # In place, and float32 added as it is: matrices of float64 would be a fifth of the time.
-        self._scatter.add_(scatter.to(self._scatter.device))
-        self._scatter.addr_(delta, delta, alpha=self.n * n / total)
+        self.scatter.add_(scatter.to(self.scatter.device))
+        self.scatter.addr_(delta, delta, alpha=self.n * n / total)
         self.mean += delta * (n / total)
         self.n += n
 

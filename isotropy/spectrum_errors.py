@@ -57,7 +57,15 @@ class SpectraWithoutBlocks:
         self._centre = means.median(0).values
         self._values, self._vectors, self._about_zero = *decomposition, about_zero
         self._leading = decomposition.vectors.flip(1)[:, :LEADING].contiguous()
-        self._slopes = torch.stack([_slopes_of_tail(measure, decomposition.values) for measure in measures])
+        # The derivative of each measure by each eigenvalue; 0 for leading eigenvalues and zeros.
+        self._slopes = torch.zeros(len(measures), len(self._values), dtype=self._values.dtype)
+        positive = self._values > 0
+        if len(self._values) > LEADING and positive.any():
+            for slopes, measure in zip(self._slopes, measures, strict=True):
+                with torch.enable_grad():
+                    x = self._values[positive].requires_grad_()
+                    (slopes[positive],) = torch.autograd.grad(measure(x), x)
+            self._slopes[:, :LEADING] = 0
         self._n = torch.tensor([float(block.n) for block in blocks], dtype=torch.float64)
         self._means = means - self._centre
         self._sums = self._of_scatters([block.scatter for block in blocks])
@@ -100,18 +108,6 @@ class SpectraWithoutBlocks:
                 for block, S in enumerate(scatters):
                     tails[block, measure] += (product * S[: columns.stop, columns]).sum()
         return torch.cat([leading, trace, tails], 1)
-
-
-def _slopes_of_tail(measure: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
-    """Return the derivative of a measure by each eigenvalue [d]; 0 for leading eigenvalues and zeros."""
-    slopes = torch.zeros_like(values)
-    positive = values > 0
-    if len(values) > LEADING and positive.any():
-        with torch.enable_grad():
-            x = values[positive].requires_grad_()
-            (slopes[positive],) = torch.autograd.grad(measure(x), x)
-        slopes[:LEADING] = 0
-    return slopes
 
 
 def scores_without_blocks(

@@ -112,7 +112,15 @@ def _why_no_length(lengths: Tensor) -> str | None:
 def _tree(x: Tensor) -> Tensor:
     if len(x) < 2:
         return torch.empty(0, 2, dtype=torch.int64, device=x.device)
-    distances = _squared_distances(x.detach()).cpu().numpy()
+    x = x.detach()
+    squares = gram((x - x.mean(0)).T)
+    norms = squares.diagonal().clone()
+    squares.fill_diagonal_(-math.inf)
+    for start in range(0, len(x), BLOCK_ROWS):
+        rows = slice(start, start + BLOCK_ROWS)
+        sums = norms[rows, None] + norms
+        measure_close(squares[rows].mul_(-2).add_(sums), sums, x[rows], x)
+    distances = squares.cpu().numpy()
     n = len(distances)
     nearest = np.full(n, np.inf)  # distance of each point to the tree; infinity for those inside
     parent = np.zeros(n, dtype=np.int64)
@@ -131,14 +139,3 @@ def _tree(x: Tensor) -> Tensor:
         new = int(nearest.argmin())
         added[step] = new
     return torch.from_numpy(np.stack([parent[added[1:]], added[1:]], axis=1)).to(x.device)
-
-
-def _squared_distances(x: Tensor) -> Tensor:
-    squares = gram((x - x.mean(0)).T)
-    norms = squares.diagonal().clone()
-    squares.fill_diagonal_(-math.inf)
-    for start in range(0, len(x), BLOCK_ROWS):
-        rows = slice(start, start + BLOCK_ROWS)
-        sums = norms[rows, None] + norms
-        measure_close(squares[rows].mul_(-2).add_(sums), sums, x[rows], x)
-    return squares

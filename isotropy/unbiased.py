@@ -41,18 +41,14 @@ class FourthMoments(Moments):
 
     def __init__(self, d: int, device: torch.device | str = "cpu") -> None:
         super().__init__(d, device)
-        self._third = torch.zeros_like(self.mean)
+        self.third = torch.zeros_like(self.mean)
+        """Sum of ||x - mean||^2 (x - mean) over the points, float64 [d], read-only."""
         self._fourth = torch.zeros_like(self.mean.sum())
 
     @property
     def fourth(self) -> float:
         """Sum of ||x - mean||^4 over the points."""
         return float(self._fourth)
-
-    @property
-    def third(self) -> Tensor:
-        """Sum of ||x - mean||^2 (x - mean) over the points, float64 [d], read-only."""
-        return self._third
 
     def update(self, x: Tensor) -> None:
         require_points(x, self.d)
@@ -65,30 +61,27 @@ class FourthMoments(Moments):
             y -= offset
             delta = shift + offset - self.mean
             mean = self.mean + delta * (n / total)
-            self._third, self._fourth = self._about(mean)
+            self.third, self._fourth = self._about(mean)
             rows[n] = delta * (self.n * n / total) ** 0.5
-            gram(rows, onto=self._scatter)
+            gram(rows, onto=self.scatter)
             self.n, self.mean = total, mean
             y += delta * (self.n - n) / total
             squares = torch.linalg.vecdot(y, y)
-            self._third += squares @ y
+            self.third += squares @ y
             self._fourth += squares.square().sum()
 
     def merge(self, moments: Self) -> None:
         """Add the points of another instance; raise ValueError if its number of dimensions differs."""
         super().merge(moments)
         third, fourth = moments._about(self.mean)
-        self._third += third
+        self.third += third
         self._fourth += fourth
 
     def of_dimensions(self, dimensions: Tensor) -> Self:
         """Return the moments of the dimensions in a mask [d]; pass all points to ``add_distances`` to complete them."""
         moments = type(self)(int(dimensions.sum()), self.mean.device)
-        moments.n, moments.mean, moments._scatter = (
-            self.n,
-            self.mean[dimensions],
-            self._scatter[dimensions][:, dimensions],
-        )
+        moments.n, moments.mean = self.n, self.mean[dimensions]
+        moments.scatter = self.scatter[dimensions][:, dimensions]
         return moments
 
     def add_distances(self, x: Tensor) -> None:
@@ -96,36 +89,36 @@ class FourthMoments(Moments):
         for start in range(0, len(x), CHUNK_ROWS):
             y = self._stored(x[start : start + CHUNK_ROWS].detach()) - self.mean
             squares = y.square().sum(1)
-            self._third += squares @ y
+            self.third += squares @ y
             self._fourth += squares.square().sum()
 
     def rescale(self, factor: float) -> None:
-        sums = ((self.mean, 1), (self._scatter, 2), (self._third, 3), (self._fourth, 4))
+        sums = ((self.mean, 1), (self.scatter, 2), (self.third, 3), (self._fourth, 4))
         for tensor, power in sums:
             for _ in range(power):  # powers of the factor may leave float64 where the sums do not
                 tensor.mul_(factor)
 
     def state(self) -> dict[str, Tensor]:
         """Return the moments as tensors that ``safetensors.torch.save_file`` takes: see ``from_state``."""
-        return super().state() | {"third": self._third.clone(), "fourth": self._fourth.clone()}
+        return super().state() | {"third": self.third.clone(), "fourth": self._fourth.clone()}
 
     @classmethod
     def from_state(cls, state: dict[str, Tensor], device: torch.device | str = "cpu") -> Self:
         moments = super().from_state(state, device)
-        moments._third += moments._stored(state["third"])
+        moments.third += moments._stored(state["third"])
         moments._fourth += moments._stored(state["fourth"])
         return moments
 
     def _add(self, n: int, mean: Tensor, scatter: Tensor) -> None:
-        self._third, self._fourth = self._about(self.mean + (mean - self.mean) * (n / max(self.n + n, 1)))
+        self.third, self._fourth = self._about(self.mean + (mean - self.mean) * (n / max(self.n + n, 1)))
         super()._add(n, mean, scatter)
 
     def _about(self, centre: Tensor) -> tuple[Tensor, Tensor]:
         """Return sum ||y||^2 y [d] and sum ||y||^4, 0-d, for y = x - ``centre`` [d]."""
         delta = self.mean - self._stored(centre)
-        square, trace, pushed = delta @ delta, self._scatter.trace(), self._scatter @ delta
-        third = self._third + 2 * pushed + (trace + self.n * square) * delta
-        fourth = self._fourth + 4 * delta @ (self._third + pushed) + square * (2 * trace + self.n * square)
+        square, trace, pushed = delta @ delta, self.scatter.trace(), self.scatter @ delta
+        third = self.third + 2 * pushed + (trace + self.n * square) * delta
+        fourth = self._fourth + 4 * delta @ (self.third + pushed) + square * (2 * trace + self.n * square)
         return third, fourth
 
 
@@ -257,20 +250,16 @@ def _by_pairs(y: Tensor, codes: Tensor, sizes: Tensor) -> tuple[float, float]:
         rows = slice(start, start + PAIR_ROWS)
         G = Y[rows] @ Y.T
         D = sizes[rows, None] * spread + spread[rows, None] * sizes - 2 * G
-        products += _sums_beside_diagonal(G, start)
-        distances += _sums_beside_diagonal(D, start)
+        for sums_of_M, M in ((products, G), (distances, D)):
+            # The sum of the rows beside the diagonal, of their squared sums, and of squares.
+            M.diagonal(start).zero_()
+            row_sums = M.sum(1)
+            sums_of_M.add_(torch.stack([row_sums.sum(), row_sums.square().sum(), M.square().sum()]))
 
     n_3, n_4 = sizes.pow(3).sum(), sizes.pow(4).sum()
     choices = n**4 - 6 * n**2 * n_2 + 3 * n_2**2 + 8 * n * n_3 - 6 * n_4
     squares_of_S = (pairs - 2 * triples + _disjoint(products)) / choices
     return float(_disjoint(distances) / (4 * choices)), float(squares_of_S)
-
-
-def _sums_beside_diagonal(M: Tensor, start: int) -> Tensor:
-    """Return [sum, sum of squared row sums, sum of squares] of the rows from ``start`` on, with a zero diagonal."""
-    M.diagonal(start).zero_()
-    rows = M.sum(1)
-    return torch.stack([rows.sum(), rows.square().sum(), M.square().sum()])
 
 
 def _disjoint(sums: Tensor) -> Tensor:

@@ -44,7 +44,15 @@ class Directions:
     """
 
     def __init__(self, x: Tensor, times: Tensor) -> None:
-        self._a, self.halves = _centred_directions(x)
+        # a [n, d] and h = -||a||^2 / 2 [n] with a_i.a_j + h_i + h_j = -2 ||u_i - u_j||^2. a is 2 (u - c) with c the
+        # mean of some u, because distances in a narrow cone are small against the directions.
+        centre = unit_rows(x[:: max(len(x) // CENTRE_ROWS, 1)].double()).mean(0)
+        self._a = at_least_float32(torch.empty_like(x))
+        self.halves = self._a.new_empty(len(x))
+        for start in range(0, len(x), DIRECTION_ROWS):
+            rows = slice(start, start + DIRECTION_ROWS)
+            centred = unit_rows(x[rows].double()).sub_(centre).mul_(math.sqrt(2 * T))
+            self._a[rows], self.halves[rows] = centred, torch.linalg.vecdot(centred, centred) / -2
         # Of a narrow cone exp - 1 keeps the digits that tell it from a single direction; elsewhere exp is faster.
         self._is_narrow = float(self.halves.mean(dtype=torch.float64)) > NARROW / 2
         self._n = int(times.sum())
@@ -52,15 +60,15 @@ class Directions:
         self._total = torch.zeros((), dtype=torch.float64, device=x.device)
         if not self._is_narrow:
             self._total += (times * (times - 1)).sum() / 2  # copies of a point, of which none is a pair of a tile
-        rows = min(len(x), TILE_ROWS)
-        self._tile, self._work = self._a.new_empty(2, rows * rows).unbind()
+        tile_rows = min(len(x), TILE_ROWS)
+        self._buffers = self._a.new_empty(2, tile_rows * tile_rows)
 
     def exponents(self, rows: slice, columns: slice) -> Tensor:
         """Return -2 ||u - v||^2 [rows, columns] of a tile and add its pairs. The next tile overwrites the result."""
-        exponents = self.within(self._tile, rows, columns)
+        exponents = self.buffer(0, rows, columns)
         torch.addmm(self.halves[columns], self._a[rows], self._a[columns].T, out=exponents)
         exponents.add_(self.halves[rows, None])
-        terms = (torch.expm1 if self._is_narrow else torch.exp)(exponents, out=self.work(rows, columns))
+        terms = (torch.expm1 if self._is_narrow else torch.exp)(exponents, out=self.buffer(1, rows, columns))
         if rows == columns:
             terms.triu_(1)
         if self._times is not None:
@@ -68,9 +76,10 @@ class Directions:
         self._total += terms.sum(dtype=torch.float64)
         return exponents
 
-    def work(self, rows: slice, columns: slice) -> Tensor:
-        """Return a scratch buffer [rows, columns], valid until the next tile."""
-        return self.within(self._work, rows, columns)
+    def buffer(self, number: int, rows: slice, columns: slice) -> Tensor:
+        """Return one of two scratch buffers [rows, columns], valid until the next tile; 0 has the exponents."""
+        shape = (rows.stop - rows.start, columns.stop - columns.start)
+        return self._buffers[number, : shape[0] * shape[1]].view(shape)
 
     def uniformity(self) -> Score:
         """Return the uniformity once all pairs have been added."""
@@ -79,26 +88,6 @@ class Directions:
         mean = float(self._total) / (self._n * (self._n - 1) / 2)
         return Score.within(math.log1p(mean) if self._is_narrow else math.log(mean), -4 * T, 0)
 
-    @staticmethod
-    def within(numbers: Tensor, rows: slice, columns: slice) -> Tensor:
-        shape = (rows.stop - rows.start, columns.stop - columns.start)
-        return numbers[: shape[0] * shape[1]].view(shape)
-
 
 def _too_few(n: int) -> Score:
     return Score.undefined(f"Uniformity needs at least 2 rows that are not zero; {there_are(n)}.")
-
-
-def _centred_directions(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return a [n, d] and h = -||a||^2 / 2 [n] with a_i.a_j + h_i + h_j = -2 ||u_i - u_j||^2 for directions u.
-
-    a is 2 (u - c) with c the mean of some u, because distances in a narrow cone are small against the directions.
-    """
-    centre = unit_rows(x[:: max(len(x) // CENTRE_ROWS, 1)].double()).mean(0)
-    a = at_least_float32(torch.empty_like(x))
-    halves = a.new_empty(len(x))
-    for start in range(0, len(x), DIRECTION_ROWS):
-        rows = slice(start, start + DIRECTION_ROWS)
-        centred = unit_rows(x[rows].double()).sub_(centre).mul_(math.sqrt(2 * T))
-        a[rows], halves[rows] = centred, torch.linalg.vecdot(centred, centred) / -2
-    return a, halves

@@ -58,7 +58,9 @@ def findings_of(
             continue
         if defect is None:
             continue
-        if scope := _scope(examined.cloud, cloud):
+        parts = [(examined.cloud.n, cloud.n, "rows"), (examined.cloud.d, cloud.d, "dimensions")]
+        scope = " and ".join(f"{remaining:,} of {all_:,} {noun}" for remaining, all_, noun in parts if remaining < all_)
+        if scope:
             title = f"{defect.title} ({scope})"
             evidence = f"{defect.evidence} Measured on the {scope} that no other finding blames."
             defect = defect._replace(title=title, evidence=evidence)
@@ -67,12 +69,6 @@ def findings_of(
         if defect.severity is not Severity.NOTE:
             examined = replace(examined, blamed=examined.blamed | {defect.slug})
     return sort_findings(findings)
-
-
-def _scope(looked_at: Cloud, cloud: Cloud) -> str:
-    """Return the part of a cloud that a finding describes, such as "31 of 32 dimensions", or "" for all of it."""
-    parts = [(looked_at.n, cloud.n, "rows"), (looked_at.d, cloud.d, "dimensions")]
-    return " and ".join(f"{remaining:,} of {all_:,} {noun}" for remaining, all_, noun in parts if remaining < all_)
 
 
 def sort_findings(findings: Sequence[Finding]) -> list[Finding]:

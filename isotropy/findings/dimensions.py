@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from isotropy.findings.finding import Defect, Effect, Examined, Severity, judge, percent, score_effects
-from isotropy.findings.limits import Gap, greatest_gap, limit
+from isotropy.findings.limits import greatest_gap, limit
 
 # Variance over the square of the mean, or over the median variance, up to which a dimension is constant.
 ROUNDING = 1e-12
@@ -52,7 +52,11 @@ def rogue_dimensions(examined: Examined) -> Defect | None:
     moments = cloud.moments
     variances = moments.covariance().diagonal()
     energies = variances + moments.mean.square()
-    is_rogue = _standing_out(variances, "variance_gap", examined) | _standing_out(energies, "energy_gap", examined)
+    is_rogue = torch.zeros(cloud.d, dtype=torch.bool)
+    for statistic, values in (("variance_gap", variances), ("energy_gap", energies)):
+        gap = greatest_gap(values, max_rogue_dimensions(cloud.d))
+        if gap.excess > limit(statistic, examined.units, cloud.d) and gap.ratio >= SMALLEST_RATIO:
+            is_rogue[values.argsort(descending=True)[: gap.size]] = True
     count = int(is_rogue.sum())
     if count == 0:
         return None
@@ -83,14 +87,6 @@ def examine_without(examined: Examined, removed: Tensor) -> tuple[Examined, Effe
         return None
     effects = [*score_effects(examined.cloud, remaining.cloud), examined.neighbors_kept(examined.sample[:, ~removed])]
     return remaining, *judge(effects, examined.cloud.d)
-
-
-def _standing_out(values: Tensor, statistic: str, examined: Examined) -> Tensor:
-    gap: Gap = greatest_gap(values, max_rogue_dimensions(len(values)))
-    stands_out = torch.zeros(len(values), dtype=torch.bool)
-    if gap.excess > limit(statistic, examined.units, len(values)) and gap.ratio >= SMALLEST_RATIO:
-        stands_out[values.argsort(descending=True)[: gap.size]] = True
-    return stands_out
 
 
 def count_dimensions(count: int) -> str:

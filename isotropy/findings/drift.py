@@ -7,12 +7,10 @@ significant, so the effect size decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from isotropy.catalog import MEASURES
@@ -67,11 +65,24 @@ def drift(cloud: Cloud, baseline: Cloud, shared: SharedRows | None = None, seed:
     title = f"{percent(1 - after)} of the nearest neighbors changed"
     if effect.measure == "energy_distance":
         title = f"The cloud moved: energy distance {after:.2g} of 1"
+    evidence = [f"The baseline has {baseline.d:,} dimensions, this cloud {cloud.d:,}."]
+    if energy is not None:
+        evidence = [f"The energy distance is {energy.distance:.2g} of 1 (permutation test, p = {energy.p:.3g})."]
+    if neighbors_kept is not None:
+        share = percent(neighbors_kept.after.value or 0.0)
+        evidence.insert(0, f"Rows in both keep {share} of their 10 nearest neighbors by cosine.")
+    for slug in MOVED:
+        now, before = cloud.moment_scores[slug], baseline.moment_scores[slug]
+        if None in (now.value, before.value, now.se, before.se):
+            continue
+        error = float(np.hypot(now.se or 0, before.se or 0))
+        if abs(float(now.value or 0) - float(before.value or 0)) > max(2 * error, MATERIAL / 10):
+            evidence.append(f"{MEASURES[slug].name} moved from {before.value:.3g} to {now.value:.3g}.")
     return Defect(
         slug="drift",
         severity=Severity.WARNING if material else Severity.NOTE,
         title=title,
-        evidence=" ".join(_evidence(cloud, baseline, energy, neighbors_kept)),
+        evidence=" ".join(evidence),
         effect=effect,
     )
 
@@ -86,10 +97,22 @@ def energy_of(cloud: Cloud, baseline: Cloud, seed: int = SEED) -> EnergyDistance
     size = float(pooled.abs().max())
     # In float32 after centering: distances of rows far from the origin keep their digits.
     D = torch.cdist((pooled / size if size else pooled).float(), (pooled / size if size else pooled).float())
-    groups = np.concatenate([_groups(cloud, 0), _groups(baseline, cloud.points.n)])
+    # The clouds share no group.
+    groups_by_cloud = []
+    for side, offset in ((cloud, 0), (baseline, cloud.points.n)):
+        positions, ranks = side.rows[:ROWS].numpy(), side.dealing.ranks
+        groups_by_cloud.append((positions if ranks is None else ranks[positions]) + offset)
+    groups = np.concatenate(groups_by_cloud)
     is_first = torch.zeros(len(pooled), 1 + PERMUTATIONS)
     is_first[: len(x), 0] = 1
-    is_first[:, 1:] = _permuted(groups, len(x), seed)
+    # Whole groups are assigned to the first cloud at random, about as many rows as it has.
+    _, first, numbers = np.unique(groups, return_index=True, return_inverse=True)
+    of_first = int((first < len(x)).sum())
+    random = np.random.default_rng(seed)
+    permuted = np.zeros((len(first), PERMUTATIONS), np.float32)
+    for column in range(PERMUTATIONS):
+        permuted[random.permutation(len(first))[:of_first], column] = 1
+    is_first[:, 1:] = torch.from_numpy(permuted[numbers])
     # With w = 1/n on the one and -1/m on the other, the energy distance is -w' D w.
     between = is_first / is_first.sum(0) - (1 - is_first) / (1 - is_first).sum(0)
     energies = -(between * (D @ between)).sum(0)
@@ -105,64 +128,19 @@ def _neighbors_kept(now: Tensor, before: Tensor) -> Effect | None:
 
     All rows as near as the tenth count, up to rounding, because tied rows swap places with every rounding.
     """
-    has_direction = _has_direction(now) & _has_direction(before)
+    lengths = [torch.linalg.vector_norm(x, dim=1) for x in (now, before)]
+    has_direction = (lengths[0] > SHORT * lengths[0].median()) & (lengths[1] > SHORT * lengths[1].median())
     if int(has_direction.sum()) < FEWEST_FOR_SE:
         return None
-    first, second = (_near(unit_rows(x[has_direction])) for x in (now, before))
+    near = []
+    for x in (now, before):
+        units = unit_rows(x[has_direction])
+        centered = units - units.mean(0)
+        far = torch.cdist(centered[:QUERIES], centered).fill_diagonal_(torch.inf)
+        tenth = far.topk(min(NEAREST, len(units) - 1), largest=False).values[:, -1:]
+        near.append(far <= tenth + COPY * centered.square().sum(1).mean().sqrt())
+    first, second = near
     shares_kept = (first & second).sum(1) / torch.maximum(first.sum(1), second.sum(1))
     return neighbors_kept_effect(
         float(shares_kept.mean()), float(shares_kept.std(correction=0) / len(shares_kept) ** 0.5)
     )
-
-
-def _has_direction(x: Tensor) -> Tensor:
-    """Return a mask of rows whose length exceeds the rounding of a zero row."""
-    lengths = torch.linalg.vector_norm(x, dim=1)
-    longer: Tensor = lengths > SHORT * lengths.median()
-    return longer
-
-
-def _near(units: Tensor) -> Tensor:
-    """Return a mask [queries, n] of rows at most as far as the tenth nearest."""
-    centered = units - units.mean(0)
-    far = torch.cdist(centered[:QUERIES], centered).fill_diagonal_(torch.inf)
-    tenth = far.topk(min(NEAREST, len(units) - 1), largest=False).values[:, -1:]
-    near: Tensor = far <= tenth + COPY * centered.square().sum(1).mean().sqrt()
-    return near
-
-
-def _groups(cloud: Cloud, offset: int) -> NDArray[np.int64]:
-    """Return the group of each sampled row, offset so that the clouds share none."""
-    positions = cloud.rows[:ROWS].numpy()
-    ranks = cloud.dealing.ranks
-    return (positions if ranks is None else ranks[positions]) + offset
-
-
-def _permuted(groups: NDArray[np.int64], n: int, seed: int) -> Tensor:
-    """Return a mask [rows, permutations] of rows assigned to the first cloud, about n each, by whole groups."""
-    _, first, numbers = np.unique(groups, return_index=True, return_inverse=True)
-    of_first = int((first < n).sum())
-    random = np.random.default_rng(seed)
-    is_first = np.zeros((len(first), PERMUTATIONS), np.float32)
-    for column in range(PERMUTATIONS):
-        is_first[random.permutation(len(first))[:of_first], column] = 1
-    return torch.from_numpy(is_first[numbers])
-
-
-def _evidence(
-    cloud: Cloud, baseline: Cloud, energy: EnergyDistance | None, neighbors_kept: Effect | None
-) -> Iterator[str]:
-    if neighbors_kept is not None:
-        yield f"Rows in both keep {percent(neighbors_kept.after.value or 0.0)} of their 10 nearest neighbors by cosine."
-    if energy is not None:
-        yield f"The energy distance is {energy.distance:.2g} of 1 (permutation test, p = {energy.p:.3g})."
-    else:
-        yield f"The baseline has {baseline.d:,} dimensions, this cloud {cloud.d:,}."
-    for slug in MOVED:
-        now, before = cloud.moment_scores[slug], baseline.moment_scores[slug]
-        if None in (now.value, before.value, now.se, before.se):
-            continue
-        if abs(float(now.value or 0) - float(before.value or 0)) > max(
-            2 * float(np.hypot(now.se or 0, before.se or 0)), MATERIAL / 10
-        ):
-            yield f"{MEASURES[slug].name} moved from {before.value:.3g} to {now.value:.3g}."

@@ -66,8 +66,13 @@ class Effect(NamedTuple):
         """Return whether the change exceeds ``MATERIAL`` and its error, or makes the measure determined."""
         if self.after.value is None:
             return False
+        # Of an undetermined score the error exceeds both the value and rounding.
+        rounding = LEAST_DIMENSIONS / max(d - 1, 1)
+        undetermined_before, undetermined_after = (
+            (score.se or 0.0) > max(abs(score.value or 0.0), rounding) for score in (self.before, self.after)
+        )
         changed = self.change > max(MATERIAL, self.after.se or 0.0)
-        return changed or (_is_undetermined(self.before, d) and not _is_undetermined(self.after, d))
+        return changed or (undetermined_before and not undetermined_after)
 
     def document(self) -> dict[str, Any]:
         return {
@@ -136,12 +141,6 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f}%"
 
 
-def _is_undetermined(score: Score, d: int) -> bool:
-    """Return whether the error exceeds both the value and rounding."""
-    value, se = score.value or 0.0, score.se or 0.0
-    return se > max(abs(value), LEAST_DIMENSIONS / max(d - 1, 1))
-
-
 @dataclass(frozen=True, eq=False)
 class Examined:
     """A cloud without the rows and dimensions that earlier checks blamed."""
@@ -175,11 +174,6 @@ class Examined:
     def is_fine(self) -> Tensor:
         """Mask [d] of dimensions whose values need more digits than float32 has."""
         return (self.sample.float().double() != self.sample).any(0)
-
-    @property
-    def sample_rows(self) -> Tensor:
-        """Positions of the rows of ``sample`` in the file."""
-        return self.cloud.rows[:SAMPLE_ROWS]
 
     @cached_property
     def ratio(self) -> float:

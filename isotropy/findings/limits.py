@@ -24,23 +24,18 @@ def limit(statistic: str, n: int, d: float) -> float:
     """Return the 99.9% point of a statistic in healthy clouds, interpolated in log n and log d."""
     table = _table()
     values = table["statistics"][statistic]
-    row, right = _grid_position(table["rows"], n)
-    column, down = _grid_position(table["dimensions"], d)
+    # By rows, then dimensions: the last grid point not above the value, and the fraction of the way to the next.
+    at: list[tuple[int, float]] = []
+    for grid, value in ((table["rows"], n), (table["dimensions"], d)):
+        index = max((i for i, point in enumerate(grid) if point <= value), default=0)
+        between = grid[0] < value < grid[-1]
+        at.append((index, log(value / grid[index]) / log(grid[index + 1] / grid[index]) if between else 0.0))
+    (row, right), (column, down) = at
     ends = [
         (1 - down) * values[i][column] + down * values[i][min(column + 1, len(values[i]) - 1)]
         for i in (row, min(row + 1, len(values) - 1))
     ]
     return float((1 - right) * ends[0] + right * ends[1])
-
-
-def _grid_position(grid: list[float], value: float) -> tuple[int, float]:
-    """Return the index of the last grid point not above a value, and the fraction of the way to the next."""
-    if value <= grid[0]:
-        return 0, 0.0
-    if value >= grid[-1]:
-        return len(grid) - 1, 0.0
-    index = max(i for i, point in enumerate(grid) if point <= value)
-    return index, log(value / grid[index]) / log(grid[index + 1] / grid[index])
 
 
 SMALLEST = 1e-12  # Fraction of the largest value below which differences are rounding

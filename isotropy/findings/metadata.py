@@ -33,7 +33,16 @@ def metadata_as_coordinates(examined: Examined) -> Defect | None:
     cloud = examined.cloud
     if not examined.is_spread or cloud.d < 3 or cloud.unit != 1:
         return None
-    is_metadata = _rounded(examined) | _of_few_values(examined) | _counts_rows(examined)
+    # Monotonic dimensions that are a straight line over the rows.
+    at = cloud.rows.double()
+    at = at - at.mean()
+    x = cloud.sample.double()
+    y = x - x.mean(0)
+    counts_rows: Tensor = ((at @ y) / (y.square().sum(0).sqrt() * at.norm()).clamp(min=1e-300)).abs() > LINEAR
+    if counts_rows.any():
+        steps = x[cloud.rows.argsort()][:, counts_rows].diff(dim=0)
+        counts_rows[counts_rows.clone()] = (steps >= 0).all(0) | (steps <= 0).all(0)
+    is_metadata = _rounded(examined) | _of_few_values(examined) | counts_rows
     count = int(is_metadata.sum())
     if not 0 < count <= _max_dimensions(cloud.d):
         return None
@@ -124,19 +133,3 @@ def _of_few_values(examined: Examined) -> Tensor:
         return torch.zeros(x.shape[1], dtype=torch.bool)
     has_few_values: Tensor = (share >= REPEATED) & (other_counts >= BY_CHANCE) & (x.std(0) > STEPS * finest)
     return has_few_values
-
-
-def _counts_rows(examined: Examined) -> Tensor:
-    """Return a mask of monotonic dimensions that are a straight line over the rows."""
-    cloud = examined.cloud
-    positions = cloud.rows.double()
-    at = positions - positions.mean()
-    x = cloud.sample.double()
-    y = x - x.mean(0)
-    size = y.square().sum(0).sqrt() * at.norm()
-    line: Tensor = ((at @ y) / size.clamp(min=1e-300)).abs() > LINEAR
-    if line.any():
-        order = cloud.rows.argsort()
-        steps = x[order][:, line].diff(dim=0)
-        line[line.clone()] = (steps >= 0).all(0) | (steps <= 0).all(0)
-    return line

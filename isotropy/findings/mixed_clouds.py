@@ -166,42 +166,36 @@ def best_split(y: Tensor) -> CloudSplit | None:
 
 
 def _best_split_from(y: Tensor, start: int) -> CloudSplit | None:
+    """Return the best cut along a leading direction, then along Fisher's discriminant of the parts, again and again."""
     direction = torch.zeros(y.shape[1], dtype=y.dtype)
     direction[start] = 1
     best: CloudSplit | None = None
-    for _ in range(ROUNDS):
-        split = _cut(y @ direction, direction)
-        if split is None or (best is not None and split.separation <= best.separation):
-            break
-        best, direction = split, _discriminant(y, split.upper(y))
-    return best
-
-
-def _cut(p: Tensor, direction: Tensor) -> CloudSplit | None:
-    """Cut projections [n] where the variance between the parts is largest."""
-    n = len(p)
+    n = len(y)
     min_rows = max(FEWEST_IN_A_PART, int(MIN_SHARE * n))
-    ordered = (p - p.mean()).sort().values
     below = torch.arange(min_rows, n - min_rows + 1)
-    if len(below) == 0 or float(ordered[-1]) == float(ordered[0]):
-        return None
-    sums, squares = ordered.cumsum(0), ordered.square().cumsum(0)
-    between = sums[below - 1].square() / (below * (n - below))
-    k = int(below[between.argmax()])
-    low, high = sums[k - 1] / k, (sums[-1] - sums[k - 1]) / (n - k)
-    variances = (squares[k - 1] / k - low**2).clamp(min=0) + ((squares[-1] - squares[k - 1]) / (n - k) - high**2).clamp(
-        min=0
-    )
-    scale = float((variances / 2).sqrt())
-    separation = float(high - low) / scale if scale > 0 else float("inf")
-    return CloudSplit(separation, direction, float((ordered[k - 1] + ordered[k]) / 2 + p.mean()))
-
-
-def _discriminant(y: Tensor, upper: Tensor) -> Tensor:
-    parts = y[upper], y[~upper]
-    means = [part.mean(0) for part in parts]
-    within = sum(((part - mean).T @ (part - mean) for part, mean in zip(parts, means, strict=True)), y.new_zeros(()))
-    ridge = within.trace() / len(within) * 1e-9
-    direction: Tensor = torch.linalg.solve(within + ridge * torch.eye(len(within), dtype=y.dtype), means[0] - means[1])
-    unit: Tensor = direction / direction.norm()
-    return unit
+    for _ in range(ROUNDS):
+        # Projections are cut where the variance between the parts is largest.
+        p = y @ direction
+        ordered = (p - p.mean()).sort().values
+        if len(below) == 0 or float(ordered[-1]) == float(ordered[0]):
+            break
+        sums, squares = ordered.cumsum(0), ordered.square().cumsum(0)
+        between = sums[below - 1].square() / (below * (n - below))
+        k = int(below[between.argmax()])
+        low, high = sums[k - 1] / k, (sums[-1] - sums[k - 1]) / (n - k)
+        variances = (squares[k - 1] / k - low**2).clamp(min=0)
+        variances = variances + ((squares[-1] - squares[k - 1]) / (n - k) - high**2).clamp(min=0)
+        scale = float((variances / 2).sqrt())
+        separation = float(high - low) / scale if scale > 0 else float("inf")
+        if best is not None and separation <= best.separation:
+            break
+        split = CloudSplit(separation, direction, float((ordered[k - 1] + ordered[k]) / 2 + p.mean()))
+        best, upper = split, split.upper(y)
+        parts = y[upper], y[~upper]
+        first, second = (part.mean(0) for part in parts)
+        scatters = ((part - mean).T @ (part - mean) for part, mean in zip(parts, (first, second), strict=True))
+        within = sum(scatters, y.new_zeros(()))
+        ridge = within.trace() / len(within) * 1e-9
+        direction = torch.linalg.solve(within + ridge * torch.eye(len(within), dtype=y.dtype), first - second)
+        direction = direction / direction.norm()
+    return best

@@ -41,53 +41,34 @@ def find_nearest(
     ``chunks`` yields all rows [m, d] with their positions [m]. Products are float32 of rows less a common center, so
     that neither a distant mean nor huge numbers cost digits.
     """
-    prepared = _Prepared.from_queries(queries, similarity)
+    q = queries.double()
+    q = unit_rows(q) if similarity == "cosine" else q
+    largest = float(q.abs().amax()) if q.numel() else 0.0
+    # The median, which one huge row does not carry away.
+    center = q.median(0).values if len(q) else q.new_zeros(q.shape[1])
+    moved = q if similarity == "dot" else q - center
+    size = float(moved.abs().amax(1).median()) if moved.numel() else 0.0
+    scale = size or largest or 1.0
+    prepared = (moved / scale).clamp(-LARGEST, LARGEST).float()
+    center = center / scale
     best, at = torch.empty(len(queries), 0), query_positions.new_empty(len(queries), 0)
     for rows, positions in chunks:
         for start in range(0, len(rows), REFERENCE_ROWS):
             part, part_positions = rows[start : start + REFERENCE_ROWS], positions[start : start + REFERENCE_ROWS]
-            near = prepared.similarities(part)
+            # Keys that order rows as the similarity to each query does.
+            x = unit_rows(part.double()) if similarity == "cosine" else part.double()
+            moved = (x / scale - center).clamp(-LARGEST, LARGEST)
+            near = prepared @ moved.float().T
+            if similarity == "euclidean":
+                near -= (moved.square().sum(1) / 2).float()
+            elif similarity == "cosine":
+                # q.x = (q - c).(x - c) + x.c + what depends on q alone.
+                near += (moved @ center).float()
             near.masked_fill_(query_positions[:, None] == part_positions, -torch.inf)
-            near, part_positions = (
-                torch.cat([best, near], 1),
-                torch.cat([at, part_positions.expand(len(queries), -1)], 1),
-            )
+            near, part_positions = torch.cat([best, near], 1), part_positions.expand(len(queries), -1)
             best, order = near.topk(min(NEAREST, near.shape[1]))
-            at = part_positions.gather(1, order)
+            at = torch.cat([at, part_positions], 1).gather(1, order)
     return NearestRows(at)
-
-
-class _Prepared(NamedTuple):
-    """Queries in float32, with the center and scale that bring other rows into the same units."""
-
-    queries: Tensor  # [q, d]: less the center and over the scale, of dot products over the scale alone
-    center: Tensor
-    scale: float
-    similarity: Similarity
-
-    @classmethod
-    def from_queries(cls, queries: Tensor, similarity: Similarity) -> _Prepared:
-        q = queries.double()
-        q = unit_rows(q) if similarity == "cosine" else q
-        largest = float(q.abs().amax()) if q.numel() else 0.0
-        # The median, which one huge row does not carry away.
-        center = q.median(0).values if len(q) else q.new_zeros(q.shape[1])
-        moved = q if similarity == "dot" else q - center
-        size = float(moved.abs().amax(1).median()) if moved.numel() else 0.0
-        scale = size or largest or 1.0
-        return cls((moved / scale).clamp(-LARGEST, LARGEST).float(), center / scale, scale, similarity)
-
-    def similarities(self, rows: Tensor) -> Tensor:
-        """Return keys [q, m] that order rows as the similarity to each query does."""
-        x = unit_rows(rows.double()) if self.similarity == "cosine" else rows.double()
-        moved = (x / self.scale - self.center).clamp(-LARGEST, LARGEST)
-        near = self.queries @ moved.float().T
-        if self.similarity == "euclidean":
-            near -= (moved.square().sum(1) / 2).float()
-        elif self.similarity == "cosine":
-            # q.x = (q - c).(x - c) + x.c + what depends on q alone.
-            near += (moved @ self.center).float()
-        return near
 
 
 def mean_overlap(before: Tensor, after: Tensor, queries: int, similarity: Similarity = "cosine") -> tuple[float, float]:

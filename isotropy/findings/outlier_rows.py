@@ -40,7 +40,6 @@ class _Distances(NamedTuple):
 
     squares: NDArray[np.float64]
     positions: NDArray[np.int64]
-    bulk: float  # Participation ratio of the nearest nine tenths
 
 
 class _Scan(NamedTuple):
@@ -66,16 +65,36 @@ def outlier_rows(examined: Examined) -> Defect | None:
         remaining_rows = ~np.isin(chunk_positions, examined.gone)
         squares.append((chunk.double() - centre).square().sum(1).numpy()[remaining_rows])
         positions.append(chunk_positions[remaining_rows])
-    distances = _Distances(np.concatenate(squares), np.concatenate(positions), bulk)
-    scan = _scan(cloud, distances, distances.bulk)
+    distances = _Distances(np.concatenate(squares), np.concatenate(positions))
+    scan = _scan(cloud, distances, bulk)
     for _ in range(ROUNDS):
         if scan is None:
             return None
         remaining, before = examined.without_rows(scan.rows), scan
         scan = _scan(cloud, distances, remaining.cloud.moment_scores["participation_ratio"].value or 1.0)
         if scan is not None and np.array_equal(scan.rows, before.rows):
-            return _defect(cloud, remaining, scan)
-    return None
+            break
+    else:
+        return None
+    effect, severity = judge(score_effects(cloud, remaining.cloud), cloud.d)
+    moved: Tensor = (remaining.cloud.moments.mean - cloud.moments.mean).square().sum()
+    scatter_left = remaining.cloud.moments.scatter.trace() + remaining.cloud.n * moved
+    share = float(1 - scatter_left / cloud.moments.scatter.trace())
+    count = len(scan.rows)
+    rows, subject = ("1 row holds", "It is") if count == 1 else (f"{count:,} rows hold", "Each is at least")
+    return Defect(
+        slug="outlier_rows",
+        severity=severity,
+        title=f"{rows} {percent(share)} of the variance",
+        evidence=(
+            f"{subject} {scan.nearest:,.3g} times as far from the center as the median row, by squared distance. "
+            f"A healthy cloud with heavy tails (Student's t, {scan.tail} degrees of freedom) would have about "
+            f"{scan.expected:.1g} such rows."
+        ),
+        effect=effect,
+        rows=scan.rows,
+        remaining=remaining,
+    )
 
 
 def centre_and_bulk(x: Tensor) -> tuple[Tensor, float]:
@@ -91,7 +110,12 @@ def centre_and_bulk(x: Tensor) -> tuple[Tensor, float]:
 
 def _scan(cloud: Cloud, distances: _Distances, spread: float) -> _Scan | None:
     """Return the farthest rows if they are too far out for a t cloud with that participation ratio."""
-    units = _by_group(cloud, distances)
+    units = distances.squares
+    if cloud.dealing.ranks is not None:
+        # The largest distance in each group, because copies of a row carry no extra evidence.
+        _, ranks = np.unique(cloud.dealing.ranks[distances.positions], return_inverse=True)
+        units = np.zeros(int(ranks.max()) + 1)
+        np.maximum.at(units, ranks, distances.squares)
     scale = float(np.median(units))
     count = len(units) // SCANNED
     if scale == 0 or count == 0:
@@ -137,35 +161,3 @@ def expected_beyond(chances: int, spread: float, ratios: NDArray[np.float64], ta
     """Return how many rows of a t cloud are expected beyond multiples of its median distance; above 0."""
     expected: NDArray[np.float64] = chances * fdtrc(spread, tail, ratios * fdtri(spread, tail, 0.5))
     return np.maximum(expected, 1e-300)
-
-
-def _by_group(cloud: Cloud, distances: _Distances) -> NDArray[np.float64]:
-    """Return the largest distance in each group, because copies of a row carry no extra evidence."""
-    if cloud.dealing.ranks is None:
-        return distances.squares
-    _, ranks = np.unique(cloud.dealing.ranks[distances.positions], return_inverse=True)
-    farthest = np.zeros(int(ranks.max()) + 1)
-    np.maximum.at(farthest, ranks, distances.squares)
-    return farthest
-
-
-def _defect(cloud: Cloud, remaining: Examined, scan: _Scan) -> Defect:
-    effect, severity = judge(score_effects(cloud, remaining.cloud), cloud.d)
-    moved: Tensor = (remaining.cloud.moments.mean - cloud.moments.mean).square().sum()
-    scatter_left = remaining.cloud.moments.scatter.trace() + remaining.cloud.n * moved
-    share = float(1 - scatter_left / cloud.moments.scatter.trace())
-    count = len(scan.rows)
-    rows, subject = ("1 row holds", "It is") if count == 1 else (f"{count:,} rows hold", "Each is at least")
-    return Defect(
-        slug="outlier_rows",
-        severity=severity,
-        title=f"{rows} {percent(share)} of the variance",
-        evidence=(
-            f"{subject} {scan.nearest:,.3g} times as far from the center as the median row, by squared distance. "
-            f"A healthy cloud with heavy tails (Student's t, {scan.tail} degrees of freedom) would have about "
-            f"{scan.expected:.1g} such rows."
-        ),
-        effect=effect,
-        rows=scan.rows,
-        remaining=remaining,
-    )

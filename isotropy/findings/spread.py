@@ -36,13 +36,8 @@ def collapsed(examined: Examined) -> Defect | None:
     if cloud.n < 2 or cloud.d < 2 or not moments.scatter.isfinite().all():
         return None
     spread = float((moments.covariance().trace()).sqrt() / moments.mean.norm()) if moments.mean.any() else 1.0
-    if not moments.scatter.any() or spread < NEARLY_EQUAL:
-        return _equal(examined, spread)
-    return _few_directions(examined) if examined.is_spread else None
-
-
-def _equal(examined: Examined, spread: float) -> Defect:
-    cloud = examined.cloud
+    if moments.scatter.any() and not spread < NEARLY_EQUAL:
+        return _few_directions(examined) if examined.is_spread else None
     equal = EQUAL_IN_FLOAT64 if examined.is_fine.any() else EQUAL
     all_equal = not cloud.moments.scatter.any() or spread < equal
     centered = examined.neighbors_kept(examined.sample - cloud.moments.mean)
@@ -72,9 +67,8 @@ def _few_directions(examined: Examined) -> Defect | None:
         return None
     plain = cloud.moment_scores["isoscore"]
     remaining_variances = values[:k] if k > 1 else values[1:]
-    effect, severity = judge(
-        [Effect("isoscore", plain, isoscore_from_covariance(torch.diag(remaining_variances)))], cloud.d
-    )
+    isoscore_left = isoscore_from_covariance(torch.diag(remaining_variances))
+    effect, severity = judge([Effect("isoscore", plain, isoscore_left)], cloud.d)
     if not remaining_variances.any():  # the rows are on a line, and without it nothing is left to compare
         severity = Severity.WARNING
     directions = "1 direction holds" if k == 1 else f"{k:,} directions hold"

@@ -49,7 +49,16 @@ def near_copies(examined: Examined, distinct: NDArray[np.int64]) -> NDArray[np.i
     groups = np.full(len(distinct), -1)
     if not 2 <= len(distinct) <= REFERENCE_ROWS:
         return groups
-    points, lengths = _projected(examined, distinct)
+    # Centered rows along random directions, and the norms of the rows.
+    cloud = examined.cloud
+    random = torch.Generator().manual_seed(SEED)
+    directions = torch.randn(cloud.d, DIRECTIONS, dtype=torch.float64, generator=random) / DIRECTIONS**0.5
+    projected, norms = [], []
+    for chunk, positions, _ in finite_chunks(cloud.points):
+        x = chunk[torch.from_numpy(np.isin(positions, distinct))].double()
+        projected.append(((x - cloud.moments.mean) @ directions).numpy())
+        norms.append(torch.linalg.vector_norm(x, dim=1).numpy())
+    points, lengths = np.concatenate(projected), np.concatenate(norms)
     order = np.random.default_rng(SEED).permutation(len(points))
     usual = float(np.median(np.linalg.norm(points[order[1:]] - points[order[:-1]], axis=1)))
     if usual == 0:
@@ -66,19 +75,6 @@ def near_copies(examined: Examined, distinct: NDArray[np.int64]) -> NDArray[np.i
     if len(copies) - count <= MAX_REPEATED * len(points):
         groups[is_copy] = components
     return groups
-
-
-def _projected(examined: Examined, distinct: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Project centered rows onto random directions, [m, ``DIRECTIONS``]; return also the norms [m] of the rows."""
-    cloud = examined.cloud
-    random = torch.Generator().manual_seed(SEED)
-    directions = torch.randn(cloud.d, DIRECTIONS, dtype=torch.float64, generator=random) / DIRECTIONS**0.5
-    points, lengths = [], []
-    for chunk, positions, _ in finite_chunks(cloud.points):
-        x = chunk[torch.from_numpy(np.isin(positions, distinct))].double()
-        points.append(((x - cloud.moments.mean) @ directions).numpy())
-        lengths.append(torch.linalg.vector_norm(x, dim=1).numpy())
-    return np.concatenate(points), np.concatenate(lengths)
 
 
 # Share of repeats below which their part in the neighbors tells enough: no score is measured without them.
@@ -99,9 +95,7 @@ def not_finite(examined: Examined) -> Defect | None:
         read += len(chunk)
     positions = np.concatenate(rows)
     dimensions = at.nonzero().squeeze(1).numpy()
-    named_dimensions = (
-        dimensions if len(dimensions) <= max(1, MAX_NAMED_DIMENSIONS * cloud.points.d) else dimensions[:0]
-    )
+    named_dimensions = dimensions[:0] if len(dimensions) > max(1, MAX_NAMED_DIMENSIONS * cloud.points.d) else dimensions
     count = len(positions)
     before = Score.undefined("NaN or infinity in one row makes it undefined: those rows are left out of all measures.")
     return Defect(

@@ -170,6 +170,7 @@ def _initial(points: Tensor, layers: int, hidden: int, generator: torch.Generato
     )
 
 
+@torch.no_grad()
 def _trained(
     flow: Flow,
     points: Tensor,
@@ -182,7 +183,7 @@ def _trained(
     """Train on whitened float32 points and return the flow at its best step on the watched points."""
     parameters = {name: getattr(flow, name).requires_grad_() for name in TRAINED}
     optimizer = torch.optim.Adam(parameters.values(), lr=rate)
-    best, best_loss, checks = _copied(parameters), _watched_loss(flow, watched), 0
+    best, best_loss, checks = _copied(parameters), _loss(flow, watched).item(), 0
     for step in range(1, steps + 1):
         rows = torch.randint(len(points), (BATCH_ROWS,), generator=generator).to(points.device)
         with torch.enable_grad():
@@ -192,7 +193,7 @@ def _trained(
         if progress is not None:
             progress(step, steps)
         if step % CHECK_STEPS == 0 or step == steps:
-            loss, checks = _watched_loss(flow, watched), checks + 1
+            loss, checks = _loss(flow, watched).item(), checks + 1
             if loss < best_loss:
                 best, best_loss, checks = _copied(parameters), loss, 0
             elif checks >= PATIENT_CHECKS:
@@ -204,11 +205,6 @@ def _loss(flow: Flow, whitened: Tensor) -> Tensor:
     """Return the negative log-likelihood per point and dimension, 0-d, without the constant of the whitening."""
     z, log_det = flow.bend(whitened)
     return -(gaussian_log_density(z) + log_det).mean() / z.shape[1]
-
-
-@torch.no_grad()
-def _watched_loss(flow: Flow, whitened: Tensor) -> float:
-    return _loss(flow, whitened).item()
 
 
 def _copied(parameters: dict[str, Tensor]) -> dict[str, Tensor]:

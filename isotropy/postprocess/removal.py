@@ -90,6 +90,10 @@ def fit_cluster_based(points: Tensor, clusters: int = 27, D: int | None = None, 
     by ``seed``. D = None takes max(1, d // 64). Clusters with fewer directions than D become zero. Raises ValueError
     unless 1 <= clusters <= n and 0 <= D <= d, and for points whose squares leave float64.
     """
+    # Here, because no other method needs scikit-learn, which takes a second to import.
+    from sklearn.cluster import KMeans  # noqa: PLC0415
+    from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415
+
     require_to_fit(points)
     n, d = points.shape
     if not 1 <= clusters <= n:
@@ -97,7 +101,16 @@ def fit_cluster_based(points: Tensor, clusters: int = 27, D: int | None = None, 
     D = components_to_remove(D, d, dimensions_each=64)
     x = points.double()
     finite(torch.linalg.vector_norm(x, dim=1).square().sum())
-    centroids = _centroids(x, clusters, seed)
+    learned = x
+    if n > (max_rows := max(CLUSTERED_ROWS, clusters)):
+        drawn = torch.randperm(n, generator=torch.Generator().manual_seed(seed))[:max_rows]
+        learned = x[drawn.sort().values.to(x.device)]
+    kmeans = KMeans(clusters, n_init=1, random_state=seed)
+    with warnings.catch_warnings():
+        # Fewer distinct points than clusters: the others stay empty, which does no harm here.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        kmeans.fit(learned.cpu().numpy())
+    centroids = torch.from_numpy(kmeans.cluster_centers_).to(x)
     nearest = _nearest(x, centroids)
     means, directions = centroids.clone(), x.new_zeros(clusters, D, d)
     for cluster in torch.unique(nearest):
@@ -105,22 +118,6 @@ def fit_cluster_based(points: Tensor, clusters: int = 27, D: int | None = None, 
         top = components.directions[:D]
         means[cluster], directions[cluster, : len(top)] = components.mean, top
     return ClusterRemoval(means, centroids, directions)
-
-
-def _centroids(x: Tensor, clusters: int, seed: int) -> Tensor:
-    # Here, because no other method needs scikit-learn, which takes a second to import.
-    from sklearn.cluster import KMeans  # noqa: PLC0415
-    from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415
-
-    if len(x) > (max_rows := max(CLUSTERED_ROWS, clusters)):
-        drawn = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))[:max_rows]
-        x = x[drawn.sort().values.to(x.device)]
-    kmeans = KMeans(clusters, n_init=1, random_state=seed)
-    with warnings.catch_warnings():
-        # Fewer distinct points than clusters: the others stay empty, which does no harm here.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        kmeans.fit(x.cpu().numpy())
-    return torch.from_numpy(kmeans.cluster_centers_).to(x)
 
 
 def _nearest(x: Tensor, centroids: Tensor) -> Tensor:

@@ -76,7 +76,8 @@ def fit_zca_whitening(points: Tensor, components: Components | None = None) -> W
     The covariance over n - 1 becomes I; directions without variance map to 0. Errors as in ``fit_pca_whitening``.
     """
     components = components or principal_components(points)
-    return Whitening(components.mean, _within_directions(components, components.variances.rsqrt()))
+    directions = components.directions
+    return Whitening(components.mean, directions.T * components.variances.rsqrt() @ directions)
 
 
 def fit_soft_zca(points: Tensor, eps: float = 0.1, components: Components | None = None) -> Whitening:
@@ -90,10 +91,6 @@ def fit_soft_zca(points: Tensor, eps: float = 0.1, components: Components | None
     if eps == 0:
         return fit_zca_whitening(points, components)
     components = components or principal_components(points)
-    off = eps**-0.5
-    within = _within_directions(components, (components.variances + eps).rsqrt() - off)
+    off, directions = eps**-0.5, components.directions
+    within = directions.T * ((components.variances + eps).rsqrt() - off) @ directions
     return Whitening(components.mean, within + off * torch.eye(len(within)).to(within))
-
-
-def _within_directions(components: Components, factors: Tensor) -> Tensor:
-    return components.directions.T * factors @ components.directions

@@ -77,21 +77,18 @@ def _covariance_of_all(points: Tensor) -> Tensor:
     """
     require_points(points)
     x = at_least_float32(points)
-    n, shift = _count_and_shift(x.detach())
+    n = int(summed(torch.tensor(len(x), device=x.device)))
+    if n == 0:
+        raise ValueError("Expected at least 1 point in all processes, got 0: skip batches without any token.")
+    # The mean of all points, clamped as in `centre`.
+    fixed = x.detach()
+    ends = torch.stack([-fixed.amin(0), fixed.amax(0)]) if len(x) else x.new_full((2, x.shape[1]), -torch.inf)
+    low, high = greatest(ends)
+    shift = (summed(fixed.sum(0)) / n).clamp(-low, high)
     shifted = x - shift
     sums = summed(torch.cat([products(shifted), shifted.sum(0, keepdim=True)]))
     scatter, total = sums[:-1], sums[-1]
     return (scatter - total[:, None] * total / n) / max(n - 1, 1)
-
-
-def _count_and_shift(x: Tensor) -> tuple[int, Tensor]:
-    """Return the number of points of all processes and their mean [d], clamped as in ``centre``."""
-    n = int(summed(torch.tensor(len(x), device=x.device)))
-    if n == 0:
-        raise ValueError("Expected at least 1 point in all processes, got 0: skip batches without any token.")
-    ends = torch.stack([-x.amin(0), x.amax(0)]) if len(x) else x.new_full((2, x.shape[1]), -torch.inf)
-    low, high = greatest(ends)
-    return n, (summed(x.sum(0)) / n).clamp(-low, high)
 
 
 def _make_room(module: IStar, state_dict: dict[str, Any], prefix: str, *_: object) -> None:

@@ -67,7 +67,13 @@ class PersistentEntropy(torch.nn.Module):
         clouds = [x] if labels is None else [x[labels == label] for label in torch.unique(labels)]
         penalty = x[:0].sum()
         for cloud in clouds:
-            penalty = penalty + self._of_class(barcode(cloud))
+            lengths = barcode(cloud)
+            chosen = prominent(lengths)
+            of_class = -self.lam * bar_entropy(lengths[chosen] if self.bars == "prominent" else lengths)
+            if self.cluster_weight > 0:
+                remaining = lengths[~chosen]
+                of_class = of_class + self.cluster_weight * remaining.sum() / max(len(remaining), 1)
+            penalty = penalty + of_class
         return penalty
 
     def extra_repr(self) -> str:
@@ -75,11 +81,3 @@ class PersistentEntropy(torch.nn.Module):
             f"lam={self.lam}, bars={self.bars!r}, cluster_weight={self.cluster_weight}, "
             f"across_processes={self.across_processes}"
         )
-
-    def _of_class(self, lengths: Tensor) -> Tensor:
-        chosen = prominent(lengths)
-        penalty = -self.lam * bar_entropy(lengths[chosen] if self.bars == "prominent" else lengths)
-        if self.cluster_weight > 0:
-            remaining = lengths[~chosen]
-            penalty = penalty + self.cluster_weight * remaining.sum() / max(len(remaining), 1)
-        return penalty

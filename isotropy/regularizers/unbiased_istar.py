@@ -44,21 +44,18 @@ class UnbiasedIStar(torch.nn.Module):
         """
         if len(layers) == 0:
             raise ValueError("Expected the points of at least 1 layer, got none: give a sequence of tensors [n, d].")
-        scores = torch.stack([self._score(points) for points in layers])
-        return self.lam * (1 - scores.mean())
+        scores = []
+        for points in layers:
+            require_points(points)
+            if (d := points.shape[1]) < 2:
+                raise ValueError(f"Expected points of at least 2 dimensions, got {d}: isotropy compares dimensions.")
+            x = at_least_float32(points)
+            score = _bounded_score(in_float64(gathered(x) if self.across_processes else x))
+            scores.append(score.to(x.device, x.dtype))
+        return self.lam * (1 - torch.stack(scores).mean())
 
     def extra_repr(self) -> str:
         return f"lam={self.lam}, across_processes={self.across_processes}"
-
-    def _score(self, points: Tensor) -> Tensor:
-        require_points(points)
-        if points.shape[1] < 2:
-            raise ValueError(
-                f"Expected points of at least 2 dimensions, got {points.shape[1]}: isotropy compares dimensions."
-            )
-        x = at_least_float32(points)
-        score = _bounded_score(in_float64(gathered(x) if self.across_processes else x))
-        return score.to(x.device, x.dtype)
 
 
 def _bounded_score(x: Tensor) -> Tensor:

@@ -40,8 +40,14 @@ def spearman_with(scores: Numbers) -> Statistic:
     truth = _Ranks(scores)
 
     def correlations(values: Numbers, weights: Numbers) -> Numbers:
-        true_ranks = truth.weighted(weights)
-        return np.stack([_correlation(_Ranks(row).weighted(weights), true_ranks, weights) for row in values], axis=1)
+        true_ranks, total, columns = truth.weighted(weights), weights.sum(1, keepdims=True), []
+        for row in values:
+            ranks = (_Ranks(row).weighted(weights), true_ranks)
+            x, y = (z - (weights * z).sum(1, keepdims=True) / total for z in ranks)
+            product = (weights * x * y).sum(1)
+            size = np.sqrt((weights * x**2).sum(1) * (weights * y**2).sum(1))
+            columns.append(np.divide(product, size, out=np.zeros_like(product), where=size > 0))
+        return np.stack(columns, axis=1)
 
     return correlations
 
@@ -72,7 +78,12 @@ def intervals(values: Numbers, groups: Codes, statistic: Statistic, seed: int) -
     difference, without = observed - observed[0], left_out - left_out[:, :1]
     of_difference = _bounds(scores - scores[:, :1], difference, without, count)
     if len(without) > 1:
-        of_difference = _reaching(of_difference, difference, without)
+        # Widened to at least Student's t with the jackknife's standard error: with 40 queries of which 10% change at
+        # random, 15% of BCa intervals exclude 0; of widened ones 2% do.
+        m = len(without)
+        reach = stdtrit(m - 1, (1 - LEVEL) / 2) * np.sqrt((m - 1) / m * np.square(without - without.mean(0)).sum(0))
+        low, high = of_difference
+        of_difference = np.stack([np.minimum(low, difference + reach), np.maximum(high, difference - reach)])
     if statistic is mean:
         of_value = _widened(of_value, values, count, lowest=0)
         of_difference[:, 1:] = _widened(of_difference, values - values[0], count, lowest=-1)[:, 1:]
@@ -95,17 +106,6 @@ def _bounds(scores: Numbers, observed: Numbers, left_out: Numbers, count: int) -
         levels = ndtr(shift + (shift + z) / (1 - skewness * (shift + z)))
         ends.append([np.quantile(resampled, level) for resampled, level in zip(scores.T, levels, strict=True)])
     return np.array(ends)
-
-
-def _reaching(ends: Numbers, observed: Numbers, left_out: Numbers) -> Numbers:
-    """Widen intervals [2, V] to at least Student's t with the jackknife's standard error.
-
-    With 40 queries of which 10% change at random, 15% of BCa intervals exclude 0; of widened ones 2% do.
-    """
-    count = len(left_out)
-    error = np.sqrt((count - 1) / count * np.square(left_out - left_out.mean(0)).sum(0))
-    reach = stdtrit(count - 1, (1 - LEVEL) / 2) * error
-    return np.stack([np.minimum(ends[0], observed + reach), np.maximum(ends[1], observed - reach)])
 
 
 def _widened(ends: Numbers, values: Numbers, count: int, lowest: float) -> Numbers:
@@ -133,12 +133,3 @@ class _Ranks:
         of_ties = np.add.reduceat(weights[:, self._order], self._starts, axis=1)
         ranks: Numbers = (of_ties.cumsum(1) - of_ties / 2)[:, self._inverse]
         return ranks
-
-
-def _correlation(x: Numbers, y: Numbers, weights: Numbers) -> Numbers:
-    total = weights.sum(1, keepdims=True)
-    x, y = (z - (weights * z).sum(1, keepdims=True) / total for z in (x, y))
-    product = (weights * x * y).sum(1)
-    size = np.sqrt((weights * x**2).sum(1) * (weights * y**2).sum(1))
-    correlation: Numbers = np.divide(product, size, out=np.zeros_like(product), where=size > 0)
-    return correlation

@@ -117,8 +117,11 @@ class Decision:
 
 def difference(report: Interval) -> str:
     """Return the difference to the baseline with its interval: "−0.008 [−0.015, −0.002]"."""
-    low, high = _signed(report.difference_low), _signed(report.difference_high)
-    return f"{_signed(report.difference)} [{low}, {high}]"
+    value, low, high = (
+        f"{number:+z.3f}".replace("-", "−") if round(number, 3) else "0.000"
+        for number in (report.difference, report.difference_low, report.difference_high)
+    )
+    return f"{value} [{low}, {high}]"
 
 
 def choose_variant(
@@ -153,7 +156,3 @@ def choose_variant(
         tolerance=tolerance,
         trivial=trivial,
     )
-
-
-def _signed(value: float) -> str:
-    return f"{value:+z.3f}".replace("-", "−") if round(value, 3) else "0.000"

@@ -98,10 +98,8 @@ def decide(
     variants = default_variants(task.setting) if variants is None else list(variants)
     parts, (n, d) = task.parts, task.corpus.shape
     of_parts = parts[parts != TaskPart.FIT]
-    statistic, once = (
-        task.truth.statistic(parts == TaskPart.CHOOSE),
-        np.ones((1, int((parts == TaskPart.CHOOSE).sum()))),
-    )
+    to_fit, to_choose, to_report = (int((parts == part).sum()) for part in TaskPart)
+    statistic, once = task.truth.statistic(parts == TaskPart.CHOOSE), np.ones((1, to_choose))
     # Variants of one method, then of the same dimensions, follow each other: each transformation is computed once.
     methods = list(dict.fromkeys((variant.method, variant.parameters) for variant in variants))
     dimensions = list(dict.fromkeys(variant.dimensions for variant in variants))
@@ -109,33 +107,25 @@ def decide(
         variants,
         key=lambda variant: (methods.index((variant.method, variant.parameters)), dimensions.index(variant.dimensions)),
     )
-    measured_variants: dict[Variant, tuple[ScoredVariant, _VariantMeasurement]] = {}
+    measured: dict[Variant, tuple[ScoredVariant, _VariantMeasurement]] = {}
     for variant, measurement in zip(order, _measure_variants(task, order), strict=True):
         choose = float(statistic(measurement.values[None, of_parts == TaskPart.CHOOSE], once)[0, 0])
-        measured_variants[variant] = (
-            ScoredVariant(variant, variant.bytes_of(d), measurement.isoscore, choose),
-            measurement,
-        )
+        scored = ScoredVariant(variant, variant.bytes_of(d), measurement.isoscore, choose)
+        measured[variant] = scored, measurement
         if progress is not None:
-            progress(measured_variants[variant][0])
+            progress(scored)
     reported = intervals(
-        np.stack([measured_variants[variant][1].values[of_parts == TaskPart.REPORT] for variant in variants]),
+        np.stack([measured[variant][1].values[of_parts == TaskPart.REPORT] for variant in variants]),
         task.groups[parts == TaskPart.REPORT],
         task.truth.statistic(parts == TaskPart.REPORT),
         task.seed,
     )
     judged = [
         VariantScores(*scored, report, measurement.recall, measurement.retrieved)
-        for (scored, measurement), report in zip(
-            (measured_variants[variant] for variant in variants), reported, strict=True
-        )
+        for (scored, measurement), report in zip((measured[variant] for variant in variants), reported, strict=True)
     ]
-    counts = (
-        int((parts == TaskPart.FIT).sum()),
-        int((parts == TaskPart.CHOOSE).sum()),
-        int((parts == TaskPart.REPORT).sum()),
-    )
     trivial = task.truth.trivial(parts)
+    counts = to_fit, to_choose, to_report
     return choose_variant(task.truth, task.judged_by, task.similarity, (n, d), counts, judged, tolerance, trivial)
 
 
@@ -167,10 +157,22 @@ def _measure_variants(task: JudgingTask, variants: Sequence[Variant]) -> Iterato
             fitted = fitted_on(points, variant, task.seed, components)
             images = apply_fitted(fitted, points)
         if cloud is None or cloud.variant.dimensions != variant.dimensions:
-            cloud = _transform(task, variant, fitted, images)
+            matrix = dimension_matrix(images, variant.dimensions)
+            corpus = reduce_dimensions(images[: len(task.corpus)], matrix)
+            queries = None
+            if task.truth.query_vectors is not None:
+                query_images = apply_fitted(fitted, task.truth.query_vectors)
+                queries = prepare(reduce_dimensions(query_images, matrix), task.similarity)
+            rows = prepare(corpus, task.similarity)
+            exact = task.truth.neighbors(StoredSpace(rows, VectorStorage.FLOAT32, task.similarity), queries, task.parts)
+            n, scored = len(corpus), np.ascontiguousarray(corpus)
+            if n > SCORED_ROWS:
+                scored = scored[np.sort(np.random.default_rng(task.seed).permutation(n)[:SCORED_ROWS])]
+            isoscore = isoscore_unbiased(torch.from_numpy(scored)).value
+            cloud = _TransformedCloud(variant, rows, queries, exact, isoscore)
         space = StoredSpace(cloud.rows, variant.storage, task.similarity, task.seed)
-        exact = variant.storage is VectorStorage.FLOAT32
-        neighbors = cloud.exact if exact else task.truth.neighbors(space, cloud.queries, task.parts)
+        is_exact = variant.storage is VectorStorage.FLOAT32
+        neighbors = cloud.exact if is_exact else task.truth.neighbors(space, cloud.queries, task.parts)
         values = task.truth.values(space, neighbors, task.judged_by, task.parts)
         yield _VariantMeasurement(
             values, cloud.isoscore, recall(neighbors, cloud.exact), task.truth.retrieved(neighbors)
@@ -192,24 +194,6 @@ class _TransformedCloud:
     queries: Floats | None
     exact: Indices | None  # Neighbors found by float32
     isoscore: float | None
-
-
-def _transform(task: JudgingTask, variant: Variant, fitted: Fitted | None, images: NDArray[Any]) -> _TransformedCloud:
-    matrix = dimension_matrix(images, variant.dimensions)
-    reduced_corpus = reduce_dimensions(images[: len(task.corpus)], matrix)
-    query_vectors = task.truth.query_vectors
-    queries = (
-        None
-        if query_vectors is None
-        else prepare(reduce_dimensions(apply_fitted(fitted, query_vectors), matrix), task.similarity)
-    )
-    rows = prepare(reduced_corpus, task.similarity)
-    space = StoredSpace(rows, VectorStorage.FLOAT32, task.similarity)
-    exact = task.truth.neighbors(space, queries, task.parts)
-    n, scored = len(reduced_corpus), np.ascontiguousarray(reduced_corpus)
-    if n > SCORED_ROWS:
-        scored = scored[np.sort(np.random.default_rng(task.seed).permutation(n)[:SCORED_ROWS])]
-    return _TransformedCloud(variant, rows, queries, exact, isoscore_unbiased(torch.from_numpy(scored)).value)
 
 
 def recall(neighbors: Indices | None, exact: Indices | None) -> float | None:

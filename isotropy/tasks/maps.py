@@ -75,9 +75,16 @@ class Map:
         if isinstance(self.fitted, ClusterRemoval | Flow):
             return self.fitted.state() | {"matrix": self.matrix.contiguous()}
         d = len(self.matrix)
-        identity = torch.eye(d, dtype=torch.float64)
-        mean = identity.new_zeros(d) if self.fitted is None else self.fitted.mean
-        return {"mean": mean.contiguous(), "matrix": (_linear(self.fitted, identity) @ self.matrix).contiguous()}
+        linear = torch.eye(d, dtype=torch.float64)
+        mean = linear.new_zeros(d) if self.fitted is None else self.fitted.mean
+        match self.fitted:
+            case Scaling():
+                linear = self.fitted.scale.diag()
+            case Removal():
+                linear = linear - self.fitted.directions.T * self.fitted.weights @ self.fitted.directions
+            case Whitening():
+                linear = self.fitted.matrix
+        return {"mean": mean.contiguous(), "matrix": (linear @ self.matrix).contiguous()}
 
     @classmethod
     def from_tensors(cls, variant: Variant, similarity: Similarity, tensors: dict[str, Tensor]) -> Map:
@@ -104,9 +111,8 @@ class Map:
     def numpy_code(self, file: str) -> str:
         nonlinear = BENT if isinstance(self.fitted, Flow) else IN_CLUSTERS
         steps = nonlinear if isinstance(self.fitted, ClusterRemoval | Flow) else LINEAR
-        return (
-            LOADING.format(file=file) + steps + (TO_LENGTH_1 if self.similarity is Similarity.COSINE else "") + RETURNED
-        )
+        scaling = TO_LENGTH_1 if self.similarity is Similarity.COSINE else ""
+        return LOADING.format(file=file) + steps + scaling + RETURNED
 
 
 def fitted_on(
@@ -153,14 +159,3 @@ def reduce_dimensions(images: NDArray[Any], matrix: Tensor) -> NDArray[Any]:
         return images[:, :k]
     projected: NDArray[Any] = images @ matrix.numpy().astype(images.dtype)
     return projected
-
-
-def _linear(fitted: Fitted | None, identity: Tensor) -> Tensor:
-    match fitted:
-        case Scaling():
-            return fitted.scale.diag()
-        case Removal():
-            return identity - fitted.directions.T * fitted.weights @ fitted.directions
-        case Whitening():
-            return fitted.matrix
-    return identity

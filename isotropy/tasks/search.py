@@ -54,7 +54,8 @@ def nearest(queries: Floats, rows: Floats, k: int, similarity: Similarity, prece
 
     squared = similarity is Similarity.EUCLIDEAN
     metric = faiss.METRIC_L2 if squared else faiss.METRIC_INNER_PRODUCT
-    lengths, longest = _lengths(queries), float(_lengths(rows).max(initial=0))
+    lengths, row_lengths = (np.sqrt(np.einsum("nd,nd->n", x, x)) for x in (queries, rows))
+    longest = float(row_lengths.max(initial=0))
     size = (lengths + longest) ** 2 if squared else lengths * longest
     slack = 2 * ROUNDINGS * rows.shape[1] ** 0.5 * (float(np.finfo(np.float32).eps) / 2) * size
 
@@ -78,10 +79,13 @@ def best_of(
     squared = similarity is Similarity.EUCLIDEAN
     for start in range(0, len(queries), step):
         block = slice(start, start + step)
+        q, parts = queries[block].astype(np.float64), []
         # Of a query whose ties reach far, a part of the candidates at a time.
-        parts = (candidates[block, first : first + wide] for first in range(0, candidates.shape[1], wide))
-        far = np.concatenate([_compared(queries[block], rows[some], squared) for some in parts], axis=1)
-        best[block] = _rank_candidates(far, candidates[block], precedence, best.shape[1])
+        for first in range(0, candidates.shape[1], wide):
+            x = rows[candidates[block, first : first + wide]].astype(np.float64)
+            far = np.square(x - q[:, None]).sum(2) if squared else -np.einsum("md,mwd->mw", q, x)
+            parts.append(far.astype(np.float32))
+        best[block] = _rank_candidates(np.concatenate(parts, 1), candidates[block], precedence, best.shape[1])
     return best
 
 
@@ -93,24 +97,22 @@ def nearest_codes(queries: NDArray[np.uint8], codes: NDArray[np.uint8], k: int, 
     index.add(codes)
     best = np.empty((len(queries), min(k, len(codes))), np.int64)
 
-    def search(some: NDArray[Any], width: int) -> tuple[NDArray[Any], Indices]:
-        result: tuple[NDArray[Any], Indices] = index.search(np.ascontiguousarray(queries[some]), width)
-        return result
-
-    for some, candidates in _search_settled(search, len(queries), len(codes), best.shape[1], np.zeros(len(queries))):
+    n, slack = len(codes), np.zeros(len(queries))
+    settled = _search_settled(
+        lambda some, width: index.search(np.ascontiguousarray(queries[some]), width),
+        len(queries),
+        n,
+        best.shape[1],
+        slack,
+    )
+    for some, candidates in settled:
         step = max(1, 8 * BLOCK // (candidates.shape[1] * codes.shape[1]))
         for start in range(0, len(some), step):
             block = slice(start, start + step)
-            bit_distances = np.bitwise_count(queries[some[block]][:, None] ^ codes[candidates[block]]).sum(
-                2, dtype=np.int64
-            )
+            differing = np.bitwise_count(queries[some[block]][:, None] ^ codes[candidates[block]])
+            bit_distances = differing.sum(2, dtype=np.int64)
             best[some[block]] = _rank_candidates(bit_distances, candidates[block], precedence, best.shape[1])
     return best
-
-
-def _lengths(x: Floats) -> Floats:
-    lengths: Floats = np.sqrt(np.einsum("nd,nd->n", x, x))
-    return lengths
 
 
 def _search_settled(search: _Search, m: int, n: int, k: int, slack: NDArray[Any]) -> Iterator[tuple[Indices, Indices]]:
@@ -124,14 +126,6 @@ def _search_settled(search: _Search, m: int, n: int, k: int, slack: NDArray[Any]
             yield some[done], candidates[done]
             open_ones.append(some[~done])
         open_queries, width = np.concatenate(open_ones), min(width * WIDER, n)
-
-
-def _compared(queries: Floats, candidates: Floats, squared: bool) -> Floats:
-    """Return distances of candidates [m, w, d] from queries [m, d], computed in float64 and rounded to float32."""
-    q, x = queries.astype(np.float64), candidates.astype(np.float64)
-    far = np.square(x - q[:, None]).sum(2) if squared else -np.einsum("md,mwd->mw", q, x)
-    rounded: Floats = far.astype(np.float32)
-    return rounded
 
 
 def _rank_candidates(far: NDArray[Any], candidates: Indices, precedence: Indices, k: int) -> Indices:

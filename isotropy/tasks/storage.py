@@ -87,7 +87,8 @@ class StoredSpace:
         order = precedence[rows]
         if self.storage.is_binary:
             candidates = max(k, RESCORED) if self.storage is VectorStorage.RESCORED else k
-            neighbors = nearest_codes(_bits(queries), _bits(self.rows[rows]), candidates, order)
+            query_bits, bits = (np.packbits(x > 0, axis=1) for x in (queries, self.rows[rows]))
+            neighbors = nearest_codes(query_bits, bits, candidates, order)
         else:
             neighbors = nearest(queries, self.stored[rows], k, self.similarity, order)
         if among is not None:
@@ -106,8 +107,3 @@ class StoredSpace:
             lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
             np.divide(products, lengths, out=products, where=lengths > 0)
         return products
-
-
-def _bits(x: Floats) -> NDArray[np.uint8]:
-    """Pack the signs of vectors into bits, [n, d / 8 rounded up]."""
-    return np.packbits(x > 0, axis=1)
