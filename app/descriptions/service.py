@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import Field
-from sqlalchemy import ColumnElement, Select, func, select, union
+from sqlalchemy import ColumnElement, func, select, union
 
 from app.context import Context
 from app.core.names import MAX_NAME_CHARACTERS
@@ -71,16 +71,15 @@ def has_tag(table: type[Embedding | Experiment], tag: str) -> ColumnElement[bool
 
 def known_tags(context: Context, *tables: type[Tagged]) -> list[str]:
     """Return the distinct tags of all rows outside the trash, ignoring case, in alphabetical order."""
+    selections = []
+    for table in tables or TAGGED:
+        tag_class: Any = table.tags.property.mapper.class_
+        deleted_at = Embedding.trashed_at if table is Embedding else Experiment.removed_at
+        of_table = select(tag_class.tag).join(table)
+        selections.append((of_table.join(Run.experiment) if table is Run else of_table).where(deleted_at.is_(None)))
     with context.sessions() as session:
-        tags: list[str] = list(session.scalars(union(*map(_select_tags, tables or TAGGED))))
+        tags: list[str] = list(session.scalars(union(*selections)))
     return sorted({tag.lower(): tag for tag in sorted(tags, reverse=True)}.values(), key=str.lower)
-
-
-def _select_tags(table: type[Tagged]) -> Select[tuple[str]]:
-    tag_class: Any = table.tags.property.mapper.class_
-    deleted_at = Embedding.trashed_at if table is Embedding else Experiment.removed_at
-    tags = select(tag_class.tag).join(table)
-    return (tags.join(Run.experiment) if table is Run else tags).where(deleted_at.is_(None))
 
 
 def clean_tags(tags: Sequence[str]) -> list[str]:

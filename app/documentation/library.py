@@ -2,7 +2,7 @@
 
 import posixpath
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from html import unescape
 from typing import Any, NamedTuple
 
@@ -93,7 +93,11 @@ class Library:
                 text = f"{section.heading}\n{section.text}".lower()
                 if words and all(word in text for word in words):
                     in_heading = sum(word in section.heading.lower() for word in words)
-                    results.append((-in_heading, SearchResult(page, section, _excerpt(section.text, words[0]))))
+                    start = max(0, section.text.lower().find(words[0]) - EXCERPT_CHARACTERS // 3)
+                    end = start + EXCERPT_CHARACTERS
+                    ending = "…" if end < len(section.text) else ""
+                    excerpt = f"{'…' if start else ''}{section.text[start:end]}{ending}"
+                    results.append((-in_heading, SearchResult(page, section, excerpt)))
         return [result for _, result in sorted(results, key=lambda ranked: ranked[0])][:MAX_RESULTS]
 
 
@@ -113,17 +117,15 @@ def render_page(name: str, source: str, page_names: Collection[str]) -> Document
             for attribute in ("href", "src"):
                 if attribute in child.attrs:
                     child.attrSet(attribute, _address(name, str(child.attrs[attribute]), page_names))
-    sections = list(_sections(markdown, tokens))
-    html = markdown.renderer.render(tokens, markdown.options, {})
-    return DocumentPage(name, sections[0].heading, Markup(html), sections)  # noqa: S704 - our own files
-
-
-def _sections(markdown: MarkdownIt, tokens: list[Token]) -> Iterator[DocumentSection]:
+    sections = []
     starts = [index for index, token in enumerate(tokens) if token.type == "heading_open"]
     for start, end in zip(starts, [*starts[1:], len(tokens)], strict=True):
         heading = _plain(markdown, tokens[start + 1])
         html = markdown.renderer.render(tokens[start + 3 : end], markdown.options, {})
-        yield DocumentSection(heading, str(tokens[start].attrs["id"]), " ".join(unescape(TAG.sub(" ", html)).split()))
+        text = " ".join(unescape(TAG.sub(" ", html)).split())
+        sections.append(DocumentSection(heading, str(tokens[start].attrs["id"]), text))
+    html = markdown.renderer.render(tokens, markdown.options, {})
+    return DocumentPage(name, sections[0].heading, Markup(html), sections)  # noqa: S704 - our own files
 
 
 def _plain(markdown: MarkdownIt, token: Token) -> str:
@@ -140,9 +142,3 @@ def _address(page: str, link: str, page_names: Collection[str]) -> str:
         return f"/docs/{target}"
     target = target.removesuffix(".md")
     return f"/docs/{target}{hash_mark}{anchor}" if target in page_names and target != HOME else "/docs"
-
-
-def _excerpt(text: str, word: str) -> str:
-    start = max(0, text.lower().find(word) - EXCERPT_CHARACTERS // 3)
-    excerpt = text[start : start + EXCERPT_CHARACTERS]
-    return f"{'…' if start else ''}{excerpt}{'…' if start + EXCERPT_CHARACTERS < len(text) else ''}"

@@ -53,9 +53,6 @@ class Aligned(NamedTuple):
     rows: int | None
     values: list[AlignmentValue]
 
-    def get_value(self, slug: str) -> AlignmentValue | None:
-        return next((value for value in self.values if value.measure.slug == slug), None)
-
     @property
     def way(self) -> str:
         return WAYS[self.rows_by]

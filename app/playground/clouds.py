@@ -202,46 +202,39 @@ def explain(position: Position) -> str:
     """Return sentences about why mean cosine and IsoScore are what they are at a position."""
     values = numbers_at(position)
     largest = numbers_at(position._replace(n=SIZES[-1]))
-    sentences = _explain_spread(position, values, largest["isoscore"])
+    cosine, isoscore = two_decimals(values["mean_cosine"]), two_decimals(values["isoscore"])
+    gap = largest["isoscore"] - values["isoscore"]
     if position.shift:
         centred = numbers_at(position._replace(shift=0.0))
         sentences = (
-            f"The mean cosine is {two_decimals(values['mean_cosine'])} because the cloud lies away from the origin; "
-            f"around the origin it is {two_decimals(centred['mean_cosine'])}. Its spread has not changed: IsoScore is "
-            f"{two_decimals(values['isoscore'])} in both places."
+            f"The mean cosine is {cosine} because the cloud lies away from the origin; around the origin it is "
+            f"{two_decimals(centred['mean_cosine'])}. Its spread has not changed: IsoScore is {isoscore} in both "
+            "places."
         )
-    if largest["isoscore"] - values["isoscore"] > NOTABLE_DIFFERENCE:
-        n, largest_n = count(position.n), count(SIZES[-1])
-        return (
-            f"{sentences} Few rows make IsoScore low: it is {two_decimals(values['isoscore'])} of {n} points and "
-            f"{two_decimals(largest['isoscore'])} of {largest_n} of the same cloud. "
-            f"The bias-corrected estimate from the {n} "
-            f"is {two_decimals(values['isoscore_unbiased'])}."
-        )
-    return sentences
-
-
-def _explain_spread(position: Position, values: dict[str, float], isoscore: float) -> str:
-    """Explain a cloud around the origin; ``isoscore`` is that of many points."""
-    cosine = two_decimals(values["mean_cosine"])
-    if values["mean_cosine"] > NOTABLE_DIFFERENCE:
-        return (
+    elif values["mean_cosine"] > NOTABLE_DIFFERENCE:
+        sentences = (
             f"The mean cosine is {cosine} although the mean is the origin: the points crowd on one side of it. "
-            f"IsoScore is {two_decimals(values['isoscore'])}."
+            f"IsoScore is {isoscore}."
         )
-    if isoscore >= EVEN_ISOSCORE and isoscore - values["isoscore"] > NOTABLE_DIFFERENCE:
-        return (
+    elif largest["isoscore"] >= EVEN_ISOSCORE and gap > NOTABLE_DIFFERENCE:
+        sentences = (
             f"The cloud is even and around the origin, but {count(position.n)} points of it are too few to show that: "
             f"their mean cosine is {cosine}."
         )
-    if isoscore >= EVEN_ISOSCORE:
-        return f"Around the origin and even, so that the mean cosine is {cosine}. Now move the shift."
-    uneven = (
-        "all variance lies on one line"
-        if isoscore < LINE_ISOSCORE
-        else "some directions hold less variance than others"
-    )
-    return (
-        f"The mean cosine is {cosine}, as of a perfectly even cloud. IsoScore is {two_decimals(values['isoscore'])}: "
-        f"{uneven}. A cosine near 0 is not isotropy."
-    )
+    elif largest["isoscore"] >= EVEN_ISOSCORE:
+        sentences = f"Around the origin and even, so that the mean cosine is {cosine}. Now move the shift."
+    else:
+        on_line = largest["isoscore"] < LINE_ISOSCORE
+        uneven = "all variance lies on one line" if on_line else "some directions hold less variance than others"
+        sentences = (
+            f"The mean cosine is {cosine}, as of a perfectly even cloud. IsoScore is {isoscore}: {uneven}. A cosine "
+            "near 0 is not isotropy."
+        )
+    if gap > NOTABLE_DIFFERENCE:
+        n, largest_n = count(position.n), count(SIZES[-1])
+        sentences += (
+            f" Few rows make IsoScore low: it is {isoscore} of {n} points and {two_decimals(largest['isoscore'])} of "
+            f"{largest_n} of the same cloud. The bias-corrected estimate from the {n} is "
+            f"{two_decimals(values['isoscore_unbiased'])}."
+        )
+    return sentences

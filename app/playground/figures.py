@@ -92,44 +92,37 @@ def _draw_shift(values: Mapping[float, Mapping[str, float]], shift: float) -> go
     end = max(SHIFT_LINES, key=lambda slug: values[SHIFTS[-1]][slug])
     traces = []
     for slug, (name, colour) in SHIFT_LINES.items():
-        line_values = [numbers[slug] for numbers in values.values()]
-        traces += [_line(line_values, name, colour, "top" if slug == end else "bottom")]
-        traces += [_mark(shift, current[slug], colour, "top" if slug == upper else "bottom")]
-    line = {"width": 1, "dash": "dot", "color": palette.QUIET}
+        line = go.Scatter(
+            x=SHIFTS,
+            y=[numbers[slug] for numbers in values.values()],
+            mode="lines+text",
+            line={"color": colour, "width": 2.4},
+            text=[*[""] * (len(SHIFTS) - 1), f"  {name}"],
+            textposition=f"{'top' if slug == end else 'bottom'} right",
+            cliponaxis=False,
+            hovertemplate=f"{name}<br>shift %{{x}}: %{{y:.3f}}<extra></extra>",
+        )
+        # The mean cosine rises: above it there is room on the left, below it on the right, unless names stand there.
+        below = "bottom left" if shift == SHIFTS[-1] else "bottom right"
+        mark = go.Scatter(
+            x=[shift],
+            y=[current[slug]],
+            mode="markers+text",
+            marker={"color": colour, "size": 11},
+            text=[number(current[slug])],
+            textposition="top left" if slug == upper else below,
+            hoverinfo="skip",
+        )
+        traces += [line, mark]
+    dotted = {"width": 1, "dash": "dot", "color": palette.QUIET}
     return plot(
         traces,
-        shapes=[{"type": "line", "x0": shift, "x1": shift, "yref": "paper", "y0": 0, "y1": 1, "line": line}],
+        shapes=[{"type": "line", "x0": shift, "x1": shift, "yref": "paper", "y0": 0, "y1": 1, "line": dotted}],
         xaxis={"title": {"text": "Shift: distance of the mean from the origin"}, "range": [-0.7, 7.2],
                "tickvals": SHIFTS},
         yaxis={"range": [-0.3, 1.2], "tickvals": [0, 0.2, 0.4, 0.6, 0.8, 1]},
         margin={"r": NAME_MARGIN},
     )  # fmt: skip
-
-
-def _line(values: Sequence[float], name: str, colour: str, side: str) -> go.Scatter:
-    return go.Scatter(
-        x=SHIFTS,
-        y=values,
-        mode="lines+text",
-        line={"color": colour, "width": 2.4},
-        text=[*[""] * (len(SHIFTS) - 1), f"  {name}"],
-        textposition=f"{side} right",
-        cliponaxis=False,
-        hovertemplate=f"{name}<br>shift %{{x}}: %{{y:.3f}}<extra></extra>",
-    )
-
-
-def _mark(shift: float, value: float, colour: str, side: str) -> go.Scatter:
-    return go.Scatter(
-        x=[shift],
-        y=[value],
-        mode="markers+text",
-        marker={"color": colour, "size": 11},
-        text=[number(value)],
-        # The mean cosine rises: above it there is room on the left, below it on the right, unless names stand there.
-        textposition=f"{side} {'left' if side == 'top' or shift == SHIFTS[-1] else 'right'}",
-        hoverinfo="skip",
-    )
 
 
 def cloud_figure(position: Position, *, flat: bool = False) -> Figure:
@@ -169,19 +162,14 @@ def _solid(points: Points, centred: Points, shift: float) -> go.Figure:
         marker={"color": palette.MARKED, "size": [6, 4], "opacity": 1, "symbol": ["cross", "circle"]},
         hoverinfo="skip",
     )  # fmt: skip
-    traces = [_through_origin(), _in_space(centred, palette.QUIET), _in_space(points, palette.MAIN), to_mean]
-    return plot(traces, scene=scene, uirevision=UI_REVISION, margin={"l": 0, "r": 0, "t": 0, "b": 0})
-
-
-def _through_origin() -> go.Scatter3d:
-    """Return three lines along the axes, since points may hide the origin."""
+    # Lines along the axes, since points may hide the origin.
     ends: list[list[float | None]] = []
     for axis, span in enumerate(RANGES):
         ends += [[end if axis == coordinate else 0 for coordinate in range(len(RANGES))] for end in span]
         ends.append([None] * len(RANGES))
     x, y, z = zip(*ends, strict=True)
     top = z.index(RANGES[2][1])
-    return go.Scatter3d(
+    through_origin = go.Scatter3d(
         x=x, y=y, z=z,
         mode="lines+text",
         line={"color": palette.QUIET, "width": 2},
@@ -189,6 +177,8 @@ def _through_origin() -> go.Scatter3d:
         textposition="top center",
         hoverinfo="skip",
     )  # fmt: skip
+    traces = [through_origin, _in_space(centred, palette.QUIET), _in_space(points, palette.MAIN), to_mean]
+    return plot(traces, scene=scene, uirevision=UI_REVISION, margin={"l": 0, "r": 0, "t": 0, "b": 0})
 
 
 def _in_space(points: Points, colour: str) -> go.Scatter3d:
@@ -205,8 +195,13 @@ def _in_space(points: Points, colour: str) -> go.Scatter3d:
 def _flat(points: Points, centred: Points, shift: float) -> go.Figure:
     traces: list[go.Scatter] = []
     layout: dict[str, Any] = {}
+    shared = {"dtick": 2, "zeroline": True, "zerolinecolor": ZERO_LINE, "constrain": "domain"}
     for panel, (plane, domains) in enumerate(PANELS.items(), 1):
-        layout |= _axes(panel, plane, domains)
+        across, up = (
+            shared | {"title": {"text": AXES[axis]}, "range": RANGES[axis], "domain": domain, "anchor": anchor}
+            for axis, domain, anchor in zip(plane, domains, (f"y{panel}", f"x{panel}"), strict=True)
+        )
+        layout |= {f"xaxis{panel}": across, f"yaxis{panel}": up | {"scaleanchor": f"x{panel}"}}
         to_mean = go.Scatter(
             **_projected([(0, 0, 0), (shift, 0, 0)], plane),
             mode="lines+markers",
@@ -217,14 +212,6 @@ def _flat(points: Points, centred: Points, shift: float) -> go.Figure:
         panel_traces = (_in_plane(centred, plane, palette.QUIET), _in_plane(points, plane, palette.MAIN), to_mean)
         traces += [trace.update(xaxis=f"x{panel}", yaxis=f"y{panel}") for trace in panel_traces]
     return plot(traces, **layout)
-
-
-def _axes(panel: int, plane: tuple[int, int], domains: tuple[Span, Span]) -> dict[str, Any]:
-    x, y = plane
-    shared = {"dtick": 2, "zeroline": True, "zerolinecolor": ZERO_LINE, "constrain": "domain"}
-    across = {"title": {"text": AXES[x]}, "range": RANGES[x], "domain": domains[0], "anchor": f"y{panel}"}
-    up = {"title": {"text": AXES[y]}, "range": RANGES[y], "domain": domains[1], "anchor": f"x{panel}"}
-    return {f"xaxis{panel}": shared | across, f"yaxis{panel}": shared | up | {"scaleanchor": f"x{panel}"}}
 
 
 def _in_plane(points: Points, plane: tuple[int, int], colour: str) -> go.Scatter:
@@ -256,12 +243,9 @@ class PlaygroundQuery(NamedTuple):
         parameters = {"shape": shape, "spread": f"{spread:g}", "shift": f"{shift:g}", "n": n}
         return urlencode(parameters if self.view == "space" else parameters | {"view": self.view})
 
-    def at(self, position: Position) -> str:
-        return self._replace(position=position).encoded()
-
-    def with_view(self, view: PlaygroundView) -> str:
-        """Return the query string of the same position in another view."""
-        return self._replace(view=view).encoded()
+    def changed(self, **values: Any) -> str:
+        """Return the query string of another position or another view."""
+        return self._replace(**values).encoded()
 
 
 def playground_figures(query: PlaygroundQuery) -> list[Figure]:

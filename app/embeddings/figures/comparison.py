@@ -10,13 +10,12 @@ from typing import NamedTuple
 
 import plotly.graph_objects as go
 
-from app.db.models import Measurement
-from app.embeddings.alignments import Aligned, AlignedSteps, MovedRows
+from app.embeddings.alignments import AlignedSteps, MovedRows
 from app.embeddings.comparison import ComparedMeasure, EmbeddingComparison
 from app.figures import palette
 from app.figures.figure import Cell, Figure, FigureTable, linear_axis, plain, plot, thinned
 from isoscope.core.formatting import number, plural, starred
-from isotropy.catalog import ALIGNMENTS, AlignmentEntry
+from isotropy.catalog import ALIGNMENTS
 
 MAX_TICKS = 13
 LONGEST_NAME = 40
@@ -47,21 +46,23 @@ class StepLine(NamedTuple):
 
 
 def step_figures(comparison: EmbeddingComparison, compared: ComparedMeasure) -> list[Figure]:
-    return [_values_figure(comparison, compared), _changes_figure(comparison, compared)]
-
-
-def _values_figure(comparison: EmbeddingComparison, compared: ComparedMeasure) -> Figure:
     measure, name = compared.measure, starred(compared.measure.name)
-    line = StepLine(name, palette.MAIN, [_value_point(embedding_name) for embedding_name in compared.measurements])
-    bars = " Bars are 95% intervals." if measure.error == "population" else " Bars are ± one standard error."
     rows: list[list[Cell]] = []
-    for label, embedding_name, measurement, point in zip(
-        comparison.labels, comparison.names, compared.measurements, line.points, strict=True
-    ):
+    line = StepLine(name, palette.MAIN, [])
+    steps = zip(comparison.labels, comparison.names, compared.measurements, strict=True)
+    for label, embedding_name, measurement in steps:
         value, se, n = (measurement.value, measurement.se, measurement.n) if measurement else (None, None, None)
+        if measurement is None or value is None:
+            point = StepPoint(reason=(measurement and measurement.reason) or "not measured")
+        elif measurement.low is not None or se is None:
+            point = StepPoint(value, measurement.low, measurement.high)
+        else:
+            point = StepPoint(value, value - se, value + se)
+        line.points.append(point)
         rows.append([label, embedding_name, value, se, point.low, point.high, n, point.reason])
+    bars = " Bars are 95% intervals." if measure.error == "population" else " Bars are ± one standard error."
     columns = [comparison.axis.lower(), "embedding", measure.slug, "se", "low", "high", "n", "reason"]
-    return Figure(
+    values_figure = Figure(
         slug="over-steps",
         title=f"{name} over the {comparison.axis.lower()}s",
         caption=f"Range: {measure.range}.{bars if any(point.low is not None for point in line.points) else ''}",
@@ -69,16 +70,7 @@ def _values_figure(comparison: EmbeddingComparison, compared: ComparedMeasure) -
         draw=partial(_draw, comparison, [line], name),
         empty=None if _has_values([line]) else "No step has a value of this measure.",
     )
-
-
-def _value_point(measurement: Measurement | None) -> StepPoint:
-    if measurement is None or measurement.value is None:
-        return StepPoint(reason=(measurement and measurement.reason) or "not measured")
-    if measurement.low is not None:
-        return StepPoint(measurement.value, measurement.low, measurement.high)
-    if measurement.se is None:
-        return StepPoint(measurement.value)
-    return StepPoint(measurement.value, measurement.value - measurement.se, measurement.value + measurement.se)
+    return [values_figure, _changes_figure(comparison, compared)]
 
 
 def _changes_figure(comparison: EmbeddingComparison, compared: ComparedMeasure) -> Figure:
@@ -111,13 +103,15 @@ def _changes_figure(comparison: EmbeddingComparison, compared: ComparedMeasure) 
 def similarity_figures(comparison: EmbeddingComparison, steps: AlignedSteps) -> list[Figure]:
     figures = []
     for entry in ALIGNMENTS.values():
-        lines = [
-            StepLine(title, color, [StepPoint(), *(_similarity_point(pair, entry) for pair in pairs)])
-            for title, color, pairs in (
-                (TO_PREVIOUS, palette.MAIN, steps.to_previous),
-                (TO_FIRST, palette.SECOND, steps.to_first),
-            )
-        ]
+        lines = [StepLine(TO_PREVIOUS, palette.MAIN, [StepPoint()]), StepLine(TO_FIRST, palette.SECOND, [StepPoint()])]
+        for line, pairs in zip(lines, steps, strict=True):
+            for pair in pairs:
+                values = pair.values if pair else ()
+                value = next((value for value in values if value.measure.slug == entry.slug), None)
+                point = StepPoint(reason="no rows in common")
+                if value is not None:
+                    point = StepPoint(value.value, value.low, value.high, value.reason or "")
+                line.points.append(point)
         figures.append(
             Figure(
                 slug=entry.slug.replace("_", "-"),
@@ -129,13 +123,6 @@ def similarity_figures(comparison: EmbeddingComparison, steps: AlignedSteps) -> 
             )
         )
     return figures
-
-
-def _similarity_point(pair: Aligned | None, entry: AlignmentEntry) -> StepPoint:
-    value = pair and pair.get_value(entry.slug)
-    if not value:
-        return StepPoint(reason="no rows in common")
-    return StepPoint(value.value, value.low, value.high, value.reason or "")
 
 
 def _has_values(lines: Sequence[StepLine]) -> bool:
@@ -155,70 +142,65 @@ def _draw(comparison: EmbeddingComparison, lines: Sequence[StepLine], title: str
     ticks = thinned(range(len(comparison.names)), MAX_TICKS)
     ends = [end for line in lines for point in line.points for end in point[:3]]
     labels = comparison.labels
+    traces = []
+    for i, line in enumerate(lines):
+        high, low = (
+            [None if end is None or value is None else abs(end - value) for value, end in ends]
+            for ends in (
+                [(point.value, point.high) for point in line.points],
+                [(point.value, point.low) for point in line.points],
+            )
+        )
+        trace = go.Scatter(
+            x=[step + OFFSET * (i - (len(lines) - 1) / 2) for step in range(len(line.points))],
+            y=[point.value for point in line.points],
+            mode="lines+markers",
+            name=line.name,
+            line={"color": line.colour, "width": 2},
+            marker={"color": line.colour, "size": 7},
+            error_y={"type": "data", "symmetric": False, "array": high, "arrayminus": low, "color": line.colour,
+                     "thickness": 0.9, "width": 0},
+            hovertext=[
+                f"{plain(name, LONGEST_NAME)}<br>{line.name}: {number(point.value)}"
+                + (f" [{number(point.low)}, {number(point.high)}]" if point.low is not None else "")
+                for name, point in zip(comparison.names, line.points, strict=True)
+            ],
+            hovertemplate="%{hovertext}<extra></extra>",
+        )  # fmt: skip
+        traces.append(trace)
     return plot(
-        [_trace(comparison, line, OFFSET * (i - (len(lines) - 1) / 2)) for i, line in enumerate(lines)],
+        traces,
         xaxis={"title": {"text": comparison.axis}, "tickvals": ticks, "ticktext": [labels[tick] for tick in ticks]},
         yaxis={**linear_axis(title, [*ends, *([0.0] if zero else [])]), "zeroline": zero},
         showlegend=len(lines) > 1,
     )
 
 
-def _trace(comparison: EmbeddingComparison, line: StepLine, offset: float) -> go.Scatter:
-    high, low = (
-        [None if end is None or value is None else abs(end - value) for value, end in ends]
-        for ends in (
-            [(point.value, point.high) for point in line.points],
-            [(point.value, point.low) for point in line.points],
-        )
-    )
-    return go.Scatter(
-        x=[step + offset for step in range(len(line.points))],
-        y=[point.value for point in line.points],
-        mode="lines+markers",
-        name=line.name,
-        line={"color": line.colour, "width": 2},
-        marker={"color": line.colour, "size": 7},
-        error_y={"type": "data", "symmetric": False, "array": high, "arrayminus": low, "color": line.colour,
-                 "thickness": 0.9, "width": 0},
-        hovertext=[
-            f"{plain(name, LONGEST_NAME)}<br>{line.name}: {number(point.value)}"
-            + (f" [{number(point.low)}, {number(point.high)}]" if point.low is not None else "")
-            for name, point in zip(comparison.names, line.points, strict=True)
-        ],
-        hovertemplate="%{hovertext}<extra></extra>",
-    )  # fmt: skip
-
-
 def moved_figures(moved: MovedRows) -> list[Figure]:
     if not moved.rows:
         return []
-    return [_kept_figure(moved), *([_residuals_figure(moved)] if moved.has_residuals else [])]
-
-
-def _kept_figure(moved: MovedRows) -> Figure:
-    counts = [0] * (NEIGHBORS + 1)
+    rows_by_neighbors = [0] * (NEIGHBORS + 1)
     for row in moved.rows:
-        counts[round(NEIGHBORS * row.neighbors_kept)] += 1
+        rows_by_neighbors[round(NEIGHBORS * row.neighbors_kept)] += 1
     neighbors_kept = [float(neighbors) for neighbors in range(NEIGHBORS + 1)]
-    return Figure(
+    neighbors_figure = Figure(
         slug="kept",
         title="Neighbors kept",
         caption=f"How many of a row's {NEIGHBORS} nearest by cosine, among {plural(moved.references, 'row')}, are the "
         "same in both. Rows on the left moved most.",
         table=FigureTable(
-            ["neighbors kept", "rows"], [list(pair) for pair in zip(neighbors_kept, counts, strict=True)]
+            ["neighbors kept", "rows"], [list(pair) for pair in zip(neighbors_kept, rows_by_neighbors, strict=True)]
         ),
-        draw=partial(_histogram, neighbors_kept, counts, 1.0, "Neighbors kept"),
+        draw=partial(_histogram, neighbors_kept, rows_by_neighbors, 1.0, "Neighbors kept"),
     )
-
-
-def _residuals_figure(moved: MovedRows) -> Figure:
+    if not moved.has_residuals:
+        return [neighbors_figure]
     values = [row.residual or 0.0 for row in moved.rows]
     width = (max(values) or 1.0) / BINS
     counts = [0] * BINS
     for value in values:
         counts[min(int(value / width), BINS - 1)] += 1
-    return Figure(
+    residuals_figure = Figure(
         slug="residuals",
         title="Distance to the other place",
         caption="After the best rotation of one embedding onto the other, in typical row lengths: 0 stays, about 1.4 "
@@ -228,6 +210,7 @@ def _residuals_figure(moved: MovedRows) -> Figure:
         ),
         draw=partial(_histogram, [(i + 0.5) * width for i in range(BINS)], counts, width, "Distance"),
     )
+    return [neighbors_figure, residuals_figure]
 
 
 def _histogram(centers: list[float], counts: list[int], width: float, title: str) -> go.Figure:

@@ -52,7 +52,9 @@ def cosines(overlay: Overlay) -> Figure:
                 "cosine_from": lambda series: series.detail(HISTOGRAM)["edges"][:-1],
                 "cosine_to": lambda series: series.detail(HISTOGRAM)["edges"][1:],
                 "pairs": lambda series: series.detail(HISTOGRAM)["counts"],
-                "pairs_centred": _centred_counts,
+                "pairs_centred": lambda series: (series.detail(HISTOGRAM).get("centred") or {}).get(
+                    "counts", [None] * len(series.detail(HISTOGRAM)["counts"])
+                ),
             }
         ),
         draw=partial(_draw, overlay),
@@ -60,14 +62,20 @@ def cosines(overlay: Overlay) -> Figure:
     )
 
 
-def _centred_counts(series: Series) -> list[int | None]:
-    histogram = series.detail(HISTOGRAM)
-    counts: list[int | None] = (histogram.get("centred") or {}).get("counts", [None] * len(histogram["counts"]))
-    return counts
-
-
 def _draw(overlay: Overlay) -> go.Figure:
-    histograms = _histograms(overlay)
+    """Draw the raw cosines of each subject; for one subject the centered ones too, in the data's color."""
+    if overlay.several:
+        histograms = [_raw(series, series.label, series.colour, series.label) for series in overlay.series]
+    else:
+        series = overlay.series[0]
+        raw_legend = f"raw, mean {number(series.value('mean_cosine'))}"
+        centred = series.detail(HISTOGRAM).get("centred")
+        histograms = [_raw(series, "raw", palette.SECOND if centred else palette.MAIN, raw_legend)]
+        if centred:
+            legend, edges = f"centered, mean {number(centred['mean'])}", series.detail(HISTOGRAM)["edges"]
+            histograms.append(
+                CosineHistogram("centred", palette.MAIN, legend, edges, centred["counts"], centred["mean"])
+            )
     filled_edges = [
         edge
         for histogram in histograms
@@ -95,21 +103,6 @@ def _draw(overlay: Overlay) -> go.Figure:
         xaxis={"title": {"text": "Cosine"}, "range": [min(filled_edges) - 0.02, max(filled_edges) + 0.02]},
         yaxis={"title": {"text": "Share of pairs"}, "tickformat": "~%", "rangemode": "tozero"},
     )
-
-
-def _histograms(overlay: Overlay) -> list[CosineHistogram]:
-    """Return the raw cosines of each subject; for one subject the centered ones too, in the data's color."""
-    if overlay.several:
-        return [_raw(series, series.label, series.colour, series.label) for series in overlay.series]
-    (series,) = overlay.series
-    raw_legend = f"raw, mean {number(series.value('mean_cosine'))}"
-    if not (centred := series.detail(HISTOGRAM).get("centred")):
-        return [_raw(series, "raw", palette.MAIN, raw_legend)]
-    edges, mean = series.detail(HISTOGRAM)["edges"], centred["mean"]
-    return [
-        _raw(series, "raw", palette.SECOND, raw_legend),
-        CosineHistogram("centred", palette.MAIN, f"centered, mean {number(mean)}", edges, centred["counts"], mean),
-    ]
 
 
 def _raw(series: Series, name: str, colour: str, legend: str) -> CosineHistogram:

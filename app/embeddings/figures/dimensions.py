@@ -196,7 +196,22 @@ def _draw_rogue(overlay: Overlay) -> go.Figure:
     dimensions = max(len(_contributions(series)) for series in overlay.series)
     # The largest first, so that smaller ones at the same dimension stand in front.
     back_to_front = sorted(overlay.series, key=lambda series: -max(_contributions(series)))
-    traces = [_stems(overlay, series) for series in back_to_front]
+    traces = []
+    for series in back_to_front:
+        contributions = _contributions(series)
+        shares = ["" if share is None else f", {share:.1%} of the mean" for share in _shares(series)]
+        # A line up from zero for each dimension stays at least a pixel wide however many there are.
+        stems = go.Scatter(
+            x=[x for i in range(len(contributions)) for x in (i, i, None)],
+            y=[y for contribution in contributions for y in (0, contribution, None)],
+            mode="lines",
+            line={"color": series.colour, "width": 1.4},
+            name=series.label,
+            legendrank=overlay.series.index(series) + 1,
+            text=[text for share in shares for text in (share, share, None)],
+            hovertemplate=overlay.hover(series, "dimension %{x:,}: %{y:.3g}%{text}"),
+        )
+        traces.append(stems)
     if not overlay.several:
         contributions, largest = _contributions(overlay.series[0]), _largest(overlay.series[0])
         gap = MIN_NAME_GAP * len(contributions)
@@ -220,20 +235,4 @@ def _draw_rogue(overlay: Overlay) -> go.Figure:
         showlegend=overlay.several,
         xaxis={"title": {"text": "Dimension"}, "range": [-0.5, dimensions - 0.5]},
         yaxis={"title": {"text": "Contribution to the mean cosine"}},
-    )
-
-
-def _stems(overlay: Overlay, series: Series) -> go.Scatter:
-    """Return a line up from zero for each dimension, which stays at least a pixel wide however many there are."""
-    contributions = _contributions(series)
-    shares = ["" if share is None else f", {share:.1%} of the mean" for share in _shares(series)]
-    return go.Scatter(
-        x=[x for i in range(len(contributions)) for x in (i, i, None)],
-        y=[y for contribution in contributions for y in (0, contribution, None)],
-        mode="lines",
-        line={"color": series.colour, "width": 1.4},
-        name=series.label,
-        legendrank=overlay.series.index(series) + 1,
-        text=[text for share in shares for text in (share, share, None)],
-        hovertemplate=overlay.hover(series, "dimension %{x:,}: %{y:.3g}%{text}"),
     )

@@ -13,6 +13,7 @@ from isoscope.core.formatting import count, number, plural
 BARCODE = "barcode"
 # Of more bars only the outline is drawn, and their ranks are on a logarithmic axis.
 MAX_BARS = 150
+LENGTH_AXIS = {"title": {"text": "Length"}, "rangemode": "tozero"}
 TWONN = "twonn"
 MAX_POINTS = 2000
 ROUNDING = 1e-9
@@ -25,14 +26,15 @@ def barcode(overlay: Overlay) -> Figure:
     )
     if any(map(_prominent, overlay.series)):
         caption += " Prominent bars are marked. Their number is not the number of groups."
-    if not _draws_bars(overlay):
+    draws_bars = not overlay.several and len(bar_lengths(overlay.series[0])) <= MAX_BARS
+    if not draws_bars:
         caption += " Only their outline is drawn, with ranks on a logarithmic axis."
     return Figure(
         slug="barcode",
         title="Barcode in dimension 0",
         caption=caption,
         table=overlay.table("rank", {"length": bar_lengths}),
-        draw=partial(_draw_barcode, overlay),
+        draw=partial(_draw_bars if draws_bars else _draw_outlines, overlay),
     )
 
 
@@ -53,31 +55,11 @@ def _describe_bars(series: Series) -> str:
     return f"{bars}, {count(prominent)} of them prominent{reference}"
 
 
-def _draws_bars(overlay: Overlay) -> bool:
-    return not overlay.several and len(bar_lengths(overlay.series[0])) <= MAX_BARS
-
-
-def _draw_barcode(overlay: Overlay) -> go.Figure:
-    longest_list = max(len(bar_lengths(series)) for series in overlay.series)
-    if _draws_bars(overlay):
-        traces = _bars(overlay, overlay.series[0])
-        rank_axis = {"title": {"text": "Rank"}, "range": [longest_list + 0.5, 0.5]}
-    else:
-        traces = [trace for series in overlay.series for trace in _outline(overlay, series)]
-        axis = log_axis("Rank", [1, longest_list])
-        rank_axis = axis | {"range": axis["range"][::-1]}
-    return plot(
-        traces,
-        showlegend=overlay.several,
-        xaxis={"title": {"text": "Length"}, "rangemode": "tozero"},
-        yaxis=rank_axis,
-    )
-
-
-def _bars(overlay: Overlay, series: Series) -> list[go.Scatter]:
-    """Return a line from 0 for each bar: first those that are noise, then the prominent ones."""
+def _draw_bars(overlay: Overlay) -> go.Figure:
+    """Draw a line from 0 for each bar: first those that are noise, then the prominent ones."""
+    (series,) = overlay.series
     lengths, prominent = bar_lengths(series), _prominent(series)
-    return [
+    traces = [
         go.Scatter(
             x=[x for i in ranks for x in (0, lengths[i], None)],
             y=[y for i in ranks for y in (i + 1, i + 1, None)],
@@ -88,28 +70,40 @@ def _bars(overlay: Overlay, series: Series) -> list[go.Scatter]:
         for ranks, colour in ((range(prominent, len(lengths)), palette.MAIN), (range(prominent), palette.MARKED))
         if ranks
     ]
+    rank_axis = {"title": {"text": "Rank"}, "range": [len(lengths) + 0.5, 0.5]}
+    return plot(traces, showlegend=False, xaxis=LENGTH_AXIS, yaxis=rank_axis)
 
 
-def _outline(overlay: Overlay, series: Series) -> list[go.Scatter]:
-    lengths, prominent = bar_lengths(series), _prominent(series)
-    fill = {} if overlay.several else {"fill": "tozerox", "fillcolor": palette.faded(series.colour, 0.22)}
-    ranks = list(range(1, len(lengths) + 1))
-    hover = overlay.hover(series, "bar %{y:,}: length %{x:.3g}")
-    line = {"color": series.colour, "width": 1.6, "shape": "hv"}
-    marker = {"color": series.colour if overlay.several else palette.MARKED, "size": 5}
-    return [
-        go.Scatter(x=lengths, y=ranks, mode="lines", name=series.label, **fill, line=line, legendgroup=series.name,
-                   hovertemplate=hover),
-        go.Scatter(x=lengths[:prominent], y=ranks[:prominent], mode="markers", marker=marker, showlegend=False,
-                   legendgroup=series.name, hovertemplate=hover),
-    ]  # fmt: skip
+def _draw_outlines(overlay: Overlay) -> go.Figure:
+    traces = []
+    for series in overlay.series:
+        lengths, prominent = bar_lengths(series), _prominent(series)
+        fill = {} if overlay.several else {"fill": "tozerox", "fillcolor": palette.faded(series.colour, 0.22)}
+        ranks = list(range(1, len(lengths) + 1))
+        hover = overlay.hover(series, "bar %{y:,}: length %{x:.3g}")
+        line = {"color": series.colour, "width": 1.6, "shape": "hv"}
+        marker = {"color": series.colour if overlay.several else palette.MARKED, "size": 5}
+        traces += [
+            go.Scatter(x=lengths, y=ranks, mode="lines", name=series.label, **fill, line=line, legendgroup=series.name,
+                       hovertemplate=hover),
+            go.Scatter(x=lengths[:prominent], y=ranks[:prominent], mode="markers", marker=marker, showlegend=False,
+                       legendgroup=series.name, hovertemplate=hover),
+        ]  # fmt: skip
+    axis = log_axis("Rank", [1, max(len(bar_lengths(series)) for series in overlay.series)])
+    rank_axis = axis | {"range": axis["range"][::-1]}
+    return plot(traces, showlegend=overlay.several, xaxis=LENGTH_AXIS, yaxis=rank_axis)
 
 
 def twonn(overlay: Overlay) -> Figure:
     max_points = MAX_POINTS // len(overlay.series)
     discard = overlay.series[0].detail(TWONN)["discard"]
     stored = [len(series.detail(TWONN)["log_mu"]) for series in overlay.series]
-    drawn = f" {overlay.describe(partial(_describe_points, max_points))}." if max(stored) > max_points else ""
+
+    def describe_points(series: Series) -> str:
+        points = len(series.detail(TWONN)["log_mu"])
+        return f"{count(min(max_points, points))} of {count(points)} points drawn"
+
+    drawn = f" {overlay.describe(describe_points)}." if max(stored) > max_points else ""
     return Figure(
         slug="twonn",
         title="TwoNN fit",
@@ -146,11 +140,6 @@ def _describe_slope(series: Series) -> str:
         return slope
     distance, by_chance = (number(goodness[name], 2) for name in ("fit_distance", "fit_distance_by_chance"))
     return f"{slope}, which misses F by up to {distance} (by chance {by_chance})"
-
-
-def _describe_points(max_points: int, series: Series) -> str:
-    stored = len(series.detail(TWONN)["log_mu"])
-    return f"{count(min(max_points, stored))} of {count(stored)} points drawn"
 
 
 def _draw_twonn(overlay: Overlay, max_points: int) -> go.Figure:

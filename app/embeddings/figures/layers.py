@@ -59,8 +59,12 @@ def heat_map(rows: Sequence[HeatMapRow], measures: Sequence[Measure]) -> Figure:
 
 
 def _draw_heat_map(rows: Sequence[HeatMapRow], measures: Sequence[Measure]) -> go.Figure:
-    values = [[row.value(measure) for measure in measures] for row in rows]
-    shades = [_shade([row.value(measure) for row in rows]) for measure in measures]
+    columns = [[row.value(measure) for row in rows] for measure in measures]
+    shades: list[list[float | None]] = []
+    for values in columns:
+        defined = [value for value in values if value is not None]
+        low, span = min(defined, default=0.0), max(defined, default=0.0) - min(defined, default=0.0)
+        shades.append([None if value is None else (value - low) / span if span else MIDDLE_SHADE for value in values])
     cells = go.Heatmap(
         x=list(range(len(measures))),
         y=list(range(len(rows))),
@@ -73,7 +77,7 @@ def _draw_heat_map(rows: Sequence[HeatMapRow], measures: Sequence[Measure]) -> g
         showscale=False,
         xgap=2,
         ygap=2,
-        text=[["–" if value is None else number(value) for value in row] for row in values],
+        text=[["–" if value is None else number(value) for value in row] for row in zip(*columns, strict=True)],
         texttemplate="%{text}",
         hovertext=[[_hover_text(row, measure) for measure in measures] for row in rows],
         hoverinfo="text",
@@ -91,15 +95,6 @@ def _draw_heat_map(rows: Sequence[HeatMapRow], measures: Sequence[Measure]) -> g
         yaxis={"title": {"text": "Layer"}, "tickvals": list(range(len(rows))),
                "ticktext": [str(row.layer) for row in rows], "autorange": "reversed", **no_lines},
     )  # fmt: skip
-
-
-def _shade(values: Sequence[float | None]) -> list[float | None]:
-    """Scale values from their minimum (0) to their maximum (1)."""
-    defined = [value for value in values if value is not None]
-    low, high = min(defined, default=0.0), max(defined, default=0.0)
-    if low == high:
-        return [None if value is None else MIDDLE_SHADE for value in values]
-    return [None if value is None else (value - low) / (high - low) for value in values]
 
 
 def _hover_text(row: HeatMapRow, measure: Measure) -> str:
@@ -147,23 +142,26 @@ def by_layer(measure: Measure, lines: Mapping[Pooling, Sequence[LayerPoint]]) ->
 def _draw_layers(measure: Measure, lines: Mapping[Pooling, Sequence[LayerPoint]]) -> go.Figure:
     title = f"{starred(measure.name)}{f', {measure.value}' if measure.value else ''}"
     last_layer = max((point.layer for points in lines.values() for point in points), default=0)
+    traces = [
+        go.Scatter(
+            x=[point.layer for point in points],
+            y=[point.measurement.value for point in points],
+            error_y={
+                "array": [point.measurement.se for point in points],
+                "color": POOLING_COLOURS[pooling],
+                "thickness": 0.9,
+            },
+            mode="lines+markers",
+            name=POOLING_TITLES[pooling],
+            line={"color": POOLING_COLOURS[pooling], "width": 2},
+            marker={"color": POOLING_COLOURS[pooling], "size": 7},
+            hovertemplate="%{fullData.name}<br>layer %{x}: %{y:.4~g}<extra></extra>",
+        )
+        for pooling, points in lines.items()
+    ]
     return plot(
-        [_line(pooling, points) for pooling, points in lines.items()],
+        traces,
         xaxis={"title": {"text": "Layer"}, "dtick": max(1, -(-last_layer // 12))},  # about twelve ticks
         yaxis={"title": {"text": title}},
         showlegend=len(lines) > 1,
-    )
-
-
-def _line(pooling: Pooling, points: Sequence[LayerPoint]) -> go.Scatter:
-    colour = POOLING_COLOURS[pooling]
-    return go.Scatter(
-        x=[point.layer for point in points],
-        y=[point.measurement.value for point in points],
-        error_y={"array": [point.measurement.se for point in points], "color": colour, "thickness": 0.9},
-        mode="lines+markers",
-        name=POOLING_TITLES[pooling],
-        line={"color": colour, "width": 2},
-        marker={"color": colour, "size": 7},
-        hovertemplate="%{fullData.name}<br>layer %{x}: %{y:.4~g}<extra></extra>",
     )

@@ -36,6 +36,7 @@ CAMERA = {"projection": {"type": "orthographic"}}
 """No perspective: distant points are as large as near ones, as in the 2-D figure."""
 LONGEST = 1.45
 """Length of the longest axis in camera units: the box and its labels fit at every angle."""
+TraceType = type[go.Scatter | go.Scattergl]
 
 
 class PointGroup(NamedTuple):
@@ -61,26 +62,24 @@ def projection(overlay: Overlay) -> Figure:
             beyond = f", but for {count(density['outside'])} beyond its edges" if density["outside"] else ""
             remarks.append(f"Shade: number of rows{beyond}.")
 
-    def describe_sample(series: Series) -> str:
-        return f"{count(_count_drawn(series, max_points))} of {count(series.detail(PROJECTION)['n'])} points drawn"
-
+    sizes = overlay.describe(
+        lambda series: (
+            f"{count(_count_drawn(series, max_points))} of {count(series.detail(PROJECTION)['n'])} points drawn"
+        )
+    )
+    draws_few = sum(_count_drawn(series, max_points) for series in overlay.series) <= MAX_WITHOUT_WEBGL
+    trace_type: TraceType = go.Scatter if draws_few else go.Scattergl
     return Figure(
         slug=PROJECTION,
         title="First two principal components",
-        caption=f"{overlay.describe(describe_sample)}. {' '.join(remarks)}",
+        caption=f"{sizes}. {' '.join(remarks)}",
         table=tabulate_points(overlay, "xy"),
-        draw=partial(_draw_panels if overlay.several else _draw, overlay, max_points),
+        draw=partial(_draw_panels if overlay.several else _draw, overlay, max_points, trace_type),
     )
 
 
 def _count_drawn(series: Series, max_points: int) -> int:
     return min(len(series.detail(PROJECTION)["x"]), max_points)
-
-
-def _trace_type(overlay: Overlay, max_points: int) -> type[go.Scatter | go.Scattergl]:
-    draws_few = sum(_count_drawn(series, max_points) for series in overlay.series) <= MAX_WITHOUT_WEBGL
-    kind: type[go.Scatter | go.Scattergl] = go.Scatter if draws_few else go.Scattergl
-    return kind
 
 
 def tabulate_points(overlay: Overlay, axes: str) -> FigureTable:
@@ -125,14 +124,13 @@ def group_points(series: Series, max_points: int, colours: dict[str, str]) -> li
     return [PointGroup(name, colours.get(name, palette.QUIET), group) for name, group in members.items() if group]
 
 
-def _draw(overlay: Overlay, max_points: int) -> go.Figure:
+def _draw(overlay: Overlay, max_points: int, trace_type: TraceType) -> go.Figure:
     (series,) = overlay.series
     points = group_points(series, max_points, label_colors(overlay))
     density = series.detail(PROJECTION)["density"]
-    kind = _trace_type(overlay, max_points)
-    shade = []
+    traces = []
     if density:
-        shade = [
+        traces.append(
             go.Heatmap(
                 x=density["x_edges"],
                 y=density["y_edges"],
@@ -143,24 +141,28 @@ def _draw(overlay: Overlay, max_points: int) -> go.Figure:
                 zsmooth="best",
                 hoverinfo="skip",
             )
-        ]
+        )
+    for drawn in points:
+        entry = f"{plain(drawn.name, LONGEST_LABEL)} ({count(len(drawn.indices))})"
+        traces.append(_marker_trace(trace_type, series, drawn, entry, max_points))
+    x_axis, y_axis = (
+        {"title": {"text": f"Component {component} ({share:.1%} of variance)"}, "constrain": "domain"}
+        for component, share in enumerate(series.detail(PROJECTION)["shares"][:2], 1)
+    )
     return plot(
-        [
-            *shade,
-            *(_marker_trace(kind, series, drawn, legend_entry(drawn), max_points) for drawn in points),
-        ],
+        traces,
         showlegend=series.detail(PROJECTION)["labels"] is not None,
         legend=LEGEND,
-        xaxis=_axis(series, 0),
-        yaxis=_axis(series, 1) | {"scaleanchor": "x"},
-    )  # fmt: skip
+        xaxis=x_axis,
+        yaxis=y_axis | {"scaleanchor": "x"},
+    )
 
 
-def _draw_panels(overlay: Overlay, max_points: int) -> go.Figure:
+def _draw_panels(overlay: Overlay, max_points: int, trace_type: TraceType) -> go.Figure:
     colours = label_colors(overlay)
-    kind = _trace_type(overlay, max_points)
     columns = ceil(sqrt(len(overlay.series)))
-    traces, legend_names, axes, names = [], set[str](), {}, []
+    traces, legend_names, names = [], set[str](), []
+    axes: dict[str, dict[str, Any]] = {}
     for i, series in enumerate(overlay.series):
         suffix = str(i + 1) if i else ""
         for drawn in group_points(series, max_points, colours):
@@ -169,13 +171,19 @@ def _draw_panels(overlay: Overlay, max_points: int) -> go.Figure:
             )
             legend_names.add(drawn.name)
             traces.append(
-                _marker_trace(kind, series, drawn, plain(drawn.name, LONGEST_LABEL), max_points).update(
+                _marker_trace(trace_type, series, drawn, plain(drawn.name, LONGEST_LABEL), max_points).update(
                     xaxis=f"x{suffix}", yaxis=f"y{suffix}", showlegend=in_legend
                 )
             )
-        quiet = {"showticklabels": False, "ticks": ""}
-        axes[f"xaxis{suffix}"] = quiet | {"title": _share_title(series, 0)}
-        axes[f"yaxis{suffix}"] = quiet | {"title": _share_title(series, 1), "scaleanchor": f"x{suffix}"}
+        axes[f"xaxis{suffix}"], axes[f"yaxis{suffix}"] = (
+            {
+                "showticklabels": False,
+                "ticks": "",
+                "title": {"text": f"{share:.1%}", "font": {"size": 11}, "standoff": 2},
+            }
+            for share in series.detail(PROJECTION)["shares"][:2]
+        )
+        axes[f"yaxis{suffix}"]["scaleanchor"] = f"x{suffix}"
         names.append({"text": series.label, "xref": f"x{suffix} domain", "yref": f"y{suffix} domain", "x": 0, "y": 1,
                       "xanchor": "left", "yanchor": "bottom", "showarrow": False})  # fmt: skip
     rows = ceil(len(overlay.series) / columns)
@@ -183,19 +191,10 @@ def _draw_panels(overlay: Overlay, max_points: int) -> go.Figure:
     return plot(traces, annotations=names, grid=grid, showlegend=bool(colours), legend=LEGEND, **axes)
 
 
-def _axis(series: Series, component: int) -> dict[str, Any]:
-    share = series.detail(PROJECTION)["shares"][component]
-    return {"title": {"text": f"Component {component + 1} ({share:.1%} of variance)"}, "constrain": "domain"}
-
-
-def _share_title(series: Series, component: int) -> dict[str, Any]:
-    return {"text": f"{series.detail(PROJECTION)['shares'][component]:.1%}", "font": {"size": 11}, "standoff": 2}
-
-
 def _marker_trace(
-    kind: type[go.Scatter | go.Scattergl], series: Series, drawn: PointGroup, name: str, max_points: int
+    trace_type: TraceType, series: Series, drawn: PointGroup, name: str, max_points: int
 ) -> go.Scatter | go.Scattergl:
-    return kind(
+    return trace_type(
         **point_arguments(series, drawn, "xy"),
         marker={"color": drawn.colour, "size": 3 if _count_drawn(series, max_points) > LARGE_POINT_COUNT else 5},
         name=name,
@@ -214,10 +213,6 @@ def point_arguments(series: Series, drawn: PointGroup, axes: str) -> dict[str, A
         "hovertemplate": ("%{text}<br>" if names else "")
         + f"{plain(drawn.name, LONGEST_LABEL)}<br>{values}<extra></extra>",
     }
-
-
-def legend_entry(drawn: PointGroup) -> str:
-    return f"{plain(drawn.name, LONGEST_LABEL)} ({count(len(drawn.indices))})"
 
 
 def space(overlay: Overlay) -> Figure:
@@ -246,7 +241,7 @@ def _draw_space(overlay: Overlay) -> go.Figure:
         go.Scatter3d(
             **point_arguments(series, drawn, "xyz"),
             marker={"color": drawn.colour, "size": 2 if is_large else 3},
-            name=legend_entry(drawn),
+            name=f"{plain(drawn.name, LONGEST_LABEL)} ({count(len(drawn.indices))})",
         )
         for drawn in group_points(series, MAX_POINTS_IN_SPACE, label_colors(overlay))
     ]

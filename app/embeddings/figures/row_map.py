@@ -25,7 +25,9 @@ MARKER_SIZES = ((5000, 5), (50_000, 3), (MAX_DRAWN, 2))
 
 
 def draw_map(stored_map: StoredMap, color: str) -> go.Figure:
-    points = _draw_points(stored_map.header.points)
+    points = np.arange(stored_map.header.points)
+    if len(points) > MAX_DRAWN:
+        points = np.sort(np.random.default_rng(SEED).choice(len(points), MAX_DRAWN, replace=False))
     color = color if color in stored_map.colors else next(iter(stored_map.colors))
     title, values, labels = stored_map.colors[color], None, None
     if color == "norm":
@@ -56,12 +58,6 @@ def draw_map(stored_map: StoredMap, color: str) -> go.Figure:
         xaxis=first,
         yaxis=second | {"scaleanchor": "x"},
     )
-
-
-def _draw_points(points: int) -> NDArray[np.int64]:
-    if points <= MAX_DRAWN:
-        return np.arange(points)
-    return np.sort(np.random.default_rng(SEED).choice(points, MAX_DRAWN, replace=False))
 
 
 def _labeled_traces(
