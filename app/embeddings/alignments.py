@@ -1,9 +1,9 @@
 """How alike embeddings of the same rows are, asked for and read: which rows belong together, how far each moves."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from math import hypot
-from statistics import median
 from typing import NamedTuple
 
 from sqlalchemy import select
@@ -95,10 +95,6 @@ class AlignedSteps(NamedTuple):
     to_previous: list[Aligned | None]
     to_first: list[Aligned | None]
 
-    @property
-    def pairs(self) -> list[Aligned]:
-        return [pair for pair in (*self.to_previous, *self.to_first[1:]) if pair is not None]
-
 
 def find_steps(context: Context, embeddings: Sequence[Embedding]) -> AlignedSteps:
     aligned = {(pair.base.id, pair.embedding.id): pair for pair in find_aligned(context, step_pairs(embeddings))}
@@ -124,12 +120,16 @@ def _read_aligned(pairs: Sequence[Pair], alignments: Mapping[tuple[str, str], Al
             aligned.append(Aligned(base, embedding, way, None, None, None, None, []))
             continue
         results = row.results or {}
-        scores = results.get("scores", {})
-        values = [
-            _read_value(measure, scores[slug]["value"], scores[slug]["parts"], scores[slug]["reason"])
-            for slug, measure in ALIGNMENTS.items()
-            if slug in scores
-        ]
+        values = []
+        for slug, measure in ALIGNMENTS.items():
+            if score := results.get("scores", {}).get(slug):
+                value, se, low, high = score["value"], None, None, None
+                if value is not None and len(score["parts"]) >= 2:
+                    se = hypot(*score["parts"])
+                    half = quantile(0.05, block_degrees(len(score["parts"]))) * se
+                    minimum, maximum = measure.bounds
+                    low, high = max(value - half, minimum), min(value + half, maximum)
+                values.append(AlignmentValue(measure, value, se, low, high, score["reason"]))
         sizes = results.get("shared"), results.get("rows")
         aligned.append(Aligned(base, embedding, row.rows_by, row.status, row.error, *sizes, values))
     return aligned
@@ -147,24 +147,19 @@ def request_alignments(context: Context, pairs: Sequence[Pair]) -> list[Aligned]
     for pair in aligned:
         row = alignments.get(_ids_of(pair.base, pair.embedding))
         if row is None:
-            _add_alignment(context, pair)
+            embedding_id, other_id = _ids_of(pair.base, pair.embedding)
+            alignment = Alignment(embedding_id=embedding_id, other_id=other_id, rows_by=pair.rows_by)
+            # At this moment the same may be requested, or an embedding deleted: then there is nothing to queue.
+            with suppress(IntegrityError):
+                with context.sessions.begin() as session:
+                    session.add(alignment)
+                context.queue.enqueue(Job(job_kinds.ALIGN, alignment.id))
         elif row.status is ResultStatus.FAILED:
             repeat_failed(context, Alignment, Job(job_kinds.ALIGN, row.id))
     requested = find_aligned(context, pairs)
     if any(pair.status is None for pair in requested):
         raise ConflictError("One of these embeddings was just deleted or changed. Try again.")
     return requested
-
-
-def _add_alignment(context: Context, pair: Aligned) -> None:
-    embedding_id, other_id = _ids_of(pair.base, pair.embedding)
-    alignment = Alignment(embedding_id=embedding_id, other_id=other_id, rows_by=pair.rows_by)
-    try:
-        with context.sessions.begin() as session:
-            session.add(alignment)
-    except IntegrityError:
-        return  # the same was asked for, or an embedding deleted, at this moment: the caller looks again
-    context.queue.enqueue(Job(job_kinds.ALIGN, alignment.id))
 
 
 def _find_alignments(
@@ -194,15 +189,6 @@ def _file_key(embedding: Embedding) -> tuple[object, ...]:
     # Where columns are the rows, those that were chosen say which.
     columns = tuple(vectors) if selection.get("transpose") and isinstance(vectors, list) else ()
     return bool(selection.get("transpose")), columns, *(shard.file_sha256 for shard in embedding.shards)
-
-
-def _read_value(measure: AlignmentEntry, value: float | None, parts: list[float], reason: str | None) -> AlignmentValue:
-    if value is None or len(parts) < 2:
-        return AlignmentValue(measure, value, None, None, None, reason)
-    se = hypot(*parts)
-    half = quantile(0.05, block_degrees(len(parts))) * se
-    minimum, maximum = measure.bounds
-    return AlignmentValue(measure, value, se, max(value - half, minimum), min(value + half, maximum), reason)
 
 
 class MovedBy(StrEnum):
@@ -243,18 +229,6 @@ class MovedRows(NamedTuple):
         if by is MovedBy.RESIDUAL and self.has_residuals:
             return sorted(self.rows, key=lambda row: row.residual or 0.0, reverse=True)
         return sorted(self.rows, key=lambda row: (row.neighbors_kept, -(row.residual or 0.0)))
-
-    @property
-    def kept_none(self) -> int:
-        return sum(row.neighbors_kept == 0 for row in self.rows)
-
-    @property
-    def kept_on_average(self) -> float:
-        return sum(row.neighbors_kept for row in self.rows) / max(len(self.rows), 1)
-
-    @property
-    def median_residual(self) -> float | None:
-        return median(row.residual or 0.0 for row in self.rows) if self.has_residuals else None
 
 
 def find_moved_rows(context: Context, first: Embedding, counterpart: Embedding) -> MovedRows:

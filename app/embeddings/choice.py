@@ -37,18 +37,6 @@ class ComparisonChoice(NamedTuple):
             [("id", embedding_id) for embedding_id in self.ids] + [(name, value) for name, value in options if value]
         )
 
-    def with_baseline(self, embedding_id: str) -> str:
-        return self.url(ids=[embedding_id, *(other_id for other_id in self.ids if other_id != embedding_id)])
-
-    def without(self, embedding_id: str) -> str:
-        return self.url(ids=[other_id for other_id in self.ids if other_id != embedding_id])
-
-    def swapped(self, index: int) -> str:
-        """Return the address with the embedding at an index before the one that stands before it."""
-        ids = list(self.ids)
-        ids[index - 1 : index + 1] = reversed(ids[index - 1 : index + 1])
-        return self.url(ids=ids)
-
 
 def chosen_figures(context: Context, choice: ComparisonChoice, slug: str) -> list[Figure]:
     """Return the figures of a choice, over steps where it has an order; large data are read for one slug only."""

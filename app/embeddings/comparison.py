@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum, StrEnum, auto
 from functools import cached_property
 from math import hypot
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import select
 from sqlalchemy.orm import selectinload
@@ -139,13 +139,23 @@ def difference(
         return None
     measure = MEASURES[measurement.measure]
     value = measurement.value - baseline.value
-    a, b = measurement.value or 0.0, baseline.value or 0.0
+    magnitude = max(abs(measurement.value), abs(baseline.value))
     low, high = measure.bounds(max(measurement.n, 2), 2) if measure.bounds is not None else (0.0, 0.0)
-    if abs(a - b) <= max(ROUNDING * max(abs(a), abs(b)), ROUNDING_OF_RANGE * (high - low)):
+    if abs(value) <= max(ROUNDING * magnitude, ROUNDING_OF_RANGE * (high - low)):
         return Difference(0.0, reason="No difference: the values are equal up to rounding.")
     at_any_size = measure.compared == "at any n" or measurement.n == baseline.n
-    reason = _explain_incomparable(measure, measurement, baseline)
-    if not reason and at_any_size and min(len(measurement.parts), len(baseline.parts)) < 2:
+    similarity, baseline_similarity = similarity_of(measurement), similarity_of(baseline)
+    reason = ""
+    if similarity is not baseline_similarity:
+        reason = (
+            f"Measured by {SIMILARITIES[similarity]}, the baseline by {SIMILARITIES[baseline_similarity]}. Measure "
+            "both by the same similarity."
+        )
+    elif measure.compared == "never" and measure.corrected:
+        reason = f"Biased by the number of rows. Compare {MEASURES[measure.corrected].name} instead."
+    elif measure.compared == "never":
+        reason = "This measure has no error estimate."
+    elif at_any_size and min(len(measurement.parts), len(baseline.parts)) < 2:
         is_old = any(source.se is not None and source.resampled is None for source in (measurement, baseline))
         reason = MEASURE_AGAIN if is_old else NO_ERROR
     if reason:
@@ -153,7 +163,7 @@ def difference(
     if at_any_size:
         first, second = (_Estimate(source.value or 0.0, source.parts) for source in (measurement, baseline))
         return _subtract(first, second, None, same_rows)
-    estimates, baselines = (_estimates_by_size(source) for source in (measurement, baseline))
+    estimates, baselines = ((source.resampled or {}).get("at", {}) for source in (measurement, baseline))
     n = max((int(size) for size in estimates.keys() & baselines.keys()), default=0)
     if n == 0:
         return Difference(value, reason=f"Depends on the number of rows, here {measurement.n:,} and {baseline.n:,}.")
@@ -170,25 +180,6 @@ def _subtract(estimate: _Estimate, baseline: _Estimate, n: int | None, same_rows
     # Of independent blocks the degrees of freedom are at least those of either: the interval is rather too wide.
     half = quantile(0.05, block_degrees(min(len(estimate.parts), len(baseline.parts)))) * se
     return Difference(value, se, value - half, value + half, paired, n)
-
-
-def _estimates_by_size(measurement: Measurement) -> dict[str, dict[str, Any]]:
-    estimates: dict[str, dict[str, Any]] = (measurement.resampled or {}).get("at", {})
-    return estimates
-
-
-def _explain_incomparable(measure: Measure, measurement: Measurement, baseline: Measurement) -> str:
-    similarity, baseline_similarity = similarity_of(measurement), similarity_of(baseline)
-    if similarity is not baseline_similarity:
-        return (
-            f"Measured by {SIMILARITIES[similarity]}, the baseline by {SIMILARITIES[baseline_similarity]}. Measure "
-            "both by the same similarity."
-        )
-    if measure.compared != "never":
-        return ""
-    if measure.corrected:
-        return f"Biased by the number of rows. Compare {MEASURES[measure.corrected].name} instead."
-    return "This measure has no error estimate."
 
 
 class Against(StrEnum):
@@ -224,10 +215,6 @@ class ComparedMeasure(NamedTuple):
             difference is not None and (difference.se is not None or difference.value == 0)
             for difference in self.differences
         )
-
-    @property
-    def ends(self) -> tuple[Measurement | None, Measurement | None]:
-        return self.measurements[0], self.measurements[-1]
 
 
 class EmbeddingComparison:

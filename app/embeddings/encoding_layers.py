@@ -113,7 +113,16 @@ def read_layers(context: Context, encoding: Encoding, query: LayersQuery) -> Lay
     ]
     figures = [heat_map(rows, measures)]
     if by_measure is not None:
-        lines = {pooling: _points(embeddings, pooling, by_slug) for pooling in poolings}
+        lines = {
+            pooling: [
+                LayerPoint(embedding.layer or 0, measurement)
+                for embedding in embeddings
+                if embedding.pooling is pooling
+                for measurement in embedding.measurements
+                if measurement.measure == by_slug
+            ]
+            for pooling in poolings
+        }
         figures.append(by_layer(by_measure, lines))
     return LayersReport(
         query=query,
@@ -127,16 +136,6 @@ def read_layers(context: Context, encoding: Encoding, query: LayersQuery) -> Lay
         total=len(embeddings),
         figures=figures,
     )
-
-
-def _points(embeddings: Sequence[Embedding], pooling: Pooling, measure: str) -> list[LayerPoint]:
-    return [
-        LayerPoint(embedding.layer or 0, measurement)
-        for embedding in embeddings
-        if embedding.pooling is pooling
-        for measurement in embedding.measurements
-        if measurement.measure == measure
-    ]
 
 
 def list_layers(context: Context, encoding_id: str, measures: Sequence[str] | None = None) -> list[Embedding]:

@@ -52,11 +52,6 @@ def list_encodings(context: Context) -> list[Encoding]:
     return context.scalars(select(Encoding).order_by(Encoding.created_at.desc(), Encoding.id))
 
 
-def name_encodings(context: Context) -> dict[str, str]:
-    with context.sessions() as session:
-        return dict(session.execute(select(Encoding.id, Encoding.name)).all())
-
-
 def get_encoding(context: Context, encoding_id: str) -> Encoding:
     """Return an encoding without its embeddings."""
     with context.sessions() as session:

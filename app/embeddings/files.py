@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from app.context import Context
-from app.db.models import Embedding, EmbeddingFile, PostProcessing
+from app.db.models import Embedding, PostProcessing
 from app.embeddings.service import get_embedding
 from app.storage.storage import BLOCK_BYTES, Download
 from isoscope.core.errors import ConflictError, NotFoundError
@@ -46,16 +46,20 @@ def get_file(context: Context, embedding_id: str, position: int) -> Download:
         raise NotFoundError(
             f"There is no file {position} of {embedding.name}, which has {len(embedding.files)}: they count from 0."
         )
-    return _download(context, file)
+    return Download(context.storage.local(file.file_sha256), file.filename)
 
 
 def get_npy(context: Context, embedding_id: str) -> Download:
-    return _download(context, _vectors(get_embedding(context, embedding_id)))
+    embedding = get_embedding(context, embedding_id)
+    if reason := explain_no_npy(embedding):
+        raise ConflictError(reason)
+    (file,) = embedding.shards
+    return Download(context.storage.local(file.file_sha256), file.filename)
 
 
 def get_safetensors(context: Context, embedding_id: str) -> SafetensorsFile:
     """Return the same vectors with a safetensors header."""
-    file = _download(context, _vectors(get_embedding(context, embedding_id)))
+    file = get_npy(context, embedding_id)
     (array,) = read_npy(file.path)
     types = {name: code for code, name in TYPES.items()}
     if array.type_name not in types or array.fortran or array.dtype.newbyteorder("<") != array.dtype:
@@ -77,41 +81,24 @@ def get_map(context: Context, postprocessing: PostProcessing) -> Download:
     return Download(context.storage.local(postprocessing.state_sha256), f"{postprocessing.method}.safetensors")
 
 
-def is_npy(embedding: Embedding) -> bool:
-    selected = _is_transposed(embedding) or _is_partial(embedding)
-    return embedding.format == NPY and len(embedding.shards) == 1 and not selected
-
-
-def _vectors(embedding: Embedding) -> EmbeddingFile:
-    shards = embedding.shards
+def explain_no_npy(embedding: Embedding) -> str:
+    """Return why the vectors do not lie as they are in one .npy file; empty where they do."""
+    shards, selection = embedding.shards, embedding.selection or {}
     if not shards:
-        raise ConflictError(f"{embedding.name} is {embedding.status}; its files are not there yet.")
-    if _is_transposed(embedding):
-        raise ConflictError(
+        return f"{embedding.name} is {embedding.status}; its files are not there yet."
+    if selection.get("transpose"):
+        return (
             f"The rows of {embedding.name} are the columns of its file. Download that as it is, and transpose it: "
             f"/embeddings/{embedding.id}/files/0."
         )
-    if _is_partial(embedding):
-        raise ConflictError(
+    if selection.get("without_rows") or selection.get("without_dimensions"):
+        return (
             f"{embedding.name} is a part of its file. Download the file, /embeddings/{embedding.id}/files/0, and drop "
             "`without_rows` and `without_dimensions` of its selection."
         )
-    if not is_npy(embedding):
-        raise ConflictError(
+    if embedding.format != NPY or len(shards) > 1:
+        return (
             f"Expected vectors in one .npy file, got {len(shards)} of {embedding.format}. Download them as they are: "
             f"/embeddings/{embedding.id}/files/0."
         )
-    return shards[0]
-
-
-def _is_transposed(embedding: Embedding) -> bool:
-    return bool((embedding.selection or {}).get("transpose"))
-
-
-def _is_partial(embedding: Embedding) -> bool:
-    selection = embedding.selection or {}
-    return bool(selection.get("without_rows") or selection.get("without_dimensions"))
-
-
-def _download(context: Context, file: EmbeddingFile) -> Download:
-    return Download(context.storage.local(file.file_sha256), file.filename)
+    return ""

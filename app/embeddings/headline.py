@@ -83,8 +83,20 @@ def _title(measurements: Measurements, n: int, d: int, outliers: bool) -> Senten
             SentencePart("Isotropy", "participation_ratio"),
             SentencePart(f" cannot be measured. {reason or default}"),
         ]
-    if (undetermined := _undetermined(measurements, n, d)) is not None:
-        return undetermined
+    score = measurements.get("isoscore_unbiased")
+    if (
+        n >= MIN_CORRECTED_ROWS
+        and score is not None
+        and score.value is not None
+        and score.se is not None
+        and score.se > max(abs(score.value), MIN_DIMENSIONS_ERROR / (d - 1))
+    ):
+        comparison = f"its error, {number(score.se, 2)}, exceeds its value, {number(score.value, 2)}"
+        return [
+            SentencePart("IsoScore is not determined: "),
+            SentencePart(comparison, "isoscore_unbiased"),
+            SentencePart("."),
+        ]
     carriers = _carrying_dimensions(measurements)
     if not carriers and (outliers or plain >= MIN_FILLED_DIMENSIONS * used):
         carriers = _carrying_directions(measurements, d)
@@ -120,21 +132,6 @@ def _carrying_directions(measurements: Measurements, d: int) -> Sentence:
     if half == 1:
         return [SentencePart(f"one direction carries {percent(eigenvalues[0] / total)} of the variance", "spectrum")]
     return [SentencePart(f"half of the variance lies in {count(half)} of {count(d)} directions", "spectrum")]
-
-
-def _undetermined(measurements: Measurements, n: int, d: int) -> Sentence | None:
-    """Return the title if the error of the corrected score is larger than the score, else None."""
-    score = measurements.get("isoscore_unbiased")
-    if score is None or score.value is None or score.se is None or n < MIN_CORRECTED_ROWS:
-        return None
-    if score.se <= max(abs(score.value), MIN_DIMENSIONS_ERROR / (d - 1)):
-        return None
-    comparison = f"its error, {number(score.se, 2)}, exceeds its value, {number(score.value, 2)}"
-    return [
-        SentencePart("IsoScore is not determined: "),
-        SentencePart(comparison, "isoscore_unbiased"),
-        SentencePart("."),
-    ]
 
 
 def _outliers(finding: Mapping[str, Any]) -> Sentence:

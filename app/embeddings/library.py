@@ -79,7 +79,10 @@ def find_embeddings(
     conditions: list[ColumnElement[bool]] = [
         Embedding.trashed_at.is_not(None) if search.trashed else Embedding.trashed_at.is_(None)
     ]
-    conditions += [_mentions(word) for word in search.q.split()]
+    for word in search.q.split():
+        texts = (Embedding.name, Embedding.filename, Embedding.notes)
+        mentions = [text.icontains(word, autoescape=True) for text in texts]
+        conditions.append(or_(*mentions, Embedding.tags.any(EmbeddingTag.tag.icontains(word, autoescape=True))))
     if search.tag:
         conditions.append(has_tag(Embedding, search.tag))
     if search.status is not None:
@@ -114,14 +117,6 @@ def newest_measured(context: Context, limit: int) -> list[Embedding]:
     ready = (Embedding.trashed_at.is_(None), Embedding.status == EmbeddingStatus.READY)
     newest = select(Embedding).where(*ready).order_by(Embedding.encoding_id.is_not(None), *_order("-created"))
     return context.scalars(newest.limit(limit).options(*WITHOUT_FILES))
-
-
-def _mentions(word: str) -> ColumnElement[bool]:
-    texts = (Embedding.name, Embedding.filename, Embedding.notes)
-    return or_(
-        *(text.icontains(word, autoescape=True) for text in texts),
-        Embedding.tags.any(EmbeddingTag.tag.icontains(word, autoescape=True)),
-    )
 
 
 def _order(sort: Sort) -> tuple[ColumnElement[Any], ...]:

@@ -1,5 +1,6 @@
 """The rows nearest to a named row, before and after a method, and the rows nearest to a new text."""
 
+from contextlib import suppress
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import Embedding, EmbeddingOrigin, Lookup, ResultStatus
 from app.db.models.embeddings import lookup_key
-from app.embeddings.point_map import NamedRow, NearRow, RowSearch, get_map
+from app.embeddings.point_map import NamedRow, NearRow
 from app.embeddings.service import find_embedding, get_embedding, repeat_failed, require_ready
 from isoscope.core.errors import InvalidError, NotFoundError
 from isotropy.catalog import Similarity
@@ -81,19 +82,6 @@ def read_neighbors(data: dict[str, Any] | None, name: str | None) -> NamedNeighb
         after=after,
         similarity=similarity,
     )
-
-
-def find_named_row(context: Context, embedding_id: str, name: str) -> RowSearch:
-    """Return the rows nearest to the first row of a name.
-
-    Raises:
-        NotFoundError: no row has that name.
-
-    """
-    stored_map = get_map(context, embedding_id)
-    if (point := stored_map.find_named(name)) is None:
-        raise NotFoundError(f"No row is named {name!r}.")
-    return stored_map.find_neighbors(point, name, [])
 
 
 class TextSearch(NamedTuple):
@@ -170,7 +158,18 @@ def request_lookup(context: Context, embedding_id: str, text: str) -> Lookup:
     with context.sessions() as session:
         lookup = _find_lookup(session, embedding, text)
     if lookup is None:
-        _add_lookup(context, embedding, text)
+        lookup = Lookup(embedding_id=embedding.id, key=lookup_key(embedding, text), name=text)
+        of_embedding = Lookup.embedding_id == embedding.id
+        newest = select(Lookup.id).where(of_embedding).order_by(Lookup.created_at.desc(), Lookup.id).limit(MAX_LOOKUPS)
+        # At this moment the same may be requested, or the embedding deleted: then there is nothing to queue.
+        with suppress(IntegrityError):
+            with context.sessions.begin() as session:
+                session.add(lookup)
+                session.flush()
+                newest_ids = list(session.scalars(newest))
+                outdated = of_embedding, Lookup.id.not_in(newest_ids), Lookup.status != ResultStatus.QUEUED
+                session.execute(delete(Lookup).where(*outdated))
+            context.queue.enqueue(Job(job_kinds.LOOKUP, lookup.id))
     elif lookup.status is ResultStatus.FAILED:
         repeat_failed(context, Lookup, Job(job_kinds.LOOKUP, lookup.id))
     return get_lookup(context, embedding_id, text)
@@ -179,19 +178,3 @@ def request_lookup(context: Context, embedding_id: str, text: str) -> Lookup:
 def _find_lookup(session: Session, embedding: Embedding, text: str) -> Lookup | None:
     key = lookup_key(embedding, text)
     return session.scalar(select(Lookup).where(Lookup.embedding_id == embedding.id, Lookup.key == key))
-
-
-def _add_lookup(context: Context, embedding: Embedding, text: str) -> None:
-    lookup = Lookup(embedding_id=embedding.id, key=lookup_key(embedding, text), name=text)
-    of_embedding = Lookup.embedding_id == embedding.id
-    newest = select(Lookup.id).where(of_embedding).order_by(Lookup.created_at.desc(), Lookup.id).limit(MAX_LOOKUPS)
-    try:
-        with context.sessions.begin() as session:
-            session.add(lookup)
-            session.flush()
-            newest_ids = list(session.scalars(newest))
-            outdated = of_embedding, Lookup.id.not_in(newest_ids), Lookup.status != ResultStatus.QUEUED
-            session.execute(delete(Lookup).where(*outdated))
-    except IntegrityError:
-        return  # the same was asked for, or the embedding deleted, at this moment: the caller looks again
-    context.queue.enqueue(Job(job_kinds.LOOKUP, lookup.id))

@@ -140,11 +140,6 @@ class StoredMap:
         in_file = distances.reshape(-1, stored.k).astype(np.float64) * stored.unit_of(self.header.unit)
         return points, neighbors.reshape(-1, stored.k), in_file
 
-    def find_point(self, position: int) -> int | None:
-        """Return the point of the row at a position in the file; None where the map does not hold it."""
-        index = int(np.searchsorted(self.positions, min(position, NO_POINT)))
-        return index if index < self.header.points and self.positions[index] == position else None
-
     def get_row(self, point: int) -> NamedRow:
         return NamedRow(int(self.positions[point]), "" if self._names is None else self._names.read_line(point))
 
@@ -154,30 +149,28 @@ class StoredMap:
         A number that is also the name of a row offers that row beside.
         """
         query = text.strip().replace("\n", " ")[:MAX_QUERY_CHARACTERS]
-        named_point = self.find_named(query)
-        point = self.find_point(int(query)) if query.isdecimal() else None
-        if point is None:
-            point = named_point
+        header, named_point = self.header, self.find_named(query)
+        point = named_point
+        if query.isdecimal():
+            index = int(np.searchsorted(self.positions, min(int(query), NO_POINT)))
+            if index < header.points and self.positions[index] == int(query):
+                point = index
         if point is None:
             similar = self._names.find_containing(query) if self._names is not None and query else []
-            return RowSearch(
-                query, None, [], [self.get_row(candidate) for candidate in similar], self._explain_missing(query)
-            )
+            reason = "These rows have no names. Give the number of one."
+            if query.isdecimal():
+                extent = f"{count(int(self.positions[0]))} to {count(int(self.positions[-1]))}"
+                rows = f"{count(header.points)} rows, numbered from {extent}"
+                reason = f"No row {count(int(query))} here. The map shows {rows}."
+            elif header.named:
+                reason = f"No row is named {query}."
+            return RowSearch(query, None, [], [self.get_row(candidate) for candidate in similar], reason)
         alternatives = [self.get_row(named_point)] if named_point is not None and named_point != point else []
         return self.find_neighbors(point, query, alternatives)
 
     def find_named(self, name: str) -> int | None:
         """Return the first point whose row has this name, else the first whose name differs by ASCII case alone."""
         return self._names.find_line(name) if self._names is not None and name else None
-
-    def _explain_missing(self, query: str) -> str:
-        header = self.header
-        if query.isdecimal():
-            extent = f"{count(int(self.positions[0]))} to {count(int(self.positions[-1]))}"
-            return (
-                f"No row {count(int(query))} here. The map shows {count(header.points)} rows, numbered from {extent}."
-            )
-        return f"No row is named {query}." if header.named else "These rows have no names. Give the number of one."
 
     def find_neighbors(self, point: int, query: str, alternatives: list[NamedRow]) -> RowSearch:
         """Return the rows nearest to that of a point: those kept of it, else searched for among the kept vectors."""

@@ -1,6 +1,6 @@
 """The numbers of a report: headline numbers, all numbers by group, the same as a table, reference values and hubs."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import NamedTuple, TypeVar
 
@@ -114,22 +114,15 @@ def readings_of(embedding: Embedding) -> list[Reading]:
 
 def headlines_of(embedding: Embedding) -> list[Reading]:
     readings = {reading.measure.slug: reading for reading in readings_of(embedding)}
-    return [
-        readings[measure.slug]._replace(estimates=_estimates(measure, readings))
-        for measure in measures_in("report")
-        if measure.slug in readings
-    ]
-
-
-def _estimates(measure: Measure, readings: Mapping[str, Reading]) -> tuple[tuple[str, float], ...]:
-    """Return the values of all estimators of a measure by the end of their names; empty if there is only one."""
-    estimators = [
-        estimator for estimator in MEASURES.values() if measure.slug in (estimator.slug, estimator.listed_with)
-    ]
-    if len(estimators) == 1:
-        return ()
-    values = [(estimator.name.rpartition(", ")[2], readings.get(estimator.slug)) for estimator in estimators]
-    return tuple((name, reading.value) for name, reading in values if reading and reading.value is not None)
+    headlines = []
+    for measure in measures_in("report"):
+        if measure.slug in readings:
+            estimators = [entry for entry in MEASURES.values() if measure.slug in (entry.slug, entry.listed_with)]
+            values = [(entry.name.rpartition(", ")[2], readings.get(entry.slug)) for entry in estimators]
+            estimates = [(name, reading.value) for name, reading in values if reading and reading.value is not None]
+            estimates = estimates if len(estimators) > 1 else []
+            headlines.append(readings[measure.slug]._replace(estimates=tuple(estimates)))
+    return headlines
 
 
 class ReadingFamily(NamedTuple):

@@ -12,7 +12,7 @@ from app.db.models import BLAMED, Embedding, PostProcessing
 from app.db.point_map import MAP
 from app.embeddings.figures.dimensions import ACTIVATION, mark_dimensions
 from app.embeddings.figures.overlay import Subject
-from app.embeddings.figures.report import DRAWN, FIGURES, HEAVY, NEEDS, figures_of, tabs_of_figures
+from app.embeddings.figures.report import DRAWN, FIGURES, HEAVY, NEEDS, TAB_OF, figures_of
 from app.embeddings.figures.sample_size import SAMPLE_SIZE
 from app.embeddings.headline import headline_of
 from app.embeddings.lookups import find_text_search, read_neighbors
@@ -71,8 +71,7 @@ def report_of(
     point_map = find_map(context, embedding, data.pop(MAP, None))
     neighbors = read_neighbors(data.get("neighbours"), query.name)
     figures = figures_of([Subject.from_embedding(embedding, data)])
-    tab_of = tabs_of_figures()
-    visible = [figure for figure in figures if standalone or tab_of[figure.slug] == query.tab]
+    visible = [figure for figure in figures if standalone or TAB_OF[figure.slug] == query.tab]
     anchors = {f"figure-{figure.slug}" for figure in figures if not figure.empty}
     anchors |= {anchor for anchor, slug in (("map", MAP), ("sample-size", SAMPLE_SIZE)) if slug in stored}
     marked_rows = ""
@@ -89,7 +88,7 @@ def report_of(
         "groups": groups_of(embedding),
         "references": reference_values() if standalone or query.tab in MEASURED else {},
         "drawn": DRAWN,
-        "tab_of": tab_of,
+        "tab_of": TAB_OF,
         "tabs": TABS,
         "tab": query.tab,
         "later": [] if standalone else [record for record in HEAVY if record.needs in stored],
@@ -106,7 +105,7 @@ def report_of(
         "near_text": find_text_search(context, embedding, query.text),
         "hubs": hubs_of(embedding),
         "hubs_on_map": MAP in stored,
-        "fitted": fitted_note(embedding, find_trial(context, embedding)),
+        "fitted": fitted_note(context, embedding),
         "standalone": standalone,
         "files": None,
     }
@@ -282,12 +281,7 @@ class FittedNote(NamedTuple):
     by_task: bool
 
 
-def find_trial(context: Context, embedding: Embedding) -> PostProcessing | None:
-    trial = context.get(PostProcessing, embedding.made_by_id) if embedding.made_by_id is not None else None
-    return trial if trial is not None and trial.results is not None else None
-
-
-def fitted_note(embedding: Embedding, trial: PostProcessing | None) -> FittedNote | None:
+def fitted_note(context: Context, embedding: Embedding) -> FittedNote | None:
     provenance = embedding.provenance or {}
     if "fit_rows" not in provenance:
         return None
@@ -298,6 +292,7 @@ def fitted_note(embedding: Embedding, trial: PostProcessing | None) -> FittedNot
     elif embedding.source_id is not None and provenance["method"] in METHODS:
         trial_query = urlencode({"method": provenance["method"], **provenance["parameters"]})
         url = f"/embeddings/{embedding.source_id}/lab?{trial_query}"
+    trial = context.get(PostProcessing, embedding.made_by_id) if embedding.made_by_id is not None else None
     after = ((trial.results if trial else None) or {}).get("after", {})
     isoscore = after.get("isoscore_unbiased", {}).get("value")
     return FittedNote(provenance["fit_rows"], embedding.n_measured, isoscore, url, by_task)

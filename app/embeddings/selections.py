@@ -39,16 +39,12 @@ class LeftOut(NamedTuple):
         """What the selection of a source is called unless somebody names it."""
         if self.selected_count is not None:
             return f"{_count_items(self.selected_count, 'row', 'rows')} of {source}"
-        return f"{source} without {self.summary}"
-
-    @property
-    def summary(self) -> str:
-        """What is left out: 12 outlier rows."""
         nouns = FINDINGS[self.finding].removed if self.finding in FINDINGS else None
         if nouns is not None:
-            return _count_items(len(self.rows) or len(self.dimensions), *nouns)
+            return f"{source} without {_count_items(len(self.rows) or len(self.dimensions), *nouns)}"
         counts = [(len(self.rows), "row", "rows"), (len(self.dimensions), "dimension", "dimensions")]
-        return " and ".join(_count_items(*counted) for counted in counts if counted[0])
+        items = " and ".join(_count_items(*counted) for counted in counts if counted[0])
+        return f"{source} without {items}"
 
 
 def create_selection(context: Context, embedding_id: str, left_out: LeftOut, name: str | None = None) -> Embedding:

@@ -148,10 +148,11 @@ def create_embedding(
     Several files of vectors are one embedding, with their rows in the natural order of the names. With ``commit`` the
     default array or columns are measured as soon as they are readable; otherwise the embedding waits as a draft.
     """
-    shards = sorted(map(_with_base_name, vectors), key=lambda file: natural_order(file.filename))
+    shards = [Incoming(file.stream, base_name(file.filename)) for file in vectors]
+    shards.sort(key=lambda file: natural_order(file.filename))
     files = [(FileRole.VECTORS, shard) for shard in shards]
     if annotations is not None:
-        files.append((FileRole.ANNOTATIONS, _with_base_name(annotations)))
+        files.append((FileRole.ANNOTATIONS, Incoming(annotations.stream, base_name(annotations.filename))))
     limit = context.settings.max_upload_bytes
     with context.ledger.arriving() as store:
         uploads: list[Stored] = []
@@ -185,10 +186,6 @@ def create_embedding(
             session.add(embedding)
     context.queue.enqueue(Job(job_kinds.INSPECT, embedding.id))
     return get_embedding(context, embedding.id)
-
-
-def _with_base_name(file: Incoming) -> Incoming:
-    return Incoming(file.stream, base_name(file.filename))
 
 
 def get_embedding(context: Context, embedding_id: str) -> Embedding:
@@ -319,8 +316,3 @@ def get_figures_stored(context: Context, embedding_id: str, slugs: Collection[st
     rows = select(FigureData.slug, data).where(FigureData.embedding_id == embedding_id)
     with context.sessions() as session:
         return dict(session.execute(rows).all())
-
-
-def get_figure_slugs(context: Context, embedding_id: str) -> set[str]:
-    """Return the figures with data, without reading the data."""
-    return set(context.scalars(select(FigureData.slug).where(FigureData.embedding_id == embedding_id)))

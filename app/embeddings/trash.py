@@ -17,6 +17,7 @@ from app.web.dependencies import Row
 from isoscope.core.errors import NotFoundError
 
 TRASHED = Embedding.trashed_at.is_not(None)
+TRASHED_EMBEDDINGS = select(Embedding).where(TRASHED).options(lazyload(Embedding.files), defer(Embedding.inspection))
 # Held while rows enter or leave the trash, so that an embedding restored at this moment is not purged.
 TRASH_LOCK = "trash"
 # Embeddings that are purged in one transaction, so that others can write in between.
@@ -66,7 +67,7 @@ def restore_embedding(context: Context, embedding_id: str) -> Embedding:
 
 def list_trash(context: Context, limit: int = PAGE_ROWS, offset: int = 0) -> Trash:
     """Return rows ``offset`` to ``offset + limit`` of the trash, the last put there first."""
-    newest = _trashed().order_by(Embedding.trashed_at.desc(), Embedding.id).limit(limit).offset(offset)
+    newest = TRASHED_EMBEDDINGS.order_by(Embedding.trashed_at.desc(), Embedding.id).limit(limit).offset(offset)
     files = _freed_files().subquery()
     with context.sessions() as session:
         total = session.scalars(select(func.count()).select_from(Embedding).where(TRASHED)).one()
@@ -78,7 +79,7 @@ def list_trash(context: Context, limit: int = PAGE_ROWS, offset: int = 0) -> Tra
 def get_trashed(context: Context, embedding_id: str) -> TrashedEmbedding:
     """Return an embedding in the trash with the bytes that purging it alone would free."""
     with context.sessions() as session:
-        rows = _with_freed_bytes(session, session.scalars(_trashed().where(Embedding.id == embedding_id)).all())
+        rows = _with_freed_bytes(session, session.scalars(TRASHED_EMBEDDINGS.where(Embedding.id == embedding_id)).all())
     if not rows:
         raise _not_in_trash(embedding_id)
     return rows[0]
@@ -111,10 +112,6 @@ def _purge(context: Context, *conditions: ColumnElement[bool]) -> Purged:
     for job in jobs:
         context.queue.cancel(job)
     return Purged(embeddings=len(ids), freed_bytes=context.ledger.release(*hashes))
-
-
-def _trashed() -> Select[Embedding]:
-    return select(Embedding).where(TRASHED).options(lazyload(Embedding.files), defer(Embedding.inspection))
 
 
 def _with_freed_bytes(session: Session, embeddings: Sequence[Embedding]) -> list[TrashedEmbedding]:

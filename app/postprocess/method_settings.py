@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from math import ceil, floor, inf, log10
 from typing import Any, NamedTuple
 
@@ -104,7 +105,14 @@ class Dial(NamedTuple):
 
 def dials_of(embedding: Embedding, method: MethodEntry, texts: Mapping[str, str]) -> list[Dial]:
     """The dials of a method: at what was typed where that is given, else at the default."""
-    return [_dial(embedding, parameter, texts.get(parameter.name, "")) for parameter in method.parameters]
+    fit_rows, d = rows_of(embedding)[1], embedding.d or 0
+    dials = []
+    for parameter in method.parameters:
+        usual, high = parameter.default_for(d), parameter.high_for(fit_rows, d)
+        text = texts.get(parameter.name, "") or str(usual if high is None else min(usual, high))
+        slider = None if parameter.name == SEED else _slider(embedding, parameter, text, high)
+        dials.append(Dial(parameter, text, high, slider))
+    return dials
 
 
 def numbers_of(method: MethodEntry, texts: Mapping[str, str]) -> dict[str, int | float]:
@@ -114,12 +122,14 @@ def numbers_of(method: MethodEntry, texts: Mapping[str, str]) -> dict[str, int |
         InvalidError: a text is no number.
 
     """
-    typed = {
-        parameter.name: texts[parameter.name].strip()
-        for parameter in method.parameters
-        if texts.get(parameter.name, "").strip()
-    }
-    return {name: _number(name, text) for name, text in typed.items()}
+    numbers: dict[str, int | float] = {}
+    for parameter in method.parameters:
+        if text := texts.get(parameter.name, "").strip():
+            try:
+                numbers[parameter.name] = int(text) if text.lstrip("+-").isdecimal() else float(text)
+            except ValueError:
+                raise InvalidError(f"Enter a number, not {text[:40]!r}.", parameter.name) from None
+    return numbers
 
 
 def mean_variance(embedding: Embedding) -> float | None:
@@ -129,45 +139,19 @@ def mean_variance(embedding: Embedding) -> float | None:
     return sum(eigenvalues) / len(eigenvalues) if sum(eigenvalues) > 0 else None
 
 
-def _number(name: str, text: str) -> int | float:
-    try:
-        return int(text) if text.lstrip("+-").isdecimal() else float(text)
-    except ValueError:
-        raise InvalidError(f"Enter a number, not {text[:40]!r}.", name) from None
-
-
-def _dial(embedding: Embedding, parameter: MethodParameter, text: str) -> Dial:
-    fit_rows, d = rows_of(embedding)[1], embedding.d or 0
-    usual = parameter.default_for(d)
-    high = parameter.high_for(fit_rows, d)
-    text = text or str(usual if high is None else min(usual, high))
-    return Dial(parameter, text, high, None if parameter.name == SEED else _slider(embedding, parameter, text, high))
-
-
 def _slider(embedding: Embedding, parameter: MethodParameter, text: str, high: int | float | None) -> Slider:
-    value = _float(text)
+    value = None
+    with suppress(ValueError):
+        value = float(text) if 0 <= float(text) < inf else None
     if parameter.is_integer:
         usual = parameter.default_for(embedding.d or 0)
         maximum = max(SLIDER_MOST, 4 * usual)
         maximum = maximum if high is None else min(maximum, high)
         return Slider(parameter.low, maximum, 1, value if value is not None else usual, log=False)
-    low, maximum = _decades(embedding, parameter)
-    return Slider(low, maximum, 0.05, round(log10(value), 2) if value else low, log=True)
-
-
-def _decades(embedding: Embedding, parameter: MethodParameter) -> tuple[int, int]:
-    """The powers of ten at the ends: of the range if it has two, else around the mean variance and the default."""
+    # Powers of ten at the ends: of the range if it has two, else around the mean variance and the default.
     if parameter.low > 0 and parameter.high is not None:
-        return floor(log10(parameter.low)), ceil(log10(parameter.high))
-    around = log10(mean_variance(embedding) or 1)
-    usual = log10(parameter.default or 1)
-    return floor(min(around - DECADES_BELOW, usual)), ceil(max(around + DECADES_ABOVE, usual))
-
-
-def _float(text: str) -> float | None:
-    """The number of a text if it is one above zero or zero."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if 0 <= value < float("inf") else None
+        first, last = log10(parameter.low), log10(parameter.high)
+    else:
+        around, usual_decade = log10(mean_variance(embedding) or 1), log10(parameter.default or 1)
+        first, last = min(around - DECADES_BELOW, usual_decade), max(around + DECADES_ABOVE, usual_decade)
+    return Slider(floor(first), ceil(last), 0.05, round(log10(value), 2) if value else floor(first), log=True)

@@ -152,21 +152,17 @@ def _page(
             "waiting": waiting,
         }
         if result is not None and result.results is not None:
-            values |= _of_result(result, trial_request.name)
+            result_settings, comparisons = MethodSettings(result.method, result.parameters), comparisons_of(result)
+            values |= {
+                "result": result,
+                "result_title": result_settings.title,
+                "result_query": _query(result_settings),
+                "comparisons": comparisons,
+                "outcome": outcome_of(METHODS[result.method].name, comparisons),
+                "figures": trial_figures(result),
+                "neighbours": trial_neighbours(result, trial_request.name),
+            }
     return render(request, "postprocess/lab.html", values, problem)
-
-
-def _of_result(result: PostProcessing, name: str) -> dict[str, Any]:
-    position, comparisons = MethodSettings(result.method, result.parameters), comparisons_of(result)
-    return {
-        "result": result,
-        "result_title": position.title,
-        "result_query": _query(position),
-        "comparisons": comparisons,
-        "outcome": outcome_of(METHODS[position.method].name, comparisons),
-        "figures": trial_figures(result),
-        "neighbours": trial_neighbours(result, name),
-    }
 
 
 def _query(position: MethodSettings, name: str = "") -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Select, delete, select
+from sqlalchemy import delete, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import defer
 
@@ -44,7 +44,10 @@ def get_postprocessing(context: Context, embedding_id: str, postprocessing_id: s
 
 def find_postprocessing(context: Context, embedding: Embedding, position: MethodSettings) -> PostProcessing | None:
     """The trial of a position, if it was asked for."""
-    return context.scalar(_of_key(embedding, position))
+    key = embedding.key_of(position.method, position.parameters)
+    return context.scalar(
+        select(PostProcessing).where(PostProcessing.embedding_id == embedding.id, PostProcessing.key == key)
+    )
 
 
 def last_result(context: Context, embedding: Embedding, method: str) -> PostProcessing | None:
@@ -121,11 +124,6 @@ def create_postprocessed(
         **{key: trial.results[key] for key in ("rows", "fit_rows", "seed")},
     }
     return add_mapped(context, source, trial.id, title, source.d or 0, provenance)
-
-
-def _of_key(embedding: Embedding, position: MethodSettings) -> Select[PostProcessing]:
-    key = embedding.key_of(position.method, position.parameters)
-    return select(PostProcessing).where(PostProcessing.embedding_id == embedding.id, PostProcessing.key == key)
 
 
 def _add(context: Context, embedding: Embedding, position: MethodSettings) -> None:

@@ -86,17 +86,18 @@ def outcome_of(method: str, comparisons: Sequence[TrialComparison]) -> str:
 
 def _clauses(measures: dict[str, TrialMeasure], comparisons: Sequence[TrialComparison]) -> list[str]:
     defined = {comparison.measure.slug: comparison for comparison in comparisons if comparison.change is not None}
-    return [_clause(measure, defined[slug]) for slug, measure in measures.items() if slug in defined]
-
-
-def _clause(measure: TrialMeasure, comparison: TrialComparison) -> str:
-    before, after = (
-        measure.format_value(measurement.value or 0.0) for measurement in (comparison.before, comparison.after)
-    )
-    if before == after:
-        return f"{measure.noun} stays at {after}"
-    rises = comparison.change is not None and comparison.change.value > 0
-    if measure.judged:
-        better = rises == (comparison.measure.higher_means == "more isotropic")
-        return f"{measure.noun} gets {'better' if better else 'worse'}, from {before} to {after}"
-    return f"{measure.noun} {'rises' if rises else 'falls'} from {before} to {after}"
+    clauses = []
+    for slug, measure in measures.items():
+        if comparison := defined.get(slug):
+            before, after = (
+                measure.format_value(measurement.value or 0.0) for measurement in (comparison.before, comparison.after)
+            )
+            rises = comparison.change is not None and comparison.change.value > 0
+            if before == after:
+                clauses.append(f"{measure.noun} stays at {after}")
+            elif measure.judged:
+                better = rises == (comparison.measure.higher_means == "more isotropic")
+                clauses.append(f"{measure.noun} gets {'better' if better else 'worse'}, from {before} to {after}")
+            else:
+                clauses.append(f"{measure.noun} {'rises' if rises else 'falls'} from {before} to {after}")
+    return clauses

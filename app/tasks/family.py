@@ -31,17 +31,12 @@ class FamilyMember(NamedTuple):
     """Units that the scores are reported on: other exact copies of vectors make another split."""
 
 
-def key_of(task: TaskRun) -> str:
-    """Return the id of the first task of the family."""
-    return task.family_id or task.id
-
-
 def read_family(context: Context, task: TaskRun) -> list[FamilyMember]:
     """Return the family of a task, layers in order and then the oldest first: the newest task of each embedding.
 
     What failed or is not launched yet gives way to an earlier task that has finished.
     """
-    key = key_of(task)
+    key = task.family_id or task.id
     of_family = select(TaskRun, Embedding).join(Embedding, Embedding.id == TaskRun.embedding_id)
     of_family = of_family.where(or_(TaskRun.id == key, TaskRun.family_id == key), Embedding.trashed_at.is_(None))
     unread = TaskRun.maps, TaskRun.preview, TaskRun.judged, Embedding.inspection

@@ -58,15 +58,13 @@ def family_figure(members: Sequence[FamilyMember], metric: str) -> Figure | None
     lines = " Lines join layers in order, numbered where there is room." if _layers(drawn) else ""
     note = f" IsoScore of {plural(left_out, 'embedding')} is undefined." if left_out else ""
     caption = f"Squares: vectors as they are. Circles: the chosen variant.{lines} Bars are 95% intervals.{note}"
-    rows = [row for member in judged for row in _rows(member)]
+    rows: list[list[Cell]] = []
+    for member in judged:
+        for kind, variant in _variants(member):
+            report = variant.report
+            scores: list[Cell] = [variant.isoscore, report.value, report.low, report.high]
+            rows.append([member.name, member.layer, kind.name, variant.name, *scores, member.report])
     return Figure(SLUG, TITLE, caption, FigureTable(COLUMNS, rows), partial(_draw, drawn, metric))
-
-
-def _rows(member: FamilyMember) -> Iterator[list[Cell]]:
-    for kind, variant in _variants(member):
-        report = variant.report
-        scores: list[Cell] = [variant.isoscore, report.value, report.low, report.high]
-        yield [member.name, member.layer, kind.name, variant.name, *scores, member.report]
 
 
 def _variants(member: FamilyMember) -> Iterator[tuple[Kind, JudgedVariant]]:
@@ -133,7 +131,18 @@ def _points(members: Sequence[FamilyMember], across: Sequence[float], up: Sequen
     }
     colours |= {task_id: palette.in_order(share) for task_id, share in shares.items()}
     names = short_names([member.name for member in members], LONGEST_NAME)
-    texts = _numbers([member for member in members if member.task_id in shares], across, up)
+    # The number of each layer and where it stands, of those that have room.
+    ordered = [member for member in members if member.task_id in shares]
+    labeled_points = [
+        LabeledPoint(member.as_it_is.isoscore or 0.0, member.as_it_is.report.value, 0, 0, str(member.layer))
+        for member in ordered
+        if member.as_it_is is not None
+    ]
+    texts = {
+        member.task_id: (str(member.layer), position)
+        for member, position in zip(ordered, positions(labeled_points, across, up), strict=True)
+        if position is not None
+    }
     for member, name in zip(members, names, strict=True):
         in_line = member.task_id in shares
         text, where = texts.get(member.task_id, ("", "top right"))
@@ -144,27 +153,16 @@ def _points(members: Sequence[FamilyMember], across: Sequence[float], up: Sequen
             yield go.Scatter(x=[None], y=[None], mode="markers", name=kind.of_layers, marker=marker)
 
 
-def _numbers(
-    members: Sequence[FamilyMember], across: Sequence[float], up: Sequence[float]
-) -> dict[str, tuple[str, str]]:
-    """Return the number of each layer and where it stands, of those that have room."""
-    labeled_points = [
-        LabeledPoint(member.as_it_is.isoscore or 0.0, member.as_it_is.report.value, 0, 0, str(member.layer))
-        for member in members
-        if member.as_it_is is not None
-    ]
-    text_positions = positions(labeled_points, across, up)
-    return {
-        member.task_id: (str(member.layer), where)
-        for member, where in zip(members, text_positions, strict=True)
-        if where is not None
-    }
-
-
 def _trace(member: FamilyMember, name: str, colour: str, text: str, where: str, *, in_legend: bool) -> go.Scatter:
     """Return the points of an embedding, first as it is, with their intervals."""
     variants = [(kind, variant) for kind, variant in _variants(member) if variant.isoscore is not None]
     reports = [variant.report for _, variant in variants]
+    hover_texts = []
+    for kind, variant in variants:
+        report = variant.report
+        words = kind.name if kind is AS_IT_IS else f"{kind.name}: {plain(variant.name, LONGEST_NAME)}"
+        scores = f"{report.value:.3f} [{report.low:.3f}, {report.high:.3f}], IsoScore {number(variant.isoscore)}"
+        hover_texts.append(f"{name}<br>{words}<br>{scores}")
     return go.Scatter(
         x=[variant.isoscore for _, variant in variants],
         y=[report.value for report in reports],
@@ -183,13 +181,6 @@ def _trace(member: FamilyMember, name: str, colour: str, text: str, where: str, 
         },
         text=[text, ""][: len(variants)],
         textposition=where,
-        hovertext=[_words(name, kind, variant) for kind, variant in variants],
+        hovertext=hover_texts,
         hovertemplate="%{hovertext}<extra></extra>",
     )
-
-
-def _words(name: str, kind: Kind, variant: JudgedVariant) -> str:
-    report = variant.report
-    called = kind.name if kind is AS_IT_IS else f"{kind.name}: {plain(variant.name, LONGEST_NAME)}"
-    scores = f"{report.value:.3f} [{report.low:.3f}, {report.high:.3f}], IsoScore {number(variant.isoscore)}"
-    return f"{name}<br>{called}<br>{scores}"

@@ -31,8 +31,35 @@ SMALLEST = VariantRole("Smallest", palette.SECOND, "diamond")
 
 
 def task_figures(results: TaskResults) -> list[Figure]:
-    """Return the figures of a task that has finished."""
-    return [record(results) for record in RECORDS]
+    """Return the task's score by bias-corrected IsoScore and by the bytes of a stored vector."""
+    roles = {index: role for index, role in roles_of(results).items() if index != results.baseline}
+    marked = "".join(f" {role}: {results.variants[index].name}." for index, role in roles.items())
+    drawn = [index for index, variant in enumerate(results.variants) if variant.isoscore is not None]
+    left_out = len(results.variants) - len(drawn)
+    note = f" IsoScore of {plural(left_out, 'variant')} is undefined." if left_out else ""
+    front, table = pareto(results), _table(results)
+    isoscore_axis = partial(linear_axis, "IsoScore, bias-corrected (1 is isotropic)")
+    by_isotropy = Figure(
+        slug="isotropy",
+        title="Performance by isotropy",
+        caption=f"Each point is a variant. Bars are 95% intervals.{note} Pale variants are not corrected for choosing."
+        f"{marked}",
+        table=table,
+        draw=partial(_draw, results, drawn, lambda variant: variant.isoscore or 0.0, isoscore_axis, ()),
+    )
+    if not drawn:
+        by_isotropy = undefined(by_isotropy.slug, by_isotropy.title, "IsoScore is undefined for these vectors.")
+    rows: list[list[Cell]] = [[*row, "yes" if number in front else ""] for number, row in enumerate(table.rows)]
+    bytes_axis, indices = partial(log_axis, "Bytes per vector"), range(len(results.variants))
+    by_size = Figure(
+        slug="bytes",
+        title="Performance by size",
+        caption="Each point is a variant. No other beats those on the line in both size and score, on these rows."
+        f"{marked}",
+        table=FigureTable([*table.columns, "on the line"], rows),
+        draw=partial(_draw, results, indices, lambda variant: float(variant.bytes), bytes_axis, front),
+    )
+    return [by_isotropy, by_size]
 
 
 def roles_of(results: TaskResults) -> dict[int, str]:
@@ -41,12 +68,6 @@ def roles_of(results: TaskResults) -> dict[int, str]:
     for index, role in ((results.chosen, CHOSEN), (results.smallest, SMALLEST)):
         titles_by_index.setdefault(index, []).append(role.title)
     return {index: ", ".join([titles[0], *map(str.lower, titles[1:])]) for index, titles in titles_by_index.items()}
-
-
-def _describe_marked(results: TaskResults) -> str:
-    """Return which variants are marked: "Chosen: Centering. Smallest: PCA-192 int8."."""
-    roles = {index: role for index, role in roles_of(results).items() if index != results.baseline}
-    return "".join(f" {role}: {results.variants[index].name}." for index, role in roles.items())
 
 
 def pareto(results: TaskResults) -> list[int]:
@@ -59,53 +80,8 @@ def pareto(results: TaskResults) -> list[int]:
     return best
 
 
-def isotropy_of_variants(results: TaskResults) -> Figure:
-    """The task's score by bias-corrected IsoScore, a point for each variant."""
-    slug, title = "isotropy", "Performance by isotropy"
-    drawn = [index for index, variant in enumerate(results.variants) if variant.isoscore is not None]
-    if not drawn:
-        return undefined(slug, title, "IsoScore is undefined for these vectors.")
-    left_out = len(results.variants) - len(drawn)
-    note = f" IsoScore of {plural(left_out, 'variant')} is undefined." if left_out else ""
-    return Figure(
-        slug=slug,
-        title=title,
-        caption=f"Each point is a variant. Bars are 95% intervals.{note} Pale variants are not corrected for choosing."
-        f"{_describe_marked(results)}",
-        table=_table(results),
-        draw=partial(_draw, results, drawn, lambda variant: variant.isoscore or 0.0, _isotropy_axis, ()),
-    )
-
-
-def bytes_of_variants(results: TaskResults) -> Figure:
-    """The task's score by the bytes of a stored vector, with the variants that nothing beats on a line."""
-    front = pareto(results)
-    table = _table(results)
-    rows: list[list[Cell]] = [[*row, "yes" if number in front else ""] for number, row in enumerate(table.rows)]
-    return Figure(
-        slug="bytes",
-        title="Performance by size",
-        caption="Each point is a variant. No other beats those on the line in both size and score, on these rows."
-        f"{_describe_marked(results)}",
-        table=FigureTable([*table.columns, "on the line"], rows),
-        draw=partial(
-            _draw, results, range(len(results.variants)), lambda variant: float(variant.bytes), _bytes_axis, front
-        ),
-    )
-
-
-RECORDS: tuple[Callable[[TaskResults], Figure], ...] = (isotropy_of_variants, bytes_of_variants)
-
 Across = Callable[[JudgedVariant], float]
 Axis = Callable[[Sequence[float]], dict[str, Any]]
-
-
-def _isotropy_axis(values: Sequence[float]) -> dict[str, Any]:
-    return linear_axis("IsoScore, bias-corrected (1 is isotropic)", values)
-
-
-def _bytes_axis(values: Sequence[float]) -> dict[str, Any]:
-    return log_axis("Bytes per vector", values)
 
 
 def _table(results: TaskResults) -> FigureTable:
@@ -156,6 +132,12 @@ def _points(
     variants: Sequence[JudgedVariant], indices: Sequence[int], across: Across, role: VariantRole, size: int
 ) -> go.Scatter:
     drawn = [variants[index] for index in indices]
+    texts = [
+        f"{plain(variant.name, LONGEST_NAME)}<br>"
+        f"{variant.report.value:.3f} [{variant.report.low:.3f}, {variant.report.high:.3f}]<br>"
+        f"{count(variant.bytes)} bytes, IsoScore {number(variant.isoscore)}"
+        for variant in drawn
+    ]
     bars = {
         "type": "data",
         "symmetric": False,
@@ -173,16 +155,6 @@ def _points(
         legendrank=1000 if size == SMALL else 1,
         marker={"color": role.colour, "symbol": role.symbol, "size": size},
         error_y=bars,
-        text=[_words(variant) for variant in drawn],
+        text=texts,
         hovertemplate="%{text}<extra></extra>",
     )
-
-
-def _words(variant: JudgedVariant) -> str:
-    report = variant.report
-    lines = [
-        plain(variant.name, LONGEST_NAME),
-        f"{report.value:.3f} [{report.low:.3f}, {report.high:.3f}]",
-        f"{count(variant.bytes)} bytes, IsoScore {number(variant.isoscore)}",
-    ]
-    return "<br>".join(lines)

@@ -3,7 +3,7 @@
 from app.context import Context
 from app.core.names import clean_name, describe_method
 from app.db.models import Embedding
-from app.db.task import JudgedVariant, MapVariant, Side, TaskResults
+from app.db.task import JudgedVariant, MapVariant, Side
 from app.embeddings.service import add_mapped, get_embedding, require_measured
 from app.storage.storage import Download
 from app.tasks.service import get_results, get_task
@@ -41,12 +41,15 @@ def create_mapped(
         raise InvalidError("This task has no queries. Map its corpus.", "of")
     source = get_embedding(context, mapped_id)
     require_measured(source, "a map")
-    variant = variant_of(results, which)
+    variant = results.variants[{"chosen": results.chosen, "smallest": results.smallest}[which]]
     if not changes_vectors(variant):
         raise ConflictError(
             f"The {which} variant keeps the vectors of {source.name} as they are. A new embedding would be a copy."
         )
-    words = words_of(variant)
+    # The variant without its storage: "Soft ZCA whitening, eps 0.1, PCA-192".
+    method = describe_method(variant.method, variant.parameters) if variant.method in METHODS else ""
+    reduced = variant.dimensions.replace("pca", "PCA").replace("first-", "first ")
+    words = ", ".join(part for part in (method, "" if reduced == "all" else reduced) if part)
     dimensions = variant.dimensions.rsplit("-", 1)
     provenance = {
         "which": which,
@@ -61,15 +64,3 @@ def create_mapped(
         provenance |= {"rows": results.n, "fit_rows": results.n}
     d = results.d if len(dimensions) == 1 else int(dimensions[1])
     return add_mapped(context, source, task_id, clean_name(name, f"{source.name}, {words}"), d, provenance)
-
-
-def variant_of(results: TaskResults, which: MapVariant) -> JudgedVariant:
-    """Return the chosen or the smallest variant."""
-    return results.variants[{"chosen": results.chosen, "smallest": results.smallest}[which]]
-
-
-def words_of(variant: JudgedVariant) -> str:
-    """Return a variant in words without its storage: "Soft ZCA whitening, eps 0.1, PCA-192"."""
-    method = describe_method(variant.method, variant.parameters) if variant.method in METHODS else ""
-    dimensions = variant.dimensions.replace("pca", "PCA").replace("first-", "first ")
-    return ", ".join(part for part in (method, "" if dimensions == "all" else dimensions) if part)

@@ -10,7 +10,7 @@ from app.context import OFFERED, Context
 from app.db.models import Embedding, EmbeddingStatus, StoredFile, TaskRun, TaskStatus
 from app.embeddings.service import get_embedding
 from app.storage import Stored
-from app.tasks.family import FamilyMember, key_of, read_family, series_of
+from app.tasks.family import FamilyMember, read_family, series_of
 from app.tasks.service import check_columns, check_vectors, get_task, launch_task
 from isoscope.core.errors import InvalidError, IsoscopeError, NotFoundError
 from isotropy.catalog import TruthKind
@@ -89,7 +89,7 @@ def judge_others(context: Context, task_id: str, choices: Sequence[EmbeddingChoi
     if choices is None:
         layers = [layer for layer in map(task_rows.describe, _candidates(context, task_rows.corpus)) if layer.is_layer]
         left_out = [SkippedLayer(layer.embedding_id, layer.name, layer.reason) for layer in layers if layer.reason]
-        candidates = [layer for layer in layers if not layer.reason]
+        candidates = [EmbeddingChoice(layer.embedding_id, layer.queries_id) for layer in layers if not layer.reason]
         if not layers:
             raise InvalidError(f"{task_rows.corpus.name} has no other layers. Name the embeddings to judge.", "others")
     else:
@@ -127,20 +127,13 @@ class _TaskRows(NamedTuple):
         return series_of(embedding) is not None and series_of(embedding) == series_of(self.corpus)
 
     def describe(self, embedding: Embedding) -> SameRowsEmbedding:
+        queries, reason = None, None
         try:
             queries = self.require_alike(embedding)
         except IsoscopeError as error:
-            return SameRowsEmbedding(
-                embedding.id, embedding.name, embedding.layer, self.is_layer(embedding), None, str(error)
-            )
-        return SameRowsEmbedding(
-            embedding.id,
-            embedding.name,
-            embedding.layer,
-            self.is_layer(embedding),
-            None if queries is None else queries.id,
-            None,
-        )
+            reason = str(error)
+        is_layer, queries_id = self.is_layer(embedding), queries.id if queries else None
+        return SameRowsEmbedding(embedding.id, embedding.name, embedding.layer, is_layer, queries_id, reason)
 
     def require_alike(self, embedding: Embedding, chosen_queries: Embedding | None = None) -> Embedding | None:
         """Return the queries that belong to an embedding.
@@ -186,7 +179,8 @@ class _TaskRows(NamedTuple):
         )
 
 
-def _chosen(context: Context, task_rows: _TaskRows, choice: EmbeddingChoice) -> SameRowsEmbedding:
+def _chosen(context: Context, task_rows: _TaskRows, choice: EmbeddingChoice) -> EmbeddingChoice:
+    """Return a choice with its queries."""
     try:
         embedding = get_embedding(context, choice.embedding_id)
         chosen_queries = None if choice.queries_id is None else get_embedding(context, choice.queries_id)
@@ -196,14 +190,7 @@ def _chosen(context: Context, task_rows: _TaskRows, choice: EmbeddingChoice) -> 
     except IsoscopeError as error:
         error.field = "others"
         raise
-    return SameRowsEmbedding(
-        embedding.id,
-        embedding.name,
-        embedding.layer,
-        task_rows.is_layer(embedding),
-        None if queries is None else queries.id,
-        None,
-    )
+    return EmbeddingChoice(embedding.id, queries.id if queries else None)
 
 
 def _candidates(context: Context, like: Embedding) -> list[Embedding]:
@@ -250,13 +237,13 @@ def _model(embedding: Embedding) -> tuple[Any, ...] | None:
     return None if embedding.encoding_id is None else values
 
 
-def _add(context: Context, task: TaskRun, candidate: SameRowsEmbedding) -> str:
+def _add(context: Context, task: TaskRun, candidate: EmbeddingChoice) -> str:
     """Add a draft with the ground truth and settings of a task; nothing of its bytes is copied."""
     draft = TaskRun(
         embedding_id=candidate.embedding_id,
         queries_id=candidate.queries_id,
         config=task.config,
-        family_id=key_of(task),
+        family_id=task.family_id or task.id,
         filename=task.filename,
         truth_sha256=task.truth_sha256,
     )

@@ -1,14 +1,13 @@
 """Task runs: check ground truth against the rows, launch, follow, take back, delete."""
 
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from sqlalchemy import and_, case, delete, func, select, update
-from sqlalchemy.orm import Session
 
 from app.context import OFFERED, Context, freeing, missing
 from app.core.names import base_name
@@ -20,11 +19,11 @@ from app.db.task import TaskConfig, TaskResults
 from app.db.types import utcnow
 from app.embeddings.service import get_embedding, require_measured
 from app.sandbox import read_in_sandbox
-from app.storage import Incoming, Stored
+from app.storage import Incoming
 from app.storage.storage import CHECKING
 from isoscope.core.errors import ConflictError, InvalidError, TooLargeError, check_all
 from isoscope.core.formatting import listed, plural, quote
-from isoscope.files.ground_truth import NamedRows, TruthPreview, check_pairs, check_qrels
+from isoscope.files.ground_truth import NamedRows, check_pairs, check_qrels
 from isoscope.files.selection import Selection
 from isotropy.catalog import TruthKind
 
@@ -166,7 +165,11 @@ def launch_task(context: Context, task_id: str) -> TaskRun:
 @freeing
 def cancel_task(context: Context, task_id: str) -> TaskRun:
     """Stop a task run that waits or runs."""
-    if not _mark_cancelled(context, task_id):
+    stopped = update(TaskRun).where(TaskRun.id == task_id, TaskRun.status.in_(UNFINISHED_TASK))
+    cancelled = stopped.values(status=TaskStatus.CANCELLED, finished_at=utcnow())
+    with context.sessions.begin() as session:
+        cancelled_id = session.scalar(cancelled.returning(TaskRun.id))
+    if cancelled_id is None:
         task = get_task(context, task_id)
         raise ConflictError(f"Only a queued or running task can be cancelled. This one is {task.status}.")
     context.queue.cancel(Job(job_kinds.JUDGE, task_id))
@@ -219,17 +222,14 @@ def check_columns(config: TaskConfig, corpus: Embedding, queries: Embedding | No
         of_rows.append(("query_ids", queries, config.query_ids))
     if config.kind is not TruthKind.PAIRS:
         of_rows.append(("groups", queries or corpus, config.groups))
-    check_all(*(_column_check(*column) for column in of_rows if column[2] is not None))
+    check_all(*(partial(_require_column, *column) for column in of_rows if column[2] is not None))
 
 
-def _column_check(field: str, embedding: Embedding, column: str | None) -> Callable[[], None]:
-    def check() -> None:
-        offered = [annotation["name"] for annotation in (embedding.inspection or {}).get("annotations", [])]
-        if column not in offered:
-            columns = f"Columns are: {listed(offered)}." if offered else "It has no columns beside the vectors."
-            raise InvalidError(f"{embedding.name} has no column {quote(column or '')}. {columns}", field)
-
-    return check
+def _require_column(field: str, embedding: Embedding, column: str | None) -> None:
+    offered = [annotation["name"] for annotation in (embedding.inspection or {}).get("annotations", [])]
+    if column not in offered:
+        columns = f"Columns are: {listed(offered)}." if offered else "It has no columns beside the vectors."
+        raise InvalidError(f"{embedding.name} has no column {quote(column or '')}. {columns}", field)
 
 
 def check_vectors(corpus: Embedding, queries: Embedding | None) -> None:
@@ -266,40 +266,32 @@ def _keep_truth(context: Context, task: TaskRun, truth: Incoming, corpus: Embedd
     with context.ledger.arriving() as store, tempfile.TemporaryDirectory(dir=root, prefix=CHECKING) as folder:
         stored = store(truth.stream, context.settings.max_dataset_bytes)
         target = Path(folder) / "truth.jsonl"
-        task.preview = _checked(context, task, stored, target, corpus, queries)
+        source = context.storage.local(stored.sha256), task.filename
+        rows = _rows(context, corpus, task.config.ids)
+        try:
+            if queries is not None:
+                query_rows = _rows(context, queries, task.config.query_ids)
+                task.preview = read_in_sandbox(context.settings, check_qrels, *source, rows, query_rows, target)
+            else:
+                groups = task.config.groups
+                task.preview = read_in_sandbox(context.settings, check_pairs, *source, groups, rows, target)
+        except InvalidError as error:
+            if error.field in (None, "qrels", "pairs"):
+                error.field = "file"
+            raise
         with target.open("rb") as lines:
             truth_file = store(lines, context.settings.max_upload_bytes)
         with context.ledger.recording(truth_file) as session:
             task.truth_sha256 = truth_file.sha256
-            task.family_id = _family_of(session, task, corpus)
+            # Its family are the tasks with this ground truth and these settings, of as many rows.
+            same = select(TaskRun).join(Embedding, Embedding.id == TaskRun.embedding_id)
+            same = same.where(TaskRun.truth_sha256 == task.truth_sha256, Embedding.n == corpus.n)
+            for relative in session.scalars(same.order_by(TaskRun.created_at, TaskRun.id)):
+                if relative.config.judges_like(task.config):
+                    task.family_id = relative.family_id or relative.id
+                    break
             session.add(task)
     context.ledger.release(stored.sha256)
-
-
-def _family_of(session: Session, task: TaskRun, corpus: Embedding) -> str | None:
-    """Return the family of tasks with this ground truth and these settings, of as many rows; None for a new one."""
-    same = select(TaskRun).join(Embedding, Embedding.id == TaskRun.embedding_id)
-    same = same.where(TaskRun.truth_sha256 == task.truth_sha256, Embedding.n == corpus.n)
-    for relative in session.scalars(same.order_by(TaskRun.created_at, TaskRun.id)):
-        if relative.config.judges_like(task.config):
-            return relative.family_id or relative.id
-    return None
-
-
-def _checked(
-    context: Context, task: TaskRun, stored: Stored, target: Path, corpus: Embedding, queries: Embedding | None
-) -> TruthPreview:
-    config, path, filename = task.config, context.storage.local(stored.sha256), task.filename or ""
-    rows = _rows(context, corpus, config.ids)
-    try:
-        if queries is not None:
-            query_rows = _rows(context, queries, config.query_ids)
-            return read_in_sandbox(context.settings, check_qrels, path, filename, rows, query_rows, target)
-        return read_in_sandbox(context.settings, check_pairs, path, filename, config.groups, rows, target)
-    except InvalidError as error:
-        if error.field in (None, "qrels", "pairs"):
-            error.field = "file"
-        raise
 
 
 def _rows(context: Context, embedding: Embedding, ids: str | None) -> NamedRows:
@@ -312,10 +304,3 @@ def _require_launchable(task: TaskRun) -> None:
         raise ConflictError(
             f"Only a draft, or a task that failed or was cancelled, can be launched. This one is {task.status}."
         )
-
-
-def _mark_cancelled(context: Context, task_id: str) -> bool:
-    stopped = update(TaskRun).where(TaskRun.id == task_id, TaskRun.status.in_(UNFINISHED_TASK))
-    cancelled = stopped.values(status=TaskStatus.CANCELLED, finished_at=utcnow())
-    with context.sessions.begin() as session:
-        return session.scalar(cancelled.returning(TaskRun.id)) is not None

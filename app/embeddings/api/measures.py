@@ -9,9 +9,10 @@ from app.db.models import Lookup, MeasurementStatus, ResultStatus, ZetaCurve
 from app.db.types import RowId
 from app.embeddings import lookups, service, zeta_curves
 from app.embeddings.figures.sample_size import ZETAS, ZetaLine
+from app.embeddings.point_map import get_map
 from app.embeddings.report import EmbeddingFinding
 from app.web.dependencies import ContextDep, Row
-from isoscope.core.errors import InvalidError
+from isoscope.core.errors import InvalidError, NotFoundError
 from isoscope.files.strict import Strict
 from isotropy.catalog import MEASURES, Comparability, ErrorKind, Measure, MeasureGroup, MeasurePage
 
@@ -174,7 +175,10 @@ def show_neighbors(
         raise InvalidError("Give either the name of a row or a text.", "name")
     if text is not None:
         return lookups.get_lookup(context, embedding_id, text)
-    search = lookups.find_named_row(context, embedding_id, name or "")
+    stored_map = get_map(context, embedding_id)
+    if (point := stored_map.find_named(name or "")) is None:
+        raise NotFoundError(f"No row is named {name!r}.")
+    search = stored_map.find_neighbors(point, name or "", [])
     if not search.near:
         return LookupOut(name=search.query, status=ResultStatus.FAILED, error=search.reason, results=None)
     neighbors = [

@@ -59,10 +59,7 @@ HEAVY = tuple(record for record in FIGURES if record.heavy)
 NEEDS = {record.slug: record.needs for record in FIGURES}
 # The figure that shows all of a measure.
 DRAWN = {record.needs: record.slug for record in reversed(FIGURES)}
-
-
-def tabs_of_figures() -> dict[str, str]:
-    return {record.slug: record.tab for record in FIGURES}
+TAB_OF = {record.slug: record.tab for record in FIGURES}
 
 
 def figures_of(subjects: Sequence[Subject], slug: str = "") -> list[Figure]:

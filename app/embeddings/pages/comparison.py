@@ -1,13 +1,15 @@
 """Embeddings compared: what was measured of each, how far they are apart, which rows moved."""
 
 from collections.abc import Callable
+from statistics import fmean, median
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
+from sqlalchemy import select
 
 from app.context import OFFERED, Context
 from app.core.names import natural_order
-from app.db.models import Embedding, ResultStatus
+from app.db.models import Embedding, Encoding, ResultStatus
 from app.embeddings.alignments import (
     MovedBy,
     MovedRows,
@@ -31,15 +33,14 @@ from app.embeddings.comparison import (
     get_compared,
     suggest_order,
 )
-from app.embeddings.encodings import name_encodings
 from app.embeddings.figures.comparison import moved_figures, similarity_figures, step_figures
-from app.embeddings.figures.report import HEAVY, tabs_of_figures
+from app.embeddings.figures.report import HEAVY, TAB_OF
 from app.embeddings.figures.sample_size import SAMPLE_SIZE
 from app.embeddings.library import newest_measured
 from app.embeddings.readings import grouped
 from app.embeddings.report import TABS
 from app.embeddings.selections import write_rows
-from app.embeddings.service import get_figure_slugs
+from app.embeddings.service import get_figures_stored
 from app.figures.palette import SERIES
 from app.web.dependencies import ContextDep
 from app.web.responses import FileKind, csv_file, figure_file, find_figure, render, see
@@ -82,9 +83,22 @@ def show_comparison(
             "cautions": comparison.cautions,
             "alignment_measures": list(ALIGNMENTS.values()),
             **_row_by_row(context, comparison),
-            **(_over_steps(context, comparison, choice) if comparison.is_ordered else {}),
-            **(_overlays(context, comparison) if comparison.fits_side_by_side else {}),
         }
+        if comparison.is_ordered:
+            drawn, steps = comparison.get_measure(choice.measure), find_steps(context, embeddings)
+            ready = any(pair and pair.status is ResultStatus.READY for pairs in steps for pair in pairs)
+            values |= {
+                "drawn": drawn,
+                "step_figures": step_figures(comparison, drawn) if drawn else [],
+                "similarity_figures": similarity_figures(comparison, steps) if ready else [],
+            }
+        if comparison.fits_side_by_side:
+            figures = overlaid_figures(context, embeddings, SAMPLE_SIZE)
+            stored = {slug for embedding in embeddings for slug in get_figures_stored(context, embedding.id, ())}
+            by_tab = {tab.title: [figure for figure in figures if TAB_OF[figure.slug] == tab.slug] for tab in TABS}
+            values["parts"] = {title: tab_figures for title, tab_figures in by_tab.items() if tab_figures}
+            # Megabytes of several embeddings: their own pages have them, and fill their places.
+            values["later"] = [figure for figure in HEAVY if figure.needs in stored and not figure.single]
     return render(request, "embeddings/compare.html", values)
 
 
@@ -105,30 +119,6 @@ def _row_by_row(context: Context, comparison: EmbeddingComparison) -> dict[str, 
         "moved": moved,
         "moved_rows": moved.most_moved(MovedBy.NEIGHBORS)[:FEW_MOVED_ROWS] if moved else [],
         "moved_url": ComparisonChoice([embedding.id for embedding in ends]).url("/compare/rows"),
-    }
-
-
-def _over_steps(context: Context, comparison: EmbeddingComparison, choice: ComparisonChoice) -> dict[str, Any]:
-    drawn = comparison.get_measure(choice.measure)
-    steps = find_steps(context, comparison.embeddings)
-    ready = any(pair.status is ResultStatus.READY for pair in steps.pairs)
-    return {
-        "drawn": drawn,
-        "step_figures": step_figures(comparison, drawn) if drawn else [],
-        "similarity_figures": similarity_figures(comparison, steps) if ready else [],
-    }
-
-
-def _overlays(context: Context, comparison: EmbeddingComparison) -> dict[str, Any]:
-    """Return figures with all embeddings in them by the title of the tab of a report that shows each."""
-    figures = overlaid_figures(context, comparison.embeddings, SAMPLE_SIZE)
-    tab_of = tabs_of_figures()
-    stored = {slug for embedding in comparison.embeddings for slug in get_figure_slugs(context, embedding.id)}
-    by_tab = {tab.title: [figure for figure in figures if tab_of[figure.slug] == tab.slug] for tab in TABS}
-    return {
-        "parts": {title: figures for title, figures in by_tab.items() if figures},
-        # Megabytes of several embeddings: their own pages have them, and fill their places.
-        "later": [figure for figure in HEAVY if figure.needs in stored and not figure.single],
     }
 
 
@@ -170,6 +160,9 @@ def show_moved_rows(
         "rows": rows,
         "marks": [write_rows([row.row for row in rows]), write_rows([row.other_row for row in rows])],
         "figures": moved_figures(moved),
+        "kept_on_average": fmean(row.neighbors_kept for row in moved.rows) if moved.rows else 0.0,
+        "kept_none": sum(row.neighbors_kept == 0 for row in moved.rows),
+        "median_residual": median(row.residual or 0.0 for row in moved.rows) if moved.has_residuals else None,
     }
     return render(request, "embeddings/moved_rows.html", values)
 
@@ -217,7 +210,8 @@ def show_measurements(context: ContextDep, choice: ChoiceDep) -> Response:
 
 def _offer_embeddings(context: Context, choice: ComparisonChoice) -> dict[str, list[Embedding]]:
     """Return what can be added, under headings: uploads and what was made of them first, then layers by encoding."""
-    names = name_encodings(context)
+    with context.sessions() as session:
+        names = dict(session.execute(select(Encoding.id, Encoding.name)).all())
     offered: dict[str, list[Embedding]] = {}
     for embedding in newest_measured(context, OFFERED):
         if embedding.id not in choice.ids:

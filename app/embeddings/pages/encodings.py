@@ -178,32 +178,25 @@ def _page(
         "queries": encodings.find_queries(context, encoding),
     }
     if encoding.status in encodings.LAUNCHABLE:
-        form = _form(request, context, encoding, values)
-        page |= form
-        if CHECKED in request.query_params and isinstance(form["plan"], IsoscopeError):
-            problem = form["plan"]
+        models = list_models(context.settings)
+        values = defaults(encoding, models[0].name) | values
+        controls = controls_of(EncodingConfig, values)
+        controls["max_rows"] = replace(controls["max_rows"], note=f" The file has {count(encoding.n_texts)}.")
+        page |= {"models": models, "values": values, "controls": controls, "labels": LABELS, "ways": []}
+        is_checked = CHECKED in request.query_params
+        try:
+            config = parse(values)
+            page["ways"] = ways_of_encoding(Server.from_request(request, context.settings), encoding.id, config)
+            page["plan"] = encodings.plan_encoding(context, encoding, config, ask_hub=is_checked)
+        except IsoscopeError as error:
+            page["plan"] = labelled(error, LABELS)
+            problem = page["plan"] if is_checked else problem
     elif encoding.status in UNFINISHED_ENCODING:
         page["workers"] = list_workers(context)
     elif encoding.status is EncodingStatus.FINISHED:
         page["layers"] = read_layers(context, encoding, query)
     problem = labelled(problem, LABELS) if problem else None
     return render(request, "embeddings/encoding.html", page, problem, status=None if request.method == "POST" else 200)
-
-
-def _form(request: Request, context: Context, encoding: Encoding, values: Values) -> dict[str, Any]:
-    """Return the form with these values: its controls, what it would make or why nothing, and equivalent commands."""
-    models = list_models(context.settings)
-    values = defaults(encoding, models[0].name) | values
-    controls = controls_of(EncodingConfig, values)
-    controls["max_rows"] = replace(controls["max_rows"], note=f" The file has {count(encoding.n_texts)}.")
-    form = {"models": models, "values": values, "controls": controls, "labels": LABELS, "ways": []}
-    try:
-        config = parse(values)
-        form["ways"] = ways_of_encoding(Server.from_request(request, context.settings), encoding.id, config)
-        ask_hub = CHECKED in request.query_params
-        return form | {"plan": encodings.plan_encoding(context, encoding, config, ask_hub=ask_hub)}
-    except IsoscopeError as error:
-        return form | {"plan": labelled(error, LABELS)}
 
 
 def _list_page(request: Request, context: Context, problem: IsoscopeError | None = None, name: str = "") -> Response:

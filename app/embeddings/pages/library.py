@@ -1,5 +1,6 @@
 """Pages of the library and the trash: search, upload, trash, restore, delete for good."""
 
+from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import urlencode
@@ -113,7 +114,11 @@ def list_all(
     moved: str = "",
 ) -> Response:
     """Show the search and the upload form; ``moved`` is the id of what has just gone into the trash."""
-    return _list_page(request, context, _read_page(context, search, page), moved=moved)
+    trashed = None
+    with suppress(NotFoundError):
+        trashed = get_embedding(context, moved) if moved else None
+    trashed = trashed if trashed and trashed.trashed_at else None
+    return _list_page(request, context, _read_page(context, search, page), moved=trashed)
 
 
 @router.post("")
@@ -148,7 +153,7 @@ def _list_page(
     listing: LibraryPage,
     problem: IsoscopeError | None = None,
     name: str = "",
-    moved: str = "",
+    moved: Embedding | None = None,
 ) -> Response:
     page = {
         "listing": listing,
@@ -156,7 +161,7 @@ def _list_page(
         "statuses": list(EmbeddingStatus),
         "row_list": EMBEDDINGS,
         "known_tags": known_tags(context, Embedding),
-        "moved": _moved(context, moved),
+        "moved": moved,
         "max_bytes": context.settings.max_upload_bytes,
         "suffixes": {"file": suffixes(Role.VECTORS), "annotations": suffixes(Role.ANNOTATIONS)},
         "titles": {"file": titles(Role.VECTORS), "tables": titles(Role.ROWS)},
@@ -164,15 +169,6 @@ def _list_page(
         "ways": ways_of_upload(Server.from_request(request, context.settings)),
     }
     return render(request, "embeddings/embeddings.html", page, problem)
-
-
-def _moved(context: Context, embedding_id: str) -> Embedding | None:
-    """Return what was moved to the trash, if it is still there."""
-    try:
-        embedding = get_embedding(context, embedding_id) if embedding_id else None
-    except NotFoundError:
-        return None
-    return embedding if embedding and embedding.trashed_at else None
 
 
 trash_router = APIRouter()

@@ -11,7 +11,7 @@ from app.db.models import Embedding, EmbeddingStatus
 from app.db.types import RowId
 from app.descriptions import pages as descriptions
 from app.embeddings.comparison import rows_left_out
-from app.embeddings.files import get_file, get_npy, get_safetensors, is_npy
+from app.embeddings.files import explain_no_npy, get_file, get_npy, get_safetensors
 from app.embeddings.library import EMBEDDINGS, describe_embedding, find_adjacent_layers
 from app.embeddings.lookups import request_lookup
 from app.embeddings.readings import SIMILARITY_CHOICES, table_of
@@ -121,7 +121,7 @@ def _embedding_page(
         "choice": selection.model_dump() if selection else None,
         "similarity_choices": SIMILARITY_CHOICES,
         "layer": find_adjacent_layers(context, embedding),
-        "is_npy": is_npy(embedding),
+        "is_npy": not explain_no_npy(embedding),
         "rows_left_out": rows_left_out(embedding),
     }
     if embedding.status is EmbeddingStatus.READY:
