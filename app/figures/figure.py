@@ -120,7 +120,10 @@ class Figure:
         digest = blake2b(repr((self.caption, self.table.columns)).encode(), digest_size=8)
         rows = self.table.rows
         for column in rows.columns if isinstance(rows, Columns) else zip(*rows, strict=True):
-            digest.update(_bytes(column))
+            try:
+                digest.update(array("d", column).tobytes())  # type: ignore[type-var]
+            except TypeError:
+                digest.update(repr([*column]).encode())
         return digest.hexdigest()
 
 
@@ -145,13 +148,6 @@ def thinned(items: Sequence[Item], max_items: int) -> list[Item]:
         return list(items)
     step = (len(items) - 1) / (max_items - 1)
     return [items[round(i * step)] for i in range(max_items)]
-
-
-def _bytes(column: Sequence[Cell]) -> bytes:
-    try:
-        return array("d", column).tobytes()  # type: ignore[type-var]
-    except TypeError:
-        return repr([*column]).encode()
 
 
 def _harmless(cell: Cell) -> Cell:

@@ -88,12 +88,12 @@ def positions(points: Sequence[LabeledPoint], x_range: Sequence[float], y_range:
     A name stands beside its point in one of the four corners that its own error bars leave free; where bars of other
     points cross all of them it lies on a bar sooner than to be left out, never on a point or a name or beyond the axes.
     """
-    scale = WIDTH / (x_range[1] - x_range[0]), HEIGHT / (y_range[1] - y_range[0])
-    placed = [_scaled(point, scale) for point in points]
+    across, up = WIDTH / (x_range[1] - x_range[0]), HEIGHT / (y_range[1] - y_range[0])
+    placed = [LabeledPoint(p.x * across, p.y * up, p.x_bar * across, p.y_bar * up, p.name) for p in points]
     marks = [LabelBox(p.x - POINT, p.y - POINT, p.x + POINT, p.y + POINT) for p in placed]
     bars = [bar for p in placed for bar in (LabelBox(p.x - p.x_bar, p.y - BAR, p.x + p.x_bar, p.y + BAR),
                                             LabelBox(p.x - BAR, p.y - p.y_bar, p.x + BAR, p.y + p.y_bar))]  # fmt: skip
-    frame = LabelBox(x_range[0] * scale[0], y_range[0] * scale[1], x_range[1] * scale[0], y_range[1] * scale[1])
+    frame = LabelBox(x_range[0] * across, y_range[0] * up, x_range[1] * across, y_range[1] * up)
     names: list[LabelBox] = []
     corners_used: list[str | None] = []
     for point in placed:
@@ -106,11 +106,6 @@ def positions(points: Sequence[LabeledPoint], x_range: Sequence[float], y_range:
         if where:
             names.append(free[where])
     return corners_used
-
-
-def _scaled(point: LabeledPoint, scale: tuple[float, float]) -> LabeledPoint:
-    across, up = scale
-    return LabeledPoint(point.x * across, point.y * up, point.x_bar * across, point.y_bar * up, point.name)
 
 
 def _corner(point: LabeledPoint, high: str, side: str) -> LabelBox:
@@ -131,27 +126,17 @@ def short_names(names: Sequence[str], longest: int) -> list[str]:
     left. What is still too long loses its middle. Names that are then alike are numbered.
     """
     parts = [BETWEEN_PARTS.split(name) for name in names]
-    if len(parts) > 1 and _too_long(parts, longest):
-        begin = _shared(parts)
-        parts = [pieces[begin:] for pieces in parts]
-        if _too_long(parts, longest):
-            end = _shared([pieces[::-1] for pieces in parts])
-            parts = [pieces[: len(pieces) - end] for pieces in parts]
+    for direction in (1, -1):
+        if len(parts) > 1 and any(sum(map(len, pieces)) > longest for pieces in parts):
+            aligned = [pieces[::direction] for pieces in parts]
+            end = min(map(len, parts)) - 1
+            shared = next((i for i in range(0, end, 2) if len({pieces[i] for pieces in aligned}) > 1), end)
+            parts = [pieces[shared:][::direction] for pieces in aligned]
     full_names = ["".join(pieces) for pieces in parts]
     short = [_cut(name, longest) for name in full_names]
     if len(set(short)) == len(short):
         return short
     return [f"{i}. {_cut(name, longest - len(f'{i}. '))}" for i, name in enumerate(full_names, 1)]
-
-
-def _too_long(parts: Sequence[Sequence[str]], longest: int) -> bool:
-    return any(sum(map(len, pieces)) > longest for pieces in parts)
-
-
-def _shared(parts: Sequence[Sequence[str]]) -> int:
-    """Return how many leading pieces all names share; the shortest keeps one part."""
-    max_shared = min(map(len, parts)) - 1
-    return next((i for i in range(0, max_shared, 2) if len({pieces[i] for pieces in parts}) > 1), max_shared)
 
 
 def _cut(name: str, longest: int) -> str:

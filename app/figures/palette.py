@@ -77,9 +77,6 @@ def _hex(colour: Oklab) -> str:
         -1.2684380046 * long + 2.6097574011 * medium - 0.3413193965 * short,
         -0.0041960863 * long - 0.7034186147 * medium + 1.7076147010 * short,
     )
-    return "#" + "".join(f"{round(255 * _gamma(channel)):02x}" for channel in linear)
-
-
-def _gamma(channel: float) -> float:
-    channel = min(max(channel, 0.0), 1.0)
-    return 12.92 * channel if channel <= 0.0031308 else 1.055 * channel ** (1 / 2.4) - 0.055
+    clipped = (min(max(channel, 0.0), 1.0) for channel in linear)
+    encoded = (12.92 * light if light <= 0.0031308 else 1.055 * light ** (1 / 2.4) - 0.055 for light in clipped)
+    return "#" + "".join(f"{round(255 * channel):02x}" for channel in encoded)

@@ -85,12 +85,5 @@ def describe_source(runs: Sequence[AnyRun], launched: str) -> str:
     return "as a script logged it" if logged == len(runs) else f"{launched}, or as a script logged it"
 
 
-def describe_sample(n_visible: int, total: int, stride: int, noun: str) -> str:
-    """Return what part of the logged values a figure has, one every ``stride`` steps; empty if it has all."""
-    if n_visible == total:
-        return ""
-    return f" {count(n_visible)} of {count(total)} {noun} are shown: of every {plural(stride, 'step')} the last."
-
-
 def estimate_cells(estimate: Estimate | None) -> list[float | None]:
     return [estimate.mean, estimate.half_width] if estimate else [None, None]

@@ -40,7 +40,6 @@ from app.storage.storage import BLOCK_BYTES
 from app.training.experiments import get_experiment
 from isoscope.core.errors import ConflictError, IsoscopeError, NotFoundError
 
-Member = tuple[str, Iterable[dict[str, Any]]]
 SCORE_FIELDS = [name for name in SealedScoreRecord.model_fields if name != "run"]
 HISTORY = timedelta(days=30)
 """Ended imports are listed for this long."""
@@ -52,22 +51,6 @@ OPTIONAL_DATASET_FIELDS = ("test_sha256", "test_filename", "n_test", "division",
 RUNS_AT_ONCE = 20
 
 FigureMaker = Callable[[Experiment], Iterable[Figure]]
-
-
-def sealed_members(context: Context, experiment: Experiment) -> Iterator[Member]:
-    """Yield the members of an archive for sealed scores, predictions and openings, if there are any."""
-    with context.sessions() as session:
-        scores = session.scalars(
-            select(SealedScore).join(Run).where(Run.experiment_id == experiment.id).order_by(Run.position)
-        ).all()
-        openings = session.scalars(
-            select(Opening).where(Opening.experiment_id == experiment.id).order_by(Opening.number)
-        ).all()
-    if scores:
-        yield container.SEALED_SCORES, ({"run": row.run_id} | _columns(row, SCORE_FIELDS) for row in scores)
-        yield container.SEALED_PREDICTIONS, _predictions(context, [score.run_id for score in scores], Split.TEST)
-    if openings:
-        yield container.OPENINGS, (_columns(row, OpeningRecord.model_fields) for row in openings)
 
 
 @dataclass(frozen=True)
@@ -111,11 +94,24 @@ def _write(context: Context, experiment: Experiment, figures: Iterable[Figure], 
     archive.add(container.EXPERIMENT, [write_json(fields | {"dataset": dataset})])
     ids = [run.id for run in experiment.runs]
     archive.add(container.RUNS, map(write_json, _runs(context, ids)))
-    archive.add(container.STEPS, map(write_json, _steps(context, ids)))
-    archive.add(container.RUN_FIGURES, map(write_json, _run_figures(context, ids)))
+    steps = (Step.step, Step.task_loss, Step.penalty, Step.layers)
+    archive.add(container.STEPS, map(write_json, _rows(context, ids, Step.run_id, steps)))
+    figure_columns = (RunFigure.slug, RunFigure.data)
+    archive.add(container.RUN_FIGURES, map(write_json, _rows(context, ids, RunFigure.run_id, figure_columns)))
     archive.add(container.PREDICTIONS, map(write_json, _predictions(context, ids, Split.VALIDATION)))
-    for name, records in sealed_members(context, experiment):
-        archive.add(name, map(write_json, records))
+    with context.sessions() as session:
+        in_experiment = Run.experiment_id == experiment.id
+        scores = session.scalars(select(SealedScore).join(Run).where(in_experiment).order_by(Run.position)).all()
+        choices = select(Opening).where(Opening.experiment_id == experiment.id)
+        openings = session.scalars(choices.order_by(Opening.number)).all()
+    if scores:
+        records = ({"run": row.run_id} | _columns(row, SCORE_FIELDS) for row in scores)
+        archive.add(container.SEALED_SCORES, map(write_json, records))
+        predictions = _predictions(context, [score.run_id for score in scores], Split.TEST)
+        archive.add(container.SEALED_PREDICTIONS, map(write_json, predictions))
+    if openings:
+        records = (_columns(row, OpeningRecord.model_fields) for row in openings)
+        archive.add(container.OPENINGS, map(write_json, records))
     for figure in figures:
         if not figure.empty:
             archive.add(f"figures/{figure.slug}.json", [figure.draw().to_json().encode()])
@@ -136,21 +132,15 @@ def _runs(context: Context, run_ids: Sequence[str]) -> Iterator[dict[str, Any]]:
                 yield columns | {"timeline": attempts} | ({"tags": list(run.words)} if run.tags else {})
 
 
-def _steps(context: Context, run_ids: Iterable[str]) -> Iterator[dict[str, Any]]:
+def _rows(
+    context: Context, run_ids: Iterable[str], run_column: Any, columns: Sequence[Any]
+) -> Iterator[dict[str, Any]]:
     # Run by run: sorting the steps of all runs would copy the table.
-    columns = (Step.step, Step.task_loss, Step.penalty, Step.layers)
     with context.sessions() as session:
         for run_id in run_ids:
-            logged = select(*columns).where(Step.run_id == run_id).order_by(Step.step)
-            for step, loss, penalty, layers in session.execute(logged.execution_options(yield_per=ROWS_AT_ONCE)):
-                yield {"run": run_id, "step": step, "task_loss": loss, "penalty": penalty, "layers": layers}
-
-
-def _run_figures(context: Context, run_ids: Iterable[str]) -> Iterator[dict[str, Any]]:
-    with context.sessions() as session:
-        for run_id in run_ids:
-            for figure in session.scalars(select(RunFigure).where(RunFigure.run_id == run_id).order_by(RunFigure.slug)):
-                yield {"run": run_id, "slug": figure.slug, "data": figure.data}
+            rows = select(*columns).where(run_column == run_id).order_by(columns[0])
+            for row in session.execute(rows.execution_options(yield_per=ROWS_AT_ONCE)):
+                yield {"run": run_id} | row._asdict()
 
 
 def _predictions(context: Context, run_ids: Sequence[str], split: Split) -> Iterator[dict[str, Any]]:

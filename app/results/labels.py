@@ -70,20 +70,15 @@ def weights(config: AnyRunConfig) -> list[tuple[Regularizer, float]]:
 
 def penalty_words(config: AnyRunConfig) -> str:
     """Return what a run adds to its task loss: each penalty with its λ and the settings that matter."""
-    return ", and ".join(
-        f"{REGULARIZERS[name].term} {REGULARIZERS[name].computed_on} at λ = {short(lam)}"
-        + _penalty_settings(name, config)
-        + (" (beside it)" if name is not config.regularizer else "")
-        for name, lam in weights(config)
-    )
-
-
-def _penalty_settings(name: Regularizer, config: AnyRunConfig) -> str:
-    options = REGULARIZERS[name].options
-    if "zeta" in options and config.zeta is not None:
-        return f" and ζ = {short(config.zeta)}"
-    if "entropy_bars" in options and config.entropy_bars is not None:
-        bars = "the prominent bars" if config.entropy_bars is Bars.PROMINENT else "all bars"
-        weight = config.entropy_cluster_weight
-        return f", over {bars}" + (f", and {short(weight)} times the mean length of the others" if weight else "")
-    return ""
+    penalties = []
+    for name, lam in weights(config):
+        penalty = REGULARIZERS[name]
+        words = f"{penalty.term} {penalty.computed_on} at λ = {short(lam)}"
+        if "zeta" in penalty.options and config.zeta is not None:
+            words += f" and ζ = {short(config.zeta)}"
+        elif "entropy_bars" in penalty.options and config.entropy_bars is not None:
+            words += f", over {'the prominent bars' if config.entropy_bars is Bars.PROMINENT else 'all bars'}"
+            if weight := config.entropy_cluster_weight:
+                words += f", and {short(weight)} times the mean length of the others"
+        penalties.append(words if name is config.regularizer else f"{words} (beside it)")
+    return ", and ".join(penalties)

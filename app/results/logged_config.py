@@ -22,7 +22,6 @@ from app.db.reported_config import (
     UNKNOWN,
     AnyConfig,
     Line,
-    ReportedConfig,
     ReportedRunConfig,
     Settings,
     Word,
@@ -99,12 +98,6 @@ class ScriptRun(Frozen):
         coordinates = self.model_dump(include=set(COORDINATES), exclude_none=True)
         return ReportedRunConfig(logged=True, **coordinates, **self.settings)
 
-    @property
-    def shared_config(self) -> ReportedConfig:
-        """The experiment's configuration, if this is its first run."""
-        coordinates = self.model_dump(include={"model", "task", "metric"})
-        return ReportedConfig(logged=True, **coordinates, **self.settings)
-
     def check(self) -> None:
         """Raise InvalidError at a field that contradicts another."""
         if self.metric not in METRICS[self.task]:
@@ -134,37 +127,30 @@ def extend_grid(first: AnyConfig, grid: Mapping[str, list[Any]], added: AnyConfi
         value = added_values.get(name, UNKNOWN)
         values = new_grid.get(name, [first_values.get(name, UNKNOWN)])
         equal_values = [existing for existing in values if as_cell(existing) == as_cell(value)]
-        _require_distinguishable(name, value, equal_values)
+        for existing in equal_values:
+            # Figures would print both alike, as true and the text "yes".
+            if isinstance(as_cell(value), str) and json.dumps(existing) != json.dumps(value):
+                raise InvalidError(
+                    f"Expected a {name} that reads unlike those of the experiment's other runs, got "
+                    f"{json.dumps(value)}, which is shown as {json.dumps(existing)} is. Say both in the same way.",
+                    "settings",
+                )
         if not equal_values:
             new_grid[name] = [*values, value]
-    _require_small(new_grid)
-    return new_grid
-
-
-def _require_distinguishable(name: str, value: Any, equal_values: list[Any]) -> None:
-    """Refuse a value that figures would print like another one, as true and the text "yes"."""
-    for existing in equal_values:
-        if isinstance(as_cell(value), str) and json.dumps(existing) != json.dumps(value):
-            raise InvalidError(
-                f"Expected a {name} that reads unlike those of the experiment's other runs, got {json.dumps(value)}, "
-                f"which is shown as {json.dumps(existing)} is. Say both in the same way.",
-                "settings",
-            )
-
-
-def _require_small(grid: Mapping[str, list[Any]]) -> None:
     advice = "Start another experiment, or log settings that do not distinguish runs as environment."
-    if (names := len(grid.keys() - {"model"})) > MAX_SETTINGS:
+    if (n_settings := len(new_grid.keys() - {"model"})) > MAX_SETTINGS:
         raise TooLargeError(
-            f"Expected the runs of one experiment to differ in at most {MAX_SETTINGS} settings, got {names}. {advice}",
+            f"Expected the runs of one experiment to differ in at most {MAX_SETTINGS} settings, got {n_settings}. "
+            f"{advice}",
             "settings",
         )
-    if len(json.dumps(grid)) > MAX_GRID_BYTES:
+    if len(json.dumps(new_grid)) > MAX_GRID_BYTES:
         raise TooLargeError(
             f"Expected all values of the settings that an experiment's runs differ in to take at most "
             f"{count(MAX_GRID_BYTES)} bytes, got more. {advice}",
             "settings",
         )
+    return new_grid
 
 
 def compute_results(session: Session, run: Run) -> dict[str, Any]:
@@ -172,17 +158,20 @@ def compute_results(session: Session, run: Run) -> dict[str, Any]:
     is_only_loss = Step.penalty.is_(None) & Step.layers.is_(None)
     logged = select(Step.task_loss).where(Step.run_id == run.id, Step.task_loss.is_not(None) | is_only_loss)
     losses = list(session.scalars(logged.order_by(Step.step)))
-    divergence = find_divergence(losses, _untrained_loss(predictions))
+    reference = None if predictions is None else predictions.reference
+    untrained_loss = None
+    if predictions is not None and reference is not None:
+        is_classification = predictions.kind is TaskKind.CLASSIFICATION
+        untrained_loss = float(
+            np.log(max(2, len(np.unique(reference)))) if is_classification else np.mean(np.square(reference))
+        )
+    divergence = find_divergence(losses, untrained_loss)
     results: dict[str, Any] = {} if divergence is None else {"divergence": divergence}
-    if predictions is None:
-        return results
-    trivial = _trivial(predictions, run.config.metric)
-    return {
-        **results,
-        "constant_prediction": constant_words(predictions, []),
-        **({} if trivial is None else {"trivial": trivial}),
-        "n_validation": len(predictions),
-    }
+    if predictions is not None:
+        trivial = _trivial(predictions, run.config.metric)
+        results |= {"constant_prediction": constant_words(predictions, []), "n_validation": len(predictions)}
+        results |= {} if trivial is None else {"trivial": trivial}
+    return results
 
 
 def _trivial(predictions: Predictions, metric: Metric) -> Trivial | None:
@@ -195,11 +184,3 @@ def _trivial(predictions: Predictions, metric: Metric) -> Trivial | None:
     names = [str(label) for label in labels.tolist()]
     reference = codes[: len(predictions)]
     return best_class(reference, reference, names, metric, "validation")
-
-
-def _untrained_loss(predictions: Predictions | None) -> float | None:
-    if predictions is None or predictions.reference is None:
-        return None
-    if predictions.kind is TaskKind.CLASSIFICATION:
-        return float(np.log(max(2, len(np.unique(predictions.reference)))))
-    return float(np.mean(np.square(predictions.reference)))

@@ -75,7 +75,11 @@ def _read(request: LoggedPredictions, task: TaskKind) -> Predictions:
             return Predictions(rows, reference, _values(request.predicted, task, order))
         if request.reference is not None:
             raise ValueError("expected answers without a reference column")
-        texts = [_answer(text) for text in request.predicted]
+        texts = [text for text in request.predicted if isinstance(text, str)]
+        if len(texts) < len(request.predicted):
+            raise ValueError("expected answers as text, got numbers")
+        if max(map(len, texts)) > MAX_ANSWER_CHARACTERS:
+            raise ValueError(f"expected answers of at most {count(MAX_ANSWER_CHARACTERS)} characters, got a longer one")
         columns = (request.exact_match, request.f1)
         scores = (None if column is None else _values(column, TaskKind.REGRESSION, order) for column in columns)
         return Predictions(rows, None, tuple(texts[index] for index in order.tolist()), *scores)
@@ -91,14 +95,6 @@ def _values(values: Sequence[Any], task: TaskKind, order: NDArray[np.int64]) -> 
             raise ValueError("expected classes as whole numbers, got fractions")
         return np.array([int(value) for value in values], dtype=np.int64)[order]
     return np.array(values, dtype=np.float64)[order]
-
-
-def _answer(text: object) -> str:
-    if not isinstance(text, str):
-        raise ValueError("expected answers as text, got numbers")
-    if len(text) > MAX_ANSWER_CHARACTERS:
-        raise ValueError(f"expected answers of at most {count(MAX_ANSWER_CHARACTERS)} characters, got a longer one")
-    return text
 
 
 def _merged(stored: Predictions | None, new: Predictions) -> Predictions:

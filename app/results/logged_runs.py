@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from app.context import Context
 from app.db.learning import diverged
 from app.db.models import Dataset, DatasetOrigin, Experiment, ExperimentOrigin, Run, RunStatus, Step
-from app.db.reported_config import Line, Scalar, Word
+from app.db.reported_config import Line, ReportedConfig, Scalar, Word
 from app.db.run_results import LayerValues, RunResults
 from app.db.session import hold
 from app.db.types import Count, Number, new_id, utcnow
@@ -166,7 +166,15 @@ def hold_streaming(session: Session, run_id: str) -> Run:
 def log_steps(context: Context, run_id: str, request: LoggedSteps) -> Run:
     with context.sessions.begin() as session:
         run = hold_streaming(session, run_id)
-        _require_one_depth(session, run_id, request)
+        if layers := [step.layers for step in request.steps if step.layers]:
+            before = session.scalar(select(Step.layers).where(Step.run_id == run_id, Step.layers.is_not(None)).limit(1))
+            depths = list(dict.fromkeys(len(values) for row in [before or {}, *layers] for values in row.values()))
+            if len(depths) > 1:
+                raise InvalidError(
+                    f"Expected every measure of this run's layers as a list of {depths[0]}, null where it is "
+                    f"undefined, as the first was; got one of {depths[1]}.",
+                    "steps",
+                )
         step_numbers = [step.step for step in request.steps]
         logged = select(Step).where(Step.run_id == run_id, Step.step.in_(step_numbers))
         stored = {row.step: row for row in session.scalars(logged)}
@@ -188,7 +196,7 @@ def log_steps(context: Context, run_id: str, request: LoggedSteps) -> Run:
         run.heard_at = utcnow()
         run.phase_done = max([run.phase_done, *step_numbers])
         reasons = [f"Step {count(step.step)}: {step.reason}" for step in request.steps if step.reason]
-        run.notes = _append_notes(run.notes, reasons)
+        run.notes = list(dict.fromkeys([*run.notes, *reasons]))[:MAX_NOTES]
     return run
 
 
@@ -211,37 +219,36 @@ def finish_run(context: Context, run_id: str, ending: LoggedEnding) -> Run:
         run.status = RunStatus.FAILED if ending.error else RunStatus.FINISHED
         run.error, run.results = ending.error, RunResults(**compute_results(session, run) | _results(ending))
         run.learning = run.results.learning
-        warnings = [note for note in (diverged(run),) if note]
         # Notes of steps come last, as there may be any number of them.
-        run.notes = _append_notes([*warnings, *ending.notes], run.notes)
+        notes = dict.fromkeys([*filter(None, [diverged(run)]), *ending.notes, *run.notes])
+        run.notes = list(notes)[:MAX_NOTES]
         run.finished_at = run.heard_at = utcnow()
     return run
 
 
 def _results(ending: LoggedEnding) -> dict[str, Any]:
+    by_layer = {}
+    for measure, layers in ending.by_layer.items():
+        reasons = layers.reasons or [None] * len(layers.values)
+        if len(reasons) != len(layers.values):
+            raise InvalidError(
+                f"Expected a reason or null beside each of the {len(layers.values)} values of {measure}, got "
+                f"{len(reasons)} reasons.",
+                "by_layer",
+            )
+        gaps = [
+            None if value is not None else reason or "Its script does not say why."
+            for value, reason in zip(layers.values, reasons, strict=True)
+        ]
+        by_layer[measure] = LayerValues(values=layers.values, reasons=gaps)
     return {
         "metrics": ending.metrics,
         "metric_reasons": ending.metric_reasons,
         **({} if ending.n_validation is None else {"n_validation": ending.n_validation}),
-        "by_layer": {
-            measure: LayerValues(values=layers.values, reasons=_reasons(measure, layers))
-            for measure, layers in ending.by_layer.items()
-        },
+        "by_layer": by_layer,
         "by_layer_n": {measure: layers.n for measure, layers in ending.by_layer.items()},
         "further": ending.results,
     }
-
-
-def _reasons(measure: str, layers: LoggedLayers) -> list[str | None]:
-    reasons = layers.reasons or [None] * len(layers.values)
-    if len(reasons) != len(layers.values):
-        raise InvalidError(
-            f"Expected a reason or null beside each of the {len(layers.values)} values of {measure}, got "
-            f"{len(reasons)} reasons.",
-            "by_layer",
-        )
-    gaps = zip(layers.values, reasons, strict=True)
-    return [None if value is not None else reason or "Its script does not say why." for value, reason in gaps]
 
 
 def _find_or_create_experiment(session: Session, request: ScriptRun) -> Experiment:
@@ -259,7 +266,9 @@ def _find_or_create_experiment(session: Session, request: ScriptRun) -> Experime
         experiment = Experiment(
             name=request.experiment,
             dataset_id=dataset.id,
-            config=request.shared_config,
+            config=ReportedConfig(
+                logged=True, **request.model_dump(include={"model", "task", "metric"}), **request.settings
+            ),
             grid={},
             origin=ExperimentOrigin.LOGGED,
         )
@@ -289,19 +298,3 @@ def _require_script(run: Run) -> Run:
     if not run.config.logged:
         raise ConflictError("This run is a worker's: only what a script has begun itself can be written by one.")
     return run
-
-
-def _require_one_depth(session: Session, run_id: str, request: LoggedSteps) -> None:
-    if logged := [step.layers for step in request.steps if step.layers]:
-        before = session.scalar(select(Step.layers).where(Step.run_id == run_id, Step.layers.is_not(None)).limit(1))
-        depths = list(dict.fromkeys(len(values) for layers in [before or {}, *logged] for values in layers.values()))
-        if len(depths) > 1:
-            raise InvalidError(
-                f"Expected every measure of this run's layers as a list of {depths[0]}, null where it is undefined, as "
-                f"the first was; got one of {depths[1]}.",
-                "steps",
-            )
-
-
-def _append_notes(notes: list[str], new_notes: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys([*notes, *new_notes]))[:MAX_NOTES]

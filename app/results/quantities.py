@@ -65,9 +65,15 @@ def measured_quantities(table: RunTable, metric: str) -> dict[str, Quantity]:
             for name in METRICS[task]
             if name != metric
         ),
-        *(_layer_measure(name, table) for name in dict.fromkeys((*WATCHED, *OF_SENTENCES)) if name != ISOTROPY),
-        Quantity(SECONDS, "training time", "Time from start to end (s)"),
     ]
+    for measure in dict.fromkeys((*WATCHED, *OF_SENTENCES)):
+        if measure != ISOTROPY:
+            name = title_of(measure)
+            vectors = "sentence vectors" if measure in OF_SENTENCES or is_of_texts(measure) else "tokens"
+            layer_source = describe_source(table.runs, f"of the last layer’s {vectors}")
+            explanation = f"{name} is {layer_source}. Range: {MEASURES[slug_of(measure)].range}."
+            quantities.append(Quantity(measure, name, f"{name}, last layer", explanation=explanation))
+    quantities.append(Quantity(SECONDS, "training time", "Time from start to end (s)"))
     return {quantity.key: quantity for quantity in quantities}
 
 
@@ -108,14 +114,6 @@ def panel_title(key: str, value: Cell) -> str:
     if isinstance(value, str):
         return value if key in SELF_EXPLANATORY else f"{inside(key)} {value}"
     return f"{SYMBOLS[key]} = {short(value)}" if key in SYMBOLS else f"{inside(key)} {short(value)}"
-
-
-def _layer_measure(measure: str, table: RunTable) -> Quantity:
-    name = title_of(measure)
-    vectors = "sentence vectors" if measure in OF_SENTENCES or is_of_texts(measure) else "tokens"
-    source = describe_source(table.runs, f"of the last layer’s {vectors}")
-    explanation = f"{name} is {source}. Range: {MEASURES[slug_of(measure)].range}."
-    return Quantity(measure, name, f"{name}, last layer", explanation=explanation)
 
 
 def _setting_quantity(key: str) -> Quantity:

@@ -8,7 +8,6 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from pydantic_core import from_json
 from sqlalchemy import ColumnElement, Text, cast, func, select
-from sqlalchemy.orm import Session
 
 from app.context import Context
 from app.db.models import Base, Run, RunFigure, Split
@@ -19,6 +18,7 @@ from app.results.openings import require_opened
 from app.storage.storage import Download
 from app.training.experiments import get_run, no_run
 from isoscope.core.errors import ConflictError, NotFoundError
+from isoscope.core.formatting import count, plural
 from isoscope.core.task import TaskKind
 
 ACTIVATION = "activation"
@@ -46,51 +46,57 @@ class LoggedValues(Generic[Value]):
     total: int
     stride: int = 1
 
-    @property
-    def n_loaded(self) -> int:
-        return sum(map(len, self.by_run.values()))
-
-
-class _ReadPlan(NamedTuple):
-    total: int
-    stride: int
-    steps: Sequence[int] | None
-    """Steps to read; None for all."""
+    def sample(self, noun: str) -> str:
+        """Return what part of the logged values was read, as a sentence; empty if that is all."""
+        if (n := sum(map(len, self.by_run.values()))) == self.total:
+            return ""
+        return f" {count(n)} of {count(self.total)} {noun} are shown: of every {plural(self.stride, 'step')} the last."
 
 
 def list_logged(context: Context, source: RunSource, quantity: Literal["task_loss", "penalty"]) -> LoggedValues[float]:
     column = _STEPS.c[quantity]
-    with context.sessions() as session:
-        plan = _plan_reading(session, source, column)
-        return _group_by_run(_read_steps(session, source, column, [column], plan), plan)
+    rows, total, stride = _read_steps(context, source, column, [column])
+    return _group_by_run(rows, total, stride)
 
 
 def list_looks(context: Context, source: RunSource, measures: Sequence[str]) -> LoggedValues[Layers]:
     """Return measures by layer, first layer first, at every step at which the layers of a run were measured."""
     column = _STEPS.c.layers
     texts = [cast(column[measure], Text) for measure in measures]
-    with context.sessions() as session:
-        plan = _plan_reading(session, source, column)
-        rows = _read_steps(session, source, column, texts, plan)
+    rows, total, stride = _read_steps(context, source, column, texts)
     # Parse them together: for many short texts, calling the parser costs more than parsing.
     lists = [f"[{','.join(text or 'null' for text in row[2:])}]" for row in rows]
     looks = (dict(zip(measures, values, strict=True)) for values in from_json(f"[{','.join(lists)}]"))
-    return _group_by_run(((row[0], row[1], look) for row, look in zip(rows, looks, strict=True)), plan)
+    return _group_by_run(((row[0], row[1], look) for row, look in zip(rows, looks, strict=True)), total, stride)
 
 
-def _plan_reading(session: Session, source: RunSource, column: Any) -> _ReadPlan:
-    logged = select(_STEPS.c.step, func.count()).join(_RUNS, _RUNS.c.id == _STEPS.c.run_id)
-    logged = logged.where(_select_runs(source, _RUNS.c), column.is_not(None))
-    counts: dict[int, int] = dict(session.execute(logged.group_by(_STEPS.c.step)).all())
-    total = sum(counts.values())
-    if total <= MAX_VALUES:
-        return _ReadPlan(total, 1, None)
-    last = select(func.max(_STEPS.c.step)).where(_STEPS.c.run_id == _RUNS.c.id, column.is_not(None)).scalar_subquery()
-    last_steps = session.scalars(select(last).where(_select_runs(source, _RUNS.c)))
-    ends = [end for end in last_steps if end is not None]
-    stride = -(-max(ends) // max(MAX_VALUES // len(ends), MIN_VALUES_PER_RUN))
-    steps = steps_to_read(counts, ends, stride)
-    return _ReadPlan(total, stride, steps if len(steps) <= MAX_NAMED_STEPS else None)
+def _read_steps(
+    context: Context, source: RunSource, column: Any, values: Sequence[ColumnElement[Any]]
+) -> tuple[Sequence[Any], int, int]:
+    """Return values where a column has some; of too many only about one for each stretch of steps.
+
+    Beside them are the number of all values, and the length of the stretches.
+    """
+    step, of_run = _STEPS.c.step, _RUNS.c.id == _STEPS.c.run_id
+    logged = (_select_runs(source, _RUNS.c), column.is_not(None))
+    query = select(_STEPS.c.run_id, step, *values).join(_RUNS, of_run).where(*logged)
+    stride = 1
+    with context.sessions() as session:
+        counted = select(step, func.count()).join(_RUNS, of_run).where(*logged)
+        counts: dict[int, int] = dict(session.execute(counted.group_by(step)).all())
+        total = sum(counts.values())
+        if total > MAX_VALUES:
+            last = select(func.max(step)).where(of_run, column.is_not(None)).scalar_subquery()
+            last_steps = session.scalars(select(last).where(_select_runs(source, _RUNS.c)))
+            ends = [end for end in last_steps if end is not None]
+            stride = -(-max(ends) // max(MAX_VALUES // len(ends), MIN_VALUES_PER_RUN))
+            steps = steps_to_read(counts, ends, stride)
+            if len(steps) <= MAX_NAMED_STEPS:
+                # The sum keeps PostgreSQL from one lookup in the index for every run and step: it scans those of a run
+                # at once.
+                compared = step + 0 if session.get_bind().dialect.name == "postgresql" else step
+                query = query.where(compared.in_(steps))
+        return session.execute(query).all(), total, stride
 
 
 def steps_to_read(counts: Mapping[int, int], ends: Iterable[int], stride: int) -> list[int]:
@@ -104,7 +110,7 @@ def steps_to_read(counts: Mapping[int, int], ends: Iterable[int], stride: int) -
     steps: list[int] = []
     complete = None
     for step in sorted(counts, reverse=True):
-        stretch = _stretch(step, stride)
+        stretch = -(-step // stride)
         if stretch != complete:
             steps.append(step)
             n_runs = len(sorted_ends) - bisect_right(sorted_ends, (stretch - 1) * stride)
@@ -112,32 +118,15 @@ def steps_to_read(counts: Mapping[int, int], ends: Iterable[int], stride: int) -
     return steps
 
 
-def _stretch(step: int, stride: int) -> int:
-    return -(-step // stride)
-
-
-def _read_steps(
-    session: Session, source: RunSource, column: Any, values: Sequence[ColumnElement[Any]], plan: _ReadPlan
-) -> Sequence[Any]:
-    step = _STEPS.c.step
-    query = select(_STEPS.c.run_id, step, *values).join(_RUNS, _RUNS.c.id == _STEPS.c.run_id)
-    query = query.where(_select_runs(source, _RUNS.c), column.is_not(None))
-    if plan.steps is not None:
-        # The sum keeps PostgreSQL from one lookup in the index for every run and step: it scans those of a run at once.
-        compared = step + 0 if session.get_bind().dialect.name == "postgresql" else step
-        query = query.where(compared.in_(plan.steps))
-    return session.execute(query).all()
-
-
-def _group_by_run(rows: Iterable[tuple[str, int, Value]], plan: _ReadPlan) -> LoggedValues[Value]:
+def _group_by_run(rows: Iterable[tuple[str, int, Value]], total: int, stride: int) -> LoggedValues[Value]:
     by_run: dict[str, list[tuple[int, Value]]] = {}
     for run_id, step, value in rows:
         by_run.setdefault(run_id, []).append((step, value))
     for points in by_run.values():
         points.sort(key=itemgetter(0))
-        if plan.stride > 1:
-            points[:] = {_stretch(point[0], plan.stride): point for point in points}.values()
-    return LoggedValues(by_run, plan.total, plan.stride)
+        if stride > 1:
+            points[:] = {-(-point[0] // stride): point for point in points}.values()
+    return LoggedValues(by_run, total, stride)
 
 
 def list_by_layer(context: Context, source: RunSource, measure: str) -> dict[str, dict[str, Any]]:
@@ -220,7 +209,8 @@ class PredictionTable(NamedTuple):
         )
         for row, reference, predicted, exact_match, f1 in zip(*columns, strict=True):
             if predictions.kind is TaskKind.CLASSIFICATION and names:
-                yield PredictionRow(row, _class_name(names, reference), _class_name(names, predicted), None, None)
+                classes = (names[n] if 0 <= n < len(names) else str(n) for n in (reference, predicted))
+                yield PredictionRow(row, *classes, None, None)
             else:
                 yield PredictionRow(row, reference, predicted, exact_match, f1)
 
@@ -234,10 +224,6 @@ class PredictionTable(NamedTuple):
             chunk = self.rows(start, start + ROWS_PER_CHUNK)
             lines = FigureTable(columns, [[getattr(row, name) for name in columns] for row in chunk]).csv()
             yield lines.partition("\n")[2]
-
-
-def _class_name(names: list[str], label: int) -> str:
-    return names[label] if 0 <= label < len(names) else str(label)
 
 
 def get_predictions(context: Context, run_id: str, split: Split = Split.VALIDATION) -> PredictionTable:

@@ -13,6 +13,7 @@ from app.db.options.regularization import added_words
 from app.db.reported_config import AnyRunConfig
 from app.db.run_results import RunResults
 from app.figures.figure import Figure
+from app.results.captions import list_first
 from app.results.figures import run_curves
 from app.results.figures.layer_curves import run_heat_map
 from app.results.figures.profiles import activation_profiles, measure_by_layer
@@ -39,23 +40,16 @@ def list_options(config: AnyRunConfig, baseline: AnyRunConfig | None) -> dict[st
     """Return the options that affect a run by section; of a script's run all that it logged."""
     groups: dict[str, list[RunOption]] = {}
     for name in (*OPTIONS, *(name for name in config.dump() if name not in OPTIONS and name != "logged")):
-        if fact := _make_option(name, config, baseline):
-            section = OPTIONS[name].group.section if name in OPTIONS else SCRIPT_SECTION
-            groups.setdefault(section, []).append(fact)
+        value = config.value(name)
+        baseline_value = value if baseline is None or not _has_effect(name, baseline) else baseline.value(name)
+        option = OPTIONS.get(name)
+        unused = value is None and baseline_value is None and not (option and option.none_means)
+        if not unused and _has_effect(name, config):
+            label = option.label if option else name.replace("_", " ")
+            different = None if baseline_value == value else value_in_words(name, baseline_value)
+            section = option.group.section if option else SCRIPT_SECTION
+            groups.setdefault(section, []).append(RunOption(label, value_in_words(name, value), different))
     return groups
-
-
-def _make_option(name: str, config: AnyRunConfig, baseline: AnyRunConfig | None) -> RunOption | None:
-    value = config.value(name)
-    baseline_value = value if baseline is None or not _has_effect(name, baseline) else baseline.value(name)
-    option = OPTIONS.get(name)
-    unused = value is None and baseline_value is None and not (option and option.none_means)
-    if unused or not _has_effect(name, config):
-        return None
-    label = option.label if option else name.replace("_", " ")
-    return RunOption(
-        label, value_in_words(name, value), None if baseline_value == value else value_in_words(name, baseline_value)
-    )
 
 
 def _has_effect(name: str, config: AnyRunConfig) -> bool:
@@ -94,16 +88,9 @@ def _plain(value: Any) -> str:
     return str(value)
 
 
-def _classes(names: Sequence[str]) -> str:
-    if not names:
-        return "none"
-    n_hidden = len(names) - SHOWN_CLASSES
-    return ", ".join(names[:SHOWN_CLASSES]) + (f" and {count(n_hidden)} more" if n_hidden > 0 else "")
-
-
 CUSTOM_WORDS: dict[str, Callable[[Any], str]] = {
     "fixed_regularizers": added_words,
-    "label_names": _classes,
+    "label_names": lambda names: list_first(names, SHOWN_CLASSES, ", ") or "none",
     "seed": str,
 }
 """Options that need more than a word or a unit."""
@@ -193,28 +180,21 @@ def run_figures(
     return figures
 
 
-def _as_table(run: Run) -> RunTable:
-    return RunTable([run], {})
-
-
 def full_name(run: Run) -> str:
-    return f"{run.experiment.name}, {_name(run)}"
-
-
-def _name(run: Run) -> str:
-    (setting,) = _as_table(run).settings
-    return f"{_as_table(run).label(setting)}, seed {run.seed}"
+    table = RunTable([run], {})
+    (setting,) = table.settings
+    return f"{run.experiment.name}, {table.label(setting)}, seed {run.seed}"
 
 
 def _twonn(run: Run) -> Figure:
     values = run.results.by_layer.get("twonn") if run.results else None
     n = run.results.by_layer_n.get("twonn") if run.results else None
-    return measure_by_layer(_as_table(run), {run.id: {**values.dump(), "n": n}} if values else {}, "twonn")
+    return measure_by_layer(RunTable([run], {}), {run.id: {**values.dump(), "n": n}} if values else {}, "twonn")
 
 
 def _activation(context: Context, run: Run) -> Figure:
     activation = find_run_figure(context, run.id, ACTIVATION)
-    return activation_profiles(_as_table(run), {run.id: activation} if activation else {})
+    return activation_profiles(RunTable([run], {}), {run.id: activation} if activation else {})
 
 
 def layer_table(results: RunResults | None) -> list[MeasureByLayer]:

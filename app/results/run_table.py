@@ -136,7 +136,14 @@ class RunTable:
     def readings(self, name: str) -> Mapping[AnyRun, MeasuredValue]:
         """Return a measured quantity of every finished run; its values are from the rows or from ``add_readings``."""
         if name not in self._readings:
-            self._readings[name] = {run: _row_reading(run, name) for run in self.finished}
+            readings = self._readings[name] = {}
+            for run in self.finished:
+                if name == PERFORMANCE:
+                    readings[run] = MeasuredValue(run.performance, run.performance_reason)
+                elif name == ISOTROPY:
+                    readings[run] = MeasuredValue(run.isoscore_star, run.isoscore_star_reason)
+                else:
+                    readings[run] = MeasuredValue(run.seconds if name == SECONDS else None)
         return self._readings[name]
 
     def add_readings(self, name: str, by_run: Mapping[str, MeasuredValue]) -> None:
@@ -203,16 +210,13 @@ class RunTable:
     def differing_fields(self) -> list[str]:
         """The fields in which some of the runs differ, in the order of ``groupable_fields``."""
         candidates = self.parent.differing_fields if self.parent else self.groupable_fields
-        return [name for name in candidates if self._differs(name)]
-
-    def _differs(self, name: str) -> bool:
-        if name == TASK:
-            return len(self.datasets) > 1
-        if name == EXPERIMENT:
-            return len(self.experiments) > 1
-        if name not in (SEED, *COORDINATES) and name not in self._differing_options:
-            return False
-        return len(self.distinct(name)) > 1
+        n_names = {TASK: len(self.datasets), EXPERIMENT: len(self.experiments)}
+        stated = {SEED, *COORDINATES, *self._differing_options}
+        return [
+            name
+            for name in candidates
+            if n_names.get(name, 0) > 1 or (name not in n_names and name in stated and len(self.distinct(name)) > 1)
+        ]
 
     @cached_property
     def _differing_options(self) -> set[str]:
@@ -245,7 +249,13 @@ class RunTable:
         """Return the fields, besides the seed, in which runs of one group by ``fields`` differ."""
         candidates = [name for name in self._default_fields if name not in fields]
         groups = self.rows(fields) if candidates else []
-        return [name for name in candidates if _differ_within(groups, self.column(name))]
+        differing = []
+        for name in candidates:
+            first: dict[tuple[Cell, ...], Cell] = {}
+            rows = zip(groups, self.column(name), strict=True)
+            if any(value is not None and first.setdefault(group, value) != value for group, value in rows):
+                differing.append(name)
+        return differing
 
     # Settings and families.
 
@@ -375,20 +385,6 @@ def sort_key(name: str, cell: Cell) -> tuple[int, float, str]:
     return (1, float(METHOD_NAMES.index(cell)), "") if name == REGULARIZER else (2, 0.0, cell.casefold())
 
 
-def _row_reading(run: AnyRun, name: str) -> MeasuredValue:
-    if name == PERFORMANCE:
-        return MeasuredValue(run.performance, run.performance_reason)
-    if name == ISOTROPY:
-        return MeasuredValue(run.isoscore_star, run.isoscore_star_reason)
-    return MeasuredValue(run.seconds if name == SECONDS else None)
-
-
-def _differ_within(groups: Sequence[tuple[Cell, ...]], values: Sequence[Cell]) -> bool:
-    first: dict[tuple[Cell, ...], Cell] = {}
-    rows = ((group, value) for group, value in zip(groups, values, strict=True) if value is not None)
-    return any(first.setdefault(group, value) != value for group, value in rows)
-
-
 def _distinct_names(names: Mapping[str, str]) -> dict[str, str]:
     counts = Counter(names.values())
     return {row_id: name if counts[name] == 1 else f"{name} ({row_id[:6]})" for row_id, name in names.items()}
@@ -428,9 +424,11 @@ def compare_settings(table: RunTable) -> SettingComparison:
             for row_id, runs in groups.items()
         ]
     else:
-        columns = [
-            (ComparedColumn(_run_name(table, run), f"/runs/{run.id}", 1), table.subset([run])) for run in table.runs
-        ]
+        columns = []
+        for run in table.runs:
+            name = f"{coordinates(run.regularizer, run.lam)}, seed {run.seed}"
+            name = f"{table.experiments[run.experiment_id]}: {name}" if len(table.experiments) > 1 else name
+            columns.append((ComparedColumn(name, f"/runs/{run.id}", 1), table.subset([run])))
     visible = columns[:MAX_COMPARED_COLUMNS]
     fields = [name for name in table.groupable_fields if name != EXPERIMENT]
     return SettingComparison(
@@ -448,11 +446,6 @@ def compare_settings(table: RunTable) -> SettingComparison:
         of_experiments,
         len(columns) - len(visible),
     )
-
-
-def _run_name(table: RunTable, run: AnyRun) -> str:
-    name = f"{coordinates(run.regularizer, run.lam)}, seed {run.seed}"
-    return f"{table.experiments[run.experiment_id]}: {name}" if len(table.experiments) > 1 else name
 
 
 def _value_texts(subset: RunTable, name: str) -> list[str]:

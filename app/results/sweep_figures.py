@@ -9,7 +9,6 @@ from fastapi import Depends, Query
 from app.context import Context
 from app.db.models import Experiment
 from app.figures.figure import Figure, undefined
-from app.results.captions import describe_sample
 from app.results.conclusion.conclusion import read_conclusion
 from app.results.figures.baseline import differences, method_bars
 from app.results.figures.layer_curves import late_anisotropy, setting_heat_map, while_training
@@ -23,9 +22,7 @@ from app.results.labels import ISOTROPY, SHARES, WATCHED, title_of
 from app.results.quantities import ROW_QUANTITIES
 from app.results.run_data import (
     ACTIVATION,
-    LoggedValues,
     RunSource,
-    Value,
     list_by_layer,
     list_logged,
     list_looks,
@@ -104,25 +101,23 @@ class FigureRequest(NamedTuple):
         plan = Scatter(self.runs, self.experiment.config.metric, self.query.style._replace(**style))
         for quantity in plan.measured:
             if quantity.key not in ROW_QUANTITIES:
-                self.runs.add_readings(quantity.key, self._read_column(quantity.key))
+                if quantity.key in METRIC_TITLES:
+                    rows = list_metric(self.context, self.source, quantity.key)
+                else:
+                    layers = list_by_layer(self.context, self.source, quantity.key)
+                    rows = {run_id: (row["values"][-1], row["reasons"][-1]) for run_id, row in layers.items()}
+                self.runs.add_readings(quantity.key, {run_id: MeasuredValue(*row) for run_id, row in rows.items()})
         return scatter(self.runs, self.experiment.config.metric, plan.style, slug=slug)
-
-    def _read_column(self, name: str) -> dict[str, MeasuredValue]:
-        if name in METRIC_TITLES:
-            rows = list_metric(self.context, self.source, name)
-            return {run_id: MeasuredValue(value, reason) for run_id, (value, reason) in rows.items()}
-        layers = list_by_layer(self.context, self.source, name)
-        return {run_id: MeasuredValue(row["values"][-1], row["reasons"][-1]) for run_id, row in layers.items()}
 
     def curves(self, quantity: LoggedQuantity) -> Figure:
         values = list_logged(self.context, self.source, quantity.column)
         style = CurveStyle(self.query.style.seeds, self.query.log, self.query.smooth)
-        return logged_curves(self.runs, quantity, values.by_run, _describe_sample(values, "logged values"), style)
+        return logged_curves(self.runs, quantity, values.by_run, values.sample("logged values"), style)
 
 
 def _draw_watched(request: FigureRequest) -> Figure:
     looks = list_looks(request.context, request.source, [request.query.measure])
-    return while_training(request.runs, looks.by_run, request.query.measure, _describe_sample(looks, "looks"))
+    return while_training(request.runs, looks.by_run, request.query.measure, looks.sample("looks"))
 
 
 def _draw_layers(request: FigureRequest) -> Figure:
@@ -131,30 +126,12 @@ def _draw_layers(request: FigureRequest) -> Figure:
         return undefined("layers", "Layers over steps", "There is no run yet. Its layers appear here during training.")
     looks = list_looks(request.context, request.source, [request.query.measure])
     setting = settings[min(request.query.setting, len(settings) - 1)]
-    sample = _describe_sample(looks, "looks")
-    return setting_heat_map(request.runs, setting, looks.by_run, request.query.measure, sample)
+    return setting_heat_map(request.runs, setting, looks.by_run, request.query.measure, looks.sample("looks"))
 
 
 def _draw_late_anisotropy(request: FigureRequest) -> Figure:
     looks = list_looks(request.context, request.source, SHARES)
-    return late_anisotropy(request.runs, looks.by_run, _describe_sample(looks, "looks"))
-
-
-def _draw_differences(request: FigureRequest) -> Figure:
-    comparisons = read_conclusion(request.context, request.runs).evidence.comparisons
-    return differences(request.runs, comparisons, request.experiment.config.metric)
-
-
-def _draw_activation(request: FigureRequest) -> Figure:
-    return activation_profiles(request.runs, list_run_figures(request.context, request.source, ACTIVATION))
-
-
-def _draw_twonn(request: FigureRequest) -> Figure:
-    return measure_by_layer(request.runs, list_by_layer(request.context, request.source, "twonn"), "twonn")
-
-
-def _describe_sample(values: LoggedValues[Value], noun: str) -> str:
-    return describe_sample(values.n_loaded, values.total, values.stride, noun)
+    return late_anisotropy(request.runs, looks.by_run, looks.sample("looks"))
 
 
 class SweepFigure(NamedTuple):
@@ -190,7 +167,13 @@ _ALL = (
     SweepFigure(
         "scatter", "Scatter", "scatters", lambda request: request.scatter("scatter"), ("x", *SCATTER_PARAMETERS)
     ),
-    SweepFigure("differences", "Difference from λ = 0", "conclusion", _draw_differences),
+    SweepFigure(
+        "differences", "Difference from λ = 0", "conclusion",
+        lambda request: differences(
+            request.runs, read_conclusion(request.context, request.runs).evidence.comparisons,
+            request.experiment.config.metric,
+        ),
+    ),
     SweepFigure(
         "parallel", "Runs by all that varies", "runs",
         lambda request: parallel(request.runs, request.experiment.config.metric),
@@ -212,11 +195,21 @@ _ALL = (
     ),
     SweepFigure("watched", "{measure} during training", "training", _draw_watched, ("measure",)),
     SweepFigure("layers", "{measure} by layer and step", "layers", _draw_layers, ("measure", "setting")),
-    SweepFigure("activation", "Activation by dimension", "directions", _draw_activation, wide=False),
+    SweepFigure(
+        "activation", "Activation by dimension", "directions",
+        lambda request: activation_profiles(
+            request.runs, list_run_figures(request.context, request.source, ACTIVATION)
+        ), wide=False,
+    ),
     SweepFigure(
         "late-anisotropy", "k-th anisotropy late in training", "directions", _draw_late_anisotropy, wide=False,
     ),
-    SweepFigure("twonn", "Intrinsic dimension, TwoNN by layer", "layers", _draw_twonn),
+    SweepFigure(
+        "twonn", "Intrinsic dimension, TwoNN by layer", "layers",
+        lambda request: measure_by_layer(
+            request.runs, list_by_layer(request.context, request.source, "twonn"), "twonn"
+        ),
+    ),
     SweepFigure(
         "pareto", "Front of isotropy and performance", "search",
         lambda request: pareto(request.experiment), needs="search",

@@ -9,9 +9,7 @@ import math
 import re
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from copy import copy
-from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 from app import VERSION
@@ -19,7 +17,7 @@ from app.db.session import strict_json
 from app.db.types import utcnow
 from isoscope.core.errors import InvalidError, TooLargeError
 from isoscope.core.formatting import storable
-from isoscope.files.compressed import COMPRESSIONS, ENCRYPTED, MAX_RATIO, is_bomb, open_zip, reading_zip
+from isoscope.files.compressed import COMPRESSIONS, ENCRYPTED, MAX_RATIO, is_bomb, reading_zip
 from isoscope.plain import GREATEST, GREATEST_WHOLE, LONGEST_NUMBER, SMALLEST
 
 FORMAT = 1
@@ -143,12 +141,6 @@ class Container:
                 yield block
 
 
-@contextmanager
-def open_container(path: Path) -> Iterator[Container]:
-    with open_zip(path, BROKEN) as opened:
-        yield Container(opened)
-
-
 def read_json(text: str | bytes) -> Any:
     """Parse untrusted JSON. Raise InvalidError if no database row could hold it."""
     try:
@@ -162,17 +154,13 @@ def read_json(text: str | bytes) -> Any:
 
 def write_json(value: Any) -> bytes:
     """Return a value as a line of JSON; NaN and infinity become null."""
-
-    def null_for_nan(leaf: Any) -> Any:
-        return None if isinstance(leaf, float) and not math.isfinite(leaf) else leaf
-
-    def encode(value: Any) -> bytes:
-        return (strict_json(value, ensure_ascii=False, separators=(",", ":")) + "\n").encode()
-
+    style: dict[str, Any] = {"ensure_ascii": False, "separators": (",", ":")}
     try:
-        return encode(value)
+        text = strict_json(value, **style)
     except ValueError:
-        return encode(map_json(value, null_for_nan))
+        finite = map_json(value, lambda leaf: None if isinstance(leaf, float) and not math.isfinite(leaf) else leaf)
+        text = strict_json(finite, **style)
+    return f"{text}\n".encode()
 
 
 def map_json(value: Any, change: Callable[[Any], Any], depth: int = MAX_DEPTH) -> Any:
@@ -222,11 +210,8 @@ class ArchiveWriter:
 
     def close(self) -> None:
         manifest = {
-            "format": FORMAT,
-            "isoscope": VERSION,
-            "exported_at": self.exported_at,
-            "members": self._members,
-        }
+            "format": FORMAT, "isoscope": VERSION, "exported_at": self.exported_at, "members": self._members
+        }  # fmt: skip
         self._zip.writestr(MANIFEST, write_json(manifest))
         self._zip.close()
 

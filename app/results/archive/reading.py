@@ -16,12 +16,14 @@ from app.db.predictions import Predictions
 from app.results.archive import container
 from app.results.archive.container import (
     ADVICE,
+    BROKEN,
     FORMAT,
+    MANIFEST,
     MAX_LINE_BYTES,
     MAX_RUNS,
     MAX_STEPS,
+    ROWS,
     Container,
-    open_container,
     read_json,
 )
 from app.results.archive.records import (
@@ -34,10 +36,11 @@ from app.results.archive.records import (
     RunRecord,
     StepRecord,
 )
-from app.results.archive.sealed_records import OpeningRecord, SealedScoreRecord, check_openings, join_predictions
+from app.results.archive.sealed_records import MAX_OPENINGS, OpeningRecord, SealedScoreRecord, join_predictions
 from app.results.setting import as_cell, setting_of
 from isoscope.core.errors import InvalidError, TooLargeError, UnsupportedFormatError
 from isoscope.core.task import TaskKind
+from isoscope.files.compressed import open_zip
 
 RecordT = TypeVar("RecordT", bound=BaseModel)
 
@@ -60,7 +63,11 @@ class Archive:
         self.bytes_read = 0
         """Of the lines that were yielded so far."""
         self.manifest = self._read_manifest()
-        self._check_members()
+        listed, present = set(self.manifest.members), container.names - {MANIFEST}
+        if missing := [name for name in ROWS if name not in present] or sorted(listed - present):
+            raise InvalidError(f"The file lacks {missing[0][:80]!r}: it is not whole. {ADVICE}")
+        if unlisted := sorted(present - listed):
+            raise InvalidError(f"{unlisted[0]!r} is not in the manifest: the file was altered. {ADVICE}")
 
     def check(self) -> CheckedArchive:
         for name in self.manifest.members:
@@ -80,7 +87,11 @@ class Archive:
                     raise InvalidError(f"{container.STEPS} has measures of more layers of a run than others. {ADVICE}")
         keys = ((_require_run(figure.run, runs, container.RUN_FIGURES), figure.slug) for figure in self.run_figures())
         total = len(runs) + n + _count_distinct(keys, f"{container.RUN_FIGURES} has a figure of a run")
-        total += self._check_predictions(experiment, runs) + self._check_sealed(runs)
+        for split in Split:
+            predictions = self.predictions(experiment.config.task, split)
+            of_runs = (_require_run(run, runs, container.PREDICTIONS) for run, _ in predictions)
+            total += _count_distinct(of_runs, f"The file has the {split} predictions of a run")
+        total += self._check_sealed(runs)
         total += sum(len(run.timeline) + len(run.tags) for run in self.runs()) + len(list(self.openings()))
         members = self.manifest.members
         # An empty member is as good as a missing one.
@@ -142,13 +153,6 @@ class Archive:
             )
         return _validate(Manifest, document, container.MANIFEST)
 
-    def _check_members(self) -> None:
-        listed, present = set(self.manifest.members), self._container.names - {container.MANIFEST}
-        if missing := [name for name in container.ROWS if name not in present] or sorted(listed - present):
-            raise InvalidError(f"The file lacks {missing[0][:80]!r}: it is not whole. {ADVICE}")
-        if unlisted := sorted(present - listed):
-            raise InvalidError(f"{unlisted[0]!r} is not in the manifest: the file was altered. {ADVICE}")
-
     def _check_runs(self, experiment: ExperimentRecord) -> dict[str, int]:
         runs: dict[str, int] = {}
         positions = set()
@@ -175,18 +179,15 @@ class Archive:
             raise InvalidError(f"{container.RUNS} is empty: there is no run to show. {ADVICE}")
         return runs
 
-    def _check_predictions(self, experiment: ExperimentRecord, runs: dict[str, int]) -> int:
-        n = 0
-        for split in Split:
-            predictions = self.predictions(experiment.config.task, split)
-            of_runs = (_require_run(run, runs, container.PREDICTIONS) for run, _ in predictions)
-            n += _count_distinct(of_runs, f"The file has the {split} predictions of a run")
-        return n
-
     def _check_sealed(self, runs: dict[str, int]) -> int:
         of_runs = (_require_run(score.run, runs, container.SEALED_SCORES) for score in self.sealed_scores())
         n = _count_distinct(of_runs, f"{container.SEALED_SCORES} has the score of a run")
-        check_openings(self.openings(), {run.position for run in self.runs()}, ADVICE)
+        positions = {run.position for run in self.runs()}
+        for expected, opening in enumerate(self.openings(), start=1):
+            if opening.number != expected or expected > MAX_OPENINGS:
+                raise InvalidError(f"The openings are not numbered 1, 2, 3 and so on: the file was altered. {ADVICE}")
+            if opening.position not in positions:
+                raise InvalidError(f"An opening chose a run that is not in the file. {ADVICE}")
         return n
 
     def _lines(self, name: str) -> Iterator[bytes]:
@@ -212,8 +213,8 @@ class Archive:
 
 @contextmanager
 def open_archive(path: Path) -> Iterator[Archive]:
-    with open_container(path) as container:
-        yield Archive(container)
+    with open_zip(path, BROKEN) as opened:
+        yield Archive(Container(opened))
 
 
 def check_archive(path: Path) -> CheckedArchive:

@@ -200,10 +200,6 @@ class RunRecord(Record):
             for field in self.REQUIRED_RESULTS:
                 if field not in self.results.model_fields_set:
                     raise ValueError(f"expected the {field} of a finished run among its results, got none")
-        return self
-
-    @model_validator(mode="after")
-    def _as_configured(self) -> Self:
         if len(self.config.model) > 200:
             raise ValueError(f"expected a model's name of at most 200 characters, got {len(self.config.model)}")
         for field in ("regularizer", "lam", "zeta", "seed"):

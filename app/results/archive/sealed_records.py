@@ -12,7 +12,6 @@ from app.db.predictions import MAX_ROWS, MAX_TEXT_BYTES, Predictions
 from app.db.run_results import Reason
 from app.db.types import Count, Number
 from app.results.archive.records import PREDICTIONS_AT_ONCE, Id, Moment, Name, PredictionsRecord, Record, Sha256
-from isoscope.core.errors import InvalidError
 from isoscope.core.task import Metric, TaskKind
 
 MAX_OPENINGS = 10_000
@@ -41,15 +40,6 @@ class OpeningRecord(Record):
     at: Moment
     rows_sha256: Sha256
     opened_before: Annotated[Count, Field(le=1_000_000)]
-
-
-def check_openings(openings: Iterable[OpeningRecord], positions: set[int], advice: str) -> None:
-    """Raise InvalidError unless openings are numbered from 1 and choose existing runs."""
-    for expected, opening in enumerate(openings, start=1):
-        if opening.number != expected or expected > MAX_OPENINGS:
-            raise InvalidError(f"The openings are not numbered 1, 2, 3 and so on: the file was altered. {advice}")
-        if opening.position not in positions:
-            raise InvalidError(f"An opening chose a run that is not in the file. {advice}")
 
 
 def split_predictions(run_id: str, predictions: Predictions, split: Split) -> Iterator[dict[str, Any]]:
@@ -88,7 +78,9 @@ def join_predictions(records: Iterable[PredictionsRecord], task: TaskKind, split
             raise ValueError(f"expected at most {MAX_ROWS:,} rows and {MAX_TEXT_BYTES:,} bytes of answers of a run")
         rows.append(np.array(record.rows, dtype=np.int64))
         if task is TaskKind.SPAN:
-            texts.extend(_texts(record.predicted))
+            if any(not isinstance(value, str) for value in record.predicted):
+                raise ValueError("expected answers as text, got numbers")
+            texts.extend(map(str, record.predicted))
         for name, column in columns.items():
             if (values := getattr(record, name)) is not None and (name != "predicted" or task is not TaskKind.SPAN):
                 column.append(_numbers(values, integers=task is TaskKind.CLASSIFICATION))
@@ -99,19 +91,13 @@ def join_predictions(records: Iterable[PredictionsRecord], task: TaskKind, split
     return Predictions(np.concatenate(rows), reference, predictions, exact_match, f1)
 
 
-def _listed(column: NDArray[Any] | None, selected: slice) -> list[Any] | None:
-    return None if column is None else column[selected].tolist()
-
-
-def _texts(values: Sequence[Any]) -> list[str]:
-    if any(not isinstance(value, str) for value in values):
-        raise ValueError("expected answers as text, got numbers")
-    return list(values)
-
-
 def _numbers(values: Sequence[Any], *, integers: bool) -> NDArray[Any]:
     if any(isinstance(value, str) for value in values):
         raise ValueError("expected numbers, got text")
     if integers and any(value % 1 for value in values):
         raise ValueError("expected classes as whole numbers, got fractions")
     return np.array(values, dtype=np.int64 if integers else np.float64)
+
+
+def _listed(column: NDArray[Any] | None, selected: slice) -> list[Any] | None:
+    return None if column is None else column[selected].tolist()

@@ -123,6 +123,14 @@ def _draw_bars(table: RunTable, bars: Sequence[MethodBar], metric: str, trivial:
     below = margin if any(mean.mean < 0 for mean in means) else 0.1 * -low
     limits = trivial.widen([low - below, high + margin if any(mean.mean >= 0 for mean in means) else high])
     line = trivial.line(limits, "x")
+    ticks = []
+    for bar in bars:
+        name = NAMES[bar.setting.regularizer]
+        words = table.label(bar.setting).removeprefix(name).removeprefix(", ")
+        if bar.n_settings > 1:
+            ticks.append(f"{bar.method}<br>{plain(words, MAX_NAME_LENGTH)}")
+        else:
+            ticks.append(name if bar.setting.baseline else plain(f"{name}, {words}", MAX_NAME_LENGTH))
     return plot(
         [
             *(go.Bar(
@@ -150,17 +158,9 @@ def _draw_bars(table: RunTable, bars: Sequence[MethodBar], metric: str, trivial:
         ],
         xaxis={"title": {"text": f"{scale.title} ({scale.range})"},
                "range": limits},
-        yaxis={"tickvals": list(range(len(bars))), "ticktext": [_tick(table, bar) for bar in bars],
+        yaxis={"tickvals": list(range(len(bars))), "ticktext": ticks,
                "autorange": "reversed", "ticks": "", "showgrid": False},
     )  # fmt: skip
-
-
-def _tick(table: RunTable, bar: MethodBar) -> str:
-    name = NAMES[bar.setting.regularizer]
-    words = table.label(bar.setting).removeprefix(name).removeprefix(", ")
-    if bar.n_settings == 1:
-        return name if bar.setting.baseline else plain(f"{name}, {words}", MAX_NAME_LENGTH)
-    return f"{bar.method}<br>{plain(words, MAX_NAME_LENGTH)}"
 
 
 def differences(table: RunTable, comparisons: Sequence[Comparison], metric: str) -> Figure:
@@ -176,11 +176,17 @@ def differences(table: RunTable, comparisons: Sequence[Comparison], metric: str)
         caption=_difference_caption(comparisons) if comparisons else "",
         table=FigureTable(
             [*table.heads, *DIFFERENCE_HEADS],
-            [[*table.cells(comparison.setting), *_difference_cells(comparison)] for comparison in comparisons],
+            [
+                [*table.cells(comparison.setting), judged.verdict.value, comparison.estimate, judged.low, judged.high,
+                 judged.p, judged.p_adjusted, judged.comparisons, comparison.method.value, len(comparison.seeds),
+                 comparison.rows, comparison.flips.p, comparison.p_holm]
+                for comparison in comparisons
+                for judged in [comparison.judged]
+            ],
         ),
         draw=partial(_draw_differences, table, comparisons[:MAX_SETTINGS], metric),
         empty=empty,
-    )
+    )  # fmt: skip
 
 
 def _difference_caption(comparisons: Sequence[Comparison]) -> str:
@@ -192,15 +198,6 @@ def _difference_caption(comparisons: Sequence[Comparison]) -> str:
     n = len(comparisons)
     cut = f" The first {MAX_SETTINGS} of {count(n)} settings are drawn." if n > MAX_SETTINGS else ""
     return bars + lacking + cut
-
-
-def _difference_cells(comparison: Comparison) -> list[str | float | None]:
-    judged = comparison.judged
-    return [
-        judged.verdict.value, comparison.estimate, judged.low, judged.high, judged.p, judged.p_adjusted,
-        judged.comparisons, comparison.method.value, len(comparison.seeds), comparison.rows, comparison.flips.p,
-        comparison.p_holm,
-    ]  # fmt: skip
 
 
 def _draw_differences(table: RunTable, comparisons: Sequence[Comparison], metric: str) -> go.Figure:

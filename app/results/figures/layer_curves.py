@@ -45,7 +45,12 @@ def while_training(table: RunTable, looks: Mapping[str, Looks], measure: str, sa
         if means
         else "",
         table=sweep_curves.mean_table(table, measure, means),
-        draw=partial(_draw_curves, table, means, title_of(measure)),
+        draw=lambda: plot(
+            sweep_curves.mean_traces(table, means, bands=sweep_curves.fit_as_bands(means)),
+            showlegend=True,
+            xaxis=STEP_AXIS,
+            yaxis={"title": {"text": title_of(measure)}},
+        ),
         empty=explain_absence(
             means,
             table.runs,
@@ -60,11 +65,19 @@ def late_anisotropy(table: RunTable, looks: Mapping[str, Looks], sample: str = "
 
     ``sample`` says which part of the measurements is drawn, if not all.
     """
-    means = {
-        setting: shares
-        for setting, runs in table.finished_by_setting.items()
-        if any(shares := _late_means(runs, looks))
-    }
+    means: dict[Setting, list[Estimate | None]] = {}
+    for setting, runs in table.finished_by_setting.items():
+        seeds_by_share = [
+            [
+                (run.seed, late)
+                for run in runs
+                if (run_looks := looks.get(run.id))
+                and (late := tail_mean(_last_layer(run_looks, share), run_looks[-1][0])) is not None
+            ]
+            for share in SHARES
+        ]
+        if any(seeds_by_share):
+            means[setting] = [estimate([*by_seed(seeds).values()]) if seeds else None for seeds in seeds_by_share]
     sizes = [mean.n for shares in means.values() for mean in shares if mean]
     intervals = max(sizes, default=0) > 1
     return Figure(
@@ -99,28 +112,6 @@ def _last_layer(looks: Looks, measure: str) -> list[tuple[int, float]]:
     return [
         (step, value) for step, layers in looks if (values := layers.get(measure)) and (value := values[-1]) is not None
     ]
-
-
-def _late_means(runs: Sequence[AnyRun], looks: Mapping[str, Looks]) -> list[Estimate | None]:
-    means = []
-    for share in SHARES:
-        seeds = [
-            (run.seed, late)
-            for run in runs
-            if (run_looks := looks.get(run.id))
-            and (late := tail_mean(_last_layer(run_looks, share), run_looks[-1][0])) is not None
-        ]
-        means.append(estimate([*by_seed(seeds).values()]) if seeds else None)
-    return means
-
-
-def _draw_curves(table: RunTable, means: sweep_curves.Means, title: str) -> go.Figure:
-    return plot(
-        sweep_curves.mean_traces(table, means, bands=sweep_curves.fit_as_bands(means)),
-        showlegend=True,
-        xaxis=STEP_AXIS,
-        yaxis={"title": {"text": title}},
-    )
 
 
 def _draw_shares(table: RunTable, means: Mapping[Setting, Sequence[Estimate | None]]) -> go.Figure:

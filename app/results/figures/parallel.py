@@ -61,13 +61,21 @@ def parallel(table: RunTable, metric: str) -> Figure:
     runs = [run for run in table.scored if run.isoscore_star is not None]
     settings = [table.setting(run) for run in runs]
     methods: list[Cell] = [setting.regularizer.value for setting in settings]
+    # A search knows neither a script's own settings, which may share the names of other fields, nor adapted names.
+    searchable = {
+        name
+        for name in {*table.fields} & {*TrainingOptions.model_fields} & {*FIELDS} - {TASK}
+        if all(isinstance(value, str | int | float) for value in table.grid[name])
+    }
     # Fields have their names in the search of runs.
     candidates = [
         *([ParallelAxis("regularizer", "regularizer", methods)] if table.methods[1:] else []),
         ParallelAxis("lam", "λ", [setting.lam for setting in settings], continuous=table.searched),
         ParallelAxis("zeta", "ζ", [setting.zeta for setting in settings], continuous=table.searched),
         *(
-            ParallelAxis(_search_field(table, name), inside(name), [setting.values[index] for setting in settings])
+            ParallelAxis(
+                name if name in searchable else "", inside(name), [setting.values[index] for setting in settings]
+            )
             for index, name in enumerate(table.fields)
         ),
         ParallelAxis("seed", "seed", [run.seed for run in runs]),
@@ -91,12 +99,6 @@ def parallel(table: RunTable, metric: str) -> Figure:
         empty=None if runs else explain_empty(table),
         wide=True,
     )
-
-
-def _search_field(table: RunTable, name: str) -> str:
-    # A search knows neither a script's own settings, which may share the names of other fields, nor adapted names.
-    searchable = name in TrainingOptions.model_fields and name in FIELDS and name != TASK
-    return name if searchable and all(isinstance(value, str | int | float) for value in table.grid[name]) else ""
 
 
 def _draw(axes: Sequence[ParallelAxis], lams: Sequence[float]) -> go.Figure:

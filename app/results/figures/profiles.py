@@ -152,6 +152,15 @@ def measure_by_layer(table: RunTable, results: RunData, measure: str) -> Figure:
         layers = by_position((run.seed, results[run.id]["values"]) for run in runs if run.id in results)
         if any(layers):
             means[setting] = [estimate(seeds) if seeds else None for seeds in layers]
+    caption = ""
+    if means:
+        n_rows = sorted({result["n"] for result in results.values() if result.get("n") is not None})
+        smallest = f"{count(n_rows[0])} to " if len(n_rows) > 1 else ""
+        texts = f" of {smallest}{describe_texts(table.runs, n_rows[-1])}" if n_rows else ""
+        source = describe_source(table.runs, f"of the sentence vectors{texts}")
+        caption = f"By layer, {source}. Range: {MEASURES[slug_of(measure)].range}."
+        if len(table.runs) > 1:
+            caption += f" {describe_means([mean.n for layers in means.values() for mean in layers if mean])}"
     reasons = [reason for result in results.values() for reason in result.get("reasons", []) if reason]
     absent = explain_absence(
         means, table.runs, "The first line appears here when the first run has finished.", "It was not measured."
@@ -159,7 +168,7 @@ def measure_by_layer(table: RunTable, results: RunData, measure: str) -> Figure:
     return Figure(
         slug=measure,
         title=f"{title_of(measure)} by layer",
-        caption=_layer_caption(table, results, measure, means) if means else "",
+        caption=caption,
         table=FigureTable(
             [*table.heads, "layer", "seeds", f"{measure}_mean", "ci95_half_width"],
             [
@@ -171,19 +180,6 @@ def measure_by_layer(table: RunTable, results: RunData, measure: str) -> Figure:
         draw=partial(_draw_layers, table, means, title_of(measure)),
         empty=f"It is undefined in every layer: {reasons[0]}" if absent and reasons else absent,
     )
-
-
-def _layer_caption(
-    table: RunTable, results: RunData, measure: str, means: Mapping[Setting, Sequence[Estimate | None]]
-) -> str:
-    n_rows = sorted({result["n"] for result in results.values() if result.get("n") is not None})
-    smallest = f"{count(n_rows[0])} to " if len(n_rows) > 1 else ""
-    texts = f" of {smallest}{describe_texts(table.runs, n_rows[-1])}" if n_rows else ""
-    source = describe_source(table.runs, f"of the sentence vectors{texts}")
-    caption = f"By layer, {source}. Range: {MEASURES[slug_of(measure)].range}."
-    if len(table.runs) == 1:
-        return caption
-    return f"{caption} {describe_means([mean.n for layers in means.values() for mean in layers if mean])}"
 
 
 def _draw_layers(table: RunTable, means: Mapping[Setting, Sequence[Estimate | None]], title: str) -> go.Figure:

@@ -1,7 +1,5 @@
 """Task loss and penalty of one run over optimizer steps."""
 
-from functools import partial
-
 import plotly.graph_objects as go
 
 from app.db.models import Run
@@ -36,7 +34,19 @@ def _curve(run: Run, points: list[tuple[int, float | None]], slug: str, title: s
         title=title,
         caption=caption,
         table=FigureTable(["step", slug], [[step, value] for step, value in logged]),
-        draw=partial(_draw, logged, title, palette.of_lambda(run.lam)),
+        draw=lambda: plot(
+            [
+                go.Scatter(
+                    x=[step for step, _ in logged],
+                    y=[value for _, value in logged],
+                    mode="lines" if len(logged) > 1 else "markers",
+                    line={"color": palette.of_lambda(run.lam), "width": 1.6},
+                    hovertemplate="step %{x:,}: %{y:.4g}<extra></extra>",
+                )
+            ],
+            xaxis=STEP_AXIS,
+            yaxis=linear_axis(title, [value for _, value in logged]),
+        ),
         empty=explain_absence(
             logged,
             [run],
@@ -44,14 +54,3 @@ def _curve(run: Run, points: list[tuple[int, float | None]], slug: str, title: s
             "The run ended before it logged a step.",
         ),
     )
-
-
-def _draw(points: list[tuple[int, float]], title: str, colour: str) -> go.Figure:
-    line = go.Scatter(
-        x=[step for step, _ in points],
-        y=[value for _, value in points],
-        mode="lines" if len(points) > 1 else "markers",
-        line={"color": colour, "width": 1.6},
-        hovertemplate="step %{x:,}: %{y:.4g}<extra></extra>",
-    )
-    return plot([line], xaxis=STEP_AXIS, yaxis=linear_axis(title, line.y))

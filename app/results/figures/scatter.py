@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 
-from app.db.run_rows import AnyRun
 from app.figures import palette
 from app.figures.figure import Cell, Figure, log_axis, plain, plot, thinned
 from app.figures.labels import LabeledPoint, heading, positions
@@ -167,10 +166,22 @@ def _draw(plan: Scatter) -> go.Figure:
     if not points:
         return plot([])
     x, y = (ScatterAxis.build(plan, quantity, scale, points) for quantity, scale in plan.scales)
-    panels = [
-        Panel(title, _marks(plan, x, y, group), _panel_trivial(plan, group))
-        for title, group in _group_by_panel(plan, points).items()
-    ]
+    panels = []
+    for title, group in _group_by_panel(plan, points).items():
+        trivial = plan.trivial
+        if plan.facet is not None and PERFORMANCE in (plan.x.key, plan.y.key):
+            settings = {point.setting for point in group}
+            runs = [run for run in plan.runs.finished if plan.runs.setting(run) in settings]
+            trivial = TrivialPredictor.from_runs(plan.runs, runs)
+        by_step: dict[float, list[ScatterPoint]] = {}
+        for point in group:
+            by_step.setdefault(x.position(point).mean if x.steps else 0.0, []).append(point)
+        panel_marks = [
+            _mark(plan, x, y, point, STEP_WIDTH / len(near) * (index - (len(near) - 1) / 2) if x.steps else 0.0)
+            for near in by_step.values()
+            for index, point in enumerate(near)
+        ]
+        panels.append(Panel(title, panel_marks, trivial))
     marks = [mark for panel in panels for mark in panel.marks]
     run_marks = [run for mark in marks for run in mark.runs]
     y_limits = y.limits([mark.y for mark in marks], (run[1] for run in run_marks))
@@ -199,40 +210,19 @@ def _group_by_panel(plan: Scatter, points: Sequence[ScatterPoint]) -> dict[str, 
     } or {"": list(points)}
 
 
-def _panel_trivial(plan: Scatter, points: Sequence[ScatterPoint]) -> TrivialPredictor:
-    if plan.facet is None or PERFORMANCE not in (plan.x.key, plan.y.key):
-        return plan.trivial
-    settings = {point.setting for point in points}
-    return TrivialPredictor.from_runs(
-        plan.runs, [run for run in plan.runs.finished if plan.runs.setting(run) in settings]
-    )
-
-
-def _marks(plan: Scatter, x: ScatterAxis, y: ScatterAxis, points: Sequence[ScatterPoint]) -> list[Mark]:
-    groups: dict[float, list[ScatterPoint]] = {}
-    for point in points:
-        groups.setdefault(x.position(point).mean if x.steps else 0.0, []).append(point)
-    return [
-        _mark(plan, x, y, point, STEP_WIDTH / len(group) * (index - (len(group) - 1) / 2) if x.steps else 0.0)
-        for group in groups.values()
-        for index, point in enumerate(group)
-    ]
-
-
 def _mark(plan: Scatter, x: ScatterAxis, y: ScatterAxis, point: ScatterPoint, offset: float) -> Mark:
     x_mean, y_mean = x.position(point), y.position(point)
     if offset:
         x_mean = Estimate(x_mean.mean + offset, x_mean.half_width, x_mean.n)
 
-    def run_position(axis: ScatterAxis, mean: Estimate, run: AnyRun) -> float | None:
-        return plan.runs.readings(axis.quantity.key)[run].value if axis.quantity.measured else mean.mean
-
     label = legend.hover_label(plan.runs, point.setting)
     runs: list[RunMark] = []
-    if plan.style.seeds:
-        for run in point.runs:
-            value = run_position(y, y_mean, run)
-            runs.append((run_position(x, x_mean, run), value, f"{label}, seed {run.seed}: {number(value, 4)}"))
+    for run in point.runs if plan.style.seeds else ():
+        x_value, y_value = (
+            plan.runs.readings(axis.quantity.key)[run].value if axis.quantity.measured else mean.mean
+            for axis, mean in ((x, x_mean), (y, y_mean))
+        )
+        runs.append((x_value, y_value, f"{label}, seed {run.seed}: {number(y_value, 4)}"))
     means = [(quantity.key, mean) for quantity in plan.measured if (mean := point.means[quantity.key]) is not None]
     lines = [
         label,
@@ -327,9 +317,22 @@ def _panel_traces(drawing: ScatterPlot, panel: Panel, *, wide: bool) -> list[go.
     shaded = [mark for mark in marks if mark.shade is not None]
     unshaded = {palette.QUIET: [mark for mark in marks if mark.shade is None]} if shaded else by_colour
     baselines = [mark for mark in marks if mark.setting.baseline]
+    runs_by_colour = {colour: [run for mark in group for run in mark.runs] for colour, group in by_colour.items()}
     return [
         *_family_lines(colouring, marks),
-        *(_run_trace(group, colour) for colour, group in by_colour.items() if any(mark.runs for mark in group)),
+        *(
+            go.Scatter(
+                x=[x for x, _, _ in runs],
+                y=[y for _, y, _ in runs],
+                mode="markers",
+                marker={"color": colour, "size": RUN, "symbol": "circle-open"},
+                showlegend=False,
+                hovertext=[text for _, _, text in runs],
+                hoverinfo="text",
+            )
+            for colour, runs in runs_by_colour.items()
+            if runs
+        ),
         *([_marker_trace(baselines, RING_MARKER)] if baselines else []),
         *(_mean_trace(group, colour, plan.runs) for colour, group in unshaded.items() if group),
         *([_shaded_trace(shaded, drawing.shades, plan.runs)] if drawing.shades and shaded else []),
@@ -397,19 +400,6 @@ def _shaded_trace(marks: Sequence[Mark], shades: tuple[float, float], runs: RunT
     for bars in (trace.error_x, trace.error_y):
         bars.color = palette.QUIET
     return trace
-
-
-def _run_trace(marks: Sequence[Mark], colour: str) -> go.Scatter:
-    runs = [run for mark in marks for run in mark.runs]
-    return go.Scatter(
-        x=[x for x, _, _ in runs],
-        y=[y for _, y, _ in runs],
-        mode="markers",
-        marker={"color": colour, "size": RUN, "symbol": "circle-open"},
-        showlegend=False,
-        hovertext=[text for _, _, text in runs],
-        hoverinfo="text",
-    )
 
 
 def _name_traces(drawing: ScatterPlot, marks: Sequence[Mark]) -> list[go.Scatter]:

@@ -1,6 +1,6 @@
 """What a scatter of settings shows: means over seeds of any two quantities, as points, table and caption."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Literal, NamedTuple
 
@@ -147,9 +147,15 @@ class Scatter:
         words = describe_unscored(self.runs) if PERFORMANCE in (self.x.key, self.y.key) else ""
         described: set[AnyRun] = set()
         for quantity in self.measured_axes:
-            runs = [run for run in self._without_value(quantity) if run not in described]
-            words += self._describe_undefined(quantity, runs) if runs and quantity.key != PERFORMANCE else ""
-            described.update(runs)
+            undefined = [run for run in self._without_value(quantity) if run not in described]
+            described.update(undefined)
+            if undefined and quantity.key != PERFORMANCE:
+                runs = [run for alike in self.runs.by_setting(undefined).values() for run in alike]
+                labels = [f"{self.runs.label(self.runs.setting(run))} seed {run.seed}" for run in runs]
+                reasons = (self.runs.readings(quantity.key)[run].reason for run in runs)
+                reason = next(filter(None, reasons), "It was not measured.")
+                listed = list_first(labels, MAX_LISTED, ", ")
+                words += f" Not drawn, because {heading(quantity.key)} is undefined: {listed}. {reason}"
         for quantity, scale in self.scales:
             below = [point for point in self.points if scale == "log" and not point.fits_log_axis(quantity)]
             if below:
@@ -158,14 +164,6 @@ class Scatter:
                     f"{plural(len(below), 'point')}."
                 )
         return words
-
-    def _describe_undefined(self, quantity: Quantity, undefined: Collection[AnyRun]) -> str:
-        runs = [run for alike in self.runs.by_setting(undefined).values() for run in alike]
-        labels = [f"{self.runs.label(self.runs.setting(run))} seed {run.seed}" for run in runs]
-        reasons = (self.runs.readings(quantity.key)[run].reason for run in runs)
-        reason = next(filter(None, reasons), "It was not measured.")
-        listed = list_first(labels, MAX_LISTED, ", ")
-        return f" Not drawn, because {heading(quantity.key)} is undefined: {listed}. {reason}"
 
     def table(self) -> FigureTable:
         """Return the means with their error bars; with ``seeds`` all finished runs, and why a value is missing."""
@@ -178,7 +176,22 @@ class Scatter:
         ]
         keys = [quantity.key for quantity in self.measured]
         if self.style.seeds:
-            return self._run_table(extra, keys)
+            judged = ["trivial_performance", "learned_nothing"] if self.trivial.heads else []
+            heads = ["seed", *(f"{key}{suffix}" for key in keys for suffix in ("", "_reason")), *judged]
+            return FigureTable(
+                [*self.runs.heads, *extra, *heads],
+                [
+                    [
+                        *self.runs.cells(setting),
+                        *(setting_value(self.runs, setting, key, run) for key in extra),
+                        run.seed,
+                        *(cell for key in keys for cell in self.runs.readings(key)[run]),
+                        *([self.trivial.score, learned_nothing(run)] if judged else []),
+                    ]
+                    for setting, runs in self.runs.finished_by_setting.items()
+                    for run in runs
+                ],
+            )
         heads = [f"{key}_{suffix}" for key in keys for suffix in ("seeds", "mean", self.style.error.column)]
         return FigureTable(
             [*self.runs.heads, *extra, *heads, *self.trivial.heads],
@@ -194,29 +207,6 @@ class Scatter:
                     *self.trivial.cells(point.setting),
                 ]
                 for point in self.points
-            ],
-        )
-
-    def _run_table(self, extra: Sequence[str], keys: Sequence[str]) -> FigureTable:
-        judged = ["trivial_performance", "learned_nothing"] if self.trivial.heads else []
-        return FigureTable(
-            [
-                *self.runs.heads,
-                *extra,
-                "seed",
-                *(f"{key}{suffix}" for key in keys for suffix in ("", "_reason")),
-                *judged,
-            ],
-            [
-                [
-                    *self.runs.cells(setting),
-                    *(setting_value(self.runs, setting, key, run) for key in extra),
-                    run.seed,
-                    *(cell for key in keys for cell in self.runs.readings(key)[run]),
-                    *([self.trivial.score, learned_nothing(run)] if judged else []),
-                ]
-                for setting, runs in self.runs.finished_by_setting.items()
-                for run in runs
             ],
         )
 

@@ -215,7 +215,11 @@ def read_outcome(experiment: Experiment) -> SearchOutcome | None:
     best = None
     if scored:
         highest = max(performance for performance, _ in scored)
-        best = BestTrials(list_first([_name(trial) for score, trial in scored if score == highest]), highest)
+        names = []
+        for run in (trial.runs[0] for score, trial in scored if score == highest):
+            zeta = setting_of(run, ()).zeta
+            names.append(coordinates(run.regularizer, run.lam) + (f", ζ = {zeta:g}" if zeta is not None else ""))
+        best = BestTrials(list_first(names), highest)
     baseline = trials[0].performance if trials else None
     return SearchOutcome(
         experiment.study,
@@ -227,9 +231,3 @@ def read_outcome(experiment: Experiment) -> SearchOutcome | None:
         best is not None and (baseline is None or best.performance > baseline),
         experiment.study.zeta_low < experiment.study.zeta_high,
     )
-
-
-def _name(trial: Trial) -> str:
-    run = trial.runs[0]
-    zeta = setting_of(run, ()).zeta
-    return coordinates(run.regularizer, run.lam) + (f", ζ = {zeta:g}" if zeta is not None else "")

@@ -1,6 +1,6 @@
 """Parse a search of words and conditions, and turn it into SQL conditions with bound parameters."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from enum import StrEnum
 from functools import cache
@@ -79,7 +79,16 @@ def parse_search(q: str) -> list[SearchTerm]:
     try:
         terms: list[SearchTerm] = _Terms().transform(_parser().parse(q))
     except UnexpectedInput as error:
-        raise InvalidError(_explain(q, error), "q") from error
+        ended = isinstance(error, UnexpectedToken) and error.token.type == "$END"
+        position = len(q) if ended else error.pos_in_stream or 0
+        if q[position : position + 1] == '"':
+            message = f"The quotes at character {position + 1} are not closed; close them."
+        else:
+            accepted: Any = getattr(error, "accepts", None) or getattr(error, "allowed", None) or ()
+            expected = "a value" if "VALUE" in accepted else "a word or a condition such as lam<0"
+            actual = "the end" if ended else f"{q[position]!r}; put quotes round a name that contains it"
+            message = f"Expected {expected} at character {position + 1} of the search, got {actual}."
+        raise InvalidError(message, "q") from error
     if (values := sum(len(term.values) for term in terms)) > MAX_VALUES:
         raise InvalidError(f"Expected at most {MAX_VALUES} words and values in a search, got {values}.", "q")
     return terms
@@ -119,38 +128,25 @@ def _position(token: Token) -> int:
     return (token.start_pos or 0) + 1
 
 
-def _explain(q: str, error: UnexpectedInput) -> str:
-    ended = isinstance(error, UnexpectedToken) and error.token.type == "$END"
-    position = len(q) if ended else error.pos_in_stream or 0
-    if q[position : position + 1] == '"':
-        return f"The quotes at character {position + 1} are not closed; close them."
-    expected_tokens: Any = getattr(error, "accepts", None) or getattr(error, "allowed", None) or ()
-    expected = "a value" if "VALUE" in expected_tokens else "a word or a condition such as lam<0"
-    actual = "the end" if ended else f"{q[position]!r}; put quotes round a name that contains it"
-    return f"Expected {expected} at character {position + 1} of the search, got {actual}."
-
-
 OPTION_NAMES = {"task": "kind"}
 """Options under another name here: ``task`` searches the name of the data set."""
 
 
-def _kind(name: str, value_type: type, *, optional: bool) -> FieldKind | None:
-    stored = Run.config[name]
-    if issubclass(value_type, bool):
-        return FlagField(stored.as_boolean())
-    if issubclass(value_type, int | float):
-        return NumberField(stored.as_float())
-    if issubclass(value_type, StrEnum):
-        names = {member.value: member.value.replace("_", " ") for member in value_type}
-        return ChoiceField(stored.as_string(), names, optional=optional)
-    return TextField(stored.as_string()) if issubclass(value_type, str) else None
-
-
 def _settings() -> Iterator[tuple[str, FieldKind]]:
-    for name, field in TrainingOptions.model_fields.items():
+    for option, field in TrainingOptions.model_fields.items():
         value_type = single_type(field.annotation)
-        if value_type is not None and (kind := _kind(name, value_type, optional=field.default is None)):
-            yield OPTION_NAMES.get(name, name), kind
+        name, stored = OPTION_NAMES.get(option, option), Run.config[option]
+        if value_type is None:
+            continue
+        if issubclass(value_type, bool):
+            yield name, FlagField(stored.as_boolean())
+        elif issubclass(value_type, int | float):
+            yield name, NumberField(stored.as_float())
+        elif issubclass(value_type, StrEnum):
+            names = {member.value: member.value.replace("_", " ") for member in value_type}
+            yield name, ChoiceField(stored.as_string(), names, optional=field.default is None)
+        elif issubclass(value_type, str):
+            yield name, TextField(stored.as_string())
 
 
 FIELDS: Mapping[str, FieldKind] = {
@@ -220,10 +216,21 @@ INEQUALITIES = ("<", "<=", ">", ">=")
 
 def _condition(term: SearchTerm) -> Condition:
     if not term.field:
-        _require_words(term.values)
+        for value in term.values:
+            if not value.quoted and (instead := OTHER_LANGUAGES.get(value.text)):
+                raise InvalidError(
+                    f"{value.text} at character {value.position} of the search has no meaning: {instead}. "
+                    "Quote it as a word.",
+                    "q",
+                )
         condition = or_(*(kind.condition(":", value.text) for value in term.values for kind in WORD_FIELDS))
         return not_(condition) if term.negated else condition
-    kind = _field(term)
+    if (kind := find_field(term.field)) is None:
+        raise InvalidError(
+            f"There is no field {term.field!r}, at character {term.position} of the search; "
+            f"{_suggest_fields(term.field)} Quote words that are not fields.",
+            "q",
+        )
     differs = term.operator == "!="
     operator = "=" if differs else term.operator
     if operator not in kind.operators:
@@ -243,26 +250,6 @@ def _condition(term: SearchTerm) -> Condition:
         return condition
     # SQL comparisons with NULL are neither true nor false; here they do not match.
     return not_(func.coalesce(condition, false()))
-
-
-def _require_words(values: Sequence[SearchValue]) -> None:
-    for value in values:
-        if not value.quoted and (instead := OTHER_LANGUAGES.get(value.text)):
-            raise InvalidError(
-                f"{value.text} at character {value.position} of the search has no meaning: {instead}. "
-                "Quote it as a word.",
-                "q",
-            )
-
-
-def _field(term: SearchTerm) -> FieldKind:
-    if (kind := find_field(term.field)) is None:
-        raise InvalidError(
-            f"There is no field {term.field!r}, at character {term.position} of the search; "
-            f"{_suggest_fields(term.field)} Quote words that are not fields.",
-            "q",
-        )
-    return kind
 
 
 def _compare(kind: FieldKind, operator: str, term: SearchTerm, value: SearchValue) -> Condition:

@@ -147,18 +147,14 @@ class DayField:
     operators: Sequence[str] = tuple(ORDERED)
 
     def condition(self, operator: str, value: str) -> Condition:
-        begin, end = _day(value)
+        try:
+            day = date.fromisoformat(value.translate(MINUS))
+        except ValueError as error:
+            raise UnreadableError("a day such as 2026-01-31") from error
+        begin = datetime.combine(min(day, LATEST), time(), UTC)
+        end = begin + timedelta(days=1)
         if operator in "=:":
             return and_(self.column >= begin, self.column < end)
         if operator in ("<=", ">"):
             return self.column < end if operator == "<=" else self.column >= end
         return self.column < begin if operator == "<" else self.column >= begin
-
-
-def _day(value: str) -> tuple[datetime, datetime]:
-    try:
-        day = date.fromisoformat(value.translate(MINUS))
-    except ValueError as error:
-        raise UnreadableError("a day such as 2026-01-31") from error
-    begin = datetime.combine(min(day, LATEST), time(), UTC)
-    return begin, begin + timedelta(days=1)

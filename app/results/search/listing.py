@@ -149,7 +149,16 @@ def read_columns(context: Context, q: str, *, experiment_id: str | None = None) 
     experiment_ids = select(Run.experiment_id).join(Run.experiment).join(Experiment.dataset).where(*conditions)
     with context.sessions() as session:
         settings = select(Experiment.config, Experiment.grid).where(Experiment.id.in_(experiment_ids))
-        fields = _varying_options(session.execute(settings).all())
+        experiments = session.execute(settings).all()
+        fields = [
+            name
+            for name in TrainingOptions.model_fields
+            if name not in NOT_COMPARED
+            and (
+                any(len(grid.get(name, ())) > 1 for _, grid in experiments)
+                or len({json.dumps(config.value(name)) for config, _ in experiments}) > 1
+            )
+        ]
         distinct_runs = _distinct_settings(session, fields, conditions)
         counts = [func.count(column.distinct()) for column in COUNTED_COLUMNS.values()]
         moving = func.count(case((Run.status.in_(MOVING), 1)))
@@ -166,14 +175,6 @@ def read_columns(context: Context, q: str, *, experiment_id: str | None = None) 
         live=live > 0,
         plain=any(setting_of(run, []).baseline for run in distinct_runs),
     )
-
-
-def _varying_options(experiments: Sequence[Any]) -> list[str]:
-    def differ(name: str) -> bool:
-        several = any(len(grid.get(name, ())) > 1 for _, grid in experiments)
-        return several or len({json.dumps(config.value(name)) for config, _ in experiments}) > 1
-
-    return [name for name in TrainingOptions.model_fields if name not in NOT_COMPARED and differ(name)]
 
 
 def _distinct_settings(session: Session, fields: Collection[str], conditions: Collection[Condition]) -> list[Run]:

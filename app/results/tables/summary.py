@@ -72,60 +72,39 @@ def summarize_groups(
     """Group finished runs by these fields. Data sets and metrics are never mixed in one mean."""
     finished = table.subset([run for run in table.runs if run.status is RunStatus.FINISHED])
     values: dict[tuple[Cell, ...], dict[SummaryColumn, list[tuple[int, float]]]] = {}
+    pruned: defaultdict[tuple[Cell, ...], set[str]] = defaultdict(set)
     for run, labels in zip(table.runs, table.rows(fields), strict=True):
+        if run.status is RunStatus.PRUNED:
+            pruned[labels].add(table.datasets[run.experiment.dataset_id])
         if run.status is not RunStatus.FINISHED:
             continue
         row = values.setdefault(labels, {})
         for column, value in _column_values(table, run, column_choice, metrics):
             measured = row.setdefault(column, [])
             measured += [] if value is None else [(run.seed, value)]
-    columns = sorted({column for row in values.values() for column in row}, key=_column_order)
-    ordered = sorted(values, key=lambda labels: [*map(sort_key, fields, labels)])
-    pruned = _find_pruned(table, fields)
-    rows = [
-        SummaryRow(
-            [cell_text(cell) for cell in labels],
-            [_estimate_mean(values[labels].get(column, [])) for column in columns],
-            frozenset(pruned[labels]),
-        )
-        for labels in ordered
-    ]
-    unmeasured = _note_missing_metrics(finished, metrics) if column_choice is TableColumns.METRICS else []
-    overstated = describe_overstated(
-        "Never bold", [", ".join(row.labels) or "all runs" for row in rows if row.pruned_on]
+    columns = sorted(
+        {column for row in values.values() for column in row},
+        key=lambda column: (column.dataset.casefold(), not column.greater_is_better, column.measure),
     )
-    notes = [
-        *_collect_notes(table, finished, fields, column_choice),
-        *_note_repeated_seeds({labels: values[labels] for labels in ordered}),
-        *unmeasured,
-        *([overstated.strip()] if overstated else []),
-    ]
-    return SummaryTable([head(field) for field in fields], columns, rows, notes)
-
-
-def _note_repeated_seeds(
-    values: Mapping[tuple[Cell, ...], Mapping[SummaryColumn, Sequence[tuple[int, float]]]],
-) -> list[str]:
-    groups = dict.fromkeys(
+    ordered = sorted(values, key=lambda labels: [*map(sort_key, fields, labels)])
+    rows = []
+    for labels in ordered:
+        seeds = [by_seed(values[labels].get(column, [])).values() for column in columns]
+        means = [estimate([*column_seeds], Error.STD) if column_seeds else None for column_seeds in seeds]
+        rows.append(SummaryRow([cell_text(cell) for cell in labels], means, frozenset(pruned[labels])))
+    repeated = dict.fromkeys(
         ", ".join([*map(cell_text, labels), f"seed {seed}"])
-        for labels, row in values.items()
-        for measured in row.values()
+        for labels in ordered
+        for measured in values[labels].values()
         for seed, runs in sorted(Counter(seed for seed, _ in measured).items())
         if runs > 1
     )
-    return [f"A seed of several runs counts once, by their mean: {list_first([*groups])}."] if groups else []
-
-
-def _find_pruned(table: RunTable, fields: Sequence[str]) -> defaultdict[tuple[Cell, ...], set[str]]:
-    pruned: defaultdict[tuple[Cell, ...], set[str]] = defaultdict(set)
-    for run, labels in zip(table.runs, table.rows(fields), strict=True):
-        if run.status is RunStatus.PRUNED:
-            pruned[labels].add(table.datasets[run.experiment.dataset_id])
-    return pruned
-
-
-def _estimate_mean(measured: Sequence[tuple[int, float]]) -> Estimate | None:
-    return estimate([*by_seed(measured).values()], Error.STD) if measured else None
+    notes = _collect_notes(table, finished, fields, column_choice)
+    notes += [f"A seed of several runs counts once, by their mean: {list_first([*repeated])}."] if repeated else []
+    notes += _note_missing_metrics(finished, metrics) if column_choice is TableColumns.METRICS else []
+    pruned_groups = [", ".join(row.labels) or "all runs" for row in rows if row.pruned_on]
+    notes += filter(None, [describe_overstated("Never bold", pruned_groups).strip()])
+    return SummaryTable([head(field) for field in fields], columns, rows, notes)
 
 
 def _note_missing_metrics(finished: RunTable, metrics: Metrics) -> list[str]:
@@ -164,10 +143,6 @@ def _column_values(
 
 def _title(metric: str) -> str:
     return SCALES[metric].title if metric in SCALES else metric.replace("_", " ").capitalize()
-
-
-def _column_order(column: SummaryColumn) -> tuple[str, bool, str]:
-    return column.dataset.casefold(), not column.greater_is_better, column.measure
 
 
 def _collect_notes(

@@ -55,13 +55,11 @@ def escape_latex(text: str) -> str:
 
 def needs_other_engine(text: str) -> bool:
     """Return whether the escaped text has characters that pdfLaTeX does not know."""
-    return not all(map(_is_in_pdflatex, escape_latex(text)))
-
-
-def _is_in_pdflatex(character: str) -> bool:
-    decomposed = unicodedata.normalize("NFD", character)
-    base, accents = decomposed[0], decomposed[1:]
-    return character in LETTERS or (base.isascii() and len(accents) < 2 and ACCENTS.issuperset(accents))
+    for character in set(escape_latex(text)) - LETTERS:
+        base, *accents = unicodedata.normalize("NFD", character)
+        if not base.isascii() or len(accents) > 1 or not ACCENTS.issuperset(accents):
+            return True
+    return False
 
 
 def latex(table: PrintedTable) -> str:
@@ -76,18 +74,17 @@ def latex(table: PrintedTable) -> str:
         rf"  \caption{{{escape_latex(table.caption)}}}",
         rf"  \begin{{tabular}}{{{columns}}}",
         r"    \toprule",
-        _latex_line([escape_latex(title) for title in (*table.heads, *table.columns)]),
+        rf"    {' & '.join(map(escape_latex, (*table.heads, *table.columns)))} \\",
         r"    \midrule",
-        *(_latex_line([*map(escape_latex, line.labels), *map(_latex_cell, line.cells)]) for line in table.lines),
+        *(
+            rf"    {' & '.join([*map(escape_latex, line.labels), *map(_latex_cell, line.cells)])} \\"
+            for line in table.lines
+        ),
         r"    \bottomrule",
         r"  \end{tabular}",
         r"\end{table}",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _latex_line(cells: list[str]) -> str:
-    return rf"    {' & '.join(cells)} \\"
 
 
 def _latex_cell(value: PrintedValue | None) -> str:
@@ -98,10 +95,8 @@ def _latex_cell(value: PrintedValue | None) -> str:
     return f"{number} ({value.size.replace('n', '$n$')})" if value.size else number
 
 
-PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
-"""ASCII punctuation, which CommonMark escapes with a backslash."""
-SAFE_PUNCTUATION = frozenset(".,:;()/'\"-+=%?")
-"""Punctuation that needs no escape in a table cell."""
+PUNCTUATION = re.compile(r"([!#$&*<>@\[\\\]^_`{|}~])")
+"""ASCII punctuation, which CommonMark escapes with a backslash, but what needs no escape in a table cell."""
 GITHUB_LINKS = re.compile(r"(?<=@)(?=\w)|(?<=#)(?=\d)|(?<=:)(?=//)|(?<=\bwww)(?=\.)|(?<=:)(?=[\w+-]+:)", re.IGNORECASE)
 """Where GitHub makes mentions, references, links and emoji despite a backslash."""
 EMPTY_COMMENT = "<!-- -->"
@@ -109,27 +104,18 @@ MARKDOWN_MISSING = "–"
 
 
 def escape_markdown(text: str) -> str:
-    def escape(match: re.Match[str]) -> str:
-        return match[1] if match[1] in SAFE_PUNCTUATION else rf"\{match[1]}"
-
-    return EMPTY_COMMENT.join(PUNCTUATION.sub(escape, part) for part in GITHUB_LINKS.split(one_line(text)))
+    parts = GITHUB_LINKS.split(one_line(text))
+    return EMPTY_COMMENT.join(PUNCTUATION.sub(r"\\\1", part) for part in parts)
 
 
 def markdown(table: PrintedTable) -> str:
-    rule = [*(":--" for _ in table.heads), *("--:" for _ in table.columns)]
-    lines = [
-        _markdown_line([escape_markdown(title) for title in (*table.heads, *table.columns)]),
-        _markdown_line(rule),
-        *(
-            _markdown_line([*map(escape_markdown, line.labels), *map(_markdown_cell, line.cells)])
-            for line in table.lines
-        ),
+    rows = [
+        [*map(escape_markdown, (*table.heads, *table.columns))],
+        [*(":--" for _ in table.heads), *("--:" for _ in table.columns)],
+        *([*map(escape_markdown, line.labels), *map(_markdown_cell, line.cells)] for line in table.lines),
     ]
+    lines = [f"| {' | '.join(cells)} |" for cells in rows]
     return f"{escape_markdown(table.caption)}\n\n" + "\n".join(lines) + "\n"
-
-
-def _markdown_line(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def _markdown_cell(value: PrintedValue | None) -> str:

@@ -2,9 +2,9 @@ import pytest
 
 from app.db.models import RunStatus
 from app.figures.palette import faded, of_lambda
-from app.results.captions import describe_sample
 from app.results.figures import run_curves, sweep_curves
 from app.results.figures.sweep_curves import PENALTY, TASK_LOSS, CurveStyle, logged_curves, smooth
+from app.results.run_data import LoggedValues
 from isotropy.catalog import Regularizer
 from tests.unit.figures.rows import T95, run, step, sweep
 
@@ -108,9 +108,9 @@ def test_axis_is_logarithmic_above_zero_and_losses_end_at_zero():
 
 
 def test_sample_of_values_is_disclosed():
-    assert describe_sample(20, 20, 1, "looks") == ""
+    assert LoggedValues({"a": [(0, 0.5)] * 20}, 20).sample("looks") == ""
     sentence = " 1,980 of 198,000 logged values are shown: of every 500 steps the last."
-    assert describe_sample(1980, 198_000, 500, "logged values") == sentence
+    assert LoggedValues({"a": [(0, 0.5)] * 1980}, 198_000, 500).sample("logged values") == sentence
     assert logged_curves(SWEEP, TASK_LOSS, BY_RUN, sentence).caption.endswith(sentence)
 
 
