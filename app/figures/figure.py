@@ -121,7 +121,7 @@ class Figure:
         rows = self.table.rows
         for column in rows.columns if isinstance(rows, Columns) else zip(*rows, strict=True):
             try:
-                digest.update(array("d", column).tobytes())  # type: ignore[type-var]
+                digest.update(array("d", column).tobytes())
             except TypeError:
                 digest.update(repr([*column]).encode())
         return digest.hexdigest()

@@ -209,8 +209,10 @@ class PredictionTable(NamedTuple):
         )
         for row, reference, predicted, exact_match, f1 in zip(*columns, strict=True):
             if predictions.kind is TaskKind.CLASSIFICATION and names:
-                classes = (names[n] if 0 <= n < len(names) else str(n) for n in (reference, predicted))
-                yield PredictionRow(row, *classes, None, None)
+                reference_name, predicted_name = (
+                    names[label] if 0 <= label < len(names) else str(label) for label in (reference, predicted)
+                )
+                yield PredictionRow(row, reference_name, predicted_name, None, None)
             else:
                 yield PredictionRow(row, reference, predicted, exact_match, f1)
 

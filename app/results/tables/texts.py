@@ -56,7 +56,8 @@ def escape_latex(text: str) -> str:
 def needs_other_engine(text: str) -> bool:
     """Return whether the escaped text has characters that pdfLaTeX does not know."""
     for character in set(escape_latex(text)) - LETTERS:
-        base, *accents = unicodedata.normalize("NFD", character)
+        decomposed = unicodedata.normalize("NFD", character)
+        base, accents = decomposed[0], decomposed[1:]
         if not base.isascii() or len(accents) > 1 or not ACCENTS.issuperset(accents):
             return True
     return False
