@@ -79,7 +79,6 @@ class Library:
         return {title: [self.pages[name] for name in names] for title, names in GROUPS.items()}
 
     def page(self, name: str) -> DocumentPage:
-        """Return a page. Raises NotFoundError."""
         if name not in self.pages:
             raise NotFoundError(f"The documentation has no page {name!r}.")
         return self.pages[name]

@@ -232,12 +232,7 @@ class MovedRows(NamedTuple):
 
 
 def find_moved_rows(context: Context, first: Embedding, counterpart: Embedding) -> MovedRows:
-    """Return how far rows move between two embeddings, as far as it is known.
-
-    Raises:
-        InvalidError: the two have no rows in common.
-
-    """
+    """Return how far rows move between two embeddings, as far as it is known. Raises InvalidError."""
     pairs = [(first, counterpart)]
     alignments = _find_alignments(context, pairs, with_rows=True)
     aligned = _read_aligned(pairs, alignments)

@@ -210,7 +210,6 @@ class ComparedMeasure(NamedTuple):
 
     @property
     def judged(self) -> bool:
-        """Whether some difference has an interval, or is known to be none."""
         return any(
             difference is not None and (difference.se is not None or difference.value == 0)
             for difference in self.differences
@@ -322,7 +321,6 @@ class EmbeddingComparison:
 
     @property
     def cautions(self) -> list[str]:
-        """Return what to mind of these embeddings in particular, a sentence each."""
         names = dict(zip((embedding.id for embedding in self.embeddings), self.names, strict=True))
         rows = {embedding.id: embedding.n_measured for embedding in self.embeddings}
         sentences = []
@@ -383,7 +381,6 @@ def suggest_order(embeddings: Sequence[Embedding]) -> list[Embedding]:
 
 
 def get_compared(context: Context, ids: Sequence[str], maximum: int = MAX_COMPARED) -> list[Embedding]:
-    """Return the embeddings to be compared, in this order, with their measurements."""
     if not MIN_COMPARED <= len(ids) <= maximum:
         expected = f"{MIN_COMPARED} to {maximum}" if maximum > MIN_COMPARED else f"{MIN_COMPARED}"
         raise InvalidError(f"Expected {expected} embeddings to compare, got {len(ids)}.", "id")

@@ -66,7 +66,6 @@ class LayersReport(NamedTuple):
 
     @property
     def comparison_url(self) -> str:
-        """The comparison of all measured layers; empty if there are fewer than two."""
         ids = [embedding.id for embedding in self.embeddings if embedding.status is EmbeddingStatus.READY]
         return ComparisonChoice(ids).url() if len(ids) > 1 else ""
 
@@ -161,7 +160,6 @@ def list_layers(context: Context, encoding_id: str, measures: Sequence[str] | No
 
 
 def list_measured(context: Context, encoding_id: str) -> set[str]:
-    """Return the measures that have a value at some layer of an encoding outside the trash."""
     measures = (
         select(Measurement.measure)
         .join(Embedding, Embedding.id == Measurement.embedding_id)

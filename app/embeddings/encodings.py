@@ -53,7 +53,6 @@ def list_encodings(context: Context) -> list[Encoding]:
 
 
 def get_encoding(context: Context, encoding_id: str) -> Encoding:
-    """Return an encoding without its embeddings."""
     with context.sessions() as session:
         return _read_encoding(session, encoding_id)
 
@@ -77,7 +76,6 @@ def create_encoding(context: Context, files: Sequence[Incoming], name: str | Non
 
 
 def create_encoding_of_dataset(context: Context, dataset_id: str, split: Split, name: str | None = None) -> Encoding:
-    """Return a draft with the texts of an uploaded data set, from its train or its validation file."""
     dataset = get_dataset(context, dataset_id)
     sha256, filename = {
         "train": (dataset.train_sha256, dataset.train_filename),
@@ -108,7 +106,6 @@ def _create_draft(
 
 
 def _create_beir(context: Context, files: Sequence[Incoming], name: str | None) -> Encoding:
-    """Store a BEIR data set, a zip file or its files: drafts of the corpus and of the queries, and the qrels."""
     first = base_name(files[0].filename)
     corpus_name = clean_name(name, first[: -len(ZIP_SUFFIX)] if first.lower().endswith(ZIP_SUFFIX) else "BEIR data set")
     settings = context.settings
@@ -161,12 +158,7 @@ def _draft(name: str, filename: str, stored: Stored, description: TextsDescripti
 def plan_encoding(
     context: Context, encoding: Encoding, config: EncodingConfig, *, ask_hub: bool = True
 ) -> EncodingPlan:
-    """Check a configuration against the file and the model, and return what it would make.
-
-    Raises:
-        InvalidError: at the field that is wrong.
-
-    """
+    """Check a configuration against the file and the model, and return what it would make."""
     _check_columns(encoding.columns, config)
     model = require_model(context.settings, config.model, ask_hub=ask_hub)
     if config.layers is not None and model.layers is not None and config.layers[-1] > model.layers:

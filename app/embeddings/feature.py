@@ -18,7 +18,6 @@ FEATURE = Feature(
         "app.embeddings.pages.report:description_router",
         "app.embeddings.pages.report:router",
         "app.embeddings.pages.report:report_router",
-        "app.embeddings.pages.point_map:router",
         "app.embeddings.pages.comparison:router",
         "app.embeddings.pages.encodings:router",
     ),

@@ -1,5 +1,6 @@
 """The rows nearest to a named row, before and after a method, and the rows nearest to a new text."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import zip_longest
 from typing import Any, NamedTuple
@@ -89,32 +90,15 @@ class TextSearch(NamedTuple):
 
     text: str
     reason: str
-    lookup: Lookup | None
+    lookup: Lookup | None = None
+    similarity: Similarity = Similarity.COSINE
+    rows: int = 0
+    """Rows among which neighbors were sought."""
+    near: Sequence[NearRow] = ()
 
     @property
     def waiting(self) -> bool:
-        """Whether a worker still has to look the text up."""
         return self.lookup is not None and self.lookup.waiting
-
-    @property
-    def similarity(self) -> Similarity:
-        return Similarity((self._results or {}).get("similarity", Similarity.COSINE))
-
-    @property
-    def rows(self) -> int:
-        return self._results["rows"] if self._results else 0
-
-    @property
-    def near(self) -> list[NearRow]:
-        neighbors = self._results["of"][0]["before"] if self._results else []
-        return [
-            NearRow(NamedRow(neighbor["row"], neighbor["name"]), neighbor[self.similarity.value])
-            for neighbor in neighbors
-        ]
-
-    @property
-    def _results(self) -> dict[str, Any] | None:
-        return None if self.lookup is None else self.lookup.results
 
 
 def explain_no_text(embedding: Embedding) -> str:
@@ -132,9 +116,17 @@ def explain_no_text(embedding: Embedding) -> str:
 def find_text_search(context: Context, embedding: Embedding, text: str) -> TextSearch:
     reason = explain_no_text(embedding)
     if not text or reason:
-        return TextSearch(text, reason, None)
+        return TextSearch(text, reason)
     with context.sessions() as session:
-        return TextSearch(text, reason, _find_lookup(session, embedding, text))
+        lookup = _find_lookup(session, embedding, text)
+    if lookup is None or not lookup.results:
+        return TextSearch(text, reason, lookup)
+    similarity = Similarity(lookup.results.get("similarity", Similarity.COSINE))
+    near = [
+        NearRow(NamedRow(neighbor["row"], neighbor["name"]), neighbor[similarity.value])
+        for neighbor in lookup.results["of"][0]["before"]
+    ]
+    return TextSearch(text, reason, lookup, similarity, lookup.results["rows"], near)
 
 
 def get_lookup(context: Context, embedding_id: str, text: str) -> Lookup:

@@ -59,7 +59,6 @@ class Reading(NamedTuple):
 
     @property
     def similarity(self) -> str:
-        """The similarity by which neighbors were searched; empty for other measures."""
         has_similarity = "similarity" in (self.measurement.detail or {})
         return SIMILARITIES[similarity_of(self.measurement)] if has_similarity else ""
 
@@ -133,7 +132,6 @@ class ReadingFamily(NamedTuple):
 
 
 def groups_of(embedding: Embedding) -> dict[str, list[ReadingFamily]]:
-    """Return all numbers by the heading of their group, without empty groups."""
     readings = {reading.measure.slug: reading for reading in readings_of(embedding)}
     families = {
         slug: ReadingFamily(reading, [])
@@ -180,7 +178,6 @@ class ReferenceValue(NamedTuple):
 
 @cache
 def reference_values() -> dict[str, list[ReferenceValue]]:
-    """Return the scores of known clouds by measure."""
     values: dict[str, list[ReferenceValue]] = {}
     for cloud in references():
         for slug, (value, se, n) in cloud.values.items():

@@ -36,7 +36,6 @@ class LeftOut(NamedTuple):
     """Number of rows that stay, if the user chose these rather than those that go."""
 
     def name(self, source: str) -> str:
-        """What the selection of a source is called unless somebody names it."""
         if self.selected_count is not None:
             return f"{_count_items(self.selected_count, 'row', 'rows')} of {source}"
         nouns = FINDINGS[self.finding].removed if self.finding in FINDINGS else None
@@ -190,7 +189,6 @@ def _extend_selection(source: Embedding, chosen: Selection, left_out: LeftOut) -
 
 
 def _max_left_out(n: int) -> int:
-    """Return how many of n rows of a file a selection leaves out at most."""
     return MAX_WITHOUT if n <= MAX_BITS else MAX_LISTED
 
 
@@ -199,12 +197,7 @@ def _count_items(count: int, singular: str, plural: str) -> str:
 
 
 def read_rows(text: str) -> list[int]:
-    """Return the rows that runs name, ascending, each once.
-
-    Raises:
-        InvalidError: it is none, names no row, or more than a map has.
-
-    """
+    """Return the rows that runs name, ascending, each once. Raises InvalidError."""
     runs: list[tuple[int, int]] = []
     for part in text.split():
         match = RUN_PATTERN.fullmatch(part)

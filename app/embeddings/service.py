@@ -71,7 +71,6 @@ class EmbeddingSummary(Row):
 
     @property
     def words(self) -> list[str]:
-        """The tags, as templates read them from rows of any kind."""
         return self.tags
 
 
@@ -268,7 +267,6 @@ def find_embedding(session: Session, embedding_id: str) -> Embedding:
 
 
 def require_in_use(embedding: Embedding) -> None:
-    """Raise ConflictError if an embedding is in the trash."""
     if embedding.trashed_at is not None:
         raise ConflictError(f"{embedding.name} is in the trash. Restore it first.")
 

@@ -50,7 +50,6 @@ class Purged(Row):
 
 @freeing
 def trash_embedding(context: Context, embedding_id: str) -> Embedding:
-    """Put an embedding in any state into the trash."""
     with context.sessions.begin() as session:
         hold(session.connection(), TRASH_LOCK)
         embedding = find_embedding(session, embedding_id)
@@ -77,7 +76,6 @@ def list_trash(context: Context, limit: int = PAGE_ROWS, offset: int = 0) -> Tra
 
 
 def get_trashed(context: Context, embedding_id: str) -> TrashedEmbedding:
-    """Return an embedding in the trash with the bytes that purging it alone would free."""
     with context.sessions() as session:
         rows = _with_freed_bytes(session, session.scalars(TRASHED_EMBEDDINGS.where(Embedding.id == embedding_id)).all())
     if not rows:

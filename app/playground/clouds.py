@@ -143,12 +143,6 @@ class Position(NamedTuple):
 
 
 def nearest(position: Position) -> Position:
-    """Return the closest position of the grid.
-
-    Raises:
-        InvalidError: there is no such shape.
-
-    """
     return Position(
         _require_shape(position.shape),
         _closest(SPREADS, position.spread),
@@ -158,12 +152,7 @@ def nearest(position: Position) -> Position:
 
 
 def require_measured_at(position: Position) -> Position:
-    """Return the same position.
-
-    Raises:
-        InvalidError: nothing was measured there.
-
-    """
+    """Return the same position; raise InvalidError if nothing was measured there."""
     _require_shape(position.shape)
     coordinates: tuple[tuple[str, Sequence[float]], ...] = (("spread", SPREADS), ("shift", SHIFTS), ("n", SIZES))
     for field, offered in coordinates:
@@ -199,7 +188,6 @@ def _closest(offered: Sequence[Number], value: float) -> Number:
 
 
 def explain(position: Position) -> str:
-    """Return sentences about why mean cosine and IsoScore are what they are at a position."""
     values = numbers_at(position)
     largest = numbers_at(position._replace(n=SIZES[-1]))
     cosine, isoscore = two_decimals(values["mean_cosine"]), two_decimals(values["isoscore"])

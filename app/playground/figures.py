@@ -244,7 +244,6 @@ class PlaygroundQuery(NamedTuple):
         return urlencode(parameters if self.view == "space" else parameters | {"view": self.view})
 
     def changed(self, **values: Any) -> str:
-        """Return the query string of another position or another view."""
         return self._replace(**values).encoded()
 
 

@@ -24,23 +24,17 @@ class MethodSettings(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The method's name with its first parameter, and those that are not what they usually are."""
         return describe_method(self.method, self.parameters)
 
 
 def rows_of(embedding: Embedding) -> tuple[int, int]:
-    """How many rows of a measured embedding a trial takes, and how many of them a method is fitted on."""
+    """Return the rows that a trial takes of a measured embedding, and how many of them a method is fitted on."""
     rows = min(embedding.n_measured, DRAWN_ROWS)
     return rows, min(max(round(rows / 2), 1), max(rows - 1, 1))
 
 
 def method_settings_of(embedding: Embedding, method: str, values: Mapping[str, Any]) -> MethodSettings:
-    """The position that a method and some parameters name; what is not given takes its default.
-
-    Raises:
-        InvalidError: there is no such method or parameter, or a value is out of its range for these rows.
-
-    """
+    """Check a method and some of its parameters against the rows. Raises InvalidError."""
     if method not in METHODS:
         raise InvalidError(f"Expected a method among {', '.join(METHODS)}, got {method[:80]!r}.", "method")
     parameters = {parameter.name: parameter for parameter in METHODS[method].parameters}
@@ -104,7 +98,6 @@ class Dial(NamedTuple):
 
 
 def dials_of(embedding: Embedding, method: MethodEntry, texts: Mapping[str, str]) -> list[Dial]:
-    """The dials of a method: at what was typed where that is given, else at the default."""
     fit_rows, d = rows_of(embedding)[1], embedding.d or 0
     dials = []
     for parameter in method.parameters:
@@ -116,12 +109,7 @@ def dials_of(embedding: Embedding, method: MethodEntry, texts: Mapping[str, str]
 
 
 def numbers_of(method: MethodEntry, texts: Mapping[str, str]) -> dict[str, int | float]:
-    """The numbers that were typed, by parameter; what is empty or of another method is left out.
-
-    Raises:
-        InvalidError: a text is no number.
-
-    """
+    """Return the numbers that were typed; what is empty or of another method is left out. Raises InvalidError."""
     numbers: dict[str, int | float] = {}
     for parameter in method.parameters:
         if text := texts.get(parameter.name, "").strip():
@@ -133,7 +121,7 @@ def numbers_of(method: MethodEntry, texts: Mapping[str, str]) -> dict[str, int |
 
 
 def mean_variance(embedding: Embedding) -> float | None:
-    """The variance of a dimension on average; None where there is none."""
+    """Return the average variance of a dimension; None where there is none."""
     spectrum = next((measurement for measurement in embedding.measurements if measurement.measure == "spectrum"), None)
     eigenvalues = (spectrum.detail or {}).get("eigenvalues", []) if spectrum else []
     return sum(eigenvalues) / len(eigenvalues) if sum(eigenvalues) > 0 else None

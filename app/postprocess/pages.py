@@ -10,6 +10,7 @@ from app.context import Context
 from app.db.models import Embedding, PostProcessing
 from app.db.types import RowId
 from app.embeddings.files import get_map
+from app.embeddings.lookups import read_neighbors
 from app.embeddings.service import get_embedding, require_ready
 from app.postprocess.method_settings import (
     MethodSettings,
@@ -20,7 +21,7 @@ from app.postprocess.method_settings import (
     rows_of,
 )
 from app.postprocess.service import create_postprocessed, find_postprocessing, last_result, request_postprocessing
-from app.postprocess.trial import comparisons_of, outcome_of, trial_figures, trial_neighbours
+from app.postprocess.trial import comparisons_of, outcome_of, trial_figures
 from app.web.dependencies import ContextDep, FormDep
 from app.web.responses import FileKind, figure_file, file_of, render, see
 from isoscope.core.errors import InvalidError, NotFoundError
@@ -43,7 +44,7 @@ class TrialRequest(NamedTuple):
 
     @classmethod
     def parse(cls, fields: Mapping[str, Any]) -> "TrialRequest":
-        """What was given; what belongs to no parameter of the method is left out."""
+        """Read a method, and the texts of its parameters."""
         texts = {key: str(value)[:MAX_TEXT_CHARACTERS] for key, value in fields.items()}
         if (method := METHODS.get(texts.get("method", FIRST_METHOD))) is None:
             raise NotFoundError(f"There is no method {texts['method']!r}: choose one in the lab.")
@@ -53,13 +54,11 @@ class TrialRequest(NamedTuple):
         return cls(method, parameters, texts.get("name", ""))
 
     def position(self, embedding: Embedding) -> MethodSettings:
-        """The same, checked."""
         return method_settings_of(embedding, self.method.slug, numbers_of(self.method, self.texts))
 
 
 @router.get("")
 def show_lab(request: Request, context: ContextDep, embedding_id: str) -> Response:
-    """The lab at a position; it shows what is stored and never asks for anything."""
     embedding, trial_request = _measured(context, embedding_id), TrialRequest.parse(request.query_params)
     try:
         position = trial_request.position(embedding)
@@ -153,6 +152,7 @@ def _page(
         }
         if result is not None and result.results is not None:
             result_settings, comparisons = MethodSettings(result.method, result.parameters), comparisons_of(result)
+            neighbors = result.results.get("neighbours")
             values |= {
                 "result": result,
                 "result_title": result_settings.title,
@@ -160,7 +160,7 @@ def _page(
                 "comparisons": comparisons,
                 "outcome": outcome_of(METHODS[result.method].name, comparisons),
                 "figures": trial_figures(result),
-                "neighbours": trial_neighbours(result, trial_request.name),
+                "neighbours": neighbors and read_neighbors(neighbors | result_settings._asdict(), trial_request.name),
             }
     return render(request, "postprocess/lab.html", values, problem)
 

@@ -22,7 +22,7 @@ MAX_TRIALS = 200
 
 
 def list_postprocessings(context: Context, embedding_id: str) -> list[PostProcessing]:
-    """What was tried on the vectors that are chosen now, the newest first, without the results themselves."""
+    """Return the trials of the current vectors, the newest first, without their results."""
     embedding = get_embedding(context, embedding_id)
     tried = select(PostProcessing).where(PostProcessing.embedding_id == embedding_id)
     newest = tried.order_by(PostProcessing.created_at.desc(), PostProcessing.id)
@@ -32,7 +32,6 @@ def list_postprocessings(context: Context, embedding_id: str) -> list[PostProces
 
 
 def get_postprocessing(context: Context, embedding_id: str, postprocessing_id: str) -> PostProcessing:
-    """One trial with its results, null until there are any."""
     trial = context.get(PostProcessing, postprocessing_id)
     if trial is None or trial.embedding_id != embedding_id:
         raise NotFoundError(
@@ -43,7 +42,6 @@ def get_postprocessing(context: Context, embedding_id: str, postprocessing_id: s
 
 
 def find_postprocessing(context: Context, embedding: Embedding, position: MethodSettings) -> PostProcessing | None:
-    """The trial of a position, if it was asked for."""
     key = embedding.key_of(position.method, position.parameters)
     return context.scalar(
         select(PostProcessing).where(PostProcessing.embedding_id == embedding.id, PostProcessing.key == key)
@@ -51,7 +49,7 @@ def find_postprocessing(context: Context, embedding: Embedding, position: Method
 
 
 def last_result(context: Context, embedding: Embedding, method: str) -> PostProcessing | None:
-    """The newest result of a method, to look at while another is being made."""
+    """Return the newest result of a method, to look at while another is being made."""
     ready = select(PostProcessing).where(
         PostProcessing.embedding_id == embedding.id,
         PostProcessing.method == method,
@@ -64,10 +62,7 @@ def last_result(context: Context, embedding: Embedding, method: str) -> PostProc
 def request_postprocessing(
     context: Context, embedding_id: str, method: str, values: Mapping[str, Any], instead_of: str | None = None
 ) -> PostProcessing:
-    """Have a position tried, unless it was already; a failed one again.
-
-    ``instead_of`` is a trial that its asker waits for no longer; it is dropped if it was not made yet.
-    """
+    """Queue a trial, or repeat a failed one. ``instead_of`` is a waiting trial that is dropped."""
     embedding = get_embedding(context, embedding_id)
     require_measured(embedding, "post-processing")
     position = method_settings_of(embedding, method, values)
@@ -93,7 +88,6 @@ def request_postprocessing(
 
 @freeing
 def delete_postprocessing(context: Context, embedding_id: str, postprocessing_id: str) -> None:
-    """Drop a trial in any state with its fitted map, unless an embedding is being made by it."""
     get_postprocessing(context, embedding_id, postprocessing_id)
     unused = delete(PostProcessing).where(PostProcessing.id == postprocessing_id, PostProcessing.id.not_in(MAKING))
     with context.sessions.begin() as session:
@@ -109,7 +103,6 @@ def delete_postprocessing(context: Context, embedding_id: str, postprocessing_id
 def create_postprocessed(
     context: Context, embedding_id: str, postprocessing_id: str, name: str | None = None
 ) -> Embedding:
-    """Have all rows of an embedding mapped as a trial mapped some of them, as an embedding of its own."""
     source = get_embedding(context, embedding_id)
     require_measured(source, "post-processing")
     trial = get_postprocessing(context, embedding_id, postprocessing_id)

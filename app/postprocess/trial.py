@@ -7,7 +7,6 @@ from app.db.models import Measurement, PostProcessing
 from app.embeddings.comparison import Difference, difference
 from app.embeddings.figures.overlay import Subject
 from app.embeddings.figures.report import figures_of
-from app.embeddings.lookups import NamedNeighbors, read_neighbors
 from app.figures.figure import Figure
 from isoscope.core.formatting import capitalized, number, two_decimals
 from isotropy.catalog import Measure, measures_in
@@ -25,12 +24,10 @@ class TrialComparison(NamedTuple):
 
     @property
     def change(self) -> Difference | None:
-        """What the method added, with the error of pairs; None where one of both is undefined."""
         return difference(self.after, self.before, same_rows=True)
 
 
 def comparisons_of(trial: PostProcessing) -> list[TrialComparison]:
-    """List the scores of a trial; those of labels need labels."""
     before, after, in_sample = (_measurements(trial, part) for part in ("before", "after", "in_sample"))
     comparisons = [
         TrialComparison(measure, before[measure.slug], after[measure.slug], in_sample.get(measure.slug))
@@ -41,19 +38,11 @@ def comparisons_of(trial: PostProcessing) -> list[TrialComparison]:
 
 
 def trial_figures(trial: PostProcessing) -> list[Figure]:
-    """The figures of a trial, with the rows held out before and after in each."""
     return figures_of([Subject(part, _measurements(trial, part)) for part in ("before", "after")])
 
 
-def trial_neighbours(trial: PostProcessing, name: str) -> NamedNeighbors | None:
-    """The neighbors of a name among the rows held out, of the first one where it is none of those stored."""
-    if not (stored := (trial.results or {}).get("neighbours")):
-        return None
-    return read_neighbors(stored | {"method": trial.method, "parameters": trial.parameters}, name)
-
-
 def _measurements(trial: PostProcessing, part: str) -> dict[str, Measurement]:
-    """What was found in a part of the rows; what another version noted besides is left out."""
+    """Return the measurements of a part of the rows, with the columns that this version knows."""
     return {
         slug: Measurement(**{column: finding[column] for column in COLUMNS if column in finding})
         for slug, finding in (trial.results or {}).get(part, {}).items()
@@ -77,7 +66,7 @@ LABELS = {"silhouette": TrialMeasure("the silhouette of the labels")}
 
 
 def outcome_of(method: str, comparisons: Sequence[TrialComparison]) -> str:
-    """Say what became of the shape and of the labels; what is undefined before or after is left out."""
+    """Say how the method changed the shape and the labels; undefined measures are left out."""
     shape = _clauses(SHAPE, comparisons)
     measure = [f"On rows that {method} has not seen, {'; '.join(shape)}."] if shape else []
     measure += [f"{capitalized(clause)}." for clause in _clauses(LABELS, comparisons)]

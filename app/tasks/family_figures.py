@@ -49,7 +49,6 @@ def figures_of(context: Context, task_id: str) -> list[Figure]:
 
 
 def family_figure(members: Sequence[FamilyMember], metric: str) -> Figure | None:
-    """Return the figure of a family; None where fewer than two embeddings have been judged."""
     judged = [member for member in members if member.as_it_is is not None]
     if len(judged) < FEWEST:
         return None

@@ -63,7 +63,7 @@ def task_figures(results: TaskResults) -> list[Figure]:
 
 
 def roles_of(results: TaskResults) -> dict[int, str]:
-    """Return what is said of the variants that a task names, by their places."""
+    """Return the roles of the baseline, the chosen and the smallest variant by their indices."""
     titles_by_index = {results.baseline: [AS_IT_IS.title]}
     for index, role in ((results.chosen, CHOSEN), (results.smallest, SMALLEST)):
         titles_by_index.setdefault(index, []).append(role.title)
@@ -71,7 +71,7 @@ def roles_of(results: TaskResults) -> dict[int, str]:
 
 
 def pareto(results: TaskResults) -> list[int]:
-    """Return the places of the variants that no other beats in bytes and score at once, the smallest first."""
+    """Return the indices of the variants that none beats in bytes and score at once, the smallest first."""
     best: list[int] = []
     variants = results.variants
     for index in sorted(range(len(variants)), key=lambda i: (variants[i].bytes, -variants[i].report.value)):

@@ -57,12 +57,7 @@ def create_task_of_split(
     *,
     launch: bool = True,
 ) -> TaskRun:
-    """Check a task by the qrels of a split that came with the texts of an embedding; otherwise as ``create_task``.
-
-    Raises:
-        InvalidError: no such qrels came, or their queries are not measured and no others are given.
-
-    """
+    """Create a task with the qrels of a split that came with the texts of an embedding. Raises InvalidError."""
     corpus = get_embedding(context, embedding_id)
     splits = {qrels.split: qrels for qrels in list_qrels(context, corpus)}
     if not splits:

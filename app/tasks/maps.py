@@ -12,7 +12,6 @@ from isotropy.catalog import METHODS
 
 
 def get_map(context: Context, task_id: str, which: MapVariant = "chosen") -> Download:
-    """The map of the chosen or of the smallest variant."""
     task = get_task(context, task_id)
     sha256 = {"chosen": task.chosen_sha256, "smallest": task.smallest_sha256}[which]
     if sha256 is None:
@@ -21,20 +20,14 @@ def get_map(context: Context, task_id: str, which: MapVariant = "chosen") -> Dow
 
 
 def changes_vectors(variant: JudgedVariant) -> bool:
-    """Whether a variant differs from the vectors as they are by more than their storage."""
+    """Return whether a variant differs from the vectors as they are by more than their storage."""
     return variant.method in METHODS or variant.dimensions != "all"
 
 
 def create_mapped(
     context: Context, task_id: str, which: MapVariant = "chosen", name: str | None = None, of: Side = "corpus"
 ) -> Embedding:
-    """Have the corpus or the queries of a task mapped by its chosen or smallest variant, as an embedding of its own.
-
-    Raises:
-        ConflictError: the task has not finished, or the variant keeps the vectors as they are.
-        InvalidError: the task has no queries; at ``of``.
-
-    """
+    """Map the corpus or the queries of a task by its chosen or smallest variant, as a new embedding."""
     task, results = get_task(context, task_id), get_results(context, task_id)
     mapped_id = {"corpus": task.embedding_id, "queries": task.queries_id}[of]
     if mapped_id is None:

@@ -136,12 +136,7 @@ class _TaskRows(NamedTuple):
         return SameRowsEmbedding(embedding.id, embedding.name, embedding.layer, is_layer, queries_id, reason)
 
     def require_alike(self, embedding: Embedding, chosen_queries: Embedding | None = None) -> Embedding | None:
-        """Return the queries that belong to an embedding.
-
-        Raises:
-            IsoscopeError: its rows are others, or its queries are not known.
-
-        """
+        """Return the queries that belong to an embedding. Raises IsoscopeError if rows or queries do not fit."""
         _require_same_rows(self.corpus, embedding)
         queries = chosen_queries
         if self.queries is not None:
@@ -154,7 +149,6 @@ class _TaskRows(NamedTuple):
         return queries
 
     def _partner(self, embedding: Embedding) -> Embedding:
-        """Return the queries of the same layer and model as an embedding."""
         if self.queries is None:
             raise InvalidError("There are no queries.")
         same_file = self.is_layer(embedding) and embedding.encoding_id is None
@@ -180,7 +174,6 @@ class _TaskRows(NamedTuple):
 
 
 def _chosen(context: Context, task_rows: _TaskRows, choice: EmbeddingChoice) -> EmbeddingChoice:
-    """Return a choice with its queries."""
     try:
         embedding = get_embedding(context, choice.embedding_id)
         chosen_queries = None if choice.queries_id is None else get_embedding(context, choice.queries_id)

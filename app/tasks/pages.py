@@ -45,7 +45,6 @@ router = APIRouter(prefix="/tasks/{task_id}")
 def show_tasks(
     request: Request, context: ContextDep, embedding_id: str, page: Annotated[int, Query(ge=1)] = 1
 ) -> Response:
-    """The form of a task, and what was judged before."""
     return _list_page(request, context, embedding_id, dict(request.query_params), page=page)
 
 
@@ -60,7 +59,7 @@ def check_task(
     queries_id: Annotated[str, Form()] = "",
     split: Annotated[str, Form()] = "",
 ) -> Response:
-    """Check a task against the rows and show what was found, or the form with what is wrong."""
+    """Check a task against the rows and show the preview, or the form with what is wrong."""
     values = {name: str(form.get(name, "")) for name in TaskConfig.model_fields}
     truth = chosen(file)
     try:
@@ -76,7 +75,6 @@ def check_task(
 
 @router.get("")
 def show_task(request: Request, context: ContextDep, task_id: str) -> Response:
-    """The page of one task, whatever its state; it updates itself while a worker is busy with it."""
     return _task_page(request, context, service.get_task(context, task_id))
 
 
@@ -116,7 +114,6 @@ def judge_other_embeddings(
     every_layer: Annotated[str, Form()] = "",
     others: Annotated[list[str] | None, Form()] = None,
 ) -> Response:
-    """Judge every layer, or the embeddings that were ticked, by the same task."""
     choices = None if every_layer else [EmbeddingChoice(embedding_id) for embedding_id in others or []]
     try:
         if choices == []:

@@ -83,7 +83,7 @@ class TaskSummary:
 
 
 def list_tasks(context: Context, embedding_id: str, *, limit: int, offset: int = 0) -> list[TaskSummary]:
-    """Task runs of an embedding, newest first, without what each variant scores."""
+    """Return task runs of an embedding, newest first, without the scores of variants."""
     get_embedding(context, embedding_id)
     *plain, conclusion = (field.name for field in fields(TaskSummary))
     columns = [*(getattr(TaskRun, name) for name in plain), TaskRun.results[conclusion]]
@@ -94,7 +94,6 @@ def list_tasks(context: Context, embedding_id: str, *, limit: int, offset: int =
 
 
 def count_tasks(context: Context, embedding_id: str) -> int:
-    """How many task runs an embedding has."""
     return context.scalar(select(func.count()).where(TaskRun.embedding_id == embedding_id)) or 0
 
 
@@ -107,7 +106,7 @@ class QueriesChoice(NamedTuple):
 
 
 def list_queries(context: Context, corpus: Embedding) -> list[QueriesChoice]:
-    """Other measured embeddings of as many dimensions: those of the same layer first, then the newest."""
+    """Return other measured embeddings of as many dimensions: those of the same layer first, then the newest."""
     candidates = select(Embedding.id, Embedding.name, Embedding.n).where(
         Embedding.id != corpus.id,
         Embedding.d == corpus.d,
@@ -121,14 +120,12 @@ def list_queries(context: Context, corpus: Embedding) -> list[QueriesChoice]:
 
 
 def get_task(context: Context, task_id: str) -> TaskRun:
-    """One task run."""
     if (task := context.get(TaskRun, task_id)) is None:
         raise missing("task", task_id)
     return task
 
 
 def get_results(context: Context, task_id: str) -> TaskResults:
-    """What came out of a task run that has finished."""
     task = get_task(context, task_id)
     if task.results is None:
         raise ConflictError(f"This task is {task.status}; it has results when it has finished.")
@@ -136,7 +133,7 @@ def get_results(context: Context, task_id: str) -> TaskResults:
 
 
 def launch_task(context: Context, task_id: str) -> TaskRun:
-    """Hand a draft to the workers, or again one that failed or was cancelled."""
+    """Queue a draft, or again one that failed or was cancelled."""
     task = get_task(context, task_id)
     _require_launchable(task)
     corpus = get_embedding(context, task.embedding_id)
@@ -164,7 +161,6 @@ def launch_task(context: Context, task_id: str) -> TaskRun:
 
 @freeing
 def cancel_task(context: Context, task_id: str) -> TaskRun:
-    """Stop a task run that waits or runs."""
     stopped = update(TaskRun).where(TaskRun.id == task_id, TaskRun.status.in_(UNFINISHED_TASK))
     cancelled = stopped.values(status=TaskStatus.CANCELLED, finished_at=utcnow())
     with context.sessions.begin() as session:
@@ -178,7 +174,6 @@ def cancel_task(context: Context, task_id: str) -> TaskRun:
 
 @freeing
 def delete_task(context: Context, task_id: str) -> None:
-    """Delete a task run in any state with its ground truth and maps, unless an embedding is being made by it."""
     get_task(context, task_id)
     gone = delete(TaskRun).where(TaskRun.id == task_id, TaskRun.id.not_in(MAKING))
     columns = TaskRun.truth_sha256, TaskRun.chosen_sha256, TaskRun.smallest_sha256
@@ -216,7 +211,7 @@ def _check_given(config: TaskConfig, queries: Embedding | None, truth: Incoming 
 
 
 def check_columns(config: TaskConfig, corpus: Embedding, queries: Embedding | None) -> None:
-    """Refuse columns that the files do not have; the groups of pairs are a column of the ground truth."""
+    """Require columns that the files have; the groups of pairs are a column of the ground truth."""
     of_rows = [("labels", corpus, config.labels), ("ids", corpus, config.ids)]
     if queries is not None:
         of_rows.append(("query_ids", queries, config.query_ids))
@@ -233,7 +228,6 @@ def _require_column(field: str, embedding: Embedding, column: str | None) -> Non
 
 
 def check_vectors(corpus: Embedding, queries: Embedding | None) -> None:
-    """Refuse vectors that are not measured, do not fit together, hold NaN or are too many."""
     require_measured(corpus, "a task")
     for field, embedding in (("embedding_id", corpus), ("queries_id", queries)):
         if embedding is None:

@@ -32,7 +32,6 @@ class HeatMapRow(NamedTuple):
     measurements: Mapping[str, Measurement]
 
     def value(self, measure: Measure) -> float | None:
-        """Return the value of a measure; None if undefined or not measured."""
         return self.measurements[measure.slug].value if measure.slug in self.measurements else None
 
 

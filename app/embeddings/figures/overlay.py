@@ -61,7 +61,6 @@ class Series:
         return slug in self.subject.data
 
     def detail(self, slug: str) -> dict[str, Any]:
-        """Return the detail of a measurement, or the data of a figure."""
         measurement = self.subject.measurements.get(slug)
         return (measurement.detail if measurement is not None else self.subject.data.get(slug)) or {}
 

@@ -31,7 +31,6 @@ class SampleSizeLine(NamedTuple):
 
 
 def sample_size(overlay: Overlay) -> Figure:
-    """Return scores by the number of rows drawn, beside those of all rows."""
     lines = "ζ = 0 is IsoScore. A larger ζ shrinks the covariance toward that of all rows (IsoScore★)"
     if overlay.several:
         lines = "Full lines are IsoScore, dotted ones its bias-corrected form"

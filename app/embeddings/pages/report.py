@@ -1,4 +1,4 @@
-"""Pages of one embedding: draft, selection, measuring, description, report, downloads."""
+"""Pages of one embedding: draft, selection, measuring, description, report, map, downloads."""
 
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
@@ -11,17 +11,30 @@ from app.db.models import Embedding, EmbeddingStatus
 from app.db.types import RowId
 from app.descriptions import pages as descriptions
 from app.embeddings.comparison import rows_left_out
+from app.embeddings.figures.row_map import draw_map
 from app.embeddings.files import explain_no_npy, get_file, get_npy, get_safetensors
 from app.embeddings.library import EMBEDDINGS, describe_embedding, find_adjacent_layers
 from app.embeddings.lookups import request_lookup
+from app.embeddings.point_map import get_map
 from app.embeddings.readings import SIMILARITY_CHOICES, table_of
 from app.embeddings.report import ReportDep, ReportQuery, report_figures, report_of
-from app.embeddings.selections import create_selection, left_out_of_finding
+from app.embeddings.selections import LeftOut, create_selection, keep_only, left_out_of_finding, read_rows
 from app.embeddings.service import commit_embedding, get_embedding, select_embedding, tasks_lost
 from app.embeddings.zeta_curves import request_zeta_curve
 from app.figures.figure import Figure
 from app.web.dependencies import ContextDep
-from app.web.responses import FileKind, attachment, csv_file, figure_file, file_of, find_figure, render, see, sent
+from app.web.responses import (
+    BINARY,
+    FileKind,
+    attachment,
+    csv_file,
+    figure_file,
+    file_of,
+    find_figure,
+    render,
+    see,
+    sent,
+)
 from app.web.templating import data_url, inlined
 from isoscope.core.errors import InvalidError, NotFoundError
 from isoscope.files.selection import Selection
@@ -229,3 +242,32 @@ def look_up(
     """Queue the search for the rows nearest to a text, and show where they will appear."""
     request_lookup(context, embedding_id, text)
     return see(f"/embeddings/{embedding_id}?{urlencode({'tab': tab, 'text': text})}#near-text")
+
+
+@report_router.get("/map/plot.json")
+def show_map(context: ContextDep, embedding_id: str, color: str = "") -> Response:
+    """The map as plotly JSON, its rows colored by their label, their norm or a kept column."""
+    return Response(draw_map(get_map(context, embedding_id), color).to_json(), media_type="application/json")
+
+
+@report_router.get("/map/map.parquet")
+def show_map_table(context: ContextDep, embedding_id: str) -> Response:
+    """The map as a table, with the columns that embedding-atlas reads."""
+    from app.embeddings.map_table import write_parquet  # noqa: PLC0415 - only who exports needs pyarrow
+
+    name = file_name(get_embedding(context, embedding_id).name) or "map"
+    table = write_parquet(get_map(context, embedding_id))
+    return Response(table, media_type=BINARY, headers=attachment(f"{name}-map.parquet"))
+
+
+@report_router.post("/map/selection")
+def measure_selection(
+    context: ContextDep,
+    embedding_id: str,
+    measure: Annotated[Literal["selected", "rest"], Form()],
+    rows: Annotated[str, Form()] = "",
+) -> Response:
+    """Have the rows selected on the map measured, or the rest without them, and go to where the report appears."""
+    selected = read_rows(rows)
+    left_out = keep_only(context, embedding_id, selected) if measure == "selected" else LeftOut(selected)
+    return see(f"/embeddings/{create_selection(context, embedding_id, left_out).id}")
