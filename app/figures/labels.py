@@ -24,13 +24,11 @@ DATA_SET = {"task": "Data set"}
 
 
 def head(field: str) -> str:
-    """Return a field's column heading."""
     label = DATA_SET.get(field) or (OPTIONS[field].label if field in OPTIONS else "")
     return label or field.replace("_", " ").capitalize()
 
 
 def inside(field: str) -> str:
-    """Return the heading as used inside a sentence."""
     return lowered(head(field))
 
 
@@ -140,7 +138,6 @@ def short_names(names: Sequence[str], longest: int) -> list[str]:
 
 
 def _cut(name: str, longest: int) -> str:
-    """Cut the middle out of a long name."""
     if len(name) <= longest:
         return name
     tail = (longest - 1) // 2

@@ -106,7 +106,6 @@ def fields_of_scatter(selection: RunSelection, slug: str, query: SweepQuery) -> 
 
 
 def drawable_fields(table: RunTable) -> list[str]:
-    """Return the fields, besides regularizer, λ and ζ, by which figures can tell the runs apart."""
     excluded = (SEED, *COORDINATES, *WITHOUT_EFFECT, *TASK_FIELDS)
     return [name for name in table.differing_fields if name not in excluded]
 
@@ -140,10 +139,7 @@ def list_figures_across(table: RunTable) -> list[str]:
 
 
 def evaluation_words(table: RunTable) -> dict[str, str]:
-    return {
-        evaluation.key: f"{table.datasets[evaluation.dataset_id]}, {SCALES[evaluation.metric].title}"
-        for evaluation in table.evaluations
-    }
+    return {pair.key: f"{table.datasets[pair.dataset_id]}, {SCALES[pair.metric].title}" for pair in table.evaluations}
 
 
 def find_evaluation(table: RunTable, on: str) -> DatasetMetric:

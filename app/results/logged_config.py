@@ -94,7 +94,6 @@ class ScriptRun(Frozen):
 
     @property
     def config(self) -> ReportedRunConfig:
-        """The run's configuration, without unset fields."""
         coordinates = self.model_dump(include=set(COORDINATES), exclude_none=True)
         return ReportedRunConfig(logged=True, **coordinates, **self.settings)
 

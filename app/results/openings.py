@@ -72,7 +72,6 @@ class TestSplit:
 
 
 def read_test_split(context: Context, experiment: Experiment) -> TestSplit:
-    """Return the test split of an experiment that was read with its runs."""
     with context.sessions() as session:
         openings = _openings(session, experiment.id)
         scored, n, rows_sha256 = session.execute(_extent(experiment.id)).one()
@@ -139,7 +138,6 @@ def name_of_user(settings: Settings) -> str:
 
 
 def require_opened(session: Session, run: Run, split: Split) -> None:
-    """Raise ConflictError if the split of a run is sealed."""
     if split is Split.TEST and not _openings(session, run.experiment_id):
         raise ConflictError(
             "Test scores and predictions are sealed. Freeze a choice and open them on the experiment's page, or by "

@@ -146,7 +146,6 @@ def list_metric(context: Context, source: RunSource, metric: str) -> dict[str, t
 
 
 def list_metrics(context: Context, ids: Sequence[str]) -> dict[str, dict[str, float | None]]:
-    """Return all metrics by run and name, for every run that has some."""
     query = select(Run.id, Run.results["metrics"]).where(Run.id.in_(ids), Run.results.is_not(None))
     with context.sessions() as session:
         return {run_id: metrics for run_id, metrics in session.execute(query) if metrics}
@@ -194,7 +193,6 @@ class PredictionTable(NamedTuple):
     predictions: Predictions
 
     def rows(self, start: int = 0, stop: int | None = None) -> Iterator[PredictionRow]:
-        """Yield the rows with index ``start`` up to ``stop``."""
         predictions, chunk = self.predictions, slice(start, stop)
         n = len(predictions.rows[chunk])
         names = self.run.config.label_names
@@ -217,7 +215,6 @@ class PredictionTable(NamedTuple):
                 yield PredictionRow(row, reference, predicted, exact_match, f1)
 
     def csv(self) -> Iterator[str]:
-        """Yield all rows as CSV, in chunks."""
         spans = self.predictions.kind is TaskKind.SPAN
         absent = ("reference",) if spans else ("exact_match", "f1")
         columns = [name for name in PredictionRow._fields if name not in absent]

@@ -17,6 +17,7 @@ from app.results.search.conditions import FIELDS, find_field
 from app.results.search.listing import (
     NEWEST,
     ExperimentFilter,
+    ExperimentOrder,
     ExperimentPage,
     RunColumns,
     RunPage,
@@ -27,6 +28,7 @@ from app.results.search.listing import (
 )
 from app.results.setting import cell_text, setting_of
 from app.training.queue_status import list_workers, worker_lost
+from app.web.dependencies import ContextDep
 from isoscope.core.errors import InvalidError
 from isotropy.catalog import Regularizer
 
@@ -99,8 +101,7 @@ class RunListing:
             sentences.append(_named_value(name, value))
         return sentences
 
-    def head(self, name: str) -> str:
-        return head(name)
+    head = staticmethod(head)
 
     def value(self, run: Run, name: str) -> str | None:
         """Return the cell of a run in a column; None if the setting has no effect on the run."""
@@ -204,10 +205,6 @@ class ExperimentListing(NamedTuple):
         return self.url(1, next_sort(column, self.sorted_by(column), falling=column in LARGEST_FIRST))
 
     @property
-    def is_narrowed(self) -> bool:
-        return bool(self.q or self.narrowed.tag)
-
-    @property
     def query(self) -> str:
         return self.url(self.page).partition("?")[2]
 
@@ -222,14 +219,26 @@ class ExperimentListing(NamedTuple):
         return f"/experiments{encode_query(query, tag=self.narrowed.tag)}"
 
 
-def read_experiment_listing(context: Context, q: str, page: int, narrowed: ExperimentFilter) -> ExperimentListing:
+def read_experiment_listing(
+    context: ContextDep,
+    q: str = "",
+    page: Annotated[int, Query(ge=1)] = 1,
+    tag: Annotated[str, Query(max_length=200)] = "",
+    sort: ExperimentOrder = NEWEST,
+) -> ExperimentListing:
     """Return a page of the list, or the last one if there are fewer; empty with the problem if ``q`` is invalid."""
+    q, narrowed = q.strip(), ExperimentFilter(tag.strip(), sort)
     try:
         summaries = list_experiments(context, q, narrowed, offset=offset_of(page))
+        if page > (last := pages_of(summaries.total)):
+            page = last
+            summaries = list_experiments(context, q, narrowed, offset=offset_of(page))
     except InvalidError as problem:
         return ExperimentListing(q, ExperimentPage([], 0), 1, narrowed, problem)
-    listing = ExperimentListing(q, summaries, page, narrowed)
-    return listing if page <= listing.pages else read_experiment_listing(context, q, listing.pages, narrowed)
+    return ExperimentListing(q, summaries, page, narrowed)
+
+
+ListingDep = Annotated[ExperimentListing, Depends(read_experiment_listing)]
 
 
 def _runs(q: str = "", sort: str = "", page: Annotated[int, Query(ge=1)] = 1) -> RunQuery:

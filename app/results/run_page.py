@@ -14,9 +14,9 @@ from app.db.reported_config import AnyRunConfig
 from app.db.run_results import RunResults
 from app.figures.figure import Figure
 from app.results.captions import list_first
-from app.results.figures import run_curves
 from app.results.figures.layer_curves import run_heat_map
 from app.results.figures.profiles import activation_profiles, measure_by_layer
+from app.results.figures.sweep_curves import loss_curve, penalty_curve
 from app.results.labels import WATCHED, slug_of, title_of
 from app.results.run_data import ACTIVATION, find_run_figure
 from app.results.run_table import RunTable
@@ -146,8 +146,8 @@ class RunFigureKind(NamedTuple):
 
 
 _FIGURES = (
-    RunFigureKind("loss", "Task loss", "training", lambda context, run, _: run_curves.loss_curve(run)),
-    RunFigureKind("penalty", "Penalty", "training", lambda context, run, _: run_curves.penalty_curve(run),
+    RunFigureKind("loss", "Task loss", "training", lambda context, run, _: loss_curve(run)),
+    RunFigureKind("penalty", "Penalty", "training", lambda context, run, _: penalty_curve(run),
               applies_to=lambda run: bool(run.config.weights)),
     RunFigureKind("layers", "Layers over steps", "watched",
               lambda context, run, measure: run_heat_map(run, measure if measure in WATCHED else WATCHED[0]),

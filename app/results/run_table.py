@@ -175,7 +175,6 @@ class RunTable:
 
     @cached_property
     def datasets(self) -> dict[str, str]:
-        """Names of the data sets by id; equal names get a part of the id."""
         return _distinct_names({row.dataset_id: row.dataset.name for row in self._experiments.values()})
 
     @cached_property
@@ -270,7 +269,6 @@ class RunTable:
         return {run: Setting(*setting[:-1], values) for run, setting, values in rows}
 
     def setting(self, run: AnyRun) -> Setting:
-        """Return the setting of a run of the table, the same for all seeds."""
         return self._setting_by_run[run]
 
     @cached_property
@@ -293,7 +291,6 @@ class RunTable:
 
     @cached_property
     def grid_cells(self) -> dict[str, list[Cell]]:
-        """The values of each field of the grid as cells."""
         return {name: [as_cell(value) for value in values] for name, values in self.grid.items()}
 
     @cached_property
@@ -318,7 +315,6 @@ class RunTable:
 
     @cached_property
     def finished(self) -> list[AnyRun]:
-        """The finished runs, with or without a performance."""
         return [run for run in self.runs if run.status is RunStatus.FINISHED]
 
     @property
@@ -371,7 +367,6 @@ class RunTable:
         return [*method, "lambda", *(["zeta"] if len(self.zetas) > 1 else []), *self.fields]
 
     def cells(self, setting: Setting) -> list[Cell]:
-        """Return the cells under ``heads``."""
         method: list[Cell] = [NAMES[setting.regularizer]] if len(self.methods) > 1 else []
         return [*method, setting.lam, *([setting.zeta] if len(self.zetas) > 1 else []), *setting.values]
 

@@ -66,7 +66,6 @@ def setting_of(run: AnyRun, fields: Sequence[str]) -> Setting:
 
 
 def distinct_values(fields: Sequence[str], runs: Iterable[AnyRun]) -> dict[str, set[Cell]]:
-    """Return the different values of each of these fields, without those that have no effect."""
     rows = {setting_of(run, fields).values for run in runs} if fields else ()
     return {field: {row[index] for row in rows} - {None} for index, field in enumerate(fields)}
 

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from app.results.conclusion.comparisons import Comparison, RowsOnly
+from app.results.conclusion.comparisons import Comparison
 from app.results.conclusion.conclusion import Conclusion
 from app.results.conclusion.evidence import Evidence
 from app.results.conclusion.verdict_words import quote
@@ -61,10 +61,6 @@ class RowsOnlyOut(BaseModel):
     p: float
     test: Literal["mcnemar", "t"]
 
-    @classmethod
-    def from_result(cls, result: RowsOnly) -> "RowsOnlyOut":
-        return cls(low=result.low, high=result.high, p=result.p, test="mcnemar" if result.mcnemar else "t")
-
 
 class NeededOut(Row):
     """Seeds or rows that would show a difference of the observed size with power 0.8."""
@@ -117,7 +113,13 @@ class SettingDifferenceOut(BaseModel):
             degrees=judged.difference.degrees if judged.p is not None else None,
             seeds=comparison.seeds,
             rows=comparison.rows,
-            rows_only=rows_only and RowsOnlyOut.from_result(rows_only),
+            rows_only=rows_only
+            and RowsOnlyOut(
+                low=rows_only.low,
+                high=rows_only.high,
+                p=rows_only.p,
+                test="mcnemar" if rows_only.mcnemar else "t",
+            ),
             needed=judged.needed and NeededOut.model_validate(judged.needed),
             exact_test=ExactTestOut(
                 p=comparison.flips.p,

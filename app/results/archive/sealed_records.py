@@ -43,7 +43,6 @@ class OpeningRecord(Record):
 
 
 def split_predictions(run_id: str, predictions: Predictions, split: Split) -> Iterator[dict[str, Any]]:
-    """Yield the predictions of a run in records of at most ``PREDICTIONS_AT_ONCE`` rows."""
     for start in range(0, len(predictions), PREDICTIONS_AT_ONCE):
         selected = slice(start, start + PREDICTIONS_AT_ONCE)
         predicted = predictions.predicted[selected]

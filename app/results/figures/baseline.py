@@ -165,15 +165,23 @@ def _draw_bars(table: RunTable, bars: Sequence[MethodBar], metric: str, trivial:
 
 def differences(table: RunTable, comparisons: Sequence[Comparison], metric: str) -> Figure:
     """Return mean differences in performance with simultaneous 95% intervals, one row a setting."""
-    empty = None
-    if not comparisons:
+    caption, empty = "", None
+    if comparisons:
+        family = max(comparison.judged.comparisons for comparison in comparisons)
+        simultaneous = f", simultaneous over {count(family)} comparisons" if family > 1 else ""
+        caption = f"Bars are 95% intervals{simultaneous}: a bar that excludes 0 is a verdict."
+        if barless := sum(comparison.judged.low is None for comparison in comparisons):
+            caption += f" {plural(barless, 'setting')} without a bar: too few seeds, or no row differs."
+        if (n := len(comparisons)) > MAX_SETTINGS:
+            caption += f" The first {MAX_SETTINGS} of {count(n)} settings are drawn."
+    else:
         final = all(run.status.final for run in table.runs)
         no_pairs = "No setting has a run at λ = 0 with the same seed to be compared with."
         empty = no_pairs if final else explain_empty(table)
     return Figure(
         slug="differences",
         title="Difference from λ = 0",
-        caption=_difference_caption(comparisons) if comparisons else "",
+        caption=caption,
         table=FigureTable(
             [*table.heads, *DIFFERENCE_HEADS],
             [
@@ -187,17 +195,6 @@ def differences(table: RunTable, comparisons: Sequence[Comparison], metric: str)
         draw=partial(_draw_differences, table, comparisons[:MAX_SETTINGS], metric),
         empty=empty,
     )  # fmt: skip
-
-
-def _difference_caption(comparisons: Sequence[Comparison]) -> str:
-    family = max(comparison.judged.comparisons for comparison in comparisons)
-    simultaneous = f", simultaneous over {count(family)} comparisons" if family > 1 else ""
-    bars = f"Bars are 95% intervals{simultaneous}: a bar that excludes 0 is a verdict."
-    barless = sum(comparison.judged.low is None for comparison in comparisons)
-    lacking = f" {plural(barless, 'setting')} without a bar: too few seeds, or no row differs." if barless else ""
-    n = len(comparisons)
-    cut = f" The first {MAX_SETTINGS} of {count(n)} settings are drawn." if n > MAX_SETTINGS else ""
-    return bars + lacking + cut
 
 
 def _draw_differences(table: RunTable, comparisons: Sequence[Comparison], metric: str) -> go.Figure:

@@ -199,14 +199,13 @@ def _heat_map(
 
 
 def _draw_heat_map(looks: Sequence[LayerMeasurement], depth: int) -> go.Figure:
-    steps = len(palette.SCALE) - 1
     heat_map = go.Heatmap(
         x=[step for step, _ in looks],
         y=list(range(1, depth + 1)),
         z=[[values[layer] if layer < len(values) else None for _, values in looks] for layer in range(depth)],
         xgap=1,
         ygap=1,
-        colorscale=[[i / steps, colour] for i, colour in enumerate(palette.SCALE)],
+        colorscale=palette.COLORSCALE,
         showscale=False,
         hovertemplate="layer %{y}, step %{x:,}: %{z:.4~g}<extra></extra>",
     )

@@ -65,6 +65,15 @@ def activation_profiles(table: RunTable, activations: RunData) -> Figure:
             f" Not drawn, because their models have different numbers of dimensions: {list_first(uneven)}. Group by "
             "model to draw them."
         )
+    caption = ""
+    if profiles:
+        texts = describe_texts(table.runs, min(profile.n for profile in profiles.values()))
+        seeds = format_sizes([profile.seeds for profile in profiles.values()])
+        banded = len(profiles) <= MAX_BANDS
+        band = " (line) with one standard deviation on each side (band)" if banded else ""
+        caption = f"Mean of each dimension{band} of the last layer’s sentence vectors, n = {texts}"
+        caption += "." if len(table.runs) == 1 else f"; averaged over seeds ({seeds})."
+        caption += "" if banded else " The table has the standard deviations."
     absent = explain_absence(
         profiles,
         table.runs,
@@ -74,23 +83,11 @@ def activation_profiles(table: RunTable, activations: RunData) -> Figure:
     return Figure(
         slug="activation",
         title="Activation by dimension",
-        caption=_profile_caption(table, profiles) + left_out if profiles else "",
+        caption=caption + left_out if profiles else "",
         table=_profile_table(table, profiles),
         draw=partial(_draw_profiles, table, profiles),
         empty=absent and (left_out.strip() or absent),
     )
-
-
-def _profile_caption(table: RunTable, profiles: Mapping[Setting, Profile]) -> str:
-    texts = describe_texts(table.runs, min(profile.n for profile in profiles.values()))
-    rows = f"of the last layer’s sentence vectors, n = {texts}"
-    band = " (line) with one standard deviation on each side (band)"
-    if len(table.runs) == 1:
-        return f"Mean of each dimension{band} {rows}."
-    seeds = format_sizes([profile.seeds for profile in profiles.values()])
-    if len(profiles) <= MAX_BANDS:
-        return f"Mean of each dimension{band} {rows}; averaged over seeds ({seeds})."
-    return f"Mean of each dimension {rows}; averaged over seeds ({seeds}). The table has the standard deviations."
 
 
 def _profile_table(table: RunTable, profiles: Mapping[Setting, Profile]) -> FigureTable:

@@ -100,7 +100,22 @@ def plane(experiment: Experiment) -> Figure:
         title="λ and ζ by performance",
         caption=f"{plural(len(ended), 'trial')} without the baseline, colored by {scale.title}.{shades}",
         table=FigureTable([*HEADS, "performance"], [[*trial.cells, trial.performance] for trial in ended]),
-        draw=partial(_draw_plane, ended),
+        draw=lambda: plot(
+            [
+                _points(
+                    ended,
+                    [trial.lam for trial in ended],
+                    [trial.trial.runs[0].zeta for trial in ended],
+                    size=12,
+                    color=scores,
+                    colorscale=palette.COLORSCALE,
+                    showscale=False,
+                    line={"width": 1, "color": palette.QUIET},
+                )
+            ],
+            xaxis={"title": {"text": LAMBDA_AXIS}},
+            yaxis={"title": {"text": "ζ"}},
+        ),
         empty=None if ended else NO_TRIAL,
     )
 
@@ -167,21 +182,6 @@ def _draw_history(ended: Sequence[EndedTrial], best: Sequence[float], scale: Met
         xaxis={"title": {"text": "Trial"}, "dtick": -(-max(numbers, default=1) // MAX_TICKS) or 1},
         yaxis=linear_axis(scale.title, scores, (scale.low, scale.high)),
     )
-
-
-def _draw_plane(ended: Sequence[EndedTrial]) -> go.Figure:
-    steps = len(palette.SCALE) - 1
-    points = _points(
-        ended,
-        [trial.lam for trial in ended],
-        [trial.trial.runs[0].zeta for trial in ended],
-        size=12,
-        color=[trial.performance for trial in ended],
-        colorscale=[[i / steps, colour] for i, colour in enumerate(palette.SCALE)],
-        showscale=False,
-        line={"width": 1, "color": palette.QUIET},
-    )
-    return plot([points], xaxis={"title": {"text": LAMBDA_AXIS}}, yaxis={"title": {"text": "ζ"}})
 
 
 class BestTrials(NamedTuple):

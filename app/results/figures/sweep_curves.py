@@ -1,4 +1,4 @@
-"""Task loss and penalty that runs log as they train: means over seeds, or run by run."""
+"""Task loss and penalty that runs log as they train: means over seeds, run by run, or of one run."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -8,14 +8,17 @@ from typing import Any, Literal, NamedTuple
 
 import plotly.graph_objects as go
 
+from app.db.models import Run
 from app.db.run_rows import AnyRun
 from app.figures import palette
-from app.figures.figure import STEP_AXIS, Figure, FigureTable, log_axis, plot
+from app.figures.figure import STEP_AXIS, Figure, FigureTable, linear_axis, log_axis, plot
 from app.results.captions import describe_means, describe_source, estimate_cells, explain_absence
 from app.results.figures import legend
+from app.results.labels import penalty_words
 from app.results.run_table import RunTable
 from app.results.setting import Setting
 from app.results.statistics.estimate import Estimate, by_seed, estimate
+from isoscope.core.task import TaskKind
 
 # A value at every step at which it was logged.
 Curve = Sequence[tuple[int, float]]
@@ -158,7 +161,6 @@ def mean_traces(table: RunTable, means: Means, *, bands: bool) -> list[go.Scatte
 
 
 def mean_table(table: RunTable, column: str, means: Means) -> FigureTable:
-    """Return means step by step; ``column`` names their values."""
     return FigureTable(
         [*table.heads, "step", "seeds", f"{column}_mean", "ci95_half_width"],
         [
@@ -227,3 +229,50 @@ def _run_traces(table: RunTable, curves: Mapping[AnyRun, Curve]) -> list[go.Scat
         )
         for (colour, mode), trace in points.items()
     ]
+
+
+LOSSES = {
+    TaskKind.CLASSIFICATION: "Cross-entropy",
+    TaskKind.REGRESSION: "Squared error",
+    TaskKind.SPAN: "Cross-entropy of the span’s two ends",
+}
+
+
+def loss_curve(run: Run) -> Figure:
+    launched = f"{LOSSES[run.config.task]} of the batches as logged, without the penalty"
+    caption = f"{'As its script logged it' if run.config.logged else launched}: no smoothing."
+    return _curve(run, [(step.step, step.task_loss) for step in run.steps], "loss", "Task loss", caption)
+
+
+def penalty_curve(run: Run) -> Figure:
+    caption = f"{penalty_words(run.config)}, as added to the task loss."
+    return _curve(run, [(step.step, step.penalty) for step in run.steps], "penalty", "Penalty", caption)
+
+
+def _curve(run: Run, points: list[tuple[int, float | None]], slug: str, title: str, caption: str) -> Figure:
+    logged = [(step, value) for step, value in points if value is not None]
+    return Figure(
+        slug=slug,
+        title=title,
+        caption=caption,
+        table=FigureTable(["step", slug], [[step, value] for step, value in logged]),
+        draw=lambda: plot(
+            [
+                go.Scatter(
+                    x=[step for step, _ in logged],
+                    y=[value for _, value in logged],
+                    mode="lines" if len(logged) > 1 else "markers",
+                    line={"color": palette.of_lambda(run.lam), "width": 1.6},
+                    hovertemplate="step %{x:,}: %{y:.4g}<extra></extra>",
+                )
+            ],
+            xaxis=STEP_AXIS,
+            yaxis=linear_axis(title, [value for _, value in logged]),
+        ),
+        empty=explain_absence(
+            logged,
+            [run],
+            "The curve begins here when the run has trained a few steps.",
+            "The run ended before it logged a step.",
+        ),
+    )

@@ -71,7 +71,10 @@ def show_runs(
 ) -> Response:
     """Show the runs of a search; selected experiments become a search for them."""
     if experiment:
-        return see(f"/compare/runs?{query.encoded(q=_search_for(query.q, experiment))}")
+        in_search = query.q.removeprefix("experiment=").split(",") if EXPERIMENT_SEARCH.fullmatch(query.q) else []
+        ids = dict.fromkeys([*in_search, *filter(None, experiment)])
+        joined = ",".join(row_id if row_id.isalnum() else quoted(row_id) for row_id in ids)
+        return see(f"/compare/runs?{query.encoded(q=f'experiment={joined}')}")
     values: dict[str, Any] = {"query": query, "look": sweep_query, "at": "/compare/runs"}
     problem = None
     try:
@@ -122,6 +125,7 @@ def _page_values(
 ) -> dict[str, Any]:
     gathered = selection.table
     offered = list_figures_across(gathered)
+    names = list_names(context, OFFERED) if EXPERIMENT_SEARCH.fullmatch(query.q) else {}
     figures = _figures(context, selection, query.on, sweep_query) if offered else {}
     groupable = {*gathered.differing_fields} & {*gathered.varying_fields, TASK, EXPERIMENT, REGULARIZER, SEED} | {
         *selection.fields
@@ -142,7 +146,7 @@ def _page_values(
         "groupable": {field: head(field) for field in gathered.groupable_fields if field in groupable},
         "settings": compare_settings(gathered),
         "head": head,
-        "others": _addable_experiments(context, selection) if EXPERIMENT_SEARCH.fullmatch(query.q) else {},
+        "others": {row_id: name for row_id, name in names.items() if row_id not in gathered.experiments},
         "kept": parse_qsl(_join_queries(query.encoded(), sweep_query.encoded())),
         "kept_by_search": parse_qsl(_join_queries(sweep_query.encoded(), table.encoded())),
         "kept_by_figures": parse_qsl(_join_queries(query.encoded(), table.encoded())),
@@ -180,16 +184,5 @@ def _means(context: Context, selection: RunSelection, query: AcrossQuery, table:
     }
 
 
-def _addable_experiments(context: Context, selection: RunSelection) -> dict[str, str]:
-    names = list_names(context, OFFERED)
-    return {row_id: name for row_id, name in names.items() if row_id not in selection.table.experiments}
-
-
 def _join_queries(*queries: str) -> str:
     return "&".join(query for query in queries if query)
-
-
-def _search_for(q: str, experiments: list[str]) -> str:
-    known_ids = q.removeprefix("experiment=").split(",") if EXPERIMENT_SEARCH.fullmatch(q) else []
-    ids = dict.fromkeys([*known_ids, *filter(None, experiments)])
-    return f"experiment={','.join(row_id if row_id.isalnum() else quoted(row_id) for row_id in ids)}"

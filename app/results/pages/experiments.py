@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Annotated, Literal
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Depends, File, Form, Query, Request, Response, UploadFile
+from fastapi import APIRouter, File, Form, Query, Request, Response, UploadFile
 
 from app.context import Context
 from app.db.models import Experiment, ImportStatus
@@ -23,14 +23,14 @@ from app.results.labels import SCALES, WATCHED, title_of
 from app.results.openings import OpeningRequest, name_of_user, open_test, read_test_split
 from app.results.run_listing import (
     ExperimentListing,
+    ListingDep,
     RunListing,
     RunQueryDep,
     address_header,
-    read_experiment_listing,
     read_run_listing,
 )
 from app.results.run_table import RunTable, compare_settings
-from app.results.search.listing import NEWEST, ExperimentFilter, ExperimentOrder, RunQuery, list_experiments
+from app.results.search.listing import RunQuery, list_experiments
 from app.results.setting import as_cell, cell_text
 from app.results.statistics.estimate import Error
 from app.results.sweep_figures import (
@@ -73,7 +73,6 @@ def import_file(
 
 @archives_router.get("/imports/{import_id}")
 def show_import(request: Request, context: ContextDep, import_id: str) -> Response:
-    """Show the progress of an import; redirect to the experiment once it has finished."""
     row = get_import(context, import_id)
     if row.status is not ImportStatus.FINISHED:
         values = {"row": row, "workers": list_workers(context), "max_bytes": context.settings.max_upload_bytes}
@@ -124,19 +123,6 @@ TAB_OF_SECTION = {"methods": "conclusion", "layers": "layers", "directions": "la
 description_router = descriptions.description_router(EXPERIMENTS, get_experiment, describe_experiment)
 
 
-def _listing(
-    context: ContextDep,
-    q: str = "",
-    page: Annotated[int, Query(ge=1)] = 1,
-    tag: Annotated[str, Query(max_length=200)] = "",
-    sort: ExperimentOrder = NEWEST,
-) -> ExperimentListing:
-    return read_experiment_listing(context, q.strip(), page, ExperimentFilter(tag.strip(), sort))
-
-
-ListingDep = Annotated[ExperimentListing, Depends(_listing)]
-
-
 @router.get("")
 def list_all(request: Request, context: ContextDep, listing: ListingDep) -> Response:
     return _list_page(request, context, listing)
@@ -149,7 +135,10 @@ def _list_page(
         "listing": listing,
         "scales": SCALES,
         "nothing_ticked": nothing_ticked,
-        "there": listing.summaries.total or listing.is_narrowed or list_experiments(context, limit=0).total,
+        "there": listing.summaries.total
+        or listing.q
+        or listing.narrowed.tag
+        or list_experiments(context, limit=0).total,
         "row_list": EXPERIMENTS,
         "known_tags": known_tags(context, Experiment),
     }
@@ -161,7 +150,6 @@ def _list_page(
 def compare(
     request: Request, context: ContextDep, listing: ListingDep, experiment: Annotated[list[str] | None, Query()] = None
 ) -> Response:
-    """Compare the selected experiments, or show the list again if none is selected."""
     if experiment:
         return see(f"/compare/runs?{urlencode({'experiment': experiment}, doseq=True)}")
     return _list_page(request, context, listing, nothing_ticked=True)

@@ -144,11 +144,13 @@ Back = Annotated[Literal["", "queue"], Form()]
 class RunButtonOrigin(NamedTuple):
     """The page of a run's button, if it is not that of the run, and the search there."""
 
-    back: Page
-    query: RunQuery
+    back: Annotated[Page, Form()] = ""
+    q: Annotated[str, Form()] = ""
+    sort: Annotated[str, Form()] = ""
+    page: Annotated[int, Form(ge=1)] = 1
 
     def address(self, run: Run) -> str:
-        searched = encode_query(self.query)
+        searched = encode_query(RunQuery.parse(self.q, self.sort, self.page))
         pages = {
             "queue": "/queue",
             "experiment": f"/experiments/{run.experiment_id}",
@@ -158,16 +160,7 @@ class RunButtonOrigin(NamedTuple):
         return pages.get(self.back, f"/runs/{run.id}")
 
 
-def _origin(
-    back: Annotated[Page, Form()] = "",
-    q: Annotated[str, Form()] = "",
-    sort: Annotated[str, Form()] = "",
-    page: Annotated[int, Form(ge=1)] = 1,
-) -> RunButtonOrigin:
-    return RunButtonOrigin(back, RunQuery.parse(q, sort, page))
-
-
-OriginDep = Annotated[RunButtonOrigin, Depends(_origin)]
+OriginDep = Annotated[RunButtonOrigin, Depends()]
 
 
 def _run_button(change: Callable[[Context, str], Run]) -> Callable[..., Response]:

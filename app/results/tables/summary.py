@@ -108,7 +108,6 @@ def summarize_groups(
 
 
 def _note_missing_metrics(finished: RunTable, metrics: Metrics) -> list[str]:
-    """Note runs without a metric that others on the same data set have."""
     runs_by_dataset: dict[str, list[AnyRun]] = {}
     for run in finished.runs:
         runs_by_dataset.setdefault(finished.datasets[run.experiment.dataset_id], []).append(run)

@@ -2,7 +2,7 @@ import pytest
 
 from app.db.models import RunStatus
 from app.figures.palette import faded, of_lambda
-from app.results.figures import run_curves, sweep_curves
+from app.results.figures import sweep_curves
 from app.results.figures.sweep_curves import PENALTY, TASK_LOSS, CurveStyle, logged_curves, smooth
 from app.results.run_data import LoggedValues
 from isotropy.catalog import Regularizer
@@ -11,7 +11,7 @@ from tests.unit.figures.rows import T95, run, step, sweep
 SWEEP = sweep(run(-1.0, 0), run(-1.0, 1), run(0.0, 0))
 BY_RUN = {row.id: [(10, 0.7 + 0.1 * row.seed), (20, 0.5)] for row in SWEEP.runs}
 LOGGED = [step(0, layers={"isoscore_star": [0.3, 0.2]}), step(10, 0.7, -0.5), step(20, 0.5, -0.6)]
-RUN_FIGURES = pytest.mark.parametrize("figure_of", [run_curves.loss_curve, run_curves.penalty_curve])
+RUN_FIGURES = pytest.mark.parametrize("figure_of", [sweep_curves.loss_curve, sweep_curves.penalty_curve])
 
 
 def means_of(*curves):
@@ -121,8 +121,8 @@ def test_curves_without_values_are_empty():
 
 def test_curves_of_a_run_leave_out_steps_without_a_value():
     row = run(1.0, steps=LOGGED)
-    assert run_curves.loss_curve(row).table.rows == [[10, 0.7], [20, 0.5]]
-    assert run_curves.penalty_curve(row).table.rows == [[10, -0.5], [20, -0.6]]
+    assert sweep_curves.loss_curve(row).table.rows == [[10, 0.7], [20, 0.5]]
+    assert sweep_curves.penalty_curve(row).table.rows == [[10, -0.5], [20, -0.6]]
 
 
 @RUN_FIGURES
@@ -156,7 +156,7 @@ ENTROPY = {"lam": 1.0, "regularizer": Regularizer.ENTROPY}
     ],
 )
 def test_penalty_caption_has_every_term(options, words):
-    assert words in run_curves.penalty_curve(run(**options, steps=LOGGED)).caption
+    assert words in sweep_curves.penalty_curve(run(**options, steps=LOGGED)).caption
 
 
 @pytest.mark.parametrize(
@@ -168,4 +168,4 @@ def test_penalty_caption_has_every_term(options, words):
     ],
 )
 def test_loss_caption_names_the_loss_of_the_task(options, words):
-    assert run_curves.loss_curve(run(**options)).caption.startswith(words)
+    assert sweep_curves.loss_curve(run(**options)).caption.startswith(words)
