@@ -27,13 +27,11 @@ def describe_unscored(table: RunTable) -> str:
 
 def describe_pruned(table: RunTable, action: str) -> str:
     """Return what is done with the settings of which a study pruned a run, and why; empty if there is none."""
-    return describe_overstated(
-        action, [table.label(setting) for setting in table.settings if setting in table.pruned_settings]
-    )
+    labels = [table.label(setting) for setting in table.settings if setting in table.pruned_settings]
+    return describe_overstated(action, labels)
 
 
 def describe_overstated(action: str, labels: Sequence[str]) -> str:
-    """Return the same of settings by their labels."""
     if not labels:
         return ""
     return (

@@ -51,16 +51,13 @@ class TestSplit:
     opened_on_rows: int
     """Choices that were opened on the same rows so far, in any experiment."""
     scores: OpenedScores | None
+    unfinished: str
+    """A sentence on what must end before a choice is frozen, or an empty text."""
 
     @property
     def exists(self) -> bool:
         """Whether there are test rows to open, now or once runs have finished."""
         return bool(self.scored or self.openings or self.experiment.dataset.n_test)
-
-    @property
-    def unfinished(self) -> str:
-        """A sentence on what must end before a choice is frozen, or an empty text."""
-        return unfinished(self.experiment)
 
     @property
     def settings(self) -> list[Choice]:
@@ -82,7 +79,7 @@ def read_test_split(context: Context, experiment: Experiment) -> TestSplit:
             by_run = {score.run_id: score for score in session.scalars(scores_of_experiment)}
             metric = experiment.config.metric
             scores = read_opened(RunTable.from_experiment(experiment), by_run, openings, metric)
-    return TestSplit(experiment, scored, n, rows_sha256, openings, before, scores)
+    return TestSplit(experiment, scored, n, rows_sha256, openings, before, scores, unfinished(experiment))
 
 
 def open_test(context: Context, experiment_id: str, request: OpeningRequest) -> TestSplit:
@@ -148,7 +145,6 @@ def require_opened(session: Session, run: Run, split: Split) -> None:
 
 
 def unfinished(experiment: Experiment) -> str:
-    """Return a sentence on what must end before a choice is frozen, or an empty text."""
     if experiment.searching:
         return "The search goes on."
     n_unfinished = sum(not run.status.final for run in experiment.runs)

@@ -73,10 +73,7 @@ def list_looks(context: Context, source: RunSource, measures: Sequence[str]) -> 
 def _read_steps(
     context: Context, source: RunSource, column: Any, values: Sequence[ColumnElement[Any]]
 ) -> tuple[Sequence[Any], int, int]:
-    """Return values where a column has some; of too many only about one for each stretch of steps.
-
-    Beside them are the number of all values, and the length of the stretches.
-    """
+    """Return values where a column has some, how many there are, and the steps between those that were read."""
     step, of_run = _STEPS.c.step, _RUNS.c.id == _STEPS.c.run_id
     logged = (_select_runs(source, _RUNS.c), column.is_not(None))
     query = select(_STEPS.c.run_id, step, *values).join(_RUNS, of_run).where(*logged)

@@ -1,6 +1,6 @@
 """Settings: all that runs differ in but their seeds. Families: settings that differ in λ alone."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -63,11 +63,6 @@ def setting_of(run: AnyRun, fields: Sequence[str]) -> Setting:
         run.zeta if _applies("zeta", regularizers, run.config.points) else None,
         tuple(option_value(run.config, regularizer, field) for field in fields),
     )
-
-
-def distinct_values(fields: Sequence[str], runs: Iterable[AnyRun]) -> dict[str, set[Cell]]:
-    rows = {setting_of(run, fields).values for run in runs} if fields else ()
-    return {field: {row[index] for row in rows} - {None} for index, field in enumerate(fields)}
 
 
 def as_cell(value: Any) -> Cell:

@@ -104,8 +104,7 @@ class Container:
         members = opened.infolist()
         if len(members) > MAX_MEMBERS:
             raise TooLargeError(f"The archive has {len(members):,} files, more than {MAX_MEMBERS}: it is no export.")
-        names = [member.filename for member in members]
-        if len(set(names)) < len(names):
+        if len(self.names) < len(members):
             raise InvalidError(f"Two files in the archive have the same name. {ADVICE}")
         for member in members:
             name, size = member.filename[:80], member.file_size

@@ -13,7 +13,6 @@ from app.figures.labels import inside, short_names
 from app.results.run_table import RunTable
 from app.results.setting import Family, Setting, cell_text
 from isoscope.core.formatting import short
-from isotropy.catalog import Regularizer
 
 Entry = TypeVar("Entry", Setting, Family)
 
@@ -34,11 +33,12 @@ def colour(table: RunTable, setting: Setting) -> str:
 
 def dash(table: RunTable, setting: Setting) -> str:
     """Return a dash that tells apart the lines of settings of one hue: solid for the λ closest to 0."""
-
-    def hue(candidate: Setting) -> tuple[Regularizer, bool]:
-        return candidate.regularizer, len(table.methods) < 2 and candidate.lam < 0
-
-    alike = [candidate for candidate in table.settings if hue(candidate) == hue(setting)]
+    one_hue = len(table.methods) > 1
+    alike = [
+        candidate
+        for candidate in table.settings
+        if candidate.regularizer is setting.regularizer and (one_hue or (candidate.lam < 0) == (setting.lam < 0))
+    ]
     return DASHES[sorted(alike, key=lambda candidate: abs(candidate.lam)).index(setting) % len(DASHES)]
 
 

@@ -431,20 +431,21 @@ def _legend(colouring: Colouring, marks: Sequence[Mark], *, explained: bool) -> 
     runs = colouring.table
     if 1 < len(runs.families) <= MAX_ENTRIES:
         names = legend.legend_names(runs, runs.families, runs.family_label)
-        return [
-            _legend_entry(name, colouring.family_colour(family), legend.symbol(runs, family))
+        entries = [
+            (name, colouring.family_colour(family), legend.symbol(runs, family))
             for name, family in zip(names, runs.families, strict=True)
         ]
-    if explained and colouring.key == LAMBDA:
+    elif explained and colouring.key == LAMBDA:
         return []
-    entries = [*{colouring.label(mark.setting): colouring.colour(mark.setting) for mark in marks}.items()]
-    visible = entries[:MAX_ENTRIES] if colouring.key in runs.fields else thinned(entries, MAX_ENTRIES)
-    return [_legend_entry(plain(name, legend.MAX_NAME_LENGTH), colour, "circle") for name, colour in visible]
-
-
-def _legend_entry(name: str, colour: str, symbol: str) -> go.Scatter:
-    marker = {"color": colour, "symbol": symbol, "size": 9}
-    return go.Scatter(x=[None], y=[None], mode="markers", marker=marker, name=name, showlegend=True)
+    else:
+        colours = [*{colouring.label(mark.setting): colouring.colour(mark.setting) for mark in marks}.items()]
+        visible = colours[:MAX_ENTRIES] if colouring.key in runs.fields else thinned(colours, MAX_ENTRIES)
+        entries = [(plain(label, legend.MAX_NAME_LENGTH), colour, "circle") for label, colour in visible]
+    return [
+        go.Scatter(x=[None], y=[None], mode="markers", name=name, showlegend=True,
+                   marker={"color": colour, "symbol": symbol, "size": 9})
+        for name, colour, symbol in entries
+    ]  # fmt: skip
 
 
 def _colour_bar(title: str, shades: tuple[float, float]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -44,9 +44,8 @@ class TrivialPredictor(NamedTuple):
 
     @property
     def heads(self) -> list[str]:
-        if self.score is None and not self.failed_runs:
-            return []
-        return ["trivial_performance", "runs_that_learned_nothing"]
+        has_content = self.score is not None or self.failed_runs
+        return ["trivial_performance", "runs_that_learned_nothing"] if has_content else []
 
     def cells(self, setting: Setting) -> list[Cell]:
         return [self.score, len(self.failed_runs.get(setting, ()))] if self.heads else []

@@ -126,7 +126,6 @@ def _page_values(
     gathered = selection.table
     offered = list_figures_across(gathered)
     names = list_names(context, OFFERED) if EXPERIMENT_SEARCH.fullmatch(query.q) else {}
-    figures = _figures(context, selection, query.on, sweep_query) if offered else {}
     groupable = {*gathered.differing_fields} & {*gathered.varying_fields, TASK, EXPERIMENT, REGULARIZER, SEED} | {
         *selection.fields
     }
@@ -142,7 +141,7 @@ def _page_values(
         "on": find_evaluation(gathered, query.on).key if offered else "",
         "figures": by_section(offered),
         "figure_sections": SECTIONS,
-        **figures,
+        **(_figures(context, selection, query.on, sweep_query) if offered else {}),
         "groupable": {field: head(field) for field in gathered.groupable_fields if field in groupable},
         "settings": compare_settings(gathered),
         "head": head,

@@ -16,7 +16,7 @@ from app.db.run_rows import RunRow, read_run_rows
 from app.descriptions.service import has_tag
 from app.results.search.conditions import conditions, sort_column
 from app.results.search.kinds import Condition
-from app.results.setting import distinct_values, setting_of
+from app.results.setting import setting_of
 from app.training.experiments import IN_A_LIST, NEWEST_FIRST, WITH_TAGS
 from isotropy.catalog import Regularizer, TokenPooling
 
@@ -166,7 +166,8 @@ def read_columns(context: Context, q: str, *, experiment_id: str | None = None) 
         live, *n_distinct = session.execute(counted.where(*conditions)).one()
     distinct = dict(zip(COUNTED_COLUMNS, n_distinct, strict=True))
     distinct["zeta"] = len({setting_of(run, []).zeta for run in distinct_runs} - {None})
-    distinct |= {field: len(values) for field, values in distinct_values(fields, distinct_runs).items()}
+    rows = {setting_of(run, fields).values for run in distinct_runs}
+    distinct |= {field: len({row[index] for row in rows} - {None}) for index, field in enumerate(fields)}
     columns = [*(name for name in COUNTED_COLUMNS if name != "seed"), "zeta", *fields, "seed"]
     candidates = [name for name in columns if name not in ("experiment", "task", "model") or experiment_id is None]
     return RunColumns(

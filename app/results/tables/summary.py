@@ -1,7 +1,7 @@
 """Tables of means over seeds: groups of runs in rows, data sets or metrics in columns."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -154,17 +154,11 @@ def _collect_notes(
     if waiting := len(table.runs) - len(finished.runs):
         have = "it has" if waiting == 1 else "they have"
         notes.append(f"Left out, because {have} not finished: {plural(waiting, 'run')}.")
-    for quantity, column in _UNDEFINED[column_choice]:
-        if undefined := sum(column(run) is None for run in finished.runs):
-            notes.append(f"Left out, because {quantity} is undefined: {plural(undefined, 'run')}.")
+    undefined = {}
+    if column_choice in (TableColumns.PERFORMANCE, TableColumns.PERFORMANCE_AND_ISOTROPY):
+        undefined["performance"] = sum(run.performance is None for run in finished.runs)
+    if column_choice in (TableColumns.ISOTROPY, TableColumns.PERFORMANCE_AND_ISOTROPY):
+        undefined[ISOTROPY] = sum(run.isoscore_star is None for run in finished.runs)
+    for quantity, n in undefined.items():
+        notes += [f"Left out, because {quantity} is undefined: {plural(n, 'run')}."] if n else []
     return notes
-
-
-_PERFORMANCE: tuple[str, Callable[[AnyRun], float | None]] = ("performance", lambda run: run.performance)
-_ISOTROPY: tuple[str, Callable[[AnyRun], float | None]] = (ISOTROPY, lambda run: run.isoscore_star)
-_UNDEFINED: Mapping[TableColumns, Sequence[tuple[str, Callable[[AnyRun], float | None]]]] = {
-    TableColumns.PERFORMANCE: (_PERFORMANCE,),
-    TableColumns.ISOTROPY: (_ISOTROPY,),
-    TableColumns.PERFORMANCE_AND_ISOTROPY: (_PERFORMANCE, _ISOTROPY),
-    TableColumns.METRICS: (),
-}
