@@ -108,9 +108,18 @@ def run_in_sandbox(function: Callable[[*Ts], T], *args: *Ts, memory_bytes: int, 
         receiver.close()
         child.kill()
         child.join()
-    if isinstance(outcome, _Failure):
-        raise _error(outcome, memory_bytes)
-    return cast("T", outcome)
+    if not isinstance(outcome, _Failure):
+        return cast("T", outcome)
+    if issubclass(outcome.kind, IsoscopeError):
+        raise outcome.kind(outcome.message, outcome.field)
+    if issubclass(outcome.kind, MemoryError):
+        raise InvalidError(
+            f"Reading this file needed more than {memory_bytes / GIB:.1f} GiB of memory, the limit here: "
+            "upload a part of it, or check that it is what it claims to be."
+        )
+    # What only we can mend goes to the log.
+    logger.error("A file could not be read:\n%s", outcome.message)
+    raise _stopped(f"it raised {outcome.kind.__name__}")
 
 
 def _answers(receiver: Connection, seconds: float) -> bool:
@@ -143,19 +152,6 @@ def _call(
     except Exception as error:  # noqa: BLE001 -- whatever a hostile file provokes becomes a sentence in the parent
         outcome = _Failure(type(error), traceback.format_exc())
     sender.send(outcome)
-
-
-def _error(failure: _Failure, memory_bytes: int) -> IsoscopeError:
-    """Return the error that tells the user about a failure; what only we can mend goes to the log."""
-    if issubclass(failure.kind, IsoscopeError):
-        return failure.kind(failure.message, failure.field)
-    if issubclass(failure.kind, MemoryError):
-        return InvalidError(
-            f"Reading this file needed more than {memory_bytes / GIB:.1f} GiB of memory, the limit here: "
-            "upload a part of it, or check that it is what it claims to be."
-        )
-    logger.error("A file could not be read:\n%s", failure.message)
-    return _stopped(f"it raised {failure.kind.__name__}")
 
 
 def _too_slow(seconds: float) -> InvalidError:

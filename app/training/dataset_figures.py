@@ -43,11 +43,6 @@ def dataset_figures(dataset: Dataset) -> list[Figure]:
     return figures + [_lengths(f"lengths-{position}", column) for position, column in enumerate(measured, 1)]
 
 
-def is_counted(dataset: Dataset) -> bool:
-    """Return whether the rows were counted: those of the Hub or of earlier versions were not."""
-    return any(column.lengths is not None or column.train_counts is not None for column in dataset.columns)
-
-
 def baseline_of(dataset: Dataset, proposal: TaskProposal | None) -> Baseline | None:
     """Return the trivial predictor of the likeliest task, with its validation score where known."""
     if proposal is None or proposal.task is TaskKind.SPAN:

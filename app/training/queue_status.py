@@ -167,15 +167,14 @@ def list_encodings_at_work(context: Context) -> Sequence[Encoding]:
     return context.scalars(unfinished.order_by(Encoding.queued_at, Encoding.id))
 
 
-def list_imports_at_work(context: Context) -> Sequence[Import]:
+def list_uploads_at_work(context: Context) -> tuple[Sequence[Import], Sequence[Embedding]]:
     unfinished = select(Import).where(Import.status.in_((*UNFINISHED_IMPORT, ImportStatus.REMOVING)))
-    return context.scalars(unfinished.order_by(Import.created_at, Import.id))
-
-
-def list_embeddings_at_work(context: Context) -> Sequence[Embedding]:
     busy = select(Embedding).where(Embedding.status.in_(BUSY), Embedding.trashed_at.is_(None))
-    query = busy.options(lazyload(Embedding.files), defer(Embedding.inspection))
-    return context.scalars(query.order_by(Embedding.created_at, Embedding.id))
+    embeddings = busy.options(lazyload(Embedding.files), defer(Embedding.inspection))
+    return (
+        context.scalars(unfinished.order_by(Import.created_at, Import.id)),
+        context.scalars(embeddings.order_by(Embedding.created_at, Embedding.id)),
+    )
 
 
 def _runs(condition: ColumnElement[bool]) -> Select[Run]:

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from sqlalchemy import select
 
 from app.context import Context
-from app.core.training_cost import MachineSpeed, ModelSize, expected_longest, step_seconds
+from app.core.training_cost import ModelSize, expected_longest, step_seconds
 from app.db.config import RunConfig
 from app.db.models import DatasetOrigin, Run, RunStatus
 from app.db.options.measuring import HELD_OUT_PART, LOOKS_PER_RUN, SelectionRows
@@ -88,16 +88,17 @@ class InputLengths:
         self.limit = min(run.max_length, positions or run.max_length)
         self.n_rows = len(lengths)
         self.n_cut = sum(length.total > self.limit for length in lengths)
-        self.tokens = [n for length in lengths for n in self._inputs(length, run)]
+        self.tokens: list[int] = []
+        for length in lengths:
+            room = self.limit - length.first - 1
+            if length.total <= self.limit or run.task is not TaskKind.SPAN or room <= run.stride:
+                self.tokens.append(min(length.total, self.limit))
+            else:
+                windows = 1 + math.ceil((length.total - length.first - room) / (room - run.stride))
+                self.tokens += [self.limit] * windows
         self.mean = sum(self.tokens) / len(self.tokens)
         self.padded: dict[int, float] = {}
         """Expected length of a batch by its size."""
-
-    def _inputs(self, length: TokenLengths, run: RunConfig) -> list[int]:
-        room = self.limit - length.first - 1
-        if length.total <= self.limit or run.task is not TaskKind.SPAN or room <= run.stride:
-            return [min(length.total, self.limit)]
-        return [self.limit] * (1 + math.ceil((length.total - length.first - room) / (room - run.stride)))
 
 
 class RunCost:
@@ -124,10 +125,15 @@ class RunCost:
         )
         tokens = rows * per_row * inputs.mean
         shrinkage = min(run.shrinkage_points / model.layers, tokens)
+        passes = {
+            Refresh.EPOCH: math.ceil(self.steps / epoch_steps),
+            Refresh.STEPS: math.ceil(self.steps / run.shrinkage_every),
+            Refresh.AVERAGE: 1,
+        }[run.shrinkage_refresh]
         evaluated = _row_count(run.validation_rows, dataset.n_validation) + (dataset.n_test or 0)
         self.forward_tokens = (
             (1 + math.ceil(self.steps / look_interval)) * look
-            + _shrinkage_passes(run, self.steps, epoch_steps) * shrinkage
+            + (passes * shrinkage if run.reads("shrinkage_points") else 0)
             + (shrinkage if run.evaluation_zeta > 0 else 0)
             + evaluated * per_row * inputs.mean
         )
@@ -214,19 +220,6 @@ def _row_count(requested: int | None, available: int | None) -> int:
     return min(requested or available or 0, available or 0)
 
 
-def _shrinkage_passes(run: RunConfig, steps: int, epoch_steps: int) -> int:
-    """Return the passes over rows that estimate the shrinkage covariance."""
-    if not run.reads("shrinkage_points"):
-        return 0
-    match run.shrinkage_refresh:
-        case Refresh.EPOCH:
-            return math.ceil(steps / epoch_steps)
-        case Refresh.STEPS:
-            return math.ceil(steps / run.shrinkage_every)
-        case Refresh.AVERAGE:
-            return 1
-
-
 def _estimate(
     context: Context, plan: SweepPlan, costs: Sequence[RunCost], sizes: Mapping[str, ModelSize | None]
 ) -> tuple[CostEstimate | None, str | None]:
@@ -254,11 +247,14 @@ def _estimate(
                 seconds.append(cost.seconds(step))
                 timed.append(rate is not None)
         if len(seconds) == len(plan.runs):
+            machine = worker.slot.removesuffix(f"/{worker.device}")
+            name = "CPU" if worker.device == "cpu" else speed.device_name
+            is_local = machine == socket.gethostname()
             estimates.append(
                 CostEstimate(
                     seconds=sum(seconds),
                     longest_seconds=max(seconds),
-                    device=_device_words(worker.slot, worker.device, speed),
+                    device=f"this machine’s {name}" if is_local else f"the {name} of {machine}",
                     worker=worker.slot,
                     from_earlier_runs=all(timed),
                 )
@@ -281,9 +277,3 @@ def _earlier_rates(context: Context, models: set[str]) -> Rates:
                 key = (config.model, str(config.precision), str(environment["device_name"]))
                 rates[key].append((frozenset(config.weights), speed["tokens_per_step"] / speed["seconds_per_step"]))
     return rates
-
-
-def _device_words(slot: str, device: str, speed: MachineSpeed) -> str:
-    machine = slot.removesuffix(f"/{device}")
-    name = "CPU" if device == "cpu" else speed.device_name
-    return f"this machine’s {name}" if machine == socket.gethostname() else f"the {name} of {machine}"

@@ -29,7 +29,7 @@ from app.training.datasets import find_dataset
 from app.training.grid_expansion import GRID_FIELDS, ZETA, Grid, Product, product_of
 from app.training.models import ModelChoice, require_model
 from app.training.queue_status import WorkerState, has_gpu, list_workers
-from isoscope.core.errors import InvalidError, check_all
+from isoscope.core.errors import FieldError, InvalidError, check_all, invalid
 from isoscope.core.formatting import capitalized, count, plural, quote
 from isoscope.core.task import TaskKind
 from isotropy.catalog import REGULARIZERS, Regularizer, TokenPooling
@@ -165,14 +165,14 @@ def plan_sweep(context: Context, request: SweepRequest, *, ask_hub: bool = True)
     factors = product_of(factor_values, swept, fixed, request.lambdas, request.seeds)
     check_all(
         lambda: check_columns(columns, request.task, request.text_columns, request.label_column),
-        lambda: _check_lengths(grid),
-        lambda: check_combination(factors.methods, fixed),
-        lambda: check_grid(grid, fixed.union(factors.methods), grid.get("points", [request.points])),
-        lambda: check_hidden_states(request, fixed.union(factors.methods)),
+        lambda: check_settings(request, grid, factors.methods, fixed),
         lambda: _check_number(factors, grid),
     )
     names = check_columns(columns, request.task, request.text_columns, request.label_column)
-    config = TrainingConfig.model_validate(_first_setting(request, grid) | {"label_names": names})
+    options = request.model_dump(include=set(TrainingOptions.model_fields)) | {"label_names": names}
+    for name, values in grid.items():
+        options |= {name: values[0]} | ({LENGTHS[name]: None} if name in LENGTHS else {})
+    config = TrainingConfig.model_validate(options)
     base = config.model_dump() | {ZETA: request.zetas[0]}
     runs = [RunConfig.model_validate(base | coordinates) for coordinates in factors.coordinates()]
     models = {name: require_model(context.settings, name, ask_hub=ask_hub) for name in {run.model for run in runs}}
@@ -198,25 +198,6 @@ def _check_number(factors: Product, grid: Mapping[str, list[Any]]) -> None:
         )
 
 
-def _check_lengths(grid: Mapping[str, list[Any]]) -> None:
-    for name in LENGTHS:
-        if None in grid.get(name, ()):
-            raise InvalidError(
-                f"Expected a whole number as each value of `{name}` in the grid, got null: a run without a length "
-                "never ends. Take it out.",
-                "grid",
-            )
-
-
-def _first_setting(request: SweepRequest, grid: Mapping[str, list[Any]]) -> dict[str, Any]:
-    options = request.model_dump(include=set(TrainingOptions.model_fields))
-    for name, values in grid.items():
-        options[name] = values[0]
-        if name in LENGTHS:
-            options[LENGTHS[name]] = None
-    return options
-
-
 def _each_once(values: list[Any]) -> list[Any]:
     """Return values without repetitions; lists and objects compare by content."""
     return list({json.dumps(value, sort_keys=True): value for value in values}.values())
@@ -231,46 +212,48 @@ def _different(runs: Sequence[RunConfig]) -> list[RunConfig]:
     return list(first.values())
 
 
-def check_combination(swept: Collection[Regularizer], fixed: Collection[Regularizer]) -> None:
-    """Raise InvalidError where a regularizer has two lambdas in one run."""
-    if clashing := [
-        REGULARIZERS[regularizer].name for regularizer in REGULARIZERS if regularizer in swept and regularizer in fixed
-    ]:
-        raise InvalidError(
-            f"{clashing[0]} is swept over λ and also added to every run, so it would have two λ in one run. "
-            "Take it out of one of the two.",
-            "fixed_regularizers",
-        )
-
-
-def check_grid(
-    fields: Collection[str], regularizers: Collection[Regularizer], points: Collection[TokenPooling | None]
+def check_settings(
+    request: SweepRequest,
+    grid: Mapping[str, list[Any]],
+    swept: Collection[Regularizer],
+    fixed: frozenset[Regularizer],
 ) -> None:
-    """Refuse a grid over unused options or two lengths; None in ``points`` is the default of a paper."""
-    if {"epochs", "max_steps"} <= set(fields):
-        raise InvalidError("Expected a grid over either `epochs` or `max_steps`, got both; take one out.", "grid")
-    for field in fields:
-        if not any(applies(field, regularizers, visible_points) for visible_points in points):
-            readers = " or ".join(
-                method.name for slug, method in REGULARIZERS.items() if slug in (applies_to(field) or ())
-            )
-            tokens = ", where it sees tokens" if OPTIONS[field].of_tokens else ""
-            raise InvalidError(
-                f"The grid ranges over `{field}`, an option of {readers}{tokens}, and the sweep has none of it. "
-                "Add the regularizer, or take the option out of the grid.",
-                "grid",
-            )
-
-
-def check_hidden_states(options: TrainingOptions, regularizers: Collection[Regularizer]) -> None:
-    """Raise InvalidError where layers or points are chosen but no regularizer reads hidden states."""
-    chosen = [field for field in ("layers", "points") if getattr(options, field) is not None]
-    if chosen and regularizers and not any(applies(chosen[0], [regularizer], None) for regularizer in regularizers):
-        raise InvalidError(
-            f"{capitalized(REGULARIZERS[next(iter(regularizers))].name)} sees the input embedding matrix and no hidden "
-            "states, so it has no layers and no points to choose: leave both out, or add a regularizer that has them.",
-            chosen[0],
+    """Raise InvalidError with every setting that the others, or the grid, leave without a meaning."""
+    faults, regularizers = [], fixed.union(swept)
+    if endless := [name for name in LENGTHS if None in grid.get(name, ())]:
+        sentence = (
+            f"Expected a whole number as each value of `{endless[0]}` in the grid, got null: a run without a length "
+            "never ends. Take it out."
         )
+        faults.append(FieldError("grid", sentence))
+    if clashing := [item.name for slug, item in REGULARIZERS.items() if slug in swept and slug in fixed]:
+        sentence = (
+            f"{clashing[0]} is swept over λ and also added to every run, so it would have two λ in one run. "
+            "Take it out of one of the two."
+        )
+        faults.append(FieldError("fixed_regularizers", sentence))
+    points = grid.get("points", [request.points])  # None is the default of a paper
+    unread = [name for name in grid if not any(applies(name, regularizers, pooling) for pooling in points)]
+    if {"epochs", "max_steps"} <= set(grid):
+        sentence = "Expected a grid over either `epochs` or `max_steps`, got both; take one out."
+        faults.append(FieldError("grid", sentence))
+    elif unread:
+        readers = " or ".join(item.name for slug, item in REGULARIZERS.items() if slug in (applies_to(unread[0]) or ()))
+        tokens = ", where it sees tokens" if OPTIONS[unread[0]].of_tokens else ""
+        sentence = (
+            f"The grid ranges over `{unread[0]}`, an option of {readers}{tokens}, and the sweep has none of it. "
+            "Add the regularizer, or take the option out of the grid."
+        )
+        faults.append(FieldError("grid", sentence))
+    chosen = [field for field in ("layers", "points") if getattr(request, field) is not None]
+    if chosen and regularizers and not any(applies(chosen[0], [regularizer], None) for regularizer in regularizers):
+        sentence = (
+            f"{capitalized(REGULARIZERS[next(iter(regularizers))].name)} sees the input embedding matrix and no hidden "
+            "states, so it has no layers and no points to choose: leave both out, or add a regularizer that has them."
+        )
+        faults.append(FieldError(chosen[0], sentence))
+    if faults:
+        raise invalid(faults)
 
 
 def check_precision(runs: Collection[RunConfig], workers: Collection[WorkerState], grid: Collection[str]) -> None:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
 from fastapi import Request, Response
@@ -78,25 +78,10 @@ def file_of(download: Download) -> FileResponse:
     return FileResponse(download.path, media_type=BINARY, headers=attachment(download.filename))
 
 
-class GeneratedFile(Protocol):
-    """A file of known size that is generated while it is sent."""
-
-    @property
-    def filename(self) -> str:
-        """What it is called where it is kept."""
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes in all."""
-
-    def blocks(self) -> Iterator[bytes]:
-        """Yield the file."""
-
-
-def sent(file: GeneratedFile) -> StreamingResponse:
-    """Stream a generated file as a download."""
-    headers = attachment(file.filename) | {"Content-Length": str(file.size_bytes)}
-    return StreamingResponse(file.blocks(), media_type=BINARY, headers=headers)
+def sent(filename: str, size_bytes: int, blocks: Iterator[bytes]) -> StreamingResponse:
+    """Stream a file, generated while it is sent, as a download."""
+    headers = attachment(filename) | {"Content-Length": str(size_bytes)}
+    return StreamingResponse(blocks, media_type=BINARY, headers=headers)
 
 
 class FigureOut(BaseModel):

@@ -127,8 +127,14 @@ class Gate:
         ours = origin is None or origin.partition("://")[2] == host if site is None else site in ("same-origin", "none")
         if request.method not in SAFE_METHODS and not ours:
             return _problem(request, 403, "This change came from a page of another site and was refused.")
-        if self._token is not None and not self._signed_in(request):
-            path = request.scope["path"]
+        # Not request.url, whose path may begin in a forged Host.
+        path = request.scope["path"]
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if self._token is not None and not (
+            path.startswith(OPEN_PATHS)
+            or request.session.get(SESSION_KEY)
+            or (scheme.lower() == "bearer" and self.accepts(token))
+        ):
             if path.startswith("/api/"):
                 return _problem(request, 401, "Expected the header 'Authorization: Bearer <access token>'.")
             target = f"{path}?{request.url.query}" if request.method == "GET" else "/"
@@ -144,13 +150,6 @@ class Gate:
             return False
         # With a token, a rebound name gains nothing: its page has no cookie of ours.
         return is_loopback(name) or name in self._hosts or self._token is not None
-
-    def _signed_in(self, request: Request) -> bool:
-        # Not request.url, whose path may begin in a forged Host.
-        if request.scope["path"].startswith(OPEN_PATHS) or request.session.get(SESSION_KEY):
-            return True
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        return scheme.lower() == "bearer" and self.accepts(token)
 
     def accepts(self, token: str) -> bool:
         return self._token is not None and hmac.compare_digest(token.encode(), self._token.encode())

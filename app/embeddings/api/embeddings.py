@@ -204,7 +204,8 @@ def show_npy(context: ContextDep, embedding_id: str) -> FileResponse:
 @router.get("/{embedding_id}/vectors.safetensors", **DOCUMENTED)
 def show_safetensors(context: ContextDep, embedding_id: str) -> StreamingResponse:
     """The same vectors as the tensor `embeddings`."""
-    return sent(get_safetensors(context, embedding_id))
+    file = get_safetensors(context, embedding_id)
+    return sent(file.filename, file.size_bytes, file.blocks())
 
 
 tags_router = APIRouter(prefix="/tags", tags=["embeddings"])

@@ -157,7 +157,8 @@ def show_npy(context: ContextDep, embedding_id: str) -> Response:
 
 @router.get("/{embedding_id}/vectors.safetensors")
 def show_safetensors(context: ContextDep, embedding_id: str) -> Response:
-    return sent(get_safetensors(context, embedding_id))
+    file = get_safetensors(context, embedding_id)
+    return sent(file.filename, file.size_bytes, file.blocks())
 
 
 report_router = APIRouter(prefix="/embeddings/{embedding_id}")

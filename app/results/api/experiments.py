@@ -267,9 +267,8 @@ def import_file(
 @archives_router.get("/experiments/{experiment_id}/export", **DOCUMENTED)
 def export_file(context: ContextDep, experiment_id: str, query: SweepDep) -> StreamingResponse:
     """The experiment as a zip file: rows, every logged step, settings, environment, figures; no trained models."""
-    return sent(
-        export_experiment(context, experiment_id, lambda experiment: read_all_figures(context, experiment, query))
-    )
+    file = export_experiment(context, experiment_id, lambda experiment: read_all_figures(context, experiment, query))
+    return sent(file.filename, file.size_bytes, file.blocks())
 
 
 @archives_router.get("/imports", response_model=list[ImportOut])

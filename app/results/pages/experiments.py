@@ -92,9 +92,8 @@ def stop_import(context: ContextDep, import_id: str, back: Annotated[Literal["qu
 
 @archives_router.get("/experiments/{experiment_id}/export.zip")
 def export_file(context: ContextDep, experiment_id: str, query: SweepDep) -> Response:
-    return sent(
-        export_experiment(context, experiment_id, lambda experiment: read_all_figures(context, experiment, query))
-    )
+    file = export_experiment(context, experiment_id, lambda experiment: read_all_figures(context, experiment, query))
+    return sent(file.filename, file.size_bytes, file.blocks())
 
 
 def _import_page(request: Request, context: Context, problem: IsoscopeError | None = None) -> Response:

@@ -147,15 +147,16 @@ router = APIRouter(prefix="/queue", tags=["queue"])
 def show_queue(context: ContextDep, limit: Limit = 50, offset: Offset = 0) -> QueueOut:
     """What works where, and what waits in the order in which it will be taken."""
     waiting = queue_status.list_waiting(context, limit, offset)
+    imports, embeddings = queue_status.list_uploads_at_work(context)
     return QueueOut(
         workers=[WorkerOut.model_validate(row) for row in list_workers(context)],
         running=[QueuedRun.model_validate(row) for row in queue_status.list_running(context)],
         waiting=[QueuedRun.model_validate(row) for row in waiting.runs],
         waiting_total=waiting.total,
         experiments=[ExperimentQueued.model_validate(row) for row in queue_status.list_experiments_at_work(context)],
-        imports=[ImportQueued.model_validate(row) for row in queue_status.list_imports_at_work(context)],
+        imports=[ImportQueued.model_validate(row) for row in imports],
         encodings=[EncodingQueued.model_validate(row) for row in queue_status.list_encodings_at_work(context)],
-        embeddings=[EmbeddingQueued.model_validate(row) for row in queue_status.list_embeddings_at_work(context)],
+        embeddings=[EmbeddingQueued.model_validate(row) for row in embeddings],
     )
 
 

@@ -9,7 +9,7 @@ from app.context import Context
 from app.db.hub_tasks import TASKS, HubName
 from app.training import datasets
 from app.training.columns import propose_for
-from app.training.dataset_figures import baseline_of, dataset_figures, is_counted
+from app.training.dataset_figures import baseline_of, dataset_figures
 from app.training.datasets import read_division
 from app.web.dependencies import ContextDep
 from app.web.responses import FileKind, figure_file, render, see
@@ -131,12 +131,14 @@ def delete(context: ContextDep, dataset_id: str) -> Response:
 def _page(request: Request, context: Context, dataset_id: str, problem: IsoscopeError | None = None) -> Response:
     dataset = datasets.get_dataset(context, dataset_id)
     proposal = propose_for(dataset.hub_name, dataset.columns)
+    # The rows of the Hub or of earlier versions were not counted.
+    counted = any(column.lengths is not None or column.train_counts is not None for column in dataset.columns)
     template_values = {
         "dataset": dataset,
         "proposal": proposal,
         "figures": dataset_figures(dataset),
         "baseline": baseline_of(dataset, proposal),
-        "countable": dataset.train_sha256 is not None and not is_counted(dataset),
+        "countable": dataset.train_sha256 is not None and not counted,
         "quotes": [
             (getattr(dataset, f"{split}_filename"), dataset.quoting_of(split))
             for split in SPLITS

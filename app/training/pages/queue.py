@@ -16,6 +16,7 @@ router = APIRouter()
 def show_queue(request: Request, context: ContextDep, page: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 1) -> Response:
     workers, running = queue_status.list_workers(context), queue_status.list_running(context)
     waiting = queue_status.list_waiting(context, PAGE_ROWS, offset_of(page))
+    imports, embeddings = queue_status.list_uploads_at_work(context)
     # The runs that a worker is at, as their rows say, which know it sooner than its next beat.
     template_values = {
         "workers": workers,
@@ -28,7 +29,7 @@ def show_queue(request: Request, context: ContextDep, page: Annotated[int, Query
         "first": offset_of(page) + 1,
         "experiments": queue_status.list_experiments_at_work(context),
         "encodings": queue_status.list_encodings_at_work(context),
-        "imports": queue_status.list_imports_at_work(context),
-        "embeddings": queue_status.list_embeddings_at_work(context),
+        "imports": imports,
+        "embeddings": embeddings,
     }
     return render(request, "training/queue.html", template_values)
