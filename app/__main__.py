@@ -33,7 +33,10 @@ def main() -> int:
     if parser.parse_args().lifeline:
         watch_parent()
     configure_logs("web")
-    logging.getLogger("uvicorn.error").addFilter(_is_news)
+    # That requests still under way were cancelled at the end, one line says before.
+    logging.getLogger("uvicorn.error").addFilter(
+        lambda record: not (record.exc_info and isinstance(record.exc_info[1], CancelledError))
+    )
     settings = Settings()
     try:
         app = create_app(settings)
@@ -56,11 +59,6 @@ def main() -> int:
         **CONNECTION_SETTINGS,
     )
     return 0
-
-
-def _is_news(record: logging.LogRecord) -> bool:
-    """Leave out of the log that requests still under way were cancelled at the end, which one line says before."""
-    return not (record.exc_info and isinstance(record.exc_info[1], CancelledError))
 
 
 if __name__ == "__main__":

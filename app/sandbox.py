@@ -29,6 +29,14 @@ GIB = 2**30
 GRACE_SECONDS = 5
 """Between SIGXCPU, by which the parent knows the reason, and SIGKILL."""
 
+TOO_SLOW = (
+    "Reading this file took longer than {:g} s, the limit here: "
+    "upload a part of it, or check that it is what it claims to be."
+)
+STOPPED = (
+    "Reading this file stopped unexpectedly ({}): "
+    "check that it is what it claims to be, or write it again in another format."
+)
 LOOK_SECONDS = 0.2
 NICENESS = 10
 """Whoever answers requests, or trains, goes first where cores are few."""
@@ -97,13 +105,13 @@ def run_in_sandbox(function: Callable[[*Ts], T], *args: *Ts, memory_bytes: int, 
     sender.close()
     try:
         if not _answers(receiver, seconds):
-            raise _too_slow(seconds)
+            raise InvalidError(TOO_SLOW.format(seconds))
         outcome = receiver.recv()
     except EOFError:
         child.join()
         if child.exitcode == -signal.SIGXCPU:
-            raise _too_slow(seconds) from None
-        raise _stopped(f"its process ended with code {child.exitcode}") from None
+            raise InvalidError(TOO_SLOW.format(seconds)) from None
+        raise InvalidError(STOPPED.format(f"its process ended with code {child.exitcode}")) from None
     finally:
         receiver.close()
         child.kill()
@@ -119,7 +127,7 @@ def run_in_sandbox(function: Callable[[*Ts], T], *args: *Ts, memory_bytes: int, 
         )
     # What only we can mend goes to the log.
     logger.error("A file could not be read:\n%s", outcome.message)
-    raise _stopped(f"it raised {outcome.kind.__name__}")
+    raise InvalidError(STOPPED.format(f"it raised {outcome.kind.__name__}"))
 
 
 def _answers(receiver: Connection, seconds: float) -> bool:
@@ -152,17 +160,3 @@ def _call(
     except Exception as error:  # noqa: BLE001 -- whatever a hostile file provokes becomes a sentence in the parent
         outcome = _Failure(type(error), traceback.format_exc())
     sender.send(outcome)
-
-
-def _too_slow(seconds: float) -> InvalidError:
-    return InvalidError(
-        f"Reading this file took longer than {seconds:g} s, the limit here: "
-        "upload a part of it, or check that it is what it claims to be."
-    )
-
-
-def _stopped(reason: str) -> InvalidError:
-    return InvalidError(
-        f"Reading this file stopped unexpectedly ({reason}): "
-        "check that it is what it claims to be, or write it again in another format."
-    )

@@ -70,11 +70,6 @@ def disks(settings: Settings) -> list[Disk]:
     return list(disks_by_device.values())
 
 
-def fullest(settings: Settings) -> Path:
-    """Return the folder with the least free space, the likeliest where an error does not name one."""
-    return min((disk.free_bytes, disk.folder) for disk in disks(settings))[1]
-
-
 def require_room(settings: Settings, *, arriving: int = 0, staying: int = 0) -> None:
     """Raise FullDiskError if less than the reserve would be left on a disk.
 

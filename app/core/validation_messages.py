@@ -148,7 +148,7 @@ def sentence_of(error: Error, path: ErrorPath) -> str:
     if name and error["type"] == MISSING:
         return f"Expected {name}, got nothing."
     if name and error["type"] in EXPECTED:
-        return f"Expected {name} {_expected(error)}{_got(error)}."
+        return f"Expected {name} {EXPECTED[error['type']].format_map(_context(error))}{_got(error)}."
     message = str(error["msg"]).removeprefix("Value error, ").rstrip(".")
     if error["type"] == VALUE_ERROR:
         return f"{capitalized(message)}."
@@ -163,10 +163,6 @@ def _is_alternative(part: str | int) -> bool:
     return isinstance(part, str) and ALTERNATIVE.fullmatch(part) is not None
 
 
-def _expected(error: Error) -> str:
-    return EXPECTED[error["type"]].format_map(_context(error))
-
-
 def _context(error: Error) -> dict[str, str]:
     return {
         name: f"{value:g}" if isinstance(value, float) else str(value).replace("'", "")
@@ -179,7 +175,7 @@ def _kind(error: Error) -> str:
     items = LIST_OF.search(str(error["loc"][-1]))
     if error["type"] == "list_type":
         return ITEMS[items[1]] if items else "a list"
-    return _expected(error).removeprefix("as ")
+    return EXPECTED[error["type"]].format_map(_context(error)).removeprefix("as ")
 
 
 def _got(error: Error, empty: str = ", got nothing", otherwise: str = ", got") -> str:

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field
 
 from app.db.config import Seed
 from app.db.options.option import Group, Option, Options
@@ -59,6 +59,7 @@ class EncodingConfig(Options):
     poolings: Annotated[
         list[Pooling],
         Field(min_length=1),
+        AfterValidator(lambda poolings: [pooling for pooling in Pooling if pooling in poolings]),
         Option(
             "Pooling",
             "Which vector of a layer stands for a text. Each makes an embedding of every layer.",
@@ -90,6 +91,7 @@ class EncodingConfig(Options):
     layers: Annotated[
         list[StateNumber] | None,
         Field(min_length=1),
+        AfterValidator(lambda layers: None if layers is None else sorted(set(layers))),
         Option(
             "Layers",
             "Layers to keep, 0 being the input embeddings. Empty: all.",
@@ -117,16 +119,6 @@ class EncodingConfig(Options):
         Option("Batch size", "Texts at once; halved if memory runs out.", TEXT_SETTINGS, unit="text"),
     ] = 32
     seed: Annotated[Seed, Option("Seed", "Of the rows that are drawn.", TEXT_SETTINGS)] = 0
-
-    @field_validator("poolings")
-    @classmethod
-    def _in_order(cls, poolings: list[Pooling]) -> list[Pooling]:
-        return [pooling for pooling in Pooling if pooling in poolings]
-
-    @field_validator("layers")
-    @classmethod
-    def _each_layer_once(cls, layers: list[int] | None) -> list[int] | None:
-        return None if layers is None else sorted(set(layers))
 
 
 def require_sensible(embeddings: int, size_bytes: int) -> None:

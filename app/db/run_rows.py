@@ -9,14 +9,14 @@ from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session, joinedload
 
 from app.db.models import Experiment, Run, RunStatus
-from app.db.models.runs import seconds_between
+from app.db.models.runs import Timed
 from app.db.reported_config import AnyRunConfig
 from app.db.run_results import Learning
 from isotropy.catalog import Regularizer
 
 
 @dataclass(slots=True, eq=False)
-class RunRow:
+class RunRow(Timed):
     """A row of the table of runs, with the names of ``Run``."""
 
     id: str
@@ -39,10 +39,6 @@ class RunRow:
     isoscore_star_reason: str | None
     learning: Learning | None
     experiment: Experiment = field(init=False)
-
-    @property
-    def seconds(self) -> float | None:
-        return seconds_between(self)
 
 
 # A run, whichever way it was read.

@@ -49,12 +49,13 @@ def require_model(settings: Settings, name: str, *, ask_hub: bool = True) -> Mod
     if name in local_models:
         return local_models[name]
     offered = ", ".join(local_models)
+    no_name = InvalidError(
+        f"Expected one of {offered}, or a Hub name such as google-bert/bert-base-cased, got {name!r}.", "model"
+    )
     if HUB_NAME.fullmatch(name) is None:
-        raise _no_name(name, offered)
-    return _ask_the_hub(name, offered) if ask_hub else ModelChoice(name, "Hub", None)
-
-
-def _ask_the_hub(name: str, offered: str) -> ModelChoice:
+        raise no_name
+    if not ask_hub:
+        return ModelChoice(name, "Hub", None)
     # Imported here: it takes longer than all the rest of the web process's start.
     from httpx2 import TransportError  # noqa: PLC0415
     from huggingface_hub import HfApi  # noqa: PLC0415
@@ -63,7 +64,7 @@ def _ask_the_hub(name: str, offered: str) -> ModelChoice:
     try:
         model_info = HfApi().model_info(name, timeout=HUB_TIMEOUT_SECONDS)
     except HFValidationError as error:
-        raise _no_name(name, offered) from error
+        raise no_name from error
     except (HfHubHTTPError, OSError, TransportError) as error:
         sentence = (
             f"There is no model {name!r} on this machine, and the Hub cannot be reached to look for it. "
@@ -80,12 +81,6 @@ def _ask_the_hub(name: str, offered: str) -> ModelChoice:
             "model",
         )
     return ModelChoice(name, "Hub", None)
-
-
-def _no_name(name: str, offered: str) -> InvalidError:
-    return InvalidError(
-        f"Expected one of {offered}, or a Hub name such as google-bert/bert-base-cased, got {name!r}.", "model"
-    )
 
 
 def _read_config(folder: Path | None) -> dict[str, Any]:

@@ -126,6 +126,7 @@ def _set(context: Context, priority: int, condition: ColumnElement[bool]) -> Seq
         return session.scalars(changed).all()
 
 
+SEARCHES = select(Experiment.id).where(Experiment.study.is_not(None))
 AT_REST: dict[str, Any] = {"worker": None, "phase": None, "phase_done": 0, "phase_total": None}
 
 
@@ -171,11 +172,11 @@ def resume_experiment(context: Context, experiment_id: str) -> Experiment:
 
 
 def pause_all(context: Context) -> int:
-    return len(_pause(context, searches=_searches(context)))
+    return len(_pause(context, searches=context.scalars(SEARCHES)))
 
 
 def resume_all(context: Context) -> int:
-    return len(_queue_again(context, (RunStatus.PAUSED,), searches=_searches(context)))
+    return len(_queue_again(context, (RunStatus.PAUSED,), searches=context.scalars(SEARCHES)))
 
 
 def _pause(context: Context, *conditions: ColumnElement[bool], searches: Sequence[str] = ()) -> Sequence[str]:
@@ -190,10 +191,6 @@ def _pause(context: Context, *conditions: ColumnElement[bool], searches: Sequenc
     if ids:
         context.queue.cancel(*(Job(job_kinds.FINETUNE, run_id) for run_id in ids))
     return ids
-
-
-def _searches(context: Context) -> Sequence[str]:
-    return context.scalars(select(Experiment.id).where(Experiment.study.is_not(None)))
 
 
 def _mark(session: Session, searches: Sequence[str], *, paused: bool) -> None:

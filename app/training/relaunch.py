@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Self, TypeVar
 
 from fastapi import Request
@@ -49,24 +49,17 @@ HEADING = "# For Isoscope, launched by: isoscope sweep FILE. What is not said he
 
 def request_of(experiment: Experiment) -> LaunchRequest:
     """Return a request that launches the same runs; raise ConflictError for runs of a user's own script."""
-    _require_settings(experiment)
-    shared = _options_of_runs(experiment.config) | {
-        "name": experiment.name,
-        "dataset_id": experiment.dataset_id,
-        "seeds": _each_once(run.seed for run in experiment.runs),
-    }
-    if experiment.study is not None:
-        search = experiment.study.model_dump(exclude=FOUND_OUT)
-        return StudyRequest.model_validate(shared | {"search": search})
-    zetas = _each_once(run.zeta for run in experiment.runs)
-    return SweepRequest.model_validate(shared | _swept(experiment.runs) | {"zetas": zetas, "grid": experiment.grid})
+    settings = _settings_of(experiment, experiment.config, experiment.runs) | {"name": experiment.name}
+    if experiment.study is None:
+        return SweepRequest.model_validate(settings | {"grid": experiment.grid})
+    search = experiment.study.model_dump(exclude=FOUND_OUT)
+    options = {name: value for name, value in settings.items() if name in StudyRequest.model_fields}
+    return StudyRequest.model_validate(options | {"search": search})
 
 
 def request_of_run(run: Run) -> SweepRequest:
     """Return a request for one run beside its baseline."""
-    _require_settings(run.experiment)
-    coordinates = {"dataset_id": run.experiment.dataset_id, "zetas": [run.zeta], "seeds": [run.seed]}
-    return SweepRequest.model_validate(_options_of_runs(run.config) | _swept([run]) | coordinates)
+    return SweepRequest.model_validate(_settings_of(run.experiment, run.config, [run]))
 
 
 def plain(request: LaunchRequest) -> dict[str, Any]:
@@ -116,26 +109,20 @@ def sound_settings(document: Mapping[str, Any]) -> Mapping[str, Any]:
         return {name: value for name, value in document.items() if name not in wrong}
 
 
-def _require_settings(experiment: Experiment) -> None:
+def _settings_of(experiment: Experiment, config: AnyConfig, runs: Sequence[Run]) -> dict[str, Any]:
+    """Return the options of runs with what they are swept over; of baselines alone lambda = 0."""
     if experiment.logged:
         raise ConflictError(
             "A script logged these runs, and only the script knows all their settings. Run the script again."
         )
-
-
-def _options_of_runs(config: AnyConfig) -> dict[str, Any]:
-    return {name: value for name, value in config.dump().items() if name in TrainingOptions.model_fields}
-
-
-def _swept(runs: Sequence[Run]) -> dict[str, Any]:
-    """Return the swept values; of baselines alone lambda = 0."""
     swept = [run for run in runs if run.regularizer is not Regularizer.NONE]
-    lambdas = sorted({run.lam for run in swept}) or [0.0]
-    return {"regularizers": _each_once(run.regularizer for run in swept), "lambdas": lambdas}
-
-
-def _each_once(values: Iterable[Any]) -> list[Any]:
-    return list(dict.fromkeys(values))
+    return {name: value for name, value in config.dump().items() if name in TrainingOptions.model_fields} | {
+        "dataset_id": experiment.dataset_id,
+        "regularizers": list(dict.fromkeys(run.regularizer for run in swept)),
+        "lambdas": sorted({run.lam for run in swept}) or [0.0],
+        "zetas": list(dict.fromkeys(run.zeta for run in runs)),
+        "seeds": list(dict.fromkeys(run.seed for run in runs)),
+    }
 
 
 AUTHORIZATION = '-H "Authorization: Bearer $ISOSCOPE_ACCESS_TOKEN"'

@@ -18,7 +18,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from app.core.settings import Settings
-from app.core.space import full_disk, fullest, is_full
+from app.core.space import disks, full_disk, is_full
 from app.core.validation_messages import messages_of
 from app.db.failures import explain_error
 from app.web.templating import templates
@@ -173,7 +173,9 @@ def _install_databases_and_disks(app: FastAPI, settings: Settings) -> None:
         if not is_full(error):
             raise error
         logger.error("a disk is full", exc_info=error)
-        return _respond(request, full_disk(fullest(settings)))
+        # The likeliest, as the error does not name one.
+        fullest = min((disk.free_bytes, disk.folder) for disk in disks(settings))[1]
+        return _respond(request, full_disk(fullest))
 
     @app.exception_handler(PoolTimeoutError)
     async def crowded(request: Request, error: PoolTimeoutError) -> Response:

@@ -50,11 +50,7 @@ def _take_what_json_holds(_: type[Base], name: str, attribute: QueryableAttribut
     """Validate what is assigned to a column of records."""
     columns = getattr(attribute.property, "columns", ())
     if columns and isinstance(kind := columns[0].type, Typed):
-
-        def check(row: Base, value: Any, before: Any, initiator: Any) -> Any:
-            return None if value is None else kind.check(value)
-
-        event.listen(attribute, "set", check, retval=True)
+        event.listen(attribute, "set", lambda row, value, *_: None if value is None else kind.check(value), retval=True)
 
 
 class Answered:

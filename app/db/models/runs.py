@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from pydantic import BaseModel
 from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, PrimaryKeyConstraint, String, Text, text
@@ -51,7 +51,33 @@ def _model(context: DefaultExecutionContext) -> str:
     return CONFIG.check(context.get_current_parameters()["config"]).model  # type: ignore[no-untyped-call]
 
 
-class Run(Tagged, Base):
+class Timed:
+    """Times of work on a run."""
+
+    __slots__ = ()
+    started_at: Any
+    finished_at: Any
+    rested_seconds: Any
+    worked_seconds: Any
+    status: Any
+
+    @property
+    def seconds(self) -> float | None:
+        """Return the time worked on it; None before the start or without a known end.
+
+        Where no worker counted, it is wall-clock time between the start and the end, or now.
+        """
+        if self.started_at is None:
+            return None
+        if self.worked_seconds is not None:
+            return float(self.worked_seconds)
+        if self.status.final and self.finished_at is None:
+            return None
+        between = (self.finished_at or utcnow()) - self.started_at
+        return max(0.0, float(between.total_seconds() - self.rested_seconds))
+
+
+class Run(Timed, Tagged, Base):
     """One fine-tune: coordinates in the sweep, progress, results, environment."""
 
     __tablename__ = "runs"
@@ -142,39 +168,10 @@ class Run(Tagged, Base):
         return self.experiment.name
 
     @property
-    def seconds(self) -> float | None:
-        """Return the time worked on it; None before the start or without a known end.
-
-        Where no worker counted, it is wall-clock time between the start and the end, or now.
-        """
-        return seconds_between(self)
-
-    @property
     def setting(self) -> dict[str, Any]:
         """Return its value of every field of the experiment's grid, also of those without effect on it."""
         settings = self.config.dump()
         return {field: settings.get(field) for field in self.experiment.grid}
-
-
-class Times(Protocol):
-    """Times of work on a run."""
-
-    started_at: Any
-    finished_at: Any
-    rested_seconds: Any
-    worked_seconds: Any
-    status: Any
-
-
-def seconds_between(run: Times) -> float | None:
-    if run.started_at is None:
-        return None
-    if run.worked_seconds is not None:
-        return float(run.worked_seconds)
-    if run.status.final and run.finished_at is None:
-        return None
-    between = (run.finished_at or utcnow()) - run.started_at
-    return max(0.0, float(between.total_seconds() - run.rested_seconds))
 
 
 class RunTag(Base):
