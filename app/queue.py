@@ -108,7 +108,6 @@ class JobQueue:
             self._client.cancel_workflows([job.workflow_id for job in jobs])
 
     def active(self) -> set[str]:
-        """Return the workflow ids of waiting and running jobs."""
         workflows = self._client.list_workflows(status=ACTIVE, load_input=False, load_output=False)
         return {workflow.workflow_id for workflow in workflows}
 
@@ -180,7 +179,6 @@ class JobQueue:
         self.enqueue(job)
 
     def forget(self, jobs: Collection[Job]) -> None:
-        """Delete the engine's records of jobs."""
         self._client.delete_workflows([job.workflow_id for job in jobs])
 
     def close(self) -> None:

@@ -87,11 +87,8 @@ def read_in_sandbox(settings: "Settings", function: Callable[[*Ts], T], *args: *
 def run_in_sandbox(function: Callable[[*Ts], T], *args: *Ts, memory_bytes: int, seconds: float) -> T:
     """Return ``function(*args)``, called in a fresh process. The function must be importable by its name.
 
-    Raises:
-        IsoscopeError: what the function raised.
-        InvalidError: it needed too much memory or time, or its process ended in any other way.
-        AbandonedError: nobody waits for it any more.
-
+    Raises the function's IsoscopeError, InvalidError where it needed too much memory or time or its process ended in
+    any other way, and AbandonedError where nobody waits for it any more.
     """
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
@@ -131,7 +128,6 @@ def run_in_sandbox(function: Callable[[*Ts], T], *args: *Ts, memory_bytes: int, 
 
 
 def _answers(receiver: Connection, seconds: float) -> bool:
-    """Wait for an answer, and return whether it came in time."""
     abandoned = ABANDONED.get()
     if abandoned is None:
         return receiver.poll(seconds)
@@ -147,7 +143,6 @@ def _answers(receiver: Connection, seconds: float) -> bool:
 def _call(
     sender: Connection, memory_bytes: int, seconds: float, function: Callable[..., Any], args: tuple[Any, ...]
 ) -> None:
-    """Run in the child: call the function and send what came of it."""
     outcome: Any
     try:
         os.nice(NICENESS)

@@ -65,7 +65,7 @@ def quantile(p: float, degrees: float) -> float:
 
 
 def incomplete_beta(x: float, complement: float, a: float, b: float) -> float:
-    """Return the regularized incomplete beta function; ``rest`` is 1 - x (Numerical Recipes 6.4, Lentz's method)."""
+    """Return the regularized incomplete beta function at x = 1 - ``complement`` (Numerical Recipes 6.4, Lentz)."""
     if x <= 0:
         return 0.0
     if complement <= 0:

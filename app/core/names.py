@@ -41,7 +41,6 @@ def file_name(text: str) -> str:
 
 
 def clean_name(name: str | None, default: str) -> str:
-    """Return the user's name, or else the file's."""
     return one_line(name or default)[:MAX_NAME_CHARACTERS] or default[:MAX_NAME_CHARACTERS]
 
 

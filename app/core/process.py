@@ -72,7 +72,6 @@ def spare_garbage_collection() -> None:
 
 
 def machine_memory() -> int | None:
-    """Return bytes of memory of this machine or container; None if unknown."""
     limits = [kibibytes(PROC / "meminfo", "MemTotal")]
     with suppress(OSError, ValueError):  # not in a container, or one without a limit, which says "max"
         limits.append(int(CONTAINER.read_text()))

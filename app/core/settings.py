@@ -258,7 +258,6 @@ class Settings(BaseSettings):
 
     @property
     def database_copies(self) -> Path:
-        """Return the folder of copies of SQLite databases made before migrations."""
         return self.root / "before-migration"
 
     @property

@@ -171,7 +171,6 @@ def _context(error: Error) -> dict[str, str]:
 
 
 def _kind(error: Error) -> str:
-    """Return the type that one alternative of a union accepts."""
     items = LIST_OF.search(str(error["loc"][-1]))
     if error["type"] == "list_type":
         return ITEMS[items[1]] if items else "a list"

@@ -88,16 +88,13 @@ class RunConfig(TrainingConfig):
 
     @property
     def weights(self) -> dict[Regularizer, float]:
-        """Return λ of every regularizer in the loss; empty for plain training."""
         return added(self.regularizer, self.lam, self.fixed_regularizers)
 
     @property
     def selects(self) -> bool:
-        """Return whether it is evaluated during training, to choose its weights or to stop early."""
         return selects({"checkpoint": self.checkpoint, "patience": self.patience})
 
     def reads(self, field: str) -> bool:
-        """Return whether anything in this run depends on an option."""
         return applies(field, self.weights, self.points)
 
 

@@ -122,7 +122,6 @@ class EncodingConfig(Options):
 
 
 def require_sensible(embeddings: int, size_bytes: int) -> None:
-    """Raise InvalidError for too many embeddings, or too many bytes of vectors."""
     if embeddings > MAX_EMBEDDINGS or size_bytes > MAX_BYTES:
         raise InvalidError(
             f"Expected at most {MAX_EMBEDDINGS} embeddings of {MAX_BYTES / 1e9:,.1f} GB together, got {embeddings:,} "

@@ -132,7 +132,6 @@ def trivial_score(run: AnyRun) -> float | None:
 
 
 def trivial_predictor(run: AnyRun) -> str:
-    """Return the trivial predictor of a run in words, if there is one."""
     return run.learning.trivial.predictor if run.learning and run.learning.trivial else ""
 
 

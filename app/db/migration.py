@@ -96,7 +96,6 @@ def schema_problem(engine: Engine) -> SchemaProblem | None:
 
 
 def require_schema(url: str) -> None:
-    """Raise ConflictError where the tables at ``url`` are missing or of another version."""
     with engine_on(url) as engine:
         problem = schema_problem(engine)
     if problem is not None:

@@ -212,7 +212,6 @@ def trials_of(runs: Sequence["Run"]) -> list[Trial]:
 
 
 def front_of(points: Sequence[tuple[float, float]]) -> list[int]:
-    """Return the positions of Pareto-optimal points."""
     order = sorted(range(len(points)), key=lambda index: points[index], reverse=True)
     front: list[int] = []
     best = -math.inf

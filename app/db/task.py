@@ -45,7 +45,6 @@ class TaskConfig(Frozen):
         return mine == theirs
 
     def check(self) -> None:
-        """Raise InvalidError where the metric is of another kind, or labels are missing."""
         if self.metric is not None and self.metric not in TASKS[self.kind].metrics:
             offered = ", ".join(TASKS[self.kind].metrics)
             raise InvalidError(f"Expected a metric among {offered} for {self.kind}, got {self.metric}.", "metric")

@@ -104,7 +104,6 @@ def end_lost(session: Session, condition: ColumnElement[bool]) -> None:
 
 
 def waiting_jobs(sessions: Sessions) -> list[Job]:
-    """Return the jobs that rows wait for, each kind in its order."""
     with sessions() as session:
         return [job for kind in KINDS.values() for job, _ in _jobs(session, kind)]
 

@@ -33,12 +33,7 @@ class Vitals:
         self._looking: asyncio.Task[int] | None = None
 
     async def workers_alive(self) -> int:
-        """Return how many workers are alive.
-
-        Raises:
-            UnavailableError: the database does not answer in time.
-
-        """
+        """Return how many workers are alive; raise UnavailableError where the database does not answer in time."""
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(to_thread.run_sync(count_alive, self._sessions, limiter=self._limiter))
         try:

@@ -25,12 +25,8 @@ logger = logging.getLogger(__name__)
 def migrate(settings: Settings) -> None:
     """Create the data folder, and create or upgrade the metrics database and the job engine's.
 
-    SQLite databases are copied before tables that are there are upgraded.
-
-    Raises:
-        ConflictError: a database does not answer or takes no row, or a newer version of Isoscope made it.
-        FullDiskError: there is no room for the copies.
-
+    SQLite databases are copied before tables that are there are upgraded. Raises ConflictError where a database does
+    not answer or takes no row, or a newer version of Isoscope made it, FullDiskError where the copies have no room.
     """
     settings.create_folders()
     require_database(settings.database, "ISOSCOPE_DATABASE_URL")

@@ -91,7 +91,17 @@ class Ledger:
         freed = 0
         for sha256 in set(filter(None, hashes)):
             try:
-                freed += self._release(sha256)
+                with self.sessions.begin() as session:
+                    hold(session.connection(), f"file:{sha256}")
+                    if session.scalar(select(or_(*(exists().where(column == sha256) for column, _ in REFERENCES)))):
+                        continue
+                    size_bytes = 0
+                    if (row := session.get(models.StoredFile, sha256)) is not None:
+                        size_bytes = row.size_bytes
+                        session.delete(row)
+                        session.flush()
+                    self.storage.delete(sha256)
+                freed += size_bytes
             except UnavailableError:
                 logger.warning("The bytes of %s stay in the storage, though no row needs them.", sha256)
         return freed
@@ -117,19 +127,6 @@ class Ledger:
                 return False
             self.storage.delete(sha256)
         return True
-
-    def _release(self, sha256: str) -> int:
-        with self.sessions.begin() as session:
-            hold(session.connection(), f"file:{sha256}")
-            if session.scalar(select(or_(*(exists().where(column == sha256) for column, _ in REFERENCES)))):
-                return 0
-            size_bytes = 0
-            if (row := session.get(models.StoredFile, sha256)) is not None:
-                size_bytes = row.size_bytes
-                session.delete(row)
-                session.flush()
-            self.storage.delete(sha256)
-        return size_bytes
 
 
 def references() -> CompoundSelect[tuple[str, str | None]]:

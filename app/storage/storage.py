@@ -90,7 +90,6 @@ class Storage(ABC):
 
 
 def sweep_folders(root: Path) -> None:
-    """Remove leftover folders of uploads killed more than a day ago."""
     oldest = time.time() - TEMPORARY_SECONDS
     for prefix in (DIVIDING, CHECKING):
         for leftover in root.glob(f"{prefix}????????"):  # as tempfile names them

@@ -130,7 +130,6 @@ COUNTED = ("train_counts", "validation_counts", "lengths")
 
 
 def _locate_files(context: Context, dataset: Dataset) -> dict[str, tuple[Path, str]]:
-    """Return path and name of each stored split file."""
     return {
         split: (context.storage.local(str(sha256)), str(getattr(dataset, f"{split}_filename")))
         for split in SPLITS
@@ -264,7 +263,6 @@ def read_division(
 
 
 def check_files(division: Division | None, *, has_validation: bool, has_test: bool) -> None:
-    """Raise InvalidError where the uploaded files do not fit the division."""
     if isinstance(division, ColumnDivision):
         if has_validation or has_test:
             field = "validation" if has_validation else "test"
@@ -313,7 +311,6 @@ def divide_upload(
 
 
 def require_labels(description: DatasetDescription) -> None:
-    """Raise InvalidError where the test rows lack labels."""
     proposal = propose(description.columns)
     label = next((column for column in description.columns if proposal and column.name == proposal.label_column), None)
     if label is None:

@@ -139,7 +139,6 @@ def describe_experiment(context: Context, experiment_id: str, change: Descriptio
 
 @freeing
 def cancel_experiment(context: Context, experiment_id: str) -> Experiment:
-    """Cancel every unfinished run."""
     with context.sessions.begin() as session:
         hold(session.connection(), f"study {experiment_id}")  # or a worker might add runs that are not cancelled
         experiment = _find(session, experiment_id)

@@ -99,7 +99,6 @@ class Again(NamedTuple):
 
 
 def again(context: Context, run_id: str | None, experiment_id: str | None) -> Again:
-    """Return the form values of an earlier launch and the advice after its failure."""
     if run_id:
         run = get_run(context, run_id)
         before = _values(request_of_run(run), run.experiment.dataset)

@@ -114,7 +114,6 @@ def find_model_folder(settings: Settings, name: str) -> Path | None:
 
 
 def read_model_size(folder: Path) -> ModelSize | None:
-    """Return a model's size from its configuration and weight headers."""
     config = _read_config(folder)
     layers, width = _first_number(config, DEPTH_KEYS), _first_number(config, WIDTH_KEYS)
     if layers is None or width is None:

@@ -70,7 +70,6 @@ class Fold(NamedTuple):
 
 
 def controls_of(model: type[BaseModel], values: Mapping[str, Any], prefix: str = "") -> dict[str, Control]:
-    """Return the controls of a model's options by field name."""
     return {
         name: Control(f"{prefix}{name}", option, single_type(model.model_fields[name].annotation), text)
         for name, option in options_of(model).items()
@@ -80,7 +79,6 @@ def controls_of(model: type[BaseModel], values: Mapping[str, Any], prefix: str =
 
 
 def in_folds(controls: Iterable[Control]) -> dict[str, list[Fold]]:
-    """Group controls by form section, then by their groups."""
     sections: dict[str, dict[Group, list[Control]]] = {}
     for control in controls:
         group = control.option.group
@@ -109,7 +107,6 @@ def meaning(info: FieldInfo, text: str) -> Any:
 
 
 def split(text: str) -> list[str]:
-    """Split at commas and blanks."""
     return plain(text).replace(",", " ").split()
 
 
@@ -129,7 +126,6 @@ def field_pairs(values: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def labelled(error: IsoscopeError, labels: Mapping[str, str]) -> IsoscopeError:
-    """Return an error that names options by their labels."""
     further = tuple(FieldError(field, with_labels(detail, labels)) for field, detail in error.further)
     return replace(error, message=with_labels(error.message, labels), further=further)
 

@@ -139,7 +139,6 @@ def list_running(context: Context) -> Sequence[Run]:
 
 
 def list_waiting(context: Context, limit: int, offset: int = 0) -> Waiting:
-    """Return one page of waiting runs, next first."""
     waits = Run.status == RunStatus.QUEUED
     with context.sessions() as session:
         total = session.scalars(select(func.count()).select_from(Run).where(waits)).one()

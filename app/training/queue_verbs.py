@@ -54,7 +54,6 @@ class Turn(NamedTuple):
 
 
 def move_run(context: Context, run_id: str, to: QueueMove) -> Run:
-    """Move a waiting run before or behind the other waiting runs."""
     with context.sessions.begin() as session:
         hold(session.connection(), "turns")
         waiting = _waiting(session)

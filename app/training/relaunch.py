@@ -58,7 +58,6 @@ def request_of(experiment: Experiment) -> LaunchRequest:
 
 
 def request_of_run(run: Run) -> SweepRequest:
-    """Return a request for one run beside its baseline."""
     return SweepRequest.model_validate(_settings_of(run.experiment, run.config, [run]))
 
 
@@ -75,7 +74,6 @@ def plain(request: LaunchRequest) -> dict[str, Any]:
 
 
 def yaml_of(request: LaunchRequest, dataset: Dataset) -> str:
-    """Return a request as YAML with comments."""
     meanings = {name: option.text for name, option in options_of(type(request)).items()}
     # A grid's explanation is of the API; in a file the names of its settings say it.
     explanations = {
@@ -152,7 +150,6 @@ class Server(NamedTuple):
         return cls(str(request.base_url).rstrip("/"), settings.access_token is not None)
 
     def curl(self, path: str, *options: str) -> str:
-        """Return a request as a shell command."""
         headers = [AUTHORIZATION] if self.token else []
         return JOINED.join([f"curl {shlex.quote(f'{self.url}/api{path}')}", *headers, *options])
 
@@ -169,18 +166,6 @@ class Way(NamedTuple):
     text: str
 
 
-def ways_of_sweep(server: Server, request: SweepRequest | StudyRequest, dataset: Dataset) -> list[Way]:
-    settings, yaml = plain(request), yaml_of(request, dataset)
-    path = "/studies" if isinstance(request, StudyRequest) else "/experiments"
-    return [
-        Way("curl", server.curl(path, *_sent(settings))),
-        # Each line of the document begins with a name, a blank or a number sign: none ends it early.
-        Way("Command line", f"isoscope sweep --url {shlex.quote(server.url)} - <<'YAML'\n{yaml}YAML"),
-        Way("Python", server.python(f"experiment = isoscope.sweep({_written(settings)})", "isoscope.wait(experiment)")),
-        Way("YAML", yaml),
-    ]
-
-
 def ways_of_form(
     request: Request, context: Context, dataset: Dataset | None, parse: Callable[[], SweepRequest | StudyRequest]
 ) -> list[Way]:
@@ -188,9 +173,18 @@ def ways_of_form(
     if dataset is None:
         return []
     try:
-        return ways_of_sweep(Server.from_request(request, context.settings), parse(), dataset)
+        launch = parse()
     except InvalidError:
         return []
+    server, settings, yaml = Server.from_request(request, context.settings), plain(launch), yaml_of(launch, dataset)
+    path = "/studies" if isinstance(launch, StudyRequest) else "/experiments"
+    return [
+        Way("curl", server.curl(path, *_sent(settings))),
+        # Each line of the document begins with a name, a blank or a number sign: none ends it early.
+        Way("Command line", f"isoscope sweep --url {shlex.quote(server.url)} - <<'YAML'\n{yaml}YAML"),
+        Way("Python", server.python(f"experiment = isoscope.sweep({_written(settings)})", "isoscope.wait(experiment)")),
+        Way("YAML", yaml),
+    ]
 
 
 def ways_of_encoding(server: Server, encoding_id: str, config: EncodingConfig) -> list[Way]:

@@ -19,7 +19,6 @@ from app.training.option_form import (
     Control,
     controls_of,
     field_pairs,
-    labelled,
     meaning,
     plain,
     read_fields,
@@ -28,7 +27,7 @@ from app.training.option_form import (
 )
 from app.training.presets import PRESETS, Preset, Stage
 from app.training.sweeps import SweepRequest
-from isoscope.core.errors import FieldError, InvalidError, IsoscopeError, invalid
+from isoscope.core.errors import FieldError, InvalidError, invalid
 from isoscope.core.task import METRIC_TITLES, METRICS, TaskKind
 from isotropy.catalog import REGULARIZERS, Regularizer
 
@@ -73,7 +72,6 @@ def task_of(dataset: Dataset | None) -> Values:
 
 
 def preset_of(values: Mapping[str, Any]) -> Preset | None:
-    """Return the named preset, if it exists."""
     name = values.get("preset", "")
     return PRESETS[Stage(name)] if name in set(Stage) else None
 
@@ -114,7 +112,6 @@ def pairs_of(values: Values) -> list[tuple[str, str]]:
 
 
 def fitting(values: Values) -> Values:
-    """Return values with a metric that fits the task."""
     task = TaskKind(values["task"]) if values["task"] in set(TaskKind) else None
     if task is None or values["metric"] in METRICS[task]:
         return values
@@ -145,7 +142,6 @@ def sweep_controls(values: Values, *, gpu: bool) -> tuple[dict[str, Control], di
 
 
 def parse(values: Values) -> SweepRequest:
-    """Return the sweep or raise InvalidError with every wrong field."""
     settings: dict[str, Any] = {name: meaning(FIELDS[name], values[name]) for name in TEXTS if name in values}
     settings |= {name: values[name] for name in LIST_FIELDS if name in values}
     settings |= {name: bool(values.get(name)) for name in FLAGS}
@@ -218,12 +214,10 @@ def read_search(data: Mapping[str, Any]) -> dict[str, str]:
 
 
 def search_pairs(values: Values, search: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return form fields of a search."""
     return [*pairs_of(values), *((SEARCH_PREFIX + name, text) for name, text in search.items())]
 
 
 def parse_search(values: Values, search: Mapping[str, str]) -> StudyRequest:
-    """Return the search or raise InvalidError with every wrong field."""
     errors: list[FieldError] = []
     sweep = None
     try:
@@ -248,12 +242,3 @@ def parse_search(values: Values, search: Mapping[str, str]) -> StudyRequest:
         raise invalid(errors)
     options: dict[str, Any] = sweep.model_dump(include=set(TrainingOptions.model_fields))
     return StudyRequest(**options, name=sweep.name, dataset_id=sweep.dataset_id, seeds=sweep.seeds, search=ranges)
-
-
-def label_search_problem(problem: IsoscopeError) -> IsoscopeError:
-    """Return an error at the search form's fields, by their labels."""
-    first, *further = (
-        FieldError(f"{SEARCH_PREFIX}{field}" if field in SEARCH_OPTIONS else field, detail)
-        for field, detail in labelled(problem, SEARCH_LABELS).errors
-    )
-    return replace(problem, message=first.detail, field=first.field, further=tuple(further))

@@ -223,7 +223,6 @@ def _row_count(requested: int | None, available: int | None) -> int:
 def _estimate(
     context: Context, plan: SweepPlan, costs: Sequence[RunCost], sizes: Mapping[str, ModelSize | None]
 ) -> tuple[CostEstimate | None, str | None]:
-    """Return the estimate on the fastest worker, or why there is none."""
     unknown = next((name for name, size in sizes.items() if size is None), None)
     if unknown is not None:
         return None, f"The size of the model {unknown!r} could not be read, so the time is unknown."

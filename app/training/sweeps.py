@@ -257,7 +257,6 @@ def check_settings(
 
 
 def check_precision(runs: Collection[RunConfig], workers: Collection[WorkerState], grid: Collection[str]) -> None:
-    """Raise InvalidError where fp16 is requested and no live worker supports it."""
     alive = [worker.device for worker in workers if worker.alive]
     if alive and not has_gpu(workers) and any(run.precision is Precision.FP16 for run in runs):
         raise InvalidError(
@@ -316,7 +315,17 @@ def notes_of(ranges: SweepRanges, factors: Product, repeated: int) -> list[str]:
         notes = ["The λ = 0 baseline was added, one run for each seed and setting."]
     else:
         notes = []
-    notes += _given_twice(ranges)
+    values_by_label: list[tuple[str, Sequence[Any]]] = [
+        ("λ", ranges.lambdas),
+        ("ζ", ranges.zetas),
+        ("Seed", ranges.seeds),
+        *((OPTIONS[name].label, values) for name, values in ranges.grid.items()),
+    ]
+    for label, values in values_by_label:
+        again = next((value for index, value in enumerate(values) if value in values[:index]), None)
+        if again is not None:
+            text = f"{again:g}" if isinstance(again, float) else again
+            notes.append(f"{label} {text} is given more than once and counts once.")
     if repeated:
         notes.append(
             f"{count(repeated)} would repeat another, because nothing in {'it' if repeated == 1 else 'them'} reads "
@@ -354,17 +363,3 @@ def notes_of_rows(dataset: Dataset, runs: Sequence[RunConfig]) -> list[str]:
         if column.name in labels and (only := column.only_class) is not None
     ]
     return notes
-
-
-def _given_twice(ranges: SweepRanges) -> list[str]:
-    labelled: list[tuple[str, Sequence[Any]]] = [
-        ("λ", ranges.lambdas),
-        ("ζ", ranges.zetas),
-        ("Seed", ranges.seeds),
-        *((OPTIONS[name].label, values) for name, values in ranges.grid.items()),
-    ]
-    return [
-        f"{name} {f'{again:g}' if isinstance(again, float) else again} is given more than once and counts once."
-        for name, values in labelled
-        if (again := next((value for index, value in enumerate(values) if value in values[:index]), None)) is not None
-    ]

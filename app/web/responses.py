@@ -41,7 +41,6 @@ def render(
 
 
 def see(path: str) -> Response:
-    """Redirect with 303 after a change."""
     return RedirectResponse(path, 303)
 
 
@@ -119,5 +118,4 @@ class Tab(NamedTuple):
 
 
 def chosen_tab(tabs: Sequence[Tab], slug: str, usual: str = "") -> str:
-    """Return the requested tab's slug if it exists, else the usual or first one."""
     return slug if any(tab.slug == slug and not tab.path for tab in tabs) else usual or tabs[0].slug

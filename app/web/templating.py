@@ -150,7 +150,6 @@ SUPERSCRIPT = re.compile(r"\^(?:\{([^{}]*)\}|\(([^()]*)\))")
 
 @cache
 def static(path: str) -> str:
-    """Return the URL of a static file, with a hash of its content."""
     digest = blake2b((STATIC / path).read_bytes(), digest_size=6).hexdigest()
     return f"/static/{path}?v={digest}"
 
@@ -220,7 +219,6 @@ def confirm_deletion(
     lost_too: str = "",
     used_by: Sequence[Experiment] = (),
 ) -> Response:
-    """Render the page that asks before deleting ``name``."""
     losses = " ".join(filter(None, (loss, lost_too)))
     values = {"section": section, "name": name, "loss": losses, "back": back, "used_by": used_by}
     return templates.TemplateResponse(request, "web/confirm_delete.html", values)

@@ -33,12 +33,8 @@ class Parsers:
     async def run(self, request: Request, work: Callable[[], T]) -> T:
         """Return what ``work`` does on a thread of its own once a slot is free.
 
-        Whatever sandbox it has started ends when the client closes the connection.
-
-        Raises:
-            BusyError: too many wait already.
-            AbandonedError: the client is gone.
-
+        Whatever sandbox it has started ends when the client closes the connection. Raises BusyError where too many
+        wait already, AbandonedError where the client is gone.
         """
         if self._present >= self._max_waiting:
             raise BusyError(

@@ -64,7 +64,6 @@ class Answered:
 
     @property
     def waiting(self) -> bool:
-        """Return whether a worker still has to answer."""
         return self.status is ResultStatus.QUEUED
 
 

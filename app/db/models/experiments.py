@@ -99,12 +99,10 @@ class Experiment(Described, Base):
 
     @property
     def searching(self) -> bool:
-        """Return whether its search may add runs."""
         return self.study is not None and not self.study.over
 
     @property
     def search_paused(self) -> bool:
-        """Return whether its search waits to be resumed."""
         return self.study is not None and self.searching and self.study.paused
 
     @property
@@ -116,7 +114,6 @@ class Experiment(Described, Base):
         return self.status_with(run.status for run in self.runs)
 
     def status_with(self, statuses: Iterable[RunStatus]) -> RunStatus:
-        """Return the state of an experiment whose runs are in these states."""
         states = set(statuses)
         if self.searching and all(state.final for state in states):
             return RunStatus.PAUSED if self.search_paused else RunStatus.RUNNING

@@ -158,7 +158,6 @@ class Run(Timed, Tagged, Base):
 
     @property
     def launched_config(self) -> RunConfig:
-        """Return the configuration of a run for a worker; raise TypeError for a script's."""
         if not isinstance(self.config, RunConfig):
             raise TypeError(f"expected a run that was launched, got {self.id}, which its script reported")
         return self.config

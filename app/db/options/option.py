@@ -126,7 +126,6 @@ def option_in(info: FieldInfo) -> Option | None:
 
 @cache
 def options_of(model: type[BaseModel]) -> Mapping[str, Option]:
-    """Return the options of a model by field name, in the order of their groups."""
     options = {name: option for name, info in model.model_fields.items() if (option := option_in(info)) is not None}
     positions = {group: position for position, group in enumerate(GROUPS)}
     return dict(sorted(options.items(), key=lambda item: positions.get(item[1].group, len(positions))))

@@ -34,12 +34,13 @@ from app.training.sweep_form import (
     FRESH,
     GRID_GROUPS,
     LABELS,
+    SEARCH_LABELS,
+    SEARCH_OPTIONS,
     SEARCH_PREFIX,
     Values,
     active_methods,
     defaults,
     fitting,
-    label_search_problem,
     pairs_of,
     parse,
     parse_search,
@@ -216,7 +217,13 @@ def search_page(
             plan_study(context, parse_search(values, search))
         except IsoscopeError as error:
             problem = error
-    problem = label_search_problem(problem) if problem else None
+    if problem:
+        problem = labelled(problem, SEARCH_LABELS)
+        first, *further = (
+            FieldError(f"{SEARCH_PREFIX}{field}" if field in SEARCH_OPTIONS else field, detail)
+            for field, detail in problem.errors
+        )
+        problem = replace(problem, message=first.detail, field=first.field, further=tuple(further))
     controls = [*controls_of(Search, search, SEARCH_PREFIX).values(), controls_of(StudyRequest, values)["seeds"]]
     template_values = {
         "values": values,
