@@ -117,16 +117,15 @@ class Ledger:
         if first is None:
             return 0
         last = utcnow() - timedelta(seconds=TEMPORARY_SECONDS)
-        unrecorded = [sha256 for sha256, stored_at in self.storage.listed() if first <= stored_at < last]
-        return sum(self._sweep(sha256) for sha256 in unrecorded if sha256 not in recorded)
-
-    def _sweep(self, sha256: str) -> bool:
-        with self.sessions.begin() as session:
-            hold(session.connection(), f"file:{sha256}")
-            if session.get(models.StoredFile, sha256) is not None:
-                return False
-            self.storage.delete(sha256)
-        return True
+        stored = [sha256 for sha256, stored_at in self.storage.listed() if first <= stored_at < last]
+        deleted = 0
+        for sha256 in filter(lambda name: name not in recorded, stored):
+            with self.sessions.begin() as session:
+                hold(session.connection(), f"file:{sha256}")
+                if session.get(models.StoredFile, sha256) is None:
+                    self.storage.delete(sha256)
+                    deleted += 1
+        return deleted
 
 
 def references() -> CompoundSelect[tuple[str, str | None]]:

@@ -128,12 +128,11 @@ def _later(request: Request, sentence: str) -> Response:
 def install(app: FastAPI, settings: Settings) -> None:
     # Coroutines, as plain functions would wait for a thread, of which there may be none when these are needed.
     @app.exception_handler(IsoscopeError)
-    async def refused(request: Request, error: IsoscopeError) -> Response:
-        return _respond(request, error)
-
     @app.exception_handler(RequestValidationError)
-    async def malformed(request: Request, error: RequestValidationError) -> Response:
-        return _respond(request, invalid_request(error.errors()))
+    async def refused(request: Request, error: IsoscopeError | RequestValidationError) -> Response:
+        if isinstance(error, RequestValidationError):
+            return _respond(request, invalid_request(error.errors()))
+        return _respond(request, error)
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:
@@ -178,12 +177,9 @@ def _install_databases_and_disks(app: FastAPI, settings: Settings) -> None:
         return _respond(request, full_disk(fullest))
 
     @app.exception_handler(PoolTimeoutError)
-    async def crowded(request: Request, error: PoolTimeoutError) -> Response:
-        return _later(request, BUSY)
-
     @app.exception_handler(DatabaseError)
-    async def away(request: Request, error: DatabaseError) -> Response:
-        if LOCKED in str(error.orig):
+    async def away(request: Request, error: DatabaseError | PoolTimeoutError) -> Response:
+        if isinstance(error, PoolTimeoutError) or LOCKED in str(error.orig):
             return _later(request, BUSY)
         # In a thread, as it may ask the database for its schema.
         if (explained := await run_in_threadpool(explain_error, error, settings)) is not None:
