@@ -117,9 +117,9 @@ class Ledger:
         if first is None:
             return 0
         last = utcnow() - timedelta(seconds=TEMPORARY_SECONDS)
-        stored = [sha256 for sha256, stored_at in self.storage.listed() if first <= stored_at < last]
+        listed = [sha256 for sha256, stored_at in self.storage.listed() if first <= stored_at < last]
         deleted = 0
-        for sha256 in filter(lambda name: name not in recorded, stored):
+        for sha256 in set(listed) - recorded:
             with self.sessions.begin() as session:
                 hold(session.connection(), f"file:{sha256}")
                 if session.get(models.StoredFile, sha256) is None:
