@@ -11,7 +11,9 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from threading import Event, Thread
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import dbos._dbos
@@ -246,10 +248,10 @@ class QueueWatch:
         self._thread.join()
         self._waiting.set()
 
-    def wait(self, stop: Event, seconds: float) -> bool:
+    def wait(self, stop: Event, timeout: float) -> bool:
         """Wait before the engine asks again: for these seconds, or until a job waits; return whether it stops."""
         if self._waiting.is_set():
-            return stop.wait(seconds)
+            return stop.wait(timeout)
         self._waiting.wait(IDLE_SECONDS)
         return stop.is_set()
 
@@ -265,18 +267,6 @@ class QueueWatch:
             except SQLAlchemyError:
                 self._waiting.set()  # so that the engine's own threads ask, and say what is wrong
                 self._stop.wait(WATCHING_SECONDS)
-
-
-class _WatchedStop:
-    """The event that stops the engine's queue threads, which they wait for between two questions."""
-
-    def __init__(self, stop: Event, watch: QueueWatch) -> None:
-        self.is_set = stop.is_set
-        self._stop = stop
-        self._watch = watch
-
-    def wait(self, timeout: float) -> bool:
-        return self._watch.wait(self._stop, timeout)
 
 
 @contextmanager
@@ -335,7 +325,8 @@ def watching_queues(watch: QueueWatch) -> Iterator[None]:
     run_queues = module["queue_thread"]
 
     def run_watched(stop: Event, engine: DBOS) -> None:
-        run_queues(_WatchedStop(stop, watch), engine)
+        # In place of the event that stops these threads, which they wait for between two questions.
+        run_queues(SimpleNamespace(is_set=stop.is_set, wait=partial(watch.wait, stop)), engine)
 
     module["queue_thread"] = run_watched
     try:

@@ -140,18 +140,8 @@ def _locate_files(context: Context, dataset: Dataset) -> dict[str, tuple[Path, s
 def _describe(
     context: Context, locations: Mapping[str, tuple[Path, str]], quoting: Quoting | Readings | None
 ) -> DatasetDescription:
-    train, validation, test = locations["train"], locations["validation"], locations.get("test")
-    return read_in_sandbox(
-        context.settings,
-        describe_pair,
-        train[0],
-        train[1],
-        validation[0],
-        validation[1],
-        test[0] if test else None,
-        test[1] if test else "",
-        quoting,
-    )
+    train, validation, test = locations["train"], locations["validation"], locations.get("test", (None, ""))
+    return read_in_sandbox(context.settings, describe_pair, *train, *validation, *test, quoting)
 
 
 def create_hub_dataset(context: Context, hub_name: HubName, test: bool | None = None) -> Dataset:

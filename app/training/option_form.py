@@ -47,10 +47,6 @@ class Control:
         empty_words = self.option.none_means or ("no" if self.flag else "none")
         return "yes" if self.flag and self.text else self.words.get(self.text) or self.text or empty_words
 
-    @property
-    def summary(self) -> str:
-        return f"{self.option.label}: {self.chosen}"
-
 
 class Fold(NamedTuple):
     """A collapsible group of controls."""
@@ -66,7 +62,7 @@ class Fold(NamedTuple):
     def summary(self) -> str:
         if [control.option.label for control in self.controls] == [self.group.title]:
             return self.controls[0].chosen
-        return " · ".join(control.summary for control in self.controls)
+        return " · ".join(f"{control.option.label}: {control.chosen}" for control in self.controls)
 
 
 def controls_of(model: type[BaseModel], values: Mapping[str, Any], prefix: str = "") -> dict[str, Control]:
