@@ -231,22 +231,16 @@ class QueueWatch:
         self._question = text(f"select 1 from {schema}workflow_status where status = 'ENQUEUED' limit 1")  # noqa: S608
         self._waiting = Event()
         self._stop = Event()
-        self._thread = Thread(target=self._watch, name="queues", daemon=True)
-
-    def __enter__(self) -> "QueueWatch":
         self._waiting.set()
+        self._thread = Thread(target=self._watch, name="queues", daemon=True)
         self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.wake()
-        self._engine.dispose()
 
     def wake(self) -> None:
         """End the watch; from now on the engine's threads wait as they would without it."""
         self._stop.set()
         self._thread.join()
         self._waiting.set()
+        self._engine.dispose()
 
     def wait(self, stop: Event, timeout: float) -> bool:
         """Wait before the engine asks again: for these seconds, or until a job waits; return whether it stops."""
@@ -298,7 +292,7 @@ def working(url: str, slot: str, execute: Execute, measure_concurrency: int = 2)
             sys_db_pool_size=POOL_SIZE,
         )
     )
-    with QueueWatch(url) as watch, watching_queues(watch):
+    with watching_queues(url) as watch:
         try:
             DBOS.listen_queues([queue.value for queue in Queue])
             DBOS.launch()
@@ -316,12 +310,12 @@ def working(url: str, slot: str, execute: Execute, measure_concurrency: int = 2)
 
 
 @contextmanager
-def watching_queues(watch: QueueWatch) -> Iterator[None]:
-    """Have the threads that the engine starts meanwhile wait as the watch says.
+def watching_queues(url: str) -> Iterator[QueueWatch]:
+    """Have the threads that the engine starts meanwhile wait as a watch says.
 
     DBOS 3.4.0 can ask less often, but not be woken; its version is pinned, and a test sees that its threads sleep.
     """
-    module = vars(dbos._dbos)
+    module, watch = vars(dbos._dbos), QueueWatch(url)
     run_queues = module["queue_thread"]
 
     def run_watched(stop: Event, engine: DBOS) -> None:
@@ -330,6 +324,7 @@ def watching_queues(watch: QueueWatch) -> Iterator[None]:
 
     module["queue_thread"] = run_watched
     try:
-        yield
+        yield watch
     finally:
         module["queue_thread"] = run_queues
+        watch.wake()
