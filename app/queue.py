@@ -327,4 +327,3 @@ def watching_queues(url: str) -> Iterator[QueueWatch]:
         yield watch
     finally:
         module["queue_thread"] = run_queues
-        watch.wake()
