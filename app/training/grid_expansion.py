@@ -9,6 +9,7 @@ from pydantic import Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from app.db.config import OPTIONS, TRAINING_OPTIONS, TrainingOptions, applies_to
+from app.db.options.option import lowered
 from isoscope.core.formatting import count, plural
 from isotropy.catalog import REGULARIZERS, Regularizer
 
@@ -100,4 +101,9 @@ def _points(ranges: Ranges) -> list[dict[str, Any]]:
 
 
 def _factors(ranges: Ranges) -> tuple[str, ...]:
-    return tuple(f"{len(values)} {OPTIONS[name].noun}" for name, values in ranges.items() if len(values) > 1)
+    return tuple(
+        f"{len(values)} {option.several or f'{lowered(option.label)} values'}"
+        for name, values in ranges.items()
+        for option in [OPTIONS[name]]
+        if len(values) > 1
+    )

@@ -175,7 +175,7 @@ def preview_sweep(context: Context, plan: SweepPlan) -> SweepPreview:
     largest = max((size.parameters for size in sizes.values() if size), default=None)
     return SweepPreview(
         runs=len(plan.runs),
-        words=plan.words,
+        words=plan.product.describe(plan.product.total - len(plan.runs)),
         notes=plan.notes,
         steps=sum(cost.steps for cost in costs),
         estimate=estimate,

@@ -142,10 +142,6 @@ class SweepPlan(NamedTuple):
     runs: list[RunConfig]
     notes: list[str]
 
-    @property
-    def words(self) -> str:
-        return self.product.describe(self.product.total - len(self.runs))
-
 
 def plan_sweep(context: Context, request: SweepRequest, *, ask_hub: bool = True) -> SweepPlan:
     """Check a request and list its runs, a baseline for every setting and seed."""

@@ -6,7 +6,6 @@ from typing import Any, Self
 
 from pydantic import BaseModel
 from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, PrimaryKeyConstraint, String, Text, text
-from sqlalchemy.engine.default import DefaultExecutionContext
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.core.training_cost import MachineSpeed
@@ -45,10 +44,6 @@ class Attempt(Base):
 
 DEFAULT_PRIORITY = 100
 CONFIG = ConfigColumn(RunConfig, ReportedRunConfig)
-
-
-def _model(context: DefaultExecutionContext) -> str:
-    return CONFIG.check(context.get_current_parameters()["config"]).model  # type: ignore[no-untyped-call]
 
 
 class Timed:
@@ -93,7 +88,9 @@ class Run(Timed, Tagged, Base):
     position: Mapped[int]
     # The next five columns repeat what is searched and plotted.
     config: Mapped[AnyRunConfig] = mapped_column(CONFIG)
-    model: Mapped[str] = mapped_column(String(200), default=_model, index=True)
+    model: Mapped[str] = mapped_column(
+        String(200), default=lambda context: CONFIG.check(context.get_current_parameters()["config"]).model, index=True
+    )
     regularizer: Mapped[Regularizer]
     lam: Mapped[float]
     zeta: Mapped[float]

@@ -96,10 +96,6 @@ class Option(HelpFold):
     # Whether the option has an effect, given the others of a configuration.
     needs: Callable[[Mapping[str, Any]], bool] | None = field(default=None, kw_only=True)
 
-    @property
-    def noun(self) -> str:
-        return self.several or f"{lowered(self.label)} values"
-
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         return handler(schema) | {"description": self.text}
 
