@@ -140,8 +140,10 @@ def _locate_files(context: Context, dataset: Dataset) -> dict[str, tuple[Path, s
 def _describe(
     context: Context, locations: Mapping[str, tuple[Path, str]], quoting: Quoting | Readings | None
 ) -> DatasetDescription:
-    train, validation, test = locations["train"], locations["validation"], locations.get("test", (None, ""))
-    return read_in_sandbox(context.settings, describe_pair, *train, *validation, *test, quoting)
+    test: tuple[Path | None, str] = locations["test"] if "test" in locations else (None, "")
+    return read_in_sandbox(
+        context.settings, describe_pair, *locations["train"], *locations["validation"], *test, quoting
+    )
 
 
 def create_hub_dataset(context: Context, hub_name: HubName, test: bool | None = None) -> Dataset:
