@@ -140,7 +140,7 @@ def _locate_files(context: Context, dataset: Dataset) -> dict[str, tuple[Path, s
 def _describe(
     context: Context, locations: Mapping[str, tuple[Path, str]], quoting: Quoting | Readings | None
 ) -> DatasetDescription:
-    test: tuple[Path | None, str] = locations["test"] if "test" in locations else (None, "")
+    test: tuple[Path | None, str] = locations.get("test", (None, ""))
     return read_in_sandbox(
         context.settings, describe_pair, *locations["train"], *locations["validation"], *test, quoting
     )
