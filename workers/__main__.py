@@ -3,13 +3,15 @@
 import argparse
 import logging
 import signal
+import subprocess
 import sys
+from multiprocessing import forkserver
 from threading import Event, Thread
 
 from app.core.process import LOG_FORMAT, PARENT_FLAG, watch_parent
 from app.core.settings import Settings
 from app.db.migration import require_schema
-from app.db.session import require_database
+from app.db.session import create_sessions, require_database
 from app.db.work import slot_name
 from app.queue import JobQueue, working
 from app.storage import open_storage
@@ -17,7 +19,7 @@ from app.storage.ledger import Ledger
 from isoscope.core.errors import IsoscopeError
 from isoscope.threads import wait_briefly
 from workers.executor import Executor, Turns
-from workers.job_rows import worker_sessions
+from workers.job_rows import PATIENCE_SECONDS
 from workers.locks import Heartbeat, open_locks
 from workers.process import JobProcesses
 from workers.reconciler import Janitor, Reconciler
@@ -31,7 +33,16 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
     settings = Settings()
     wait_briefly()
-    device = arguments.device if arguments.device != "auto" else _best_device()
+    device = arguments.device
+    if device == "auto":
+        # The first GPU, if any. Another process is asked, because torch may not be loaded here.
+        question = (
+            "import torch; print('cuda:0' if torch.cuda.is_available() else "
+            "'mps' if torch.backends.mps.is_available() else 'cpu')"
+        )
+        device = subprocess.run(  # noqa: S603 - our own words
+            [sys.executable, "-c", question], check=True, capture_output=True, text=True
+        ).stdout.strip()
     try:
         work(settings, device, lifeline=arguments.lifeline)
     except IsoscopeError as error:
@@ -51,7 +62,7 @@ def work(settings: Settings, device: str, *, lifeline: bool) -> None:
     require_database(settings.database, "ISOSCOPE_DATABASE_URL")
     require_schema(settings.database)
     slot = slot_name(settings, device)
-    sessions = worker_sessions(settings)
+    sessions = create_sessions(settings.database, patience=PATIENCE_SECONDS)
     queue = JobQueue(settings.queue)
     processes = JobProcesses(settings, device)
     executor = Executor(sessions, processes, slot, settings.runs)
@@ -59,7 +70,7 @@ def work(settings: Settings, device: str, *, lifeline: bool) -> None:
         open_locks(settings.queue, settings.root / "locks", fence=processes.kill_all) as locks,
         locks.held(slot),
     ):
-        processes.prepare()
+        forkserver.ensure_running()  # so that the first job finds its imports done
         logging.info("ready on %s", device)
         with (
             Heartbeat(sessions, slot, device, processes.at_work),
@@ -72,19 +83,6 @@ def work(settings: Settings, device: str, *, lifeline: bool) -> None:
             stop.wait()
             executor.stop()
     queue.close()
-
-
-def _best_device() -> str:
-    """Return the first GPU, if any. Ask another process, because torch may not be loaded here."""
-    import subprocess  # noqa: PLC0415
-
-    question = (
-        "import torch; print('cuda:0' if torch.cuda.is_available() else "
-        "'mps' if torch.backends.mps.is_available() else 'cpu')"
-    )
-    return subprocess.run(  # noqa: S603 - our own words
-        [sys.executable, "-c", question], check=True, capture_output=True, text=True
-    ).stdout.strip()
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,25 +37,22 @@ TURN_SECONDS = 0.4
 SECONDS_AFTER_AN_ERROR = 5.0
 
 
+@dataclass(eq=False)
 class Turns(Background):
     """Hands in the next job for this worker, again and again while the context is open."""
 
-    def __init__(
-        self, sessions: Sessions, queue: JobQueue, slot: str, locks: Locks, recently_left: Callable[[], set[str]]
-    ) -> None:
-        super().__init__()
-        self._sessions = sessions
-        self._queue = queue
-        self._slot = slot
-        self._locks = locks
-        self._recently_left = recently_left
+    sessions: Sessions
+    queue: JobQueue
+    slot: str
+    locks: Locks
+    recently_left: Callable[[], set[str]]
 
     def work(self) -> None:
         seconds = 0.0
         while not self.stop.wait(seconds):
             seconds = TURN_SECONDS
             try:
-                hand_in_next(self._sessions, self._queue, self._slot, self._locks, self._recently_left())
+                hand_in_next(self.sessions, self.queue, self.slot, self.locks, self.recently_left())
             except Exception as error:
                 seconds = SECONDS_AFTER_AN_ERROR
                 is_database_error = isinstance(error, SQLAlchemyError)
@@ -116,6 +114,13 @@ class Ended(NamedTuple):
     """As the row's ``error`` has it while the job is tried again."""
 
 
+ENDS = {
+    DATABASE_AWAY: Ended(AttemptOutcome.DATABASE_AWAY, AWAY),
+    DISK_FULL: Ended(AttemptOutcome.DISK_FULL, FULL),
+    NOT_STARTED: Ended(AttemptOutcome.KILLED, "could not start a process"),
+}
+
+
 class Executor:
     """Runs each job that the engine hands over. A failure never keeps the next job from running."""
 
@@ -163,12 +168,15 @@ class Executor:
             try:
                 exit_code = -signal.SIGTERM if self._stopping else await self._run(job)
                 if self._stopping:
-                    await self._never_return()
+                    await asyncio.Event().wait()  # forever: returning would tell the engine that the job is done
             finally:
                 self._begun.discard(job)
             if exit_code == 0:
                 return
-            ended = _ended(exit_code)
+            ended = ENDS.get(exit_code)
+            if ended is None:
+                words = f"exit code {exit_code}" if exit_code >= 0 else f"signal {signal.Signals(-exit_code).name}"
+                ended = Ended(AttemptOutcome.KILLED, words)
             logger.warning("the process of %s ended with %s", job.workflow_id, ended.words)
             if ended.outcome in TEMPORARY:
                 await asyncio.sleep(min(FIRST_PAUSE_SECONDS * 2**crashes, LONGEST_PAUSE_SECONDS))
@@ -181,10 +189,6 @@ class Executor:
             logger.error("no process could be started for %s: %s", job.workflow_id, one_line(error))
             return NOT_STARTED
 
-    async def _never_return(self) -> None:
-        """Wait forever: returning would tell the engine that the job is done."""
-        await asyncio.Event().wait()
-
     async def _begin_patiently(self, job: Job, ended: Ended | None, last: int) -> int:
         """Call ``_begin`` until the database can be written, for some minutes."""
         until = time.monotonic() + PATIENCE_SECONDS
@@ -196,7 +200,7 @@ class Executor:
                     raise
                 logger.warning("%s waits for the database: %s", job.workflow_id, one_line(error))
             if self._stopping:
-                await self._never_return()
+                await asyncio.Event().wait()
             await asyncio.sleep(FIRST_PAUSE_SECONDS)
 
     def stop(self) -> None:
@@ -251,40 +255,23 @@ class Executor:
             row.cause = CAUSES.get(row.error or "", FailureCause.KILLED)
             row.log = Log(self._runs / row.id).tail() or row.log
             end_lost(session, Attempt.run_id == row.id)
-        row.error = _given_up(kind, row.attempts - 1, row.error)
+        sentence = f"The process of this job ended {row.attempts - 1} times without getting further"
+        if row.error == AWAY:
+            sentence += (
+                ", the last time because the database did not answer. See that it runs and can be reached from the "
+                "worker, and try again."
+            )
+        elif row.error == FULL:
+            sentence += ", the last time because the worker's disk is full. Free some space there, and try again."
+        else:
+            smaller = "a smaller batch, a smaller model" if kind.queue is Queue.GPU else "fewer dimensions"
+            sentence += (
+                f" (last by {row.error or 'the end of its whole worker'}). SIGKILL most often means that memory ran "
+                f"out: try {smaller} or fewer rows."
+            )
+        row.error = sentence
         if isinstance(row, Run):
             session.flush()
             hold_experiment(session, row)
         if kind == IMPORT:  # to remove what it wrote is another job, with attempts of its own
             row.attempts = 0
-
-
-def _ended(exit_code: int) -> Ended:
-    if exit_code == DATABASE_AWAY:
-        return Ended(AttemptOutcome.DATABASE_AWAY, AWAY)
-    if exit_code == DISK_FULL:
-        return Ended(AttemptOutcome.DISK_FULL, FULL)
-    if exit_code == NOT_STARTED:
-        return Ended(AttemptOutcome.KILLED, "could not start a process")
-    words = f"exit code {exit_code}" if exit_code >= 0 else f"signal {signal.Signals(-exit_code).name}"
-    return Ended(AttemptOutcome.KILLED, words)
-
-
-def _given_up(kind: JobKind, attempts: int, last_cause: str | None) -> str:
-    if last_cause == AWAY:
-        return (
-            f"The process of this job ended {attempts} times without getting further, the last time because the "
-            "database did not answer. See that it runs and can be reached from the worker, and try again."
-        )
-    if last_cause == FULL:
-        return (
-            f"The process of this job ended {attempts} times without getting further, the last time because the "
-            "worker's disk is full. Free some space there, and try again."
-        )
-    has_model = kind.queue is Queue.GPU
-    smaller = "a smaller batch, a smaller model" if has_model else "fewer dimensions"
-    return (
-        f"The process of this job ended {attempts} times without getting further (last by "
-        f"{last_cause or 'the end of its whole worker'}). SIGKILL most often means that memory ran out: "
-        f"try {smaller} or fewer rows."
-    )

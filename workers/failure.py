@@ -69,23 +69,20 @@ def disk_full(error: BaseException) -> bool:
 
 def failure_of(error: Exception) -> Failure:
     """Classify an error. Unforeseen ones are logged with their traceback."""
-    cause = _cause(error)
+    if isinstance(error, FailedElsewhereError):
+        cause = error.cause
+    elif isinstance(error, NotFiniteError):
+        cause = FailureCause.NOT_A_NUMBER
+    elif not isinstance(error, IsoscopeError):
+        cause = FailureCause.MEMORY if out_of_memory(error) else FailureCause.UNSPECIFIED
+    elif error.field is None:
+        cause = FailureCause.UNSPECIFIED
+    elif error.field in COLUMNS:
+        cause = FailureCause.COLUMN
+    else:
+        cause = FailureCause.MODEL if error.field == "model" else FailureCause.SETTING
     field = "batch_size" if cause is FailureCause.MEMORY else getattr(error, "field", None)
     return Failure(describe(error), cause, field)
-
-
-def _cause(error: Exception) -> FailureCause:
-    if isinstance(error, FailedElsewhereError):
-        return error.cause
-    if isinstance(error, NotFiniteError):
-        return FailureCause.NOT_A_NUMBER
-    if not isinstance(error, IsoscopeError):
-        return FailureCause.MEMORY if out_of_memory(error) else FailureCause.UNSPECIFIED
-    if error.field is None:
-        return FailureCause.UNSPECIFIED
-    if error.field in COLUMNS:
-        return FailureCause.COLUMN
-    return FailureCause.MODEL if error.field == "model" else FailureCause.SETTING
 
 
 def describe(error: Exception) -> str:
@@ -93,20 +90,18 @@ def describe(error: Exception) -> str:
 
     What no database can keep of a hostile file's text, NUL and halves of characters, is replaced.
     """
-    return _sentence(error).replace("\0", "\ufffd").encode(errors="replace").decode()
-
-
-def _sentence(error: Exception) -> str:
     if isinstance(error, IsoscopeError):
-        return error.message
-    if out_of_memory(error):
+        sentence = error.message
+    elif out_of_memory(error):
         logger.warning("A job ran out of memory.", exc_info=error)
-        return (
+        sentence = (
             "The memory was not enough. Take fewer rows or columns, a smaller batch, shorter texts or a smaller "
             "model, or a worker with more memory."
         )
-    logger.error("A job failed in an unforeseen way.", exc_info=error)
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+    else:
+        logger.error("A job failed in an unforeseen way.", exc_info=error)
+        sentence = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return sentence.replace("\0", "\ufffd").encode(errors="replace").decode()
 
 
 def out_of_memory(error: Exception) -> bool:

@@ -7,8 +7,9 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,8 @@ from isoscope.rows import require_measurable
 
 logger = logging.getLogger(__name__)
 
+Result = TypeVar("Result")
+
 # Between attempts: a storage that restarts is back within minutes, and no other job could go on without it either.
 WAITS_SECONDS = (1, 5, 20, 60, 120)
 
@@ -33,13 +36,7 @@ def fetch(sha256: str, filename: str, settings: Settings) -> Path:
     """Return the local path of a stored file. Waits minutes for a storage out of reach."""
     storage = open_storage(settings)
     try:
-        for seconds in WAITS_SECONDS:
-            try:
-                return storage.local(sha256)
-            except UnavailableError:
-                logger.warning("The file %s cannot be had; trying again in %s s.", filename, seconds)
-                time.sleep(seconds)
-        return storage.local(sha256)
+        return _patiently(lambda: storage.local(sha256), f"The file {filename} cannot be had")
     except NotFoundError as error:
         raise NotFoundError(f"The file {filename} is gone from the storage; upload it again.") from error
 
@@ -76,7 +73,7 @@ def keeping(ledger: Ledger) -> Iterator[Keep]:
     stored: list[Stored] = []
 
     def keep(make: Callable[[], BinaryIO]) -> Stored:
-        stored.append(_patiently(make, ledger))
+        stored.append(_patiently(lambda: ledger.store(make(), sys.maxsize), "A file that was made cannot be stored"))
         return stored[-1]
 
     try:
@@ -85,14 +82,14 @@ def keeping(ledger: Ledger) -> Iterator[Keep]:
         ledger.release(*(file.sha256 for file in stored))
 
 
-def _patiently(make: Callable[[], BinaryIO], ledger: Ledger) -> Stored:
+def _patiently(work: Callable[[], Result], warning: str) -> Result:
     for seconds in WAITS_SECONDS:
         try:
-            return ledger.store(make(), sys.maxsize)
+            return work()
         except UnavailableError:
-            logger.warning("A file that was made cannot be stored; trying again in %s s.", seconds)
+            logger.warning("%s; trying again in %s s.", warning, seconds)
             time.sleep(seconds)
-    return ledger.store(make(), sys.maxsize)
+    return work()
 
 
 ARRAY = "array"
@@ -125,37 +122,17 @@ class _Generated(io.RawIOBase):
 
 def npy_file(n: int, d: int, dtype: np.dtype[Any], blocks: Iterable[NDArray[Any]]) -> BinaryIO:
     """Return an .npy file of a matrix [n, d], from blocks of rows in order."""
-
-    def parts() -> Iterator[bytes | memoryview]:
-        header = io.BytesIO()
-        stored = dtype.newbyteorder("<")
-        described = {"descr": np.lib.format.dtype_to_descr(stored), "fortran_order": False, "shape": (n, d)}
-        np.lib.format.write_array_header_1_0(header, described)
-        yield header.getvalue()
-        for block in blocks:
-            yield np.ascontiguousarray(block, stored).data
-
-    return _reading(parts())
+    header = io.BytesIO()
+    stored = dtype.newbyteorder("<")
+    described = {"descr": np.lib.format.dtype_to_descr(stored), "fortran_order": False, "shape": (n, d)}
+    np.lib.format.write_array_header_1_0(header, described)
+    numbers = (np.ascontiguousarray(block, stored).data for block in blocks)
+    return cast("BinaryIO", io.BufferedReader(_Generated(chain([header.getvalue()], numbers))))
 
 
 def jsonl_file(columns: Mapping[str, Iterable[str]]) -> BinaryIO:
     """Return a JSONL file, one object per row."""
-
-    def parts() -> Iterator[bytes | memoryview]:
-        lines: list[str] = []
-        for values in zip(*columns.values(), strict=True):
-            lines.append(json.dumps(dict(zip(columns, values, strict=True))))
-            if len(lines) == LINES:
-                yield _joined(lines)
-                lines.clear()
-        yield _joined(lines)
-
-    return _reading(parts())
-
-
-def _reading(parts: Iterator[bytes | memoryview]) -> BinaryIO:
-    return cast("BinaryIO", io.BufferedReader(_Generated(parts)))
-
-
-def _joined(lines: list[str]) -> bytes:
-    return "".join(f"{line}\n" for line in lines).encode()
+    rows = zip(*columns.values(), strict=True)
+    blocks = iter(lambda: list(islice(rows, LINES)), [])
+    lines = ((json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in block) for block in blocks)
+    return cast("BinaryIO", io.BufferedReader(_Generated("".join(block).encode() for block in lines)))

@@ -23,10 +23,6 @@ from workers.failure import describe, raise_if_temporary, record
 PATIENCE_SECONDS = 30
 
 
-def worker_sessions(settings: Settings) -> Sessions:
-    return create_sessions(settings.database, patience=PATIENCE_SECONDS)
-
-
 def job_sessions(settings: Settings) -> Sessions:
     """Return sessions that keep no connection open, because a job takes hours and writes for moments."""
     return create_sessions(settings.database, patience=PATIENCE_SECONDS, poolclass=NullPool)
@@ -83,7 +79,9 @@ class ResultJob(Generic[Row]):
             raise ConflictError("Other vectors were chosen of this embedding meanwhile. Ask again.")
 
 
-def answer(kind: type[Row], row_id: str, settings: Settings, find: Callable[[ResultJob[Row]], None]) -> Sequence[Job]:
+def answer(
+    kind: type[Row], find: Callable[[ResultJob[Row]], None], row_id: str, settings: Settings, device: str
+) -> Sequence[Job]:
     """Have ``find`` fill a waiting row; write an error into the row."""
     sessions = job_sessions(settings)
     waiting = update(kind).where(kind.id == row_id, kind.status == models.ResultStatus.QUEUED)

@@ -10,6 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Any, Protocol
@@ -129,26 +130,23 @@ class AdvisoryLocks:
         return connection
 
     def _keep_alive(self) -> None:
+        """Check that the session answers, or replace it by one that holds the same locks, again and again."""
         while not self._stop.wait(LOOK_EVERY_SECONDS):
             try:
                 with self._mutex:
-                    self._look()
+                    if not self._connection.closed:
+                        self._connection.execute("select 1")
+                    else:
+                        connection = self._connect()
+                        if not all(_lock(connection, name) for name in self._names):
+                            connection.close()
+                            # The server may not have noticed the end of the old session; or another was quicker.
+                            raise psycopg.OperationalError("another session holds them")
+                        self._connection = connection
                 self._seen_at = time.monotonic()
             except psycopg.OperationalError as error:
                 if not self._stop.is_set():
                     logger.warning("the session that holds this worker's locks is lost: %s", error)
-
-    def _look(self) -> None:
-        """Check that the session answers, or replace it by one that holds the same locks."""
-        if not self._connection.closed:
-            self._connection.execute("select 1")
-            return
-        connection = self._connect()
-        if not all(_lock(connection, name) for name in self._names):
-            connection.close()
-            # The server may not have noticed the end of the old session; or another worker was quicker.
-            raise psycopg.OperationalError("another session holds them")
-        self._connection = connection
 
     def _guard(self) -> None:
         """End the worker in time. In its own thread, because a look may hang."""
@@ -166,14 +164,11 @@ def _lock(connection: Connection, name: str) -> bool:
 
 BEAT_SECONDS = 10
 
-AtWork = Callable[[], list[JobAtWork]]
-"""Tells what is worked on, as the row has it."""
-
 
 class Background(ABC):
     """Runs ``work`` in its own thread while the context is open."""
 
-    def __init__(self) -> None:
+    def __post_init__(self) -> None:
         self.stop = Event()
         """Set as the context closes."""
         self._thread = Thread(target=self.work, name=type(self).__name__.lower(), daemon=True)
@@ -190,30 +185,30 @@ class Background(ABC):
         self._thread.join()
 
 
+@dataclass(eq=False)
 class Heartbeat(Background):
     """Updates the worker's row every ten seconds while the context is open."""
 
-    def __init__(self, sessions: Sessions, slot: str, device: str, at_work: AtWork) -> None:
-        super().__init__()
-        self._sessions = sessions
-        self._slot = slot
-        self._device = device
-        self._at_work = at_work
+    sessions: Sessions
+    slot: str
+    device: str
+    at_work: Callable[[], list[JobAtWork]]
+    """Tells what is worked on, as the row has it."""
 
     def __enter__(self) -> None:
-        with self._sessions.begin() as session:
-            end_lost(session, Attempt.worker == self._slot)  # of a worker of this slot that was killed
+        with self.sessions.begin() as session:
+            end_lost(session, Attempt.worker == self.slot)  # of a worker of this slot that was killed
             now = utcnow()
-            row = Worker(slot=self._slot, device=self._device, pid=os.getpid(), started_at=now, heartbeat_at=now)
-            row.memory_bytes, row.jobs = machine_memory(), self._at_work()
+            row = Worker(slot=self.slot, device=self.device, pid=os.getpid(), started_at=now, heartbeat_at=now)
+            row.memory_bytes, row.jobs = machine_memory(), self.at_work()
             session.merge(row)
         super().__enter__()
 
     def __exit__(self, *_: object) -> None:
         super().__exit__()
         try:
-            with self._sessions.begin() as session:
-                if (row := session.get(Worker, self._slot)) is not None:
+            with self.sessions.begin() as session:
+                if (row := session.get(Worker, self.slot)) is not None:
                     session.delete(row)
         except SQLAlchemyError as error:
             logger.warning("the end of this worker could not be written: %s", one_line(error))
@@ -221,10 +216,10 @@ class Heartbeat(Background):
     def work(self) -> None:
         while not self.stop.wait(BEAT_SECONDS):
             try:
-                with self._sessions.begin() as session:
-                    row = session.get(Worker, self._slot)
+                with self.sessions.begin() as session:
+                    row = session.get(Worker, self.slot)
                     if row is not None:
-                        row.heartbeat_at, row.jobs = utcnow(), self._at_work()
+                        row.heartbeat_at, row.jobs = utcnow(), self.at_work()
             except SQLAlchemyError as error:
                 # A database that is away for a moment must not end the worker; the next beat tells.
                 logger.warning("the heartbeat could not be written: %s", one_line(error))

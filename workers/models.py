@@ -53,7 +53,11 @@ class ModelSource:
     """Commit on the Hub; null for a model that did not come from there."""
 
     def weights_sha256(self) -> dict[str, str]:
-        return {path.name: _sha256(path) for path in sorted(self.folder.glob("*.safetensors"))}
+        hashes = {}
+        for path in sorted(self.folder.glob("*.safetensors")):
+            with path.open("rb") as file:
+                hashes[path.name] = file_digest(file, "sha256").hexdigest()
+        return hashes
 
 
 def find_source(name: str, settings: Settings, revision: str | None = None) -> ModelSource:
@@ -61,7 +65,11 @@ def find_source(name: str, settings: Settings, revision: str | None = None) -> M
 
     A Hub model is downloaded as it is now, or as it was at ``revision``.
     """
-    folder = bundled_folder() if name == BUNDLED else _local_folder(name, settings)
+    folder = bundled_folder() if name == BUNDLED else None
+    # Whatever has a slash in it, or is "..", may lead out of the models directory.
+    plain = name not in ("", ".", "..") and Path(name).name == name
+    if name != BUNDLED and plain and (settings.models / name / "config.json").is_file():
+        folder = settings.models / name
     source = _download(name, revision) if folder is None else ModelSource(folder, None)
     if not any(source.folder.glob("*.safetensors")):
         raise InvalidError(
@@ -128,19 +136,15 @@ def fit_together(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> 
 
 def longest_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, max_length: int) -> int:
     """Return the number of tokens to cut texts at: ``max_length``, but no more than the model can take."""
-    return int(min(max_length, tokenizer.model_max_length, _positions(model) or max_length))
-
-
-def _positions(model: PreTrainedModel) -> int | None:
-    """Return how many tokens a model has positions for; None if it states no number (XLNet says -1)."""
     positions: int | None = getattr(model.config, "max_position_embeddings", None)
-    if positions is None or positions < 1:
-        return None
+    if positions is None or positions < 1:  # it states no number; XLNet says -1
+        return int(min(max_length, tokenizer.model_max_length))
     for name, module in model.named_modules():
         # Models such as RoBERTa count from behind the number of their padding.
         if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
-            return positions - int(module.padding_idx) - 1
-    return positions
+            positions -= int(module.padding_idx) + 1
+            break
+    return int(min(max_length, tokenizer.model_max_length, positions or max_length))
 
 
 def be_quiet() -> None:
@@ -152,13 +156,6 @@ def be_quiet() -> None:
 
 def one_line(error: Exception) -> str:
     return " ".join(str(error).split())
-
-
-def _local_folder(name: str, settings: Settings) -> Path | None:
-    # Whatever has a slash in it, or is "..", may lead out of the models directory.
-    plain = name not in ("", ".", "..") and Path(name).name == name
-    folder = settings.models / name
-    return folder if plain and (folder / "config.json").is_file() else None
 
 
 def _download(name: str, revision: str | None) -> ModelSource:
@@ -177,11 +174,6 @@ def _download(name: str, revision: str | None) -> ModelSource:
             f"There is no model {name!r} on this machine, and the Hub refuses it: {one_line(error)}", "model"
         ) from error
     return ModelSource(folder, folder.name)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return file_digest(file, "sha256").hexdigest()
 
 
 PACKAGES = ("accelerate", "datasets", "numpy", "scikit-learn", "tokenizers", "torch", "transformers")
@@ -234,16 +226,12 @@ def sentence_pooling(model: PreTrainedModel) -> Pooling:
     config = model.config.get_text_config()
     if getattr(config, "classifier_pooling", None) in ("mean", "late"):
         return Pooling.MEAN
-    if getattr(config, "summary_type", None) == "last" or _is_causal(model):
+    if getattr(config, "summary_type", None) == "last":
         return Pooling.LAST
-    return Pooling.FIRST
-
-
-def _is_causal(model: PreTrainedModel) -> bool:
-    """Return whether a first token's state ignores the second; no single setting says so."""
-    first_id, changed = [token for token in range(3) if token != model.config.get_text_config().pad_token_id][:2]
+    # No single setting says that a model is causal: that a first token's state ignores the second.
+    first_id, changed = [token for token in range(3) if token != config.pad_token_id][:2]
     ids = torch.tensor([[first_id, first_id], [first_id, changed]], device=model.device)
     with looking_at(model):
         states = hidden_states_of(model(input_ids=ids, attention_mask=torch.ones_like(ids), output_hidden_states=True))
     first = states[-1][:, 0]
-    return torch.allclose(first[0], first[1])
+    return Pooling.LAST if torch.allclose(first[0], first[1]) else Pooling.FIRST

@@ -2,8 +2,6 @@
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
-from datetime import datetime
 from threading import Thread
 
 import httpx2
@@ -38,43 +36,32 @@ def notify_of_ends(sessions: Sessions, url: SecretStr | None) -> None:
     A message is tried once: the mark is written before it is sent, so that a worker that dies here sends none twice.
     A thread sends them, since whoever asks must not wait for a slow address.
     """
-    claimed = [_claim(sessions, experiment_id, utcnow()) for experiment_id in _ended(sessions)]
-    messages = [message for message in claimed if message is not None]
-    if url is not None and messages:
-        Thread(target=_send_all, args=(url, messages), name="webhook", daemon=True).start()
-
-
-def _send_all(url: SecretStr, messages: Sequence[Message]) -> None:
-    for message in messages:
-        send(url, message)
-
-
-def send(url: SecretStr, message: Message) -> None:
-    """Post a message. A failure is logged, without the address, which may hold a secret."""
-    try:
-        answer = httpx2.post(url.get_secret_value(), json=message, timeout=TIMEOUT_SECONDS, follow_redirects=False)
-    except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
-        logger.warning("the webhook could not be reached: %s", type(error).__name__)
-        return
-    if not answer.is_success:
-        logger.warning("the webhook answered with status %s", answer.status_code)
-
-
-def _ended(sessions: Sessions) -> list[str]:
     waiting = select(Experiment.id, Experiment.study).where(*UNTOLD, Experiment.origin == ExperimentOrigin.LAUNCHED)
     with sessions() as session:
-        return [row_id for row_id, study in session.execute(waiting) if study is None or study.over]
+        ended = [row_id for row_id, study in session.execute(waiting) if study is None or study.over]
+    messages = []
+    for experiment_id in ended:
+        mark = update(Experiment).where(Experiment.id == experiment_id, *UNTOLD)
+        with sessions.begin() as session:
+            name = session.scalar(mark.values(notified_at=utcnow()).returning(Experiment.name))
+            if name is None:
+                continue  # another worker has marked it, or a run was retried
+            statuses = session.scalars(select(Run.status).where(Run.experiment_id == experiment_id)).all()
+        messages.append(message_of(experiment_id, name, Counter(statuses)))
+    if url is not None and messages:
+        Thread(target=send, args=(url, *messages), name="webhook", daemon=True).start()
 
 
-def _claim(sessions: Sessions, experiment_id: str, now: datetime) -> Message | None:
-    """Mark an experiment as notified and return the message; None if another worker did or a run was retried."""
-    mark = update(Experiment).where(Experiment.id == experiment_id, *UNTOLD)
-    with sessions.begin() as session:
-        name = session.scalar(mark.values(notified_at=now).returning(Experiment.name))
-        if name is None:
-            return None
-        statuses = session.scalars(select(Run.status).where(Run.experiment_id == experiment_id)).all()
-    return message_of(experiment_id, name, Counter(statuses))
+def send(url: SecretStr, *messages: Message) -> None:
+    """Post messages. A failure is logged, without the address, which may hold a secret."""
+    for message in messages:
+        try:
+            answer = httpx2.post(url.get_secret_value(), json=message, timeout=TIMEOUT_SECONDS, follow_redirects=False)
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
+            logger.warning("the webhook could not be reached: %s", type(error).__name__)
+            continue
+        if not answer.is_success:
+            logger.warning("the webhook answered with status %s", answer.status_code)
 
 
 def message_of(experiment_id: str, name: str, counts: Counter[RunStatus]) -> Message:

@@ -31,18 +31,14 @@ def measured_at(position: Position) -> list[float | None]:
     return [None if score is None else float(f"{score:.{DIGITS}g}") for score in scores]
 
 
-def grid() -> dict[str, Any]:
-    return {
-        shape: [
-            [[measured_at(Position(shape, spread, shift, n)) for n in SIZES] for shift in SHIFTS] for spread in SPREADS
-        ]
-        for shape in SHAPES
-    }
-
-
 def grid_json() -> str:
     """Return the grid as JSON, one line per shape."""
-    lines = (f"{json.dumps(shape)}: {json.dumps(values, separators=(',', ':'))}" for shape, values in grid().items())
+    lines = []
+    for shape in SHAPES:
+        values = [
+            [[measured_at(Position(shape, spread, shift, n)) for n in SIZES] for shift in SHIFTS] for spread in SPREADS
+        ]
+        lines.append(f"{json.dumps(shape)}: {json.dumps(values, separators=(',', ':'))}")
     return "{\n" + ",\n".join(lines) + "\n}"
 
 

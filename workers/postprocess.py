@@ -34,7 +34,7 @@ from isotropy.dealing import group_numbers
 from isotropy.neighbours import equal_rows
 from isotropy.postprocess.held_out import HeldOut, held_out
 from isotropy.postprocess.methods import fit, restore
-from isotropy.report import MeasureResult, measure
+from isotropy.report import measure
 from isotropy.rows import Rows, finite_rows
 from isotropy.tasks.maps import Map
 from isotropy.tasks.variants import Variant
@@ -78,14 +78,14 @@ class Drawn:
         return torch.from_numpy(group_numbers(self.groups))
 
 
-def post_process(postprocessing_id: str, settings: Settings, device: str) -> Sequence[Job]:
-    """Write what a method does into its row, and keep the fitted map; on the CPU."""
-    return answer(PostProcessing, postprocessing_id, settings, _post_process)
-
-
 def _post_process(job: ResultJob[PostProcessing]) -> None:
+    """Write what a method does into its row, and keep the fitted map; on the CPU."""
     job.check(current=job.row.is_of(job.embedding))
-    drawn = _draw(job.embedding, job.settings)
+    matrix = open_embedding(job.embedding, job.settings)
+    points, rows = draw_rows(matrix, SAMPLE_SEED)
+    chosen = matrix.selection
+    names, labels, groups = (values_of(matrix, column, rows) for column in (chosen.names, chosen.labels, chosen.groups))
+    drawn = Drawn(points, names, labels, groups)
     trial = try_out(job.row.method, job.row.parameters, drawn)
     before = _known_before(job.embedding, trial, job.sessions)
     # Keep map and results; nothing of them where nobody waits for them any more.
@@ -113,6 +113,9 @@ def _post_process(job: ResultJob[PostProcessing]) -> None:
     ledger.release(*dropped)
 
 
+post_process = partial(answer, PostProcessing, _post_process)
+
+
 def try_out(method: str, parameters: dict[str, Any], drawn: Drawn) -> HeldOut:
     """Fit a method on the half of the rows that the seed draws, and apply it to the other.
 
@@ -132,6 +135,12 @@ def results_of(trial: HeldOut, drawn: Drawn, before: dict[str, Any] | None = Non
     """Return what ``PostProcessing.results`` holds; ``before`` where it is known already."""
     labels, groups = (_select_rows(annotation, trial.held_out_rows) for annotation in (drawn.labels, drawn.groups))
     fit_groups = _select_rows(drawn.groups, trial.fit_rows)
+    neighbors = None
+    if (names := _select_rows(drawn.names, trial.held_out_rows)) is not None:
+        # Of the first names, as the order of the rows is random; neighbors are rows held out too.
+        x, mapped = trial.held_out.before, trial.held_out.after
+        queries = first_named(names, x, torch.arange(len(names)), NAMED_ROWS)
+        neighbors = {"k": K, "rows": len(names), "of": named_neighbours(names, x, mapped, queries)}
     return {
         "rows": len(drawn.points),
         "distinct": len(torch.unique(drawn.firsts)),
@@ -140,20 +149,12 @@ def results_of(trial: HeldOut, drawn: Drawn, before: dict[str, Any] | None = Non
         "before": before or _measure_rows(Rows(trial.held_out.before.numpy(), labels, groups), MEASURED),
         "after": _measure_rows(Rows(trial.held_out.after.numpy(), labels, groups), MEASURED),
         "in_sample": _measure_rows(Rows(trial.in_sample.after.numpy(), None, fit_groups), MOMENTS),
-        "neighbours": None if drawn.names is None else _neighbours(trial, drawn.names),
+        "neighbours": neighbors,
     }
 
 
 def _select_rows(annotation: list[str] | None, rows: Tensor) -> list[str] | None:
     return None if annotation is None else [annotation[row] for row in rows.tolist()]
-
-
-def _draw(embedding: Embedding, settings: Settings) -> Drawn:
-    matrix = open_embedding(embedding, settings)
-    points, rows = draw_rows(matrix, SAMPLE_SEED)
-    chosen = matrix.selection
-    names, labels, groups = (values_of(matrix, column, rows) for column in (chosen.names, chosen.labels, chosen.groups))
-    return Drawn(points, names, labels, groups)
 
 
 def _known_before(embedding: Embedding, trial: HeldOut, sessions: Sessions) -> dict[str, Any] | None:
@@ -163,36 +164,22 @@ def _known_before(embedding: Embedding, trial: HeldOut, sessions: Sessions) -> d
     )
     with sessions() as session:
         earlier_trial = session.scalar(earlier.order_by(PostProcessing.created_at.desc()).limit(1))
-    if earlier_trial is None or earlier_trial.results is None or not earlier_trial.is_of(embedding):
+    if earlier_trial is None or (results := earlier_trial.results) is None or not earlier_trial.is_of(embedding):
         return None
-    before: dict[str, Any] = earlier_trial.results["before"]
+    before: dict[str, Any] = results["before"]
     # Trials of former versions, which held equal rows apart, do not say how many are distinct.
-    same = "distinct" in earlier_trial.results and (
-        earlier_trial.results["fit_rows"],
-        earlier_trial.results["seed"],
-    ) == (
-        len(trial.fit_rows),
-        SAMPLE_SEED,
-    )
+    drawn = len(trial.fit_rows), SAMPLE_SEED
+    same = "distinct" in results and (results["fit_rows"], results["seed"]) == drawn
     resampled = all("resampled" in result for result in before.values())
     return before if same and resampled and set(before) == set(MEASURED) else None
 
 
 def _measure_rows(points: Rows, slugs: Sequence[str]) -> dict[str, Any]:
-    return {slug: _result_columns(slug, result) for slug, result in measure(read_cloud(points), slugs).items()}
-
-
-def _result_columns(slug: str, result: MeasureResult) -> dict[str, Any]:
-    """A ``Measurement`` without its embedding; details that no figure shows are left out."""
-    return columns_of(slug, result if slug in DRAWN else result._replace(detail=None))
-
-
-def _neighbours(trial: HeldOut, names: list[str]) -> dict[str, Any]:
-    """Of the first names among the rows held out, whose order is random; neighbors are rows held out too."""
-    before, after = trial.held_out.before, trial.held_out.after
-    held_out_names = [names[row] for row in trial.held_out_rows.tolist()]
-    queries = first_named(held_out_names, before, torch.arange(len(held_out_names)), NAMED_ROWS)
-    return {"k": K, "rows": len(held_out_names), "of": named_neighbours(held_out_names, before, after, queries)}
+    """Return a ``Measurement`` a measure, without its embedding and details that no figure shows."""
+    return {
+        slug: columns_of(slug, result if slug in DRAWN else result._replace(detail=None))
+        for slug, result in measure(read_cloud(points), slugs).items()
+    }
 
 
 ANNOTATIONS = "annotations.jsonl"
@@ -287,9 +274,14 @@ def _store_embedding(read: Embedding, matrix: Matrix, mapped: Images, ledger: Le
     ids = id_column(part.name for part in matrix.contents.annotations if part.n == matrix.n)
     annotations = {NAME: selection.names, LABEL: selection.labels, GROUP: selection.groups, ID: ids}
     chosen = {column: annotation for column, annotation in annotations.items() if annotation is not None}
+    annotation_files = []
     with keeping(ledger) as keep:
         vectors = keep(lambda: npy_file(matrix.n, mapped.d, mapped.dtype, images(matrix, mapped)))
-        annotation_files = [(ANNOTATIONS, keep(lambda: jsonl_file(_columns(matrix, chosen))))] if chosen else []
+        if chosen:
+            stored_annotations = keep(
+                lambda: jsonl_file({column: matrix.contents.values(source) for column, source in chosen.items()})
+            )
+            annotation_files.append((ANNOTATIONS, stored_annotations))
         with ledger.recording(vectors, *(stored for _, stored in annotation_files)) as session:
             if (row := waiting(session, read)) is None:
                 return ()
@@ -305,7 +297,3 @@ def _store_embedding(read: Embedding, matrix: Matrix, mapped: Images, ledger: Le
             row.attempts = 0
             row.error = None
     return (Job(job_kinds.INSPECT, read.id),)
-
-
-def _columns(matrix: Matrix, chosen: dict[str, str]) -> dict[str, Iterator[str]]:
-    return {column: matrix.contents.values(annotation) for column, annotation in chosen.items()}

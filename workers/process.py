@@ -10,12 +10,10 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
-from multiprocessing import forkserver, get_context
+from multiprocessing import get_context
 from multiprocessing.context import ForkServerProcess
-from pathlib import Path
 from typing import NamedTuple
 
 from app.core.process import LOG_FORMAT, PROC, die_with_parent, kibibytes
@@ -37,23 +35,17 @@ class Memory(NamedTuple):
 
 def group_memory(group: int) -> Memory:
     """Return the memory of a process group, each process with its own peak."""
-    members = list(_members(group))
-    now = [kibibytes(member / "status", "VmRSS") for member in members]
-    peak = [kibibytes(member / "status", "VmHWM") for member in members]
-    return Memory(_sum(now), _sum(peak))
-
-
-def _members(group: int) -> Iterator[Path]:
+    members = []
     for process in PROC.glob("[0-9]*"):
         with suppress(OSError):  # it ended meanwhile
             # The name of a program may hold blanks and parentheses; behind it are state, parent, group.
             if int((process / "stat").read_text().rpartition(")")[2].split()[2]) == group:
-                yield process
-
-
-def _sum(sizes: list[int | None]) -> int | None:
-    present = [size for size in sizes if size is not None]
-    return sum(present) if present else None
+                members.append(process / "status")
+    totals = []
+    for entry in ("VmRSS", "VmHWM"):
+        sizes = [size for status in members if (size := kibibytes(status, entry)) is not None]
+        totals.append(sum(sizes) if sizes else None)
+    return Memory(*totals)
 
 
 logger = logging.getLogger(__name__)
@@ -75,10 +67,6 @@ class JobProcesses:
         self._context.set_forkserver_preload(["workers.preload"])
         # By process: the engine may call for a job again before its first process is at its end.
         self._running: dict[ForkServerProcess, tuple[Job, datetime]] = {}
-
-    def prepare(self) -> None:
-        """Start the fork server, so that the first job finds its imports done."""
-        forkserver.ensure_running()
 
     def time_device(self, slot: str) -> None:
         """Have a process time the device and write that into the worker's row; for a thread, as it takes a while."""

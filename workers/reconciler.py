@@ -10,6 +10,7 @@ At a worker's start and then every hour, one worker at a time.
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 
 from pydantic import SecretStr
 from sqlalchemy import select
@@ -31,25 +32,16 @@ logger = logging.getLogger(__name__)
 RECONCILE_SECONDS = 10
 
 
+@dataclass(eq=False)
 class Reconciler(Background):
     """Reconciles rows and engine while the context is open; one worker of a queue at a time."""
 
-    def __init__(
-        self,
-        sessions: Sessions,
-        queue: JobQueue,
-        slot: str,
-        locks: Locks,
-        has: Callable[[], set[str]],
-        webhook: SecretStr | None = None,
-    ) -> None:
-        super().__init__()
-        self._webhook = webhook
-        self._sessions = sessions
-        self._queue = queue
-        self._slot = slot
-        self._locks = locks
-        self._has = has
+    sessions: Sessions
+    queue: JobQueue
+    slot: str
+    locks: Locks
+    has: Callable[[], set[str]]
+    webhook: SecretStr | None = None
 
     def work(self) -> None:
         unwanted: set[str] = set()
@@ -57,12 +49,12 @@ class Reconciler(Background):
         missing: set[str] = set()
         while True:
             try:
-                missing = retake_own(self._queue, self._slot, self._has, missing)
-                with self._locks.held("reconciler"):
-                    free = take_over_the_dead(self._queue, self._slot, self._locks, free)
-                    advance_searches(self._sessions)
-                    notify_of_ends(self._sessions, self._webhook)
-                    unwanted = reconcile(self._sessions, self._queue, unwanted)
+                missing = retake_own(self.queue, self.slot, self.has, missing)
+                with self.locks.held("reconciler"):
+                    free = take_over_the_dead(self.queue, self.slot, self.locks, free)
+                    advance_searches(self.sessions)
+                    notify_of_ends(self.sessions, self.webhook)
+                    unwanted = reconcile(self.sessions, self.queue, unwanted)
             except ConflictError:
                 pass  # another worker is at it
             except SQLAlchemyError as error:
@@ -150,14 +142,13 @@ JANITOR_SECONDS = 60 * 60
 KEPT_DAYS = 7.0
 
 
+@dataclass(eq=False)
 class Janitor(Background):
     """Cleans up storage and engine while the context is open."""
 
-    def __init__(self, ledger: Ledger, queue: JobQueue, locks: Locks) -> None:
-        super().__init__()
-        self._ledger = ledger
-        self._queue = queue
-        self._locks = locks
+    ledger: Ledger
+    queue: JobQueue
+    locks: Locks
 
     def __exit__(self, *_: object) -> None:
         self.stop.set()  # not waited for: a storage out of reach must not keep a worker from ending
@@ -165,26 +156,20 @@ class Janitor(Background):
     def work(self) -> None:
         while True:
             try:
-                with self._locks.held("janitor"):
-                    _do("%s removals that were cut off are done", self._remove_left)
-                    _do("%s stored files that no row names were removed", self._ledger.sweep)
-                    _do("%s records of jobs that ended long ago were removed", self._forget)
+                with self.locks.held("janitor"):
+                    _do("%s removals that were cut off are done", remove_left, self.ledger.sessions)
+                    _do("%s stored files that no row names were removed", self.ledger.sweep)
+                    _do("%s records of jobs that ended long ago were removed", self.queue.forget_ended, KEPT_DAYS)
             except ConflictError:
                 pass  # another worker is at it
             if self.stop.wait(JANITOR_SECONDS):
                 return
 
-    def _remove_left(self) -> int:
-        return remove_left(self._ledger.sessions)
 
-    def _forget(self) -> int:
-        return self._queue.forget_ended(KEPT_DAYS)
-
-
-def _do(done: str, chore: Callable[[], int]) -> None:
+def _do(done: str, chore: Callable[..., int], *arguments: object) -> None:
     """Do a chore and log its count; a failed one is retried next time."""
     try:
-        if count := chore():
+        if count := chore(*arguments):
             logger.info(done, count)
     except (SQLAlchemyError, UnavailableError) as error:
         logger.warning("%s could not be done: %s", chore.__name__, one_line(error))

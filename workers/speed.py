@@ -73,16 +73,16 @@ def measure_speed(device: torch.device, name: str) -> MachineSpeed:
 
 
 def _best_seconds(device: torch.device, work: Callable[[], object]) -> float:
-    first = _seconds(device, work)
-    return first if first > SLOW_SECONDS else min(_seconds(device, work) for _ in range(REPEATS))
-
-
-def _seconds(device: torch.device, work: Callable[[], object]) -> float:
-    synchronize(device)
-    start = time.perf_counter()
-    work()
-    synchronize(device)
-    return time.perf_counter() - start
+    seconds: list[float] = []
+    while len(seconds) <= REPEATS:
+        synchronize(device)
+        start = time.perf_counter()
+        work()
+        synchronize(device)
+        seconds.append(time.perf_counter() - start)
+        if seconds[0] > SLOW_SECONDS:
+            return seconds[0]
+    return min(seconds[1:])
 
 
 def synchronize(device: torch.device) -> None:

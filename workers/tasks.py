@@ -4,7 +4,6 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from safetensors.torch import save
@@ -12,7 +11,7 @@ from safetensors.torch import save
 from app.core.settings import Settings
 from app.db.job_kinds import Job
 from app.db.models import UNFINISHED_TASK, Embedding, TaskRun, TaskStatus
-from app.db.task import QueryHubness, ScoreSoFar, TaskConfig, TaskMaps, TaskResults
+from app.db.task import QueryHubness, ScoreSoFar, TaskMaps, TaskResults
 from app.db.types import utcnow
 from app.storage import open_storage
 from app.storage.ledger import Ledger
@@ -32,9 +31,8 @@ from isoscope.files.matrix import open_matrix
 from isoscope.files.selection import Selection
 from isoscope.rows import require_measurable
 from isotropy.catalog import TruthKind
-from isotropy.tasks.decision import Decision
 from isotropy.tasks.judge import JudgingTask, ScoredVariant, decide, map_of
-from isotropy.tasks.variants import Variant, all_variants, default_variants
+from isotropy.tasks.variants import all_variants, default_variants
 from workers.failure import record
 from workers.files import fetch, fetch_upload, keeping
 from workers.job_rows import JobProgress, StoppedError, job_sessions
@@ -53,14 +51,6 @@ class _TaskJob:
     corpus: Embedding
     queries: Embedding | None
     settings: Settings
-
-    @property
-    def config(self) -> TaskConfig:
-        return self.row.config
-
-    @property
-    def filename(self) -> str:
-        return self.row.filename or "the ground truth"
 
 
 def judge_task(task_id: str, settings: Settings, device: str) -> Sequence[Job]:
@@ -88,16 +78,25 @@ def judge_task(task_id: str, settings: Settings, device: str) -> Sequence[Job]:
 
 def _judge(job: _TaskJob, progress: JobProgress) -> None:
     loaded = _load(job)
-    config = job.config
+    config = job.row.config
+    judged: list[ScoreSoFar] = []
+
+    def advance(scored: ScoredVariant) -> None:
+        judged.append(
+            ScoreSoFar(name=scored.variant.name, bytes=scored.bytes, isoscore=scored.isoscore, choose=scored.choose)
+        )
+        progress.advance(len(judged), judged=judged)
+
     try:
         task = JudgingTask(loaded.corpus, loaded.truth, config.similarity, config.seed, config.metric)
         variants = (all_variants if config.full else default_variants)(task.setting)
         progress.set_columns(total=len(variants), notes=loaded.notes)
-        decision = _decide(task, variants, config.tolerance, progress)
+        decision = decide(task, variants, config.tolerance, advance)
         chosen, smallest = (map_of(task, variants[index]) for index in (decision.chosen, decision.smallest))
     except ValueError as error:
         raise InvalidError(str(error)) from error
     # Keep results and maps; nothing of them where nobody waits for them any more.
+    hubness = {side: QueryHubness.model_validate(values.document()) for side, values in decision.hubness.items()}
     ledger = Ledger(progress.sessions, open_storage(job.settings))
     with keeping(ledger) as keep:
         stored = [
@@ -110,28 +109,12 @@ def _judge(job: _TaskJob, progress: JobProgress) -> None:
                 done=len(decision.variants),
                 judged=None,
                 error=None,
-                results=TaskResults.model_validate(decision.document() | {"hubness": _hubness(decision)}),
+                results=TaskResults.model_validate(decision.document() | {"hubness": hubness}),
                 maps=TaskMaps(chosen=chosen.numpy_code(MAP), smallest=smallest.numpy_code(MAP)),
                 chosen_sha256=stored[0].sha256,
                 smallest_sha256=stored[1].sha256,
                 finished_at=utcnow(),
             )
-
-
-def _decide(task: JudgingTask, variants: Sequence[Variant], tolerance: float, progress: JobProgress) -> Decision:
-    judged: list[ScoreSoFar] = []
-
-    def advance(scored: ScoredVariant) -> None:
-        judged.append(
-            ScoreSoFar(name=scored.variant.name, bytes=scored.bytes, isoscore=scored.isoscore, choose=scored.choose)
-        )
-        progress.advance(len(judged), judged=judged)
-
-    return decide(task, variants, tolerance, advance)
-
-
-def _hubness(decision: Decision) -> dict[str, QueryHubness]:
-    return {side: QueryHubness.model_validate(hubness.document()) for side, hubness in decision.hubness.items()}
 
 
 def _load(job: _TaskJob) -> task_files.LoadedTask:
@@ -141,7 +124,7 @@ def _load(job: _TaskJob) -> task_files.LoadedTask:
         IsoscopeError: they make no task; the sentence says why.
 
     """
-    config, queries = job.config, None
+    config, queries = job.row.config, None
     if job.queries is not None:
         queries = _vectors(job.queries, job, "queries", config.query_ids, groups=config.groups)
     corpus = _vectors(
@@ -154,15 +137,16 @@ def _load(job: _TaskJob) -> task_files.LoadedTask:
     )
     if queries is not None:
         task_files.require_alike(corpus, queries)
-    match config.kind:
-        case TruthKind.LABELS:
-            return task_files.with_labels(corpus)
-        case TruthKind.PAIRS:
-            path = _truth(job)
-            return task_files.with_pairs(corpus, read_pairs(path, TRUTH, GROUP), job.filename, BY_COLUMN)
-        case TruthKind.QUERIES if queries is not None:
-            path = _truth(job)
-            return task_files.with_qrels(corpus, queries, read_qrels(path, TRUTH), job.filename, BY_COLUMN)
+    if config.kind is TruthKind.LABELS:
+        return task_files.with_labels(corpus)
+    if config.kind is TruthKind.PAIRS or (config.kind is TruthKind.QUERIES and queries is not None):
+        if job.row.truth_sha256 is None:
+            raise NotFoundError("This task has no ground truth. Upload it again.")
+        filename = job.row.filename or "the ground truth"
+        path = fetch(job.row.truth_sha256, filename, job.settings)
+        if config.kind is TruthKind.QUERIES and queries is not None:
+            return task_files.with_qrels(corpus, queries, read_qrels(path, TRUTH), filename, BY_COLUMN)
+        return task_files.with_pairs(corpus, read_pairs(path, TRUTH, GROUP), filename, BY_COLUMN)
     if queries is not None:
         return task_files.with_queries(corpus, queries, config.similarity)
     return task_files.without_truth(corpus, config.similarity, config.seed)
@@ -187,9 +171,3 @@ def _vectors(
     elif len(set(called.values)) < matrix.n:  # no ground truth names rows: ids only order ties
         called = RowIds(embedding.name, [str(row) for row in range(matrix.n)], None)
     return vectors_of(matrix, called, role)
-
-
-def _truth(job: _TaskJob) -> Path:
-    if job.row.truth_sha256 is None:
-        raise NotFoundError("This task has no ground truth. Upload it again.")
-    return fetch(job.row.truth_sha256, job.filename, job.settings)

@@ -1,15 +1,11 @@
 """The job that says how alike two embeddings of the same rows are, and which rows moved."""
 
-from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from app.core.settings import Settings
-from app.db.job_kinds import Job
 from app.db.models import Alignment, Embedding, RowsBy
 from isoscope.core.errors import InvalidError
 from isoscope.files.matrix import Matrix
@@ -20,7 +16,6 @@ from isotropy.findings.nearest import NEAREST
 from isotropy.jackknife import BLOCKS
 from isotropy.neighbours import equal_rows
 from isotropy.projection import NAME_CHARACTERS
-from isotropy.score import Score
 from isotropy.tasks.parts import groups_of
 from workers.files import open_embedding
 from workers.job_rows import ResultJob, answer
@@ -31,19 +26,6 @@ MAX_MOVED_ROWS = 50_000
 MAX_NUMBERS = 2**24
 """Numbers of these rows, of which several copies are held at once."""
 TOO_FEW_ROWS = f"It takes more than {NEAREST} rows that both have."
-
-
-def align(alignment_id: str, settings: Settings, device: str) -> Sequence[Job]:
-    return answer(Alignment, alignment_id, settings, _align)
-
-
-def _align(job: ResultJob[Alignment]) -> None:
-    with job.sessions() as session:
-        counterpart = session.get_one(Embedding, job.row.other_id)
-    first, second = (open_embedding(embedding, job.settings) for embedding in (job.embedding, counterpart))
-    results = compare_rows(first, second, job.row.rows_by)
-    with job.sessions.begin() as session:
-        job.fill(session, results=results.results, moved=results.moved)
 
 
 class AlignmentResults(NamedTuple):
@@ -62,7 +44,14 @@ def compare_rows(first: Matrix, second: Matrix, rows_by: RowsBy) -> AlignmentRes
         InvalidError: the two are to have the same rows in order, and have other numbers of them.
 
     """
-    pairs = _pair_rows(first, second, rows_by)
+    if rows_by is RowsBy.NAME:
+        pairs = pairs_by_name(first, first.selection.names, second, second.selection.names)
+    elif rows_by is RowsBy.POSITION:
+        pairs = pairs_by_place(first, second)
+    elif first.n != second.n:
+        raise InvalidError(f"Both need the same rows in order: there are {first.n:,} and {second.n:,}.")
+    else:
+        pairs = {row: row for row in range(first.n)}
     max_rows = max(ROWS, min(MAX_MOVED_ROWS, MAX_NUMBERS // max(first.d, second.d)))
     first_positions = sampled(pairs, max_rows, SEED)
     second_positions = [pairs[position] for position in first_positions]
@@ -72,12 +61,14 @@ def compare_rows(first: Matrix, second: Matrix, rows_by: RowsBy) -> AlignmentRes
     x, y, first_rows, second_rows = (position[finite] for position in (x, y, first_rows, second_rows))
     head = slice(min(ROWS, len(x)))
     groups = _number_groups(first, x[head], first_rows[head]), _number_groups(second, y[head], second_rows[head])
-    scores = alignment(x[head], y[head], _deal_blocks(*groups))
-    results = {
-        "shared": len(pairs),
-        "rows": len(x[head]),
-        "scores": {slug: _describe_score(score) for slug, score in scores.items()},
+    # Rows of one group of either embedding are dealt together.
+    numbers = groups_of([(("first", a), ("second", b)) for a, b in zip(*groups, strict=True)])
+    blocks = Slices(int(numbers.max(initial=-1)) + 1, BLOCKS).blocks_of(numbers)
+    scores = {
+        slug: {"value": score.value, "parts": list(score.parts), "reason": score.reason}
+        for slug, score in alignment(x[head], y[head], blocks).items()
     }
+    results = {"shared": len(pairs), "rows": len(x[head]), "scores": scores}
     names = values_of(first, first.selection.names, first_rows) or values_of(
         second, second.selection.names, second_rows
     )
@@ -103,28 +94,20 @@ def _measure_moves(x: Tensor, y: Tensor) -> dict[str, Any]:
     }
 
 
-def _pair_rows(first: Matrix, second: Matrix, rows_by: RowsBy) -> dict[int, int]:
-    if rows_by is RowsBy.NAME:
-        return pairs_by_name(first, first.selection.names, second, second.selection.names)
-    if rows_by is RowsBy.POSITION:
-        return pairs_by_place(first, second)
-    if first.n != second.n:
-        raise InvalidError(f"Both need the same rows in order: there are {first.n:,} and {second.n:,}.")
-    return {row: row for row in range(first.n)}
-
-
-def _deal_blocks(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the block of each row: rows of one group of either embedding are dealt together."""
-    numbers = groups_of([(("first", a), ("second", b)) for a, b in zip(first.tolist(), second.tolist(), strict=True)])
-    return Slices(int(numbers.max(initial=-1)) + 1, BLOCKS).blocks_of(numbers)
-
-
-def _number_groups(matrix: Matrix, x: Tensor, positions: Tensor) -> NDArray[np.int64]:
+def _number_groups(matrix: Matrix, x: Tensor, positions: Tensor) -> list[int]:
     """Return the number of each row's group, those of equal rows where the embedding has none."""
-    if (groups := values_of(matrix, matrix.selection.groups, positions)) is not None:
-        return group_numbers(groups)
-    return equal_rows(x).numpy()
+    groups = values_of(matrix, matrix.selection.groups, positions)
+    numbers: list[int] = (equal_rows(x).numpy() if groups is None else group_numbers(groups)).tolist()
+    return numbers
 
 
-def _describe_score(score: Score) -> dict[str, Any]:
-    return {"value": score.value, "parts": list(score.parts), "reason": score.reason}
+def _align(job: ResultJob[Alignment]) -> None:
+    with job.sessions() as session:
+        counterpart = session.get_one(Embedding, job.row.other_id)
+    first, second = (open_embedding(embedding, job.settings) for embedding in (job.embedding, counterpart))
+    results = compare_rows(first, second, job.row.rows_by)
+    with job.sessions.begin() as session:
+        job.fill(session, results=results.results, moved=results.moved)
+
+
+align = partial(answer, Alignment, _align)

@@ -1,6 +1,7 @@
 """Texts through a model in batches: a vector for each text from every chosen layer, kept on disk."""
 
 import logging
+import math
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,6 @@ from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import quote, storable
 from isoscope.files.columns import label_text, read_columns
 from isoscope.files.contents import cell_text
-from isoscope.files.table import Scalar
 from isoscope.files.text import Quoting
 from isoscope.files.upload_formats import Role
 from isoscope.hidden_states import NOT_ONE_SEQUENCE, hidden_states_of, looking_at
@@ -91,7 +91,8 @@ def load_texts(
     names = list(dict.fromkeys([*config.text_columns, *annotations]))
     columns = read_columns(path, filename, names, Role.TEXTS, quoting)
     pairs = list(zip(*(columns[name] for name in config.text_columns), strict=True))
-    filled = np.array([i for i, texts in enumerate(pairs) if not any(map(_is_empty, texts))], dtype=np.int64)
+    is_filled = [all(text is not None and str(text).strip() for text in texts) for texts in pairs]
+    filled = np.flatnonzero(is_filled)
     if not len(filled):
         text_columns = " and ".join(map(quote, config.text_columns))
         raise InvalidError(
@@ -101,22 +102,17 @@ def load_texts(
     selected = filled
     if config.max_rows is not None and config.max_rows < len(filled):
         selected = np.sort(np.random.default_rng(config.seed).choice(filled, config.max_rows, replace=False))
-    labels = columns[config.label_column] if config.label_column else None
+    labels = None
+    if config.label_column:
+        cells = [columns[config.label_column][i] for i in selected]
+        labels = ["" if cell is None else storable(label_text(cell)) for cell in cells]
     return Texts(
         rows=[tuple(str(text) for text in pairs[i]) for i in selected],
         numbers=[int(i) + 1 for i in selected],
-        labels=None if labels is None else [_label(labels[i]) for i in selected],
+        labels=labels,
         ids=None if ids is None else [cell_text(columns[ids][i]) for i in selected],
         n_empty=len(pairs) - len(filled),
     )
-
-
-def _is_empty(text: Scalar | None) -> bool:
-    return text is None or not str(text).strip()
-
-
-def _label(value: Scalar | None) -> str:
-    return "" if value is None else storable(label_text(value))
 
 
 class LayerPooling(NamedTuple):
@@ -137,16 +133,14 @@ class EncodedTexts(NamedTuple):
     """The final one, after halving."""
 
 
+@dataclass(frozen=True)
 class Encoder:
     """A model with its tokenizer and the configuration of an encoding."""
 
-    def __init__(
-        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, config: EncodingConfig, max_length: int
-    ) -> None:
-        self.model = model
-        self.tokenizer = tokenizer
-        self.config = config
-        self.max_length = max_length
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    config: EncodingConfig
+    max_length: int
 
     def encode(self, texts: Texts, folder: Path, advance: Callable[[int], None]) -> EncodedTexts:
         """Return the vectors of ``texts``, kept in ``folder``; ``advance`` is called with the number encoded so far.
@@ -176,7 +170,16 @@ class Encoder:
                     )
                     continue
                 encoded = encoded or self._allocate(depth, pooled, len(texts), folder)
-                self._write(encoded, pooled, texts, batch)
+                for i, (layer, vectors) in enumerate(pooled.items()):
+                    finite = torch.isfinite(vectors).all(dim=1).numpy()
+                    if not finite.all():
+                        raise InvalidError(
+                            f"{self.config.model!r} gives NaN or infinity for row "
+                            f"{texts.numbers[batch[~finite][0]]} at layer {layer.layer}. Its weights may be damaged; "
+                            "choose another model.",
+                            "model",
+                        )
+                    encoded.vectors[i, batch] = vectors.numpy()
                 done += len(batch)
                 advance(done)
         if encoded is None:
@@ -215,7 +218,14 @@ class Encoder:
         return hidden_states_of(self.model(**arguments, output_hidden_states=True)), inputs["attention_mask"]
 
     def _allocate(self, depth: int, pooled: Mapping[LayerPooling, Tensor], n: int, folder: Path) -> EncodedTexts:
-        """Return an empty file for all vectors, now that their width is known."""
+        """Map all vectors from a file in ``folder`` without a name, now that their width is known.
+
+        The disk space is freed when the array or the process ends, however it ends.
+
+        Raises:
+            InvalidError: the vectors are more than an encoding may make, or than the disk has room for.
+
+        """
         widths = sorted({vectors.shape[-1] for vectors in pooled.values()})
         if len(widths) > 1:
             raise InvalidError(
@@ -223,43 +233,20 @@ class Encoder:
                 "them apart.",
                 "layers",
             )
-        vectors = allocate_vectors(len(pooled), n, widths[0], folder)
+        shape = len(pooled), n, widths[0]
+        size_bytes = math.prod(shape) * FLOAT_BYTES
+        require_sensible(len(pooled), size_bytes)
+        # Twice: while they are stored, if the storage is on the same disk. A mapped file on a full disk kills the
+        # process.
+        if (free := shutil.disk_usage(folder).free) < 2 * size_bytes:
+            raise InvalidError(
+                f"The disk of this worker has {free / 1e9:,.1f} GB left, and the vectors need "
+                f"{2 * size_bytes / 1e9:,.1f} GB. Choose fewer layers, poolings or rows, or make room.",
+                "layers",
+            )
+        with TemporaryFile(dir=folder) as file:  # the map keeps a descriptor of its own
+            vectors = np.memmap(file, dtype=np.float32, mode="w+", shape=shape)
         return EncodedTexts(list(pooled), vectors, depth, self.config.batch_size)
-
-    def _write(
-        self, encoded: EncodedTexts, pooled: Mapping[LayerPooling, Tensor], texts: Texts, batch: NDArray[np.int64]
-    ) -> None:
-        for i, (layer, vectors) in enumerate(pooled.items()):
-            finite = torch.isfinite(vectors).all(dim=1).numpy()
-            if not finite.all():
-                raise InvalidError(
-                    f"{self.config.model!r} gives NaN or infinity for row {texts.numbers[batch[~finite][0]]} at layer "
-                    f"{layer.layer}. Its weights may be damaged; choose another model.",
-                    "model",
-                )
-            encoded.vectors[i, batch] = vectors.numpy()
-
-
-def allocate_vectors(matrices: int, n: int, d: int, folder: Path) -> NDArray[np.float32]:
-    """Return an array [matrices, n, d] mapped from a file in ``folder`` without a name.
-
-    The disk space is freed when the array or the process ends, however it ends.
-
-    Raises:
-        InvalidError: the vectors are more than an encoding may make, or than the disk has room for.
-
-    """
-    size_bytes = matrices * n * d * FLOAT_BYTES
-    require_sensible(matrices, size_bytes)
-    # Twice: while they are stored, if the storage is on the same disk. A mapped file on a full disk kills the process.
-    if (free := shutil.disk_usage(folder).free) < 2 * size_bytes:
-        raise InvalidError(
-            f"The disk of this worker has {free / 1e9:,.1f} GB left, and the vectors need "
-            f"{2 * size_bytes / 1e9:,.1f} GB. Choose fewer layers, poolings or rows, or make room.",
-            "layers",
-        )
-    with TemporaryFile(dir=folder) as file:  # the map keeps a descriptor of its own
-        return np.memmap(file, dtype=np.float32, mode="w+", shape=(matrices, n, d))
 
 
 def load_model(source: ModelSource, name: str, device: torch.device) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:

@@ -59,7 +59,8 @@ def inspect_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
     if embedding is None or embedding.status is not EmbeddingStatus.INSPECTING:
         return ()
     try:
-        inspection = _inspect_files(embedding, settings)
+        chosen = None if embedding.selection is None else Selection.model_validate(embedding.selection)
+        inspection: Inspection = read_in_sandbox(settings, inspect, fetch_upload(embedding, settings), chosen)
     except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
         fail(error, sessions, embedding)
         return ()
@@ -79,11 +80,6 @@ def inspect_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
         row.status = EmbeddingStatus.MEASURING
         row.attempts = 0
         return (Job(job_kinds.MEASURE, row.id),)
-
-
-def _inspect_files(embedding: Embedding, settings: Settings) -> Inspection:
-    chosen = None if embedding.selection is None else Selection.model_validate(embedding.selection)
-    return read_in_sandbox(settings, inspect, fetch_upload(embedding, settings), chosen)
 
 
 def columns_of(slug: str, report: MeasureResult) -> dict[str, Any]:
@@ -152,7 +148,17 @@ def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
         figures = figure_data(cloud, matrix, point_map, SEED)
         map_files = make_map_files(cloud, matrix, point_map, figures["projection"])
         figures[MAP] = map_files.header.model_dump() if map_files else {"reason": figures["projection"]["reason"]}
-        rows: list[Base] = [*_measurements(embedding_id, cloud, matrix), *_curves(embedding_id, cloud)]
+        rows: list[Base] = [
+            Measurement(
+                embedding_id=embedding_id, **columns_of(slug, with_names(report, matrix, matrix.selection.names))
+            )
+            for slug, report in measure(cloud).items()
+        ]
+        S = cloud.moments.covariance()
+        rows += [
+            ZetaCurve(embedding_id=embedding_id, source=source, status=ResultStatus.READY, seed=SEED, lines=lines)
+            for source, lines in zip(CURVE_SOURCES, zeta_lines(cloud, [scaled_identity, lambda _: S]), strict=True)
+        ]
         rows += [FigureData(embedding_id=embedding_id, slug=slug, data=data) for slug, data in figures.items()]
         ledger = Ledger(sessions, open_storage(settings))
         with keeping(ledger) as keep:
@@ -169,14 +175,6 @@ def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
     return ()
 
 
-def _measurements(embedding_id: str, cloud: Cloud, matrix: Matrix) -> list[Measurement]:
-    names = matrix.selection.names
-    return [
-        Measurement(embedding_id=embedding_id, **columns_of(slug, with_names(report, matrix, names)))
-        for slug, report in measure(cloud).items()
-    ]
-
-
 def _describe_rows(cloud: Cloud, matrix: Matrix) -> dict[str, Any]:
     """Return what ``Embedding.independent`` holds."""
     dealing = cloud.dealing
@@ -189,15 +187,6 @@ def _describe_rows(cloud: Cloud, matrix: Matrix) -> dict[str, Any]:
         in_order.update(digest)
         in_any_order += int.from_bytes(digest)
     return description | {"names": in_order.hexdigest()[:16], "names_in_any_order": f"{in_any_order % 2**64:016x}"}
-
-
-def _curves(embedding_id: str, cloud: Cloud) -> list[ZetaCurve]:
-    S = cloud.moments.covariance()
-    curves = zeta_lines(cloud, [scaled_identity, lambda _: S])
-    return [
-        ZetaCurve(embedding_id=embedding_id, source=source, status=ResultStatus.READY, seed=SEED, lines=lines)
-        for source, lines in zip(CURVE_SOURCES, curves, strict=True)
-    ]
 
 
 def _replace_results(

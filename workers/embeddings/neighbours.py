@@ -1,6 +1,7 @@
 """Nearest neighbors of a sample of named rows, before and after a method; rows nearest to a new text: a look-up job."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,12 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from app.core.settings import Settings
-from app.db.job_kinds import Job
 from app.db.models import Lookup
 from app.db.models.embeddings import lookup_key
 from isoscope.core.errors import InvalidError
-from isoscope.files.matrix import Matrix
 from isoscope.nearest import nearest_rows
 from isoscope.rows import values_of
 from isotropy.catalog import METHODS, Similarity
@@ -142,20 +140,10 @@ def _find_nearest(
     return neighbors
 
 
-def look_up(lookup_id: str, settings: Settings, device: str) -> Sequence[Job]:
-    return answer(Lookup, lookup_id, settings, _look_up)
-
-
 def _look_up(job: ResultJob[Lookup]) -> None:
     job.check(current=job.row.key == lookup_key(job.embedding, job.row.name))
     matrix = open_embedding(job.embedding, job.settings)
     vector = encode_alike(job.row.name, job.embedding.provenance or {}, job.settings).numpy()
-    results = _find_near_text(matrix, job.row.name, vector)
-    with job.sessions.begin() as session:
-        job.fill(session, results=results)
-
-
-def _find_near_text(matrix: Matrix, text: str, vector: NDArray[Any]) -> dict[str, Any]:
     if len(vector) != matrix.d:
         raise InvalidError(f"The rows have {matrix.d:,} dimensions, the text {len(vector):,}. Encode the texts again.")
     if not vector.any():
@@ -177,10 +165,15 @@ def _find_near_text(matrix: Matrix, text: str, vector: NDArray[Any]) -> dict[str
         {"name": name_of[row.position], similarity.value: row.nearness, "row": int(position_of[row.position])}
         for row in nearest
     ]
-    return {
+    results = {
         "k": K,
         "similarity": similarity.value,
         "rows": searched,
         "row": None,
-        "of": [{"name": text, "before": neighbors, "after": []}],
+        "of": [{"name": job.row.name, "before": neighbors, "after": []}],
     }
+    with job.sessions.begin() as session:
+        job.fill(session, results=results)
+
+
+look_up = partial(answer, Lookup, _look_up)

@@ -84,11 +84,16 @@ def make_map_files(
     sections, points = _join_sections(numbers)
     files = {MAP: points}
     if matrix.selection.names is not None:
-        names = compress(matrix.contents.values(matrix.selection.names), _mark_rows(matrix, mapped.rows))
+        is_mapped = np.zeros(matrix.n, np.bool_)
+        is_mapped[mapped.rows] = True
+        names = compress(matrix.contents.values(matrix.selection.names), is_mapped)
         files[MAP_NAMES] = "\n".join(" ".join(name[:NAME_CHARACTERS].split("\n")) for name in names).encode()
     neighbors = _NeighborLists.from_cloud(cloud, mapped.rows, mapped.unit)
     columns = [*([neighbors.hubness(len(mapped.rows))] if neighbors else []), *kept_columns(matrix, mapped.rows)]
-    vectors = _count_vectors(cloud, len(mapped.rows))
+    # None where all pairs were looked at, or as many as there is room for.
+    vectors = min(len(mapped.rows), MAX_VECTOR_BYTES // (cloud.d * VECTOR_DTYPE.itemsize))
+    if len(cloud.pairs) == cloud.n:
+        vectors = 0
     header = MapHeader(
         n=cloud.n,
         points=len(mapped.rows),
@@ -107,13 +112,6 @@ def make_map_files(
         rows = mapped.rows[vector_points(len(mapped.rows), vectors)]
         openers[MAP_VECTORS] = lambda: npy_file(vectors, cloud.d, VECTOR_DTYPE, _yield_directions(matrix, rows))
     return MapFiles(header, openers)
-
-
-def _count_vectors(cloud: Cloud, points: int) -> int:
-    """Return how many vectors are kept: none where all pairs were looked at, or as many as there is room for."""
-    if len(cloud.pairs) == cloud.n:
-        return 0
-    return min(points, MAX_VECTOR_BYTES // (cloud.d * VECTOR_DTYPE.itemsize))
 
 
 def _yield_directions(matrix: Matrix, rows: NDArray[np.int64]) -> Iterator[NDArray[np.float16]]:
@@ -150,7 +148,9 @@ class _NeighborLists:
         index = np.searchsorted(distinct, first_equal)
         is_distinct = distinct[np.minimum(index, len(distinct) - 1)] == first_equal
         list_of_row = np.where(is_distinct, index, len(distinct))
-        points = _find_points(cloud.rows[: len(cloud.pairs)].numpy(), rows)
+        positions = cloud.rows[: len(cloud.pairs)].numpy()
+        points = np.searchsorted(rows, positions)
+        points = np.where(rows[np.minimum(points, len(rows) - 1)] == positions, points, NO_POINT)
         indices = nearest.indices[:, :k].numpy()
         occurrences = np.bincount(indices.ravel(), minlength=len(distinct) + 1)
         point_of_list = np.full(len(distinct) + 1, NO_POINT)
@@ -183,12 +183,6 @@ class _NeighborLists:
         )
 
 
-def _find_points(positions: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the point of each position on a map of ascending rows, ``NO_POINT`` where it is not there."""
-    points = np.searchsorted(rows, positions)
-    return np.where(rows[np.minimum(points, len(rows) - 1)] == positions, points, NO_POINT)
-
-
 def _add_column(number: int, column: KeptColumn, files: dict[str, bytes]) -> MapColumn:
     sections, files[MAP_COLUMN.format(number)] = _join_sections({"values": column.values})
     return MapColumn(name=column.name, values=sections["values"], labels=column.labels)
@@ -204,12 +198,6 @@ def _join_sections(numbers: Mapping[Name, NDArray[Any]]) -> tuple[dict[Name, Map
         sections[name] = MapSection(type=cast("SectionType", values.dtype.name), offset=offset, count=len(values))
         offset += len(blocks[-1])
     return sections, b"".join(blocks)
-
-
-def _mark_rows(matrix: Matrix, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-    is_chosen = np.zeros(matrix.n, np.bool_)
-    is_chosen[rows] = True
-    return is_chosen
 
 
 class KeptColumn(NamedTuple):
@@ -235,7 +223,9 @@ def kept_columns(matrix: Matrix, rows: NDArray[np.int64]) -> list[KeptColumn]:
     if not names:
         return []
     collectors = [_ColumnCollector(name) for name in names]
-    for values in compress(contents.rows_of(names), _mark_rows(matrix, rows)):
+    is_chosen = np.zeros(matrix.n, np.bool_)
+    is_chosen[rows] = True
+    for values in compress(contents.rows_of(names), is_chosen):
         for collector, value in zip(collectors, values, strict=True):
             collector.add(value)
     return [column for collector in collectors if (column := collector.finish()) is not None]
@@ -272,10 +262,9 @@ class _ColumnCollector:
             return None
         if self._numbers is not None and not (self._are_whole and len(self._code_of) <= MAX_NUMBERED_LABELS):
             return KeptColumn(self._name, np.array(self._numbers, np.float32), None)
-        return None if self._codes is None else self._as_labels(np.array(self._codes, np.uint16))
-
-    def _as_labels(self, codes: NDArray[np.uint16]) -> KeptColumn:
-        names = list(self._code_of)
+        if self._codes is None:
+            return None
+        codes, names = np.array(self._codes, np.uint16), list(self._code_of)
         counts = Counter(dict(enumerate(np.bincount(codes, minlength=len(names)).tolist())))
         order = sorted(counts, key=lambda code: (not names[code], -counts[code]))
         rank = np.empty(len(names), np.uint16)

@@ -1,14 +1,13 @@
 """The curve job: IsoScore* at every zeta, for ever more rows, toward any covariance."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from app.core.settings import Settings
-from app.db.job_kinds import Job
 from app.db.models import Embedding, ZetaCurve
 from isoscope.core.errors import InvalidError
 from isotropy.cloud import Cloud, read_cloud
@@ -32,7 +31,13 @@ def zeta_lines(cloud: Cloud, targets: list[Target]) -> list[list[dict[str, Any]]
     The rows of a line are also in the next: the first so many of the cloud's sample.
     """
     curves: list[list[dict[str, Any]]] = [[] for _ in targets]
-    for rows, S in _covariances(cloud):
+    moments = Moments(cloud.moments.d)
+    sizes = [FIRST_ROWS * 2**power for power in range(MAX_LINES - 1)]
+    for rows in [*(size for size in sizes if size < cloud.n and size <= len(cloud.sample)), cloud.n]:
+        if rows < cloud.n:
+            for chunk in torch.split(cloud.sample[moments.n : rows], CHUNK_ROWS):
+                moments.update(chunk.double())  # squares of float32 may leave float32
+        S = (moments if rows < cloud.n else cloud.moments).covariance()
         for lines, target in zip(curves, targets, strict=True):
             lines.append({"rows": rows, **_line(S, target(S))})
     return curves
@@ -45,18 +50,6 @@ def covariance_in_units_of(cloud: Cloud, target_cloud: Cloud) -> Tensor:
     return target_cloud.moments.covariance() * ratio**2
 
 
-def _covariances(cloud: Cloud) -> Iterator[tuple[int, Tensor]]:
-    """Numbers of rows and the covariance [d, d] of that many."""
-    moments = Moments(cloud.moments.d)
-    sizes = [FIRST_ROWS * 2**power for power in range(MAX_LINES - 1)]
-    for rows in sizes:
-        if rows < cloud.n and rows <= len(cloud.sample):
-            for chunk in torch.split(cloud.sample[moments.n : rows], CHUNK_ROWS):
-                moments.update(chunk.double())  # squares of float32 may leave float32
-            yield rows, moments.covariance()
-    yield cloud.n, cloud.moments.covariance()
-
-
 def _line(S_X: Tensor, S_S: Tensor) -> dict[str, Any]:
     reason = isoscore_from_covariance(S_X).reason
     if len(S_X) < 2:
@@ -65,25 +58,21 @@ def _line(S_X: Tensor, S_S: Tensor) -> dict[str, Any]:
     return {"values": [None if math.isnan(value) else value for value in values.tolist()], "reason": reason}
 
 
-def compute_curve(curve_id: str, settings: Settings, device: str) -> Sequence[Job]:
-    return answer(ZetaCurve, curve_id, settings, _compute)
-
-
 def _compute(job: ResultJob[ZetaCurve]) -> None:
     with job.sessions() as session:
         source = session.get_one(Embedding, job.row.source_id)
-    lines = _lines(job.embedding, source, job.settings, job.row.seed)
-    with job.sessions.begin() as session:
-        job.fill(session, lines=lines)
-
-
-def _lines(points: Embedding, source: Embedding, settings: Settings, seed: int) -> list[dict[str, object]]:
-    cloud, target_cloud = (read_cloud(open_embedding(embedding, settings), seed) for embedding in (points, source))
+    cloud, target_cloud = (
+        read_cloud(open_embedding(embedding, job.settings), job.row.seed) for embedding in (job.embedding, source)
+    )
     if cloud.moments.d != target_cloud.moments.d:
         raise InvalidError(
-            f"Expected a shrinkage covariance of {cloud.moments.d:,} dimensions, as {points.name!r} has, got "
+            f"Expected a shrinkage covariance of {cloud.moments.d:,} dimensions, as {job.embedding.name!r} has, got "
             f"{source.name!r} with {target_cloud.moments.d:,}. Choose an embedding of the same model."
         )
     S = covariance_in_units_of(cloud, target_cloud)
     (lines,) = zeta_lines(cloud, [lambda _: S])
-    return lines
+    with job.sessions.begin() as session:
+        job.fill(session, lines=lines)
+
+
+compute_curve = partial(answer, ZetaCurve, _compute)

@@ -11,7 +11,7 @@ from app.db.models import UNFINISHED_IMPORT, Import, ImportStatus
 from app.db.removal import let_others_write, remove_imported
 from app.db.session import hold
 from app.db.types import utcnow
-from app.results.archive.reading import Archive, CheckedArchive, check_archive, open_archive
+from app.results.archive.reading import CheckedArchive, check_archive, open_archive
 from app.sandbox import read_in_sandbox
 from app.storage import open_storage
 from app.storage.ledger import Ledger
@@ -44,7 +44,14 @@ def import_experiment(import_id: str, settings: Settings, device: str) -> Sequen
                         progress.write(session, written=dict(written))
                         session.execute(insert(table.row_class), batch)
                     let_others_write(progress.sessions)
-            _finish(archive, target, progress)
+            dataset = archive.experiment().dataset
+            with progress.sessions.begin() as session:
+                hold(session.connection(), "imports")
+                placeholder_id = session.get_one(Import, import_id).dataset_id
+                if placeholder_id is not None:
+                    adopt_dataset(session, dataset, target.experiment_id, placeholder_id)
+                over = {"status": ImportStatus.FINISHED, "finished_at": utcnow(), "file_sha256": None}
+                progress.write(session, **over, error=None, dataset_id=None)
     except StoppedError:
         return ()
     except Exception as error:  # noqa: BLE001 - any failure is shown to the user, not retried
@@ -76,28 +83,12 @@ def _target(row: Import, path: Path, progress: JobProgress, settings: Settings) 
         return ImportTarget(row.id, row.experiment_id)
     # Sandboxed, as untrusted content is read here for the first time.
     with blaming(row.filename):
-        checked = read_in_sandbox(settings, check_archive, path)
-    return ImportTarget(row.id, _write_experiment(row.id, checked, progress))
-
-
-def _write_experiment(import_id: str, checked: CheckedArchive, progress: JobProgress) -> str:
+        checked: CheckedArchive = read_in_sandbox(settings, check_archive, path)
     with progress.sessions.begin() as session:
         hold(session.connection(), "imports")
         progress.write(session, content=checked.content_hash, total=checked.n_rows)
-        refuse_duplicate(session, checked, import_id)
+        refuse_duplicate(session, checked, row.id)
         experiment, is_new_dataset = write_experiment(session, checked)
         dataset_id = experiment.dataset_id if is_new_dataset else None
         progress.write(session, experiment_id=experiment.id, dataset_id=dataset_id)
-        return experiment.id
-
-
-def _finish(archive: Archive, target: ImportTarget, progress: JobProgress) -> None:
-    dataset = archive.experiment().dataset
-    with progress.sessions.begin() as session:
-        hold(session.connection(), "imports")
-        row = session.get_one(Import, target.import_id)
-        if row.dataset_id is not None:
-            adopt_dataset(session, dataset, target.experiment_id, row.dataset_id)
-        progress.write(
-            session, status=ImportStatus.FINISHED, finished_at=utcnow(), error=None, file_sha256=None, dataset_id=None
-        )
+        return ImportTarget(row.id, experiment.id)

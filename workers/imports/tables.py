@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import islice
+from itertools import islice, repeat
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel
@@ -31,7 +31,6 @@ from app.db.models import (
 )
 from app.db.predictions import Predictions
 from app.db.session import SEEING_ARRIVING
-from app.db.study import Search
 from app.db.types import utcnow
 from app.results.archive import container
 from app.results.archive.reading import Archive, CheckedArchive
@@ -105,25 +104,12 @@ def columns_of_run(record: BaseModel, target: ImportTarget) -> dict[str, Any]:
     return {"run_id": target.run_id(columns.pop("run")), **columns}
 
 
-def attempts_of(archive: Archive) -> Iterator[tuple[str, AttemptRecord]]:
-    return ((run.id, attempt) for run in archive.runs() for attempt in run.timeline)
-
-
 def attempt_columns(attempted: tuple[str, AttemptRecord], target: ImportTarget) -> dict[str, Any]:
     run_id, attempt = attempted
     columns = {"run_id": target.run_id(run_id), **attempt.model_dump()}
     if attempt.ended_at is None:
         columns |= {"ended_at": attempt.started_at, "outcome": AttemptOutcome.CANCELLED}
     return columns
-
-
-def tags_of(archive: Archive) -> Iterator[tuple[str, str]]:
-    return ((run.id, tag) for run in archive.runs() for tag in run.tags)
-
-
-def tag_columns(tagged: tuple[str, str], target: ImportTarget) -> dict[str, Any]:
-    run_id, tag = tagged
-    return {"run_id": target.run_id(run_id), "tag": tag}
 
 
 def predictions_of(split: Split, archive: Archive) -> Iterator[tuple[str, Predictions]]:
@@ -135,28 +121,29 @@ def prediction_columns(split: Split, predicted: tuple[str, Predictions], target:
     return {"run_id": target.run_id(run_id), "split": split, "n": len(predictions), "data": predictions.pack()}
 
 
-def openings_of(archive: Archive) -> Iterator[tuple[str, OpeningRecord]]:
-    name = archive.experiment().name
-    return ((name, opening) for opening in archive.openings())
-
-
-def opening_columns(opened: tuple[str, OpeningRecord], target: ImportTarget) -> dict[str, Any]:
+def opening_columns(opening: tuple[str, OpeningRecord], target: ImportTarget) -> dict[str, Any]:
     """Return the columns of an opening, whose id is the same at every attempt."""
-    name, opening = opened
-    return {
-        "id": target.run_id(f"opening {opening.number}"),
-        "experiment_id": target.experiment_id,
-        "experiment_name": name,
-        **opening.model_dump(),
-    }
+    name, record = opening
+    columns = {"id": target.run_id(f"opening {record.number}"), "experiment_id": target.experiment_id}
+    return {**columns, "experiment_name": name, **record.model_dump()}
 
 
-ATTEMPTS = "attempts in runs.jsonl"
-TAGS = "tags in runs.jsonl"
 TABLES = (
     ImportTable(container.RUNS, Archive.runs, Run, run_columns, 50),
-    ImportTable(ATTEMPTS, attempts_of, Attempt, attempt_columns, 500),
-    ImportTable(TAGS, tags_of, RunTag, tag_columns, 500),
+    ImportTable(
+        "attempts in runs.jsonl",
+        lambda archive: ((run.id, attempt) for run in archive.runs() for attempt in run.timeline),
+        Attempt,
+        attempt_columns,
+        500,
+    ),
+    ImportTable(
+        "tags in runs.jsonl",
+        lambda archive: ({"run": run.id, "tag": tag} for run in archive.runs() for tag in run.tags),
+        RunTag,
+        lambda row, target: {"run_id": target.run_id(row["run"]), "tag": row["tag"]},
+        500,
+    ),
     ImportTable(container.STEPS, Archive.steps, Step, columns_of_run, 5000),
     ImportTable(container.RUN_FIGURES, Archive.run_figures, RunFigure, columns_of_run, 50),
     *(
@@ -164,7 +151,13 @@ TABLES = (
         for member, split in ((container.PREDICTIONS, Split.VALIDATION), (container.SEALED_PREDICTIONS, Split.TEST))
     ),
     ImportTable(container.SEALED_SCORES, Archive.sealed_scores, SealedScore, columns_of_run, 50),
-    ImportTable(container.OPENINGS, openings_of, Opening, opening_columns, 50),
+    ImportTable(
+        container.OPENINGS,
+        lambda archive: zip(repeat(archive.experiment().name), archive.openings(), strict=False),
+        Opening,
+        opening_columns,
+        50,
+    ),
 )
 """In the order of writing: rows that belong to a run come after it."""
 
@@ -185,6 +178,9 @@ def refuse_duplicate(session: Session, checked: CheckedArchive, import_id: str) 
 def write_experiment(session: Session, checked: CheckedArchive) -> tuple[Experiment, bool]:
     """Write an experiment without its runs. Return it, and whether its data set is new."""
     record = checked.experiment
+    search = record.study
+    if search is not None and not search.over:  # its trials are run where it was exported
+        search = search.model_copy(update={"over": True, "why": "It goes on where it came from."})
     dataset = find_dataset(session, record.dataset)
     experiment = Experiment(
         name=record.name,
@@ -202,7 +198,7 @@ def write_experiment(session: Session, checked: CheckedArchive) -> tuple[Experim
         config=record.config,
         grid=record.model_dump(mode="json")["grid"],
         origin=ExperimentOrigin.IMPORTED,
-        study=_end_search(record.study),
+        study=search,
         created_at=record.created_at,
         source={
             "content": checked.content_hash,
@@ -234,17 +230,15 @@ def find_dataset(session: Session, record: DatasetRecord) -> Dataset | None:
     dataset = None
     if None not in files:
         datasets = datasets.where(Dataset.train_sha256 == files[0], Dataset.validation_sha256 == files[1])
-        dataset = next((row for row in session.scalars(datasets) if _has_same_quoting(row, record)), None)
+        readings = {str(split): quoting for split, quoting in (record.quoting or {}).items()}
+        quoting = [readings.get(split, Quoting.TEXT) for split in SPLITS]
+        same_files = session.scalars(datasets)
+        dataset = next((row for row in same_files if [row.quoting_of(split) for split in SPLITS] == quoting), None)
     elif record.hub_name is not None:
         dataset = session.scalar(datasets.where(Dataset.hub_name == record.hub_name.value).limit(1))
     source = _source(record)
     imported_datasets = (row.dataset for row in _imported(session) if (row.source or {}).get("dataset") == source)
     return dataset or next(imported_datasets, None)
-
-
-def _has_same_quoting(dataset: Dataset, record: DatasetRecord) -> bool:
-    readings = {str(split): quoting for split, quoting in (record.quoting or {}).items()}
-    return all(dataset.quoting_of(split) is readings.get(split, Quoting.TEXT) for split in SPLITS)
 
 
 def _imported(session: Session) -> Iterator[Experiment]:
@@ -254,10 +248,3 @@ def _imported(session: Session) -> Iterator[Experiment]:
 def _source(record: DatasetRecord) -> dict[str, Any]:
     # Without optional fields that are empty, so that exports with and without them match.
     return record.model_dump(mode="json", exclude={"columns"} if record.quoting else {"columns", "quoting"})
-
-
-def _end_search(search: Search | None) -> Search | None:
-    """Mark a search as over: its trials are run where it was exported."""
-    if search is None:
-        return None
-    return search if search.over else search.model_copy(update={"over": True, "why": "It goes on where it came from."})

@@ -112,7 +112,7 @@ class TestInspecting:
     ):
         embedding_id = make_embedding(x, selection={"vectors": "array"}, commit_when_inspected=True)
         chosen = {"vectors": "array", "transpose": True}
-        look = measuring._inspect_files
+        look = measuring.read_in_sandbox
 
         def chosen_anew_meanwhile(*arguments, **options):
             with sessions.begin() as session:
@@ -121,7 +121,7 @@ class TestInspecting:
                 raise InvalidError("The former choice cannot be read.")
             return look(*arguments)
 
-        monkeypatch.setattr(measuring, "_inspect_files", chosen_anew_meanwhile)
+        monkeypatch.setattr(measuring, "read_in_sandbox", chosen_anew_meanwhile)
         assert inspect_embedding(embedding_id, settings, "cpu") == ()
         row, _, _ = get(embedding_id)
         assert (row.status, row.error, row.selection) == (EmbeddingStatus.INSPECTING, None, chosen)
