@@ -3,7 +3,7 @@
 import logging
 import os
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import file_digest
 from importlib.metadata import version
@@ -105,12 +105,22 @@ def load_tokenizer(source: ModelSource, name: str) -> PreTrainedTokenizerBase:
     return tokenizer
 
 
-def load_weights(load: Callable[[], PreTrainedModel], name: str, purpose: str) -> PreTrainedModel:
-    """Call ``load``; turn any error into a sentence."""
+def load_weights(
+    auto_class: Any, source: ModelSource, name: str, purpose: str, **options: Any
+) -> tuple[PreTrainedModel, dict[str, Any]]:
+    """Return a model in full precision, whatever its weights were saved in, and what transformers reports of them."""
     try:
-        return load()
+        model, report = auto_class.from_pretrained(
+            source.folder,
+            dtype=torch.float32,
+            use_safetensors=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+            **options,
+        )
     except Exception as error:
         raise InvalidError(f"The model {name!r} cannot be loaded {purpose}: {one_line(error)}", "model") from error
+    return model, report
 
 
 def require_weights(lacking: Sequence[str], name: str) -> None:

@@ -14,7 +14,6 @@ from contextlib import suppress
 from datetime import datetime
 from multiprocessing import get_context
 from multiprocessing.context import ForkServerProcess
-from typing import NamedTuple
 
 from app.core.process import LOG_FORMAT, PROC, die_with_parent, kibibytes
 from app.core.settings import Settings
@@ -26,26 +25,20 @@ from app.queue import JobQueue
 from workers.failure import DATABASE_ERRORS, disk_full
 
 
-class Memory(NamedTuple):
-    """Current and peak bytes of processes; None where the system does not say."""
-
-    now: int | None
-    peak: int | None
-
-
-def group_memory(group: int) -> Memory:
-    """Return the memory of a process group, each process with its own peak."""
+def group_memory(group: int) -> tuple[int | None, int | None]:
+    """Return the current bytes of a process group and the sum of its processes' peaks; None where unknown."""
     members = []
     for process in PROC.glob("[0-9]*"):
         with suppress(OSError):  # it ended meanwhile
             # The name of a program may hold blanks and parentheses; behind it are state, parent, group.
             if int((process / "stat").read_text().rpartition(")")[2].split()[2]) == group:
                 members.append(process / "status")
-    totals = []
+    totals: list[int | None] = []
     for entry in ("VmRSS", "VmHWM"):
         sizes = [size for status in members if (size := kibibytes(status, entry)) is not None]
         totals.append(sum(sizes) if sizes else None)
-    return Memory(*totals)
+    now, peak = totals
+    return now, peak
 
 
 logger = logging.getLogger(__name__)
@@ -95,9 +88,8 @@ class JobProcesses:
     def at_work(self) -> list[JobAtWork]:
         jobs = []
         for process, (job, since) in list(self._running.items()):
-            memory = group_memory(process.pid or 0)
-            name, now, peak = job.workflow_id, memory.now, memory.peak
-            jobs.append(JobAtWork(id=name, since=since, memory_bytes=now, peak_bytes=peak))
+            now, peak = group_memory(process.pid or 0)
+            jobs.append(JobAtWork(id=job.workflow_id, since=since, memory_bytes=now, peak_bytes=peak))
         return jobs
 
     def kill_all(self) -> None:

@@ -1,7 +1,7 @@
 """The job that says how alike two embeddings of the same rows are, and which rows moved."""
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,17 +28,10 @@ MAX_NUMBERS = 2**24
 TOO_FEW_ROWS = f"It takes more than {NEAREST} rows that both have."
 
 
-class AlignmentResults(NamedTuple):
-    """What is written of two embeddings."""
+def compare_rows(first: Matrix, second: Matrix, rows_by: RowsBy) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return how alike two embeddings are and how far rows moved, as ``Alignment`` has them.
 
-    results: dict[str, Any]
-    """As ``Alignment.results``."""
-    moved: dict[str, Any]
-    """As ``Alignment.moved``."""
-
-
-def compare_rows(first: Matrix, second: Matrix, rows_by: RowsBy) -> AlignmentResults:
-    """Return how alike two embeddings are, and how far rows moved. The rows compared are the first of those.
+    The rows compared are the first of those that both have.
 
     Raises:
         InvalidError: the two are to have the same rows in order, and have other numbers of them.
@@ -77,7 +70,7 @@ def compare_rows(first: Matrix, second: Matrix, rows_by: RowsBy) -> AlignmentRes
         "rows": first.in_file(first_rows.numpy()).tolist(),
         "other_rows": second.in_file(second_rows.numpy()).tolist(),
     }
-    return AlignmentResults(results, moved)
+    return results, moved
 
 
 def _measure_moves(x: Tensor, y: Tensor) -> dict[str, Any]:
@@ -105,9 +98,9 @@ def _align(job: ResultJob[Alignment]) -> None:
     with job.sessions() as session:
         counterpart = session.get_one(Embedding, job.row.other_id)
     first, second = (open_embedding(embedding, job.settings) for embedding in (job.embedding, counterpart))
-    results = compare_rows(first, second, job.row.rows_by)
+    results, moved = compare_rows(first, second, job.row.rows_by)
     with job.sessions.begin() as session:
-        job.fill(session, results=results.results, moved=results.moved)
+        job.fill(session, results=results, moved=moved)
 
 
 align = partial(answer, Alignment, _align)

@@ -259,24 +259,10 @@ def load_model(source: ModelSource, name: str, device: torch.device) -> tuple[Pr
     tokenizer = load_tokenizer(source, name)
     # A model without positions of its own for each row counts from the left: padding there would shift the text.
     tokenizer.padding_side = "right"
-    missing_keys: list[str] = []
-
-    def load() -> PreTrainedModel:
-        model: PreTrainedModel
-        model, report = AutoModel.from_pretrained(
-            source.folder,
-            dtype=torch.float32,
-            use_safetensors=True,
-            trust_remote_code=False,
-            output_loading_info=True,
-        )
-        missing_keys.extend(sorted(key for key in report["missing_keys"] if not key.startswith(UNUSED_WEIGHTS)))
-        return model
-
-    model = load_weights(load, name, "to encode texts")
+    model, report = load_weights(AutoModel, source, name, "to encode texts")
     if model.config.is_encoder_decoder:
         raise InvalidError(NOT_ONE_SEQUENCE, "model")
-    require_weights(missing_keys, name)
+    require_weights(sorted(key for key in report["missing_keys"] if not key.startswith(UNUSED_WEIGHTS)), name)
     fit_together(model, tokenizer)
     return model.to(device), tokenizer  # type: ignore[arg-type]
 

@@ -98,23 +98,16 @@ class SelectionCallback(TrainerCallback):
             prune(self.progress, self.history.values, self.selected())
         self.progress.enter(Phase.TRAINING, total=state.max_steps, done=step)
 
-    def save(self, checkpoint: Path) -> None:
-        (checkpoint / HISTORY_FILE).write_text(json.dumps(self.history.values))
-
     def restore(self, checkpoint: Path | None) -> None:
         """Restore the history of a checkpoint, or begin one."""
         saved_history = [] if checkpoint is None else json.loads((checkpoint / HISTORY_FILE).read_text())
         self.history = History([(step, value) for step, value in saved_history])
-        self.forget_others()
+        self.folder.forget_best(but=self.best_step)
 
     @property
     def best_step(self) -> int | None:
         best = self.history.best()
         return best[0] if best is not None and self.task.config.checkpoint is Checkpoint.BEST else None
-
-    def forget_others(self) -> None:
-        """Delete weights other than the best and those that a checkpoint needs."""
-        self.folder.forget_best(but=self.best_step)
 
     def choose(self) -> Selected:
         if self.best_step is not None:
@@ -183,11 +176,11 @@ class CheckpointCallback(TrainerCallback):
             save_file(self.penalties.state_dict(), checkpoint / PENALTIES_FILE)
         best = None
         if self.selection is not None:
-            self.selection.save(checkpoint)
+            (checkpoint / HISTORY_FILE).write_text(json.dumps(self.selection.history.values))
             best = self.selection.best_step
         self.folder.complete(checkpoint, best)
         if self.selection is not None:
-            self.selection.forget_others()
+            self.folder.forget_best(but=best)
         with self.progress.sessions.begin() as session:
             self.progress.write(session, attempts=0)
         self._saved_at = time.monotonic()

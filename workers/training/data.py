@@ -91,23 +91,18 @@ def _hub_task(dataset: Dataset) -> HubTask:
 def _hub_columns(task: HubTask, split: str, names: list[str]) -> Columns:
     source = task.source
     try:
-        splits = datasets.load_dataset(source.repo, source.config_name, revision=source.revision)
-        return _named_columns(splits[split], names)
+        rows = datasets.load_dataset(source.repo, source.config_name, revision=source.revision)[split]
+        if set(names) - set(rows.column_names):
+            raise InvalidError(
+                f"Expected columns {names}, but the data set has {rows.column_names}: choose of these.", "text_columns"
+            )
+        return {name: _values(rows[name][:], rows.features[name]) for name in names}
     except OSError as error:
         raise NotFoundError(
             f"{task.title} could not be had from the Hub ({' '.join(str(error).split())}). "
             "Try again when it can be reached, or upload the train and validation files.",
             "dataset_id",
         ) from error
-
-
-def _named_columns(split: datasets.Dataset, names: list[str]) -> Columns:
-    missing = sorted(set(names) - set(split.column_names))
-    if missing:
-        raise InvalidError(
-            f"Expected columns {names}, but the data set has {split.column_names}: choose of these.", "text_columns"
-        )
-    return {name: _values(split[name][:], split.features[name]) for name in names}
 
 
 def _values(values: list[Any], feature: Any) -> list[Any]:

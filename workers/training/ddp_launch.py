@@ -132,35 +132,23 @@ def _work(
     folder = RunFolder(settings, run_id)
     progress = (Progress if rank == 0 else Onlooker)(job_sessions(settings), run_id, slot)
     with folder.log.captured(), folder.locked_by_first() if rank == 0 else nullcontext():
-        answer.send(_train(rank, order, progress, folder, settings, device, meeting, answer))
-
-
-def _train(
-    rank: int,
-    order: RunSpec,
-    progress: Progress,
-    folder: RunFolder,
-    settings: Settings,
-    device: str,
-    meeting: Path,
-    answer: Connection,
-) -> tuple[End, Failure]:
-    try:
-        with joined(rank, order.config.processes, meeting, device) as process_rank:
-            try:
-                train(order, progress, folder, settings, device, process_rank)
-            except RunStoppedError:
-                answer.send((End.STOPPED, NO_FAILURE))
-                # The job kills all of them now. Who left by itself would break the others' connections to it, and they
-                # would log that as a failure.
-                Event().wait()
-    except MemoryRanOutError as error:
-        logger.warning("Memory ran out in process %s.", rank, exc_info=error)
-        return End.OUT_OF_MEMORY, Failure(str(error), FailureCause.MEMORY, None)
-    except DamagedError as error:
-        logger.warning("%s", error)
-        return End.LOST, NO_FAILURE
-    except Exception as error:  # noqa: BLE001 - told to the job, which writes it into the row
-        raise_if_temporary(error)
-        return (End.REFUSED if isinstance(error, IsoscopeError) else End.FAILED), failure_of(error)
-    return End.DONE, NO_FAILURE
+        end, failure = End.DONE, NO_FAILURE
+        try:
+            with joined(rank, order.config.processes, meeting, device) as process_rank:
+                try:
+                    train(order, progress, folder, settings, device, process_rank)
+                except RunStoppedError:
+                    answer.send((End.STOPPED, NO_FAILURE))
+                    # The job kills all of them now. Who left by itself would break the others' connections to it, and
+                    # they would log that as a failure.
+                    Event().wait()
+        except MemoryRanOutError as error:
+            logger.warning("Memory ran out in process %s.", rank, exc_info=error)
+            end, failure = End.OUT_OF_MEMORY, Failure(str(error), FailureCause.MEMORY, None)
+        except DamagedError as error:
+            logger.warning("%s", error)
+            end = End.LOST
+        except Exception as error:  # noqa: BLE001 - told to the job, which writes it into the row
+            raise_if_temporary(error)
+            end, failure = End.REFUSED if isinstance(error, IsoscopeError) else End.FAILED, failure_of(error)
+        answer.send((end, failure))

@@ -60,22 +60,6 @@ class ProcessRank:
             torch.manual_seed(int(np.random.SeedSequence((seed, self.rank)).generate_state(1)[0]))
 
 
-def threads_of_each(n_processes: int) -> int:
-    """Return each process's share of the threads."""
-    return max(1, torch.get_num_threads() // n_processes)
-
-
-@contextmanager
-def sharing_cores(n_processes: int) -> Iterator[None]:
-    """Use the thread share of one of several processes meanwhile."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(threads_of_each(n_processes))
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-
-
 @contextmanager
 def joined(rank: int, n_processes: int, meeting: Path, device: str) -> Iterator[ProcessRank]:
     """Join the processes of a run through a file; sets the environment that the Trainer reads."""
@@ -83,7 +67,7 @@ def joined(rank: int, n_processes: int, meeting: Path, device: str) -> Iterator[
     # Each sees one GPU only, as its first.
     local = 0 if on_gpu else rank
     variables = {"RANK": rank, "WORLD_SIZE": n_processes, "LOCAL_RANK": local, "LOCAL_WORLD_SIZE": n_processes}
-    threads = threads_of_each(n_processes)
+    threads = max(1, torch.get_num_threads() // n_processes)
     os.environ.update({name: str(value) for name, value in variables.items()})
     for name, value in (("OMP_NUM_THREADS", str(threads)), ("GLOO_SOCKET_IFNAME", LOOPBACK)):
         os.environ.setdefault(name, value)
@@ -101,17 +85,15 @@ def joined(rank: int, n_processes: int, meeting: Path, device: str) -> Iterator[
         distributed.destroy_process_group()
 
 
+@dataclass(eq=False)
 class SharedTally(TrainerCallback):
     """Averages the tallies of all processes before one is read or saved. Must be the first callback."""
 
-    def __init__(
-        self, process_rank: ProcessRank, tally: Tally, config: RunConfig, metrics: MetricsCallback | None
-    ) -> None:
-        self.process_rank = process_rank
-        self.tally = tally
-        self.config = config
-        self.metrics = metrics
-        """Of the first process."""
+    process_rank: ProcessRank
+    tally: Tally
+    config: RunConfig
+    metrics: MetricsCallback | None
+    """Of the first process."""
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Share the tally at steps that may write a row."""
@@ -134,11 +116,11 @@ class SharedTally(TrainerCallback):
         self.tally.task_loss, self.tally.penalty = sums.unbind()
 
 
+@dataclass(eq=False)
 class Agreement(TrainerCallback):
     """Makes all processes save and stop when the first does. Must be the last callback."""
 
-    def __init__(self, process_rank: ProcessRank) -> None:
-        self.process_rank = process_rank
+    process_rank: ProcessRank
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         save, stop = self.process_rank.broadcast(control.should_save, control.should_training_stop)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy.orm import Session
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel
 
 from app.db.learning import constant_words
 from app.db.models import SealedScore, Split
@@ -30,7 +30,7 @@ from isoscope.hidden_states import (
 from isotropy.score import Score
 from workers.failure import NotFiniteError
 from workers.training.data import Columns
-from workers.training.inference import TokenizedRows, forward
+from workers.training.inference import TokenizedRows, draw, forward
 from workers.training.progress import Progress
 from workers.training.sentences import Sentences
 from workers.training.tasks import Collector, Task
@@ -94,7 +94,7 @@ def evaluate(
     zeta, tokens = config.evaluation_zeta, observation.layers.tokens
     towards = tokens
     if zeta > 0:
-        drawn = train.draw(config.shrinkage_points // len(tokens.layers), (SHRINKAGE_SEED,))
+        drawn = draw(train.tokens, config.shrinkage_points // len(tokens.layers), (SHRINKAGE_SEED,))
         towards = _tokens(model, train, drawn, task, progress)
     union, n = tokens.union(), tokens.layers[0].n
     pairs, pooling = observation.sentences.pairs(), observation.sentences.pooling
@@ -119,8 +119,13 @@ def evaluate(
         tokens=n,
         points=union.n,
         zeta=zeta,
-        by_layer={measure: _values(layer_scores.scores) for measure, layer_scores in by_layer.items()},
-        by_layer_n={measure: layer_scores.n for measure, layer_scores in by_layer.items()},
+        by_layer={
+            measure: LayerValues(
+                values=[score.value for score in layer.scores], reasons=[score.reason for score in layer.scores]
+            )
+            for measure, layer in by_layer.items()
+        },
+        by_layer_n={measure: layer.n for measure, layer in by_layer.items()},
         sentences=SentenceVectors(pooling=pooling, last_layer=_last_layer(observation.sentences, pairs)),
         reference=Reference(
             zeta=REFERENCE_ZETA,
@@ -179,10 +184,6 @@ def _tokens(
     return tokens
 
 
-def _values(scores: list[Score]) -> LayerValues:
-    return LayerValues(values=[score.value for score in scores], reasons=[score.reason for score in scores])
-
-
 def _last_layer(sentences: Sentences, pairs: Mapping[str, ByLayer]) -> dict[str, LastLayerValue]:
     last_scores = {measure: (score, sentences.n) for measure, score in sentences.last_layer().items()}
     last_scores |= {measure: (layers.scores[-1], layers.n) for measure, layers in pairs.items()}
@@ -228,14 +229,6 @@ class Sealed:
             write_predictions(session, run_id, Split.TEST, self.predictions)
 
 
-def seal(columns: Columns, task: Task, tokenizer: PreTrainedTokenizerBase, max_length: int) -> SealedRows:
-    """Tokenize test rows before training, so that an unknown label fails the run at once."""
-    config = task.config
-    return SealedRows(
-        task.encode(columns, tokenizer, max_length), rows_sha256(columns, config.text_columns, config.label_column)
-    )
-
-
 def score_sealed(model: PreTrainedModel, sealed: SealedRows, task: Task, progress: Progress) -> Sealed:
     """Return the metrics of the test rows, without measuring layers."""
     rows = sealed.rows
@@ -250,12 +243,9 @@ def score_sealed(model: PreTrainedModel, sealed: SealedRows, task: Task, progres
 
 def rows_sha256(columns: Columns, text_columns: list[str], label_column: str) -> str:
     """Return a hash of texts and labels, whatever their order, file format or column names."""
-    names = [*text_columns, label_column]
-    hashes = sorted(_row_sha256(row) for row in zip(*(columns[name] for name in names), strict=True))
-    return hashlib.sha256(b"".join(hashes)).hexdigest()
-
-
-def _row_sha256(row: tuple[Any, ...]) -> bytes:
-    *texts, label = row
-    values = [*(None if text is None else str(text) for text in texts), None if label is None else label_text(label)]
-    return hashlib.sha256(json.dumps(values, ensure_ascii=True).encode()).digest()
+    hashes = []
+    for *texts, label in zip(*(columns[name] for name in [*text_columns, label_column]), strict=True):
+        values = [None if text is None else str(text) for text in texts]
+        values.append(None if label is None else label_text(label))
+        hashes.append(hashlib.sha256(json.dumps(values, ensure_ascii=True).encode()).digest())
+    return hashlib.sha256(b"".join(sorted(hashes))).hexdigest()

@@ -98,6 +98,10 @@ def model_card(order: RunSpec, environment: dict[str, object], evaluation: Evalu
     star = evaluation.isoscore_star
     score = star.reason if star.value is None else star.value
     scores.append(f"| IsoScore* at zeta = {config.evaluation_zeta:g} | {score} |")
+    weights, chosen = "last", results.selection
+    if config.checkpoint is not Checkpoint.LAST and chosen is not None and chosen.best_step is not None:
+        split = "validation rows" if chosen.split == "validation" else "held-out training rows"
+        weights = f"best (step {chosen.best_step}, by {chosen.metric} on {chosen.n} {split})"
     made_of = f"{_plain(config.model)}, fine-tuned for {config.task} on {_plain(order.dataset.name)}"
     header = {"library_name": "transformers", "base_model": config.model, "metrics": [config.metric.value]}
     return CARD.format(
@@ -106,20 +110,12 @@ def model_card(order: RunSpec, environment: dict[str, object], evaluation: Evalu
         made_of=f"{made_of}, seed {config.seed}.",
         penalties="Added to the task's loss:" if added else "Nothing was added to the task's loss.",
         added="".join(added),
-        weights=_weights(order, evaluation),
+        weights=weights,
         n=results.n_validation,
         scores="\n".join(scores),
         loaded_by=loaded_by,
         made=json.dumps({"config": config.model_dump(mode="json"), "environment": environment}, indent=2),
     )
-
-
-def _weights(order: RunSpec, evaluation: Evaluation) -> str:
-    chosen = evaluation.results.selection
-    if order.config.checkpoint is Checkpoint.LAST or chosen is None or chosen.best_step is None:
-        return "last"
-    split = "validation rows" if chosen.split == "validation" else "held-out training rows"
-    return f"best (step {chosen.best_step}, by {chosen.metric} on {chosen.n} {split})"
 
 
 def _plain(name: str) -> str:

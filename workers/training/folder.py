@@ -185,7 +185,10 @@ class RunFolder:
 
     def forget_best(self, but: int | None) -> None:
         """Remove all best weights except one and those that a checkpoint needs."""
-        needed = {Path(name).name for checkpoint in self.checkpoints() for name in _names(checkpoint)}
+        needed: set[str] = set()
+        for checkpoint in self.checkpoints():
+            with suppress(ValueError):  # it is damaged, and found out when it is needed
+                needed.update(Path(name).name for name in read_seals(checkpoint))
         for path in self.path.glob("best-*.safetensors"):
             if path.name not in needed and (but is None or path != self.best(but)):
                 path.unlink()
@@ -218,13 +221,6 @@ def remove_left_behind(settings: Settings, sessions: Sessions) -> None:
                     shutil.rmtree(folder, ignore_errors=True)
 
 
-def may_go_on(sessions: Sessions, run_id: str) -> bool:
-    """Return whether a run is unfinished or can be retried."""
-    with sessions() as session:
-        run = session.get(Run, run_id)
-        return run is not None and (not run.status.final or run.status in RETRIED)
-
-
 def step_of(checkpoint: Path) -> int:
     """Return the step of a checkpoint."""
     return int(checkpoint.name.rpartition("-")[2])
@@ -239,7 +235,11 @@ def _held(path: Path, make: Callable[[], None]) -> Iterator[None]:
             if handle is None:
                 continue
             fcntl.flock(handle, fcntl.LOCK_EX)
-            if _is_at(path, handle):
+            try:
+                is_at_path = os.path.samestat(path.stat(), os.fstat(handle))
+            except FileNotFoundError:
+                is_at_path = False
+            if is_at_path:
                 yield
                 return
 
@@ -255,15 +255,3 @@ def _opened(path: Path) -> Iterator[int | None]:
         yield handle
     finally:
         os.close(handle)
-
-
-def _is_at(path: Path, handle: int) -> bool:
-    try:
-        return os.path.samestat(path.stat(), os.fstat(handle))
-    except FileNotFoundError:
-        return False
-
-
-def _names(checkpoint: Path) -> Iterator[str]:
-    with suppress(ValueError):  # it is damaged, and found out when it is needed
-        yield from read_seals(checkpoint)

@@ -49,17 +49,11 @@ class TokenizedRows:
         """Sort by falling length: less padding, and too long a batch fails at once."""
         return indices[np.argsort(-self.tokens[indices], kind="stable")]
 
-    def draw(
-        self, tokens: int, seed: Sequence[int], min_rows: int = 1, max_rows: int | None = None
-    ) -> NDArray[np.int64]:
-        """Draw rows that hold at most ``tokens`` tokens, but at least ``min_rows``."""
-        return draw(self.tokens, tokens, seed, min_rows, max_rows)
-
 
 def draw(
     lengths: NDArray[np.int64], tokens: int, seed: Sequence[int], min_rows: int = 1, max_rows: int | None = None
 ) -> NDArray[np.int64]:
-    """Draw indices like ``Rows.draw`` from lengths in tokens."""
+    """Draw rows, given by their lengths, that hold at most ``tokens`` tokens, but at least ``min_rows``."""
     order = np.random.default_rng(seed).permutation(len(lengths))[:max_rows]
     fit = np.searchsorted(np.cumsum(lengths[order]), tokens, side="right")
     return order[: max(int(fit), min_rows)]

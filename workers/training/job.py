@@ -9,14 +9,14 @@ from sqlalchemy import Update, func, or_, select, update
 
 from app.core.settings import Settings
 from app.db.job_kinds import Job
-from app.db.models import UNFINISHED, Attempt, AttemptOutcome, Experiment, Phase, Run, RunStatus
+from app.db.models import RETRIED, UNFINISHED, Attempt, AttemptOutcome, Experiment, Phase, Run, RunStatus
 from app.db.session import Sessions
 from app.db.types import utcnow
 from app.db.work import end_attempts, hold_experiment, slot_name
 from workers.failure import failure_of, raise_if_temporary
 from workers.job_rows import job_sessions
 from workers.training.ddp_launch import train_together
-from workers.training.folder import DamagedError, RunFolder, may_go_on, remove_left_behind, step_of
+from workers.training.folder import DamagedError, RunFolder, remove_left_behind, step_of
 from workers.training.progress import Progress, RunStoppedError
 from workers.training.run_spec import MemoryRanOutError, RunSpec, batches_of, note, run_spec_of, smaller
 from workers.training.search import advance
@@ -44,7 +44,10 @@ def fine_tune(run_id: str, settings: Settings, device: str) -> Sequence[Job]:
                 folder.drop_unfinished()  # which may be what fills the disk
                 _fail(error, sessions, row, folder)
         folder.drop_unfinished()
-        if not may_go_on(sessions, run_id) or not folder.checkpoints():
+        with sessions() as session:
+            run = session.get(Run, run_id)
+        may_go_on = run is not None and (not run.status.final or run.status in RETRIED)
+        if not may_go_on or not folder.checkpoints():
             folder.remove()
     with sessions() as session:
         of_a_search = select(Experiment.id).join(Run).where(Run.id == run_id, Experiment.study.is_not(None))
@@ -81,7 +84,7 @@ def _work(order: RunSpec, progress: Progress, folder: RunFolder, settings: Setti
         return
     except MemoryRanOutError as error:
         config = smaller(order.config)
-        if order.shrunk or config is None:
+        if config is None or order.config.batch_size != order.asked_batch_size:
             raise
         logger.warning("Memory ran out. The run continues with a smaller batch.", exc_info=error)
     gc.collect()

@@ -4,6 +4,7 @@ import logging
 import math
 import statistics
 import time
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from app.db.models import Phase, Step
 from app.db.options.measuring import LOOKS_PER_RUN
 from isoscope.hidden_states import LayerMeasures, hidden_states_of, looking_at, width
 from workers.failure import NotFiniteError
-from workers.training.inference import TokenizedRows, rows_at_once
+from workers.training.inference import TokenizedRows, draw, rows_at_once
 from workers.training.progress import Progress
 from workers.training.run_spec import batches_of
 
@@ -85,7 +86,7 @@ class Probe:
         self.size = rows_at_once(config)
         self.interval = config.probe_every
         enough = PROBE_TOKENS_PER_DIMENSION * width(model) + int(rows.tokens.max())
-        self.indices = rows.longest_first(rows.draw(enough, (PROBE_SEED,), PROBE_TEXTS, PROBE_ROWS))
+        self.indices = rows.longest_first(draw(rows.tokens, enough, (PROBE_SEED,), PROBE_TEXTS, PROBE_ROWS))
         self.n = {"tokens": int(rows.tokens[self.indices].sum()), "texts": len(self.indices)}
         """Points behind the measures of a layer: texts behind the bias-corrected IsoScore, tokens behind the others."""
         self.cost = self.n["tokens"] + MEASURING_TOKENS_PER_DIMENSION * width(model)
@@ -107,18 +108,16 @@ class Probe:
         return layers.values()
 
 
+@dataclass(eq=False)
 class StepClock(TrainerCallback):
     """Times steps and writes their speed into the run's environment: later sweeps are estimated by it."""
 
-    def __init__(
-        self, lengths: NDArray[np.int64], config: RunConfig, environment: dict[str, Any], progress: Progress
-    ) -> None:
-        self._lengths = lengths
-        self._config = config
-        self._environment = environment
-        self._progress = progress
-        self._seconds: list[float] = []
-        self._last: float | None = None
+    lengths: NDArray[np.int64]
+    config: RunConfig
+    environment: dict[str, Any]
+    progress: Progress
+    _seconds: list[float] = field(default_factory=list, init=False)
+    _last: float | None = field(default=None, init=False)
 
     def on_epoch_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Exclude the time between epochs."""
@@ -134,24 +133,25 @@ class StepClock(TrainerCallback):
     def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Write the median step time, unless there are too few."""
         if len(self._seconds) >= MIN_TIMED_STEPS:
-            longest = expected_longest(self._lengths.tolist(), self._config.batch_size)
+            longest = expected_longest(self.lengths.tolist(), self.config.batch_size)
             speed = {
-                "tokens_per_step": batches_of(self._config)["rows_per_step"] * longest,
+                "tokens_per_step": batches_of(self.config)["rows_per_step"] * longest,
                 "seconds_per_step": statistics.median(self._seconds),
             }
-            with self._progress.sessions.begin() as session:
-                self._progress.write(session, environment={**self._environment, "speed": speed})
+            with self.progress.sessions.begin() as session:
+                self.progress.write(session, environment={**self.environment, "speed": speed})
 
 
+@dataclass(eq=False)
 class MetricsCallback(TrainerCallback):
     """Writes the rows of a run's curves, one a step, so that a step trained again is the same row again."""
 
-    def __init__(self, tally: Tally, probe: Probe, tokens_per_step: float, progress: Progress) -> None:
-        self.tally = tally
-        self.probe = probe
-        self.tokens_per_step = tokens_per_step
-        self.progress = progress
-        self.row_every = self.probe_every = 1
+    tally: Tally
+    probe: Probe
+    tokens_per_step: float
+    progress: Progress
+    row_every: int = field(default=1, init=False)
+    probe_every: int = field(default=1, init=False)
 
     def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Remove rows logged after the checkpoint, and measure layers before the first step."""

@@ -54,26 +54,15 @@ class PointSelector:
         return labels if self.pooling is not None else labels.repeat_interleave(mask.sum(dim=1))
 
 
-def make_selector(regularizer: Regularizer, config: RunConfig, model: PreTrainedModel) -> PointSelector | None:
-    """Return a regularizer's selector; None if it uses no hidden states."""
-    sees = REGULARIZERS[regularizer].sees
-    if sees is None:
-        return None
-    layers, points = sees
-    numbers = _numbers(config.layers or layers, depth(model))
-    return PointSelector(numbers, _pooling(config.points or points, model), config.include_padding)
-
-
-def _pooling(points: TokenPooling, model: PreTrainedModel) -> Pooling | None:
+def make_selector(
+    layers: Sequence[int] | Layers, points: TokenPooling, config: RunConfig, model: PreTrainedModel
+) -> PointSelector:
+    last = depth(model)
+    numbers = range(1, last + 1) if layers is Layers.ALL else [last] if layers is Layers.LAST else layers
+    pooling = Pooling.MEAN if points is TokenPooling.MEAN else None
     if points is TokenPooling.SENTENCE:
-        return sentence_pooling(model)
-    return Pooling.MEAN if points is TokenPooling.MEAN else None
-
-
-def _numbers(layers: Sequence[int] | Layers, last: int) -> Sequence[int]:
-    if layers is Layers.ALL:
-        return range(1, last + 1)
-    return [last] if layers is Layers.LAST else layers
+        pooling = sentence_pooling(model)
+    return PointSelector(numbers, pooling, config.include_padding)
 
 
 class Penalties(nn.Module):
@@ -82,9 +71,16 @@ class Penalties(nn.Module):
     def __init__(self, config: RunConfig, model: PreTrainedModel) -> None:
         super().__init__()
         self.config = config
-        self.regularizers = nn.ModuleDict({name: _make(name, lam, config) for name, lam in config.weights.items()})
-        views = {name: make_selector(name, config, model) for name in config.weights}
-        self.views = {name: view for name, view in views.items() if view is not None}
+        self.regularizers = nn.ModuleDict()
+        self.views: dict[Regularizer, PointSelector] = {}
+        for name, lam in config.weights.items():
+            penalty = REGULARIZERS[name]
+            settings = {argument: getattr(config, option) for option, argument in penalty.options.items() if argument}
+            if penalty.sees is not None:
+                layers, points = penalty.sees
+                self.views[name] = make_selector(config.layers or layers, config.points or points, config, model)
+                settings["across_processes"] = config.processes > 1
+            self.regularizers[name] = resolve_name(penalty.make)(lam, **settings)
         # The method, not the module, which would make the model's weights a part of this one's state.
         self._embeddings = model.get_input_embeddings
         self._by_label = config.entropy_by_label and config.task is TaskKind.CLASSIFICATION
@@ -156,15 +152,6 @@ def note_of_silence(logged: Sequence[float]) -> str | None:
     )
 
 
-def _make(name: Regularizer, lam: float, config: RunConfig) -> nn.Module:
-    penalty = REGULARIZERS[name]
-    settings = {argument: getattr(config, option) for option, argument in penalty.options.items() if argument}
-    if penalty.sees is not None:
-        settings["across_processes"] = config.processes > 1
-    module: nn.Module = resolve_name(penalty.make)(lam, **settings)
-    return module
-
-
 def draw_rows(lengths: NDArray[np.int64], view: PointSelector, config: RunConfig, number: int) -> NDArray[np.int64]:
     """Draw the rows of a covariance pass, at least one."""
     max_points, seed = config.shrinkage_points // len(view.layers), (config.seed, number)
@@ -195,10 +182,16 @@ class ShrinkageCallback(TrainerCallback):
     _batches: int = field(default=0, init=False)
 
     def on_step_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Estimate the covariance if due."""
-        number = self._pass_due(state)
-        if number is not None:
-            self._estimate(number)
+        """Estimate the covariance if a pass is due before this step."""
+        match self.config.shrinkage_refresh:
+            case Refresh.EPOCH:
+                number, since = divmod(float(state.epoch), 1)
+            case Refresh.STEPS:
+                number, since = divmod(state.global_step, self.config.shrinkage_every)
+            case Refresh.AVERAGE:
+                number, since = 0, state.global_step
+        if since == 0:
+            self._estimate(int(number))
             self.progress.enter(Phase.TRAINING, total=state.max_steps, done=state.global_step)
 
     def on_substep_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
@@ -216,18 +209,6 @@ class ShrinkageCallback(TrainerCallback):
         if self.config.shrinkage_refresh is Refresh.AVERAGE and covariance is not None:
             self._sum = covariance if self._sum is None else self._sum + covariance
             self._batches += 1
-
-    def _pass_due(self, state: TrainerState) -> int | None:
-        """Return the number of the pass that is due before the next step, if any."""
-        match self.config.shrinkage_refresh:
-            case Refresh.EPOCH:
-                epoch = float(state.epoch)
-                return int(epoch) if epoch.is_integer() else None
-            case Refresh.STEPS:
-                number, since = divmod(state.global_step, self.config.shrinkage_every)
-                return number if since == 0 else None
-            case Refresh.AVERAGE:
-                return 0 if state.global_step == 0 else None
 
     def _estimate(self, number: int) -> None:
         drawn, n_layers = draw_rows(self.rows.tokens, self.view, self.config, number), len(self.view.layers)

@@ -4,7 +4,7 @@ import logging
 import time
 from typing import Any
 
-from sqlalchemy import Update, delete, func, select, update
+from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
 from app.db.models import Attempt, AttemptOutcome, Phase, Run, RunStatus, Step
@@ -30,6 +30,7 @@ class Progress:
         self._written_at = 0.0
         self._counted_at = time.monotonic()
         self._worked = 0.0
+        self._attempt = update(Attempt).where(Attempt.run_id == run_id, Attempt.ended_at.is_(None))
 
     def begin_training(self, step: int) -> None:
         """Set the first step and remove later rows of its curves."""
@@ -37,7 +38,7 @@ class Progress:
             self.write(session, phase_done=step)
             if step == 0:  # the result rests on the work of this attempt alone
                 session.execute(update(Run).where(Run.id == self.run_id).values(worked_seconds=self._worked))
-            session.execute(self._attempt().values(first_step=step))
+            session.execute(self._attempt.values(first_step=step))
             session.execute(delete(Step).where(Step.run_id == self.run_id, Step.step > step))
 
     def leave_uncounted(self) -> None:
@@ -70,13 +71,10 @@ class Progress:
         running = update(Run).where(Run.id == self.run_id, Run.status == RunStatus.RUNNING, Run.worker == self.slot)
         if session.scalar(running.values(**values).returning(Run.id)) is None:
             raise RunStoppedError
-        session.execute(self._attempt().values(seconds=Attempt.seconds + since))
+        session.execute(self._attempt.values(seconds=Attempt.seconds + since))
         if (status := values.get("status")) is not None:
             end_attempts(session, Attempt.run_id == self.run_id, AttemptOutcome(status))
         self._written_at = now
-
-    def _attempt(self) -> Update:
-        return update(Attempt).where(Attempt.run_id == self.run_id, Attempt.ended_at.is_(None))
 
 
 class Onlooker(Progress):

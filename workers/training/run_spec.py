@@ -19,10 +19,6 @@ class RunSpec(NamedTuple):
     revision: str | None
     """Of the model on the Hub, where an interrupted run has found it out already."""
 
-    @property
-    def shrunk(self) -> bool:
-        return self.config.batch_size != self.asked_batch_size
-
 
 def run_spec_of(run: Run) -> RunSpec:
     environment = run.environment or {}

@@ -8,7 +8,7 @@ import optuna
 from optuna.distributions import BaseDistribution, FloatDistribution
 from optuna.trial import FrozenTrial, TrialState, create_trial
 from sqlalchemy import select
-from sqlalchemy.orm import Session, defer
+from sqlalchemy.orm import defer
 
 from app.db import job_kinds
 from app.db.config import RunConfig, applies
@@ -37,7 +37,8 @@ def advance(sessions: Sessions, experiment_id: str) -> list[Job]:
         search = experiment.study if experiment is not None else None
         if experiment is None or search is None or search.over:
             return []
-        runs = _runs(session, experiment_id)
+        query = select(Run).where(Run.experiment_id == experiment_id).order_by(Run.position)
+        runs = session.scalars(query.options(defer(Run.log), defer(Run.environment))).all()
         if search.paused or any(run.status is RunStatus.PAUSED for run in runs):
             return []
         trials = trials_of(runs)
@@ -105,7 +106,13 @@ def _frozen(search: Search, trial: Trial) -> FrozenTrial | None:
     if trial.unended:
         return create_trial(state=TrialState.RUNNING, params=params, distributions=space)
     if trial.pruned and not has_two_objectives:
-        intermediate_values = {step: value for run in trial.runs for step, value in _history(run) if value is not None}
+        selections = [run.results.selection for run in trial.runs if run.results]
+        intermediate_values = {
+            step: value
+            for selection in selections
+            for step, value in (selection.history if selection else [])
+            if value is not None
+        }
         return create_trial(
             state=TrialState.PRUNED,
             params=params,
@@ -129,16 +136,6 @@ def _why_over(search: Search, trials: Sequence[Trial]) -> str | None:
     if failed >= MOST_FAILED and not any(trial.performance is not None or trial.pruned for trial in tried):
         return f"The first {failed} trials that were not cancelled failed, so no more were tried."
     return None
-
-
-def _history(run: Run) -> list[tuple[int, float | None]]:
-    selection = run.results.selection if run.results else None
-    return selection.history if selection else []
-
-
-def _runs(session: Session, experiment_id: str) -> list[Run]:
-    query = select(Run).where(Run.experiment_id == experiment_id).order_by(Run.position)
-    return list(session.scalars(query.options(defer(Run.log), defer(Run.environment))))
 
 
 LEAST_RUNS = 4

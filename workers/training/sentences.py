@@ -83,7 +83,13 @@ class Sentences:
 
     def pairs(self) -> dict[str, ByLayer]:
         """Return every layer's pair measures; TwoNN of distinct texts only, as equal ones differ by rounding alone."""
-        layers = [pair_scores(x, self._texts, self._labels) for x in self._vectors]
+        layers: list[dict[str, Score]] = []
+        for x in self._vectors:
+            distinct = x[self._texts]
+            nearest = nearest_neighbours(distinct[distinct_rows(distinct)], 2)
+            layers.append({"twonn": twonn(nearest).dimension, "persistent_entropy": persistent_entropy(barcode(x))})
+            if self._labels is not None:
+                layers[-1]["silhouette"] = silhouette(x, self._labels)
         n = {"twonn": len(self._texts)}
         return {
             measure: ByLayer([layer[measure] for layer in layers], n.get(measure, len(self._drawn)))
@@ -96,13 +102,3 @@ class Sentences:
         if profile.score.value is None:
             return None
         return {"n": self.n, "mean": profile.mean.tolist(), "std": profile.std.tolist()}
-
-
-def pair_scores(x: Tensor, texts: Tensor, labels: Tensor | None) -> dict[str, Score]:
-    """Return pair measures of vectors [n, d]: TwoNN over the rows ``texts``, the silhouette only with labels."""
-    scores = {"twonn": _twonn(x[texts]), "persistent_entropy": persistent_entropy(barcode(x))}
-    return scores if labels is None else scores | {"silhouette": silhouette(x, labels)}
-
-
-def _twonn(x: Tensor) -> Score:
-    return twonn(nearest_neighbours(x[distinct_rows(x)], 2)).dimension

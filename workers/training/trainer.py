@@ -26,28 +26,12 @@ def load_model(source: ModelSource, task: Task) -> tuple[PreTrainedModel, PreTra
     config = task.config
     tokenizer = load_tokenizer(source, config.model)
     set_seed(config.seed)
-    lacking: list[str] = []
-
-    def load() -> PreTrainedModel:
-        model: PreTrainedModel
-        model, report = task.auto_class.from_pretrained(
-            source.folder,
-            **task.head(),
-            # Trained in full precision, whatever the weights were saved in.
-            dtype=torch.float32,
-            use_safetensors=True,
-            trust_remote_code=False,
-            # A model that was tuned for another task has a head of another shape.
-            ignore_mismatched_sizes=True,
-            output_loading_info=True,
-        )
-        drawn = report["missing_keys"] | {key for key, *_ in report["mismatched_keys"]}
-        body = f"{model.base_model_prefix}."
-        lacking.extend(sorted(key for key in drawn if key.startswith(body) and POOLER not in key))
-        return model
-
-    model = load_weights(load, config.model, task.purpose)
-    require_weights(lacking, config.model)
+    # A model that was tuned for another task has a head of another shape.
+    options = {**task.head(), "ignore_mismatched_sizes": True}
+    model, report = load_weights(task.auto_class, source, config.model, task.purpose, **options)
+    drawn = report["missing_keys"] | {key for key, *_ in report["mismatched_keys"]}
+    body = f"{model.base_model_prefix}."
+    require_weights(sorted(key for key in drawn if key.startswith(body) and POOLER not in key), config.model)
     fit_together(model, tokenizer)
     last = depth(model)
     if isinstance(config.layers, list) and config.layers[-1] > last:

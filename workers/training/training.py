@@ -21,7 +21,7 @@ from workers.models import ModelSource, be_quiet, choose_device, describe_enviro
 from workers.training.checkpoints import CheckpointCallback, SelectionCallback, divide, restore
 from workers.training.data import describe_rows, load_columns, load_test_columns
 from workers.training.ddp_sync import Agreement, ProcessRank, SharedTally
-from workers.training.evaluation import SealedRows, evaluate, score_sealed, seal
+from workers.training.evaluation import SealedRows, evaluate, rows_sha256, score_sealed
 from workers.training.finish import finish, model_card, zip_model
 from workers.training.folder import RunFolder, step_of
 from workers.training.inference import TokenizedRows
@@ -141,9 +141,12 @@ def _load(order: RunSpec, settings: Settings) -> Loaded:
         selection = task.encode(chosen_by, tokenizer, max_length)
     rows = task.encode(columns, tokenizer, max_length, training=True)
     validation = task.encode(validating.columns, tokenizer, max_length)
-    test_columns = load_test_columns(order.dataset, config, settings)
-    with blaming(order.dataset.test_filename or "The test split"):
-        test = None if test_columns is None else seal(test_columns, task, tokenizer, max_length)
+    test_columns, test = load_test_columns(order.dataset, config, settings), None
+    if test_columns is not None:
+        # Before training, so that an unknown label fails the run at once.
+        with blaming(order.dataset.test_filename or "The test split"):
+            test_rows = task.encode(test_columns, tokenizer, max_length)
+            test = SealedRows(test_rows, rows_sha256(test_columns, config.text_columns, config.label_column))
     return Loaded(source, model, tokenizer, max_length, task, rows, validation, validating.numbers, selection, test)
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from workers.training.inference import TokenizedRows
+from workers.training.inference import TokenizedRows, draw
 
 
 @pytest.fixture
@@ -11,21 +11,21 @@ def rows():
 
 def test_rows_are_drawn_until_the_tokens_are_used_up(rows):
     for tokens in range(1, 30):
-        drawn = rows.draw(tokens, seed=(0,))
+        drawn = draw(rows.tokens, tokens, seed=(0,))
         assert len(set(drawn)) == len(drawn)
         assert len(drawn) == 1 or rows.tokens[drawn].sum() <= tokens
-    assert len(rows.draw(25, seed=(0,))) == 5
+    assert len(draw(rows.tokens, 25, seed=(0,))) == 5
 
 
 def test_a_larger_draw_of_one_seed_holds_the_smaller(rows):
-    small, large = rows.draw(9, seed=(3, 1)), rows.draw(20, seed=(3, 1))
+    small, large = draw(rows.tokens, 9, seed=(3, 1)), draw(rows.tokens, 20, seed=(3, 1))
     assert list(large[: len(small)]) == list(small)
-    assert len(rows.draw(25, seed=(0,), max_rows=2)) == 2
+    assert len(draw(rows.tokens, 25, seed=(0,), max_rows=2)) == 2
 
 
 def test_seed_and_epoch_each_change_the_draw():
     rows = TokenizedRows(dataset=None, tokens=np.ones(1000, dtype=np.int64), collate=None)
-    draws = [tuple(rows.draw(20, seed)) for seed in ((0, 0), (0, 1), (1, 0))]
+    draws = [tuple(draw(rows.tokens, 20, seed)) for seed in ((0, 0), (0, 1), (1, 0))]
     assert len(set(draws)) == 3
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import datasets
 import numpy as np
 from numpy.typing import NDArray
-from transformers import BatchEncoding, DataCollatorWithPadding, PreTrainedTokenizerBase
+from transformers import DataCollatorWithPadding, PreTrainedTokenizerBase
 
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import quote
@@ -52,30 +52,31 @@ def _f1(answer_words: Counter[str], reference: Counter[str]) -> float:
 
 def read_answers(values: list[Any], column: str) -> list[Span]:
     """Return the answers in SQuAD's JSON objects; raise InvalidError where a row has none."""
-    return [_read(value, row, column) for row, value in enumerate(values, start=1)]
+    answers = []
+    for row, value in enumerate(values, start=1):
+        try:
+            answers.append(_answers(value))
+        except ValueError as error:
+            raise InvalidError(
+                f"Row {row} holds no answers under {quote(column)}: {error}, as in {EXAMPLE}. Mend the file, leave the "
+                "row out, or choose another column.",
+                "label_column",
+            ) from error
+    return answers
 
 
 def find_answer(answers: Span, context: str) -> tuple[int, int] | None:
     """Return the characters [begin, end) of the first answer in ``context``, at its offset or where it occurs once."""
     for text, start in zip(answers.texts, answers.starts, strict=True):
-        begin = start if context.startswith(text, start) else _only_place(context, text)
-        if begin is not None:
-            # No token holds the blanks around an answer.
-            begin += len(text) - len(text.lstrip())
-            return begin, begin + len(text.strip())
+        begin = start
+        if not context.startswith(text, start):
+            begin = context.find(text)
+            if begin < 0 or context.find(text, begin + 1) >= 0:
+                continue
+        # No token holds the blanks around an answer.
+        begin += len(text) - len(text.lstrip())
+        return begin, begin + len(text.strip())
     return None
-
-
-def _read(value: object, row: int, column: str) -> Span:
-    try:
-        answers = _answers(value)
-    except ValueError as error:
-        raise InvalidError(
-            f"Row {row} holds no answers under {quote(column)}: {error}, as in {EXAMPLE}. Mend the file, leave the row "
-            "out, or choose another column.",
-            "label_column",
-        ) from error
-    return answers
 
 
 def _answers(value: object) -> Span:
@@ -90,11 +91,6 @@ def _answers(value: object) -> Span:
     if not answers.texts:
         raise ValueError("expected one or more")
     return answers
-
-
-def _only_place(context: str, text: str) -> int | None:
-    begin = context.find(text)
-    return begin if begin >= 0 and context.find(text, begin + 1) < 0 else None
 
 
 # Of a question, as BERT's authors cut it.
@@ -174,15 +170,17 @@ def cut_windows(questions: list[Question], tokenizer: PreTrainedTokenizerBase, m
             return_overflowing_tokens=True,
             return_offsets_mapping=True,
         )
-        part = [_window(encoded, row, begin) for row in range(len(encoded["input_ids"]))]
-        ends = [
-            _tokens_of(questions[window.question], window) or _unanswered_tokens(ids, tokenizer)
-            for window, ids in zip(part, encoded["input_ids"], strict=True)
-        ]
+        ends = []
+        for row, ids in enumerate(encoded["input_ids"]):
+            of_text = np.array([part == 1 for part in encoded.sequence_ids(row)])
+            offsets = np.array(encoded["offset_mapping"][row], dtype=np.int32)[of_text]
+            question = begin + encoded["overflow_to_sample_mapping"][row]
+            windows.append(Window(question, int(of_text.argmax()), offsets))
+            unanswered = ids.index(tokenizer.cls_token_id) if tokenizer.cls_token_id in ids else 0
+            ends.append(_tokens_of(questions[question], windows[-1]) or (unanswered, unanswered))
         inputs = {name: encoded[name] for name in tokenizer.model_input_names if name in encoded}
         labels = {"start_positions": [start for start, _ in ends], "end_positions": [end for _, end in ends]}
         parts.append(datasets.Dataset.from_dict(inputs | labels))
-        windows += part
     dataset = datasets.concatenate_datasets(parts)
     tokens = np.array([sum(mask) for mask in dataset["attention_mask"]], dtype=np.int64)
     cut = sum(short != question.text for short, question in zip(question_texts, questions, strict=True))
@@ -214,12 +212,6 @@ def _shorten(texts: list[str], tokenizer: PreTrainedTokenizerBase, max_tokens: i
     ]
 
 
-def _window(encoded: BatchEncoding, row: int, begin: int) -> Window:
-    of_text = np.array([part == 1 for part in encoded.sequence_ids(row)])
-    offsets = np.array(encoded["offset_mapping"][row], dtype=np.int32)[of_text]
-    return Window(begin + encoded["overflow_to_sample_mapping"][row], int(of_text.argmax()), offsets)
-
-
 def _tokens_of(question: Question, window: Window) -> tuple[int, int] | None:
     """Return the row positions of the answer's first and last token; None unless it is completely inside."""
     span = find_answer(question.answers, question.context)
@@ -229,9 +221,3 @@ def _tokens_of(question: Question, window: Window) -> tuple[int, int] | None:
     start = np.searchsorted(offsets[:, 1], span[0], side="right")
     end = np.searchsorted(offsets[:, 0], span[1], side="left") - 1
     return window.first + int(start), window.first + int(end)
-
-
-def _unanswered_tokens(ids: list[int], tokenizer: PreTrainedTokenizerBase) -> tuple[int, int]:
-    """Return the position, twice, of the CLS token, or of the first token without one."""
-    position = ids.index(tokenizer.cls_token_id) if tokenizer.cls_token_id in ids else 0
-    return position, position

@@ -74,17 +74,15 @@ class Numbers(Pairs):
 
 
 def _numbers(values: list[Any], column: str) -> list[float]:
-    return [_number(value, row, column) for row, value in enumerate(values, start=1)]
-
-
-def _number(value: object, row: int, column: str) -> float:
-    text = "" if value is None else str(value).strip()
-    number = float(text) if NUMBER.fullmatch(text) else np.inf
-    if abs(number) > GREATEST:
-        shown_text = repr(text[:80]) if text else "nothing"
-        raise InvalidError(
-            f"Row {row} has {shown_text} in column {column!r}, where a finite number was expected, such as 3.5. "
-            "Mend the file, leave the row out, or choose another column.",
-            "label_column",
-        )
-    return number
+    numbers = []
+    for row, value in enumerate(values, start=1):
+        text = "" if value is None else str(value).strip()
+        numbers.append(float(text) if NUMBER.fullmatch(text) else np.inf)
+        if abs(numbers[-1]) > GREATEST:
+            shown_text = repr(text[:80]) if text else "nothing"
+            raise InvalidError(
+                f"Row {row} has {shown_text} in column {column!r}, where a finite number was expected, such as 3.5. "
+                "Mend the file, leave the row out, or choose another column.",
+                "label_column",
+            )
+    return numbers

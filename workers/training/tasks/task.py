@@ -78,16 +78,9 @@ class Pairs:
         self._order = order
 
     def by_row(self, numbers: NDArray[np.int64]) -> Predictions:
-        return in_order(numbers, self._order, np.array(self.right), np.array(self.predicted))
-
-
-def in_order(
-    numbers: NDArray[np.int64], order: NDArray[np.int64], reference: NDArray[Any], predicted: NDArray[Any]
-) -> Predictions:
-    """Return the predictions of rows added in ``order``, ascending by their number."""
-    added = order[: len(predicted)]
-    back = np.argsort(added)
-    return Predictions(numbers[added[back]], reference[back], predicted[back])
+        added = self._order[: len(self.predicted)]
+        back = np.argsort(added)
+        return Predictions(numbers[added[back]], np.array(self.right)[back], np.array(self.predicted)[back])
 
 
 def texts_of(columns: Columns, name: str) -> list[str]:
