@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -121,18 +121,18 @@ ENDS = {
 }
 
 
+@dataclass(eq=False)
 class Executor:
     """Runs each job that the engine hands over. A failure never keeps the next job from running."""
 
-    def __init__(self, sessions: Sessions, processes: JobProcesses, slot: str, runs: Path) -> None:
-        self._sessions = sessions
-        self._processes = processes
-        self._slot = slot
-        self._runs = runs
-        self._calls: Counter[Job] = Counter()
-        self._begun: set[Job] = set()
-        self._recently_left: dict[str, float] = {}
-        self._stopping = False
+    sessions: Sessions
+    processes: JobProcesses
+    slot: str
+    runs: Path
+    _calls: Counter[Job] = field(default_factory=Counter, init=False)
+    _begun: set[Job] = field(default_factory=set, init=False)
+    _recently_left: dict[str, float] = field(default_factory=dict, init=False)
+    _stopping: bool = field(default=False, init=False)
 
     def has(self) -> set[str]:
         """Return the workflow ids of the jobs that run here or wait to be tried again."""
@@ -184,7 +184,7 @@ class Executor:
 
     async def _run(self, job: Job) -> int:
         try:
-            return await self._processes.run(job)
+            return await self.processes.run(job)
         except OSError as error:
             logger.error("no process could be started for %s: %s", job.workflow_id, one_line(error))
             return NOT_STARTED
@@ -206,17 +206,17 @@ class Executor:
     def stop(self) -> None:
         """End all jobs; they go on where they were when a worker of this slot starts again."""
         self._stopping = True
-        self._processes.kill_all()
-        mine = (Run.worker == self._slot) & (Run.status == RunStatus.RUNNING)
-        with self._sessions.begin() as session:
+        self.processes.kill_all()
+        mine = (Run.worker == self.slot) & (Run.status == RunStatus.RUNNING)
+        with self.sessions.begin() as session:
             for job in list(self._begun):  # an orderly end is no failed attempt
                 table = job.kind.table
                 begun = update(table).where(table.id == job.row_id)
                 if table is Run:  # which may be another worker's by now
-                    begun = begun.where(Run.worker == self._slot)
+                    begun = begun.where(Run.worker == self.slot)
                 session.execute(begun.values(attempts=0))
             session.execute(update(Run).where(mine).values(status=RunStatus.QUEUED, worker=None))
-            end_attempts(session, Attempt.worker == self._slot, AttemptOutcome.WORKER_STOPPED)
+            end_attempts(session, Attempt.worker == self.slot, AttemptOutcome.WORKER_STOPPED)
 
     def _begin(self, job: Job, ended: Ended | None, last: int) -> int:
         """Count an attempt and return its number; 0 where there is nothing to do, or no more hope.
@@ -224,13 +224,13 @@ class Executor:
         ``ended`` is how the last process of this call ended, shown if there is no more hope, and ``last`` the number of
         that attempt.
         """
-        with self._sessions.begin() as session:
+        with self.sessions.begin() as session:
             row = session.get(job.kind.table, job.row_id, with_for_update=True)
             if row is None or row.status not in job.kind.waiting:
                 return 0
             if ended is not None:
                 if isinstance(row, Run):  # whose attempts are counted anew at each checkpoint
-                    if row.worker != self._slot:
+                    if row.worker != self.slot:
                         return 0  # meanwhile this worker was thought dead, and the run given to another
                     end_attempts(session, Attempt.run_id == row.id, ended.outcome, ended.words)
                 elif row.attempts != last:
@@ -242,8 +242,8 @@ class Executor:
                 self._give_up(session, job.kind, row)
                 return 0
             if isinstance(row, Run):
-                row.worker = self._slot
-                begin_attempt(session, row.id, self._slot)
+                row.worker = self.slot
+                begin_attempt(session, row.id, self.slot)
             attempt: int = row.attempts
         return attempt
 
@@ -253,7 +253,7 @@ class Executor:
             row.finished_at = utcnow()
         if isinstance(row, Run):
             row.cause = CAUSES.get(row.error or "", FailureCause.KILLED)
-            row.log = Log(self._runs / row.id).tail() or row.log
+            row.log = Log(self.runs / row.id).tail() or row.log
             end_lost(session, Attempt.run_id == row.id)
         sentence = f"The process of this job ended {row.attempts - 1} times without getting further"
         if row.error == AWAY:

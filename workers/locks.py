@@ -10,7 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Any, Protocol
@@ -66,6 +66,7 @@ def open_locks(queue_url: str, folder: Path, fence: Callable[[], None]) -> Abstr
     return nullcontext(FileLocks(folder))
 
 
+@dataclass(eq=False)
 class AdvisoryLocks:
     """Advisory locks of one PostgreSQL session, which a thread keeps alive while the context is open.
 
@@ -73,12 +74,11 @@ class AdvisoryLocks:
     server is away or that another has taken a lock of ours, this process calls ``fence`` and ends.
     """
 
-    def __init__(self, url: str, fence: Callable[[], None]) -> None:
-        self._url = url
-        self._fence = fence
-        self._mutex = Lock()
-        self._names: set[str] = set()
-        self._stop = Event()
+    url: str
+    fence: Callable[[], None]
+    _mutex: Lock = field(default_factory=Lock, init=False)
+    _names: set[str] = field(default_factory=set, init=False)
+    _stop: Event = field(default_factory=Event, init=False)
 
     def __enter__(self) -> "AdvisoryLocks":
         try:
@@ -124,7 +124,7 @@ class AdvisoryLocks:
 
     def _connect(self) -> Connection:
         connection = psycopg.connect(
-            self._url, autocommit=True, connect_timeout=CONNECT_SECONDS, options=SERVER_OPTIONS, **CLIENT_OPTIONS
+            self.url, autocommit=True, connect_timeout=CONNECT_SECONDS, options=SERVER_OPTIONS, **CLIENT_OPTIONS
         )
         self._opened_at = time.monotonic()
         return connection
@@ -153,7 +153,7 @@ class AdvisoryLocks:
         while not self._stop.wait(LOOK_EVERY_SECONDS):
             if time.monotonic() - self._seen_at > FENCE_SECONDS:
                 logger.error("no answer from PostgreSQL for %.0f s: the worker and its jobs end here", FENCE_SECONDS)
-                self._fence()
+                self.fence()
                 os._exit(FENCED_EXIT_CODE)
 
 

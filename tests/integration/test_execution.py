@@ -228,7 +228,7 @@ def test_an_orderly_end_leaves_the_attempts_of_a_run_that_is_another_worker_s(co
             executor.stop()
             return -signal.SIGKILL
 
-    executor._processes = Cut()
+    executor.processes = Cut()
     with pytest.raises(TimeoutError):
         asyncio.run(asyncio.wait_for(executor.execute(run_job), 1))
     with context.sessions() as session:

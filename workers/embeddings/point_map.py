@@ -9,7 +9,7 @@ import io
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import compress
 from math import isfinite, nan
@@ -231,15 +231,15 @@ def kept_columns(matrix: Matrix, rows: NDArray[np.int64]) -> list[KeptColumn]:
     return [column for collector in collectors if (column := collector.finish()) is not None]
 
 
+@dataclass(eq=False)
 class _ColumnCollector:
     """Collects a column as numbers while all values are, and as labels while they are few."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._numbers: array[float] | None = array("f")
-        self._codes: array[int] | None = array("H")
-        self._code_of: dict[str, int] = {}
-        self._are_whole = True
+    name: str
+    _numbers: array[float] | None = field(default_factory=lambda: array("f"))
+    _codes: array[int] | None = field(default_factory=lambda: array("H"))
+    _code_of: dict[str, int] = field(default_factory=dict)
+    _are_whole: bool = True
 
     def add(self, value: str) -> None:
         """Take the value of the next row; empty where there is none."""
@@ -261,7 +261,7 @@ class _ColumnCollector:
         if len(self._code_of) < 2:
             return None
         if self._numbers is not None and not (self._are_whole and len(self._code_of) <= MAX_NUMBERED_LABELS):
-            return KeptColumn(self._name, np.array(self._numbers, np.float32), None)
+            return KeptColumn(self.name, np.array(self._numbers, np.float32), None)
         if self._codes is None:
             return None
         codes, names = np.array(self._codes, np.uint16), list(self._code_of)
@@ -270,4 +270,4 @@ class _ColumnCollector:
         rank = np.empty(len(names), np.uint16)
         rank[order] = np.arange(len(names))
         labels = MapLabels(names=[names[code] for code in order], counts=[counts[code] for code in order])
-        return KeptColumn(self._name, rank[codes], labels)
+        return KeptColumn(self.name, rank[codes], labels)

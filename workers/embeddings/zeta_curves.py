@@ -38,8 +38,13 @@ def zeta_lines(cloud: Cloud, targets: list[Target]) -> list[list[dict[str, Any]]
             for chunk in torch.split(cloud.sample[moments.n : rows], CHUNK_ROWS):
                 moments.update(chunk.double())  # squares of float32 may leave float32
         S = (moments if rows < cloud.n else cloud.moments).covariance()
+        reason = isoscore_from_covariance(S).reason
         for lines, target in zip(curves, targets, strict=True):
-            lines.append({"rows": rows, **_line(S, target(S))})
+            values = [math.nan] * len(ZETAS)
+            if len(S) > 1:
+                values = ScoresByZeta.from_covariances(S, target(S)).isoscore_star(ZETAS).tolist()
+            defined = [None if math.isnan(value) else value for value in values]
+            lines.append({"rows": rows, "values": defined, "reason": reason})
     return curves
 
 
@@ -48,14 +53,6 @@ def covariance_in_units_of(cloud: Cloud, target_cloud: Cloud) -> Tensor:
     # Beyond the bounds one of the two is nothing beside the other, by however much.
     ratio = min(max(target_cloud.unit / cloud.unit, 2.0**-200), 2.0**200)
     return target_cloud.moments.covariance() * ratio**2
-
-
-def _line(S_X: Tensor, S_S: Tensor) -> dict[str, Any]:
-    reason = isoscore_from_covariance(S_X).reason
-    if len(S_X) < 2:
-        return {"values": [None] * len(ZETAS), "reason": reason}
-    values = ScoresByZeta.from_covariances(S_X, S_S).isoscore_star(ZETAS)
-    return {"values": [None if math.isnan(value) else value for value in values.tolist()], "reason": reason}
 
 
 def _compute(job: ResultJob[ZetaCurve]) -> None:

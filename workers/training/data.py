@@ -68,7 +68,22 @@ def load_test_columns(dataset: Dataset, config: RunConfig, settings: Settings) -
 def _read_split(dataset: Dataset, split: str, config: RunConfig, settings: Settings) -> Columns:
     names = [*config.text_columns, config.label_column]
     if dataset.origin is DatasetOrigin.HUB:
-        return _hub_columns(_hub_task(dataset), split, names)
+        task = _hub_task(dataset)
+        source = task.source
+        try:
+            rows = datasets.load_dataset(source.repo, source.config_name, revision=source.revision)[split]
+            if set(names) - set(rows.column_names):
+                raise InvalidError(
+                    f"Expected columns {names}, but the data set has {rows.column_names}: choose of these.",
+                    "text_columns",
+                )
+            return {name: _values(rows[name][:], rows.features[name]) for name in names}
+        except OSError as error:
+            raise NotFoundError(
+                f"{task.title} could not be had from the Hub ({' '.join(str(error).split())}). "
+                "Try again when it can be reached, or upload the train and validation files.",
+                "dataset_id",
+            ) from error
     sha256, filename = getattr(dataset, f"{split}_sha256"), getattr(dataset, f"{split}_filename")
     path = fetch(str(sha256), f"{filename} of {dataset.name!r}", settings)
     return dict(read_columns(path, str(filename), names, quoting=dataset.quoting_of(split)))
@@ -86,23 +101,6 @@ def describe_rows(dataset: Dataset) -> dict[str, Any]:
 
 def _hub_task(dataset: Dataset) -> HubTask:
     return TASKS[HubName(str(dataset.hub_name))]
-
-
-def _hub_columns(task: HubTask, split: str, names: list[str]) -> Columns:
-    source = task.source
-    try:
-        rows = datasets.load_dataset(source.repo, source.config_name, revision=source.revision)[split]
-        if set(names) - set(rows.column_names):
-            raise InvalidError(
-                f"Expected columns {names}, but the data set has {rows.column_names}: choose of these.", "text_columns"
-            )
-        return {name: _values(rows[name][:], rows.features[name]) for name in names}
-    except OSError as error:
-        raise NotFoundError(
-            f"{task.title} could not be had from the Hub ({' '.join(str(error).split())}). "
-            "Try again when it can be reached, or upload the train and validation files.",
-            "dataset_id",
-        ) from error
 
 
 def _values(values: list[Any], feature: Any) -> list[Any]:

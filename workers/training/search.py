@@ -42,10 +42,15 @@ def advance(sessions: Sessions, experiment_id: str) -> list[Job]:
         if search.paused or any(run.status is RunStatus.PAUSED for run in runs):
             return []
         trials = trials_of(runs)
-        over = _why_over(search, trials)
-        if over is not None:
-            experiment.study = search.model_copy(update={"over": True, "why": over or None})
-            return []
+        if not any(trial.unended for trial in trials):
+            why, over, tried = None, len(trials) > search.trials, trials[1:]
+            failed = sum(trial.failed for trial in tried)
+            if not (over or any(trial.performance is not None or trial.pruned for trial in tried)):
+                over = failed >= MOST_FAILED
+                why = f"The first {failed} trials that were not cancelled failed, so no more were tried."
+            if over:
+                experiment.study = search.model_copy(update={"over": True, "why": why})
+                return []
         new = []
         room = min(search.at_once - sum(trial.unended for trial in trials), search.trials + 1 - len(trials))
         for _ in range(room):
@@ -123,19 +128,6 @@ def _frozen(search: Search, trial: Trial) -> FrozenTrial | None:
     if trial.pruned or len(defined) < len(values):
         return create_trial(state=TrialState.FAIL, params=params, distributions=space)
     return create_trial(state=TrialState.COMPLETE, params=params, distributions=space, values=defined)
-
-
-def _why_over(search: Search, trials: Sequence[Trial]) -> str | None:
-    """Return why the search is over: empty if complete, None if it goes on."""
-    if any(trial.unended for trial in trials):
-        return None
-    if len(trials) > search.trials:
-        return ""
-    tried = trials[1:]
-    failed = sum(trial.failed for trial in tried)
-    if failed >= MOST_FAILED and not any(trial.performance is not None or trial.pruned for trial in tried):
-        return f"The first {failed} trials that were not cancelled failed, so no more were tried."
-    return None
 
 
 LEAST_RUNS = 4

@@ -151,14 +151,8 @@ def _load(order: RunSpec, settings: Settings) -> Loaded:
 
 
 def _checkpoint(folder: RunFolder, progress: Progress, process_rank: ProcessRank) -> Path | None:
-    last_checkpoint = _last_checkpoint(folder, progress) if process_rank.first else None
-    (step,) = process_rank.broadcast(NONE if last_checkpoint is None else step_of(last_checkpoint))
-    return None if step == NONE else folder.checkpoint(step)
-
-
-def _last_checkpoint(folder: RunFolder, progress: Progress) -> Path | None:
     """Return the last checkpoint, unless it is ahead of the run's rows: then it predates a restart."""
-    checkpoint, damages = folder.sound_checkpoint()
+    checkpoint, damages = folder.sound_checkpoint() if process_rank.first else (None, [])
     if damages:
         # Report dropped checkpoints in the log and on the run.
         going = "started again from step 0" if checkpoint is None else f"resumed from step {step_of(checkpoint):,}"
@@ -172,13 +166,13 @@ def _last_checkpoint(folder: RunFolder, progress: Progress) -> Path | None:
         with progress.sessions.begin() as session:
             run = session.get_one(Run, progress.run_id)
             progress.write(session, notes=[*run.notes, *notes])
-    if checkpoint is None:
-        return None
-    state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
-    if progress.reaches(step_of(checkpoint), rows_apart(state.max_steps)):
-        return checkpoint
-    folder.clear()
-    return None
+    if checkpoint is not None:
+        state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
+        if not progress.reaches(step_of(checkpoint), rows_apart(state.max_steps)):
+            folder.clear()
+            checkpoint = None
+    (step,) = process_rank.broadcast(NONE if checkpoint is None else step_of(checkpoint))
+    return None if step == NONE else folder.checkpoint(step)
 
 
 @contextmanager

@@ -11,7 +11,6 @@ from torch import Tensor
 from transformers import AutoModelForSequenceClassification, PreTrainedTokenizerBase
 from transformers.utils.generic import ModelOutput
 
-from app.db.config import RunConfig
 from app.db.learning import best_class
 from app.db.run_results import Trivial
 from isoscope.core.errors import InvalidError
@@ -42,8 +41,18 @@ class Classification(Task):
     def encode(
         self, columns: Columns, tokenizer: PreTrainedTokenizerBase, max_length: int, *, training: bool = False
     ) -> TokenizedRows:
-        labels = _labels(columns[self.config.label_column], self.config)
-        return text_rows(columns, self.config.text_columns, labels, tokenizer, max_length)
+        config = self.config
+        number = {name: position for position, name in enumerate(config.label_names)}
+        labels = ["" if value is None else label_text(value) for value in columns[config.label_column]]
+        unknown = next((label for label in labels if label not in number), None)
+        if unknown is not None:
+            raise InvalidError(
+                f"Row {labels.index(unknown) + 1} has the label {unknown!r} in column {config.label_column!r}; "
+                f"expected one of {', '.join(config.label_names[:20])}. Mend the file or name the label.",
+                "label_column",
+            )
+        numbers = [number[label] for label in labels]
+        return text_rows(columns, config.text_columns, numbers, tokenizer, max_length)
 
     def predictions(self, rows: TokenizedRows, order: NDArray[np.int64]) -> Collector:
         return Classes(self.config.label_names, order)
@@ -77,34 +86,18 @@ class Classes(Pairs):
         self.predicted += outputs["logits"].argmax(dim=-1).tolist()
 
     def metrics(self) -> dict[str, Score]:
-        return {
-            Metric.ACCURACY.value: Score(float(accuracy_score(self.right, self.predicted))),
-            Metric.F1.value: self._f1(),
-            Metric.MATTHEWS.value: self._matthews(),
-        }
-
-    def _f1(self) -> Score:
         positive = positive_label(self._names)
         if positive is not None and 1 not in self.right:
-            return Score.undefined(f"No validation row has the label {positive!r}, which F1 looks for.")
-        average = "macro" if positive is None else "binary"
-        return Score(float(f1_score(self.right, self.predicted, average=average, zero_division=0)))
-
-    def _matthews(self) -> Score:
+            f1 = Score.undefined(f"No validation row has the label {positive!r}, which F1 looks for.")
+        else:
+            average = "macro" if positive is None else "binary"
+            f1 = Score(float(f1_score(self.right, self.predicted, average=average, zero_division=0)))
         if len(set(self.right)) == 1:
             label = self._names[self.right[0]]
-            return Score.undefined(f"All validation rows have the label {label!r}, with which nothing can correlate.")
-        return Score(float(matthews_corrcoef(self.right, self.predicted)))
-
-
-def _labels(values: list[Any], config: RunConfig) -> list[int]:
-    number = {name: position for position, name in enumerate(config.label_names)}
-    labels = ["" if value is None else label_text(value) for value in values]
-    unknown = next((label for label in labels if label not in number), None)
-    if unknown is not None:
-        raise InvalidError(
-            f"Row {labels.index(unknown) + 1} has the label {unknown!r} in column {config.label_column!r}; "
-            f"expected one of {', '.join(config.label_names[:20])}. Mend the file or name the label.",
-            "label_column",
-        )
-    return [number[label] for label in labels]
+            matthews = Score.undefined(
+                f"All validation rows have the label {label!r}, with which nothing can correlate."
+            )
+        else:
+            matthews = Score(float(matthews_corrcoef(self.right, self.predicted)))
+        accuracy = Score(float(accuracy_score(self.right, self.predicted)))
+        return {Metric.ACCURACY.value: accuracy, Metric.F1.value: f1, Metric.MATTHEWS.value: matthews}

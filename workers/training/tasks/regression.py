@@ -35,8 +35,18 @@ class Regression(Task):
     def encode(
         self, columns: Columns, tokenizer: PreTrainedTokenizerBase, max_length: int, *, training: bool = False
     ) -> TokenizedRows:
-        labels = _numbers(columns[self.config.label_column], self.config.label_column)
-        return text_rows(columns, self.config.text_columns, labels, tokenizer, max_length)
+        column, numbers = self.config.label_column, []
+        for row, value in enumerate(columns[column], start=1):
+            text = "" if value is None else str(value).strip()
+            numbers.append(float(text) if NUMBER.fullmatch(text) else np.inf)
+            if abs(numbers[-1]) > GREATEST:
+                shown_text = repr(text[:80]) if text else "nothing"
+                raise InvalidError(
+                    f"Row {row} has {shown_text} in column {column!r}, where a finite number was expected, such as "
+                    "3.5. Mend the file, leave the row out, or choose another column.",
+                    "label_column",
+                )
+        return text_rows(columns, self.config.text_columns, numbers, tokenizer, max_length)
 
     def predictions(self, rows: TokenizedRows, order: NDArray[np.int64]) -> Collector:
         return Numbers(order)
@@ -71,18 +81,3 @@ class Numbers(Pairs):
             if min(numbers) == max(numbers):
                 return Score.undefined(f"{subject} the same number, with which nothing can correlate.")
         return Score.within(correlate(self.right, self.predicted).statistic, -1, 1)
-
-
-def _numbers(values: list[Any], column: str) -> list[float]:
-    numbers = []
-    for row, value in enumerate(values, start=1):
-        text = "" if value is None else str(value).strip()
-        numbers.append(float(text) if NUMBER.fullmatch(text) else np.inf)
-        if abs(numbers[-1]) > GREATEST:
-            shown_text = repr(text[:80]) if text else "nothing"
-            raise InvalidError(
-                f"Row {row} has {shown_text} in column {column!r}, where a finite number was expected, such as 3.5. "
-                "Mend the file, leave the row out, or choose another column.",
-                "label_column",
-            )
-    return numbers

@@ -2,7 +2,8 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
 
 import datasets
 import numpy as np
@@ -34,16 +35,15 @@ class Collector(Protocol):
         ...
 
 
+@dataclass(frozen=True)
 class Task(ABC):
     """A kind of task under one configuration."""
 
-    purpose: str
+    config: RunConfig
+    purpose: ClassVar[str]
     """What its model is loaded for, to complete the sentence "cannot be loaded ..."."""
-    auto_class: Any
+    auto_class: ClassVar[Any]
     """Of transformers: what knows the models that have a head for it."""
-
-    def __init__(self, config: RunConfig) -> None:
-        self.config = config
 
     @abstractmethod
     def head(self) -> dict[str, Any]:
