@@ -41,9 +41,9 @@ def notify_of_ends(sessions: Sessions, url: SecretStr | None) -> None:
         ended = [row_id for row_id, study in session.execute(waiting) if study is None or study.over]
     messages = []
     for experiment_id in ended:
-        mark = update(Experiment).where(Experiment.id == experiment_id, *UNTOLD)
+        mark = update(Experiment).where(Experiment.id == experiment_id, *UNTOLD).values(notified_at=utcnow())
         with sessions.begin() as session:
-            name = session.scalar(mark.values(notified_at=utcnow()).returning(Experiment.name))
+            name = session.scalar(mark.returning(Experiment.name))
             if name is None:
                 continue  # another worker has marked it, or a run was retried
             statuses = session.scalars(select(Run.status).where(Run.experiment_id == experiment_id)).all()

@@ -10,6 +10,7 @@ from pydantic import SecretStr, ValidationError
 
 from app.core.settings import Settings
 from app.db.models import Experiment, RunStatus
+from app.db.types import utcnow
 from app.training.queue_verbs import retry_run
 from tests.factories import add_experiment, run_row
 from tests.ports import free_port
@@ -111,17 +112,15 @@ def test_nothing_is_told_of_what_goes_on_or_was_made_elsewhere(context, sent):
 def test_a_retry_between_look_and_mark_keeps_the_message_for_the_end(context, sent, monkeypatch):
     failed = run_row(status=RunStatus.FAILED, error="x")
     sweep = add_experiment(context, failed, name="sweep")
-    look = notices._ended
 
-    def retried_then(sessions):
-        found = look(sessions)
+    def retried_before_the_mark():
         retry_run(context, failed.id)
-        return found
+        return utcnow()
 
-    monkeypatch.setattr(notices, "_ended", retried_then)
-    notify_of_ends(context.sessions, URL)
+    with monkeypatch.context() as patch:
+        patch.setattr(notices, "utcnow", retried_before_the_mark)
+        notify_of_ends(context.sessions, URL)
     assert sent == []
-    monkeypatch.setattr(notices, "_ended", look)
     with context.sessions.begin() as session:
         session.get(Experiment, sweep).runs[0].status = RunStatus.FINISHED
     notify_of_ends(context.sessions, URL)
