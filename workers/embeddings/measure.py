@@ -147,7 +147,8 @@ def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
         point_map = PointMapCollector(min(cloud.n, MAX_MAPPED), SEED)
         figures = figure_data(cloud, matrix, point_map, SEED)
         map_files = make_map_files(cloud, matrix, point_map, figures["projection"])
-        figures[MAP] = map_files.header.model_dump() if map_files else {"reason": figures["projection"]["reason"]}
+        header, openers = map_files or (None, {})
+        figures[MAP] = header.model_dump() if header else {"reason": figures["projection"]["reason"]}
         rows: list[Base] = [
             Measurement(
                 embedding_id=embedding_id, **columns_of(slug, with_names(report, matrix, matrix.selection.names))
@@ -162,7 +163,7 @@ def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
         rows += [FigureData(embedding_id=embedding_id, slug=slug, data=data) for slug, data in figures.items()]
         ledger = Ledger(sessions, open_storage(settings))
         with keeping(ledger) as keep:
-            stored = {slug: keep(opener) for slug, opener in (map_files.openers if map_files else {}).items()}
+            stored = {slug: keep(opener) for slug, opener in openers.items()}
             rows += [
                 FigureFile(embedding_id=embedding_id, slug=slug, file_sha256=file.sha256)
                 for slug, file in stored.items()

@@ -59,18 +59,10 @@ MAX_VECTOR_BYTES = 2**30
 VECTOR_DTYPE = np.dtype(np.float16)
 
 
-@dataclass(frozen=True)
-class MapFiles:
-    """What is stored of a map: its header, and what opens each of its files, by slug."""
-
-    header: MapHeader
-    openers: dict[str, Callable[[], BinaryIO]]
-
-
 def make_map_files(
     cloud: Cloud, matrix: Matrix, point_map: PointMapCollector, projection: Mapping[str, Any]
-) -> MapFiles | None:
-    """Return the files of a map; None where there are no points, for the reason that the projection has."""
+) -> tuple[MapHeader, dict[str, Callable[[], BinaryIO]]] | None:
+    """Return a map's header, and what opens each of its files by slug; None without points, as the projection says."""
     if projection["reason"] is not None:
         return None
     mapped = point_map.mapped_rows(cloud.unit)
@@ -111,7 +103,7 @@ def make_map_files(
     if vectors:
         rows = mapped.rows[vector_points(len(mapped.rows), vectors)]
         openers[MAP_VECTORS] = lambda: npy_file(vectors, cloud.d, VECTOR_DTYPE, _yield_directions(matrix, rows))
-    return MapFiles(header, openers)
+    return header, openers
 
 
 def _yield_directions(matrix: Matrix, rows: NDArray[np.int64]) -> Iterator[NDArray[np.float16]]:

@@ -95,14 +95,6 @@ class DamagedError(Exception):
     """Weights that a run needs are not as they were written. Begun again, it drops the checkpoints that need them."""
 
 
-class Damage(NamedTuple):
-    """A checkpoint that was dropped."""
-
-    step: int
-    words: str
-    """What was wrong with it."""
-
-
 class RunFolder:
     """The last two sealed checkpoints ``checkpoint-<step>`` of a run, as a disk may damage one."""
 
@@ -132,17 +124,17 @@ class RunFolder:
         """Return the sealed checkpoints, newest first."""
         return sorted(finished_checkpoints(self.path), key=step_of, reverse=True)
 
-    def sound_checkpoint(self) -> tuple[Path | None, list[Damage]]:
-        """Return the newest undamaged checkpoint and the damages of newer ones; remove those and unfinished ones."""
+    def sound_checkpoint(self) -> tuple[Path | None, list[tuple[int, str]]]:
+        """Return the newest undamaged checkpoint, and step and damage of newer ones, which go as unfinished ones do."""
         self.drop_unfinished()
-        damages: list[Damage] = []
+        damages: list[tuple[int, str]] = []
         for checkpoint in self.checkpoints():
             if (words := find_damage(checkpoint)) is None:
                 self._best = {
                     Path(name).name: seal for name, seal in read_seals(checkpoint).items() if name.startswith("../")
                 }
                 return checkpoint, damages
-            damages.append(Damage(step_of(checkpoint), words))
+            damages.append((step_of(checkpoint), words))
             shutil.rmtree(checkpoint)
         return None, damages
 

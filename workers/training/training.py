@@ -157,9 +157,8 @@ def _checkpoint(folder: RunFolder, progress: Progress, process_rank: ProcessRank
         # Report dropped checkpoints in the log and on the run.
         going = "started again from step 0" if checkpoint is None else f"resumed from step {step_of(checkpoint):,}"
         notes = [
-            f"The checkpoint of step {damage.step:,} was damaged on the disk ({damage.words}) and was dropped. "
-            f"Training {going}."
-            for damage in damages
+            f"The checkpoint of step {step:,} was damaged on the disk ({words}) and was dropped. Training {going}."
+            for step, words in damages
         ]
         for note in notes:
             logger.warning(note)
