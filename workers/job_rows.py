@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
@@ -104,17 +104,19 @@ class StoppedError(Exception):
     """The row was cancelled, deleted or begun again by another worker while it was worked on."""
 
 
+@dataclass(eq=False)
 class JobProgress:
     """A row that was begun at ``started_at``.
 
     Every write raises StoppedError if it no longer runs, or was begun again since: who began last writes.
     """
 
-    def __init__(self, sessions: Sessions, table: Any, running: StrEnum, row_id: str, started_at: datetime) -> None:
-        self.sessions = sessions
-        self._table, self._running = table, running
-        self._row_id, self._started_at = row_id, started_at
-        self._written_at = 0.0
+    sessions: Sessions
+    table: Any
+    running: StrEnum
+    row_id: str
+    started_at: datetime
+    _written_at: float = field(default=0.0, init=False)
 
     @classmethod
     def begin(
@@ -139,10 +141,9 @@ class JobProgress:
     @property
     def row(self) -> Update:
         """Return an update of the row that applies only while this worker runs it."""
-        return update(self._table).where(
-            self._table.id == self._row_id,
-            self._table.status == self._running,
-            self._table.started_at == self._started_at,
+        table = self.table
+        return update(table).where(
+            table.id == self.row_id, table.status == self.running, table.started_at == self.started_at
         )
 
     def advance(self, done: int, **values: Any) -> None:
@@ -156,6 +157,6 @@ class JobProgress:
 
     def write(self, session: Session, **values: Any) -> None:
         """Set columns of the row in the caller's transaction; call it first, so that a stop writes nothing."""
-        if session.scalar(self.row.values(**values).returning(self._table.id)) is None:
+        if session.scalar(self.row.values(**values).returning(self.table.id)) is None:
             raise StoppedError
         self._written_at = time.monotonic()

@@ -70,7 +70,24 @@ def find_source(name: str, settings: Settings, revision: str | None = None) -> M
     plain = name not in ("", ".", "..") and Path(name).name == name
     if name != BUNDLED and plain and (settings.models / name / "config.json").is_file():
         folder = settings.models / name
-    source = _download(name, revision) if folder is None else ModelSource(folder, None)
+    if folder is None:
+        try:
+            folder = Path(snapshot_download(name, revision=revision, allow_patterns=HUB_FILES))
+        except HFValidationError as error:
+            raise NotFoundError(f"There is no model {name!r}, and it cannot be a Hub name either.", "model") from error
+        except LocalEntryNotFoundError as error:
+            raise NotFoundError(
+                f"There is no model {name!r} on this machine, and the Hub cannot be reached to fetch it. "
+                f"Choose {BUNDLED}, or put the model into the models directory, a folder with its name.",
+                "model",
+            ) from error
+        except HfHubHTTPError as error:
+            raise NotFoundError(
+                f"There is no model {name!r} on this machine, and the Hub refuses it: {one_line(error)}", "model"
+            ) from error
+        source = ModelSource(folder, folder.name)
+    else:
+        source = ModelSource(folder, None)
     if not any(source.folder.glob("*.safetensors")):
         raise InvalidError(
             f"The model {name!r} has no weights as safetensors; pickled weights are never loaded. Convert it with "
@@ -166,24 +183,6 @@ def be_quiet() -> None:
 
 def one_line(error: Exception) -> str:
     return " ".join(str(error).split())
-
-
-def _download(name: str, revision: str | None) -> ModelSource:
-    try:
-        folder = Path(snapshot_download(name, revision=revision, allow_patterns=HUB_FILES))
-    except HFValidationError as error:
-        raise NotFoundError(f"There is no model {name!r}, and it cannot be a Hub name either.", "model") from error
-    except LocalEntryNotFoundError as error:
-        raise NotFoundError(
-            f"There is no model {name!r} on this machine, and the Hub cannot be reached to fetch it. "
-            f"Choose {BUNDLED}, or put the model into the models directory, a folder with its name.",
-            "model",
-        ) from error
-    except HfHubHTTPError as error:
-        raise NotFoundError(
-            f"There is no model {name!r} on this machine, and the Hub refuses it: {one_line(error)}", "model"
-        ) from error
-    return ModelSource(folder, folder.name)
 
 
 PACKAGES = ("accelerate", "datasets", "numpy", "scikit-learn", "tokenizers", "torch", "transformers")

@@ -8,7 +8,7 @@ import httpx2
 from pydantic import SecretStr
 from sqlalchemy import exists, select, update
 
-from app.db.models import FINAL, Experiment, ExperimentOrigin, Run, RunStatus, overall
+from app.db.models import FINAL, Experiment, ExperimentOrigin, Run, overall
 from app.db.session import Sessions
 from app.db.types import utcnow
 from isoscope.core.formatting import plural
@@ -39,7 +39,7 @@ def notify_of_ends(sessions: Sessions, url: SecretStr | None) -> None:
     waiting = select(Experiment.id, Experiment.study).where(*UNTOLD, Experiment.origin == ExperimentOrigin.LAUNCHED)
     with sessions() as session:
         ended = [row_id for row_id, study in session.execute(waiting) if study is None or study.over]
-    messages = []
+    messages: list[Message] = []
     for experiment_id in ended:
         mark = update(Experiment).where(Experiment.id == experiment_id, *UNTOLD).values(notified_at=utcnow())
         with sessions.begin() as session:
@@ -47,7 +47,18 @@ def notify_of_ends(sessions: Sessions, url: SecretStr | None) -> None:
             if name is None:
                 continue  # another worker has marked it, or a run was retried
             statuses = session.scalars(select(Run.status).where(Run.experiment_id == experiment_id)).all()
-        messages.append(message_of(experiment_id, name, Counter(statuses)))
+        counts = Counter(statuses)
+        counted = ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
+        experiment = {
+            "id": experiment_id,
+            "name": name,
+            "status": str(overall(counts)),
+            "counts": {str(status): number for status, number in counts.items()},
+            "path": f"/experiments/{experiment_id}",
+        }
+        # The text for chats, the other fields for programs.
+        text = f"{name} has ended: {plural(counts.total(), 'run')}, {counted}."
+        messages.append({"event": "experiment.ended", "text": text, "experiment": experiment})
     if url is not None and messages:
         Thread(target=send, args=(url, *messages), name="webhook", daemon=True).start()
 
@@ -62,19 +73,3 @@ def send(url: SecretStr, *messages: Message) -> None:
             continue
         if not answer.is_success:
             logger.warning("the webhook answered with status %s", answer.status_code)
-
-
-def message_of(experiment_id: str, name: str, counts: Counter[RunStatus]) -> Message:
-    """Return the posted message: ``text`` for chats, the other fields for programs."""
-    counted = ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
-    return {
-        "event": "experiment.ended",
-        "text": f"{name} has ended: {plural(counts.total(), 'run')}, {counted}.",
-        "experiment": {
-            "id": experiment_id,
-            "name": name,
-            "status": str(overall(counts)),
-            "counts": {str(status): number for status, number in counts.items()},
-            "path": f"/experiments/{experiment_id}",
-        },
-    }

@@ -5,10 +5,8 @@ import re
 import shutil
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
-from sqlalchemy.orm import Session
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from app.core.settings import Settings
@@ -132,56 +130,47 @@ def finish(
     sealed: Sealed | None,
 ) -> None:
     """Finish the run, storing its model in the same transaction where it is kept."""
-    if model is None:
-        with progress.sessions.begin() as session:
-            _write(session, folder, progress, evaluation, sealed)
-        return
-    ledger = Ledger(progress.sessions, open_storage(settings))
-    with ExitStack() as opened, keeping(ledger) as keep:
-        stored_model = keep(lambda: opened.enter_context(model.open("rb")))
-        with ledger.recording(stored_model) as session:
-            _write(session, folder, progress, evaluation, sealed, model_sha256=stored_model.sha256)
-
-
-def _write(
-    session: Session,
-    folder: RunFolder,
-    progress: Progress,
-    evaluation: Evaluation,
-    sealed: Sealed | None,
-    **values: Any,
-) -> None:
-    run = session.get_one(Run, progress.run_id)
-    silent = note_of_silence([step.penalty for step in run.steps if step.penalty is not None])
-    penalised = bool(run.config.weights)
-    divergence = find_divergence([step.task_loss for step in run.steps if step.step], evaluation.untrained_loss)
-    notes = [
-        silent if penalised else None,
-        None if divergence is None else divergence_words(divergence),
-        *evaluation.notes,
-    ]
-    results = evaluation.results.model_copy(update={"divergence": divergence})
-    progress.write(
-        session,
-        status=RunStatus.FINISHED,
-        phase=None,
-        phase_done=0,
-        phase_total=None,
-        error=None,
-        finished_at=utcnow(),
-        performance=evaluation.performance.value,
-        performance_reason=evaluation.performance.reason,
-        isoscore_star=evaluation.isoscore_star.value,
-        isoscore_star_reason=evaluation.isoscore_star.reason,
-        results=results,
-        learning=results.learning,
-        notes=[*run.notes, *(note for note in notes if note)],
-        log=folder.log.tail(),
-        **values,
-    )
-    if evaluation.predictions is not None:
-        write_predictions(session, progress.run_id, Split.VALIDATION, evaluation.predictions)
-    for slug, data in evaluation.figures.items():
-        session.merge(RunFigure(run_id=progress.run_id, slug=slug, data=data))
-    if sealed is not None:
-        sealed.write(session, progress.run_id)
+    with ExitStack() as stack:
+        values = {}
+        if model is None:
+            session = stack.enter_context(progress.sessions.begin())
+        else:
+            ledger = Ledger(progress.sessions, open_storage(settings))
+            keep = stack.enter_context(keeping(ledger))
+            stored_model = keep(lambda: stack.enter_context(model.open("rb")))
+            session = stack.enter_context(ledger.recording(stored_model))
+            values["model_sha256"] = stored_model.sha256
+        run = session.get_one(Run, progress.run_id)
+        silent = note_of_silence([step.penalty for step in run.steps if step.penalty is not None])
+        penalised = bool(run.config.weights)
+        divergence = find_divergence([step.task_loss for step in run.steps if step.step], evaluation.untrained_loss)
+        notes = [
+            silent if penalised else None,
+            None if divergence is None else divergence_words(divergence),
+            *evaluation.notes,
+        ]
+        results = evaluation.results.model_copy(update={"divergence": divergence})
+        progress.write(
+            session,
+            status=RunStatus.FINISHED,
+            phase=None,
+            phase_done=0,
+            phase_total=None,
+            error=None,
+            finished_at=utcnow(),
+            performance=evaluation.performance.value,
+            performance_reason=evaluation.performance.reason,
+            isoscore_star=evaluation.isoscore_star.value,
+            isoscore_star_reason=evaluation.isoscore_star.reason,
+            results=results,
+            learning=results.learning,
+            notes=[*run.notes, *(note for note in notes if note)],
+            log=folder.log.tail(),
+            **values,
+        )
+        if evaluation.predictions is not None:
+            write_predictions(session, progress.run_id, Split.VALIDATION, evaluation.predictions)
+        for slug, data in evaluation.figures.items():
+            session.merge(RunFigure(run_id=progress.run_id, slug=slug, data=data))
+        if sealed is not None:
+            sealed.write(session, progress.run_id)

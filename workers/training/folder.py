@@ -7,7 +7,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -104,18 +104,14 @@ class RunFolder:
         self._best: dict[str, Seal] = {}
         """Seals of weights that were the best, by the name of their file."""
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> AbstractContextManager[None]:
         """Lock the folder: a trainer thought dead may still use it. The lock ends with the process."""
-        with _held(self.path, lambda: self.path.mkdir(parents=True, exist_ok=True)):
-            yield
+        return _held(self.path, lambda: self.path.mkdir(parents=True, exist_ok=True))
 
-    @contextmanager
-    def locked_by_first(self) -> Iterator[None]:
+    def locked_by_first(self) -> AbstractContextManager[None]:
         """Lock the folder for the first of several processes, which may outlive its parent for a moment."""
         lock = self.path / "first"
-        with _held(lock, lock.touch):
-            yield
+        return _held(lock, lock.touch)
 
     def checkpoint(self, step: int) -> Path:
         return self.path / f"checkpoint-{step}"

@@ -157,8 +157,18 @@ def median_says_stop(other_histories: Sequence[History], history: History) -> bo
 
 def prune(progress: Progress, history: History, selection: Selected) -> None:
     """Prune a run, and waiting runs of the same lambda and zeta; raises RunStoppedError then."""
-    other_histories = _finished_histories(progress.sessions, progress.run_id)
-    if other_histories is None or not median_says_stop(other_histories, history):
+    with progress.sessions() as session:
+        run = session.get(Run, progress.run_id)
+        experiment = None if run is None else session.get(Experiment, run.experiment_id)
+        search = None if experiment is None else experiment.study
+        if run is None or search is None or run.regularizer is Regularizer.NONE or not search.prune:
+            return
+        steps = select(Run.results[("selection", "history")])
+        finished = steps.where(Run.experiment_id == run.experiment_id, Run.status == RunStatus.FINISHED)
+        other_histories = [
+            [(int(step), value) for step, value in logged] for logged in session.scalars(finished) if logged
+        ]
+    if not median_says_stop(other_histories, history):
         return
     step, last_value = [(step, value) for step, value in history if value is not None][-1]
     other_values = [value for other_history in other_histories if (value := dict(other_history).get(step)) is not None]
@@ -183,17 +193,3 @@ def prune(progress: Progress, history: History, selection: Selected) -> None:
             sibling.status, sibling.finished_at = RunStatus.PRUNED, sibling.finished_at or utcnow()
             sibling.notes = [*sibling.notes, f"Given up with seed {run.seed} of the same λ and ζ. {note}"]
     raise RunStoppedError
-
-
-def _finished_histories(sessions: Sessions, run_id: str) -> list[History] | None:
-    """Return the finished histories of the search; None where this run is never pruned."""
-    with sessions() as session:
-        run = session.get(Run, run_id)
-        experiment = None if run is None else session.get(Experiment, run.experiment_id)
-        if run is None or experiment is None or experiment.study is None or run.regularizer is Regularizer.NONE:
-            return None
-        if not experiment.study.prune:
-            return None
-        history = Run.results[("selection", "history")]
-        finished = select(history).where(Run.experiment_id == experiment.id, Run.status == RunStatus.FINISHED)
-        return [[(int(step), value) for step, value in steps] for steps in session.scalars(finished) if steps]
