@@ -56,6 +56,8 @@ class LayersReport(NamedTuple):
     """All layers under that pooling."""
     offered: list[Measure]
     """Measures that have a value at some layer."""
+    groups: dict[str, list[Measure]]
+    """The same by the heading of their group."""
     measures: list[Measure]
     """Those of the heat map."""
     by: Measure | None
@@ -68,10 +70,6 @@ class LayersReport(NamedTuple):
     def comparison_url(self) -> str:
         ids = [embedding.id for embedding in self.embeddings if embedding.status is EmbeddingStatus.READY]
         return ComparisonChoice(ids).url() if len(ids) > 1 else ""
-
-    @property
-    def groups(self) -> dict[str, list[Measure]]:
-        return grouped(self.offered, lambda measure: measure)
 
     def extremes(self, slug: str) -> tuple[LayerValue, LayerValue] | None:
         """Return the layers with the minimum and the maximum of a measure; None if fewer than two have a value."""
@@ -123,12 +121,14 @@ def read_layers(context: Context, encoding: Encoding, query: LayersQuery) -> Lay
             for pooling in poolings
         }
         figures.append(by_layer(by_measure, lines))
+    offered = [measure for slug, measure in MEASURES.items() if slug in measured]
     return LayersReport(
         query=query,
         poolings=poolings,
         pooling=pooling,
         embeddings=layers,
-        offered=[measure for slug, measure in MEASURES.items() if slug in measured],
+        offered=offered,
+        groups=grouped(offered, lambda measure: measure),
         measures=measures,
         by=by_measure,
         waiting=sum(layer.status in BUSY for layer in embeddings),

@@ -58,7 +58,6 @@ def get_npy(context: Context, embedding_id: str) -> Download:
 
 
 def get_safetensors(context: Context, embedding_id: str) -> SafetensorsFile:
-    """Return the same vectors with a safetensors header."""
     file = get_npy(context, embedding_id)
     (array,) = read_npy(file.path)
     types = {name: code for code, name in TYPES.items()}

@@ -50,7 +50,7 @@ class Headline(NamedTuple):
 
 
 def headline_of(embedding: Embedding) -> Headline:
-    """Return what was measured in words; undefined measures are left out, except the spread, which says why."""
+    """Describe what was measured; undefined measures are left out, except the spread, which says why."""
     measurements = {measurement.measure: measurement for measurement in embedding.measurements}
     n, d = embedding.n_measured, embedding.d or 0
     independent = min((embedding.independent or {}).get("groups", n), n)  # counts rows that are left out too

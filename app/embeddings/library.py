@@ -75,7 +75,6 @@ class EmbeddingList(NamedTuple):
 def find_embeddings(
     context: Context, search: EmbeddingSearch, limit: int = PAGE_ROWS, offset: int = 0
 ) -> EmbeddingList:
-    """Return rows ``offset`` to ``offset + limit`` of a search."""
     conditions: list[ColumnElement[bool]] = [
         Embedding.trashed_at.is_not(None) if search.trashed else Embedding.trashed_at.is_(None)
     ]
@@ -126,7 +125,6 @@ def _order(sort: Sort) -> tuple[ColumnElement[Any], ...]:
 
 
 def describe_embedding(context: Context, embedding_id: str, change: DescriptionChange) -> Embedding:
-    """Rename an embedding, or change its notes or tags. None leaves a field as it is."""
     with context.sessions.begin() as session:
         embedding = find_embedding(session, embedding_id)
         require_in_use(embedding)

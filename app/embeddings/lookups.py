@@ -57,7 +57,6 @@ class NamedNeighbors(NamedTuple):
 
     @property
     def kept_count(self) -> int:
-        """Return how many names are in both lists."""
         return len(self.names_before & {neighbor.name for neighbor in self.after})
 
 
@@ -95,10 +94,6 @@ class TextSearch(NamedTuple):
     rows: int = 0
     """Rows among which neighbors were sought."""
     near: Sequence[NearRow] = ()
-
-    @property
-    def waiting(self) -> bool:
-        return self.lookup is not None and self.lookup.waiting
 
 
 def explain_no_text(embedding: Embedding) -> str:

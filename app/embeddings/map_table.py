@@ -44,6 +44,5 @@ def write_parquet(stored_map: StoredMap) -> bytes:
 
 
 def _label_array(codes: NDArray[Any], labels: MapLabels) -> pa.Array:
-    """Return labels of points, null where a point has none."""
     empty = np.array([not name for name in labels.names])
     return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32), mask=empty[codes]), pa.array(labels.names))

@@ -93,7 +93,6 @@ class StoredMap:
 
     @property
     def version(self) -> str:
-        """Changes whenever the points do."""
         return self._files[MAP]
 
     @property
@@ -297,5 +296,4 @@ class _Lines:
 
     @cached_property
     def _ends(self) -> NDArray[np.int64]:
-        """Offsets of the newlines."""
         return np.flatnonzero(np.frombuffer(self._content, np.uint8) == ord("\n"))

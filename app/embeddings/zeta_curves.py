@@ -106,10 +106,6 @@ class Shrinkage(NamedTuple):
     chosen: ZetaLine | None
     figure: Figure | None
 
-    @property
-    def waiting(self) -> bool:
-        return self.curve is not None and self.curve.waiting
-
 
 def read_shrinkage(context: Context, embedding: Embedding, query: ShrinkageQuery) -> Shrinkage:
     embeddings = list_curve_sources(context, embedding)

@@ -98,12 +98,13 @@ def twonn(overlay: Overlay) -> Figure:
     max_points = MAX_POINTS // len(overlay.series)
     discard = overlay.series[0].detail(TWONN)["discard"]
     stored = [len(series.detail(TWONN)["log_mu"]) for series in overlay.series]
-
-    def describe_points(series: Series) -> str:
-        points = len(series.detail(TWONN)["log_mu"])
-        return f"{count(min(max_points, points))} of {count(points)} points drawn"
-
-    drawn = f" {overlay.describe(describe_points)}." if max(stored) > max_points else ""
+    drawn = overlay.describe(
+        lambda series: (
+            f"{count(min(max_points, len(series.detail(TWONN)['log_mu'])))} of "
+            f"{count(len(series.detail(TWONN)['log_mu']))} points drawn"
+        )
+    )
+    drawn = f" {drawn}." if max(stored) > max_points else ""
     return Figure(
         slug="twonn",
         title="TwoNN fit",

@@ -34,14 +34,18 @@ def sample_size(overlay: Overlay) -> Figure:
     lines = "ζ = 0 is IsoScore. A larger ζ shrinks the covariance toward that of all rows (IsoScore★)"
     if overlay.several:
         lines = "Full lines are IsoScore, dotted ones its bias-corrected form"
-
-    def describe_draws(series: Series) -> str:
-        data = series.detail(SAMPLE_SIZE)
-        return f"up to {plural(data['draws'], 'draw')} of that many of {count(data['n'])} rows"
-
-    def describe_full_scores(series: Series) -> str:
-        full = series.detail(SAMPLE_SIZE)["full"]
-        return f"{number(full['isoscore'])}, bias-corrected {number(full['isoscore_unbiased'])}"
+    draws = overlay.describe(
+        lambda series: (
+            f"up to {plural(series.detail(SAMPLE_SIZE)['draws'], 'draw')} of that many of "
+            f"{count(series.detail(SAMPLE_SIZE)['n'])} rows"
+        )
+    )
+    full_scores = overlay.describe(
+        lambda series: (
+            f"{number(series.detail(SAMPLE_SIZE)['full']['isoscore'])}, bias-corrected "
+            f"{number(series.detail(SAMPLE_SIZE)['full']['isoscore_unbiased'])}"
+        )
+    )
 
     def read_cells(i: int, statistic: str, series: Series) -> Sequence[Cell]:
         return _lines(overlay, series)[i].scores[statistic]
@@ -56,8 +60,8 @@ def sample_size(overlay: Overlay) -> Figure:
     return Figure(
         slug=SAMPLE_SIZE,
         title="How many rows it takes",
-        caption=f"Mean of {overlay.describe(describe_draws)}, or fewer if rows run out. Bands are ± one standard "
-        f"deviation. {lines}. Dashed: the score of all rows ({overlay.describe(describe_full_scores)}). If a line "
+        caption=f"Mean of {draws}, or fewer if rows run out. Bands are ± one standard "
+        f"deviation. {lines}. Dashed: the score of all rows ({full_scores}). If a line "
         "still rises or falls, you need more rows.",
         table=overlay.stacked(columns),
         draw=partial(_draw_sample_sizes, overlay),

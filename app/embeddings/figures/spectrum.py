@@ -127,7 +127,6 @@ def _anisotropies(slug: str, series: Series) -> list[float | None]:
 
 
 def _draw_anisotropy(overlay: Overlay) -> go.Figure:
-    """Draw bars for one subject, lines for several."""
     traces: list[Any] = []
     for series in overlay.series:
         for slug, name, mode, dash, colour in (

@@ -137,7 +137,6 @@ def _orders(choice: ComparisonChoice, embeddings: list[Embedding]) -> dict[str, 
 
 @router.post("/alignments")
 def align(context: ContextDep, choice: ChoiceDep) -> Response:
-    """Have these embeddings compared row by row, and go to where the numbers appear."""
     comparison = EmbeddingComparison(get_compared(context, choice.ids))
     embeddings = comparison.embeddings
     request_alignments(
@@ -169,7 +168,6 @@ def show_moved_rows(
 
 @router.post("/rows")
 def request_moved_rows(context: ContextDep, choice: ChoiceDep) -> Response:
-    """Have two embeddings compared row by row, and go to where the rows appear."""
     request_alignments(context, pairs_of(get_compared(context, choice.ids, MIN_COMPARED), Against.FIRST))
     return see(choice.url("/compare/rows"))
 
@@ -181,7 +179,6 @@ def show_rows_figure(context: ContextDep, slug: str, kind: FileKind, choice: Cho
 
 @router.get("/rows.csv")
 def show_rows_table(context: ContextDep, choice: ChoiceDep, by: MovedBy = MovedBy.NEIGHBORS) -> Response:
-    """All rows that two embeddings share, the one that moved most first."""
     return csv_file(tabulate_moved_rows(_find_moved(context, choice)[0].most_moved(by)), "moved-rows")
 
 
@@ -204,7 +201,6 @@ def show_figure(context: ContextDep, slug: str, kind: FileKind, choice: ChoiceDe
 
 @router.get("/measurements.csv")
 def show_measurements(context: ContextDep, choice: ChoiceDep) -> Response:
-    """All values, their differences from the first and their changes, a row for each measure of each embedding."""
     return csv_file(EmbeddingComparison(get_compared(context, choice.ids)).table, "comparison")
 
 

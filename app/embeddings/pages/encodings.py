@@ -128,7 +128,6 @@ def show_encoding(request: Request, context: ContextDep, encoding_id: str, query
 
 @router.post("/{encoding_id}/launch")
 def launch(request: Request, context: ContextDep, encoding_id: str, query: LayersDep, form: FormDep) -> Response:
-    """Queue the encoding, or show the form again with the error at its field."""
     values = read_values(form)
     try:
         encodings.launch_encoding(context, encoding_id, parse(values))

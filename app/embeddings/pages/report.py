@@ -166,7 +166,6 @@ report_router = APIRouter(prefix="/embeddings/{embedding_id}")
 
 @report_router.get("/report.html")
 def show_report_file(request: Request, context: ContextDep, embedding_id: str, query: ReportDep) -> Response:
-    """Send the report as one file that loads nothing."""
     embedding = _measured(context, embedding_id)
     report = report_of(context, embedding, query, standalone=True)
     figures: list[Figure] = [*filter(None, (report["shrinkage"].figure, *report["shape"], report["sample_size"]))]
@@ -228,7 +227,6 @@ def request_curve(context: ContextDep, embedding_id: str, source_id: Annotated[R
 
 @report_router.post("/selections")
 def select_without(context: ContextDep, embedding_id: str, finding: Annotated[str, Form()]) -> Response:
-    """Measure the same files without the rows or dimensions of a finding."""
     selected = create_selection(context, embedding_id, left_out_of_finding(context, embedding_id, finding))
     return see(f"/embeddings/{selected.id}")
 
@@ -240,20 +238,17 @@ def look_up(
     text: Annotated[str, Form()] = "",
     tab: Annotated[Literal["map", "neighbors"], Form()] = "neighbors",
 ) -> Response:
-    """Queue the search for the rows nearest to a text, and show where they will appear."""
     request_lookup(context, embedding_id, text)
     return see(f"/embeddings/{embedding_id}?{urlencode({'tab': tab, 'text': text})}#near-text")
 
 
 @report_router.get("/map/plot.json")
 def show_map(context: ContextDep, embedding_id: str, color: str = "") -> Response:
-    """The map as plotly JSON, its rows colored by their label, their norm or a kept column."""
     return Response(draw_map(get_map(context, embedding_id), color).to_json(), media_type="application/json")
 
 
 @report_router.get("/map/map.parquet")
 def show_map_table(context: ContextDep, embedding_id: str) -> Response:
-    """The map as a table, with the columns that embedding-atlas reads."""
     from app.embeddings.map_table import write_parquet  # noqa: PLC0415 - only who exports needs pyarrow
 
     name = file_name(get_embedding(context, embedding_id).name) or "map"
@@ -268,7 +263,6 @@ def measure_selection(
     measure: Annotated[Literal["selected", "rest"], Form()],
     rows: Annotated[str, Form()] = "",
 ) -> Response:
-    """Have the rows selected on the map measured, or the rest without them, and go to where the report appears."""
     selected = read_rows(rows)
     left_out = keep_only(context, embedding_id, selected) if measure == "selected" else LeftOut(selected)
     return see(f"/embeddings/{create_selection(context, embedding_id, left_out).id}")
