@@ -87,8 +87,21 @@ def _draw(members: Sequence[FamilyMember], metric: str) -> go.Figure:
     points = [variant for member in members for _, variant in _variants(member) if variant.isoscore is not None]
     across = _range([variant.isoscore or 0.0 for variant in points])
     up = _range([end for variant in points for end in (variant.report.low, variant.report.high)])
+    lines = []
+    for kind in (AS_IT_IS, CHOSEN):
+        for layers in _layers(members).values():
+            variants = [dict(_variants(layer)).get(kind, layer.as_it_is) for layer in layers]
+            line = go.Scatter(
+                x=[variant.isoscore for variant in variants if variant is not None],
+                y=[variant.report.value for variant in variants if variant is not None],
+                mode="lines",
+                line={"color": palette.QUIET, "width": 1.5, "dash": kind.dash},
+                hoverinfo="skip",
+                showlegend=False,
+            )
+            lines.append(line)
     return plot(
-        [*_lines(members), *_points(members, across, up)],
+        [*lines, *_points(members, across, up)],
         showlegend=True,
         xaxis={**linear_axis("IsoScore, bias-corrected (1 is isotropic)", []), "range": across},
         yaxis={**linear_axis(METRICS[metric], []), "range": up},
@@ -100,21 +113,6 @@ def _range(values: Sequence[float]) -> list[float]:
     low, high = min(values), max(values)
     room = ROOM * (high - low) or ROOM
     return [low - room, high + room]
-
-
-def _lines(members: Sequence[FamilyMember]) -> Iterator[go.Scatter]:
-    """Yield lines through the layers of each series, as they are and chosen."""
-    for kind in (AS_IT_IS, CHOSEN):
-        for layers in _layers(members).values():
-            variants = [dict(_variants(variant)).get(kind, variant.as_it_is) for variant in layers]
-            yield go.Scatter(
-                x=[variant.isoscore for variant in variants if variant is not None],
-                y=[variant.report.value for variant in variants if variant is not None],
-                mode="lines",
-                line={"color": palette.QUIET, "width": 1.5, "dash": kind.dash},
-                hoverinfo="skip",
-                showlegend=False,
-            )
 
 
 def _points(members: Sequence[FamilyMember], across: Sequence[float], up: Sequence[float]) -> Iterator[go.Scatter]:
